@@ -1,0 +1,147 @@
+//! The limits a run copies at creation and shows.
+
+use crate::domain::problem::{Code, Problem};
+use serde::{Deserialize, Serialize};
+
+/// Seconds in 30 days, the longest that any deadline may be.
+const THIRTY_DAYS_S: u64 = 30 * 24 * 3600;
+
+/// The fuses of one run. Every value lies in its range: [`Limits::validate`] is called wherever
+/// limits enter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Steps a plan may have, 1..200.
+    pub max_plan_steps: u32,
+    /// Second tries at writing a plan, 0..5.
+    pub planning_retry: u32,
+    /// Tool calls one attempt at a step may make, 1..500.
+    pub max_step_tool_calls: u32,
+    /// Turns one attempt at a step may take, 1..1,000.
+    pub max_step_rounds: u32,
+    /// Turns a whole run may take, 1..100,000.
+    pub max_run_rounds: u32,
+    /// Times a failed step may be planned or tried again, 0..10.
+    pub max_replans: u32,
+    /// Times a refused verdict may be worked on again, 0..10.
+    pub max_repairs: u32,
+    /// Refused decisions in a row before the run stops, 1..10.
+    pub max_consecutive_corrections: u32,
+    /// Replies without a decision before the run stops, 1..20.
+    pub max_missing_completion: u32,
+    /// Replies of nothing but thinking before the run stops, 1..20.
+    pub max_thinking_only: u32,
+    /// Repeats of one cycle before a reminder, 1..20.
+    pub max_repeat_cycle: u32,
+    /// Steps that may run at once, 1..64.
+    pub max_parallel_steps: u32,
+    /// Seconds one attempt at a step may take, 1..30 days.
+    pub step_deadline_s: u64,
+    /// Seconds the run may take, 1..30 days.
+    pub run_deadline_s: u64,
+    /// Tokens the run may use; none is no bound.
+    pub token_budget: Option<u64>,
+    /// Millionths of the billing currency the run may cost; none is no bound.
+    pub cost_budget_micros: Option<u64>,
+    /// Seconds a confirmation stays open, 1..30 days.
+    pub confirm_ttl_s: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_plan_steps: 12,
+            planning_retry: 1,
+            max_step_tool_calls: 24,
+            max_step_rounds: 60,
+            max_run_rounds: 500,
+            max_replans: 2,
+            max_repairs: 3,
+            max_consecutive_corrections: 3,
+            max_missing_completion: 6,
+            max_thinking_only: 6,
+            max_repeat_cycle: 3,
+            max_parallel_steps: 4,
+            step_deadline_s: 3600,
+            run_deadline_s: 24 * 3600,
+            token_budget: None,
+            cost_budget_micros: None,
+            confirm_ttl_s: 24 * 3600,
+        }
+    }
+}
+
+impl Limits {
+    /// Checks every limit against its range.
+    ///
+    /// # Errors
+    /// `limit_out_of_range` with the name of the first limit that is outside.
+    pub fn validate(&self) -> Result<(), Problem> {
+        for (field, value, low, high) in self.ranges() {
+            if value < low || value > high {
+                return Err(Problem::at(
+                    Code::LimitOutOfRange,
+                    format!("limits.{field}"),
+                    format!("{value} is outside {low}..{high}; choose a value inside"),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn ranges(&self) -> [(&'static str, u64, u64, u64); 15] {
+        [
+            ("max_plan_steps", self.max_plan_steps.into(), 1, 200),
+            ("planning_retry", self.planning_retry.into(), 0, 5),
+            (
+                "max_step_tool_calls",
+                self.max_step_tool_calls.into(),
+                1,
+                500,
+            ),
+            ("max_step_rounds", self.max_step_rounds.into(), 1, 1000),
+            ("max_run_rounds", self.max_run_rounds.into(), 1, 100_000),
+            ("max_replans", self.max_replans.into(), 0, 10),
+            ("max_repairs", self.max_repairs.into(), 0, 10),
+            (
+                "max_consecutive_corrections",
+                self.max_consecutive_corrections.into(),
+                1,
+                10,
+            ),
+            (
+                "max_missing_completion",
+                self.max_missing_completion.into(),
+                1,
+                20,
+            ),
+            ("max_thinking_only", self.max_thinking_only.into(), 1, 20),
+            ("max_repeat_cycle", self.max_repeat_cycle.into(), 1, 20),
+            ("max_parallel_steps", self.max_parallel_steps.into(), 1, 64),
+            ("step_deadline_s", self.step_deadline_s, 1, THIRTY_DAYS_S),
+            ("run_deadline_s", self.run_deadline_s, 1, THIRTY_DAYS_S),
+            ("confirm_ttl_s", self.confirm_ttl_s, 1, THIRTY_DAYS_S),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_inside_their_ranges() {
+        assert_eq!(Limits::default().validate(), Ok(()));
+    }
+
+    #[test]
+    fn a_limit_outside_its_range_is_named() {
+        let limits = Limits {
+            max_repeat_cycle: 0,
+            ..Limits::default()
+        };
+        let problem = limits.validate().unwrap_err();
+        assert_eq!(problem.code, Code::LimitOutOfRange);
+        assert_eq!(problem.field.as_deref(), Some("limits.max_repeat_cycle"));
+    }
+}

@@ -1,0 +1,14 @@
+//! The words, the states and the rules, as plain data and pure functions.
+//!
+//! Time, ids and seeds come in as arguments. Nothing here performs I/O.
+
+pub mod check;
+pub mod decision;
+pub mod json;
+pub mod limits;
+pub mod plan;
+pub mod problem;
+pub mod receipt;
+pub mod stop;
+pub mod todo;
+pub mod verdict;

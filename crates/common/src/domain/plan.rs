@@ -1,0 +1,72 @@
+//! A plan: an immutable, revisioned set of steps and acceptance checks.
+
+use crate::domain::check::AcceptCheck;
+use crate::domain::json::Value;
+use crate::domain::todo::Todo;
+
+/// What is to be done, and how it will be known to be done.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Plan {
+    /// A short name for a person; never blank in a validated plan.
+    pub title: String,
+    /// The goal in the submitter's words; may be empty.
+    pub goal: String,
+    /// The steps in the order of the text, which breaks ties between ready steps.
+    pub steps: Vec<PlanStep>,
+    /// The plan's acceptance checks, decided by the gate.
+    pub verify: Vec<AcceptCheck>,
+    /// The plan's own todos.
+    pub todos: Vec<Todo>,
+}
+
+/// A unit of a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PlanStep {
+    /// Unique inside the plan, trimmed, never empty.
+    pub id: String,
+    /// What the step is to do; never blank.
+    pub description: String,
+    /// Ids of the steps that must be done first, each once.
+    pub dependencies: Vec<String>,
+    /// Names of the tools the step may call; empty allows every tool.
+    pub tools_expected: Vec<String>,
+    /// Checks that must hold before the step counts as done.
+    pub verify: Vec<AcceptCheck>,
+    /// When the step is done, in words.
+    pub done_when: String,
+    /// Whether the step must leave a successful receipt.
+    pub evidence: Evidence,
+    /// Tool calls for the script driver, in order.
+    pub script: Vec<ToolCall>,
+    /// Globs of the paths the step may write; empty allows the whole workspace.
+    pub write_scope: Vec<String>,
+}
+
+/// Whether a step must leave a successful receipt before it counts as done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Evidence {
+    /// It must.
+    #[default]
+    Required,
+    /// It need not: the step is thought, not action.
+    None,
+}
+
+impl Evidence {
+    /// The contract's word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Required => "required",
+            Self::None => "none",
+        }
+    }
+}
+
+/// An intent: a tool by name, and its arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolCall {
+    /// The tool's name, trimmed.
+    pub name: String,
+    /// Always a [`Value::Object`]; `{}` when none were given.
+    pub arguments: Value,
+}

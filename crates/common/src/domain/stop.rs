@@ -1,0 +1,155 @@
+//! Why a run stopped, and what a stopped run waits for.
+
+use serde::{Deserialize, Serialize};
+
+/// Why a run reached a terminal state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    /// The gate accepted.
+    Accepted,
+    /// A required check does not hold and no repairs remain.
+    AcceptCheckFailed,
+    /// A required todo failed.
+    RequiredTodoFailed,
+    /// A required todo is still open.
+    TodoNotConverged,
+    /// The driver never said it was done.
+    MissingCompletionSignal,
+    /// The same turn came again and again.
+    RepeatCycle,
+    /// No replans remain.
+    MaxReplansReached,
+    /// No readable patch came.
+    ReplanParseFailed,
+    /// No readable plan came.
+    PlanParseFailed,
+    /// The plan was refused by whoever had to agree to it.
+    PlanRejected,
+    /// Work remains and none of it can ever start.
+    DependencyDeadlock,
+    /// The run took all its turns.
+    MaxRoundsReached,
+    /// Too many refused decisions in a row.
+    MaxConsecutiveCorrections,
+    /// The driver gave up.
+    Aborted,
+    /// Somebody cancelled the run.
+    Cancelled,
+    /// The run's time is over.
+    DeadlineExceeded,
+    /// The run's budget is used up.
+    BudgetExceeded,
+    /// A confirmation was refused.
+    ConfirmationDenied,
+    /// A confirmation was not given in time.
+    ConfirmationExpired,
+    /// No model answers.
+    ModelUnavailable,
+    /// A defect of Surety's own.
+    InternalError,
+}
+
+impl StopReason {
+    /// Every reason, in the contract's order.
+    pub const ALL: [Self; 21] = [
+        Self::Accepted,
+        Self::AcceptCheckFailed,
+        Self::RequiredTodoFailed,
+        Self::TodoNotConverged,
+        Self::MissingCompletionSignal,
+        Self::RepeatCycle,
+        Self::MaxReplansReached,
+        Self::ReplanParseFailed,
+        Self::PlanParseFailed,
+        Self::PlanRejected,
+        Self::DependencyDeadlock,
+        Self::MaxRoundsReached,
+        Self::MaxConsecutiveCorrections,
+        Self::Aborted,
+        Self::Cancelled,
+        Self::DeadlineExceeded,
+        Self::BudgetExceeded,
+        Self::ConfirmationDenied,
+        Self::ConfirmationExpired,
+        Self::ModelUnavailable,
+        Self::InternalError,
+    ];
+
+    /// The contract's word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::AcceptCheckFailed => "accept_check_failed",
+            Self::RequiredTodoFailed => "required_todo_failed",
+            Self::TodoNotConverged => "todo_not_converged",
+            Self::MissingCompletionSignal => "missing_completion_signal",
+            Self::RepeatCycle => "repeat_cycle",
+            Self::MaxReplansReached => "max_replans_reached",
+            Self::ReplanParseFailed => "replan_parse_failed",
+            Self::PlanParseFailed => "plan_parse_failed",
+            Self::PlanRejected => "plan_rejected",
+            Self::DependencyDeadlock => "dependency_deadlock",
+            Self::MaxRoundsReached => "max_rounds_reached",
+            Self::MaxConsecutiveCorrections => "max_consecutive_corrections",
+            Self::Aborted => "aborted",
+            Self::Cancelled => "cancelled",
+            Self::DeadlineExceeded => "deadline_exceeded",
+            Self::BudgetExceeded => "budget_exceeded",
+            Self::ConfirmationDenied => "confirmation_denied",
+            Self::ConfirmationExpired => "confirmation_expired",
+            Self::ModelUnavailable => "model_unavailable",
+            Self::InternalError => "internal_error",
+        }
+    }
+
+    /// The reason with this word.
+    pub fn from_text(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.as_str() == text)
+    }
+}
+
+/// Who or what a blocked run waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitingOn {
+    /// The person the run works for.
+    User,
+    /// Somebody who may confirm.
+    Approver,
+    /// A tool worker or a remote driver.
+    Worker,
+    /// A model, or whoever submits a plan in its place.
+    Model,
+    /// Whoever runs the service.
+    Operator,
+    /// A moment in time.
+    Timer,
+}
+
+impl WaitingOn {
+    /// The contract's word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Approver => "approver",
+            Self::Worker => "worker",
+            Self::Model => "model",
+            Self::Operator => "operator",
+            Self::Timer => "timer",
+        }
+    }
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Terminal {
+    /// Why.
+    pub stop_reason: StopReason,
+    /// Where in the run's life: the state that was left, in lower case.
+    pub stage: String,
+    /// For the person the run works for.
+    pub user_message: String,
+    /// For whoever runs the service.
+    pub internal_reason: String,
+}

@@ -1,0 +1,69 @@
+//! Todos: what a run still owes beside its steps.
+
+use chrono::{DateTime, Utc};
+
+/// One thing to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Todo {
+    /// Unique inside the run.
+    pub id: String,
+    /// What is owed, in words.
+    pub content: String,
+    /// Whether the gate refuses while it is open or failed.
+    pub required: bool,
+    /// Where it stands.
+    pub status: TodoStatus,
+    /// Ids of the todos that come first.
+    pub dependencies: Vec<String>,
+    /// Ids of the todos that this one stands in for.
+    pub replaces: Vec<String>,
+    /// When it was written down; none for a plan's own todos, which are as old as the plan.
+    pub created_at: Option<DateTime<Utc>>,
+}
+
+/// Where a todo stands. Completed, failed and canceled are terminal and frozen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TodoStatus {
+    /// Not begun.
+    #[default]
+    Pending,
+    /// Begun.
+    InProgress,
+    /// Cannot move.
+    Blocked,
+    /// Done.
+    Completed,
+    /// Given up.
+    Failed,
+    /// No longer wanted.
+    Canceled,
+}
+
+impl TodoStatus {
+    /// Every status.
+    pub const ALL: [Self; 6] = [
+        Self::Pending,
+        Self::InProgress,
+        Self::Blocked,
+        Self::Completed,
+        Self::Failed,
+        Self::Canceled,
+    ];
+
+    /// The contract's word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::InProgress => "in_progress",
+            Self::Blocked => "blocked",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Canceled => "canceled",
+        }
+    }
+
+    /// Whether nothing changes it any more.
+    pub const fn is_terminal(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Canceled)
+    }
+}

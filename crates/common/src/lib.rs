@@ -1,0 +1,12 @@
+//! What Surety's three services share.
+//!
+//! ```text
+//!   domain  <-  wire   (feature: generated protobuf code, conversions, gRPC errors)
+//!           <-  store  (feature: Postgres rows, migrations, apply)
+//!   telemetry, config  (features: how a process is seen, how it is set up)
+//! ```
+//!
+//! `domain` is pure: it knows no wire, no store, no runtime, no clock and no randomness.
+//! `cargo check -p surety-common --no-default-features` builds it alone, which proves that.
+
+pub mod domain;
