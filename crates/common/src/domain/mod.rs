@@ -4,11 +4,15 @@
 
 pub mod check;
 pub mod decision;
+pub mod execution;
+pub mod journal;
 pub mod json;
 pub mod limits;
+pub mod machine;
 pub mod plan;
 pub mod problem;
 pub mod receipt;
+pub mod step;
 pub mod stop;
 pub mod todo;
 pub mod verdict;
