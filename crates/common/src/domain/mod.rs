@@ -12,6 +12,7 @@ pub mod machine;
 pub mod plan;
 pub mod problem;
 pub mod receipt;
+pub mod run;
 pub mod step;
 pub mod stop;
 pub mod todo;

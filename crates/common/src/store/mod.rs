@@ -23,12 +23,12 @@ mod wake;
 
 pub use apply::Outcome;
 pub use artifact::Artifact;
-pub use claim::{Claimed, claim, load, orphans};
+pub use claim::{Claimed, claim, orphans};
 pub use committer::{Commit, Committer, Observer};
 pub use create::{Created, NewRun, create_run, submit_plan};
 pub use error::StoreError;
 pub use executor::{beat, register, retire};
-pub use journal::{events, outputs, receipts, verdict};
+pub use journal::{events, output_text, receipts, verdict};
 pub use plan::{StoredPlan, find_plan};
 pub use pool::{connect, connect_with_patience, migrate};
 pub use run::{RunFilter, RunPage, RunRecord, find_run, list_runs};

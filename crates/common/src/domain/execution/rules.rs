@@ -118,11 +118,13 @@ impl Draft {
     /// What the run does once no step can start: VERIFYING when all are done, RECOVERING when one
     /// failed, BLOCKED when one waits, and else it can never move again.
     fn settle(&mut self, graph: &Graph) -> Result<(), Refusal> {
-        let count = |state| self.execution.steps_in(state).count();
+        let steps = self.execution.steps.clone();
+        let count = |state| steps.iter().filter(|step| step.state == state).count();
         if self.execution.state != RunState::Executing || count(StepState::Running) > 0 {
             return Ok(());
         }
-        if let Some(failed) = self.execution.steps_in(StepState::Failed).next() {
+        let failed = self.execution.steps_in(StepState::Failed).next();
+        if let Some(failed) = failed {
             let cause = format!("step {} failed", graph.id(failed));
             return self.run_event(RunEvent::StepFailed, cause);
         }

@@ -1,5 +1,9 @@
 //! The journal: what happened to a run, numbered without gaps.
 
+mod stored;
+
+pub use stored::{StoredError, read_entries, write_entries};
+
 use crate::domain::decision::ExecuteDecision;
 use crate::domain::problem::Code;
 use crate::domain::receipt::EvidenceReceipt;
