@@ -3,9 +3,11 @@
 //! Time, ids and seeds come in as arguments. Nothing here performs I/O.
 
 pub mod check;
+pub mod command;
 pub mod decision;
 pub mod json;
 pub mod limits;
+pub mod path;
 pub mod plan;
 pub mod problem;
 pub mod receipt;
