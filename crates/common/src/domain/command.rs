@@ -157,9 +157,8 @@ impl<'l> Scanner<'l> {
                 Some(b'<' | b'>') => self.redirection()?,
                 Some(_) => {
                     let word = self.word()?;
-                    if !self.is_descriptor(&word)
-                        && !(arguments.is_empty() && is_assignment(word.raw))
-                    {
+                    let assigns = arguments.is_empty() && is_assignment(word.raw);
+                    if !assigns && !self.is_descriptor(&word) {
                         arguments.push(word.text);
                     }
                 }
