@@ -3,12 +3,14 @@
 //! Time, ids and seeds come in as arguments. Nothing here performs I/O.
 
 pub mod check;
+pub mod command;
 pub mod decision;
 pub mod execution;
 pub mod journal;
 pub mod json;
 pub mod limits;
 pub mod machine;
+pub mod path;
 pub mod plan;
 pub mod problem;
 pub mod receipt;

@@ -1,5 +1,20 @@
 //! Acceptance checks: what must hold before a run, or a step, counts as done.
 
+mod command_success;
+mod content_contains;
+mod evidence;
+mod file_exists;
+mod output_only;
+mod reason;
+mod tool_fact;
+mod workspace_change;
+
+#[cfg(test)]
+mod tests;
+
+pub use evidence::Evidence;
+pub use reason::Reason;
+
 use std::collections::BTreeMap;
 
 /// One acceptance criterion, normalised: trimmed (but the needle), kind and match in lower case,
@@ -65,5 +80,22 @@ impl Match {
             Self::Exact => "exact",
             Self::Contains => "contains",
         }
+    }
+}
+
+/// Decides one check from what was recorded. Only the six kinds that need nothing but receipts
+/// and the final text are known here; the gate knows more.
+///
+/// # Errors
+/// The reason why the check does not hold; `unknown_check_kind` for every other kind.
+pub fn evaluate(check: &AcceptCheck, evidence: &Evidence<'_>) -> Result<(), Reason> {
+    match check.kind.as_str() {
+        "output_only" => output_only::evaluate(evidence),
+        "workspace_change" => workspace_change::evaluate(evidence),
+        "command_success" => command_success::evaluate(check, evidence),
+        "file_exists" => file_exists::evaluate(check, evidence),
+        "content_contains" => content_contains::evaluate(check, evidence),
+        "tool_fact" => tool_fact::evaluate(check, evidence),
+        _ => Err(Reason::UnknownCheckKind),
     }
 }
