@@ -12,3 +12,5 @@
 #[cfg(feature = "config")]
 pub mod config;
 pub mod domain;
+#[cfg(feature = "telemetry")]
+pub mod telemetry;
