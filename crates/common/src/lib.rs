@@ -10,3 +10,5 @@
 //! `cargo check -p surety-common --no-default-features` builds it alone, which proves that.
 
 pub mod domain;
+#[cfg(feature = "wire")]
+pub mod wire;
