@@ -1,0 +1,174 @@
+//! Strict JSON that keeps what a proof needs: the spelling of numbers, the order of keys, and
+//! whether a key stood there twice.
+//!
+//! ```text
+//!   text --parse--> Value --to_compact-->   the same value, without blanks
+//!                         --to_canonical--> one text for all spellings of it, for digests
+//! ```
+
+mod parse;
+mod write;
+
+use sha2::{Digest, Sha256};
+
+pub use parse::parse;
+
+/// The deepest level an object or array may stand at; the outermost one is level 1.
+pub const MAX_DEPTH: usize = 128;
+
+/// One JSON value, as it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value {
+    /// `null`
+    Null,
+    /// `true` or `false`
+    Bool(bool),
+    /// A number in its own spelling, so that no digit is lost.
+    Number(String),
+    /// Text, unescaped.
+    String(String),
+    /// A list.
+    Array(Vec<Value>),
+    /// Keys and values in the order of their first appearance; of a repeated key the last value.
+    Object(Vec<(String, Value)>),
+}
+
+/// What a text held.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parsed {
+    /// The value.
+    pub value: Value,
+    /// Whether any object, at any depth, named a key twice.
+    pub duplicate_key: bool,
+}
+
+/// Why a text is no JSON value that may be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum JsonError {
+    /// It is not strict JSON.
+    #[error("no JSON from byte {offset} on: {expected} expected")]
+    Syntax {
+        /// Where reading stopped, in bytes from the start.
+        offset: usize,
+        /// What would have been good there.
+        expected: &'static str,
+    },
+    /// It is strict JSON, but some value stands deeper than [`MAX_DEPTH`].
+    #[error("nested more than {MAX_DEPTH} levels deep")]
+    TooDeep {
+        /// The keys of the outermost object, each once; empty for an array.
+        keys: Vec<String>,
+    },
+}
+
+impl Value {
+    /// The contract's word for what kind of value this is.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Bool(_) => "boolean",
+            Self::Number(_) => "number",
+            Self::String(_) => "string",
+            Self::Array(_) => "array",
+            Self::Object(_) => "object",
+        }
+    }
+
+    /// The value under an object's key; none when there is none, or when this is no object.
+    pub fn get(&self, key: &str) -> Option<&Self> {
+        self.as_object()?
+            .iter()
+            .find(|(name, _)| name == key)
+            .map(|(_, value)| value)
+    }
+
+    /// The text of a string.
+    pub const fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::String(text) => Some(text.as_str()),
+            Self::Null | Self::Bool(_) | Self::Number(_) | Self::Array(_) | Self::Object(_) => None,
+        }
+    }
+
+    /// The truth of a boolean.
+    pub const fn as_bool(&self) -> Option<bool> {
+        match self {
+            Self::Bool(truth) => Some(*truth),
+            Self::Null | Self::Number(_) | Self::String(_) | Self::Array(_) | Self::Object(_) => {
+                None
+            }
+        }
+    }
+
+    /// The spelling of a number.
+    pub const fn as_number(&self) -> Option<&str> {
+        match self {
+            Self::Number(spelling) => Some(spelling.as_str()),
+            Self::Null | Self::Bool(_) | Self::String(_) | Self::Array(_) | Self::Object(_) => None,
+        }
+    }
+
+    /// The items of an array.
+    pub const fn as_array(&self) -> Option<&[Self]> {
+        match self {
+            Self::Array(items) => Some(items.as_slice()),
+            Self::Null | Self::Bool(_) | Self::Number(_) | Self::String(_) | Self::Object(_) => {
+                None
+            }
+        }
+    }
+
+    /// The members of an object.
+    pub const fn as_object(&self) -> Option<&[(String, Self)]> {
+        match self {
+            Self::Object(members) => Some(members.as_slice()),
+            Self::Null | Self::Bool(_) | Self::Number(_) | Self::String(_) | Self::Array(_) => None,
+        }
+    }
+
+    /// Whether this is `null`.
+    pub const fn is_null(&self) -> bool {
+        matches!(self, Self::Null)
+    }
+
+    /// Hex SHA-256 of the canonical text, so that two spellings of one value have one digest.
+    pub fn digest(&self) -> String {
+        sha256_hex(self.to_canonical().as_bytes())
+    }
+
+    /// The same value for libraries that speak `serde_json`. Integers that fit 64 bits stay
+    /// exact; other numbers become the nearest double, and what no double can hold the largest.
+    pub fn to_serde(&self) -> serde_json::Value {
+        match self {
+            Self::Null => serde_json::Value::Null,
+            Self::Bool(truth) => serde_json::Value::Bool(*truth),
+            Self::Number(spelling) => number_to_serde(spelling),
+            Self::String(text) => serde_json::Value::String(text.clone()),
+            Self::Array(items) => items.iter().map(Self::to_serde).collect(),
+            Self::Object(members) => members
+                .iter()
+                .map(|(key, value)| (key.clone(), value.to_serde()))
+                .collect(),
+        }
+    }
+}
+
+fn number_to_serde(spelling: &str) -> serde_json::Value {
+    if let Ok(number) = spelling.parse::<u64>() {
+        return number.into();
+    }
+    if let Ok(number) = spelling.parse::<i64>() {
+        return number.into();
+    }
+    // A spelling that the parser let in is always a double, if need be an infinite one.
+    let number = spelling.parse::<f64>().unwrap_or_default();
+    number.clamp(f64::MIN, f64::MAX).into()
+}
+
+/// Hex SHA-256 of some bytes.
+pub fn sha256_hex(bytes: &[u8]) -> String {
+    hex::encode(Sha256::digest(bytes))
+}
+
+#[cfg(test)]
+mod tests;
