@@ -16,3 +16,5 @@ pub mod domain;
 pub mod store;
 #[cfg(feature = "telemetry")]
 pub mod telemetry;
+#[cfg(feature = "wire")]
+pub mod wire;
