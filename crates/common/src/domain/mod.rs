@@ -4,6 +4,7 @@
 
 pub mod check;
 pub mod decision;
+pub mod fault;
 pub mod json;
 pub mod limits;
 pub mod plan;

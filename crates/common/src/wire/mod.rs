@@ -1,5 +1,7 @@
 //! The wire form: generated protobuf code, and what crosses between it and the domain.
 
+pub mod status;
+
 /// Messages, clients and servers of package `surety.v1`; the `.proto` files hold their docs.
 #[allow(
     missing_docs,
