@@ -7,6 +7,7 @@ pub mod command;
 pub mod decision;
 pub mod execution;
 pub mod journal;
+pub mod fault;
 pub mod json;
 pub mod limits;
 pub mod machine;
