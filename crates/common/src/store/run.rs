@@ -2,25 +2,12 @@
 
 use super::StoreError;
 use super::execution::ExecutionRow;
-use crate::domain::execution::Execution;
 use crate::domain::machine::run::RunState;
-use crate::domain::run::{DriverKind, RunSpec};
+use crate::domain::plan::read_stored_plan;
+use crate::domain::run::{DriverKind, RunRecord, RunSpec};
 use chrono::{DateTime, Utc};
 use sqlx::PgExecutor;
 use uuid::Uuid;
-
-/// A run as it is: its order and where it stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RunRecord {
-    /// What it was asked to do.
-    pub spec: RunSpec,
-    /// Where it stands.
-    pub execution: Execution,
-    /// The digest of the plan being executed; empty before there is one.
-    pub plan_digest: String,
-    /// That plan's stored text; none before there is one.
-    pub plan_body: Option<String>,
-}
 
 /// One row of `load.sql` or `list.sql`.
 #[derive(sqlx::FromRow)]
@@ -63,7 +50,13 @@ impl RunRow {
             spec,
             execution,
             plan_digest: self.plan_digest.unwrap_or_default(),
-            plan_body: self.plan_body,
+            plan: self
+                .plan_body
+                .map(|body| {
+                    read_stored_plan(&body)
+                        .map_err(|error| StoreError::corrupt(format!("plan of run {id}"), error))
+                })
+                .transpose()?,
         })
     }
 }
@@ -134,4 +127,34 @@ pub async fn list_runs(
     runs.truncate(page);
     let next = runs.last().filter(|_| more).map(|run| run.spec.id);
     Ok(RunPage { runs, next })
+}
+
+/// The run that waits with this id; none when nobody waits with it any more.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn find_wait(
+    executor: impl PgExecutor<'_>,
+    wait_id: Uuid,
+) -> Result<Option<Uuid>, StoreError> {
+    Ok(sqlx::query_scalar(include_str!("sql/find_wait.sql"))
+        .bind(wait_id.to_string())
+        .fetch_optional(executor)
+        .await?)
+}
+
+/// Runs whose time was over at `now`, at most `limit`.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn overdue(
+    executor: impl PgExecutor<'_>,
+    now: DateTime<Utc>,
+    limit: i64,
+) -> Result<Vec<Uuid>, StoreError> {
+    Ok(sqlx::query_scalar(include_str!("sql/overdue.sql"))
+        .bind(now)
+        .bind(limit)
+        .fetch_all(executor)
+        .await?)
 }

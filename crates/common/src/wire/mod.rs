@@ -12,10 +12,12 @@
 mod check;
 mod decision;
 pub mod error;
+pub mod event;
 mod limits;
 mod plan;
 pub mod problem;
 mod receipt;
+pub mod run;
 pub mod status;
 mod todo;
 pub mod value;

@@ -150,6 +150,7 @@ pub(super) async fn conclude(
         }
         draft.receipt(record.receipt.clone());
         draft.journal(Entry::Output(record.output.clone()));
+        draft.execution_mut().counters.tool_calls += 1;
         let progress = draft.execution_mut().steps.get_mut(index).ok_or(Refusal::Meaningless)?;
         progress.open_call = None;
         progress.answer = None;
