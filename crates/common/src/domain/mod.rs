@@ -3,11 +3,13 @@
 //! Time, ids and seeds come in as arguments. Nothing here performs I/O.
 
 pub mod check;
+pub mod control;
 pub mod decision;
 pub mod json;
 pub mod limits;
 pub mod plan;
 pub mod problem;
+pub mod reader;
 pub mod receipt;
 pub mod stop;
 pub mod todo;
