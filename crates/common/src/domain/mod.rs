@@ -4,6 +4,7 @@
 
 pub mod check;
 pub mod command;
+pub mod control;
 pub mod decision;
 pub mod execution;
 pub mod journal;
@@ -13,6 +14,7 @@ pub mod machine;
 pub mod path;
 pub mod plan;
 pub mod problem;
+pub mod reader;
 pub mod receipt;
 pub mod run;
 pub mod step;
