@@ -7,6 +7,8 @@ pub mod command;
 pub mod control;
 pub mod decision;
 pub mod execution;
+pub mod fields;
+pub mod graph;
 pub mod journal;
 pub mod json;
 pub mod limits;

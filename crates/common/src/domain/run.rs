@@ -1,6 +1,8 @@
-//! What a run was asked to do. It never changes.
+//! A run: what it was asked to do, which never changes, and where it stands.
 
+use crate::domain::execution::Execution;
 use crate::domain::limits::Limits;
+use crate::domain::plan::Plan;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -31,6 +33,19 @@ pub struct RunSpec {
     pub trace_parent: String,
     /// When it was taken in.
     pub created_at: DateTime<Utc>,
+}
+
+/// A run as it is: its order, where it stands, and the plan being executed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunRecord {
+    /// What it was asked to do.
+    pub spec: RunSpec,
+    /// Where it stands.
+    pub execution: Execution,
+    /// The plan being executed; none before there is one, and in lists.
+    pub plan: Option<Plan>,
+    /// That plan's digest; empty before there is one, and in lists.
+    pub plan_digest: String,
 }
 
 /// Who decides what a step does next.
