@@ -10,6 +10,7 @@ pub mod execution;
 pub mod fields;
 pub mod graph;
 pub mod journal;
+pub mod fault;
 pub mod json;
 pub mod limits;
 pub mod machine;

@@ -1,4 +1,28 @@
 //! The wire form: generated protobuf code, and what crosses between it and the domain.
+//!
+//! ```text
+//!   v1 (generated)  --TryFrom-->  domain      one file for each family of messages
+//!                   <---From----
+//!   Fault  <--status-->  tonic::Status        the only place where errors cross
+//!   server, client                            the only place where ports and channels are made
+//! ```
+//!
+//! Conversions take every field apart, so a new field breaks the build until it is placed.
+
+mod check;
+mod decision;
+pub mod error;
+mod limits;
+mod plan;
+pub mod problem;
+mod receipt;
+pub mod status;
+mod todo;
+pub mod value;
+pub mod verdict;
+
+#[cfg(test)]
+mod tests;
 
 /// Messages, clients and servers of package `surety.v1`; the `.proto` files hold their docs.
 #[allow(

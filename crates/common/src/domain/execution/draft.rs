@@ -144,8 +144,7 @@ impl Draft {
         let counters = &mut self.execution.counters;
         counters.receipts += 1;
         receipt.seq = u64::from(counters.receipts);
-        receipt.prev_digest = std::mem::take(&mut counters.last_receipt_digest);
-        receipt.digest = receipt.compute_digest();
+        receipt.seal(std::mem::take(&mut counters.last_receipt_digest));
         counters.last_receipt_digest.clone_from(&receipt.digest);
         self.journal(Entry::Receipt(Box::new(receipt)));
     }

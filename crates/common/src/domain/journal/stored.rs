@@ -9,7 +9,7 @@ use crate::domain::decision::{Abort, Action, ExecuteDecision};
 use crate::domain::json::{self, Value};
 use crate::domain::plan::ToolCall;
 use crate::domain::problem::Code;
-use crate::domain::receipt::EvidenceReceipt;
+use crate::domain::receipt::read_stored;
 use crate::domain::stop::StopReason;
 use crate::domain::verdict::{CheckResult, Verdict};
 use uuid::Uuid;
@@ -59,7 +59,7 @@ fn read_entry(value: &Value) -> Result<Entry, StoredError> {
         "turn" => Entry::Turn(Box::new(read_turn(&body)?)),
         "intent" => Entry::Intent(read_intent(&body)?),
         "receipt" => Entry::Receipt(Box::new(
-            EvidenceReceipt::from_json(body.0).map_err(|error| StoredError(error.to_string()))?,
+            read_stored(body.0).map_err(|error| StoredError(error.to_string()))?,
         )),
         "output" => Entry::Output(read_output(&body)?),
         "verdict" => Entry::Verdict(Box::new(read_verdict(&body)?)),
