@@ -3,8 +3,6 @@
 //! A [`Problem`] names what, where and what to do; a [`Warning`] says what a tolerant reader
 //! had to bend to read a text that is still good.
 
-use std::fmt;
-
 /// One thing wrong with an input. It carries no state and changes none.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{code}{}: {message}", at(.field))]
@@ -98,13 +96,14 @@ macro_rules! codes {
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl ::std::fmt::Display for $name {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
                 f.write_str(self.as_str())
             }
         }
     };
 }
+pub(crate) use codes;
 
 codes! {
     /// Why an input was refused.

@@ -1,0 +1,119 @@
+//! Acceptance checks.
+//!
+//! Only the form is judged here; the check reader normalises and judges the rest.
+
+use super::error::{MessageError, MessageErrorKind as Kind};
+use super::v1;
+use crate::domain::check::{AcceptCheck, Match, Owner};
+
+impl TryFrom<v1::AcceptCheck> for AcceptCheck {
+    type Error = MessageError;
+
+    fn try_from(check: v1::AcceptCheck) -> Result<Self, Self::Error> {
+        let v1::AcceptCheck {
+            id,
+            kind,
+            target,
+            r#match,
+            required,
+            params,
+            owner,
+        } = check;
+        Ok(Self {
+            id,
+            kind,
+            target,
+            r#match: read_match(r#match)?,
+            required: required.unwrap_or(true),
+            params,
+            owner: read_owner(owner)?,
+        })
+    }
+}
+
+impl From<AcceptCheck> for v1::AcceptCheck {
+    fn from(check: AcceptCheck) -> Self {
+        let AcceptCheck {
+            id,
+            kind,
+            target,
+            r#match,
+            required,
+            params,
+            owner,
+        } = check;
+        Self {
+            id,
+            kind,
+            target,
+            r#match: v1::Match::from(r#match).into(),
+            required: Some(required),
+            params,
+            owner: v1::Owner::from(owner).into(),
+        }
+    }
+}
+
+fn read_match(number: i32) -> Result<Match, MessageError> {
+    match v1::Match::try_from(number) {
+        Ok(v1::Match::Unspecified | v1::Match::Prefix) => Ok(Match::Prefix),
+        Ok(v1::Match::Exact) => Ok(Match::Exact),
+        Ok(v1::Match::Contains) => Ok(Match::Contains),
+        Err(_) => Err(MessageError::at("match", Kind::MatchUnknown(number))),
+    }
+}
+
+fn read_owner(number: i32) -> Result<Owner, MessageError> {
+    match v1::Owner::try_from(number) {
+        Ok(v1::Owner::Unspecified | v1::Owner::Plan) => Ok(Owner::Plan),
+        Ok(v1::Owner::User) => Ok(Owner::User),
+        Ok(v1::Owner::Operator) => Ok(Owner::Operator),
+        Err(_) => Err(MessageError::at("owner", Kind::UnknownEnumValue(number))),
+    }
+}
+
+impl From<Match> for v1::Match {
+    fn from(value: Match) -> Self {
+        match value {
+            Match::Prefix => Self::Prefix,
+            Match::Exact => Self::Exact,
+            Match::Contains => Self::Contains,
+        }
+    }
+}
+
+impl From<Owner> for v1::Owner {
+    fn from(value: Owner) -> Self {
+        match value {
+            Owner::Plan => Self::Plan,
+            Owner::User => Self::User,
+            Owner::Operator => Self::Operator,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_check_does_not_say_has_its_default() {
+        let check = AcceptCheck::try_from(v1::AcceptCheck {
+            kind: "output_only".into(),
+            ..v1::AcceptCheck::default()
+        })
+        .unwrap();
+        assert!(check.required);
+        assert_eq!((check.r#match, check.owner), (Match::Prefix, Owner::Plan));
+    }
+
+    #[test]
+    fn a_match_that_is_none_is_refused() {
+        let check = v1::AcceptCheck {
+            r#match: 9,
+            ..v1::AcceptCheck::default()
+        };
+        let error = AcceptCheck::try_from(check).unwrap_err();
+        assert_eq!(error, MessageError::at("match", Kind::MatchUnknown(9)));
+    }
+}

@@ -1,0 +1,147 @@
+//! Decisions.
+
+use super::error::{MessageError, MessageErrorKind as Kind};
+use super::v1;
+use super::value::optional;
+use crate::domain::decision::{Abort, Action, ExecuteDecision};
+
+impl TryFrom<v1::ExecuteDecision> for ExecuteDecision {
+    type Error = MessageError;
+
+    /// Texts are trimmed, as they are when a decision is read from text. The shape (which action
+    /// carries what) is judged by the domain.
+    fn try_from(decision: v1::ExecuteDecision) -> Result<Self, Self::Error> {
+        let v1::ExecuteDecision {
+            speak,
+            action,
+            reason,
+            goal_check,
+            tool_call,
+            abort,
+        } = decision;
+        Ok(Self {
+            speak: trimmed(&speak),
+            action: read_action(action)?,
+            reason: trimmed(&reason),
+            goal_check: trimmed(&goal_check),
+            tool_call: optional("tool_call", tool_call)?,
+            abort: abort.map(Abort::from),
+        })
+    }
+}
+
+impl From<ExecuteDecision> for v1::ExecuteDecision {
+    fn from(decision: ExecuteDecision) -> Self {
+        let ExecuteDecision {
+            speak,
+            action,
+            reason,
+            goal_check,
+            tool_call,
+            abort,
+        } = decision;
+        Self {
+            speak,
+            action: v1::Action::from(action).into(),
+            reason,
+            goal_check,
+            tool_call: tool_call.map(Into::into),
+            abort: abort.map(Into::into),
+        }
+    }
+}
+
+impl From<v1::Abort> for Abort {
+    fn from(abort: v1::Abort) -> Self {
+        let v1::Abort {
+            code,
+            user_message,
+            internal_reason,
+        } = abort;
+        Self {
+            code: trimmed(&code),
+            user_message: trimmed(&user_message),
+            internal_reason: trimmed(&internal_reason),
+        }
+    }
+}
+
+impl From<Abort> for v1::Abort {
+    fn from(abort: Abort) -> Self {
+        let Abort {
+            code,
+            user_message,
+            internal_reason,
+        } = abort;
+        Self {
+            code,
+            user_message,
+            internal_reason,
+        }
+    }
+}
+
+fn trimmed(text: &str) -> String {
+    text.trim().to_owned()
+}
+
+fn read_action(number: i32) -> Result<Action, MessageError> {
+    match v1::Action::try_from(number) {
+        Ok(v1::Action::Unspecified) => Err(MessageError::at("action", Kind::ActionMissing)),
+        Ok(v1::Action::Continue) => Ok(Action::Continue),
+        Ok(v1::Action::AskUser) => Ok(Action::AskUser),
+        Ok(v1::Action::Confirm) => Ok(Action::Confirm),
+        Ok(v1::Action::NextPlan) => Ok(Action::NextPlan),
+        Ok(v1::Action::Done) => Ok(Action::Done),
+        Ok(v1::Action::Abort) => Ok(Action::Abort),
+        Err(_) => Err(MessageError::at("action", Kind::ActionUnknown(number))),
+    }
+}
+
+impl From<Action> for v1::Action {
+    fn from(action: Action) -> Self {
+        match action {
+            Action::Continue => Self::Continue,
+            Action::AskUser => Self::AskUser,
+            Action::Confirm => Self::Confirm,
+            Action::NextPlan => Self::NextPlan,
+            Action::Done => Self::Done,
+            Action::Abort => Self::Abort,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::problem::{Code, Problem};
+
+    #[test]
+    fn a_decision_without_a_known_action_is_refused_as_its_text_would_be() {
+        for (action, code) in [(0, Code::ActionMissing), (77, Code::ActionUnknown)] {
+            let decision = v1::ExecuteDecision {
+                action,
+                ..v1::ExecuteDecision::default()
+            };
+            let problem = Problem::from(ExecuteDecision::try_from(decision).unwrap_err());
+            assert_eq!(
+                (problem.code, problem.field.as_deref()),
+                (code, Some("action"))
+            );
+        }
+    }
+
+    #[test]
+    fn bad_arguments_are_named_by_their_whole_path() {
+        let decision = v1::ExecuteDecision {
+            action: v1::Action::Continue.into(),
+            tool_call: Some(v1::ToolCall {
+                name: "f".into(),
+                arguments_json: "[]".into(),
+            }),
+            ..v1::ExecuteDecision::default()
+        };
+        let problem = Problem::from(ExecuteDecision::try_from(decision).unwrap_err());
+        assert_eq!(problem.field.as_deref(), Some("tool_call.arguments_json"));
+    }
+}

@@ -1,0 +1,125 @@
+//! What can be wrong with a message whose bytes are good.
+
+use crate::domain::problem::{Code, Problem};
+
+/// One way a message can be wrong. Paths are relative to the message that was converted; whoever
+/// converts a part puts the place of the part before it with [`MessageError::under`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: {kind}")]
+pub struct MessageError {
+    /// The path of the field at fault, such as `steps[2].verify[0].match`; empty for the whole.
+    pub path: String,
+    /// What is wrong there.
+    pub kind: MessageErrorKind,
+}
+
+/// What is wrong with a field.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MessageErrorKind {
+    /// A field that is needed is not set.
+    #[error("is missing; set it")]
+    Missing,
+    /// A number that is no member of the field's enum.
+    #[error("{0} is no value of this enum; this service may be older than the client")]
+    UnknownEnumValue(i32),
+    /// A decision without an action.
+    #[error("the decision names no action")]
+    ActionMissing,
+    /// A decision whose action is none of the six.
+    #[error("{0} is no action")]
+    ActionUnknown(i32),
+    /// A check whose match is none of the three.
+    #[error("{0} is no match; use prefix, exact or contains")]
+    MatchUnknown(i32),
+    /// A receipt without a step index.
+    #[error("the receipt has no step_index")]
+    StepIndexMissing,
+    /// A receipt whose step index is below zero.
+    #[error("{0} is below zero")]
+    StepIndexNegative(i64),
+    /// A receipt whose step index is beyond every plan.
+    #[error("{0} is beyond every plan")]
+    StepIndexTooLarge(i64),
+    /// A receipt whose source is not set or is none that is known.
+    #[error("{0} is no evidence source")]
+    EvidenceSourceUnknown(i32),
+    /// Text that should be JSON and is not.
+    #[error("is not strict JSON: {0}")]
+    JsonSyntax(String),
+    /// JSON that nests too deep.
+    #[error("nests more than 128 levels deep")]
+    JsonTooDeep,
+    /// JSON of another kind than an object.
+    #[error("is the JSON of a {0}; an object is wanted")]
+    NotAnObject(&'static str),
+    /// A moment outside the years 1 to 9999, or with nanoseconds outside a second.
+    #[error("is no moment in time")]
+    NoMoment,
+    /// An id that is no UUID.
+    #[error("{0:?} is no UUID")]
+    InvalidId(String),
+    /// A problem that the domain found.
+    #[error("{}", .0.message)]
+    Domain(Problem),
+}
+
+impl MessageError {
+    /// Something wrong with one field of the message.
+    pub fn at(path: impl Into<String>, kind: MessageErrorKind) -> Self {
+        Self {
+            path: path.into(),
+            kind,
+        }
+    }
+
+    /// The same error, seen from the message around.
+    #[must_use]
+    pub fn under(mut self, parent: &str) -> Self {
+        self.path = if self.path.is_empty() {
+            parent.to_owned()
+        } else {
+            format!("{parent}.{}", self.path)
+        };
+        self
+    }
+}
+
+impl MessageErrorKind {
+    /// The code that callers see.
+    pub const fn code(&self) -> Code {
+        match self {
+            Self::Missing => Code::FieldMissing,
+            Self::UnknownEnumValue(_)
+            | Self::StepIndexTooLarge(_)
+            | Self::NotAnObject(_)
+            | Self::NoMoment => Code::TypeMismatch,
+            Self::ActionMissing => Code::ActionMissing,
+            Self::ActionUnknown(_) => Code::ActionUnknown,
+            Self::MatchUnknown(_) => Code::MatchUnknown,
+            Self::StepIndexMissing => Code::StepIndexMissing,
+            Self::StepIndexNegative(_) => Code::StepIndexNegative,
+            Self::EvidenceSourceUnknown(_) => Code::EvidenceSourceUnknown,
+            Self::JsonSyntax(_) => Code::JsonSyntax,
+            Self::JsonTooDeep => Code::TooDeep,
+            Self::InvalidId(_) => Code::InvalidId,
+            Self::Domain(problem) => problem.code,
+        }
+    }
+}
+
+impl From<MessageError> for Problem {
+    fn from(error: MessageError) -> Self {
+        let MessageError { path, kind } = error;
+        Self {
+            code: kind.code(),
+            field: (!path.is_empty()).then_some(path),
+            message: kind.to_string(),
+        }
+    }
+}
+
+impl From<MessageError> for crate::domain::fault::Fault {
+    fn from(error: MessageError) -> Self {
+        Problem::from(error).into()
+    }
+}

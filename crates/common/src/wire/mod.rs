@@ -1,0 +1,44 @@
+//! The wire form: generated protobuf code, and what crosses between it and the domain.
+//!
+//! ```text
+//!   v1 (generated)  --TryFrom-->  domain      one file for each family of messages
+//!                   <---From----
+//!   Fault  <--status-->  tonic::Status        the only place where errors cross
+//!   server, client                            the only place where ports and channels are made
+//! ```
+//!
+//! Conversions take every field apart, so a new field breaks the build until it is placed.
+
+mod check;
+mod decision;
+pub mod error;
+mod limits;
+mod plan;
+pub mod problem;
+mod receipt;
+pub mod status;
+mod todo;
+pub mod value;
+pub mod verdict;
+
+#[cfg(test)]
+mod tests;
+
+/// Messages, clients and servers of package `surety.v1`; the `.proto` files hold their docs.
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::all,
+    clippy::too_many_lines,
+    clippy::wildcard_enum_match_arm,
+    clippy::unwrap_used,
+    clippy::let_underscore_must_use,
+    rustdoc::all
+)]
+pub mod v1 {
+    tonic::include_proto!("surety.v1");
+}
+
+/// Every file of package `surety.v1` and what it imports, with comments, as an encoded
+/// `FileDescriptorSet`; for reflection and for the API docs.
+pub const FILE_DESCRIPTOR_SET: &[u8] = tonic::include_file_descriptor_set!("surety_descriptor");

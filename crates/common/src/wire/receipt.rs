@@ -1,0 +1,286 @@
+//! Receipts and their facts.
+
+use super::error::{MessageError, MessageErrorKind as Kind};
+use super::v1;
+use super::value::{list, moment, timestamp, wire_list};
+use crate::domain::receipt::{Command, EvidenceReceipt, EvidenceSource, Fact};
+use v1::fact as wire;
+
+impl TryFrom<v1::EvidenceReceipt> for EvidenceReceipt {
+    type Error = MessageError;
+
+    /// Texts are trimmed, those inside facts are kept. Errors come in the order index, source,
+    /// facts, times.
+    fn try_from(receipt: v1::EvidenceReceipt) -> Result<Self, Self::Error> {
+        let v1::EvidenceReceipt {
+            step_index,
+            step_id,
+            plan_revision,
+            seq,
+            call_id,
+            source,
+            name,
+            arguments_digest,
+            success,
+            summary,
+            facts,
+            output_digest,
+            started_at,
+            finished_at,
+            prev_digest,
+            digest,
+            // The seal is checked where receipts are verified; it is no part of what is known.
+            key_id: _,
+            signature: _,
+            proof: _,
+        } = receipt;
+        Ok(Self {
+            step_index: read_step_index(step_index)?,
+            step_id: trimmed(&step_id),
+            plan_revision,
+            seq,
+            call_id: trimmed(&call_id),
+            source: read_source(source)?,
+            name: trimmed(&name),
+            arguments_digest: trimmed(&arguments_digest),
+            success,
+            summary: trimmed(&summary),
+            facts: list("facts", facts)?,
+            output_digest: trimmed(&output_digest),
+            started_at: started_at.map(|at| moment("started_at", at)).transpose()?,
+            finished_at: finished_at
+                .map(|at| moment("finished_at", at))
+                .transpose()?,
+            prev_digest: trimmed(&prev_digest),
+            digest: trimmed(&digest),
+        })
+    }
+}
+
+impl From<EvidenceReceipt> for v1::EvidenceReceipt {
+    /// A receipt without its seal; whoever has the seal sets key, signature and proof.
+    fn from(receipt: EvidenceReceipt) -> Self {
+        let EvidenceReceipt {
+            step_index,
+            step_id,
+            plan_revision,
+            seq,
+            call_id,
+            source,
+            name,
+            arguments_digest,
+            success,
+            summary,
+            facts,
+            output_digest,
+            started_at,
+            finished_at,
+            prev_digest,
+            digest,
+        } = receipt;
+        Self {
+            step_index: Some(step_index.into()),
+            step_id,
+            plan_revision,
+            seq,
+            call_id,
+            source: v1::EvidenceSource::from(source).into(),
+            name,
+            arguments_digest,
+            success,
+            summary,
+            facts: wire_list(facts),
+            output_digest,
+            started_at: started_at.map(timestamp),
+            finished_at: finished_at.map(timestamp),
+            prev_digest,
+            digest,
+            key_id: String::new(),
+            signature: Vec::new(),
+            proof: None,
+        }
+    }
+}
+
+impl TryFrom<v1::Fact> for Fact {
+    type Error = MessageError;
+
+    fn try_from(fact: v1::Fact) -> Result<Self, Self::Error> {
+        let v1::Fact { fact } = fact;
+        match fact.ok_or_else(|| MessageError::at("fact", Kind::Missing))? {
+            wire::Fact::FileWritten(wire::FileWritten {
+                path,
+                before_digest,
+                after_digest,
+            }) => Ok(Self::FileWritten {
+                path,
+                before_digest,
+                after_digest,
+            }),
+            wire::Fact::FileObserved(wire::FileObserved { path, exists }) => {
+                Ok(Self::FileObserved { path, exists })
+            }
+            wire::Fact::Command(wire::Command { command, exit_code }) => Ok(Self::Command {
+                command: read_command(command)?,
+                exit_code,
+            }),
+            wire::Fact::Content(wire::Content {
+                path,
+                contains,
+                found,
+            }) => Ok(Self::Content {
+                path,
+                contains,
+                found,
+            }),
+            wire::Fact::Verification(wire::Verification {
+                tool,
+                scope,
+                passed,
+            }) => Ok(Self::Verification {
+                tool,
+                scope,
+                passed,
+            }),
+            wire::Fact::Output(wire::Output { key, value }) => Ok(Self::Output { key, value }),
+        }
+    }
+}
+
+impl From<Fact> for v1::Fact {
+    fn from(fact: Fact) -> Self {
+        let fact = match fact {
+            Fact::FileWritten {
+                path,
+                before_digest,
+                after_digest,
+            } => wire::Fact::FileWritten(wire::FileWritten {
+                path,
+                before_digest,
+                after_digest,
+            }),
+            Fact::FileObserved { path, exists } => {
+                wire::Fact::FileObserved(wire::FileObserved { path, exists })
+            }
+            Fact::Command { command, exit_code } => {
+                let command = Some(write_command(command));
+                wire::Fact::Command(wire::Command { command, exit_code })
+            }
+            Fact::Content {
+                path,
+                contains,
+                found,
+            } => wire::Fact::Content(wire::Content {
+                path,
+                contains,
+                found,
+            }),
+            Fact::Verification {
+                tool,
+                scope,
+                passed,
+            } => wire::Fact::Verification(wire::Verification {
+                tool,
+                scope,
+                passed,
+            }),
+            Fact::Output { key, value } => wire::Fact::Output(wire::Output { key, value }),
+        };
+        Self { fact: Some(fact) }
+    }
+}
+
+fn read_command(command: Option<wire::command::Command>) -> Result<Command, MessageError> {
+    match command.ok_or_else(|| MessageError::at("command.command", Kind::Missing))? {
+        wire::command::Command::Argv(wire::Argv { args }) => Ok(Command::Argv(args)),
+        wire::command::Command::CommandLine(line) => Ok(Command::Line(line)),
+    }
+}
+
+fn write_command(command: Command) -> wire::command::Command {
+    match command {
+        Command::Argv(args) => wire::command::Command::Argv(wire::Argv { args }),
+        Command::Line(line) => wire::command::Command::CommandLine(line),
+    }
+}
+
+fn read_step_index(index: Option<i64>) -> Result<u32, MessageError> {
+    let at = |kind| MessageError::at("step_index", kind);
+    let index = index.ok_or_else(|| at(Kind::StepIndexMissing))?;
+    if index < 0 {
+        return Err(at(Kind::StepIndexNegative(index)));
+    }
+    u32::try_from(index).map_err(|_| at(Kind::StepIndexTooLarge(index)))
+}
+
+fn read_source(number: i32) -> Result<EvidenceSource, MessageError> {
+    use v1::EvidenceSource as Wire;
+    match Wire::try_from(number) {
+        Ok(Wire::ToolObservation) => Ok(EvidenceSource::ToolObservation),
+        Ok(Wire::WriteReceipt) => Ok(EvidenceSource::WriteReceipt),
+        Ok(Wire::UserReply) => Ok(EvidenceSource::UserReply),
+        Ok(Wire::Probe) => Ok(EvidenceSource::Probe),
+        Ok(Wire::Approval) => Ok(EvidenceSource::Approval),
+        Ok(Wire::ActionReport) => Ok(EvidenceSource::ActionReport),
+        Ok(Wire::Unspecified) | Err(_) => Err(MessageError::at(
+            "source",
+            Kind::EvidenceSourceUnknown(number),
+        )),
+    }
+}
+
+impl From<EvidenceSource> for v1::EvidenceSource {
+    fn from(source: EvidenceSource) -> Self {
+        match source {
+            EvidenceSource::ToolObservation => Self::ToolObservation,
+            EvidenceSource::WriteReceipt => Self::WriteReceipt,
+            EvidenceSource::UserReply => Self::UserReply,
+            EvidenceSource::Probe => Self::Probe,
+            EvidenceSource::Approval => Self::Approval,
+            EvidenceSource::ActionReport => Self::ActionReport,
+        }
+    }
+}
+
+fn trimmed(text: &str) -> String {
+    text.trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::problem::{Code, Problem};
+
+    #[test]
+    fn a_bad_receipt_is_refused_with_the_first_thing_wrong() {
+        let source = v1::EvidenceSource::Probe.into();
+        for (step_index, source, code) in [
+            (None, 0, Code::StepIndexMissing),
+            (Some(-1), 0, Code::StepIndexNegative),
+            (Some(i64::MAX), source, Code::TypeMismatch),
+            (Some(0), 0, Code::EvidenceSourceUnknown),
+            (Some(0), 99, Code::EvidenceSourceUnknown),
+        ] {
+            let receipt = v1::EvidenceReceipt {
+                step_index,
+                source,
+                ..v1::EvidenceReceipt::default()
+            };
+            let problem = Problem::from(EvidenceReceipt::try_from(receipt).unwrap_err());
+            assert_eq!(problem.code, code);
+        }
+    }
+
+    #[test]
+    fn an_empty_fact_is_named_by_its_place() {
+        let receipt = v1::EvidenceReceipt {
+            step_index: Some(0),
+            source: v1::EvidenceSource::Probe.into(),
+            facts: vec![v1::Fact::default()],
+            ..v1::EvidenceReceipt::default()
+        };
+        let problem = Problem::from(EvidenceReceipt::try_from(receipt).unwrap_err());
+        assert_eq!(problem.code, Code::FieldMissing);
+        assert_eq!(problem.field.as_deref(), Some("facts[0].fact"));
+    }
+}

@@ -1,0 +1,226 @@
+//! The two functions that cross between a [`Fault`] and a gRPC status.
+//!
+//! Every status carries `ErrorInfo {reason, domain = "surety"}`; `BadRequest`,
+//! `PreconditionFailure`, `QuotaFailure` and `RetryInfo` join it where they fit.
+
+use crate::domain::fault::{Fault, FaultClass, FaultCode, Reason};
+use std::collections::HashMap;
+use std::time::Duration;
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt};
+
+/// The domain of every reason of ours.
+pub const ERROR_DOMAIN: &str = "surety";
+/// The metadata key of an `ErrorInfo` under which the field at fault stands.
+const FIELD_KEY: &str = "field";
+/// The metadata key of an `ErrorInfo` under which the advice stands.
+const ADVICE_KEY: &str = "advice";
+
+/// The gRPC status that says what the fault says.
+pub fn to_status(fault: &Fault) -> Status {
+    let Fault {
+        reason,
+        class,
+        message,
+        field,
+        retry_after_ms,
+    } = fault;
+    let subject = field.as_deref().unwrap_or_default();
+    let mut metadata = HashMap::from([(ADVICE_KEY.to_owned(), reason.advice().to_owned())]);
+    if let Some(field) = field {
+        metadata.insert(FIELD_KEY.to_owned(), field.clone());
+    }
+    let mut details = ErrorDetails::with_error_info(reason.as_str(), ERROR_DOMAIN, metadata);
+    match class {
+        FaultClass::InvalidArgument => {
+            details.add_bad_request_violation(subject, message);
+        }
+        FaultClass::FailedPrecondition => {
+            details.add_precondition_failure_violation(reason.as_str(), subject, message);
+        }
+        FaultClass::ResourceExhausted => {
+            details.add_quota_failure_violation(subject, message);
+        }
+        FaultClass::NotFound
+        | FaultClass::AlreadyExists
+        | FaultClass::Aborted
+        | FaultClass::Unavailable
+        | FaultClass::Unauthenticated
+        | FaultClass::PermissionDenied
+        | FaultClass::Unimplemented
+        | FaultClass::DeadlineExceeded
+        | FaultClass::Cancelled
+        | FaultClass::Internal => {}
+    }
+    if let Some(retry_after_ms) = retry_after_ms {
+        details.set_retry_info(Some(Duration::from_millis(*retry_after_ms)));
+    }
+    Status::with_error_details(code_of(*class), message, details)
+}
+
+/// The fault that a status tells of. A status that is not ours, or whose reason is of a later
+/// version, keeps its text and gets the general code of its class.
+pub fn from_status(status: &Status) -> Fault {
+    let details = status.get_error_details();
+    let info = details
+        .error_info()
+        .filter(|info| info.domain == ERROR_DOMAIN);
+    let known = info.and_then(|info| Reason::from_text(&info.reason));
+    // tonic itself answers OUT_OF_RANGE for one thing only: a message over its limit.
+    let over_limit = known.is_none() && status.code() == Code::OutOfRange;
+    let (class, general) = if over_limit {
+        (FaultClass::ResourceExhausted, FaultCode::MessageTooLarge)
+    } else {
+        let class = class_of(status.code());
+        (class, class.general_code())
+    };
+    let reason = known.unwrap_or(Reason::Service(general));
+    let unknown_reason = info.filter(|_| known.is_none()).map(|info| &info.reason);
+    Fault {
+        reason,
+        class,
+        message: match (unknown_reason, status.message()) {
+            (Some(text), message) => format!("{message} ({text})"),
+            (None, "") => reason.meaning().to_owned(),
+            (None, message) => message.to_owned(),
+        },
+        field: info.and_then(|info| info.metadata.get(FIELD_KEY).cloned()),
+        retry_after_ms: details
+            .retry_info()
+            .and_then(|retry| retry.retry_delay)
+            .map(|delay| u64::try_from(delay.as_millis()).unwrap_or(u64::MAX)),
+    }
+}
+
+/// The same status, with an `ErrorInfo` if it had none; its metadata is kept.
+pub fn with_error_info(status: Status) -> Status {
+    if status.code() == Code::Ok || status.get_error_details().error_info().is_some() {
+        return status;
+    }
+    let mut complete = to_status(&from_status(&status));
+    *complete.metadata_mut() = status.metadata().clone();
+    complete
+}
+
+/// The answer of a service to a method that it does not carry out; `rpc` is the method's name.
+pub fn unimplemented(rpc: &str) -> Status {
+    let message = format!("{rpc} is not carried out by this service");
+    to_status(&Fault::new(FaultCode::Unimplemented, message))
+}
+
+const fn code_of(class: FaultClass) -> Code {
+    match class {
+        FaultClass::InvalidArgument => Code::InvalidArgument,
+        FaultClass::NotFound => Code::NotFound,
+        FaultClass::AlreadyExists => Code::AlreadyExists,
+        FaultClass::FailedPrecondition => Code::FailedPrecondition,
+        FaultClass::Aborted => Code::Aborted,
+        FaultClass::ResourceExhausted => Code::ResourceExhausted,
+        FaultClass::Unavailable => Code::Unavailable,
+        FaultClass::Unauthenticated => Code::Unauthenticated,
+        FaultClass::PermissionDenied => Code::PermissionDenied,
+        FaultClass::Unimplemented => Code::Unimplemented,
+        FaultClass::DeadlineExceeded => Code::DeadlineExceeded,
+        FaultClass::Cancelled => Code::Cancelled,
+        FaultClass::Internal => Code::Internal,
+    }
+}
+
+const fn class_of(code: Code) -> FaultClass {
+    match code {
+        Code::InvalidArgument | Code::OutOfRange => FaultClass::InvalidArgument,
+        Code::NotFound => FaultClass::NotFound,
+        Code::AlreadyExists => FaultClass::AlreadyExists,
+        Code::FailedPrecondition => FaultClass::FailedPrecondition,
+        Code::Aborted => FaultClass::Aborted,
+        Code::ResourceExhausted => FaultClass::ResourceExhausted,
+        Code::Unavailable => FaultClass::Unavailable,
+        Code::Unauthenticated => FaultClass::Unauthenticated,
+        Code::PermissionDenied => FaultClass::PermissionDenied,
+        Code::Unimplemented => FaultClass::Unimplemented,
+        Code::DeadlineExceeded => FaultClass::DeadlineExceeded,
+        Code::Cancelled => FaultClass::Cancelled,
+        // A status of OK is no fault; whoever asks for one has a defect.
+        Code::Ok | Code::Unknown | Code::Internal | Code::DataLoss => FaultClass::Internal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::problem::{Code as InputCode, Problem};
+
+    fn every_fault() -> impl Iterator<Item = Fault> {
+        let service = FaultCode::ALL
+            .iter()
+            .map(|code| Fault::new(*code, "why").with_retry_after_ms(1500));
+        let input = InputCode::ALL
+            .iter()
+            .map(|code| Fault::from(Problem::at(*code, "steps[1].id", "why")));
+        service.chain(input)
+    }
+
+    #[test]
+    fn every_fault_comes_back_as_it_went() {
+        for fault in every_fault() {
+            assert_eq!(from_status(&to_status(&fault)), fault);
+        }
+    }
+
+    #[test]
+    fn every_status_says_the_reason_and_the_domain() {
+        for fault in every_fault() {
+            let status = to_status(&fault);
+            let details = status.get_error_details();
+            let info = details.error_info().unwrap();
+            assert_eq!(info.reason, fault.reason.as_str());
+            assert_eq!(info.domain, "surety");
+        }
+    }
+
+    #[test]
+    fn an_invalid_field_is_named_the_way_standard_clients_look_for_it() {
+        let problem = Problem::at(
+            InputCode::LimitOutOfRange,
+            "limits.max_replans",
+            "11 is too many",
+        );
+        let details = to_status(&problem.into()).get_error_details();
+        let violation = details
+            .bad_request()
+            .unwrap()
+            .field_violations
+            .first()
+            .unwrap()
+            .clone();
+        assert_eq!(violation.field, "limits.max_replans");
+        assert_eq!(violation.description, "11 is too many");
+    }
+
+    #[test]
+    fn a_status_from_elsewhere_keeps_its_class_and_text() {
+        let fault = from_status(&Status::unavailable("connection refused"));
+        assert_eq!(fault.reason, Reason::Service(FaultCode::ServiceUnavailable));
+        assert_eq!(fault.message, "connection refused");
+        assert_eq!(fault.class, FaultClass::Unavailable);
+    }
+
+    #[test]
+    fn a_reason_of_a_later_version_is_kept_in_the_text() {
+        let details = ErrorDetails::with_error_info("run_frozen", ERROR_DOMAIN, HashMap::new());
+        let status = Status::with_error_details(Code::FailedPrecondition, "no", details);
+        let fault = from_status(&status);
+        assert_eq!(fault.reason, Reason::Service(FaultCode::FailedPrecondition));
+        assert_eq!(fault.message, "no (run_frozen)");
+    }
+
+    #[test]
+    fn a_bare_status_is_given_an_error_info_and_keeps_its_metadata() {
+        let mut bare = Status::out_of_range("decoded message length too large");
+        bare.metadata_mut().insert("x-kept", "yes".parse().unwrap());
+        let status = with_error_info(bare);
+        assert_eq!(status.code(), Code::ResourceExhausted);
+        assert_eq!(from_status(&status).reason.as_str(), "message_too_large");
+        assert!(status.metadata().contains_key("x-kept"));
+    }
+}

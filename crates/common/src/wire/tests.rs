@@ -1,0 +1,256 @@
+//! What goes out comes back, whatever the domain holds.
+
+use super::v1;
+use crate::domain::check::{AcceptCheck, Match, Owner};
+use crate::domain::decision::{Abort, Action, ExecuteDecision};
+use crate::domain::json::Value;
+use crate::domain::limits::Limits;
+use crate::domain::plan::{Evidence, Plan, PlanStep, ToolCall};
+use crate::domain::receipt::{Command, EvidenceReceipt, EvidenceSource, Fact};
+use crate::domain::stop::StopReason;
+use crate::domain::todo::{Todo, TodoStatus};
+use crate::domain::verdict::{CheckResult, Verdict};
+use chrono::DateTime;
+use proptest::collection::{btree_map, vec};
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+use prost::Message;
+
+/// Through the bytes, so that the wire form itself is proved.
+fn travel<D, W>(value: D) -> D
+where
+    W: From<D> + Message + Default,
+    D: TryFrom<W>,
+    D::Error: std::fmt::Debug,
+{
+    let bytes = W::from(value).encode_to_vec();
+    D::try_from(W::decode(bytes.as_slice()).unwrap()).unwrap()
+}
+
+fn word() -> impl Strategy<Value = String> {
+    "[a-z_./]{0,8}"
+}
+
+fn check() -> impl Strategy<Value = AcceptCheck> {
+    let matches = select(vec![Match::Prefix, Match::Exact, Match::Contains]);
+    let owners = select(vec![Owner::Plan, Owner::User, Owner::Operator]);
+    let params = btree_map(word(), ".*", 0..3);
+    (
+        word(),
+        word(),
+        word(),
+        matches,
+        any::<bool>(),
+        params,
+        owners,
+    )
+        .prop_map(
+            |(id, kind, target, r#match, required, params, owner)| AcceptCheck {
+                id,
+                kind,
+                target,
+                r#match,
+                required,
+                params,
+                owner,
+            },
+        )
+}
+
+fn todo() -> impl Strategy<Value = Todo> {
+    let statuses = select(TodoStatus::ALL.to_vec());
+    let at = option::of((0..4_000_000_000i64, 0..1_000_000_000u32));
+    (word(), ".*", any::<bool>(), statuses, vec(word(), 0..3), at).prop_map(
+        |(id, content, required, status, ids, at)| Todo {
+            id,
+            content,
+            required,
+            status,
+            dependencies: ids.clone(),
+            replaces: ids,
+            created_at: at.and_then(|(seconds, nanos)| DateTime::from_timestamp(seconds, nanos)),
+        },
+    )
+}
+
+fn call() -> impl Strategy<Value = ToolCall> {
+    (word(), vec(("[a-z]{1,5}", "[1-9][0-9]{0,30}"), 0..1)).prop_map(|(name, members)| {
+        let members = members
+            .into_iter()
+            .map(|(key, number)| (key, Value::Number(number)));
+        ToolCall {
+            name,
+            arguments: Value::Object(members.collect()),
+        }
+    })
+}
+
+fn step() -> impl Strategy<Value = PlanStep> {
+    let evidence = select(vec![Evidence::Required, Evidence::None]);
+    (
+        word(),
+        ".*",
+        vec(word(), 0..3),
+        vec(check(), 0..2),
+        evidence,
+        vec(call(), 0..3),
+    )
+        .prop_map(
+            |(id, description, words, verify, evidence, script)| PlanStep {
+                id,
+                done_when: description.clone(),
+                description,
+                dependencies: words.clone(),
+                tools_expected: words.clone(),
+                verify,
+                evidence,
+                script,
+                write_scope: words,
+            },
+        )
+}
+
+fn fact() -> impl Strategy<Value = Fact> {
+    let digest = option::of("[0-9a-f]{4}");
+    prop_oneof![
+        (".*", digest.clone(), digest).prop_map(|(path, before_digest, after_digest)| {
+            Fact::FileWritten {
+                path,
+                before_digest,
+                after_digest,
+            }
+        }),
+        (".*", any::<bool>()).prop_map(|(path, exists)| Fact::FileObserved { path, exists }),
+        (vec(".*", 0..3), any::<i32>()).prop_map(|(args, exit_code)| {
+            Fact::Command {
+                command: Command::Argv(args),
+                exit_code,
+            }
+        }),
+        (".*", any::<i32>()).prop_map(|(line, exit_code)| {
+            Fact::Command {
+                command: Command::Line(line),
+                exit_code,
+            }
+        }),
+        (".*", ".*", any::<bool>()).prop_map(|(path, contains, found)| Fact::Content {
+            path,
+            contains,
+            found
+        }),
+        (".*", ".*", any::<bool>()).prop_map(|(tool, scope, passed)| Fact::Verification {
+            tool,
+            scope,
+            passed
+        }),
+        (".*", ".*").prop_map(|(key, value)| Fact::Output { key, value }),
+    ]
+}
+
+fn receipt() -> impl Strategy<Value = EvidenceReceipt> {
+    let sources = select(EvidenceSource::ALL.to_vec());
+    let at = (0..4_000_000_000i64).prop_map(|seconds| DateTime::from_timestamp(seconds, 7));
+    (
+        any::<u32>(),
+        word(),
+        any::<u64>(),
+        sources,
+        any::<bool>(),
+        vec(fact(), 0..4),
+        at,
+    )
+        .prop_map(
+            |(number, text, seq, source, success, facts, at)| EvidenceReceipt {
+                step_index: number,
+                step_id: text.clone(),
+                plan_revision: number,
+                seq,
+                call_id: text.clone(),
+                source,
+                name: text.clone(),
+                arguments_digest: text.clone(),
+                success,
+                summary: text.clone(),
+                facts,
+                output_digest: text.clone(),
+                started_at: at,
+                finished_at: None,
+                prev_digest: text.clone(),
+                digest: text,
+            },
+        )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn a_plan_comes_back_as_it_went(
+        title in ".*",
+        steps in vec(step(), 0..4),
+        verify in vec(check(), 0..3),
+        todos in vec(todo(), 0..3),
+    ) {
+        let plan = Plan { goal: title.clone(), title, steps, verify, todos };
+        prop_assert_eq!(travel::<_, v1::Plan>(plan.clone()), plan);
+    }
+
+    #[test]
+    fn a_decision_comes_back_as_it_went(
+        action in select(Action::ALL.to_vec()),
+        text in word(),
+        tool_call in option::of(call()),
+        aborts in any::<bool>(),
+    ) {
+        let abort = aborts.then(|| Abort {
+            code: text.clone(),
+            user_message: text.clone(),
+            internal_reason: text.clone(),
+        });
+        let decision = ExecuteDecision {
+            speak: text.clone(),
+            action,
+            reason: text.clone(),
+            goal_check: text,
+            tool_call,
+            abort,
+        };
+        prop_assert_eq!(travel::<_, v1::ExecuteDecision>(decision.clone()), decision);
+    }
+
+    #[test]
+    fn a_receipt_comes_back_as_it_went(receipt in receipt()) {
+        prop_assert_eq!(travel::<_, v1::EvidenceReceipt>(receipt.clone()), receipt);
+    }
+}
+
+#[test]
+fn every_verdict_comes_back_and_its_reason_has_the_contracts_word() {
+    for reason in StopReason::ALL {
+        let verdict = Verdict {
+            accepted: reason == StopReason::Accepted,
+            stop_reason: reason,
+            results: vec![CheckResult {
+                name: "c".into(),
+                passed: false,
+                reason: "no_file_evidence".into(),
+                optional: true,
+            }],
+        };
+        assert_eq!(travel::<_, v1::Verdict>(verdict.clone()), verdict);
+        let name = v1::StopReason::from(reason).as_str_name();
+        let word = name.strip_prefix("STOP_REASON_").unwrap().to_lowercase();
+        assert_eq!(word, reason.as_str());
+    }
+}
+
+#[test]
+fn limits_come_back_as_they_went() {
+    let limits = Limits {
+        max_replans: 0,
+        token_budget: Some(9),
+        ..Limits::default()
+    };
+    assert_eq!(travel::<_, v1::Limits>(limits.clone()), limits);
+}

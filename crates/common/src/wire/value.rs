@@ -1,0 +1,152 @@
+//! Values that many messages carry: times, ids, JSON text, lists.
+
+use super::error::{MessageError, MessageErrorKind as Kind};
+use crate::domain::json::{self, JsonError, Value};
+use chrono::{DateTime, Datelike, Utc};
+use prost_types::Timestamp;
+use uuid::Uuid;
+
+/// The moment on the wire.
+pub fn timestamp(at: DateTime<Utc>) -> Timestamp {
+    Timestamp {
+        seconds: at.timestamp(),
+        // chrono counts a leap second as more than a whole one; protobuf does not know them.
+        nanos: i32::try_from(at.timestamp_subsec_nanos().min(999_999_999)).unwrap_or_default(),
+    }
+}
+
+/// The moment a field holds.
+///
+/// # Errors
+/// [`Kind::NoMoment`] outside the years 1 to 9999.
+pub fn moment(field: &str, at: Timestamp) -> Result<DateTime<Utc>, MessageError> {
+    let Timestamp { seconds, nanos } = at;
+    u32::try_from(nanos)
+        .ok()
+        .filter(|nanos| *nanos < 1_000_000_000)
+        .and_then(|nanos| DateTime::from_timestamp(seconds, nanos))
+        .filter(|moment| (1..=9999).contains(&moment.year()))
+        .ok_or_else(|| MessageError::at(field, Kind::NoMoment))
+}
+
+/// The id a field holds.
+///
+/// # Errors
+/// [`Kind::InvalidId`] when it is no UUID, and [`Kind::Missing`] when it is empty.
+pub fn id(field: &str, text: &str) -> Result<Uuid, MessageError> {
+    if text.is_empty() {
+        return Err(MessageError::at(field, Kind::Missing));
+    }
+    Uuid::parse_str(text).map_err(|_| MessageError::at(field, Kind::InvalidId(text.to_owned())))
+}
+
+/// The JSON object a field holds; `{}` when it is empty.
+///
+/// # Errors
+/// [`Kind::JsonSyntax`], [`Kind::JsonTooDeep`] or [`Kind::NotAnObject`].
+pub fn json_object(field: &str, text: &str) -> Result<Value, MessageError> {
+    if text.trim().is_empty() {
+        return Ok(Value::Object(Vec::new()));
+    }
+    let value = json::parse(text)
+        .map_err(|error| match error {
+            JsonError::Syntax { .. } => Kind::JsonSyntax(error.to_string()),
+            JsonError::TooDeep { .. } => Kind::JsonTooDeep,
+        })
+        .map_err(|kind| MessageError::at(field, kind))?
+        .value;
+    match value.as_object() {
+        Some(_) => Ok(value),
+        None => Err(MessageError::at(field, Kind::NotAnObject(value.kind()))),
+    }
+}
+
+/// Every item of a repeated field, or the first error with its place.
+pub(super) fn list<W, D>(field: &str, items: Vec<W>) -> Result<Vec<D>, MessageError>
+where
+    D: TryFrom<W, Error = MessageError>,
+{
+    items
+        .into_iter()
+        .enumerate()
+        .map(|(index, item)| {
+            D::try_from(item).map_err(|error| error.under(&format!("{field}[{index}]")))
+        })
+        .collect()
+}
+
+/// A message field that may be absent, or its error with its place.
+pub(super) fn optional<W, D>(field: &str, item: Option<W>) -> Result<Option<D>, MessageError>
+where
+    D: TryFrom<W, Error = MessageError>,
+{
+    item.map(|item| D::try_from(item).map_err(|error| error.under(field)))
+        .transpose()
+}
+
+/// Every item of a list on the wire.
+pub(super) fn wire_list<D, W: From<D>>(items: Vec<D>) -> Vec<W> {
+    items.into_iter().map(W::from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::problem::{Code, Problem};
+
+    #[test]
+    fn a_moment_comes_back_to_the_nanosecond() {
+        let at = DateTime::from_timestamp(1_700_000_000, 123_456_789).unwrap();
+        assert_eq!(moment("at", timestamp(at)), Ok(at));
+    }
+
+    #[test]
+    fn a_moment_that_is_none_is_refused() {
+        for (seconds, nanos) in [
+            (i64::MAX, 0),
+            (0, -1),
+            (0, 1_000_000_000),
+            (-99_999_999_999, 0),
+        ] {
+            let error = moment("at", Timestamp { seconds, nanos }).unwrap_err();
+            assert_eq!(error, MessageError::at("at", Kind::NoMoment));
+        }
+    }
+
+    #[test]
+    fn arguments_keep_every_digit() {
+        let text = r#"{"n":12345678901234567890.000000000000000001}"#;
+        assert_eq!(
+            json_object("arguments_json", text).unwrap().to_compact(),
+            text
+        );
+    }
+
+    #[test]
+    fn arguments_that_are_no_object_are_refused_by_name() {
+        for (text, code) in [
+            ("[1]", Code::TypeMismatch),
+            ("null", Code::TypeMismatch),
+            ("{", Code::JsonSyntax),
+            (&"{\"a\":".repeat(200), Code::JsonSyntax),
+        ] {
+            let problem = Problem::from(json_object("arguments_json", text).unwrap_err());
+            assert_eq!(
+                (problem.code, problem.field.as_deref()),
+                (code, Some("arguments_json"))
+            );
+        }
+    }
+
+    #[test]
+    fn an_id_must_be_a_uuid() {
+        assert_eq!(
+            Problem::from(id("run_id", "7").unwrap_err()).code,
+            Code::InvalidId
+        );
+        assert_eq!(
+            Problem::from(id("run_id", "").unwrap_err()).code,
+            Code::FieldMissing
+        );
+    }
+}

@@ -1,0 +1,128 @@
+//! Verdicts and stop reasons.
+
+use super::error::{MessageError, MessageErrorKind as Kind};
+use super::v1;
+use super::value::wire_list;
+use crate::domain::stop::StopReason;
+use crate::domain::verdict::{CheckResult, Verdict};
+
+impl TryFrom<v1::Verdict> for Verdict {
+    type Error = MessageError;
+
+    fn try_from(verdict: v1::Verdict) -> Result<Self, Self::Error> {
+        let v1::Verdict {
+            accepted,
+            stop_reason,
+            results,
+            // What the verdict is about and who signed it is the store's; the answer is here.
+            run_id: _,
+            plan_revision: _,
+            plan_digest: _,
+            chain_digest: _,
+            decided_at: _,
+            key_id: _,
+            signature: _,
+            receipt_count: _,
+        } = verdict;
+        Ok(Self {
+            accepted,
+            stop_reason: read_stop_reason(stop_reason)?,
+            results: results.into_iter().map(CheckResult::from).collect(),
+        })
+    }
+}
+
+impl From<Verdict> for v1::Verdict {
+    /// A verdict without state; whoever stored it sets what it is about and who signed it.
+    fn from(verdict: Verdict) -> Self {
+        let Verdict {
+            accepted,
+            stop_reason,
+            results,
+        } = verdict;
+        Self {
+            accepted,
+            stop_reason: v1::StopReason::from(stop_reason).into(),
+            results: wire_list(results),
+            ..Self::default()
+        }
+    }
+}
+
+impl From<v1::CheckResult> for CheckResult {
+    fn from(result: v1::CheckResult) -> Self {
+        let v1::CheckResult {
+            name,
+            passed,
+            reason,
+            optional,
+        } = result;
+        Self {
+            name,
+            passed,
+            reason,
+            optional,
+        }
+    }
+}
+
+impl From<CheckResult> for v1::CheckResult {
+    fn from(result: CheckResult) -> Self {
+        let CheckResult {
+            name,
+            passed,
+            reason,
+            optional,
+        } = result;
+        Self {
+            name,
+            passed,
+            reason,
+            optional,
+        }
+    }
+}
+
+/// The reason behind a number on the wire.
+///
+/// # Errors
+/// [`Kind::Missing`] for unspecified, [`Kind::UnknownEnumValue`] for a number that is no reason.
+pub fn read_stop_reason(number: i32) -> Result<StopReason, MessageError> {
+    let at = |kind| MessageError::at("stop_reason", kind);
+    match v1::StopReason::try_from(number) {
+        Ok(v1::StopReason::Unspecified) => Err(at(Kind::Missing)),
+        Ok(reason) => StopReason::ALL
+            .into_iter()
+            .find(|known| v1::StopReason::from(*known) == reason)
+            .ok_or_else(|| at(Kind::UnknownEnumValue(number))),
+        Err(_) => Err(at(Kind::UnknownEnumValue(number))),
+    }
+}
+
+impl From<StopReason> for v1::StopReason {
+    fn from(reason: StopReason) -> Self {
+        match reason {
+            StopReason::Accepted => Self::Accepted,
+            StopReason::AcceptCheckFailed => Self::AcceptCheckFailed,
+            StopReason::RequiredTodoFailed => Self::RequiredTodoFailed,
+            StopReason::TodoNotConverged => Self::TodoNotConverged,
+            StopReason::MissingCompletionSignal => Self::MissingCompletionSignal,
+            StopReason::RepeatCycle => Self::RepeatCycle,
+            StopReason::MaxReplansReached => Self::MaxReplansReached,
+            StopReason::ReplanParseFailed => Self::ReplanParseFailed,
+            StopReason::PlanParseFailed => Self::PlanParseFailed,
+            StopReason::PlanRejected => Self::PlanRejected,
+            StopReason::DependencyDeadlock => Self::DependencyDeadlock,
+            StopReason::MaxRoundsReached => Self::MaxRoundsReached,
+            StopReason::MaxConsecutiveCorrections => Self::MaxConsecutiveCorrections,
+            StopReason::Aborted => Self::Aborted,
+            StopReason::Cancelled => Self::Cancelled,
+            StopReason::DeadlineExceeded => Self::DeadlineExceeded,
+            StopReason::BudgetExceeded => Self::BudgetExceeded,
+            StopReason::ConfirmationDenied => Self::ConfirmationDenied,
+            StopReason::ConfirmationExpired => Self::ConfirmationExpired,
+            StopReason::ModelUnavailable => Self::ModelUnavailable,
+            StopReason::InternalError => Self::InternalError,
+        }
+    }
+}
