@@ -4,8 +4,11 @@
 
 pub mod check;
 pub mod command;
+pub mod control;
 pub mod decision;
 pub mod execution;
+pub mod fields;
+pub mod graph;
 pub mod journal;
 pub mod fault;
 pub mod json;
@@ -14,6 +17,7 @@ pub mod machine;
 pub mod path;
 pub mod plan;
 pub mod problem;
+pub mod reader;
 pub mod receipt;
 pub mod run;
 pub mod step;

@@ -2,9 +2,9 @@
 //! one statement, then takes what came meanwhile. There is no timer, so nothing waits when the
 //! process is idle, and the cost of a change falls as the load rises.
 
+use super::StoreError;
 use super::apply::{Outcome, apply};
 use super::artifact::{self, Artifact};
-use super::StoreError;
 use crate::domain::execution::draft::Write;
 use backon::{BackoffBuilder, ExponentialBuilder};
 use sqlx::PgPool;
@@ -37,7 +37,12 @@ pub struct Commit {
 impl Commit {
     /// A change without artifacts, under the present span.
     pub fn new(write: Write, span: tracing::Span, span_id: Option<String>) -> Self {
-        Self { write, artifacts: Vec::new(), span, span_id }
+        Self {
+            write,
+            artifacts: Vec::new(),
+            span,
+            span_id,
+        }
     }
 }
 
@@ -71,7 +76,10 @@ impl Committer {
     /// A change that was handed in is written even when nobody waits for the answer any more.
     pub async fn commit(&self, commit: Commit) -> Result<Outcome, StoreError> {
         let (reply, answer) = oneshot::channel();
-        self.jobs.send(Job { commit, reply }).await.map_err(|_| StoreError::ShuttingDown)?;
+        self.jobs
+            .send(Job { commit, reply })
+            .await
+            .map_err(|_| StoreError::ShuttingDown)?;
         answer.await.map_err(|_| StoreError::ShuttingDown)?
     }
 }
@@ -136,7 +144,10 @@ async fn settle(pool: &PgPool, batch: Vec<Job>, observer: Observer) {
 }
 
 /// A caller that stopped listening needs no answer.
-fn answer(reply: oneshot::Sender<Result<Outcome, StoreError>>, result: Result<Outcome, StoreError>) {
+fn answer(
+    reply: oneshot::Sender<Result<Outcome, StoreError>>,
+    result: Result<Outcome, StoreError>,
+) {
     drop(reply.send(result));
 }
 
@@ -172,13 +183,17 @@ async fn write_once(
     in_doubt: bool,
 ) -> Result<Vec<Outcome>, StoreError> {
     let mut connection = pool.acquire().await?;
-    let artifacts: Vec<&Artifact> =
-        batch.iter().flat_map(|job| job.commit.artifacts.iter()).collect();
+    let artifacts: Vec<&Artifact> = batch
+        .iter()
+        .flat_map(|job| job.commit.artifacts.iter())
+        .collect();
     if !artifacts.is_empty() {
         artifact::store(&mut connection, &artifacts).await?;
     }
-    let changes: Vec<_> =
-        batch.iter().map(|job| (&job.commit.write, job.commit.span_id.as_deref())).collect();
+    let changes: Vec<_> = batch
+        .iter()
+        .map(|job| (&job.commit.write, job.commit.span_id.as_deref()))
+        .collect();
     let mut outcomes = apply(&mut connection, &changes).await?;
     if in_doubt {
         // An earlier try may have been committed although its answer was lost on the way.

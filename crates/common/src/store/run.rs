@@ -121,7 +121,10 @@ pub async fn list_runs(
         .bind(filter.limit + 1)
         .fetch_all(executor)
         .await?;
-    let mut runs = rows.into_iter().map(RunRow::into_record).collect::<Result<Vec<_>, _>>()?;
+    let mut runs = rows
+        .into_iter()
+        .map(RunRow::into_record)
+        .collect::<Result<Vec<_>, _>>()?;
     let page = usize::try_from(filter.limit).unwrap_or_default();
     let more = runs.len() > page;
     runs.truncate(page);

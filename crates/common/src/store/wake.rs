@@ -62,14 +62,18 @@ pub struct Waker {
 impl Waker {
     /// Starts the sender over a pool. It ends with the last clone.
     pub fn start(pool: PgPool) -> Self {
-        let waker =
-            Self { pending: Arc::new(Mutex::new(HashSet::new())), bell: Arc::new(Notify::new()) };
+        let waker = Self {
+            pending: Arc::new(Mutex::new(HashSet::new())),
+            bell: Arc::new(Notify::new()),
+        };
         let pending = Arc::downgrade(&waker.pending);
         let bell = Arc::clone(&waker.bell);
         tokio::spawn(async move {
             loop {
                 bell.notified().await;
-                let Some(pending) = pending.upgrade() else { return };
+                let Some(pending) = pending.upgrade() else {
+                    return;
+                };
                 let topics = std::mem::take(&mut *lock(&pending));
                 drop(pending);
                 if topics.is_empty() {
@@ -107,9 +111,17 @@ async fn send(pool: &PgPool, topics: &HashSet<Topic>) -> Result<(), StoreError> 
     let payload = if topics.len() > MAX_IDS {
         "*".to_owned()
     } else {
-        topics.iter().map(|topic| topic.to_word()).collect::<Vec<_>>().join(",")
+        topics
+            .iter()
+            .map(|topic| topic.to_word())
+            .collect::<Vec<_>>()
+            .join(",")
     };
-    sqlx::query("select pg_notify($1, $2)").bind(CHANNEL).bind(payload).execute(pool).await?;
+    sqlx::query("select pg_notify($1, $2)")
+        .bind(CHANNEL)
+        .bind(payload)
+        .execute(pool)
+        .await?;
     Ok(())
 }
 

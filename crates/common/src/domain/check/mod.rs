@@ -4,7 +4,10 @@ mod command_success;
 mod content_contains;
 mod evidence;
 mod file_exists;
+mod legacy;
+mod normal;
 mod output_only;
+mod read;
 mod reason;
 mod tool_fact;
 mod workspace_change;
@@ -13,6 +16,8 @@ mod workspace_change;
 mod tests;
 
 pub use evidence::Evidence;
+pub use normal::normalise_checks;
+pub use read::{Author, ScannedChecks, read_checks, scan_checks, validate_check};
 pub use reason::Reason;
 
 use std::collections::BTreeMap;
@@ -38,7 +43,7 @@ pub struct AcceptCheck {
 }
 
 /// Who wrote a check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 pub enum Owner {
     /// The plan, which may be a model's.
     #[default]
@@ -57,6 +62,13 @@ impl Owner {
             Self::User => "user",
             Self::Operator => "operator",
         }
+    }
+
+    /// The owner with this word.
+    pub fn from_text(text: &str) -> Option<Self> {
+        [Self::Plan, Self::User, Self::Operator]
+            .into_iter()
+            .find(|owner| owner.as_str() == text)
     }
 }
 
@@ -80,6 +92,13 @@ impl Match {
             Self::Exact => "exact",
             Self::Contains => "contains",
         }
+    }
+
+    /// The match with this word.
+    pub fn from_text(text: &str) -> Option<Self> {
+        [Self::Prefix, Self::Exact, Self::Contains]
+            .into_iter()
+            .find(|by| by.as_str() == text)
     }
 }
 

@@ -2,9 +2,9 @@
 
 use super::{Execution, Graph, Wait};
 use crate::domain::journal::{Actor, Entry, Subject, Transition};
+use crate::domain::machine::Refusal;
 use crate::domain::machine::run::{self, RunEvent, RunState};
 use crate::domain::machine::step::{self, StepEvent};
-use crate::domain::machine::Refusal;
 use crate::domain::receipt::EvidenceReceipt;
 use crate::domain::stop::{StopReason, Terminal};
 use chrono::{DateTime, Utc};
@@ -50,8 +50,17 @@ impl Write {
 impl Draft {
     /// Begins a change of `execution` by `actor` at `now`.
     pub fn new(execution: Execution, actor: Actor, now: DateTime<Utc>) -> Self {
-        let fence = Fence { version: execution.version, lease_epoch: execution.lease_epoch };
-        Self { fence, execution, entries: Vec::new(), actor, now }
+        let fence = Fence {
+            version: execution.version,
+            lease_epoch: execution.lease_epoch,
+        };
+        Self {
+            fence,
+            execution,
+            entries: Vec::new(),
+            actor,
+            now,
+        }
     }
 
     /// The execution as it will be.
@@ -84,7 +93,11 @@ impl Draft {
             event: event.as_str().to_owned(),
             cause: cause.into(),
             actor: self.actor.clone(),
-            stop_reason: self.execution.terminal.as_ref().map(|terminal| terminal.stop_reason),
+            stop_reason: self
+                .execution
+                .terminal
+                .as_ref()
+                .map(|terminal| terminal.stop_reason),
         }));
         Ok(())
     }
@@ -100,7 +113,11 @@ impl Draft {
         event: StepEvent,
         cause: impl Into<String>,
     ) -> Result<(), Refusal> {
-        let progress = self.execution.steps.get_mut(index).ok_or(Refusal::Meaningless)?;
+        let progress = self
+            .execution
+            .steps
+            .get_mut(index)
+            .ok_or(Refusal::Meaningless)?;
         let from = progress.state;
         let to = step::decide(from, event)?;
         progress.state = to;
@@ -208,7 +225,12 @@ impl Draft {
 
     fn cancel_open_steps(&mut self, graph: &Graph) -> Result<(), Refusal> {
         for index in 0..self.execution.steps.len() {
-            if self.execution.steps.get(index).is_some_and(|step| !step.state.is_settled()) {
+            if self
+                .execution
+                .steps
+                .get(index)
+                .is_some_and(|step| !step.state.is_settled())
+            {
                 self.step_event(graph, index, StepEvent::Cancelled, "the run ended")?;
             }
         }
@@ -239,7 +261,11 @@ impl Draft {
         if self.execution.lease_owner.is_none() {
             self.execution.ready_at = self.execution.needs_executor().then_some(self.now);
         }
-        Write { fence: self.fence, execution: self.execution, entries: self.entries }
+        Write {
+            fence: self.fence,
+            execution: self.execution,
+            entries: self.entries,
+        }
     }
 }
 

@@ -217,14 +217,24 @@ impl Graph {
     /// The places of the steps that no other depends on.
     pub fn sinks(&self) -> Vec<usize> {
         (0..self.len())
-            .filter(|index| !self.dependencies.iter().any(|needed| needed.contains(index)))
+            .filter(|index| {
+                !self
+                    .dependencies
+                    .iter()
+                    .any(|needed| needed.contains(index))
+            })
             .collect()
     }
 }
 
 impl Execution {
     /// A run that was just created and has not moved.
-    pub fn new(run_id: Uuid, namespace: String, deadline_at: DateTime<Utc>, now: DateTime<Utc>) -> Self {
+    pub fn new(
+        run_id: Uuid,
+        namespace: String,
+        deadline_at: DateTime<Utc>,
+        now: DateTime<Utc>,
+    ) -> Self {
         Self {
             run_id,
             namespace,
@@ -277,12 +287,18 @@ impl Execution {
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's skip_serializing_if passes a reference")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde's skip_serializing_if passes a reference"
+)]
 fn is_zero(value: &u32) -> bool {
     *value == 0
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's skip_serializing_if passes a reference")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde's skip_serializing_if passes a reference"
+)]
 fn is_zero_i64(value: &i64) -> bool {
     *value == 0
 }
