@@ -1,1 +1,3 @@
+//! The executor: it carries steps out, turn by turn, and records what it saw.
 
+pub mod tool;
