@@ -8,3 +8,6 @@
 
 pub mod decision;
 pub mod fuse;
+//! The executor: it carries steps out, turn by turn, and records what it saw.
+
+pub mod tool;
