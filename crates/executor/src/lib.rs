@@ -1,13 +1,14 @@
 //! The executor: steps, turns, tool calls, receipts.
 //!
 //! ```text
-//!   text --decision::read--> decision --decision::validate--> applied, or a correction
-//!                                            ^
-//!                              fuse: what ends or pauses the work
+//!   claim --> step: driver --> decision --> three validations --> tool --> receipt
+//!               |                                ^
+//!               |                         fuse: what ends or pauses the work
+//!               +--> verify --> acceptgate
 //! ```
 
 pub mod decision;
+pub mod driver;
 pub mod fuse;
-//! The executor: it carries steps out, turn by turn, and records what it saw.
-
+pub mod step;
 pub mod tool;
