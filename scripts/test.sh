@@ -44,7 +44,7 @@ skip() {
 domain_knows_no_wire_and_no_store() {
   cargo check --locked -p surety-common --no-default-features
   local tree found
-  tree="$(cargo tree --locked -p surety-common --no-default-features -e normal --prefix none -f '{p}')"
+  tree="$(cargo tree --locked -p surety-common --no-default-features -e normal --prefix none -f '{p}' | sed 's/ (\*)$//')"
   found="$(printf '%s\n' "$tree" | grep -E '^(tonic|prost|sqlx|tokio|hyper|axum|tower|reqwest|rand)(-[a-z-]+)? ' || true)"
   if [ -n "$found" ]; then
     printf 'the domain depends on:\n%s\n' "$found" >&2
