@@ -71,6 +71,16 @@ shell_scripts() {
   fi
 }
 
+# Licences and sources of everything we depend on, by deny.toml. The tool is a luxury: it takes
+# minutes to install, and Cargo.lock changes seldom.
+dependencies() {
+  if cargo deny --version >/dev/null 2>&1; then
+    check "cargo deny" cargo deny --locked check licenses bans sources
+  else
+    skip "cargo deny: not here (cargo install cargo-deny)"
+  fi
+}
+
 missing_on_ci() {
   echo "missing: $1" >&2
   return 1
@@ -96,6 +106,7 @@ case "${1:-}" in
     check "format" formatted
     protobuf
     shell_scripts
+    dependencies
     check "the domain is pure" domain_knows_no_wire_and_no_store
     check "clippy" clippy
     check "build" built
@@ -113,6 +124,7 @@ case "${1:-}" in
     check "clippy" clippy
     protobuf
     shell_scripts
+    dependencies
     ;;
   docs) check "documentation" documented ;;
   conformance)
