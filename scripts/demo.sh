@@ -91,8 +91,8 @@ build() {
 # start: the three services and a private Postgres in one process, ports chosen by the system.
 start() {
   # Nothing of the caller's own set-up may reach in: not a database, an address, nor a token.
-  unset DATABASE_URL SURETY_URL SURETY_TOKEN SURETY_TOKEN_FILE SURETY_PLANNER_URL SURETY_GATE_URL
-  export SURETY_DATA_DIR="$tmp/data"
+  unset DATABASE_URL SURETY_URL SURETY_TOKEN SURETY_TOKEN_FILE SURETY_GATE_URL
+  export SURETY_DATA_DIR="$tmp/data" SURETY_EXECUTOR_DATA_DIR="$tmp/data/executor"
   export SURETY_PLANNER_LISTEN=127.0.0.1:0 SURETY_EXECUTOR_LISTEN=127.0.0.1:0 SURETY_GATE_LISTEN=127.0.0.1:0
   # Postgres refuses root, so under root its files belong to another user, who has to get there.
   chmod 711 "$tmp"
