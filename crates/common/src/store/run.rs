@@ -3,7 +3,8 @@
 use super::StoreError;
 use super::execution::ExecutionRow;
 use crate::domain::machine::run::RunState;
-use crate::domain::plan::read_stored_plan;
+use crate::domain::json;
+use crate::domain::plan::Plan;
 use crate::domain::run::{DriverKind, RunRecord, RunSpec};
 use chrono::{DateTime, Utc};
 use sqlx::PgExecutor;
@@ -52,13 +53,17 @@ impl RunRow {
             plan_digest: self.plan_digest.unwrap_or_default(),
             plan: self
                 .plan_body
-                .map(|body| {
-                    read_stored_plan(&body)
-                        .map_err(|error| StoreError::corrupt(format!("plan of run {id}"), error))
-                })
+                .map(|body| read_plan(&body, id))
                 .transpose()?,
         })
     }
+}
+
+/// The plan that a row's text holds.
+fn read_plan(body: &str, run_id: Uuid) -> Result<Plan, StoreError> {
+    let what = || format!("plan of run {run_id}");
+    let value = json::parse(body).map_err(|error| StoreError::corrupt(what(), error))?.value;
+    Plan::from_json(&value).map_err(|error| StoreError::corrupt(what(), error))
 }
 
 fn from_text<T: serde::de::DeserializeOwned>(
