@@ -250,19 +250,45 @@ impl Effect {
                 before_digest,
                 after_digest,
             } => {
-                let now = workspace
-                    .locate(path)
-                    .and_then(|path| workspace.digest(&path));
+                let located = workspace.locate(path);
+                let now = located.and_then(|path| Ok((workspace.digest(&path)?, path)));
                 match now {
-                    Ok(now) if now == *after_digest => Probe::Happened(vec![Fact::FileWritten {
-                        path: path.clone(),
-                        before_digest: before_digest.clone(),
-                        after_digest: now,
-                    }]),
-                    Ok(now) if now == *before_digest => Probe::DidNotHappen,
+                    Ok((now, path)) if now == *after_digest => {
+                        written(workspace, path, before_digest, after_digest)
+                    }
+                    Ok((now, _)) if now == *before_digest => Probe::DidNotHappen,
                     Ok(_) | Err(_) => Probe::Unknown,
                 }
             }
         }
+    }
+}
+
+/// The facts that the call itself would have told.
+fn written(
+    workspace: &Workspace,
+    path: RelPath,
+    before_digest: &Option<String>,
+    after_digest: &Option<String>,
+) -> Probe {
+    let (before_digest, after_digest) = (before_digest.clone(), after_digest.clone());
+    let Some(after_digest) = after_digest else {
+        return Probe::Happened(vec![Fact::FileWritten {
+            path: path.text(),
+            before_digest,
+            after_digest,
+        }]);
+    };
+    match workspace.place(&path) {
+        Ok(place) => Probe::Happened(
+            write::Written {
+                path,
+                real: RelPath::real(place.real),
+                before_digest,
+                after_digest,
+            }
+            .facts(),
+        ),
+        Err(_) => Probe::Unknown,
     }
 }

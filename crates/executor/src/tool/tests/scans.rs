@@ -233,3 +233,14 @@ fn the_digest_of_a_workspace_tells_every_change_that_counts() {
     bench.put("src/.surety-tmp-1-1", "left by a crash\n");
     assert_eq!(Some(&digest()), seen.last());
 }
+
+#[tokio::test]
+async fn a_common_word_does_not_fill_a_receipt() {
+    let bench = Bench::new();
+    for number in 0..150 {
+        bench.put(&format!("{number}.txt"), "word\n");
+    }
+    let outcome = bench.call("grep", json!({"pattern": "word"})).await;
+    assert_eq!(output(&outcome).lines().count(), 150);
+    assert_eq!(outcome.facts.len(), 100);
+}
