@@ -9,6 +9,12 @@
 //! `domain` is pure: it knows no wire, no store, no runtime, no clock and no randomness.
 //! `cargo check -p surety-common --no-default-features` builds it alone, which proves that.
 
+#[cfg(feature = "config")]
+pub mod config;
 pub mod domain;
+#[cfg(feature = "store")]
+pub mod store;
+#[cfg(feature = "telemetry")]
+pub mod telemetry;
 #[cfg(feature = "wire")]
 pub mod wire;

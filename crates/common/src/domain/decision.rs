@@ -58,6 +58,13 @@ impl Action {
             Self::Abort => "abort",
         }
     }
+
+    /// The action with this word, in any case.
+    pub fn from_any_case(text: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|action| action.as_str().eq_ignore_ascii_case(text))
+    }
 }
 
 /// Why a driver gives up.

@@ -3,13 +3,24 @@
 //! Time, ids and seeds come in as arguments. Nothing here performs I/O.
 
 pub mod check;
+pub mod command;
+pub mod control;
 pub mod decision;
+pub mod execution;
+pub mod fields;
+pub mod graph;
+pub mod journal;
 pub mod fault;
 pub mod json;
 pub mod limits;
+pub mod machine;
+pub mod path;
 pub mod plan;
 pub mod problem;
+pub mod reader;
 pub mod receipt;
+pub mod run;
+pub mod step;
 pub mod stop;
 pub mod todo;
 pub mod verdict;

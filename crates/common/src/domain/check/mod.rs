@@ -1,5 +1,25 @@
 //! Acceptance checks: what must hold before a run, or a step, counts as done.
 
+mod command_success;
+mod content_contains;
+mod evidence;
+mod file_exists;
+mod legacy;
+mod normal;
+mod output_only;
+mod read;
+mod reason;
+mod tool_fact;
+mod workspace_change;
+
+#[cfg(test)]
+mod tests;
+
+pub use evidence::Evidence;
+pub use normal::normalise_checks;
+pub use read::{Author, ScannedChecks, read_checks, scan_checks, validate_check};
+pub use reason::Reason;
+
 use std::collections::BTreeMap;
 
 /// One acceptance criterion, normalised: trimmed (but the needle), kind and match in lower case,
@@ -23,7 +43,7 @@ pub struct AcceptCheck {
 }
 
 /// Who wrote a check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 pub enum Owner {
     /// The plan, which may be a model's.
     #[default]
@@ -42,6 +62,13 @@ impl Owner {
             Self::User => "user",
             Self::Operator => "operator",
         }
+    }
+
+    /// The owner with this word.
+    pub fn from_text(text: &str) -> Option<Self> {
+        [Self::Plan, Self::User, Self::Operator]
+            .into_iter()
+            .find(|owner| owner.as_str() == text)
     }
 }
 
@@ -65,5 +92,29 @@ impl Match {
             Self::Exact => "exact",
             Self::Contains => "contains",
         }
+    }
+
+    /// The match with this word.
+    pub fn from_text(text: &str) -> Option<Self> {
+        [Self::Prefix, Self::Exact, Self::Contains]
+            .into_iter()
+            .find(|by| by.as_str() == text)
+    }
+}
+
+/// Decides one check from what was recorded. Only the six kinds that need nothing but receipts
+/// and the final text are known here; the gate knows more.
+///
+/// # Errors
+/// The reason why the check does not hold; `unknown_check_kind` for every other kind.
+pub fn evaluate(check: &AcceptCheck, evidence: &Evidence<'_>) -> Result<(), Reason> {
+    match check.kind.as_str() {
+        "output_only" => output_only::evaluate(evidence),
+        "workspace_change" => workspace_change::evaluate(evidence),
+        "command_success" => command_success::evaluate(check, evidence),
+        "file_exists" => file_exists::evaluate(check, evidence),
+        "content_contains" => content_contains::evaluate(check, evidence),
+        "tool_fact" => tool_fact::evaluate(check, evidence),
+        _ => Err(Reason::UnknownCheckKind),
     }
 }

@@ -1,5 +1,12 @@
 //! Receipts: facts the runner recorded. A driver cannot write one.
 
+mod chain;
+mod read;
+mod write;
+
+pub use chain::{BreakKind, ChainBreak, verify_chain};
+pub use read::{read_fact, read_receipt, read_stored};
+
 use chrono::{DateTime, Utc};
 
 /// One fact-bearing record of one thing the runner did or saw.
@@ -79,6 +86,11 @@ impl EvidenceSource {
             Self::Approval => "approval",
             Self::ActionReport => "action_report",
         }
+    }
+
+    /// The source with this word, which is always lower case.
+    pub fn from_text(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|source| source.as_str() == text)
     }
 }
 

@@ -1,0 +1,131 @@
+-- Rows are the truth. Every key begins with the run's id, a UUIDv7, so that keys grow with time.
+
+-- What a run was asked to do. Never changed after it is made.
+create table run (
+    id              uuid        not null,
+    namespace       text        not null,
+    request_id      text        not null,
+    -- Digest of the whole request, so that a repeated call is told from another one.
+    request_digest  text        not null,
+    goal            text        not null,
+    driver          text        not null,
+    workspace       text        not null,
+    limits          json        not null,
+    policy          json        not null,
+    labels          json        not null,
+    -- W3C trace context: every service links its spans to it, days later too.
+    trace_parent    text        not null,
+    created_at      timestamptz not null,
+    constraint run_pkey primary key (id),
+    constraint run_namespace_filled check (namespace <> ''),
+    constraint run_driver_known check (driver in ('script', 'model', 'remote'))
+);
+
+create unique index run_request_once on run (namespace, request_id) where request_id <> '';
+create index run_newest on run (namespace, id desc);
+
+-- A plan revision. Never changed after it is made.
+create table plan (
+    run_id        uuid        not null,
+    revision      integer     not null,
+    digest        text        not null,
+    parent_digest text        not null,
+    reason        text        not null,
+    body          json        not null,
+    created_at    timestamptz not null,
+    constraint plan_pkey primary key (run_id, revision),
+    constraint plan_run_fkey foreign key (run_id) references run (id) on delete cascade,
+    constraint plan_revision_positive check (revision > 0)
+);
+
+-- Everything about a run that moves: one row, rewritten in place once a turn. No column that
+-- changes with every turn is indexed, so those updates stay inside the page (HOT).
+create table execution (
+    run_id        uuid        not null,
+    namespace     text        not null,
+    state         text        not null,
+    blocked_from  text,
+    version       bigint      not null,
+    sequence      bigint      not null,
+    priority      smallint    not null,
+    ready_at      timestamptz,
+    lease_owner   uuid,
+    lease_epoch   bigint      not null,
+    plan_revision integer     not null,
+    -- One letter a step, in the plan's order:
+    -- p(ending) r(eady) u (running) w(aiting) d(one) f(ailed) b(locked) s(kipped) c(ancelled)
+    step_states   text        not null,
+    -- Counters, and what open steps remember.
+    progress      json        not null,
+    wait          json,
+    terminal      json,
+    deadline_at   timestamptz,
+    updated_at    timestamptz not null,
+    constraint execution_pkey primary key (run_id),
+    constraint execution_run_fkey foreign key (run_id) references run (id) on delete cascade,
+    constraint execution_state_known check (state in ('INTAKE', 'PLANNING', 'EXECUTING',
+        'VERIFYING', 'RECOVERING', 'BLOCKED', 'DONE', 'FAILED', 'CANCELLED')),
+    constraint execution_blocked_remembers check (
+        (state = 'BLOCKED') = (blocked_from is not null)),
+    constraint execution_blocked_says_why check ((state <> 'BLOCKED') or (wait is not null)),
+    constraint execution_terminal_says_why check (
+        (state in ('DONE', 'FAILED', 'CANCELLED')) = (terminal is not null)),
+    constraint execution_terminal_is_at_rest check (
+        terminal is null or (lease_owner is null and ready_at is null and deadline_at is null)),
+    constraint execution_blocked_holds_no_lease check (
+        state <> 'BLOCKED' or lease_owner is null),
+    constraint execution_step_states_known check (step_states ~ '^[pruwdfbsc]*$'),
+    -- A step runs only under somebody's lease.
+    constraint execution_running_is_leased check (
+        lease_owner is not null or step_states !~ 'u'),
+    constraint execution_done_left_nothing_open check (
+        state <> 'DONE' or step_states ~ '^[ds]*$'),
+    constraint execution_numbers_grow check (version > 0 and sequence >= 0 and lease_epoch >= 0)
+) with (fillfactor = 60);
+
+create index execution_claimable on execution (priority desc, ready_at)
+    where ready_at is not null and lease_owner is null;
+create index execution_leased on execution (lease_owner) where lease_owner is not null;
+create index execution_deadline on execution (deadline_at) where deadline_at is not null;
+create index execution_wait on execution ((wait ->> 'id')) where wait is not null;
+
+-- What happened, one row a committed change. `sequence` is the number of the row's last entry,
+-- and the first one's is `sequence - (number of entries) + 1`: numbered from 1 without gaps.
+create table journal (
+    run_id     uuid        not null,
+    sequence   bigint      not null,
+    at         timestamptz not null,
+    span_id    text,
+    entries    json        not null,
+    constraint journal_pkey primary key (run_id, sequence),
+    constraint journal_sequence_positive check (sequence > 0)
+);
+
+-- Outputs too large for the journal, by the digest of their content.
+create table artifact (
+    digest     text        not null,
+    bytes      bigint      not null,
+    body       bytea       not null,
+    created_at timestamptz not null,
+    constraint artifact_pkey primary key (digest),
+    constraint artifact_digest_is_sha256 check (digest ~ '^[0-9a-f]{64}$')
+);
+
+-- One row an executor process: its heartbeat holds all its leases.
+create table executor (
+    id           uuid        not null,
+    name         text        not null,
+    slots        integer     not null,
+    started_at   timestamptz not null,
+    heartbeat_at timestamptz not null,
+    constraint executor_pkey primary key (id)
+) with (fillfactor = 50);
+
+-- What autoscalers look at: one cheap row a namespace.
+create view executor_backlog as
+    select namespace,
+           count(*)                                                  as ready_runs,
+           coalesce(extract(epoch from now() - min(ready_at)), 0)    as oldest_age_seconds
+    from execution
+    where ready_at is not null and lease_owner is null
+    group by namespace;

@@ -1,0 +1,101 @@
+//! What every process is told.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::error::ConfigError;
+use super::secret::Secret;
+use super::settings as s;
+use super::token::read_token_file;
+use super::value::LogFormat;
+
+/// The settings that all binaries share.
+#[derive(Debug, Clone, Args)]
+pub struct CommonConfig {
+    /// The Postgres that holds all state, with its password.
+    #[arg(long = s::DATABASE_URL.flag, env = s::DATABASE_URL.env, hide_env_values = true,
+          help = s::DATABASE_URL.meaning, value_parser = s::DATABASE_URL.reads::<Secret>())]
+    pub database_url: Option<Secret>,
+
+    /// Connections this process opens at most, 2..500.
+    #[arg(long = s::DATABASE_POOL_SIZE.flag, env = s::DATABASE_POOL_SIZE.env,
+          default_value = s::DATABASE_POOL_SIZE.default, help = s::DATABASE_POOL_SIZE.meaning,
+          value_parser = s::DATABASE_POOL_SIZE.reads::<u32>())]
+    pub database_pool_size: u32,
+
+    /// Milliseconds a request waits for a connection, 100..600000.
+    #[arg(long = s::DATABASE_ACQUIRE_TIMEOUT_MS.flag, env = s::DATABASE_ACQUIRE_TIMEOUT_MS.env,
+          default_value = s::DATABASE_ACQUIRE_TIMEOUT_MS.default,
+          help = s::DATABASE_ACQUIRE_TIMEOUT_MS.meaning,
+          value_parser = s::DATABASE_ACQUIRE_TIMEOUT_MS.reads::<u64>())]
+    pub database_acquire_timeout_ms: u64,
+
+    /// The file with the bearer token; read it with [`CommonConfig::token`].
+    #[arg(long = s::TOKEN_FILE.flag, env = s::TOKEN_FILE.env, help = s::TOKEN_FILE.meaning,
+          value_parser = s::TOKEN_FILE.reads::<PathBuf>())]
+    pub token_file: Option<PathBuf>,
+
+    /// Bytes of the largest gRPC message, 2 MiB..256 MiB.
+    #[arg(long = s::MAX_MESSAGE_BYTES.flag, env = s::MAX_MESSAGE_BYTES.env,
+          default_value = s::MAX_MESSAGE_BYTES.default, help = s::MAX_MESSAGE_BYTES.meaning,
+          value_parser = s::MAX_MESSAGE_BYTES.reads::<u32>())]
+    pub max_message_bytes: u32,
+
+    /// Whether reflection is served.
+    #[arg(long = s::REFLECTION.flag, env = s::REFLECTION.env, help = s::REFLECTION.meaning)]
+    pub reflection: bool,
+
+    /// Milliseconds that work in flight is given when the process is told to stop, 0..3600000.
+    #[arg(long = s::DRAIN_TIMEOUT_MS.flag, env = s::DRAIN_TIMEOUT_MS.env,
+          default_value = s::DRAIN_TIMEOUT_MS.default, help = s::DRAIN_TIMEOUT_MS.meaning,
+          value_parser = s::DRAIN_TIMEOUT_MS.reads::<u64>())]
+    pub drain_timeout_ms: u64,
+
+    /// Logs and traces.
+    #[command(flatten)]
+    pub telemetry: TelemetryConfig,
+}
+
+/// What a process shows of itself.
+#[derive(Debug, Clone, Args)]
+pub struct TelemetryConfig {
+    /// Directives that choose the log lines.
+    #[arg(long = s::LOG.flag, env = s::LOG.env, default_value = s::LOG.default,
+          help = s::LOG.meaning, value_parser = s::LOG.reads::<String>())]
+    pub log: String,
+
+    /// How log lines look.
+    #[arg(long = s::LOG_FORMAT.flag, env = s::LOG_FORMAT.env,
+          default_value = s::LOG_FORMAT.default, help = s::LOG_FORMAT.meaning,
+          value_parser = s::LOG_FORMAT.reads::<LogFormat>())]
+    pub log_format: LogFormat,
+
+    /// Where traces go; nowhere when absent.
+    #[arg(long = s::OTLP_ENDPOINT.flag, env = s::OTLP_ENDPOINT.env,
+          help = s::OTLP_ENDPOINT.meaning, value_parser = s::OTLP_ENDPOINT.reads::<String>())]
+    pub otlp_endpoint: Option<String>,
+}
+
+impl CommonConfig {
+    /// The token in the token file, if a file was named.
+    ///
+    /// # Errors
+    /// The file cannot be read, is empty or is open to every user.
+    pub fn token(&self) -> Result<Option<Secret>, ConfigError> {
+        self.token_file.as_deref().map(read_token_file).transpose()
+    }
+
+    /// How long a request waits for a database connection.
+    #[must_use]
+    pub const fn database_acquire_timeout(&self) -> Duration {
+        Duration::from_millis(self.database_acquire_timeout_ms)
+    }
+
+    /// How long work in flight is given when the process is told to stop.
+    #[must_use]
+    pub const fn drain_timeout(&self) -> Duration {
+        Duration::from_millis(self.drain_timeout_ms)
+    }
+}

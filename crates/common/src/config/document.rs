@@ -1,0 +1,55 @@
+//! The settings as a page of the documentation.
+
+use std::fmt::Write;
+
+use super::settings::{Group, Setting, settings};
+
+const INTRODUCTION: &str = "\
+# Configuration
+
+Everything is set by a flag or by an environment variable; the flag wins. `surety up` takes the \
+settings of all three services. `surety config check` prints what is in force and where each \
+value came from, without secrets.
+
+This page is generated from the table in `crates/common/src/config/settings.rs`. After a change \
+there, run `UPDATE_DOCS=1 cargo test -p surety-common --test configuration`.
+";
+
+/// `docs/configuration.md`, generated.
+#[must_use]
+pub fn document() -> String {
+    let mut page = INTRODUCTION.to_owned();
+    for group in [Group::Common, Group::Planner, Group::Executor, Group::Gate] {
+        page.push_str(&section(group));
+    }
+    page
+}
+
+fn section(group: Group) -> String {
+    let mut text = format!(
+        "\n## {group}\n\n| flag | variable | default | accepts | meaning | secret |\n\
+         |---|---|---|---|---|---|\n"
+    );
+    for setting in settings().iter().filter(|setting| setting.group == group) {
+        text.push_str(&row(setting));
+    }
+    text
+}
+
+fn row(setting: &Setting) -> String {
+    let default = match setting.default {
+        "" => "none".to_owned(),
+        value => format!("`{value}`"),
+    };
+    let mut row = format!("| `--{}` | `{}` | {default} ", setting.flag, setting.env);
+    let secret = if setting.secret { "yes" } else { "no" };
+    // Writing to a String cannot fail, so there is no error to hand on.
+    write!(
+        row,
+        "| {} | {} | {secret} |",
+        setting.accepts, setting.meaning
+    )
+    .unwrap_or_default();
+    row.push('\n');
+    row
+}

@@ -1,0 +1,60 @@
+//! What can be wrong with a configuration that is more than one value.
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+/// A setting that cannot be used; each text says what, where and what to do.
+#[derive(Debug, Error)]
+pub enum ConfigError {
+    /// The token file could not be read.
+    #[error(
+        "the token file {path} cannot be read: {source}. Create it with the token as its only \
+         line, or point --token-file (SURETY_TOKEN_FILE) at the right file"
+    )]
+    TokenUnreadable {
+        /// The file as it was given.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The token file holds nothing but blanks.
+    #[error(
+        "the token file {path} is empty. Write the token into it, or leave --token-file \
+         (SURETY_TOKEN_FILE) out"
+    )]
+    TokenEmpty {
+        /// The file as it was given.
+        path: PathBuf,
+    },
+    /// The token file holds more than one line, so which one is the token cannot be told.
+    #[error("the token file {path} holds more than one line. Keep only the line with the token")]
+    TokenManyLines {
+        /// The file as it was given.
+        path: PathBuf,
+    },
+    /// Every user of the machine could read the token.
+    #[error(
+        "the token file {path} can be read by every user of this machine (mode {mode:03o}). \
+         Run: chmod 600 {path}"
+    )]
+    TokenExposed {
+        /// The file as it was given.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// An executor would be taken for dead between two of its heartbeats.
+    #[error(
+        "--executor-heartbeat-interval-ms (SURETY_EXECUTOR_HEARTBEAT_INTERVAL_MS) is \
+         {interval_ms} and --executor-heartbeat-age-limit-ms \
+         (SURETY_EXECUTOR_HEARTBEAT_AGE_LIMIT_MS) is {limit_ms}: one late heartbeat would cost a \
+         living executor its leases. Make the limit at least twice the interval"
+    )]
+    HeartbeatTooSlow {
+        /// Between two heartbeats.
+        interval_ms: u64,
+        /// The age at which an executor counts as dead.
+        limit_ms: u64,
+    },
+}

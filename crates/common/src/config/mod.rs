@@ -1,0 +1,30 @@
+//! How a process is set up: flags, environment variables and files.
+//!
+//! ```text
+//!   settings (the one table)  ->  the clap structs (one per concern, flattened by each binary)
+//!                             ->  document (docs/configuration.md)
+//!                             ->  effective (what `surety config check` prints)
+//! ```
+//!
+//! A setting is declared once, in [`settings`]. The structs take flag, variable, default, range
+//! and meaning from that declaration, so the table, the help and the documentation cannot differ.
+
+mod common;
+mod document;
+mod effective;
+mod error;
+mod secret;
+mod services;
+mod settings;
+mod token;
+mod value;
+
+pub use common::{CommonConfig, TelemetryConfig};
+pub use document::document;
+pub use effective::{Effective, Source, effective};
+pub use error::ConfigError;
+pub use secret::Secret;
+pub use services::{ExecutorConfig, GateConfig, PlannerConfig};
+pub use settings::{Accepts, Group, Setting, settings};
+pub use token::read_token_file;
+pub use value::LogFormat;

@@ -1,0 +1,104 @@
+//! What each service is told besides the common settings.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::error::ConfigError;
+use super::settings as s;
+
+/// The planner's own settings.
+#[derive(Debug, Clone, Args)]
+pub struct PlannerConfig {
+    /// Where it listens; port 0 takes a free one.
+    #[arg(long = s::PLANNER_LISTEN.flag, env = s::PLANNER_LISTEN.env,
+          default_value = s::PLANNER_LISTEN.default, help = s::PLANNER_LISTEN.meaning,
+          value_parser = s::PLANNER_LISTEN.reads::<SocketAddr>())]
+    pub planner_listen: SocketAddr,
+}
+
+/// The executor's own settings.
+#[derive(Debug, Clone, Args)]
+pub struct ExecutorConfig {
+    /// Where it listens; port 0 takes a free one.
+    #[arg(long = s::EXECUTOR_LISTEN.flag, env = s::EXECUTOR_LISTEN.env,
+          default_value = s::EXECUTOR_LISTEN.default, help = s::EXECUTOR_LISTEN.meaning,
+          value_parser = s::EXECUTOR_LISTEN.reads::<SocketAddr>())]
+    pub executor_listen: SocketAddr,
+
+    /// The acceptgate.
+    #[arg(long = s::EXECUTOR_GATE_URL.flag, env = s::EXECUTOR_GATE_URL.env,
+          default_value = s::EXECUTOR_GATE_URL.default, help = s::EXECUTOR_GATE_URL.meaning,
+          value_parser = s::EXECUTOR_GATE_URL.reads::<String>())]
+    pub gate_url: String,
+
+    /// Steps at the same time, 1..4096.
+    #[arg(long = s::EXECUTOR_SLOTS.flag, env = s::EXECUTOR_SLOTS.env,
+          default_value = s::EXECUTOR_SLOTS.default, help = s::EXECUTOR_SLOTS.meaning,
+          value_parser = s::EXECUTOR_SLOTS.reads::<u32>())]
+    pub executor_slots: u32,
+
+    /// Milliseconds between heartbeats, 100..60000.
+    #[arg(long = s::EXECUTOR_HEARTBEAT_INTERVAL_MS.flag,
+          env = s::EXECUTOR_HEARTBEAT_INTERVAL_MS.env,
+          default_value = s::EXECUTOR_HEARTBEAT_INTERVAL_MS.default,
+          help = s::EXECUTOR_HEARTBEAT_INTERVAL_MS.meaning,
+          value_parser = s::EXECUTOR_HEARTBEAT_INTERVAL_MS.reads::<u64>())]
+    pub executor_heartbeat_interval_ms: u64,
+
+    /// Milliseconds after which a silent executor counts as dead, 2000..600000.
+    #[arg(long = s::EXECUTOR_HEARTBEAT_AGE_LIMIT_MS.flag,
+          env = s::EXECUTOR_HEARTBEAT_AGE_LIMIT_MS.env,
+          default_value = s::EXECUTOR_HEARTBEAT_AGE_LIMIT_MS.default,
+          help = s::EXECUTOR_HEARTBEAT_AGE_LIMIT_MS.meaning,
+          value_parser = s::EXECUTOR_HEARTBEAT_AGE_LIMIT_MS.reads::<u64>())]
+    pub executor_heartbeat_age_limit_ms: u64,
+
+    /// Where keys and cloned workspaces are kept.
+    #[arg(long = s::EXECUTOR_DATA_DIR.flag, env = s::EXECUTOR_DATA_DIR.env,
+          default_value = s::EXECUTOR_DATA_DIR.default, help = s::EXECUTOR_DATA_DIR.meaning,
+          value_parser = s::EXECUTOR_DATA_DIR.reads::<PathBuf>())]
+    pub executor_data_dir: PathBuf,
+}
+
+/// The acceptgate's own settings.
+#[derive(Debug, Clone, Args)]
+pub struct GateConfig {
+    /// Where it listens; port 0 takes a free one.
+    #[arg(long = s::GATE_LISTEN.flag, env = s::GATE_LISTEN.env,
+          default_value = s::GATE_LISTEN.default, help = s::GATE_LISTEN.meaning,
+          value_parser = s::GATE_LISTEN.reads::<SocketAddr>())]
+    pub gate_listen: SocketAddr,
+}
+
+impl ExecutorConfig {
+    /// What no single value shows; call it once at start.
+    ///
+    /// # Errors
+    /// The heartbeat's age limit is below twice its interval.
+    pub const fn check(&self) -> Result<(), ConfigError> {
+        let interval_ms = self.executor_heartbeat_interval_ms;
+        let limit_ms = self.executor_heartbeat_age_limit_ms;
+        if limit_ms < interval_ms.saturating_mul(2) {
+            return Err(ConfigError::HeartbeatTooSlow {
+                interval_ms,
+                limit_ms,
+            });
+        }
+        Ok(())
+    }
+
+    /// The time between two heartbeats.
+    #[must_use]
+    pub const fn heartbeat_interval(&self) -> Duration {
+        Duration::from_millis(self.executor_heartbeat_interval_ms)
+    }
+
+    /// The age of a heartbeat at which its executor counts as dead.
+    #[must_use]
+    pub const fn heartbeat_age_limit(&self) -> Duration {
+        Duration::from_millis(self.executor_heartbeat_age_limit_ms)
+    }
+}

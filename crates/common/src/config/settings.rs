@@ -1,0 +1,348 @@
+//! The one table of everything that can be set.
+
+use std::fmt;
+
+use super::value::{FromSetting, Reader};
+
+/// One setting, as the command line, the environment, the help and the documentation know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Setting {
+    /// The concern it belongs to.
+    pub group: Group,
+    /// The long flag, without its dashes; the unit comes last.
+    pub flag: &'static str,
+    /// The environment variable. A flag wins over it.
+    pub env: &'static str,
+    /// The default; empty when there is none.
+    pub default: &'static str,
+    /// Which values are accepted, with range and unit.
+    pub accepts: Accepts,
+    /// What it decides, in one sentence.
+    pub meaning: &'static str,
+    /// Whether the value is, or may carry, something nobody else may see; a refusal does not
+    /// repeat it either.
+    pub secret: bool,
+}
+
+/// Which processes read a setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Group {
+    /// Every process.
+    Common,
+    /// The planner, and `surety up`.
+    Planner,
+    /// The executor, and `surety up`.
+    Executor,
+    /// The acceptgate, and `surety up`.
+    Gate,
+}
+
+/// The values a setting accepts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accepts {
+    /// A whole number, both ends included.
+    Whole {
+        /// The smallest.
+        min: u64,
+        /// The largest.
+        max: u64,
+        /// What is counted.
+        unit: &'static str,
+    },
+    /// One of a few words.
+    Word(&'static [&'static str]),
+    /// An address and port; port 0 takes a free one.
+    Address,
+    /// A URL of one of these schemes.
+    Url(&'static [&'static str]),
+    /// Log directives.
+    LogFilter,
+    /// A file or folder.
+    Path,
+    /// On when present.
+    Switch,
+}
+
+impl Setting {
+    pub(super) const fn reads<T: FromSetting>(&'static self) -> Reader<T> {
+        Reader::of(self)
+    }
+
+    /// The name clap and the Rust structs give it.
+    #[must_use]
+    pub fn id(&self) -> String {
+        self.flag.replace('-', "_")
+    }
+}
+
+impl fmt::Display for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Common => "Every process",
+            Self::Planner => "Planner",
+            Self::Executor => "Executor",
+            Self::Gate => "Acceptgate",
+        })
+    }
+}
+
+impl fmt::Display for Accepts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Whole { min, max, unit } => {
+                write!(f, "a whole number of {unit} from {min} to {max}")
+            }
+            Self::Word(words) => write!(f, "one of {}", words.join(", ")),
+            Self::Address => f.write_str("an IP address and a port, such as 127.0.0.1:7400"),
+            Self::Url(schemes) => {
+                write!(f, "a URL that begins with {}://", schemes.join(":// or "))
+            }
+            Self::LogFilter => f.write_str(
+                "off, error, warn, info, debug or trace, or directives such as \
+                 info,surety::transition=warn",
+            ),
+            Self::Path => f.write_str("a path"),
+            Self::Switch => f.write_str("true or false"),
+        }
+    }
+}
+
+/// Every setting, in the order of the documentation.
+#[must_use]
+pub const fn settings() -> &'static [Setting] {
+    &[
+        DATABASE_URL,
+        DATABASE_POOL_SIZE,
+        DATABASE_ACQUIRE_TIMEOUT_MS,
+        TOKEN_FILE,
+        MAX_MESSAGE_BYTES,
+        REFLECTION,
+        DRAIN_TIMEOUT_MS,
+        LOG,
+        LOG_FORMAT,
+        OTLP_ENDPOINT,
+        PLANNER_LISTEN,
+        EXECUTOR_LISTEN,
+        EXECUTOR_GATE_URL,
+        EXECUTOR_SLOTS,
+        EXECUTOR_HEARTBEAT_INTERVAL_MS,
+        EXECUTOR_HEARTBEAT_AGE_LIMIT_MS,
+        EXECUTOR_DATA_DIR,
+        GATE_LISTEN,
+    ]
+}
+
+pub(super) const DATABASE_URL: Setting = Setting {
+    group: Group::Common,
+    flag: "database-url",
+    env: "DATABASE_URL",
+    default: "",
+    accepts: Accepts::Url(&["postgres", "postgresql"]),
+    meaning: "The Postgres (15 or later) that holds all state. Without one, `surety up` starts a \
+              private Postgres of its own; the single services refuse to start.",
+    secret: true,
+};
+
+pub(super) const DATABASE_POOL_SIZE: Setting = Setting {
+    group: Group::Common,
+    flag: "database-pool-size",
+    env: "SURETY_DATABASE_POOL_SIZE",
+    default: "16",
+    accepts: Accepts::Whole {
+        min: 2,
+        max: 500,
+        unit: "connections",
+    },
+    meaning: "How many database connections one process opens at most.",
+    secret: false,
+};
+
+pub(super) const DATABASE_ACQUIRE_TIMEOUT_MS: Setting = Setting {
+    group: Group::Common,
+    flag: "database-acquire-timeout-ms",
+    env: "SURETY_DATABASE_ACQUIRE_TIMEOUT_MS",
+    default: "5000",
+    accepts: Accepts::Whole {
+        min: 100,
+        max: 600_000,
+        unit: "milliseconds",
+    },
+    meaning: "How long a request waits for a free database connection before it is UNAVAILABLE.",
+    secret: false,
+};
+
+pub(super) const TOKEN_FILE: Setting = Setting {
+    group: Group::Common,
+    flag: "token-file",
+    env: "SURETY_TOKEN_FILE",
+    default: "",
+    accepts: Accepts::Path,
+    meaning: "The file whose only line is the bearer token this process shows to the others. It \
+              must not be readable by every user of the machine.",
+    secret: false,
+};
+
+pub(super) const MAX_MESSAGE_BYTES: Setting = Setting {
+    group: Group::Common,
+    flag: "max-message-bytes",
+    env: "SURETY_MAX_MESSAGE_BYTES",
+    default: "8388608",
+    // The floor leaves room for the largest raw text a request may carry, 1 MiB.
+    accepts: Accepts::Whole {
+        min: 2_097_152,
+        max: 268_435_456,
+        unit: "bytes",
+    },
+    meaning: "The largest gRPC message that is accepted or sent.",
+    secret: false,
+};
+
+pub(super) const REFLECTION: Setting = Setting {
+    group: Group::Common,
+    flag: "reflection",
+    env: "SURETY_REFLECTION",
+    default: "false",
+    accepts: Accepts::Switch,
+    meaning: "Serve gRPC reflection, so that tools such as grpcurl need no .proto files.",
+    secret: false,
+};
+
+pub(super) const DRAIN_TIMEOUT_MS: Setting = Setting {
+    group: Group::Common,
+    flag: "drain-timeout-ms",
+    env: "SURETY_DRAIN_TIMEOUT_MS",
+    default: "15000",
+    accepts: Accepts::Whole {
+        min: 0,
+        max: 3_600_000,
+        unit: "milliseconds",
+    },
+    meaning: "How long a process that was told to stop waits for requests and turns in flight \
+              before it hands its leases back and ends.",
+    secret: false,
+};
+
+pub(super) const LOG: Setting = Setting {
+    group: Group::Common,
+    flag: "log",
+    env: "SURETY_LOG",
+    default: "info",
+    accepts: Accepts::LogFilter,
+    meaning: "Which log lines are written to standard error.",
+    secret: false,
+};
+
+pub(super) const LOG_FORMAT: Setting = Setting {
+    group: Group::Common,
+    flag: "log-format",
+    env: "SURETY_LOG_FORMAT",
+    default: "text",
+    accepts: Accepts::Word(&["text", "json"]),
+    meaning: "How log lines look: for a person, or one JSON object a line.",
+    secret: false,
+};
+
+pub(super) const OTLP_ENDPOINT: Setting = Setting {
+    group: Group::Common,
+    flag: "otlp-endpoint",
+    env: "OTEL_EXPORTER_OTLP_ENDPOINT",
+    default: "",
+    accepts: Accepts::Url(&["http"]),
+    meaning: "Where traces are sent by OTLP over gRPC, such as http://127.0.0.1:4317. Without \
+              it no trace is exported.",
+    secret: false,
+};
+
+pub(super) const PLANNER_LISTEN: Setting = Setting {
+    group: Group::Planner,
+    flag: "planner-listen",
+    env: "SURETY_PLANNER_LISTEN",
+    default: "127.0.0.1:7401",
+    accepts: Accepts::Address,
+    meaning: "Where the planner serves gRPC, webhooks, the console, /healthz and /metrics.",
+    secret: false,
+};
+
+pub(super) const EXECUTOR_LISTEN: Setting = Setting {
+    group: Group::Executor,
+    flag: "executor-listen",
+    env: "SURETY_EXECUTOR_LISTEN",
+    default: "127.0.0.1:7402",
+    accepts: Accepts::Address,
+    meaning: "Where the executor serves gRPC to remote drivers and tool workers.",
+    secret: false,
+};
+
+pub(super) const EXECUTOR_GATE_URL: Setting = Setting {
+    group: Group::Executor,
+    flag: "gate-url",
+    env: "SURETY_GATE_URL",
+    default: "http://127.0.0.1:7403",
+    accepts: Accepts::Url(&["http"]),
+    meaning: "The acceptgate that decides over the runs this executor finishes.",
+    secret: false,
+};
+
+pub(super) const EXECUTOR_SLOTS: Setting = Setting {
+    group: Group::Executor,
+    flag: "executor-slots",
+    env: "SURETY_EXECUTOR_SLOTS",
+    default: "64",
+    accepts: Accepts::Whole {
+        min: 1,
+        max: 4096,
+        unit: "steps",
+    },
+    meaning: "How many steps this executor works on at the same time. A waiting step takes none.",
+    secret: false,
+};
+
+pub(super) const EXECUTOR_HEARTBEAT_INTERVAL_MS: Setting = Setting {
+    group: Group::Executor,
+    flag: "executor-heartbeat-interval-ms",
+    env: "SURETY_EXECUTOR_HEARTBEAT_INTERVAL_MS",
+    default: "1000",
+    accepts: Accepts::Whole {
+        min: 100,
+        max: 60_000,
+        unit: "milliseconds",
+    },
+    meaning: "How often the executor says that it is alive.",
+    secret: false,
+};
+
+pub(super) const EXECUTOR_HEARTBEAT_AGE_LIMIT_MS: Setting = Setting {
+    group: Group::Executor,
+    flag: "executor-heartbeat-age-limit-ms",
+    env: "SURETY_EXECUTOR_HEARTBEAT_AGE_LIMIT_MS",
+    default: "10000",
+    accepts: Accepts::Whole {
+        min: 2_000,
+        max: 600_000,
+        unit: "milliseconds",
+    },
+    meaning: "The age of its last heartbeat at which an executor counts as dead and loses its \
+              leases. The same value belongs on every executor of one database, at least twice \
+              the heartbeat interval.",
+    secret: false,
+};
+
+pub(super) const EXECUTOR_DATA_DIR: Setting = Setting {
+    group: Group::Executor,
+    flag: "executor-data-dir",
+    env: "SURETY_EXECUTOR_DATA_DIR",
+    default: ".surety",
+    accepts: Accepts::Path,
+    meaning: "The folder for the executor's signing key and for workspaces that it clones.",
+    secret: false,
+};
+
+pub(super) const GATE_LISTEN: Setting = Setting {
+    group: Group::Gate,
+    flag: "gate-listen",
+    env: "SURETY_GATE_LISTEN",
+    default: "127.0.0.1:7403",
+    accepts: Accepts::Address,
+    meaning: "Where the acceptgate serves gRPC.",
+    secret: false,
+};

@@ -1,0 +1,254 @@
+//! Reading one value: what is accepted, and what is said when it is not.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::marker::PhantomData;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::builder::TypedValueParser;
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+
+use super::secret::Secret;
+use super::settings::{Accepts, Setting};
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LogFormat {
+    /// One line for a person.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+impl LogFormat {
+    /// The word for it in flags and variables.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Json => "json",
+        }
+    }
+}
+
+impl fmt::Display for LogFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for LogFormat {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        [Self::Text, Self::Json]
+            .into_iter()
+            .find(|format| format.as_str() == text)
+            .ok_or(())
+    }
+}
+
+/// Reads the values of one setting into `T`, and words the error from its declaration.
+#[derive(Debug)]
+pub(super) struct Reader<T> {
+    setting: &'static Setting,
+    value: PhantomData<fn() -> T>,
+}
+
+impl<T> Reader<T> {
+    pub(super) const fn of(setting: &'static Setting) -> Self {
+        Self {
+            setting,
+            value: PhantomData,
+        }
+    }
+}
+
+// Not derived: a derive would ask `T` to be `Clone`, which a reader does not need.
+impl<T> Clone for Reader<T> {
+    fn clone(&self) -> Self {
+        Self::of(self.setting)
+    }
+}
+
+/// A type that a setting's text can become, once the declaration accepts the text.
+pub(super) trait FromSetting: Sized + Clone + Send + Sync + 'static {
+    fn from_setting(text: &str) -> Option<Self>;
+}
+
+impl FromSetting for u64 {
+    fn from_setting(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
+}
+
+impl FromSetting for u32 {
+    fn from_setting(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
+}
+
+impl FromSetting for String {
+    fn from_setting(text: &str) -> Option<Self> {
+        Some(text.to_owned())
+    }
+}
+
+impl FromSetting for Secret {
+    fn from_setting(text: &str) -> Option<Self> {
+        Some(Self::new(text))
+    }
+}
+
+impl FromSetting for PathBuf {
+    fn from_setting(text: &str) -> Option<Self> {
+        Some(Self::from(text))
+    }
+}
+
+impl FromSetting for SocketAddr {
+    fn from_setting(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
+}
+
+impl FromSetting for LogFormat {
+    fn from_setting(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
+}
+
+impl<T: FromSetting> TypedValueParser for Reader<T> {
+    type Value = T;
+
+    fn parse_ref(
+        &self,
+        cmd: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<T, clap::Error> {
+        self.parse_ref_(cmd, arg, value, ValueSource::CommandLine)
+    }
+
+    fn parse_ref_(
+        &self,
+        cmd: &clap::Command,
+        _arg: Option<&clap::Arg>,
+        value: &OsStr,
+        source: ValueSource,
+    ) -> Result<T, clap::Error> {
+        value
+            .to_str()
+            .map(str::trim)
+            .filter(|text| self.setting.accepts.allows(text))
+            .and_then(T::from_setting)
+            .ok_or_else(|| self.refusal(value, source).with_cmd(cmd))
+    }
+}
+
+impl<T> Reader<T> {
+    fn refusal(&self, value: &OsStr, source: ValueSource) -> clap::Error {
+        let Setting {
+            flag,
+            env,
+            accepts,
+            default,
+            ..
+        } = self.setting;
+        let found = if self.setting.secret {
+            "a value that is not shown here".to_owned()
+        } else {
+            format!("{value:?}")
+        };
+        let place = if source == ValueSource::EnvVariable {
+            format!("the environment variable {env}")
+        } else {
+            format!("--{flag}")
+        };
+        let otherwise = if default.is_empty() {
+            "or leave it out".to_owned()
+        } else {
+            format!("or leave it out for the default, {default}")
+        };
+        let text = format!("{place} is {found}. Give {accepts}, {otherwise}\n");
+        clap::Error::raw(ErrorKind::ValueValidation, text)
+    }
+}
+
+impl Accepts {
+    /// Whether `text`, trimmed, is a value of this kind and inside its range.
+    #[must_use]
+    pub fn allows(&self, text: &str) -> bool {
+        match self {
+            Self::Whole { min, max, .. } => text
+                .parse::<u64>()
+                .is_ok_and(|number| (*min..=*max).contains(&number)),
+            Self::Word(words) => words.contains(&text),
+            Self::Address => text.parse::<SocketAddr>().is_ok(),
+            Self::Url(schemes) => schemes.iter().any(|scheme| is_url_of(scheme, text)),
+            Self::LogFilter => is_log_filter(text),
+            Self::Path => !text.is_empty(),
+            Self::Switch => matches!(text, "true" | "false"),
+        }
+    }
+}
+
+fn is_url_of(scheme: &str, text: &str) -> bool {
+    text.strip_prefix(scheme)
+        .and_then(|rest| rest.strip_prefix("://"))
+        .is_some_and(|rest| !rest.is_empty() && !rest.contains(char::is_whitespace))
+}
+
+/// Directives divided by commas, each a level or a target and a level. A misspelt level must not
+/// be taken for a target's name, which would silence every log line.
+fn is_log_filter(text: &str) -> bool {
+    const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+    text.split(',').all(|directive| {
+        let level = directive
+            .rsplit_once('=')
+            .map_or(directive, |(_, level)| level);
+        LEVELS.contains(&level.trim().to_ascii_lowercase().as_str())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_accepted_only_in_its_range_and_form() {
+        let slots = Accepts::Whole {
+            min: 1,
+            max: 64,
+            unit: "steps",
+        };
+        let postgres = Accepts::Url(&["postgres", "postgresql"]);
+        let cases = [
+            (slots, "1", true),
+            (slots, "64", true),
+            (slots, "0", false),
+            (slots, "65", false),
+            (slots, "-1", false),
+            (slots, "99999999999999999999999", false),
+            (Accepts::Address, "127.0.0.1:7401", true),
+            (Accepts::Address, "[::1]:0", true),
+            (Accepts::Address, "7401", false),
+            (postgres, "postgres://surety@%2Ftmp%2Fx/surety", true),
+            (postgres, "postgresql://h/d", true),
+            (postgres, "mysql://h/d", false),
+            (postgres, "postgres://", false),
+            (Accepts::LogFilter, "info", true),
+            (Accepts::LogFilter, "warn,surety::transition=info", true),
+            (Accepts::LogFilter, "infoo", false),
+            (Accepts::LogFilter, "", false),
+            (Accepts::Path, "", false),
+        ];
+        for (accepts, text, expected) in cases {
+            assert_eq!(accepts.allows(text), expected, "{accepts}: {text:?}");
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! `file_exists`: the last that is known of a path is that it is there.
+
+use super::evidence::{FileFact, Seen, Write};
+use super::{AcceptCheck, Evidence, Reason};
+
+pub(super) fn evaluate(check: &AcceptCheck, evidence: &Evidence<'_>) -> Result<(), Reason> {
+    let path = evidence
+        .workspace()
+        .resolve(&check.target)
+        .ok_or(Reason::PathOutsideWorkspace)?;
+    let last = evidence
+        .files()
+        .iter()
+        .rev()
+        .filter(|file| file.path == path)
+        .find_map(says_there);
+    match last {
+        Some(true) => Ok(()),
+        Some(false) => Err(Reason::FileGone),
+        None => Err(Reason::NoFileEvidence),
+    }
+}
+
+/// Whether the fact says that the file is there; none when it says nothing about that, as a text
+/// that was looked for in vain.
+fn says_there(file: &FileFact<'_>) -> Option<bool> {
+    let there = match file.seen {
+        Seen::Written { write, .. } => !matches!(write, Write::Deleted { .. }),
+        Seen::Observed { exists } => exists,
+        Seen::Content { found: true, .. } => true,
+        Seen::Content { found: false, .. } => return None,
+    };
+    (file.origin.proves || !there).then_some(there)
+}

@@ -1,0 +1,54 @@
+//! Checks of an older form: one line of text whose kind has to be told from its looks.
+
+/// Programs whose name as the first word, with more words after it, makes a line a command.
+const PROGRAMS: &[&str] = &[
+    "go",
+    "npm",
+    "pnpm",
+    "yarn",
+    "cargo",
+    "python",
+    "python3",
+    "ruff",
+    "git",
+    "powershell",
+    "pwsh",
+    "make",
+    "pytest",
+    "eslint",
+    "tsc",
+    "golangci-lint",
+];
+
+/// Programs that do something useful without arguments.
+const RUN_ALONE: &[&str] = &["make", "pytest", "eslint", "tsc", "golangci-lint"];
+
+/// Files without an extension that everybody knows.
+const WELL_KNOWN_FILES: &[&str] = &["Makefile", "Dockerfile", "LICENSE"];
+
+/// The kind that a trimmed line stands for.
+pub(super) fn migrate(text: &str) -> &'static str {
+    if is_command(text) {
+        "command_success"
+    } else if is_file(text) {
+        "file_exists"
+    } else {
+        "output_only"
+    }
+}
+
+fn is_command(text: &str) -> bool {
+    let mut words = text.split_whitespace();
+    let first = words.next().unwrap_or_default();
+    let known = PROGRAMS.iter().any(|name| name.eq_ignore_ascii_case(first));
+    known && (words.next().is_some() || RUN_ALONE.contains(&text))
+}
+
+fn is_file(text: &str) -> bool {
+    let extension = text.rsplit_once('.').map(|(_, extension)| extension);
+    !text.contains(char::is_whitespace)
+        && (text.contains('/')
+            || text.starts_with('.')
+            || WELL_KNOWN_FILES.contains(&text)
+            || extension.is_some_and(|extension| extension.starts_with(char::is_alphabetic)))
+}

@@ -1,0 +1,80 @@
+//! The one form of a check: what asks the same is the same, and is asked once.
+
+use super::AcceptCheck;
+use crate::domain::problem::{Warning, WarningCode};
+use std::collections::{BTreeMap, HashMap};
+
+/// The param that is looked for letter by letter, so its blanks count.
+const NEEDLE: &str = "contains";
+
+impl AcceptCheck {
+    /// Trimmed but for the needle, the kind in lower case and by its modern name, empty params
+    /// dropped.
+    #[must_use]
+    pub fn normalised(self) -> Self {
+        let kind = self.kind.trim().to_lowercase();
+        Self {
+            id: self.id.trim().to_owned(),
+            kind: if kind == "command" {
+                "command_success".to_owned()
+            } else {
+                kind
+            },
+            target: self.target.trim().to_owned(),
+            params: tidy_params(self.params),
+            ..self
+        }
+    }
+}
+
+/// Of keys that are the same once trimmed, the one that needed no trimming wins.
+fn tidy_params(params: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let (exact, loose): (Vec<_>, Vec<_>) = params
+        .into_iter()
+        .partition(|(key, _)| key.trim().len() == key.len());
+    let tidy = |(key, value): (String, String)| {
+        let key = key.trim().to_owned();
+        let value = if key == NEEDLE {
+            value
+        } else {
+            value.trim().to_owned()
+        };
+        (key, value)
+    };
+    let all = loose.into_iter().chain(exact).map(tidy);
+    all.filter(|(key, value)| !key.is_empty() && !value.is_empty())
+        .collect()
+}
+
+/// Brings checks into their one form; of those that ask the same, the first stays. Doing it twice
+/// is doing it once. `path` is where the list stands, for the warnings
+/// (`duplicate_check_dropped`, when the ids differed).
+pub fn normalise_checks(checks: Vec<AcceptCheck>, path: &str) -> (Vec<AcceptCheck>, Vec<Warning>) {
+    let checks = checks.into_iter().map(AcceptCheck::normalised).collect();
+    collapse(checks, path)
+}
+
+pub(super) fn collapse(checks: Vec<AcceptCheck>, path: &str) -> (Vec<AcceptCheck>, Vec<Warning>) {
+    let mut seen = HashMap::new();
+    let mut kept = Vec::with_capacity(checks.len());
+    let mut warnings = Vec::new();
+    for check in checks {
+        let question = (
+            check.kind.clone(),
+            check.target.clone(),
+            check.r#match.as_str(),
+            check.params.clone(),
+            check.required,
+            check.owner,
+        );
+        match seen.get(&question) {
+            None => {
+                seen.insert(question, check.id.clone());
+                kept.push(check);
+            }
+            Some(first) if *first == check.id => {}
+            Some(_) => warnings.push(Warning::at(WarningCode::DuplicateCheckDropped, path)),
+        }
+    }
+    (kept, warnings)
+}

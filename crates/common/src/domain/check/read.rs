@@ -1,0 +1,290 @@
+//! Reading checks as people and models write them: objects, plain strings, one or a list.
+
+use super::legacy::migrate;
+use super::normal::collapse;
+use super::{AcceptCheck, Match, Owner};
+use crate::domain::command::CommandLine;
+use crate::domain::fields::{TypedFields, item_path, join, mismatch};
+use crate::domain::json::Value;
+use crate::domain::problem::{Code, Problem, Warning, WarningCode};
+use std::collections::{BTreeMap, HashSet};
+
+const KEYS: &[&str] = &[
+    "id", "kind", "target", "match", "required", "params", "owner",
+];
+
+/// Ids that begin so are the gate's own.
+const RESERVED: &str = "system.";
+
+/// Whose words are read. It decides which owner a check may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Author {
+    /// A model: every check is the plan's, whatever was written.
+    Model,
+    /// The person the run works for: as written, `user` by default, never `operator`.
+    Submitter,
+    /// Whoever runs the service: as written, `operator` by default.
+    Operator,
+    /// This service, reading what it wrote: as written, `plan` by default.
+    Service,
+}
+
+/// Checks whose types are right and whose rules may be broken. A plan says its own faults
+/// between the one and the other.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ScannedChecks {
+    /// The checks, normalised.
+    pub checks: Vec<AcceptCheck>,
+    /// What was put right.
+    pub warnings: Vec<Warning>,
+    /// The first broken rule.
+    pub refused: Option<Problem>,
+}
+
+/// Reads a list of checks: objects, strings, or both; a single one; or null for none.
+///
+/// # Errors
+/// `type_mismatch` first, wherever it is; then check by check `check_id_reserved`,
+/// `check_kind_missing`, `match_unknown`, `check_target_empty`, `check_needle_empty`.
+pub fn read_checks(
+    value: &Value,
+    path: &str,
+    author: Author,
+) -> Result<(Vec<AcceptCheck>, Vec<Warning>), Problem> {
+    let scanned = scan_checks(value, path, author)?;
+    match scanned.refused {
+        Some(problem) => Err(problem),
+        None => Ok((scanned.checks, scanned.warnings)),
+    }
+}
+
+/// As [`read_checks`], but only the types are looked at: a broken rule is handed back.
+///
+/// # Errors
+/// `type_mismatch`.
+pub fn scan_checks(value: &Value, path: &str, author: Author) -> Result<ScannedChecks, Problem> {
+    let mut scan = Scan {
+        author,
+        legacy: HashSet::new(),
+        read: ScannedChecks::default(),
+    };
+    match value {
+        Value::Null => {}
+        Value::String(_) | Value::Object(_) => {
+            let wrapped = Warning::at(WarningCode::SingleCheckWrapped, path);
+            scan.read.warnings.push(wrapped);
+            scan.item(value, &item_path(path, 0))?;
+        }
+        Value::Array(items) => {
+            for (at, item) in items.iter().enumerate() {
+                scan.item(item, &item_path(path, at))?;
+            }
+        }
+        Value::Bool(_) | Value::Number(_) => {
+            return Err(mismatch(path, "a list of checks", value));
+        }
+    }
+    let mut read = scan.read;
+    let (checks, dropped) = collapse(read.checks, path);
+    read.checks = checks;
+    read.warnings.extend(dropped);
+    Ok(read)
+}
+
+/// Looks at one normalised check: its id, its kind, its target, its needle.
+///
+/// # Errors
+/// `check_id_reserved`, `check_kind_missing`, `check_target_empty`, `check_needle_empty`, the
+/// first in this order.
+pub fn validate_check(check: &AcceptCheck, path: &str) -> Result<(), Problem> {
+    validate_name(check, path)?;
+    validate_object(check, path)
+}
+
+fn validate_name(check: &AcceptCheck, path: &str) -> Result<(), Problem> {
+    let id = check.id.to_ascii_lowercase();
+    if id.starts_with(RESERVED) {
+        return Err(Problem::at(
+            Code::CheckIdReserved,
+            join(path, "id"),
+            format!("ids beginning with {RESERVED} are the gate's own; choose another"),
+        ));
+    }
+    if check.kind.is_empty() {
+        return Err(Problem::at(
+            Code::CheckKindMissing,
+            join(path, "kind"),
+            "the check names no kind; name one, such as command_success or file_exists",
+        ));
+    }
+    Ok(())
+}
+
+fn validate_object(check: &AcceptCheck, path: &str) -> Result<(), Problem> {
+    let lacks = match check.kind.as_str() {
+        "command_success" => CommandLine::parse(&check.target)
+            .is_empty()
+            .then_some("a command to run"),
+        "file_exists" | "content_contains" => check.target.is_empty().then_some("a path"),
+        "tool_fact" => {
+            let named = ["tool", "scope"].map(|key| check.params.contains_key(key));
+            let any = named.contains(&true) || !check.target.is_empty();
+            (!any).then_some("a tool or a scope in its params")
+        }
+        _ => None,
+    };
+    if let Some(lacks) = lacks {
+        return Err(Problem::at(
+            Code::CheckTargetEmpty,
+            join(path, "target"),
+            format!("a {} check needs {lacks}", check.kind),
+        ));
+    }
+    let needle = check.params.get("contains");
+    if check.kind == "content_contains" && needle.is_none_or(|text| text.trim().is_empty()) {
+        return Err(Problem::at(
+            Code::CheckNeedleEmpty,
+            join(path, "params.contains"),
+            "a content_contains check needs the text to look for in params.contains",
+        ));
+    }
+    Ok(())
+}
+
+struct Scan<'a> {
+    author: Author,
+    /// The strings that were migrated; a repeated one is dropped.
+    legacy: HashSet<&'a str>,
+    read: ScannedChecks,
+}
+
+impl<'a> Scan<'a> {
+    fn item(&mut self, item: &'a Value, path: &str) -> Result<(), Problem> {
+        match item {
+            Value::String(text) => self.text(text.trim(), path),
+            Value::Object(_) => return self.object(item, path),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {
+                return Err(mismatch(path, "a check", item));
+            }
+        }
+        Ok(())
+    }
+
+    fn text(&mut self, text: &'a str, path: &str) {
+        if text.is_empty() || !self.legacy.insert(text) {
+            return;
+        }
+        let migrated = Warning::at(WarningCode::LegacyCheckMigrated, path);
+        self.read.warnings.push(migrated);
+        self.read.checks.push(AcceptCheck {
+            id: String::new(),
+            kind: migrate(text).to_owned(),
+            target: text.to_owned(),
+            r#match: Match::default(),
+            required: true,
+            params: BTreeMap::new(),
+            owner: default_owner(self.author),
+        });
+    }
+
+    fn object(&mut self, value: &'a Value, path: &str) -> Result<(), Problem> {
+        let warnings = &mut self.read.warnings;
+        let fields = TypedFields::of(value, path, KEYS, warnings)?;
+        let id = fields.id("id", warnings)?;
+        let kind = fields.text("kind")?;
+        let target = fields.text("target")?;
+        let match_word = fields.text("match")?;
+        let required = fields.truth("required", true)?;
+        let params = read_params(&fields, warnings)?;
+        let owner = read_owner(&fields, self.author)?;
+        let by = read_match(&match_word, &fields.path("match"));
+        let check = AcceptCheck {
+            id,
+            kind,
+            target,
+            r#match: by.as_ref().copied().unwrap_or_default(),
+            required,
+            params,
+            owner,
+        }
+        .normalised();
+        if self.read.refused.is_none() {
+            self.read.refused = validate_name(&check, path)
+                .and(by.map(|_| ()))
+                .and_then(|()| validate_object(&check, path))
+                .err();
+        }
+        self.read.checks.push(check);
+        Ok(())
+    }
+}
+
+fn read_match(word: &str, path: &str) -> Result<Match, Problem> {
+    if word.is_empty() {
+        return Ok(Match::default());
+    }
+    Match::from_text(&word.to_ascii_lowercase()).ok_or_else(|| {
+        let message = format!("{word:?} is no match; use prefix, exact or contains");
+        Problem::at(Code::MatchUnknown, path, message)
+    })
+}
+
+/// The params as texts. Of keys that are the same once trimmed, the one that needed no trimming
+/// wins, else the last.
+fn read_params(
+    fields: &TypedFields<'_>,
+    warnings: &mut Vec<Warning>,
+) -> Result<BTreeMap<String, String>, Problem> {
+    let path = fields.path("params");
+    let Some(value) = fields.get("params") else {
+        return Ok(BTreeMap::new());
+    };
+    let members = value
+        .as_object()
+        .ok_or_else(|| mismatch(&path, "an object", value))?;
+    let mut params = BTreeMap::new();
+    for (key, value) in members {
+        let path = join(&path, key);
+        let text = match value {
+            Value::String(text) => text.clone(),
+            Value::Number(_) | Value::Bool(_) => {
+                warnings.push(Warning::at(WarningCode::ParamStringified, path));
+                value.to_compact()
+            }
+            Value::Null | Value::Array(_) | Value::Object(_) => {
+                return Err(mismatch(&path, "text", value));
+            }
+        };
+        let name = key.trim();
+        if name == key || !members.iter().any(|(other, _)| other == name) {
+            params.insert(name.to_owned(), text);
+        }
+    }
+    Ok(params)
+}
+
+const fn default_owner(author: Author) -> Owner {
+    match author {
+        Author::Model | Author::Service => Owner::Plan,
+        Author::Submitter => Owner::User,
+        Author::Operator => Owner::Operator,
+    }
+}
+
+fn read_owner(fields: &TypedFields<'_>, author: Author) -> Result<Owner, Problem> {
+    if author == Author::Model {
+        return Ok(Owner::Plan);
+    }
+    let word = fields.text("owner")?;
+    if word.is_empty() {
+        return Ok(default_owner(author));
+    }
+    let refused = |message| Problem::at(Code::TypeMismatch, fields.path("owner"), message);
+    let owner = Owner::from_text(&word)
+        .ok_or_else(|| refused(format!("{word:?} is no owner; use plan, user or operator")))?;
+    if owner == Owner::Operator && author == Author::Submitter {
+        let message = "only an operator may write a check for the operator; leave the owner out";
+        return Err(refused(message.to_owned()));
+    }
+    Ok(owner)
+}

@@ -1,0 +1,132 @@
+//! What older prompts say in place of a decision: the control envelope, its markers, and the
+//! completion signal. Also what is left of a text when control JSON is taken out of it.
+
+mod marker;
+mod visible;
+
+pub use visible::{completion, visible_text};
+
+use crate::domain::json::{self, Value};
+use crate::domain::problem::{Warning, WarningCode};
+use crate::domain::reader::{self, Fields, Read};
+
+/// A wish about the step, in the words of older prompts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Control {
+    /// What is wished.
+    pub kind: ControlKind,
+    /// Why, trimmed; may be empty.
+    pub reason: String,
+    /// Whether it was a bare marker and no object.
+    pub legacy: bool,
+}
+
+/// What a control envelope may wish.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ControlKind {
+    /// The step is done: a `next_plan` with the reason as its goal check.
+    StepDone,
+    /// The step fails and the plan is to be changed.
+    Replan,
+}
+
+impl ControlKind {
+    /// Every kind.
+    pub const ALL: [Self; 2] = [Self::StepDone, Self::Replan];
+
+    /// The contract's word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::StepDone => "step_done",
+            Self::Replan => "replan",
+        }
+    }
+
+    /// The kind with this word, in any case.
+    pub fn from_any_case(text: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|kind| kind.as_str().eq_ignore_ascii_case(text))
+    }
+}
+
+/// Reads a control envelope: the whole text, or the body of its only fence, is one object with
+/// a known `control` and no `action`.
+pub fn envelope(text: &str) -> Option<Read<Control>> {
+    let spoken = reader::strip_thinking(text).text.trim();
+    if let Some(control) = envelope_in(spoken) {
+        return Some(control);
+    }
+    let fences = reader::fences(spoken);
+    let [only] = fences.as_slice() else {
+        return None;
+    };
+    envelope_in(only.body.trim())
+}
+
+fn envelope_in(text: &str) -> Option<Read<Control>> {
+    let parsed = json::parse(text).ok()?;
+    let mut warnings = Vec::new();
+    let names = ["control", "reason", "action"];
+    let fields = Fields::fold(parsed.value.as_object()?, &names, &mut warnings);
+    if fields
+        .filled("action")
+        .is_some_and(|action| !is_blank(action))
+    {
+        return None;
+    }
+    let kind = ControlKind::from_any_case(fields.get("control")?.as_str()?.trim())?;
+    let reason = match fields.filled("reason") {
+        Some(reason) => reason.as_str()?.trim(),
+        None => "",
+    };
+    if parsed.duplicate_key {
+        warnings.push(Warning::new(WarningCode::DuplicateKey));
+    }
+    Some(Read {
+        value: Control {
+            kind,
+            reason: reason.to_owned(),
+            legacy: false,
+        },
+        warnings,
+    })
+}
+
+fn is_blank(value: &Value) -> bool {
+    value.as_str().is_some_and(|text| text.trim().is_empty())
+}
+
+/// Reads a legacy marker: `STEP_DONE` or `REPLAN` alone on its line, or at the start of the
+/// text before a colon. A text that shows a decision, even a broken one, has no markers, for
+/// what looks like one may be an argument that was cut in two.
+pub fn legacy_marker(text: &str) -> Option<Control> {
+    let spoken = reader::strip_thinking(text).text.trim();
+    let control = marker::find(spoken)?;
+    (!shows_decision(spoken)).then_some(control)
+}
+
+/// Whether a text holds an object with a key of a decision, or something broken that shows one
+/// in quotes. Such a text tried to decide; any other is mere talk.
+pub fn shows_decision(text: &str) -> bool {
+    let spoken = reader::strip_thinking(text).text;
+    reader::Scan::new(spoken, reader::DECISION_KEYS, usize::MAX).any(|find| match find.what {
+        reader::What::Object { carries, .. } => carries,
+        reader::What::Keyless | reader::What::Open { shields: false } => false,
+        reader::What::Unreadable(_) | reader::What::Open { shields: true } => {
+            shows_key(spoken.get(find.start..find.end).unwrap_or_default())
+        }
+    })
+}
+
+fn shows_key(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    reader::DECISION_KEYS.iter().any(|key| {
+        ['"', '\'']
+            .iter()
+            .any(|quote| text.contains(&format!("{quote}{key}{quote}")))
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,304 @@
+//! One change of an execution in the making.
+
+use super::{Execution, Graph, Wait};
+use crate::domain::journal::{Actor, Entry, Subject, Transition};
+use crate::domain::machine::Refusal;
+use crate::domain::machine::run::{self, RunEvent, RunState};
+use crate::domain::machine::step::{self, StepEvent};
+use crate::domain::receipt::EvidenceReceipt;
+use crate::domain::stop::{StopReason, Terminal};
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+/// A change in the making: the row as it was read, as it will be, and what will be journalled.
+#[derive(Debug, Clone)]
+pub struct Draft {
+    fence: Fence,
+    pub(super) execution: Execution,
+    entries: Vec<Entry>,
+    actor: Actor,
+    pub(super) now: DateTime<Utc>,
+}
+
+/// What a write must still find in the row, or it is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fence {
+    /// The version that was read; 0 when the row is to be made.
+    pub version: i64,
+    /// The lease epoch that was read.
+    pub lease_epoch: i64,
+}
+
+/// One finished change: together or not at all.
+#[derive(Debug, Clone)]
+pub struct Write {
+    /// What must still hold.
+    pub fence: Fence,
+    /// The row as it will be.
+    pub execution: Execution,
+    /// What happened, in order; the last one has the number `execution.sequence`.
+    pub entries: Vec<Entry>,
+}
+
+impl Write {
+    /// The number of the first entry.
+    pub fn first_sequence(&self) -> i64 {
+        self.execution.sequence - i64::try_from(self.entries.len()).unwrap_or(i64::MAX) + 1
+    }
+}
+
+impl Draft {
+    /// Begins a change of `execution` by `actor` at `now`.
+    pub fn new(execution: Execution, actor: Actor, now: DateTime<Utc>) -> Self {
+        let fence = Fence {
+            version: execution.version,
+            lease_epoch: execution.lease_epoch,
+        };
+        Self {
+            fence,
+            execution,
+            entries: Vec::new(),
+            actor,
+            now,
+        }
+    }
+
+    /// The execution as it will be.
+    pub fn execution(&self) -> &Execution {
+        &self.execution
+    }
+
+    /// The execution as it will be, for counters that no transition guards.
+    pub fn execution_mut(&mut self) -> &mut Execution {
+        &mut self.execution
+    }
+
+    /// The time of the change.
+    pub fn now(&self) -> DateTime<Utc> {
+        self.now
+    }
+
+    /// Moves the run, and journals the move.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the event moves nothing; the draft is as it was.
+    pub fn run_event(&mut self, event: RunEvent, cause: impl Into<String>) -> Result<(), Refusal> {
+        let from = self.execution.state;
+        let to = run::decide(from, event)?;
+        self.execution.state = to;
+        self.journal(Entry::Transition(Transition {
+            subject: Subject::Run,
+            from: from.as_str().to_owned(),
+            to: to.as_str().to_owned(),
+            event: event.as_str().to_owned(),
+            cause: cause.into(),
+            actor: self.actor.clone(),
+            stop_reason: self
+                .execution
+                .terminal
+                .as_ref()
+                .map(|terminal| terminal.stop_reason),
+        }));
+        Ok(())
+    }
+
+    /// Moves a step, and journals the move.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the event moves nothing; the draft is as it was.
+    pub fn step_event(
+        &mut self,
+        graph: &Graph,
+        index: usize,
+        event: StepEvent,
+        cause: impl Into<String>,
+    ) -> Result<(), Refusal> {
+        let progress = self
+            .execution
+            .steps
+            .get_mut(index)
+            .ok_or(Refusal::Meaningless)?;
+        let from = progress.state;
+        let to = step::decide(from, event)?;
+        progress.state = to;
+        self.journal(Entry::Transition(Transition {
+            subject: Subject::Step(graph.id(index).to_owned()),
+            from: from.as_str().to_owned(),
+            to: to.as_str().to_owned(),
+            event: event.as_str().to_owned(),
+            cause: cause.into(),
+            actor: self.actor.clone(),
+            stop_reason: None,
+        }));
+        Ok(())
+    }
+
+    /// Journals something that moves nothing.
+    pub fn journal(&mut self, entry: Entry) {
+        self.execution.sequence += 1;
+        self.entries.push(entry);
+    }
+
+    /// Journals a receipt as the next link of the run's chain.
+    pub fn receipt(&mut self, mut receipt: EvidenceReceipt) {
+        let counters = &mut self.execution.counters;
+        counters.receipts += 1;
+        receipt.seq = u64::from(counters.receipts);
+        receipt.seal(std::mem::take(&mut counters.last_receipt_digest));
+        counters.last_receipt_digest.clone_from(&receipt.digest);
+        self.journal(Entry::Receipt(Box::new(receipt)));
+    }
+
+    /// Blocks the run on something outside and gives its lease back.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the run is terminal or blocked already.
+    pub fn block(&mut self, wait: Wait) -> Result<(), Refusal> {
+        let cause = format!("waits on {}: {}", wait.waiting_on.as_str(), wait.unblocks);
+        self.run_event(RunEvent::Blocked, cause)?;
+        self.execution.wait = Some(wait);
+        self.release();
+        Ok(())
+    }
+
+    /// Ends a block: the run goes back to the phase it left.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the run is not blocked.
+    pub fn unblock(&mut self, cause: impl Into<String>) -> Result<(), Refusal> {
+        self.run_event(RunEvent::Unblocked, cause)?;
+        self.execution.wait = None;
+        Ok(())
+    }
+
+    /// Ends the run as FAILED.
+    ///
+    /// # Errors
+    /// [`Refusal::Terminal`] when it has ended already: the first terminal stays.
+    pub fn stop(&mut self, graph: &Graph, end: Ending) -> Result<(), Refusal> {
+        self.end(graph, RunEvent::Stopped, end)
+    }
+
+    /// Ends the run as CANCELLED.
+    ///
+    /// # Errors
+    /// [`Refusal::Terminal`] when it has ended already: the first terminal stays.
+    pub fn cancel(&mut self, graph: &Graph, user_message: String) -> Result<(), Refusal> {
+        let end = Ending {
+            stop_reason: StopReason::Cancelled,
+            internal_reason: user_message.clone(),
+            user_message,
+        };
+        self.end(graph, RunEvent::CancelRequested, end)
+    }
+
+    /// Ends the run as DONE, which only an accepting verdict may.
+    ///
+    /// # Errors
+    /// [`Refusal`] unless the run is being verified.
+    pub fn accept(&mut self, graph: &Graph) -> Result<(), Refusal> {
+        let end = Ending {
+            stop_reason: StopReason::Accepted,
+            user_message: "Every required check holds.".to_owned(),
+            internal_reason: String::new(),
+        };
+        self.end(graph, RunEvent::VerdictAccepted, end)
+    }
+
+    fn end(&mut self, graph: &Graph, event: RunEvent, end: Ending) -> Result<(), Refusal> {
+        run::decide(self.execution.state, event)?;
+        let stage = stage(self.execution.state).to_owned();
+        let cause = end.user_message.clone();
+        self.cancel_open_steps(graph)?;
+        self.execution.wait = None;
+        self.execution.terminal = Some(Terminal {
+            stop_reason: end.stop_reason,
+            stage,
+            user_message: end.user_message,
+            internal_reason: end.internal_reason,
+        });
+        self.run_event(event, cause)?;
+        self.execution.deadline_at = None;
+        self.release();
+        Ok(())
+    }
+
+    fn cancel_open_steps(&mut self, graph: &Graph) -> Result<(), Refusal> {
+        for index in 0..self.execution.steps.len() {
+            if self
+                .execution
+                .steps
+                .get(index)
+                .is_some_and(|step| !step.state.is_settled())
+            {
+                self.step_event(graph, index, StepEvent::Cancelled, "the run ended")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the run to an executor under a new fence.
+    pub fn lease(&mut self, owner: Uuid) {
+        self.execution.lease_owner = Some(owner);
+        self.execution.lease_epoch += 1;
+    }
+
+    /// Gives the run's lease back.
+    pub fn release(&mut self) {
+        self.execution.lease_owner = None;
+    }
+
+    /// Whether anything was journalled.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Closes the change.
+    pub fn into_write(mut self) -> Write {
+        self.execution.version = self.fence.version + 1;
+        self.execution.updated_at = self.now;
+        // A leased row keeps its ready_at, so that the index over it need not be touched.
+        if self.execution.lease_owner.is_none() {
+            self.execution.ready_at = self.execution.needs_executor().then_some(self.now);
+        }
+        Write {
+            fence: self.fence,
+            execution: self.execution,
+            entries: self.entries,
+        }
+    }
+}
+
+/// Why and with what words a run ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ending {
+    /// The reason.
+    pub stop_reason: StopReason,
+    /// For the person the run works for.
+    pub user_message: String,
+    /// For whoever runs the service; may be empty.
+    pub internal_reason: String,
+}
+
+/// The state a run is left in, as the stage of its end: lower case, a blocked run's own phase.
+fn stage(state: RunState) -> &'static str {
+    let phase = match state {
+        RunState::Blocked(phase) => phase.state(),
+        RunState::Intake
+        | RunState::Planning
+        | RunState::Executing
+        | RunState::Verifying
+        | RunState::Recovering
+        | RunState::Done
+        | RunState::Failed
+        | RunState::Cancelled => state,
+    };
+    match phase {
+        RunState::Intake => "intake",
+        RunState::Planning => "planning",
+        RunState::Executing => "executing",
+        RunState::Verifying => "verifying",
+        RunState::Recovering => "recovering",
+        RunState::Blocked(_) | RunState::Done | RunState::Failed | RunState::Cancelled => "",
+    }
+}

@@ -1,0 +1,268 @@
+//! The rules that move several things at once: what a step's end means for the others and for
+//! the run.
+
+use super::draft::{Draft, Ending};
+use super::{Graph, StepProgress, Wait};
+use crate::domain::limits::Limits;
+use crate::domain::machine::Refusal;
+use crate::domain::machine::run::{RunEvent, RunState};
+use crate::domain::machine::step::StepEvent;
+use crate::domain::step::StepState;
+use crate::domain::stop::StopReason;
+
+impl Draft {
+    /// Takes a validated plan into execution: the run passes through PLANNING, and the steps
+    /// without dependencies become ready.
+    ///
+    /// # Errors
+    /// [`Refusal`] unless the run is in INTAKE or PLANNING.
+    pub fn start_plan(&mut self, graph: &Graph, revision: u32) -> Result<(), Refusal> {
+        if self.execution.state == RunState::Intake {
+            self.run_event(RunEvent::PlanningStarted, "a plan came with the run")?;
+        }
+        self.execution.plan_revision = revision;
+        self.execution.steps = vec![StepProgress::default(); graph.len()];
+        self.run_event(
+            RunEvent::PlanAccepted,
+            format!("plan revision {revision} is valid"),
+        )?;
+        self.ready_steps(graph)
+    }
+
+    /// Makes every pending step ready whose dependencies are all done.
+    fn ready_steps(&mut self, graph: &Graph) -> Result<(), Refusal> {
+        for index in 0..self.execution.steps.len() {
+            let steps = &self.execution.steps;
+            let is = |place: usize, state| steps.get(place).is_some_and(|step| step.state == state);
+            let ready = is(index, StepState::Pending)
+                && graph
+                    .dependencies(index)
+                    .iter()
+                    .all(|needed| is(*needed, StepState::Done));
+            if ready {
+                self.step_event(graph, index, StepEvent::DependenciesDone, "")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts ready steps in the plan's order while fewer than `max_parallel` run, and says which.
+    /// After a failure nothing new is started: the run is on its way to RECOVERING.
+    ///
+    /// # Errors
+    /// [`Refusal`] never in a consistent execution.
+    pub fn lease_steps(&mut self, graph: &Graph, max_parallel: u32) -> Result<Vec<usize>, Refusal> {
+        let mut started = Vec::new();
+        if self.execution.state != RunState::Executing
+            || self.execution.steps_in(StepState::Failed).next().is_some()
+        {
+            return Ok(started);
+        }
+        let running = self.execution.steps_in(StepState::Running).count();
+        let free = usize::try_from(max_parallel)
+            .unwrap_or(usize::MAX)
+            .saturating_sub(running);
+        let ready: Vec<usize> = self
+            .execution
+            .steps_in(StepState::Ready)
+            .take(free)
+            .collect();
+        for index in ready {
+            self.step_event(graph, index, StepEvent::Leased, "")?;
+            let now = self.now;
+            if let Some(step) = self.execution.steps.get_mut(index) {
+                // A step that was given back or waited goes on with the attempt it was in.
+                if step.started_at.is_none() {
+                    step.attempt += 1;
+                    step.started_at = Some(now);
+                }
+            }
+            started.push(index);
+        }
+        Ok(started)
+    }
+
+    /// Gives back every running step, for an executor that drains or for one that is dead.
+    ///
+    /// # Errors
+    /// [`Refusal`] never in a consistent execution.
+    pub fn end_leases(&mut self, graph: &Graph, cause: &str) -> Result<(), Refusal> {
+        let running: Vec<usize> = self.execution.steps_in(StepState::Running).collect();
+        for index in running {
+            self.step_event(graph, index, StepEvent::LeaseEnded, cause)?;
+        }
+        Ok(())
+    }
+
+    /// Ends a step that has what it needed, and lets the next ones start.
+    ///
+    /// # Errors
+    /// [`Refusal`] unless the step is running.
+    pub fn finish_step(&mut self, graph: &Graph, index: usize, cause: &str) -> Result<(), Refusal> {
+        self.step_event(graph, index, StepEvent::Finished, cause)?;
+        if let Some(step) = self.execution.steps.get_mut(index) {
+            // What a finished step used up is in the journal; the row keeps only its attempt.
+            *step = StepProgress {
+                state: step.state,
+                attempt: step.attempt,
+                ..Default::default()
+            };
+        }
+        self.ready_steps(graph)?;
+        self.settle(graph)
+    }
+
+    /// Ends a step that will not get what it needed.
+    ///
+    /// # Errors
+    /// [`Refusal`] unless the step is running or waiting.
+    pub fn fail_step(&mut self, graph: &Graph, index: usize, cause: &str) -> Result<(), Refusal> {
+        self.step_event(graph, index, StepEvent::Failed, cause)?;
+        self.settle(graph)
+    }
+
+    /// Pauses a step for something outside. When nothing else can move, the run is blocked.
+    ///
+    /// # Errors
+    /// [`Refusal`] unless the step is running.
+    pub fn pause_step(&mut self, graph: &Graph, index: usize, wait: Wait) -> Result<(), Refusal> {
+        self.step_event(graph, index, StepEvent::WaitStarted, wait.unblocks.clone())?;
+        self.execution.wait = Some(wait);
+        self.settle(graph)
+    }
+
+    /// What the run does once no step can start: VERIFYING when all are done, RECOVERING when one
+    /// failed, BLOCKED when one waits, and else it can never move again.
+    fn settle(&mut self, graph: &Graph) -> Result<(), Refusal> {
+        let steps = self.execution.steps.clone();
+        let count = |state| steps.iter().filter(|step| step.state == state).count();
+        if self.execution.state != RunState::Executing || count(StepState::Running) > 0 {
+            return Ok(());
+        }
+        let failed = self.execution.steps_in(StepState::Failed).next();
+        if let Some(failed) = failed {
+            let cause = format!("step {} failed", graph.id(failed));
+            return self.run_event(RunEvent::StepFailed, cause);
+        }
+        if count(StepState::Ready) > 0 {
+            return Ok(());
+        }
+        if count(StepState::Waiting) > 0 {
+            return match self.execution.wait.clone() {
+                Some(wait) => self.block(wait),
+                None => Err(Refusal::Meaningless),
+            };
+        }
+        if count(StepState::Done) + count(StepState::Skipped) == self.execution.steps.len() {
+            self.execution.counters.observed = false;
+            return self.run_event(RunEvent::StepsFinished, "every step is done");
+        }
+        self.stop(
+            graph,
+            Ending {
+                stop_reason: StopReason::DependencyDeadlock,
+                user_message: "Steps remain and none of them can ever start.".to_owned(),
+                internal_reason: "nothing is ready, running or waiting and work remains".to_owned(),
+            },
+        )
+    }
+
+    /// Leaves RECOVERING: failed steps are tried again under `max_replans`, a refused verdict is
+    /// worked on again under `max_repairs`, from the steps that no other depends on.
+    ///
+    /// # Errors
+    /// [`Refusal`] unless the run is in RECOVERING.
+    pub fn recover(&mut self, graph: &Graph, limits: &Limits) -> Result<(), Refusal> {
+        let failed: Vec<usize> = self.execution.steps_in(StepState::Failed).collect();
+        if failed.is_empty() {
+            self.repair(graph, limits)
+        } else {
+            self.retry(graph, limits, &failed)
+        }
+    }
+
+    fn retry(&mut self, graph: &Graph, limits: &Limits, failed: &[usize]) -> Result<(), Refusal> {
+        if self.execution.counters.replans >= limits.max_replans {
+            let ids: Vec<&str> = failed.iter().map(|index| graph.id(*index)).collect();
+            let ids = ids.join(", ");
+            return self.stop(
+                graph,
+                Ending {
+                    stop_reason: StopReason::MaxReplansReached,
+                    user_message: format!("Step {ids} failed and no retry remains."),
+                    internal_reason: format!("max_replans is {}", limits.max_replans),
+                },
+            );
+        }
+        self.execution.counters.replans += 1;
+        let cause = format!(
+            "try {} of {}",
+            self.execution.counters.replans, limits.max_replans
+        );
+        self.run_event(RunEvent::RetryStarted, cause)?;
+        for index in failed {
+            self.step_event(
+                graph,
+                *index,
+                StepEvent::Retried,
+                "the same plan is tried again",
+            )?;
+            self.forget_attempt(*index);
+        }
+        self.ready_steps(graph)
+    }
+
+    fn repair(&mut self, graph: &Graph, limits: &Limits) -> Result<(), Refusal> {
+        self.execution.counters.repairs += 1;
+        let cause = format!(
+            "repair {} of {}",
+            self.execution.counters.repairs, limits.max_repairs
+        );
+        self.run_event(RunEvent::RetryStarted, cause)?;
+        for index in graph.sinks() {
+            self.step_event(
+                graph,
+                index,
+                StepEvent::Reopened,
+                "the verdict was not accepted",
+            )?;
+            self.forget_attempt(index);
+        }
+        self.ready_steps(graph)
+    }
+
+    fn forget_attempt(&mut self, index: usize) {
+        if let Some(step) = self.execution.steps.get_mut(index) {
+            *step = StepProgress {
+                state: step.state,
+                attempt: step.attempt,
+                ..Default::default()
+            };
+        }
+    }
+
+    /// Ends a refused verdict: RECOVERING while repairs remain, else FAILED for the verdict's own
+    /// reason.
+    ///
+    /// # Errors
+    /// [`Refusal`] unless the run is being verified.
+    pub fn refuse(&mut self, graph: &Graph, limits: &Limits, end: Ending) -> Result<(), Refusal> {
+        if self.execution.counters.repairs < limits.max_repairs {
+            return self.run_event(RunEvent::VerdictRefused, end.user_message);
+        }
+        self.stop(graph, end)
+    }
+
+    /// Takes an answer to a waiting step: it becomes ready, and a blocked run goes on.
+    ///
+    /// # Errors
+    /// [`Refusal`] unless the step waits.
+    pub fn resume_step(&mut self, graph: &Graph, index: usize, cause: &str) -> Result<(), Refusal> {
+        if matches!(self.execution.state, RunState::Blocked(_)) {
+            self.unblock(cause)?;
+        } else {
+            self.execution.wait = None;
+        }
+        self.step_event(graph, index, StepEvent::WaitEnded, cause)
+    }
+}

@@ -1,0 +1,189 @@
+//! The fields of a message's own object with their types looked at and null read as absent, so
+//! that plans, checks and todos are wrong in the same words.
+
+use crate::domain::json::Value;
+use crate::domain::problem::{Code, Problem, Warning, WarningCode};
+use crate::domain::reader::Fields;
+use std::collections::HashSet;
+
+/// One of a message's own objects. Arguments and params are not: their keys are their author's.
+#[derive(Debug)]
+pub struct TypedFields<'a> {
+    path: String,
+    fields: Fields<'a>,
+}
+
+impl<'a> TypedFields<'a> {
+    /// Sorts an object's members into the known keys and the rest, the case of keys folded.
+    ///
+    /// # Errors
+    /// `type_mismatch` when the value is no object.
+    pub fn of(
+        value: &'a Value,
+        path: &str,
+        keys: &[&'a str],
+        warnings: &mut Vec<Warning>,
+    ) -> Result<Self, Problem> {
+        let members = value
+            .as_object()
+            .ok_or_else(|| mismatch(path, "an object", value))?;
+        let mut folded = Vec::new();
+        let fields = Fields::fold(members, keys, &mut folded);
+        warnings.extend(folded.into_iter().map(|warning| Warning {
+            field: warning.field.map(|key| join(path, &key)),
+            ..warning
+        }));
+        Ok(Self {
+            path: path.to_owned(),
+            fields,
+        })
+    }
+
+    /// The keys that the message does not have, in the order of the text.
+    pub fn unknown(&self) -> &[&'a str] {
+        self.fields.unknown()
+    }
+
+    /// Whether the key is there, be its value null.
+    pub fn has(&self, key: &str) -> bool {
+        self.fields.get(key).is_some()
+    }
+
+    /// The value of a known key; null is absent.
+    pub fn get(&self, key: &str) -> Option<&'a Value> {
+        self.fields.filled(key)
+    }
+
+    /// The path of one of this object's fields.
+    pub fn path(&self, key: &str) -> String {
+        join(&self.path, key)
+    }
+
+    /// A trimmed text; empty when absent.
+    ///
+    /// # Errors
+    /// `type_mismatch` for anything else.
+    pub fn text(&self, key: &str) -> Result<String, Problem> {
+        self.get(key).map_or(Ok(String::new()), |value| {
+            let text = value.as_str().map(|text| text.trim().to_owned());
+            text.ok_or_else(|| mismatch(&self.path(key), "text", value))
+        })
+    }
+
+    /// True or false; the default when absent.
+    ///
+    /// # Errors
+    /// `type_mismatch` for anything else.
+    pub fn truth(&self, key: &str, default: bool) -> Result<bool, Problem> {
+        self.get(key).map_or(Ok(default), |value| {
+            value
+                .as_bool()
+                .ok_or_else(|| mismatch(&self.path(key), "true or false", value))
+        })
+    }
+
+    /// A trimmed id; empty when absent. A number becomes text in its own spelling.
+    ///
+    /// # Errors
+    /// `type_mismatch` for anything else.
+    pub fn id(&self, key: &str, warnings: &mut Vec<Warning>) -> Result<String, Problem> {
+        self.get(key).map_or(Ok(String::new()), |value| {
+            read_id(value, &self.path(key), warnings)
+        })
+    }
+
+    /// The items of a list; none when absent.
+    ///
+    /// # Errors
+    /// `type_mismatch` when the value is no list.
+    pub fn list(&self, key: &str) -> Result<&'a [Value], Problem> {
+        self.get(key).map_or(Ok(&[]), |value| {
+            value
+                .as_array()
+                .ok_or_else(|| mismatch(&self.path(key), "a list", value))
+        })
+    }
+
+    /// A list of ids, each trimmed, in order, repeats kept.
+    ///
+    /// # Errors
+    /// `type_mismatch` when the value is no list, or an item neither text nor number.
+    pub fn ids(&self, key: &str, warnings: &mut Vec<Warning>) -> Result<Vec<String>, Problem> {
+        let items = self.list(key)?.iter().enumerate();
+        items
+            .map(|(at, item)| read_id(item, &item_path(&self.path(key), at), warnings))
+            .collect()
+    }
+
+    /// A list of ids, each once; a repeated one is told.
+    ///
+    /// # Errors
+    /// As [`TypedFields::ids`].
+    pub fn dependencies(
+        &self,
+        key: &str,
+        warnings: &mut Vec<Warning>,
+    ) -> Result<Vec<String>, Problem> {
+        let ids = self.ids(key, warnings)?;
+        let mut seen = HashSet::new();
+        let mut once = Vec::with_capacity(ids.len());
+        for (at, id) in ids.into_iter().enumerate() {
+            if seen.insert(id.clone()) {
+                once.push(id);
+            } else {
+                let path = item_path(&self.path(key), at);
+                warnings.push(Warning::at(WarningCode::DuplicateDependency, path));
+            }
+        }
+        Ok(once)
+    }
+
+    /// A list of texts, each trimmed and each once.
+    ///
+    /// # Errors
+    /// `type_mismatch` when the value is no list, or an item no text.
+    pub fn texts(&self, key: &str) -> Result<Vec<String>, Problem> {
+        let mut seen = HashSet::new();
+        let mut texts = Vec::new();
+        for (at, item) in self.list(key)?.iter().enumerate() {
+            let path = || item_path(&self.path(key), at);
+            let text = item
+                .as_str()
+                .ok_or_else(|| mismatch(&path(), "text", item))?;
+            if seen.insert(text.trim()) {
+                texts.push(text.trim().to_owned());
+            }
+        }
+        Ok(texts)
+    }
+}
+
+/// A trimmed id, or a number in its own spelling.
+fn read_id(value: &Value, path: &str, warnings: &mut Vec<Warning>) -> Result<String, Problem> {
+    if let Some(spelling) = value.as_number() {
+        warnings.push(Warning::at(WarningCode::IdCoerced, path));
+        return Ok(spelling.to_owned());
+    }
+    let text = value.as_str().map(|text| text.trim().to_owned());
+    text.ok_or_else(|| mismatch(path, "an id", value))
+}
+
+/// The path of a key inside the object at a path.
+pub fn join(path: &str, key: &str) -> String {
+    if path.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{path}.{key}")
+    }
+}
+
+/// The path of an item inside the list at a path.
+pub fn item_path(path: &str, at: usize) -> String {
+    format!("{path}[{at}]")
+}
+
+/// The `type_mismatch` of a value that should have been something else.
+pub fn mismatch(path: &str, wanted: &str, found: &Value) -> Problem {
+    let message = format!("{wanted} is wanted here, not {}", found.kind());
+    Problem::at(Code::TypeMismatch, path, message)
+}

@@ -1,0 +1,408 @@
+//! The stored form of journal entries: a list of objects, each with one key that names its kind.
+//! Empty fields are left out. Numbers a driver wrote keep their spelling.
+
+use super::{
+    Actor, Answer, Entry, Intent, Output, PlanStored, Subject, Transition, Turn, Validation,
+    VerdictRecord,
+};
+use crate::domain::decision::{Abort, Action, ExecuteDecision};
+use crate::domain::json::{self, Value};
+use crate::domain::plan::ToolCall;
+use crate::domain::problem::Code;
+use crate::domain::receipt::read_stored;
+use crate::domain::stop::StopReason;
+use crate::domain::verdict::{CheckResult, Verdict};
+use uuid::Uuid;
+
+/// Stored text that is not what this module writes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("a journal entry does not read: {0}")]
+pub struct StoredError(pub String);
+
+/// The stored text of entries.
+pub fn write_entries(entries: &[Entry]) -> String {
+    Value::Array(entries.iter().map(write_entry).collect()).to_compact()
+}
+
+/// Reads what [`write_entries`] wrote.
+///
+/// # Errors
+/// [`StoredError`] when the text was written by something else.
+pub fn read_entries(text: &str) -> Result<Vec<Entry>, StoredError> {
+    let parsed = json::parse(text).map_err(|error| StoredError(format!("{error:?}")))?;
+    let entries = parsed.value.as_array().ok_or_else(|| missing("a list"))?;
+    entries.iter().map(read_entry).collect()
+}
+
+fn write_entry(entry: &Entry) -> Value {
+    let (kind, body) = match entry {
+        Entry::Transition(transition) => ("transition", write_transition(transition)),
+        Entry::Plan(plan) => ("plan", write_plan(plan)),
+        Entry::Turn(turn) => ("turn", write_turn(turn)),
+        Entry::Intent(intent) => ("intent", write_intent(intent)),
+        Entry::Receipt(receipt) => ("receipt", receipt.to_json()),
+        Entry::Output(output) => ("output", write_output(output)),
+        Entry::Verdict(record) => ("verdict", write_verdict(record)),
+        Entry::Answer(answer) => ("answer", write_answer(answer)),
+    };
+    Value::Object(vec![(kind.to_owned(), body)])
+}
+
+fn read_entry(value: &Value) -> Result<Entry, StoredError> {
+    let [(kind, body)] = value.as_object().ok_or_else(|| missing("an object"))? else {
+        return Err(missing("one key"));
+    };
+    let body = Fields(body);
+    Ok(match kind.as_str() {
+        "transition" => Entry::Transition(read_transition(&body)?),
+        "plan" => Entry::Plan(read_plan(&body)?),
+        "turn" => Entry::Turn(Box::new(read_turn(&body)?)),
+        "intent" => Entry::Intent(read_intent(&body)?),
+        "receipt" => Entry::Receipt(Box::new(
+            read_stored(body.0).map_err(|error| StoredError(error.to_string()))?,
+        )),
+        "output" => Entry::Output(read_output(&body)?),
+        "verdict" => Entry::Verdict(Box::new(read_verdict(&body)?)),
+        "answer" => Entry::Answer(read_answer(&body)?),
+        other => return Err(StoredError(format!("the kind {other:?} is not known"))),
+    })
+}
+
+/// Builds an object field by field, leaving out what is empty.
+#[derive(Default)]
+struct Object(Vec<(String, Value)>);
+
+impl Object {
+    fn text(mut self, key: &str, text: &str) -> Self {
+        if !text.is_empty() {
+            self.0
+                .push((key.to_owned(), Value::String(text.to_owned())));
+        }
+        self
+    }
+
+    fn number(mut self, key: &str, number: impl ToString) -> Self {
+        self.0
+            .push((key.to_owned(), Value::Number(number.to_string())));
+        self
+    }
+
+    fn flag(mut self, key: &str, flag: bool) -> Self {
+        if flag {
+            self.0.push((key.to_owned(), Value::Bool(true)));
+        }
+        self
+    }
+
+    fn value(mut self, key: &str, value: Option<Value>) -> Self {
+        self.0.extend(value.map(|value| (key.to_owned(), value)));
+        self
+    }
+
+    fn build(self) -> Value {
+        Value::Object(self.0)
+    }
+}
+
+/// Reads an object field by field; what was left out is empty.
+struct Fields<'a>(&'a Value);
+
+impl<'a> Fields<'a> {
+    fn text(&self, key: &str) -> String {
+        self.0
+            .get(key)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    }
+
+    fn number<T: std::str::FromStr>(&self, key: &str) -> Result<T, StoredError> {
+        let number = self.0.get(key).and_then(Value::as_number).unwrap_or("0");
+        number.parse().map_err(|_| missing(key))
+    }
+
+    fn uuid(&self, key: &str) -> Result<Uuid, StoredError> {
+        Uuid::parse_str(&self.text(key)).map_err(|_| missing(key))
+    }
+
+    fn flag(&self, key: &str) -> bool {
+        self.0.get(key).and_then(Value::as_bool).unwrap_or_default()
+    }
+
+    fn list(&self, key: &str) -> &'a [Value] {
+        self.0
+            .get(key)
+            .and_then(Value::as_array)
+            .unwrap_or_default()
+    }
+
+    fn object(&self, key: &str) -> Option<Fields<'a>> {
+        self.0.get(key).map(Fields)
+    }
+}
+
+fn missing(what: &str) -> StoredError {
+    StoredError(format!("{what} is missing or of another type"))
+}
+
+fn write_transition(transition: &Transition) -> Value {
+    let object = match &transition.subject {
+        Subject::Run => Object::default(),
+        Subject::Step(id) => Object::default().text("step", id),
+    };
+    object
+        .text("from", &transition.from)
+        .text("to", &transition.to)
+        .text("event", &transition.event)
+        .text("cause", &transition.cause)
+        .text("actor", &transition.actor.0)
+        .text(
+            "stop_reason",
+            transition.stop_reason.map_or("", StopReason::as_str),
+        )
+        .build()
+}
+
+fn read_transition(body: &Fields<'_>) -> Result<Transition, StoredError> {
+    let step = body.text("step");
+    let stop_reason = body.text("stop_reason");
+    Ok(Transition {
+        subject: if step.is_empty() {
+            Subject::Run
+        } else {
+            Subject::Step(step)
+        },
+        from: body.text("from"),
+        to: body.text("to"),
+        event: body.text("event"),
+        cause: body.text("cause"),
+        actor: Actor(body.text("actor")),
+        stop_reason: match stop_reason.as_str() {
+            "" => None,
+            word => Some(StopReason::from_text(word).ok_or_else(|| missing("stop_reason"))?),
+        },
+    })
+}
+
+fn write_plan(plan: &PlanStored) -> Value {
+    Object::default()
+        .number("revision", plan.revision)
+        .text("digest", &plan.digest)
+        .text("parent_digest", &plan.parent_digest)
+        .text("reason", &plan.reason)
+        .build()
+}
+
+fn read_plan(body: &Fields<'_>) -> Result<PlanStored, StoredError> {
+    Ok(PlanStored {
+        revision: body.number("revision")?,
+        digest: body.text("digest"),
+        parent_digest: body.text("parent_digest"),
+        reason: body.text("reason"),
+    })
+}
+
+fn write_turn(turn: &Turn) -> Value {
+    let validations = turn.validations.iter().map(write_validation).collect();
+    Object::default()
+        .text("step", &turn.step_id)
+        .number("attempt", turn.attempt)
+        .number("number", turn.number)
+        .value("decision", turn.decision.as_ref().map(write_decision))
+        .value("validations", Some(Value::Array(validations)))
+        .text("correction", &turn.correction)
+        .build()
+}
+
+fn read_turn(body: &Fields<'_>) -> Result<Turn, StoredError> {
+    Ok(Turn {
+        step_id: body.text("step"),
+        attempt: body.number("attempt")?,
+        number: body.number("number")?,
+        decision: body
+            .object("decision")
+            .map(|decision| read_decision(&decision))
+            .transpose()?,
+        validations: body
+            .list("validations")
+            .iter()
+            .map(|validation| read_validation(&Fields(validation)))
+            .collect::<Result<_, _>>()?,
+        correction: body.text("correction"),
+    })
+}
+
+fn write_validation(validation: &Validation) -> Value {
+    Object::default()
+        .text("name", &validation.name)
+        .flag("passed", validation.passed)
+        .text("code", validation.code.map_or("", Code::as_str))
+        .text("reason", &validation.reason)
+        .build()
+}
+
+fn read_validation(body: &Fields<'_>) -> Result<Validation, StoredError> {
+    let code = body.text("code");
+    Ok(Validation {
+        name: body.text("name"),
+        passed: body.flag("passed"),
+        code: match code.as_str() {
+            "" => None,
+            word => Some(Code::from_text(word).ok_or_else(|| missing("code"))?),
+        },
+        reason: body.text("reason"),
+    })
+}
+
+fn write_decision(decision: &ExecuteDecision) -> Value {
+    Object::default()
+        .text("action", decision.action.as_str())
+        .text("speak", &decision.speak)
+        .text("reason", &decision.reason)
+        .text("goal_check", &decision.goal_check)
+        .value("tool_call", decision.tool_call.as_ref().map(write_call))
+        .value("abort", decision.abort.as_ref().map(write_abort))
+        .build()
+}
+
+fn read_decision(body: &Fields<'_>) -> Result<ExecuteDecision, StoredError> {
+    let action = body.text("action");
+    Ok(ExecuteDecision {
+        action: Action::ALL
+            .into_iter()
+            .find(|known| known.as_str() == action)
+            .ok_or_else(|| missing("action"))?,
+        speak: body.text("speak"),
+        reason: body.text("reason"),
+        goal_check: body.text("goal_check"),
+        tool_call: body.object("tool_call").map(|call| ToolCall {
+            name: call.text("name"),
+            arguments: call
+                .0
+                .get("arguments")
+                .cloned()
+                .unwrap_or(Value::Object(Vec::new())),
+        }),
+        abort: body.object("abort").map(|abort| Abort {
+            code: abort.text("code"),
+            user_message: abort.text("user_message"),
+            internal_reason: abort.text("internal_reason"),
+        }),
+    })
+}
+
+fn write_call(call: &ToolCall) -> Value {
+    Object::default()
+        .text("name", &call.name)
+        .value("arguments", Some(call.arguments.clone()))
+        .build()
+}
+
+fn write_abort(abort: &Abort) -> Value {
+    Object::default()
+        .text("code", &abort.code)
+        .text("user_message", &abort.user_message)
+        .text("internal_reason", &abort.internal_reason)
+        .build()
+}
+
+fn write_intent(intent: &Intent) -> Value {
+    Object::default()
+        .text("step", &intent.step_id)
+        .text("call_id", &intent.call_id.to_string())
+        .text("tool", &intent.tool)
+        .text("arguments_json", &intent.arguments_json)
+        .build()
+}
+
+fn read_intent(body: &Fields<'_>) -> Result<Intent, StoredError> {
+    Ok(Intent {
+        step_id: body.text("step"),
+        call_id: body.uuid("call_id")?,
+        tool: body.text("tool"),
+        arguments_json: body.text("arguments_json"),
+    })
+}
+
+fn write_output(output: &Output) -> Value {
+    let text = output.text.as_ref().map(|text| Value::String(text.clone()));
+    Object::default()
+        .text("call_id", &output.call_id)
+        .text("digest", &output.digest)
+        .number("bytes", output.bytes)
+        .value("text", text)
+        .build()
+}
+
+fn read_output(body: &Fields<'_>) -> Result<Output, StoredError> {
+    Ok(Output {
+        call_id: body.text("call_id"),
+        digest: body.text("digest"),
+        bytes: body.number("bytes")?,
+        text: body
+            .0
+            .get("text")
+            .and_then(Value::as_str)
+            .map(str::to_owned),
+    })
+}
+
+fn write_verdict(record: &VerdictRecord) -> Value {
+    let results = record.verdict.results.iter().map(write_result).collect();
+    Object::default()
+        .number("plan_revision", record.plan_revision)
+        .flag("accepted", record.verdict.accepted)
+        .text("stop_reason", record.verdict.stop_reason.as_str())
+        .value("results", Some(Value::Array(results)))
+        .number("receipts", record.receipts)
+        .text("last_receipt_digest", &record.last_receipt_digest)
+        .build()
+}
+
+fn read_verdict(body: &Fields<'_>) -> Result<VerdictRecord, StoredError> {
+    let stop_reason = StopReason::from_text(&body.text("stop_reason"));
+    let results = body.list("results").iter().map(|result| {
+        let result = Fields(result);
+        CheckResult {
+            name: result.text("name"),
+            passed: result.flag("passed"),
+            reason: result.text("reason"),
+            optional: result.flag("optional"),
+        }
+    });
+    Ok(VerdictRecord {
+        plan_revision: body.number("plan_revision")?,
+        verdict: Verdict {
+            accepted: body.flag("accepted"),
+            stop_reason: stop_reason.ok_or_else(|| missing("stop_reason"))?,
+            results: results.collect(),
+        },
+        receipts: body.number("receipts")?,
+        last_receipt_digest: body.text("last_receipt_digest"),
+    })
+}
+
+fn write_result(result: &CheckResult) -> Value {
+    Object::default()
+        .text("name", &result.name)
+        .flag("passed", result.passed)
+        .text("reason", &result.reason)
+        .flag("optional", result.optional)
+        .build()
+}
+
+fn write_answer(answer: &Answer) -> Value {
+    Object::default()
+        .text("wait_id", &answer.wait_id.to_string())
+        .text("by", &answer.by.0)
+        .text("text", &answer.text)
+        .build()
+}
+
+fn read_answer(body: &Fields<'_>) -> Result<Answer, StoredError> {
+    Ok(Answer {
+        wait_id: body.uuid("wait_id")?,
+        by: Actor(body.text("by")),
+        text: body.text("text"),
+    })
+}

@@ -1,0 +1,203 @@
+//! The chain: each receipt of a run names the digest of the one before it, so that none can be
+//! changed, dropped, added or moved without showing.
+
+use super::EvidenceReceipt;
+
+/// Where a chain of receipts is broken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("receipt {seq}: {kind}")]
+pub struct ChainBreak {
+    /// The place of the first receipt that does not fit, as it says itself.
+    pub seq: u64,
+    /// What does not fit.
+    pub kind: BreakKind,
+}
+
+/// What does not fit.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BreakKind {
+    /// A receipt is missing, stands twice, or stands in another place.
+    #[error("receipt {expected} should stand here")]
+    SeqUnexpected {
+        /// The place that should have come.
+        expected: u64,
+    },
+    /// It does not follow the receipt before it.
+    #[error("it names another predecessor than the receipt before it")]
+    PrevDigestDiffers,
+    /// Its digest is not the digest of its fields.
+    #[error("its digest is not the digest of its fields")]
+    DigestDiffers,
+}
+
+/// Checks a run's receipts from the first one on.
+///
+/// # Errors
+/// The first receipt that does not fit.
+pub fn verify_chain(receipts: &[EvidenceReceipt]) -> Result<(), ChainBreak> {
+    let mut prev_digest = "";
+    for (expected, receipt) in (1..).zip(receipts) {
+        let kind = if receipt.seq != expected {
+            BreakKind::SeqUnexpected { expected }
+        } else if receipt.prev_digest != prev_digest {
+            BreakKind::PrevDigestDiffers
+        } else if receipt.digest != receipt.compute_digest() {
+            BreakKind::DigestDiffers
+        } else {
+            prev_digest = &receipt.digest;
+            continue;
+        };
+        return Err(ChainBreak {
+            seq: receipt.seq,
+            kind,
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Command, EvidenceSource, Fact, read_stored};
+    use super::*;
+    use crate::domain::json::{Value, parse};
+    use chrono::DateTime;
+    use proptest::prelude::*;
+
+    fn facts() -> impl Strategy<Value = Vec<Fact>> {
+        let text = "[ a-c\"\\\\变]{0,6}";
+        let digest = || prop::option::of("[0-9a-f]{0,4}");
+        let fact = prop_oneof![
+            (text, digest(), digest()).prop_map(|(path, before_digest, after_digest)| {
+                Fact::FileWritten {
+                    path,
+                    before_digest,
+                    after_digest,
+                }
+            }),
+            (text, any::<bool>()).prop_map(|(path, exists)| Fact::FileObserved { path, exists }),
+            (prop::collection::vec(text, 0..3), any::<i32>()).prop_map(|(argv, exit_code)| {
+                Fact::Command {
+                    command: Command::Argv(argv),
+                    exit_code,
+                }
+            }),
+            (text, any::<i32>()).prop_map(|(line, exit_code)| Fact::Command {
+                command: Command::Line(line),
+                exit_code,
+            }),
+            (text, text, any::<bool>()).prop_map(|(path, contains, found)| Fact::Content {
+                path,
+                contains,
+                found,
+            }),
+            (text, text, any::<bool>()).prop_map(|(tool, scope, passed)| Fact::Verification {
+                tool,
+                scope,
+                passed,
+            }),
+            (text, text).prop_map(|(key, value)| Fact::Output { key, value }),
+        ];
+        prop::collection::vec(fact, 0..4)
+    }
+
+    fn receipt() -> impl Strategy<Value = EvidenceReceipt> {
+        let text = "[ a-c\n变]{0,6}";
+        let source = prop::sample::select(EvidenceSource::ALL.to_vec());
+        let micros = prop::option::of(0..2_000_000_000_000_000_i64);
+        (any::<u32>(), source, any::<bool>(), text, facts(), micros).prop_map(
+            |(step_index, source, success, name, facts, micros)| EvidenceReceipt {
+                step_index,
+                step_id: "s".into(),
+                plan_revision: 1,
+                seq: 0,
+                call_id: String::new(),
+                source,
+                name: name.clone(),
+                arguments_digest: String::new(),
+                success,
+                summary: name,
+                facts,
+                output_digest: String::new(),
+                started_at: micros.and_then(DateTime::from_timestamp_micros),
+                finished_at: None,
+                prev_digest: String::new(),
+                digest: String::new(),
+            },
+        )
+    }
+
+    fn chained(mut receipts: Vec<EvidenceReceipt>) -> Vec<EvidenceReceipt> {
+        let mut prev_digest = String::new();
+        for (seq, receipt) in (1..).zip(&mut receipts) {
+            receipt.seq = seq;
+            receipt.seal(prev_digest.as_str());
+            prev_digest.clone_from(&receipt.digest);
+        }
+        receipts
+    }
+
+    fn chain() -> impl Strategy<Value = Vec<EvidenceReceipt>> {
+        prop::collection::vec(receipt(), 2..6).prop_map(chained)
+    }
+
+    proptest! {
+        #[test]
+        fn a_stored_receipt_comes_back_to_the_letter(receipts in chain()) {
+            for receipt in receipts {
+                let stored = parse(&receipt.to_json().to_compact()).unwrap().value;
+                prop_assert_eq!(read_stored(&stored).unwrap(), receipt);
+            }
+        }
+
+        #[test]
+        fn a_chain_shows_whatever_was_done_to_it(receipts in chain(), at in any::<prop::sample::Index>()) {
+            prop_assert_eq!(verify_chain(&receipts), Ok(()));
+            let at = at.index(receipts.len());
+
+            let mut changed = receipts.clone();
+            changed[at].success = !changed[at].success;
+            let broken = verify_chain(&changed).unwrap_err();
+            prop_assert_eq!(broken, ChainBreak { seq: at as u64 + 1, kind: BreakKind::DigestDiffers });
+
+            changed[at].digest = changed[at].compute_digest();
+            let resealed = verify_chain(&changed);
+            let next = ChainBreak { seq: at as u64 + 2, kind: BreakKind::PrevDigestDiffers };
+            // The last receipt has none behind it: that one is held by the signed chain digest.
+            prop_assert_eq!(resealed, if at + 1 < receipts.len() { Err(next) } else { Ok(()) });
+
+            let mut dropped = receipts.clone();
+            dropped.remove(at);
+            prop_assert_eq!(verify_chain(&dropped).is_ok(), at + 1 == receipts.len());
+
+            let mut doubled = receipts.clone();
+            doubled.insert(at, receipts[at].clone());
+            prop_assert!(verify_chain(&doubled).is_err());
+        }
+    }
+
+    #[test]
+    fn the_digest_covers_every_field_of_the_stored_form() {
+        let stored = r#"{"step_index":0,"step_id":"a","plan_revision":1,"seq":1,"call_id":"c",
+            "source":"probe","name":"n","arguments_digest":"x","success":true,"summary":"s",
+            "facts":[{"fact":"output","key":"k","value":"v"}],"output_digest":"y",
+            "started_at":"2026-01-02T03:04:05.000006Z","finished_at":"2026-01-02T03:04:06Z",
+            "prev_digest":"p"}"#;
+        let Value::Object(members) = parse(stored).unwrap().value else {
+            panic!("an object was written above");
+        };
+        let digest_of = |members: &[(String, Value)]| {
+            read_stored(&Value::Object(members.to_vec())).map(|receipt| receipt.compute_digest())
+        };
+        let whole = digest_of(&members).unwrap();
+        for left_out in 0..members.len() {
+            let mut fewer = members.clone();
+            fewer.remove(left_out);
+            assert_ne!(
+                digest_of(&fewer),
+                Ok(whole.clone()),
+                "{:?}",
+                members[left_out]
+            );
+        }
+    }
+}

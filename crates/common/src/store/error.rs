@@ -1,0 +1,116 @@
+//! What can go wrong between a service and its rows.
+
+use crate::domain::fault::{Fault, FaultCode};
+
+/// After how long a call that met a database that is away is worth another try.
+const RETRY_AFTER_MS: u64 = 500;
+
+/// A failed look at, or change of, the rows. A lost race is no error: see [`super::Outcome`].
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The database cannot be reached now. The same call may succeed later, and whether this one
+    /// took effect is not known.
+    #[error("the database cannot be reached: {source}")]
+    Unavailable {
+        /// What the driver said.
+        source: sqlx::Error,
+    },
+    /// A row breaks a rule that the database itself repeats. It names a defect of the caller.
+    #[error("the constraint {constraint} refused the change")]
+    Constraint {
+        /// The constraint's name in the schema.
+        constraint: String,
+    },
+    /// A row does not read as what it should be.
+    #[error("{what} does not read: {why}")]
+    Corrupt {
+        /// The row and the column.
+        what: String,
+        /// Why not.
+        why: String,
+    },
+    /// The database is of another version than this program, or refuses the statement.
+    #[error("the database refused the statement: {source}")]
+    Refused {
+        /// What the database said.
+        source: sqlx::Error,
+    },
+    /// The migrations do not fit this program.
+    #[error("the schema could not be brought up to date: {0}")]
+    Migration(#[from] sqlx::migrate::MigrateError),
+    /// The process is shutting down and takes no more changes.
+    #[error("the process is shutting down")]
+    ShuttingDown,
+}
+
+impl StoreError {
+    /// A row or column that does not read.
+    pub(crate) fn corrupt(what: impl Into<String>, why: impl std::fmt::Display) -> Self {
+        Self::Corrupt {
+            what: what.into(),
+            why: why.to_string(),
+        }
+    }
+
+    /// Whether the same call may succeed later.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Unavailable { .. } => true,
+            Self::Constraint { .. }
+            | Self::Corrupt { .. }
+            | Self::Refused { .. }
+            | Self::Migration(_)
+            | Self::ShuttingDown => false,
+        }
+    }
+}
+
+impl From<sqlx::Error> for StoreError {
+    fn from(source: sqlx::Error) -> Self {
+        if let sqlx::Error::Database(error) = &source {
+            if let Some(constraint) = error.constraint() {
+                return Self::Constraint {
+                    constraint: constraint.to_owned(),
+                };
+            }
+            let class = error
+                .code()
+                .map(|code| code.chars().take(2).collect::<String>());
+            // Classes of SQLSTATE: 08 connection, 40 rollback, 53 resources, 57 operator, 58 system.
+            return match class.as_deref() {
+                Some("08" | "40" | "53" | "57" | "58") => Self::Unavailable { source },
+                Some(_) | None => Self::Refused { source },
+            };
+        }
+        match &source {
+            sqlx::Error::Io(_)
+            | sqlx::Error::Tls(_)
+            | sqlx::Error::Protocol(_)
+            | sqlx::Error::PoolTimedOut
+            | sqlx::Error::PoolClosed
+            | sqlx::Error::WorkerCrashed => Self::Unavailable { source },
+            _ => Self::Refused { source },
+        }
+    }
+}
+
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Self {
+        match &error {
+            StoreError::Unavailable { .. } => {
+                Self::new(FaultCode::DatabaseUnavailable, error.to_string())
+                    .with_retry_after_ms(RETRY_AFTER_MS)
+            }
+            StoreError::ShuttingDown => Self::new(FaultCode::ShuttingDown, error.to_string())
+                .with_retry_after_ms(RETRY_AFTER_MS),
+            StoreError::Constraint { .. }
+            | StoreError::Corrupt { .. }
+            | StoreError::Refused { .. }
+            | StoreError::Migration(_) => {
+                // What a defect says of our insides is for the log, not for the caller.
+                tracing::error!(%error, "a defect in the rows");
+                Self::new(FaultCode::Internal, "The service met a defect of its own.")
+            }
+        }
+    }
+}

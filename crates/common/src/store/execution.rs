@@ -1,0 +1,152 @@
+//! The hot table: rows to aggregates and back.
+
+use super::StoreError;
+use crate::domain::execution::{Counters, Execution, StepProgress};
+use crate::domain::machine::run::RunState;
+use crate::domain::step::StepState;
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use uuid::Uuid;
+
+/// One row of `execution`.
+#[derive(sqlx::FromRow)]
+pub(super) struct ExecutionRow {
+    pub(super) run_id: Uuid,
+    namespace: String,
+    state: String,
+    blocked_from: Option<String>,
+    version: i64,
+    sequence: i64,
+    priority: i16,
+    ready_at: Option<DateTime<Utc>>,
+    lease_owner: Option<Uuid>,
+    lease_epoch: i64,
+    plan_revision: i32,
+    step_states: String,
+    progress: sqlx::types::Json<Progress>,
+    wait: Option<sqlx::types::Json<crate::domain::execution::Wait>>,
+    terminal: Option<sqlx::types::Json<crate::domain::stop::Terminal>>,
+    deadline_at: Option<DateTime<Utc>>,
+    updated_at: DateTime<Utc>,
+}
+
+/// The column `progress`: counters, and the steps that have something to remember.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Progress {
+    #[serde(flatten)]
+    counters: Counters,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    steps: BTreeMap<usize, StepProgress>,
+}
+
+impl ExecutionRow {
+    pub(super) fn into_execution(self) -> Result<Execution, StoreError> {
+        let what = |column: &str| format!("execution {} column {column}", self.run_id);
+        let state = RunState::from_text(&self.state, self.blocked_from.as_deref())
+            .ok_or_else(|| StoreError::corrupt(what("state"), &self.state))?;
+        let mut details = self.progress.0.steps;
+        let steps = self
+            .step_states
+            .chars()
+            .enumerate()
+            .map(|(index, letter)| {
+                let state = from_letter(letter)
+                    .ok_or_else(|| StoreError::corrupt(what("step_states"), letter))?;
+                Ok(StepProgress {
+                    state,
+                    ..details.remove(&index).unwrap_or_default()
+                })
+            })
+            .collect::<Result<Vec<_>, StoreError>>()?;
+        Ok(Execution {
+            plan_revision: u32::try_from(self.plan_revision)
+                .map_err(|error| StoreError::corrupt(what("plan_revision"), error))?,
+            run_id: self.run_id,
+            namespace: self.namespace,
+            state,
+            version: self.version,
+            sequence: self.sequence,
+            priority: self.priority,
+            ready_at: self.ready_at,
+            lease_owner: self.lease_owner,
+            lease_epoch: self.lease_epoch,
+            steps,
+            counters: self.progress.0.counters,
+            wait: self.wait.map(|wait| wait.0),
+            terminal: self.terminal.map(|terminal| terminal.0),
+            deadline_at: self.deadline_at,
+            updated_at: self.updated_at,
+        })
+    }
+}
+
+/// The column `step_states` of an execution.
+pub(super) fn letters(execution: &Execution) -> String {
+    execution
+        .steps
+        .iter()
+        .map(|step| to_letter(step.state))
+        .collect()
+}
+
+/// The column `progress` of an execution.
+pub(super) fn progress(execution: &Execution) -> Result<String, StoreError> {
+    let steps = execution
+        .steps
+        .iter()
+        .enumerate()
+        .filter(|(_, step)| {
+            **step
+                != StepProgress {
+                    state: step.state,
+                    ..Default::default()
+                }
+        })
+        .map(|(index, step)| (index, step.clone()))
+        .collect();
+    to_text(&Progress {
+        counters: execution.counters.clone(),
+        steps,
+    })
+}
+
+/// The word of the phase a blocked run left; none for any other.
+pub(super) fn blocked_from(state: RunState) -> Option<&'static str> {
+    match state {
+        RunState::Blocked(phase) => Some(phase.state().as_str()),
+        RunState::Intake
+        | RunState::Planning
+        | RunState::Executing
+        | RunState::Verifying
+        | RunState::Recovering
+        | RunState::Done
+        | RunState::Failed
+        | RunState::Cancelled => None,
+    }
+}
+
+/// A value of ours as JSON text for a column.
+pub(super) fn to_text<T: Serialize>(value: &T) -> Result<String, StoreError> {
+    serde_json::to_string(value).map_err(|error| StoreError::corrupt("a value to be stored", error))
+}
+
+const fn to_letter(state: StepState) -> char {
+    match state {
+        StepState::Pending => 'p',
+        StepState::Ready => 'r',
+        StepState::Running => 'u',
+        StepState::Waiting => 'w',
+        StepState::Done => 'd',
+        StepState::Failed => 'f',
+        StepState::Blocked => 'b',
+        StepState::Skipped => 's',
+        StepState::Cancelled => 'c',
+    }
+}
+
+fn from_letter(letter: char) -> Option<StepState> {
+    StepState::ALL
+        .into_iter()
+        .find(|state| to_letter(*state) == letter)
+}

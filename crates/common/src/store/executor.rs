@@ -1,0 +1,63 @@
+//! Executor processes and their heartbeats: one row holds all the leases of a process.
+
+use super::StoreError;
+use chrono::{DateTime, Utc};
+use sqlx::PgExecutor;
+use uuid::Uuid;
+
+/// Makes a new process known.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn register(
+    executor: impl PgExecutor<'_>,
+    id: Uuid,
+    name: &str,
+    slots: i32,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    sqlx::query(include_str!("sql/register_executor.sql"))
+        .bind(id)
+        .bind(name)
+        .bind(slots)
+        .bind(now)
+        .execute(executor)
+        .await?;
+    Ok(())
+}
+
+/// Says that the process is alive. Answers false when nobody knows it any more: its leases are
+/// others' now.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn beat(
+    executor: impl PgExecutor<'_>,
+    id: Uuid,
+    now: DateTime<Utc>,
+) -> Result<bool, StoreError> {
+    let done = sqlx::query(include_str!("sql/beat.sql"))
+        .bind(id)
+        .bind(now)
+        .execute(executor)
+        .await?;
+    Ok(done.rows_affected() == 1)
+}
+
+/// Forgets a process that gave all its leases back, and any that has not been heard of since
+/// `heard_since` and holds none.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn retire(
+    executor: impl PgExecutor<'_>,
+    id: Uuid,
+    heard_since: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    sqlx::query(include_str!("sql/retire_executor.sql"))
+        .bind(id)
+        .bind(heard_since)
+        .execute(executor)
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,150 @@
+//! The journal: read in order from any number, never changed.
+
+use super::StoreError;
+use crate::domain::execution::draft::Write;
+use crate::domain::journal::{Entry, Event, Output, VerdictRecord, read_entries, write_entries};
+use crate::domain::receipt::EvidenceReceipt;
+use chrono::{DateTime, Utc};
+use sqlx::{PgConnection, PgExecutor};
+use uuid::Uuid;
+
+#[derive(sqlx::FromRow)]
+struct JournalRow {
+    sequence: i64,
+    at: DateTime<Utc>,
+    span_id: Option<String>,
+    entries: String,
+}
+
+impl JournalRow {
+    fn into_events(self, run_id: Uuid) -> Result<Vec<Event>, StoreError> {
+        let entries = read_entries(&self.entries).map_err(|error| {
+            StoreError::corrupt(format!("journal {run_id} at {}", self.sequence), error)
+        })?;
+        let count = i64::try_from(entries.len()).unwrap_or(i64::MAX);
+        let first = self.sequence - count + 1;
+        Ok((first..)
+            .zip(entries)
+            .map(|(sequence, entry)| Event {
+                sequence,
+                at: self.at,
+                span_id: self.span_id.clone(),
+                entry,
+            })
+            .collect())
+    }
+}
+
+/// The column `entries` of a change.
+pub(super) fn entries_text(entries: &[Entry]) -> String {
+    write_entries(entries)
+}
+
+/// Events of a run from the number `from` on, in order, from at most `rows` committed changes.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn events(
+    executor: impl PgExecutor<'_>,
+    run_id: Uuid,
+    from: i64,
+    rows: i64,
+) -> Result<Vec<Event>, StoreError> {
+    let rows: Vec<JournalRow> = sqlx::query_as(include_str!("sql/events.sql"))
+        .bind(run_id)
+        .bind(from)
+        .bind(rows)
+        .fetch_all(executor)
+        .await?;
+    let mut events = Vec::new();
+    for row in rows {
+        events.extend(
+            row.into_events(run_id)?
+                .into_iter()
+                .filter(|event| event.sequence >= from),
+        );
+    }
+    Ok(events)
+}
+
+/// Every receipt of a run, in order.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn receipts(
+    executor: impl PgExecutor<'_>,
+    run_id: Uuid,
+) -> Result<Vec<EvidenceReceipt>, StoreError> {
+    let events = events(executor, run_id, 1, i64::MAX).await?;
+    Ok(events
+        .into_iter()
+        .filter_map(|event| match event.entry {
+            Entry::Receipt(receipt) => Some(*receipt),
+            Entry::Transition(_)
+            | Entry::Plan(_)
+            | Entry::Turn(_)
+            | Entry::Intent(_)
+            | Entry::Output(_)
+            | Entry::Verdict(_)
+            | Entry::Answer(_) => None,
+        })
+        .collect())
+}
+
+/// The verdict that stands at a number of a run's journal.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn verdict(
+    executor: impl PgExecutor<'_>,
+    run_id: Uuid,
+    sequence: i64,
+) -> Result<Option<VerdictRecord>, StoreError> {
+    let events = events(executor, run_id, sequence, 1).await?;
+    Ok(events.into_iter().find_map(|event| match event.entry {
+        Entry::Verdict(record) if event.sequence == sequence => Some(*record),
+        Entry::Verdict(_)
+        | Entry::Receipt(_)
+        | Entry::Transition(_)
+        | Entry::Plan(_)
+        | Entry::Turn(_)
+        | Entry::Intent(_)
+        | Entry::Output(_)
+        | Entry::Answer(_) => None,
+    }))
+}
+
+/// The whole text of an output, from the journal or the artifacts; none when neither has it.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn output_text(
+    executor: impl PgExecutor<'_>,
+    output: &Output,
+) -> Result<Option<String>, StoreError> {
+    if let Some(text) = &output.text {
+        return Ok(Some(text.clone()));
+    }
+    let body: Option<Vec<u8>> = sqlx::query_scalar(include_str!("sql/find_artifact.sql"))
+        .bind(&output.digest)
+        .fetch_optional(executor)
+        .await?;
+    Ok(body.map(|body| String::from_utf8_lossy(&body).into_owned()))
+}
+
+/// Whether exactly this change is in the journal: for a writer that lost its connection before it
+/// heard the answer.
+pub(super) async fn holds(
+    connection: &mut PgConnection,
+    write: &Write,
+    span_id: Option<&str>,
+) -> Result<bool, StoreError> {
+    Ok(sqlx::query_scalar(include_str!("sql/journal_holds.sql"))
+        .bind(write.execution.run_id)
+        .bind(write.execution.sequence)
+        .bind(write.execution.updated_at)
+        .bind(span_id)
+        .bind(entries_text(&write.entries))
+        .fetch_one(connection)
+        .await?)
+}

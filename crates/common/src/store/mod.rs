@@ -1,0 +1,35 @@
+//! Postgres: the rows behind the domain, and the one way to change them.
+//!
+//! ```text
+//!   Write ---> Committer ---> apply.sql ---> Applied | Lost
+//!             (one a process, every change that waits in one statement)
+//! ```
+//!
+//! Each module knows one table and keeps its rows to itself. The SQL stands in files.
+
+mod apply;
+mod artifact;
+mod claim;
+mod committer;
+mod create;
+mod error;
+mod execution;
+mod executor;
+mod journal;
+mod plan;
+mod pool;
+mod run;
+mod wake;
+
+pub use apply::Outcome;
+pub use artifact::Artifact;
+pub use claim::{Claimed, claim, orphans};
+pub use committer::{Commit, Committer, Observer};
+pub use create::{Created, NewRun, create_run, submit_plan};
+pub use error::StoreError;
+pub use executor::{beat, register, retire};
+pub use journal::{events, output_text, receipts, verdict};
+pub use plan::{StoredPlan, find_plan};
+pub use pool::{connect, connect_with_patience, migrate};
+pub use run::{RunFilter, RunPage, find_run, find_wait, list_runs, overdue};
+pub use wake::{Topic, Waker, Wakeups};

@@ -1,0 +1,64 @@
+//! Connecting, and bringing the schema up to date.
+
+use super::StoreError;
+use backon::{ExponentialBuilder, Retryable};
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use std::str::FromStr;
+use std::time::Duration;
+
+/// How long a call waits for a free connection before it counts the database as away.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Opens a pool of at most `size` connections.
+///
+/// # Errors
+/// [`StoreError::Unavailable`] while no connection can be made; [`StoreError::Refused`] when the
+/// address does not read or the database refuses this role.
+pub async fn connect(url: &str, size: u32) -> Result<PgPool, StoreError> {
+    let options = PgConnectOptions::from_str(url)?.application_name("surety");
+    Ok(PgPoolOptions::new()
+        .max_connections(size)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .connect_with(options)
+        .await?)
+}
+
+/// Opens a pool and brings the schema up to date, waiting for as long as the database is away.
+///
+/// # Errors
+/// Whatever waiting cannot mend: a wrong address, a refused role, a schema of a newer program.
+///
+/// # Cancel safety
+/// Dropping the future leaves at most a finished migration behind.
+pub async fn connect_with_patience(url: &str, size: u32) -> Result<PgPool, StoreError> {
+    let attempt = || async {
+        let pool = connect(url, size).await?;
+        migrate(&pool).await?;
+        Ok(pool)
+    };
+    attempt
+        .retry(
+            ExponentialBuilder::default()
+                .with_jitter()
+                .with_min_delay(Duration::from_millis(100))
+                .with_max_delay(Duration::from_secs(5))
+                .without_max_times(),
+        )
+        .when(StoreError::is_transient)
+        .notify(|error, delay| {
+            tracing::warn!(%error, retry_in_ms = delay.as_millis(), "waiting for the database");
+        })
+        .await
+}
+
+/// Brings the schema up to date. Several processes may do so at once: one does, the others wait.
+///
+/// # Errors
+/// [`StoreError::Migration`] when the database holds a migration this program does not know.
+pub async fn migrate(pool: &PgPool) -> Result<(), StoreError> {
+    match sqlx::migrate!("./migrations").run(pool).await {
+        Ok(()) => Ok(()),
+        Err(sqlx::migrate::MigrateError::Execute(source)) => Err(source.into()),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,163 @@
+//! What runs were asked to do.
+
+use super::StoreError;
+use super::execution::ExecutionRow;
+use crate::domain::machine::run::RunState;
+use crate::domain::plan::read_stored_plan;
+use crate::domain::run::{DriverKind, RunRecord, RunSpec};
+use chrono::{DateTime, Utc};
+use sqlx::PgExecutor;
+use uuid::Uuid;
+
+/// One row of `load.sql` or `list.sql`.
+#[derive(sqlx::FromRow)]
+pub(super) struct RunRow {
+    #[sqlx(flatten)]
+    execution: ExecutionRow,
+    request_id: String,
+    goal: String,
+    driver: String,
+    workspace: String,
+    limits: String,
+    policy: String,
+    labels: String,
+    trace_parent: String,
+    created_at: DateTime<Utc>,
+    plan_body: Option<String>,
+    plan_digest: Option<String>,
+}
+
+impl RunRow {
+    pub(super) fn into_record(self) -> Result<RunRecord, StoreError> {
+        let id = self.execution.run_id;
+        let what = |column: &str| format!("run {id} column {column}");
+        let execution = self.execution.into_execution()?;
+        let spec = RunSpec {
+            id,
+            namespace: execution.namespace.clone(),
+            request_id: self.request_id,
+            goal: self.goal,
+            driver: DriverKind::from_text(&self.driver)
+                .ok_or_else(|| StoreError::corrupt(what("driver"), &self.driver))?,
+            workspace: self.workspace,
+            limits: from_text(&self.limits, || what("limits"))?,
+            policy: from_text(&self.policy, || what("policy"))?,
+            labels: from_text(&self.labels, || what("labels"))?,
+            trace_parent: self.trace_parent,
+            created_at: self.created_at,
+        };
+        Ok(RunRecord {
+            spec,
+            execution,
+            plan_digest: self.plan_digest.unwrap_or_default(),
+            plan: self
+                .plan_body
+                .map(|body| {
+                    read_stored_plan(&body)
+                        .map_err(|error| StoreError::corrupt(format!("plan of run {id}"), error))
+                })
+                .transpose()?,
+        })
+    }
+}
+
+fn from_text<T: serde::de::DeserializeOwned>(
+    text: &str,
+    what: impl Fn() -> String,
+) -> Result<T, StoreError> {
+    serde_json::from_str(text).map_err(|error| StoreError::corrupt(what(), error))
+}
+
+/// One run.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn find_run(
+    executor: impl PgExecutor<'_>,
+    id: Uuid,
+) -> Result<Option<RunRecord>, StoreError> {
+    let row: Option<RunRow> = sqlx::query_as(include_str!("sql/load.sql"))
+        .bind([id])
+        .fetch_optional(executor)
+        .await?;
+    row.map(RunRow::into_record).transpose()
+}
+
+/// Which runs are wanted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RunFilter {
+    /// Only this namespace; empty for all.
+    pub namespace: String,
+    /// Only these states; empty for all. The phase inside BLOCKED does not matter.
+    pub states: Vec<RunState>,
+    /// Only runs older than this one: the last id of the page before.
+    pub before: Option<Uuid>,
+    /// At most so many.
+    pub limit: i64,
+}
+
+/// A page of runs, the newest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunPage {
+    /// The runs.
+    pub runs: Vec<RunRecord>,
+    /// Where the next page begins; none at the end.
+    pub next: Option<Uuid>,
+}
+
+/// A page of runs.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn list_runs(
+    executor: impl PgExecutor<'_>,
+    filter: &RunFilter,
+) -> Result<RunPage, StoreError> {
+    let states: Vec<&str> = filter.states.iter().map(|state| state.as_str()).collect();
+    let rows: Vec<RunRow> = sqlx::query_as(include_str!("sql/list.sql"))
+        .bind(&filter.namespace)
+        .bind(&states)
+        .bind(filter.before)
+        .bind(filter.limit + 1)
+        .fetch_all(executor)
+        .await?;
+    let mut runs = rows
+        .into_iter()
+        .map(RunRow::into_record)
+        .collect::<Result<Vec<_>, _>>()?;
+    let page = usize::try_from(filter.limit).unwrap_or_default();
+    let more = runs.len() > page;
+    runs.truncate(page);
+    let next = runs.last().filter(|_| more).map(|run| run.spec.id);
+    Ok(RunPage { runs, next })
+}
+
+/// The run that waits with this id; none when nobody waits with it any more.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn find_wait(
+    executor: impl PgExecutor<'_>,
+    wait_id: Uuid,
+) -> Result<Option<Uuid>, StoreError> {
+    Ok(sqlx::query_scalar(include_str!("sql/find_wait.sql"))
+        .bind(wait_id.to_string())
+        .fetch_optional(executor)
+        .await?)
+}
+
+/// Runs whose time was over at `now`, at most `limit`.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn overdue(
+    executor: impl PgExecutor<'_>,
+    now: DateTime<Utc>,
+    limit: i64,
+) -> Result<Vec<Uuid>, StoreError> {
+    Ok(sqlx::query_scalar(include_str!("sql/overdue.sql"))
+        .bind(now)
+        .bind(limit)
+        .fetch_all(executor)
+        .await?)
+}

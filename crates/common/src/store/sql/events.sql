@@ -1,0 +1,5 @@
+select sequence, at, span_id, entries::text as entries
+from journal
+where run_id = $1 and sequence >= $2
+order by sequence
+limit $3

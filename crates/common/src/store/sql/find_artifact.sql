@@ -1,0 +1,1 @@
+select body from artifact where digest = $1

@@ -1,0 +1,176 @@
+//! Wake-ups between processes.
+//!
+//! A notification takes one lock of the whole database when it commits, so none is sent inside a
+//! hot transaction: each process gathers its wake-ups and sends at most one batch per
+//! [`PAUSE`], on a connection of its own. They are hints: whoever waits polls behind them.
+
+use super::StoreError;
+use sqlx::PgPool;
+use sqlx::postgres::PgListener;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::{Notify, broadcast};
+use uuid::Uuid;
+
+/// The shortest time between two batches of one process.
+const PAUSE: Duration = Duration::from_millis(20);
+/// How long a lost listener waits before it connects again.
+const RECONNECT: Duration = Duration::from_millis(500);
+/// The channel of the database that everybody listens on.
+const CHANNEL: &str = "surety";
+/// Run ids one notification carries; more than that is "look at all of yours".
+const MAX_IDS: usize = 200;
+/// Wake-ups a slow listener may lag behind before it is told to look at everything.
+const BACKLOG: usize = 1024;
+
+/// What somebody is woken for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Topic {
+    /// There is a run that an executor could take up.
+    Ready,
+    /// This run's journal grew, or the run was moved by somebody else than its executor.
+    Run(Uuid),
+    /// Too much happened to name it, or something may have been missed: look at everything.
+    Everything,
+}
+
+impl Topic {
+    fn to_word(self) -> String {
+        match self {
+            Self::Ready => "ready".to_owned(),
+            Self::Run(id) => id.simple().to_string(),
+            Self::Everything => "*".to_owned(),
+        }
+    }
+
+    fn from_word(word: &str) -> Self {
+        match word {
+            "ready" => Self::Ready,
+            id => Uuid::parse_str(id).map_or(Self::Everything, Self::Run),
+        }
+    }
+}
+
+/// Sends wake-ups for one process. Cloning shares it.
+#[derive(Clone)]
+pub struct Waker {
+    pending: Arc<Mutex<HashSet<Topic>>>,
+    bell: Arc<Notify>,
+}
+
+impl Waker {
+    /// Starts the sender over a pool. It ends with the last clone.
+    pub fn start(pool: PgPool) -> Self {
+        let waker = Self {
+            pending: Arc::new(Mutex::new(HashSet::new())),
+            bell: Arc::new(Notify::new()),
+        };
+        let pending = Arc::downgrade(&waker.pending);
+        let bell = Arc::clone(&waker.bell);
+        tokio::spawn(async move {
+            loop {
+                bell.notified().await;
+                let Some(pending) = pending.upgrade() else {
+                    return;
+                };
+                let topics = std::mem::take(&mut *lock(&pending));
+                drop(pending);
+                if topics.is_empty() {
+                    continue;
+                }
+                if let Err(error) = send(&pool, &topics).await {
+                    tracing::debug!(%error, "a wake-up was not sent; polling covers it");
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+        });
+        waker
+    }
+
+    /// Wakes whoever waits for `topic`, soon.
+    pub fn wake(&self, topic: Topic) {
+        if lock(&self.pending).insert(topic) {
+            self.bell.notify_one();
+        }
+    }
+}
+
+impl Drop for Waker {
+    fn drop(&mut self) {
+        // The sender looks up and finds nobody left.
+        self.bell.notify_one();
+    }
+}
+
+fn lock(pending: &Mutex<HashSet<Topic>>) -> std::sync::MutexGuard<'_, HashSet<Topic>> {
+    pending.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn send(pool: &PgPool, topics: &HashSet<Topic>) -> Result<(), StoreError> {
+    let payload = if topics.len() > MAX_IDS {
+        "*".to_owned()
+    } else {
+        topics
+            .iter()
+            .map(|topic| topic.to_word())
+            .collect::<Vec<_>>()
+            .join(",")
+    };
+    sqlx::query("select pg_notify($1, $2)")
+        .bind(CHANNEL)
+        .bind(payload)
+        .execute(pool)
+        .await?;
+    Ok(())
+}
+
+/// Receives wake-ups for one process, over one connection.
+#[derive(Clone)]
+pub struct Wakeups {
+    topics: broadcast::Sender<Topic>,
+}
+
+impl Wakeups {
+    /// Starts the listener over a pool. It connects, and connects again after a loss, by itself.
+    pub fn start(pool: PgPool) -> Self {
+        let (topics, _) = broadcast::channel(BACKLOG);
+        let sender = topics.clone();
+        tokio::spawn(async move {
+            loop {
+                if let Err(error) = listen(&pool, &sender).await {
+                    tracing::debug!(%error, "the listener lost its connection; polling covers it");
+                }
+                if pool.is_closed() {
+                    return;
+                }
+                tokio::time::sleep(RECONNECT).await;
+            }
+        });
+        Self { topics }
+    }
+
+    /// A subscription to all topics from now on.
+    pub fn subscribe(&self) -> broadcast::Receiver<Topic> {
+        self.topics.subscribe()
+    }
+}
+
+async fn listen(pool: &PgPool, topics: &broadcast::Sender<Topic>) -> Result<(), StoreError> {
+    let mut listener = PgListener::connect_with(pool).await?;
+    listener.listen(CHANNEL).await?;
+    // Whatever was sent before this moment is gone.
+    let mut words = vec![Topic::Everything];
+    loop {
+        for topic in words.drain(..) {
+            // Nobody subscribed is nobody to wake.
+            drop(topics.send(topic));
+        }
+        match listener.try_recv().await? {
+            Some(notification) => {
+                words.extend(notification.payload().split(',').map(Topic::from_word));
+            }
+            None => words.push(Topic::Everything),
+        }
+    }
+}

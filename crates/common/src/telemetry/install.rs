@@ -1,0 +1,240 @@
+//! Setting up and taking down.
+
+use std::time::Duration;
+
+use metrics_exporter_prometheus::{
+    Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder,
+};
+use opentelemetry::trace::TracerProvider as _;
+use opentelemetry_otlp::{SpanExporter, WithExportConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::SdkTracerProvider;
+use tokio::runtime::Handle;
+use tokio::task::{AbortHandle, spawn_blocking};
+use tracing::level_filters::LevelFilter;
+use tracing::{Dispatch, Subscriber};
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::{EnvFilter, Layer, Registry};
+
+use super::error::TelemetryError;
+use super::names;
+use crate::config::{LogFormat, TelemetryConfig};
+
+/// Libraries whose spans would trace the exporter itself, or drown ours.
+const NOT_EXPORTED: [&str; 5] = ["h2", "hyper", "tonic", "opentelemetry", "tower"];
+/// The same libraries' chatter stays out of the log unless it is asked for by name.
+const QUIET_LOGS: &str = "h2=warn,hyper=warn,tonic=warn,opentelemetry=warn,tower=warn,sqlx=warn";
+/// One export that hangs must not hold back the next for the exporter's own ten seconds.
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long a guard that is dropped, not shut down, may hold its thread.
+const DROP_BOUND: Duration = Duration::from_secs(1);
+/// Samples of histograms are kept until somebody drains them, scraped or not.
+const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
+/// The exporter's own default of 128 would cut a long step's transitions off in silence.
+const MAX_EVENTS_PER_SPAN: u32 = 4096;
+
+/// Keeps telemetry alive; shut it down as the last act of the process.
+#[derive(Debug)]
+pub struct Guard {
+    provider: Option<SdkTracerProvider>,
+    metrics: PrometheusHandle,
+    upkeep: AbortHandle,
+}
+
+/// Telemetry that is built and not yet installed, so that a test can use it for itself alone.
+pub struct Telemetry {
+    /// Takes logs and spans.
+    pub dispatch: Dispatch,
+    /// Takes metrics.
+    pub recorder: PrometheusRecorder,
+    /// Ends it all.
+    pub guard: Guard,
+}
+
+/// Installs logs, traces and metrics for this process, under `service_name`.
+///
+/// # Errors
+/// No tokio runtime, a set-up that does not read, or telemetry that is installed already.
+pub fn init(service_name: &'static str, config: &TelemetryConfig) -> Result<Guard, TelemetryError> {
+    let Telemetry {
+        dispatch,
+        recorder,
+        guard,
+    } = Telemetry::build(service_name, config)?;
+    tracing::dispatcher::set_global_default(dispatch).map_err(|_| {
+        TelemetryError::AlreadyInstalled {
+            part: "logs and traces",
+        }
+    })?;
+    metrics::set_global_recorder(recorder)
+        .map_err(|_| TelemetryError::AlreadyInstalled { part: "metrics" })?;
+    super::metric::describe();
+    Ok(guard)
+}
+
+impl Telemetry {
+    /// Builds telemetry without installing it.
+    ///
+    /// # Errors
+    /// No tokio runtime, or a set-up that does not read.
+    pub fn build(
+        service_name: &'static str,
+        config: &TelemetryConfig,
+    ) -> Result<Self, TelemetryError> {
+        let runtime = Handle::try_current().map_err(|_| TelemetryError::NoRuntime)?;
+        let recorder = recorder()?;
+        let provider = config
+            .otlp_endpoint
+            .as_deref()
+            .map(|endpoint| provider(service_name, endpoint))
+            .transpose()?;
+        let metrics = recorder.handle();
+        let upkeep = runtime.spawn(keep_up(metrics.clone())).abort_handle();
+        let dispatch = dispatch(config, provider.as_ref())?;
+        Ok(Self {
+            dispatch,
+            recorder,
+            guard: Guard {
+                provider,
+                metrics,
+                upkeep,
+            },
+        })
+    }
+}
+
+impl std::fmt::Debug for Telemetry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Telemetry")
+            .field("guard", &self.guard)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Guard {
+    /// The metrics in Prometheus's text format.
+    #[must_use]
+    pub fn render(&self) -> String {
+        self.metrics.render()
+    }
+
+    /// A handle that renders the metrics, for a service that serves them.
+    #[must_use]
+    pub fn metrics(&self) -> PrometheusHandle {
+        self.metrics.clone()
+    }
+
+    /// Sends what is left and ends, within `bound` whether or not the receiver answers.
+    ///
+    /// # Errors
+    /// The last spans were not taken in time; they are lost and the process can end.
+    ///
+    /// # Cancel safety
+    /// Sending goes on in the background, within the same bound.
+    pub async fn shutdown(mut self, bound: Duration) -> Result<(), TelemetryError> {
+        let Some(provider) = self.provider.take() else {
+            return Ok(());
+        };
+        let lost = |reason: String| TelemetryError::Flush { bound, reason };
+        // The provider blocks its thread until the exporter's task, on this runtime, is done.
+        spawn_blocking(move || provider.shutdown_with_timeout(bound))
+            .await
+            .map_err(|error| lost(error.to_string()))?
+            .map_err(|error| lost(error.to_string()))
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.upkeep.abort();
+        if let Some(provider) = self.provider.take()
+            && let Err(error) = provider.shutdown_with_timeout(DROP_BOUND)
+        {
+            tracing::warn!(%error, "the last spans could not be sent");
+        }
+    }
+}
+
+fn recorder() -> Result<PrometheusRecorder, TelemetryError> {
+    let refused = |error: metrics_exporter_prometheus::BuildError| TelemetryError::Metrics {
+        reason: error.to_string(),
+    };
+    let durations = Matcher::Suffix("_duration_seconds".to_owned());
+    let builder = PrometheusBuilder::new()
+        .set_buckets_for_metric(durations, &names::DURATION_BUCKETS_SECONDS)
+        .map_err(refused)?;
+    Ok(builder.build_recorder())
+}
+
+async fn keep_up(metrics: PrometheusHandle) {
+    let mut interval = tokio::time::interval(UPKEEP_INTERVAL);
+    loop {
+        interval.tick().await;
+        metrics.run_upkeep();
+    }
+}
+
+fn provider(
+    service_name: &'static str,
+    endpoint: &str,
+) -> Result<SdkTracerProvider, TelemetryError> {
+    let exporter = SpanExporter::builder()
+        .with_tonic()
+        .with_endpoint(endpoint)
+        .with_timeout(EXPORT_TIMEOUT)
+        .build()
+        .map_err(|error| TelemetryError::Exporter {
+            reason: error.to_string(),
+        })?;
+    let resource = Resource::builder().with_service_name(service_name).build();
+    Ok(SdkTracerProvider::builder()
+        .with_batch_exporter(exporter)
+        .with_resource(resource)
+        .with_max_events_per_span(MAX_EVENTS_PER_SPAN)
+        .build())
+}
+
+fn dispatch(
+    config: &TelemetryConfig,
+    provider: Option<&SdkTracerProvider>,
+) -> Result<Dispatch, TelemetryError> {
+    let exported = NOT_EXPORTED.iter().fold(
+        Targets::new().with_default(LevelFilter::INFO),
+        |targets, target| targets.with_target(*target, LevelFilter::OFF),
+    );
+    let spans = provider.map(|provider| {
+        tracing_opentelemetry::layer()
+            .with_tracer(provider.tracer("surety"))
+            .with_location(false)
+            .with_threads(false)
+            .with_target(false)
+            .with_tracked_inactivity(false)
+            .with_filter(exported)
+    });
+    let subscriber = Registry::default().with(spans).with(lines(config)?);
+    Ok(Dispatch::new(subscriber))
+}
+
+fn lines<S>(config: &TelemetryConfig) -> Result<impl Layer<S>, TelemetryError>
+where
+    S: Subscriber + for<'span> LookupSpan<'span>,
+{
+    let filter = EnvFilter::try_new(format!("{QUIET_LOGS},{}", config.log)).map_err(|error| {
+        TelemetryError::LogFilter {
+            directives: config.log.clone(),
+            reason: error.to_string(),
+        }
+    })?;
+    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let layer = match config.log_format {
+        LogFormat::Text => layer.boxed(),
+        LogFormat::Json => layer
+            .json()
+            .flatten_event(true)
+            .with_span_list(false)
+            .boxed(),
+    };
+    Ok(layer.with_filter(filter))
+}

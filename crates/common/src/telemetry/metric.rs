@@ -1,0 +1,56 @@
+//! The figures that are not transitions.
+
+use std::time::Duration;
+
+use metrics::{
+    Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
+};
+
+use super::names;
+
+/// Says what each figure is, in the words that `/metrics` shows.
+pub(super) fn describe() {
+    describe_counter!(names::TRANSITIONS_TOTAL, "Transitions of runs and steps.");
+    describe_counter!(
+        names::VERDICTS_TOTAL,
+        "Verdicts of the acceptgate, by outcome."
+    );
+    describe_histogram!(
+        names::STEP_DURATION_SECONDS,
+        Unit::Seconds,
+        "A step's time from its lease to its end."
+    );
+    describe_histogram!(
+        names::TURN_DURATION_SECONDS,
+        Unit::Seconds,
+        "One turn's time."
+    );
+    describe_gauge!(names::QUEUE_DEPTH, "Steps that are ready and not claimed.");
+}
+
+/// Records how long a step took, from its lease to its end, with its final state.
+pub fn record_step_duration(outcome: &'static str, duration: Duration) {
+    histogram!(names::STEP_DURATION_SECONDS, "outcome" => outcome).record(duration);
+}
+
+/// Records how long one turn took; `driver` is script, model or remote.
+pub fn record_turn_duration(driver: &'static str, duration: Duration) {
+    histogram!(names::TURN_DURATION_SECONDS, "driver" => driver).record(duration);
+}
+
+/// Sets how many steps of `namespace` are ready and not claimed.
+pub fn set_queue_depth(namespace: &str, steps: u32) {
+    gauge!(names::QUEUE_DEPTH, "namespace" => namespace.to_owned()).set(steps);
+}
+
+/// Counts one transition.
+pub(super) fn count_transition(subject: &'static str, from: &str, to: &str) {
+    counter!(names::TRANSITIONS_TOTAL,
+        "subject" => subject, "from" => from.to_owned(), "to" => to.to_owned())
+    .increment(1);
+}
+
+/// Counts one verdict.
+pub(super) fn count_verdict(outcome: &str) {
+    counter!(names::VERDICTS_TOTAL, "outcome" => outcome.to_owned()).increment(1);
+}

@@ -1,0 +1,30 @@
+//! How a process is seen: log lines, traces, metrics.
+//!
+//! ```text
+//!   tracing event -+-> stderr          (SURETY_LOG, SURETY_LOG_FORMAT)
+//!                  +-> span event      (OTLP over gRPC, only with OTEL_EXPORTER_OTLP_ENDPOINT)
+//!   metrics        --> Guard::render() (a service serves it at /metrics)
+//! ```
+//!
+//! `init` is called once a process. With several services in one process the exported resource is
+//! the process, and each span says its service in `surety.service`.
+
+mod error;
+mod install;
+mod metric;
+pub mod names;
+mod observe;
+pub mod trace;
+mod transition;
+
+pub use error::TelemetryError;
+pub use install::{Guard, Telemetry, init};
+pub use metric::{record_step_duration, record_turn_duration, set_queue_depth};
+pub use observe::observe;
+pub use trace::{
+    SpanIds, StepSpan, TraceParent, chat_span, current_ids, evaluation_span, plan_span, start_run,
+    step_span, tool_span,
+};
+pub use transition::{
+    EvaluationRecord, Subject, TransitionRecord, record_evaluation, record_transition,
+};

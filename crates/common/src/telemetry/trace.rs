@@ -1,0 +1,354 @@
+//! Spans of a run, in one trace over all services and restarts.
+//!
+//! The run's row keeps a W3C `traceparent`. Every span of the run names it as its parent, so
+//! whoever works on the run, and whenever, adds to the same trace.
+
+use std::fmt;
+use std::str::FromStr;
+
+use opentelemetry::Context;
+use opentelemetry::trace::{SpanContext, SpanId, TraceContextExt, TraceFlags, TraceId, TraceState};
+use opentelemetry_sdk::trace::{IdGenerator, RandomIdGenerator};
+use thiserror::Error;
+use tracing::Span;
+use tracing::field::Empty;
+use tracing_opentelemetry::OpenTelemetrySpanExt;
+
+use super::names;
+
+/// A W3C trace context: which trace, and which span of it is the parent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TraceParent {
+    trace_id: TraceId,
+    span_id: SpanId,
+    flags: TraceFlags,
+}
+
+/// A text that is no `traceparent`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("not a W3C traceparent")]
+pub struct TraceParentError;
+
+/// The ids of a span that is recorded, for a message to a person or a foreign system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpanIds {
+    /// 32 hexadecimal digits.
+    pub trace_id: String,
+    /// 16 hexadecimal digits.
+    pub span_id: String,
+}
+
+/// What a step's span says of it.
+#[derive(Debug, Clone, Copy)]
+pub struct StepSpan<'a> {
+    /// The service that works on it.
+    pub service: &'static str,
+    /// The run.
+    pub run_id: &'a str,
+    /// The step.
+    pub step_id: &'a str,
+    /// Who decides: script, model or remote.
+    pub driver: &'a str,
+    /// The lease under which it is worked on.
+    pub lease_epoch: u64,
+}
+
+impl TraceParent {
+    /// A context of a trace that nobody has written to yet; sampled.
+    #[must_use]
+    pub fn generate() -> Self {
+        let ids = RandomIdGenerator::default();
+        Self {
+            trace_id: ids.new_trace_id(),
+            span_id: ids.new_span_id(),
+            flags: TraceFlags::SAMPLED,
+        }
+    }
+
+    fn of(span: &Span) -> Option<Self> {
+        let context = span.context();
+        let span = context.span();
+        let found = span.span_context();
+        found.is_valid().then(|| Self {
+            trace_id: found.trace_id(),
+            span_id: found.span_id(),
+            flags: found.trace_flags(),
+        })
+    }
+
+    fn context(self) -> Context {
+        let remote = true;
+        let state = TraceState::default();
+        let span = SpanContext::new(self.trace_id, self.span_id, self.flags, remote, state);
+        Context::new().with_remote_span_context(span)
+    }
+}
+
+impl fmt::Display for TraceParent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "00-{}-{}-{:02x}",
+            self.trace_id,
+            self.span_id,
+            self.flags.to_u8()
+        )
+    }
+}
+
+impl FromStr for TraceParent {
+    type Err = TraceParentError;
+
+    fn from_str(text: &str) -> Result<Self, TraceParentError> {
+        let mut parts = text.trim().split('-');
+        let mut part = |digits: usize| {
+            parts
+                .next()
+                .filter(|part| part.len() == digits)
+                .filter(|part| part.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')))
+                .ok_or(TraceParentError)
+        };
+        let version = part(2)?;
+        let trace_id = TraceId::from_hex(part(32)?).map_err(|_| TraceParentError)?;
+        let span_id = SpanId::from_hex(part(16)?).map_err(|_| TraceParentError)?;
+        let flags = u8::from_str_radix(part(2)?, 16).map_err(|_| TraceParentError)?;
+        // Version ff is forbidden; a later version may carry more parts, version 00 may not.
+        let surplus = version == "00" && parts.next().is_some();
+        let zero = trace_id == TraceId::INVALID || span_id == SpanId::INVALID;
+        if version == "ff" || surplus || zero {
+            return Err(TraceParentError);
+        }
+        let flags = TraceFlags::new(flags) & TraceFlags::SAMPLED;
+        Ok(Self {
+            trace_id,
+            span_id,
+            flags,
+        })
+    }
+}
+
+/// Opens the span of a new run and gives the `traceparent` to store with it. `caller` is the
+/// request's own `traceparent`: a caller who traces sees the run in his trace.
+///
+/// The context is made even when nothing is exported, so that a run created before a receiver
+/// was set up is one trace from then on.
+#[must_use]
+pub fn start_run(service: &'static str, run_id: &str, caller: Option<&str>) -> (Span, TraceParent) {
+    let span = tracing::info_span!(
+        target: names::TARGET_SPAN,
+        parent: None,
+        names::SPAN_RUN,
+        otel.kind = "server",
+        gen_ai.operation.name = names::SPAN_RUN,
+        gen_ai.conversation.id = run_id,
+        surety.service = service,
+        surety.run.id = run_id,
+        trace_id = Empty,
+    );
+    if let Some(caller) = caller.and_then(|text| text.parse::<TraceParent>().ok()) {
+        adopt(&span, caller);
+    }
+    let context = TraceParent::of(&span).unwrap_or_else(TraceParent::generate);
+    span.record("trace_id", tracing::field::display(context.trace_id));
+    (span, context)
+}
+
+/// Opens the span of a planning or a replanning of a run.
+#[must_use]
+pub fn plan_span(service: &'static str, run_id: &str, traceparent: &str) -> Span {
+    let span = tracing::info_span!(
+        target: names::TARGET_SPAN,
+        parent: None,
+        names::SPAN_PLAN,
+        gen_ai.operation.name = names::SPAN_PLAN,
+        gen_ai.conversation.id = run_id,
+        surety.service = service,
+        surety.run.id = run_id,
+        trace_id = Empty,
+    );
+    join(span, traceparent)
+}
+
+/// Opens the span of a service's work on a run, such as an executor's under one lease.
+#[must_use]
+pub fn work_span(service: &'static str, run_id: &str, traceparent: &str) -> Span {
+    let span = tracing::info_span!(
+        target: names::TARGET_SPAN,
+        parent: None,
+        names::SPAN_RUN,
+        gen_ai.operation.name = names::SPAN_RUN,
+        gen_ai.conversation.id = run_id,
+        surety.service = service,
+        surety.run.id = run_id,
+        trace_id = Empty,
+    );
+    join(span, traceparent)
+}
+
+/// Opens the span of a step under one lease. A step that moves to another executor has one span
+/// for each lease.
+#[must_use]
+pub fn step_span(step: &StepSpan<'_>, traceparent: &str) -> Span {
+    let span = tracing::info_span!(
+        target: names::TARGET_SPAN,
+        parent: None,
+        names::SPAN_STEP,
+        gen_ai.operation.name = names::SPAN_STEP,
+        gen_ai.agent.name = step.driver,
+        gen_ai.conversation.id = step.run_id,
+        surety.service = step.service,
+        surety.run.id = step.run_id,
+        surety.step.id = step.step_id,
+        surety.lease_epoch = step.lease_epoch,
+        trace_id = Empty,
+    );
+    join(span, traceparent)
+}
+
+/// Opens the span of one evaluation by the gate.
+#[must_use]
+pub fn evaluation_span(
+    service: &'static str,
+    run_id: &str,
+    plan_revision: u64,
+    traceparent: &str,
+) -> Span {
+    let span = tracing::info_span!(
+        target: names::TARGET_SPAN,
+        parent: None,
+        names::SPAN_EVALUATION,
+        gen_ai.conversation.id = run_id,
+        surety.service = service,
+        surety.run.id = run_id,
+        surety.plan.revision = plan_revision,
+        trace_id = Empty,
+    );
+    join(span, traceparent)
+}
+
+/// Opens the span of one call of a model inside `parent`. Record `gen_ai.usage.input_tokens`,
+/// `gen_ai.usage.output_tokens` and `error.type` on it when they are known.
+#[must_use]
+pub fn chat_span(parent: &Span, provider: &str, model: &str) -> Span {
+    tracing::info_span!(
+        target: names::TARGET_SPAN,
+        parent: parent,
+        names::SPAN_CHAT,
+        otel.kind = "client",
+        otel.name = format_args!("{} {model}", names::SPAN_CHAT),
+        gen_ai.operation.name = names::SPAN_CHAT,
+        gen_ai.provider.name = provider,
+        gen_ai.request.model = model,
+        gen_ai.usage.input_tokens = Empty,
+        gen_ai.usage.output_tokens = Empty,
+        error.type = Empty,
+    )
+}
+
+/// Opens the span of one tool call inside `parent`. Record `error.type` on it when it fails.
+#[must_use]
+pub fn tool_span(parent: &Span, tool: &str, call_id: &str) -> Span {
+    tracing::info_span!(
+        target: names::TARGET_SPAN,
+        parent: parent,
+        names::SPAN_TOOL,
+        otel.name = format_args!("{} {tool}", names::SPAN_TOOL),
+        gen_ai.operation.name = names::SPAN_TOOL,
+        gen_ai.tool.name = tool,
+        gen_ai.tool.call.id = call_id,
+        error.type = Empty,
+    )
+}
+
+/// The ids of the current span, when it is exported.
+#[must_use]
+pub fn current_ids() -> Option<SpanIds> {
+    TraceParent::of(&Span::current()).map(|context| SpanIds {
+        trace_id: context.trace_id.to_string(),
+        span_id: context.span_id.to_string(),
+    })
+}
+
+/// The id of a span, when it is exported.
+#[must_use]
+pub fn span_id(span: &Span) -> Option<String> {
+    TraceParent::of(span).map(|context| context.span_id.to_string())
+}
+
+/// Puts `span` under the stored context. A context that does not read, which only a hand in the
+/// database can cause, leaves the span in a trace of its own: work never stops for its trace.
+fn join(span: Span, traceparent: &str) -> Span {
+    if span.is_disabled() {
+        return span;
+    }
+    match traceparent.parse::<TraceParent>() {
+        Ok(parent) => {
+            adopt(&span, parent);
+            span.record("trace_id", tracing::field::display(parent.trace_id));
+        }
+        Err(error) => tracing::warn!(parent: &span, traceparent, %error, "a trace of its own"),
+    }
+    span
+}
+
+fn adopt(span: &Span, parent: TraceParent) {
+    // The only failures are a span that is not recorded and a process that exports nothing; both
+    // are as intended.
+    if let Err(reason) = span.set_parent(parent.context()) {
+        tracing::trace!(%reason, "the span has no exported parent");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const STORED: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+    #[test]
+    fn a_stored_context_reads_back_as_it_was_written() {
+        let generated = TraceParent::generate();
+        assert_eq!(generated.to_string().parse(), Ok(generated));
+        assert_eq!(
+            STORED.parse::<TraceParent>().map(|found| found.to_string()),
+            Ok(STORED.into())
+        );
+    }
+
+    #[test]
+    fn what_the_standard_forbids_is_no_context() {
+        let cases = [
+            "",
+            "00",
+            "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+            "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
+            "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-more",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331",
+        ];
+        for text in cases {
+            assert_eq!(
+                text.parse::<TraceParent>(),
+                Err(TraceParentError),
+                "{text:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_run_has_a_context_to_store_even_when_nothing_is_exported() {
+        let (_span, context) = start_run("planner", "r1", None);
+        assert_eq!(context.to_string().parse(), Ok(context));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_reading_a_context_panic(text in ".{0,80}") {
+            let read = text.parse::<TraceParent>();
+            prop_assert!(read.is_err() || read.map(|found| found.to_string().len()) == Ok(55));
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! A transition or a verdict, said once: one span event, one log line, one count.
+
+use tracing::Span;
+
+use super::metric::{count_transition, count_verdict};
+use super::names;
+
+/// Whose state changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject {
+    /// A run.
+    Run,
+    /// A step.
+    Step,
+}
+
+/// One transition, in the words of the state machine.
+#[derive(Debug, Clone, Copy)]
+pub struct TransitionRecord<'a> {
+    /// Whose state changed.
+    pub subject: Subject,
+    /// The run.
+    pub run_id: &'a str,
+    /// The step, when a step's state changed or the run's changed because of one.
+    pub step_id: Option<&'a str>,
+    /// The state before.
+    pub from: &'a str,
+    /// The state after.
+    pub to: &'a str,
+    /// The event that moved it.
+    pub event: &'a str,
+    /// Why, in a few words without message contents.
+    pub cause: &'a str,
+    /// Who: an identity or a service.
+    pub actor: &'a str,
+    /// The event's number in the run, from 1.
+    pub sequence: u64,
+    /// Why the run ended, with a terminal.
+    pub stop_reason: Option<&'a str>,
+}
+
+/// One verdict of the gate.
+#[derive(Debug, Clone, Copy)]
+pub struct EvaluationRecord<'a> {
+    /// The run.
+    pub run_id: &'a str,
+    /// The plan revision that was judged.
+    pub plan_revision: u64,
+    /// Whether it was accepted.
+    pub accepted: bool,
+    /// The stop reason that follows: `accepted`, or why not.
+    pub stop_reason: &'a str,
+    /// Required checks that failed.
+    pub failed_checks: u64,
+}
+
+impl Subject {
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::Step => "step",
+        }
+    }
+}
+
+/// Records a transition that was stored, inside the span it belongs to. Call it after the commit
+/// and once, as it writes one span event, one log line and one count.
+///
+/// One tracing event becomes both the line and the span event, each behind a filter of its own,
+/// so with a quiet log and no receiver nothing is formatted.
+pub fn record_transition(span: &Span, record: &TransitionRecord<'_>) {
+    count_transition(record.subject.as_str(), record.from, record.to);
+    tracing::event!(
+        name: names::EVENT_TRANSITION,
+        target: names::TARGET_TRANSITION,
+        parent: span,
+        tracing::Level::INFO,
+        surety.subject = record.subject.as_str(),
+        surety.run.id = record.run_id,
+        surety.step.id = record.step_id,
+        surety.from = record.from,
+        surety.to = record.to,
+        surety.event = record.event,
+        surety.cause = record.cause,
+        surety.actor = record.actor,
+        surety.sequence = record.sequence,
+        surety.stop_reason = record.stop_reason,
+    );
+}
+
+/// Records a verdict that was stored, inside the span of its evaluation, once.
+pub fn record_evaluation(span: &Span, record: &EvaluationRecord<'_>) {
+    count_verdict(record.stop_reason);
+    tracing::event!(
+        name: names::EVENT_EVALUATION,
+        target: names::TARGET_TRANSITION,
+        parent: span,
+        tracing::Level::INFO,
+        gen_ai.evaluation.name = "acceptgate",
+        gen_ai.evaluation.score.label = if record.accepted { "pass" } else { "fail" },
+        gen_ai.evaluation.score.value = f64::from(u8::from(record.accepted)),
+        gen_ai.evaluation.explanation = record.stop_reason,
+        surety.run.id = record.run_id,
+        surety.plan.revision = record.plan_revision,
+        surety.failed_checks = record.failed_checks,
+    );
+}

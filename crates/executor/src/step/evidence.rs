@@ -1,0 +1,94 @@
+//! Receipts of what the runner did and saw.
+
+use super::call::Done;
+use super::held::HeldRun;
+use surety_common::domain::journal::Output;
+use surety_common::domain::json;
+use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource, Fact};
+use surety_common::store::Artifact;
+
+/// Outputs up to this many bytes stand in the journal; larger ones are artifacts.
+const INLINE_OUTPUT_BYTES: usize = 32 * 1024;
+
+/// What is recorded of one call.
+pub(super) struct Record {
+    pub(super) receipt: EvidenceReceipt,
+    pub(super) output: Output,
+    pub(super) artifacts: Vec<Artifact>,
+}
+
+/// The record of a step's call.
+pub(super) fn record(run: &HeldRun, index: usize, done: &Done) -> Record {
+    let wrote = done.outcome.facts.iter().any(|fact| matches!(fact, Fact::FileWritten { .. }));
+    let source =
+        if wrote { EvidenceSource::WriteReceipt } else { EvidenceSource::ToolObservation };
+    record_as(run, Place::of_step(run, index), source, done)
+}
+
+/// Where in the plan a receipt belongs.
+pub(super) struct Place {
+    step_index: u32,
+    step_id: String,
+}
+
+impl Place {
+    /// A step of the plan.
+    pub(super) fn of_step(run: &HeldRun, index: usize) -> Self {
+        Self {
+            step_index: u32::try_from(index).unwrap_or(u32::MAX),
+            step_id: run.graph.id(index).to_owned(),
+        }
+    }
+
+    /// The whole run: one place behind its last step, and no step's id.
+    pub(super) fn of_run(run: &HeldRun) -> Self {
+        let step_index = u32::try_from(run.graph.len()).unwrap_or(u32::MAX);
+        Self { step_index, step_id: String::new() }
+    }
+}
+
+/// The record of a call that belongs to `place` and was seen by `source`.
+pub(super) fn record_as(
+    run: &HeldRun,
+    place: Place,
+    source: EvidenceSource,
+    done: &Done,
+) -> Record {
+    let bytes = &done.outcome.output;
+    let digest = json::sha256_hex(bytes);
+    let text = std::str::from_utf8(bytes).ok().filter(|text| text.len() <= INLINE_OUTPUT_BYTES);
+    let artifacts = match text {
+        Some(_) => Vec::new(),
+        None => vec![Artifact {
+            digest: digest.clone(),
+            body: bytes.clone(),
+            created_at: done.finished_at,
+        }],
+    };
+    let call_id = done.call.id.to_string();
+    let receipt = EvidenceReceipt {
+        step_index: place.step_index,
+        step_id: place.step_id,
+        plan_revision: run.plan_revision,
+        seq: 0,
+        call_id: call_id.clone(),
+        source,
+        name: done.call.tool_call.name.clone(),
+        arguments_digest: done.call.tool_call.arguments.digest(),
+        success: done.outcome.success,
+        summary: done.outcome.summary.clone(),
+        facts: done.outcome.facts.clone(),
+        output_digest: digest.clone(),
+        started_at: Some(done.started_at),
+        finished_at: Some(done.finished_at),
+        prev_digest: String::new(),
+        digest: String::new(),
+    };
+    let output = Output {
+        call_id,
+        digest,
+        bytes: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
+        text: text.map(str::to_owned),
+    };
+    Record { receipt, output, artifacts }
+}

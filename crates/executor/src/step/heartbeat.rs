@@ -1,0 +1,66 @@
+//! Saying that this process is alive, and taking over from those that are not.
+
+use super::claim::Claimer;
+use super::Engine;
+use chrono::{DateTime, TimeDelta, Utc};
+use std::sync::Arc;
+use std::time::Duration;
+use surety_common::store::{self, StoreError};
+
+/// The loop that keeps this process's leases.
+pub struct Heartbeat {
+    engine: Arc<Engine>,
+    claimer: Arc<Claimer>,
+    interval: Duration,
+    age_limit: TimeDelta,
+    slots: i32,
+}
+
+impl Heartbeat {
+    /// A heartbeat every `interval`; a process silent for `age_limit` is taken for dead.
+    pub fn new(
+        engine: Arc<Engine>,
+        claimer: Arc<Claimer>,
+        interval: Duration,
+        age_limit: TimeDelta,
+        slots: i32,
+    ) -> Self {
+        Self { engine, claimer, interval, age_limit, slots }
+    }
+
+    /// Beats until the engine has drained. A beat that fails is tried again at the next interval:
+    /// when too many fail, others take the leases over and the fence keeps late writes out.
+    pub async fn run(&self, drained: tokio_util::sync::CancellationToken) {
+        let mut ticks = tokio::time::interval(self.interval);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                () = drained.cancelled() => break,
+                _ = ticks.tick() => {
+                    if let Err(error) = self.run_once(self.engine.now()).await {
+                        tracing::warn!(%error, "the heartbeat was not written");
+                    }
+                }
+            }
+        }
+        let heard_since = self.engine.now() - self.age_limit;
+        if let Err(error) = store::retire(&self.engine.pool, self.engine.id, heard_since).await {
+            tracing::warn!(%error, "this executor could not be signed off");
+        }
+    }
+
+    /// One beat, and one look for runs whose executor died.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn run_once(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
+        let name = std::env::var("HOSTNAME").unwrap_or_default();
+        if !store::beat(&self.engine.pool, self.engine.id, now).await? {
+            store::register(&self.engine.pool, self.engine.id, &name, self.slots, now).await?;
+        }
+        if !self.engine.drain.is_cancelled() {
+            self.claimer.take_over_once(now).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,174 @@
+//! A run that this process holds the lease of.
+
+use super::Engine;
+use crate::tool::Workspace;
+use std::sync::Arc;
+use surety_common::domain::execution::draft::Draft;
+use surety_common::domain::execution::{Execution, Graph, StepProgress};
+use surety_common::domain::machine::Refusal;
+use surety_common::domain::plan::{Plan, PlanStep};
+use surety_common::domain::run::RunSpec;
+use surety_common::store::{self, Artifact, Commit, Outcome, StoreError, Topic};
+use surety_common::telemetry::trace;
+use tokio::sync::Mutex;
+use tokio_util::sync::CancellationToken;
+
+/// Why work on a run ends here.
+#[derive(Debug, thiserror::Error)]
+pub enum Ended {
+    /// The lease is another's, or the run was ended by somebody else.
+    #[error("the run is no longer held here")]
+    NotHeld,
+    /// This process drains.
+    #[error("the executor drains")]
+    Draining,
+    /// A move that the machine refuses: the work here and the row disagree.
+    #[error("a move was refused: {0}")]
+    Refused(#[from] Refusal),
+    /// A step's task panicked: a defect of ours.
+    #[error("a step's task panicked")]
+    Panicked,
+    /// The rows could not be read or written for a reason that waiting does not mend.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A run under this process's lease. The aggregate in memory is the row as it was last written.
+pub struct HeldRun {
+    /// The engine it is worked on by.
+    pub engine: Arc<Engine>,
+    /// What it was asked to do.
+    pub spec: RunSpec,
+    /// The plan revision being executed.
+    pub plan: Plan,
+    /// That plan's digest.
+    pub plan_digest: String,
+    /// That plan's revision, from 1.
+    pub plan_revision: u32,
+    /// The folder it works in.
+    pub workspace: Workspace,
+    /// Who depends on whom.
+    pub graph: Graph,
+    /// Cancelled when the run is no longer held: tool calls under way are ended.
+    pub lost: CancellationToken,
+    /// The span all its transitions are recorded in.
+    pub span: tracing::Span,
+    execution: Mutex<Execution>,
+}
+
+impl HeldRun {
+    /// A run whose lease was just written as `execution` says.
+    pub fn new(engine: Arc<Engine>, order: Order, execution: Execution) -> Self {
+        let Order { spec, plan, plan_digest, workspace, span } = order;
+        Self {
+            plan_revision: execution.plan_revision,
+            workspace,
+            graph: Graph::of(&plan),
+            engine,
+            spec,
+            plan,
+            plan_digest,
+            lost: CancellationToken::new(),
+            span,
+            execution: Mutex::new(execution),
+        }
+    }
+
+    /// The row as it was last written.
+    pub async fn execution(&self) -> Execution {
+        self.execution.lock().await.clone()
+    }
+
+    /// One step of it, from the plan and from the row.
+    ///
+    /// # Errors
+    /// [`Ended::Refused`] when the plan has no such step, which a consistent row never asks for.
+    pub async fn step(&self, index: usize) -> Result<(PlanStep, StepProgress), Ended> {
+        let execution = self.execution.lock().await;
+        match (self.plan.steps.get(index), execution.steps.get(index)) {
+            (Some(step), Some(progress)) => Ok((step.clone(), progress.clone())),
+            (None, _) | (_, None) => Err(Ended::Refused(Refusal::Meaningless)),
+        }
+    }
+
+    /// Makes one change. When somebody else moved the row meanwhile and the lease still holds, the
+    /// change is thought out again over the row as it is.
+    ///
+    /// # Errors
+    /// [`Ended`]; then nothing was changed.
+    pub async fn change<T>(
+        &self,
+        change: impl Fn(&mut Draft) -> Result<T, Refusal>,
+    ) -> Result<T, Ended> {
+        self.change_with(Vec::new(), change).await
+    }
+
+    /// As [`Self::change`], with outputs that the change refers to by digest.
+    ///
+    /// # Errors
+    /// [`Ended`]; then nothing was changed.
+    pub async fn change_with<T>(
+        &self,
+        artifacts: Vec<Artifact>,
+        change: impl Fn(&mut Draft) -> Result<T, Refusal>,
+    ) -> Result<T, Ended> {
+        let mut execution = self.execution.lock().await;
+        loop {
+            let mut draft =
+                Draft::new(execution.clone(), self.engine.actor(), self.engine.now());
+            let answer = change(&mut draft)?;
+            let write = draft.into_write();
+            let next = write.execution.clone();
+            let mut commit =
+                Commit::new(write, self.span.clone(), trace::span_id(&self.span));
+            commit.artifacts.clone_from(&artifacts);
+            match self.engine.committer.commit(commit).await? {
+                Outcome::Applied => {
+                    *execution = next;
+                    self.engine.waker.wake(Topic::Run(self.spec.id));
+                    return Ok(answer);
+                }
+                Outcome::Lost => *execution = self.read_again(&execution).await?,
+            }
+        }
+    }
+
+    /// Reads the row again, for example after the gate moved it.
+    ///
+    /// # Errors
+    /// [`Ended::NotHeld`] when the lease is gone.
+    pub async fn refresh(&self) -> Result<(), Ended> {
+        let mut execution = self.execution.lock().await;
+        *execution = self.read_again(&execution).await?;
+        Ok(())
+    }
+
+    async fn read_again(&self, held: &Execution) -> Result<Execution, Ended> {
+        let found = store::find_run(&self.engine.pool, self.spec.id).await?;
+        match found.map(|record| record.execution) {
+            Some(row)
+                if row.lease_owner == held.lease_owner && row.lease_epoch == held.lease_epoch =>
+            {
+                Ok(row)
+            }
+            Some(_) | None => {
+                self.lost.cancel();
+                Err(Ended::NotHeld)
+            }
+        }
+    }
+}
+
+/// What a held run is made from.
+pub struct Order {
+    /// What it was asked to do.
+    pub spec: RunSpec,
+    /// The plan revision being executed.
+    pub plan: Plan,
+    /// That plan's digest.
+    pub plan_digest: String,
+    /// The folder it works in.
+    pub workspace: Workspace,
+    /// The span all its transitions are recorded in.
+    pub span: tracing::Span,
+}

@@ -1,0 +1,72 @@
+//! The engine: takes runs up, works on their steps turn by turn, and brings them to the gate.
+//!
+//! ```text
+//!   claim ----> work ----> step (turns) ----> verify ----> gate
+//!     ^          |  ^                            |
+//!     |          |  +------- recover <-----------+
+//!     +-- released, drained, or dead: somebody else claims
+//! ```
+//!
+//! An executor leases a whole run: all its running steps are worked on by one process at a time,
+//! beside the workspace they share. Nothing here decides a state: every change is a
+//! [`Draft`](surety_common::domain::execution::draft::Draft) that the store accepts or finds lost.
+
+mod call;
+mod claim;
+mod evidence;
+mod heartbeat;
+mod held;
+mod judge;
+mod open_call;
+mod turn;
+mod verify;
+mod work;
+
+pub use claim::Claimer;
+pub use heartbeat::Heartbeat;
+pub use held::{Ended, HeldRun};
+
+use crate::tool::Registry;
+use chrono::{DateTime, Utc};
+use sqlx::PgPool;
+use std::sync::Arc;
+use std::time::Duration;
+use surety_common::domain::journal::Actor;
+use surety_common::store::{Committer, Waker, Wakeups};
+use surety_common::wire::client::GateClient;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+/// What every run that this process holds shares.
+pub struct Engine {
+    /// This process, as the owner of leases.
+    pub id: Uuid,
+    /// The rows.
+    pub pool: PgPool,
+    /// The one writer.
+    pub committer: Committer,
+    /// Tells others what changed.
+    pub waker: Waker,
+    /// Hears what others changed.
+    pub wakeups: Wakeups,
+    /// The tools.
+    pub tools: Arc<Registry>,
+    /// The acceptgate.
+    pub gate: GateClient,
+    /// Cancelled when the process drains: turns under way end, nothing new starts.
+    pub drain: CancellationToken,
+    /// How long turns under way may take to end while draining.
+    pub drain_timeout: Duration,
+}
+
+impl Engine {
+    /// The name this process signs its changes with.
+    pub fn actor(&self) -> Actor {
+        Actor(format!("executor/{}", self.id.simple()))
+    }
+
+    /// The time. The one clock of the engine; everything below takes it as an argument.
+    pub fn now(&self) -> DateTime<Utc> {
+        Utc::now()
+    }
+}

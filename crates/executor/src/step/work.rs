@@ -1,0 +1,142 @@
+//! Work on one held run, from its lease to the moment it is no longer held.
+
+use super::held::{Ended, HeldRun};
+use super::{turn, verify};
+use std::sync::Arc;
+use surety_common::domain::execution::draft::Ending;
+use surety_common::domain::machine::run::RunState;
+use surety_common::domain::step::StepState;
+use surety_common::domain::stop::StopReason;
+use surety_common::store::Topic;
+use tokio::task::JoinSet;
+
+/// Works until the run ends, blocks, or is no longer held. `started` are the steps that were
+/// started together with the lease.
+pub(super) async fn work(run: &Arc<HeldRun>, started: Vec<usize>) {
+    match drive(run, started).await {
+        Ok(()) | Err(Ended::NotHeld) => {}
+        Err(Ended::Draining) => give_back(run).await,
+        Err(error @ (Ended::Refused(_) | Ended::Store(_) | Ended::Panicked)) => {
+            tracing::error!(run_id = %run.spec.id, %error, "work on the run ended in a defect");
+            stop_for_defect(run, &error).await;
+        }
+    }
+}
+
+async fn drive(run: &Arc<HeldRun>, mut started: Vec<usize>) -> Result<(), Ended> {
+    loop {
+        if deadline_passed(run).await {
+            return end_for_deadline(run).await;
+        }
+        match run.execution().await.state {
+            RunState::Executing => {
+                if started.is_empty() {
+                    started = run
+                        .change(|draft| {
+                            draft.lease_steps(&run.graph, run.spec.limits.max_parallel_steps)
+                        })
+                        .await?;
+                }
+                work_steps(run, std::mem::take(&mut started)).await?;
+            }
+            RunState::Verifying => verify::verify(run).await?,
+            RunState::Recovering => {
+                run.change(|draft| draft.recover(&run.graph, &run.spec.limits)).await?;
+            }
+            RunState::Intake
+            | RunState::Planning
+            | RunState::Blocked(_)
+            | RunState::Done
+            | RunState::Failed
+            | RunState::Cancelled => return Ok(()),
+        }
+    }
+}
+
+/// Works on steps side by side until none that was started here is left.
+async fn work_steps(run: &Arc<HeldRun>, started: Vec<usize>) -> Result<(), Ended> {
+    let mut steps = JoinSet::new();
+    let spawn = |steps: &mut JoinSet<_>, index| {
+        let run = Arc::clone(run);
+        steps.spawn(async move { turn::work_step(&run, index).await });
+    };
+    for index in started {
+        spawn(&mut steps, index);
+    }
+    let mut ended = Ok(());
+    while let Some(joined) = steps.join_next().await {
+        match joined {
+            Ok(Ok(next)) => next.into_iter().for_each(|index| spawn(&mut steps, index)),
+            Ok(Err(error)) => ended = Err(error),
+            // A step's task is never aborted, so this is a panic: a defect of ours, and the run
+            // stops rather than waits for ever.
+            Err(panic) => {
+                tracing::error!(run_id = %run.spec.id, %panic, "a step's task panicked");
+                ended = Err(Ended::Panicked);
+            }
+        }
+    }
+    ended
+}
+
+async fn deadline_passed(run: &HeldRun) -> bool {
+    run.execution().await.deadline_at.is_some_and(|deadline| deadline <= run.engine.now())
+}
+
+async fn end_for_deadline(run: &HeldRun) -> Result<(), Ended> {
+    run.change(|draft| {
+        draft.stop(
+            &run.graph,
+            Ending {
+                stop_reason: StopReason::DeadlineExceeded,
+                user_message: "The run's time is over.".to_owned(),
+                internal_reason: format!("run_deadline is {} s", run.spec.limits.run_deadline_s),
+            },
+        )
+    })
+    .await
+}
+
+/// Hands the run back at once, so that another executor need not wait for a heartbeat to age.
+async fn give_back(run: &HeldRun) {
+    let given = run
+        .change(|draft| {
+            draft.end_leases(&run.graph, "the executor drains")?;
+            draft.release();
+            Ok(())
+        })
+        .await;
+    match given {
+        Ok(()) => run.engine.waker.wake(Topic::Ready),
+        Err(error) => {
+            tracing::warn!(run_id = %run.spec.id, %error, "the run could not be handed back");
+        }
+    }
+}
+
+/// A defect of ours ends the run for everybody to see, instead of leaving it held for ever.
+async fn stop_for_defect(run: &HeldRun, error: &Ended) {
+    let stopped = run
+        .change(|draft| {
+            draft.stop(
+                &run.graph,
+                Ending {
+                    stop_reason: StopReason::InternalError,
+                    user_message: "The service met a defect of its own; the run was stopped."
+                        .to_owned(),
+                    internal_reason: error.to_string(),
+                },
+            )
+        })
+        .await;
+    if let Err(error) = stopped {
+        tracing::error!(run_id = %run.spec.id, %error, "the run could not be stopped");
+    }
+}
+
+/// Whether the step is still being worked on here.
+pub(super) async fn is_running(run: &HeldRun, index: usize) -> bool {
+    let execution = run.execution().await;
+    execution.state == RunState::Executing
+        && execution.steps.get(index).is_some_and(|step| step.state == StepState::Running)
+}
