@@ -10,5 +10,6 @@
 pub mod decision;
 pub mod driver;
 pub mod fuse;
+pub mod gate;
 pub mod step;
 pub mod tool;

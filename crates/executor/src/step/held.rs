@@ -7,8 +7,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::execution::{Execution, Graph, StepProgress};
+use surety_common::domain::fault::Fault;
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::plan::{Plan, PlanStep};
+use surety_common::domain::receipt::EvidenceReceipt;
 use surety_common::domain::run::RunSpec;
 use surety_common::store::{self, Artifact, Commit, Outcome, StoreError, Topic};
 use surety_common::telemetry::trace;
@@ -27,6 +29,9 @@ pub enum Ended {
     /// A move that the machine refuses: the work here and the row disagree.
     #[error("a move was refused: {0}")]
     Refused(#[from] Refusal),
+    /// The gate refused to decide, for a reason that waiting does not mend.
+    #[error("the gate did not decide: {0}")]
+    Gate(Fault),
     /// A step's task panicked: a defect of ours.
     #[error("a step's task panicked")]
     Panicked,
@@ -115,6 +120,19 @@ impl HeldRun {
     /// How long calls may take, as their timeouts so far say.
     pub fn budgets(&self) -> MutexGuard<'_, Budgets> {
         self.budgets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Every receipt of the run.
+    ///
+    /// # Errors
+    /// [`Ended::Store`]
+    pub async fn receipts(&self) -> Result<Vec<EvidenceReceipt>, Ended> {
+        Ok(store::receipts(&self.engine.pool, self.spec.id).await?)
+    }
+
+    /// Whether any receipt says that a file was written.
+    pub async fn wrote_files(&self) -> bool {
+        self.execution.lock().await.counters.wrote
     }
 
     /// The row as it was last written.

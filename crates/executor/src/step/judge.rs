@@ -10,7 +10,6 @@ use surety_common::domain::journal::Validation;
 use surety_common::domain::plan::PlanStep;
 use surety_common::domain::step::StepState;
 use surety_common::domain::verdict::CheckResult;
-use surety_common::store;
 
 /// A decision and what the validations say about it.
 #[derive(Debug, Clone)]
@@ -66,7 +65,7 @@ async fn checks(
     step: &PlanStep,
     decision: &ExecuteDecision,
 ) -> Result<Vec<CheckResult>, Ended> {
-    let receipts = store::receipts(&run.engine.pool, run.spec.id).await?;
+    let receipts = run.receipts().await?;
     let root = run.spec.workspace.as_str();
     let evidence = Evidence::new(root, &receipts, decision::words(decision));
     Ok(step

@@ -27,6 +27,7 @@ pub use claim::Claimer;
 pub use heartbeat::Heartbeat;
 pub use held::{Ended, HeldRun};
 
+use crate::gate::Gate;
 use crate::tool::{Environment, Registry};
 use chrono::{DateTime, Utc};
 use sqlx::PgPool;
@@ -35,7 +36,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use surety_common::domain::journal::Actor;
 use surety_common::store::{Committer, Waker, Wakeups};
-use surety_common::wire::client::GateClient;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -58,7 +58,7 @@ pub struct Engine {
     /// Where runs that name no folder get one.
     pub workspaces: PathBuf,
     /// The acceptgate.
-    pub gate: GateClient,
+    pub gate: Gate,
     /// Cancelled when the process drains: turns under way end, nothing new starts.
     pub drain: CancellationToken,
     /// How long turns under way may take to end while draining.

@@ -76,6 +76,9 @@ pub struct Counters {
     /// Receipts stored.
     #[serde(skip_serializing_if = "is_zero")]
     pub receipts: u32,
+    /// Whether a receipt says that a file was written.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub wrote: bool,
     /// Digest of the last receipt; the next one names it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub last_receipt_digest: String,
