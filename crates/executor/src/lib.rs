@@ -1,10 +1,14 @@
 //! The executor: steps, turns, tool calls, receipts.
 //!
 //! ```text
-//!   text --decision::read--> decision --decision::validate--> applied, or a correction
-//!                                            ^
-//!                              fuse: what ends or pauses the work
+//!   claim --> step: driver --> decision --> three validations --> tool --> receipt
+//!               |                                ^
+//!               |                         fuse: what ends or pauses the work
+//!               +--> verify --> acceptgate
 //! ```
 
 pub mod decision;
+pub mod driver;
 pub mod fuse;
+pub mod step;
+pub mod tool;

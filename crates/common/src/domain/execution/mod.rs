@@ -70,6 +70,9 @@ pub struct Counters {
     /// Times a refused verdict was worked on again.
     #[serde(skip_serializing_if = "is_zero")]
     pub repairs: u32,
+    /// Tool calls carried out.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub tool_calls: u32,
     /// Receipts stored.
     #[serde(skip_serializing_if = "is_zero")]
     pub receipts: u32,

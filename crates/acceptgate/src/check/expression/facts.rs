@@ -1,0 +1,95 @@
+//! The receipts' facts as CEL sees them.
+
+use super::estimate::Size;
+use cel::Value;
+use std::collections::HashMap;
+use std::sync::Arc;
+use surety_common::domain::receipt::{Command, EvidenceReceipt, Fact};
+
+/// Every fact of a run as a list of maps, made once and shared by all its expressions.
+#[derive(Debug, Clone)]
+pub struct FactList {
+    facts: Arc<Vec<Value>>,
+    size: Size,
+}
+
+impl FactList {
+    /// Takes the facts of these receipts, in order.
+    pub fn new(receipts: &[EvidenceReceipt]) -> Self {
+        let facts: Vec<Value> = receipts
+            .iter()
+            .flat_map(|receipt| receipt.facts.iter().map(|fact| map_of(receipt, fact)))
+            .collect();
+        let size = Size::of_list(&facts);
+        Self {
+            facts: Arc::new(facts),
+            size,
+        }
+    }
+
+    pub(super) fn value(&self) -> Value {
+        Value::List(Arc::clone(&self.facts))
+    }
+
+    pub(super) const fn size(&self) -> &Size {
+        &self.size
+    }
+}
+
+fn map_of(receipt: &EvidenceReceipt, fact: &Fact) -> Value {
+    let mut map: HashMap<&str, Value> = HashMap::with_capacity(8);
+    map.insert("fact", fact.kind().into());
+    map.insert("success", Value::Bool(receipt.success));
+    map.insert("source", receipt.source.as_str().into());
+    map.insert("step_id", receipt.step_id.as_str().into());
+    map.insert("name", receipt.name.as_str().into());
+    match fact {
+        Fact::FileWritten {
+            path,
+            before_digest,
+            after_digest,
+        } => {
+            map.insert("path", path.as_str().into());
+            if let Some(digest) = before_digest {
+                map.insert("before_digest", digest.as_str().into());
+            }
+            if let Some(digest) = after_digest {
+                map.insert("after_digest", digest.as_str().into());
+            }
+        }
+        Fact::FileObserved { path, exists } => {
+            map.insert("path", path.as_str().into());
+            map.insert("exists", Value::Bool(*exists));
+        }
+        Fact::Command { command, exit_code } => {
+            match command {
+                Command::Argv(argv) => map.insert("argv", argv.clone().into()),
+                Command::Line(line) => map.insert("command_line", line.as_str().into()),
+            };
+            map.insert("exit_code", Value::Int(i64::from(*exit_code)));
+        }
+        Fact::Content {
+            path,
+            contains,
+            found,
+        } => {
+            map.insert("path", path.as_str().into());
+            map.insert("contains", contains.as_str().into());
+            map.insert("found", Value::Bool(*found));
+        }
+        Fact::Verification {
+            tool,
+            scope,
+            passed,
+        } => {
+            map.insert("tool", tool.as_str().into());
+            map.insert("scope", scope.as_str().into());
+            map.insert("passed", Value::Bool(*passed));
+        }
+        Fact::Output { key, value } => {
+            map.insert("key", key.as_str().into());
+            map.insert("value", value.as_str().into());
+        }
+    }
+    map.into()
+}

@@ -1,0 +1,3 @@
+//! The kinds of checks that only the gate knows.
+
+pub mod expression;

@@ -1,0 +1,161 @@
+//! The verdict: todos first, then every check, then one answer.
+//!
+//! ```text
+//!   required todo failed      -> required_todo_failed   \
+//!   required todo still open  -> todo_not_converged      > the first that applies
+//!   required check not held   -> accept_check_failed    /
+//!   none of them              -> accepted
+//! ```
+
+use crate::check::expression::{self, FactList};
+use chrono::{DateTime, Utc};
+use std::collections::BTreeMap;
+use surety_common::domain::check::{self, AcceptCheck, Evidence, Match, Owner, Reason};
+use surety_common::domain::receipt::EvidenceReceipt;
+use surety_common::domain::stop::StopReason;
+use surety_common::domain::todo::{Todo, TodoStatus};
+use surety_common::domain::verdict::{CheckResult, Verdict};
+
+/// What a verdict is made from. No caller's claim is among it.
+#[derive(Debug, Clone, Copy)]
+pub struct Evaluation<'a> {
+    /// The root that paths are judged against.
+    pub workspace_root: &'a str,
+    /// The plan's checks; none at all stands for one `output_only`.
+    pub checks: &'a [AcceptCheck],
+    /// The run's receipts in the order of their chain, already verified.
+    pub receipts: &'a [EvidenceReceipt],
+    /// The text the run ends with.
+    pub final_text: &'a str,
+    /// The plan's own todos and the run's.
+    pub todos: &'a [Todo],
+    /// When the plan was made: todos from before it belong to an earlier plan. None counts all.
+    pub plan_made_at: Option<DateTime<Utc>>,
+    /// What was found out for checks that receipts cannot decide (`http_probe`, `action_report`),
+    /// by the check's place in the list. Looked at for no other kind.
+    pub answers: &'a BTreeMap<usize, Answer>,
+}
+
+/// Whether a check holds, and the stable word for why it does not.
+pub type Answer = Result<(), &'static str>;
+
+/// Decides. The same input always gives the same verdict, but for an `expression` that runs into
+/// its deadline.
+pub fn evaluate(input: &Evaluation<'_>) -> Verdict {
+    let evidence = Evidence::new(input.workspace_root, input.receipts, input.final_text);
+    let failed = todo_result(input, "system.todo_failed", is_failed);
+    let open = todo_result(input, "system.todo_unconverged", is_open);
+    let checks = check_results(input, &evidence);
+    let stop_reason = if !failed.passed {
+        StopReason::RequiredTodoFailed
+    } else if !open.passed {
+        StopReason::TodoNotConverged
+    } else if checks.iter().any(|check| !check.passed && !check.optional) {
+        StopReason::AcceptCheckFailed
+    } else {
+        StopReason::Accepted
+    };
+    let mut results = vec![failed, open];
+    results.extend(checks);
+    Verdict {
+        accepted: stop_reason == StopReason::Accepted,
+        stop_reason,
+        results,
+    }
+}
+
+/// Holds when no todo that counts has such a status; else the reason names them in their order.
+fn todo_result(
+    input: &Evaluation<'_>,
+    name: &str,
+    is_bad: impl Fn(TodoStatus) -> bool,
+) -> CheckResult {
+    let bad: Vec<&str> = input
+        .todos
+        .iter()
+        .filter(|todo| counts(todo, input.plan_made_at) && is_bad(todo.status))
+        .map(|todo| todo.id.as_str())
+        .collect();
+    CheckResult {
+        name: name.to_owned(),
+        passed: bad.is_empty(),
+        reason: if bad.is_empty() {
+            String::new()
+        } else {
+            format!("todo:{}", bad.join(","))
+        },
+        optional: false,
+    }
+}
+
+/// A plan's own todos are as old as the plan and carry no time of their own.
+fn counts(todo: &Todo, plan_made_at: Option<DateTime<Utc>>) -> bool {
+    let before_the_plan = todo
+        .created_at
+        .zip(plan_made_at)
+        .is_some_and(|(created_at, plan_made_at)| created_at < plan_made_at);
+    todo.required && !before_the_plan
+}
+
+const fn is_failed(status: TodoStatus) -> bool {
+    matches!(status, TodoStatus::Failed)
+}
+
+/// A canceled todo is converged: what it asked for is no longer wanted. A failed one is told by
+/// a result of its own.
+const fn is_open(status: TodoStatus) -> bool {
+    !status.is_terminal()
+}
+
+fn check_results(input: &Evaluation<'_>, evidence: &Evidence<'_>) -> Vec<CheckResult> {
+    if input.checks.is_empty() {
+        return vec![result_of(
+            &output_only(),
+            check::evaluate(&output_only(), evidence).map_err(Reason::as_str),
+        )];
+    }
+    let mut facts = None;
+    let decide = |(place, check): (usize, &AcceptCheck)| {
+        let answer = match check.kind.as_str() {
+            "http_probe" | "action_report" => input
+                .answers
+                .get(&place)
+                .copied()
+                .unwrap_or(Err(Reason::UnknownCheckKind.as_str())),
+            "expression" => {
+                let facts = facts.get_or_insert_with(|| FactList::new(input.receipts));
+                expression::evaluate(&check.target, facts).map_err(expression::Failure::as_str)
+            }
+            _ => check::evaluate(check, evidence).map_err(Reason::as_str),
+        };
+        result_of(check, answer)
+    };
+    input.checks.iter().enumerate().map(decide).collect()
+}
+
+fn result_of(check: &AcceptCheck, answer: Answer) -> CheckResult {
+    let name = if check.id.is_empty() {
+        &check.kind
+    } else {
+        &check.id
+    };
+    CheckResult {
+        name: name.clone(),
+        passed: answer.is_ok(),
+        reason: answer.err().unwrap_or_default().to_owned(),
+        optional: !check.required,
+    }
+}
+
+/// What a plan without any check is held to.
+fn output_only() -> AcceptCheck {
+    AcceptCheck {
+        id: String::new(),
+        kind: "output_only".to_owned(),
+        target: String::new(),
+        r#match: Match::default(),
+        required: true,
+        params: BTreeMap::new(),
+        owner: Owner::default(),
+    }
+}
