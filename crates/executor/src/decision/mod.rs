@@ -15,4 +15,6 @@ pub use validate::{
 };
 
 #[cfg(test)]
+mod judging_tests;
+#[cfg(test)]
 mod tests;

@@ -40,11 +40,13 @@ pub enum Reply {
 /// # Errors
 /// The reader's errors, those of the types, then those of the shape.
 pub fn parse_decision(text: &str) -> Result<Reading, Problem> {
-    let spoken = reader::spoken(text)?;
-    if let Some(read) = control::envelope(spoken) {
+    // Each reader below takes the thinking off the whole text: taken off twice, a second block,
+    // which is no thinking, would go with it.
+    reader::spoken(text)?;
+    if let Some(read) = control::envelope(text) {
         return Ok(from_control(read.value, read.warnings));
     }
-    let problem = match reader::read(spoken, DECISION_KEYS, shape::read_decision) {
+    let problem = match reader::read(text, DECISION_KEYS, shape::read_decision) {
         Ok(read) => {
             return Ok(Reading {
                 decision: Some(read.value),
@@ -55,10 +57,10 @@ pub fn parse_decision(text: &str) -> Result<Reading, Problem> {
         }
         Err(problem) => problem,
     };
-    if let Some(final_text) = control::completion(spoken) {
+    if let Some(final_text) = control::completion(text) {
         return Ok(from_completion(final_text));
     }
-    match control::legacy_marker(spoken) {
+    match control::legacy_marker(text) {
         Some(marker) => Ok(from_control(
             marker,
             vec![Warning::new(WarningCode::ControlProtocolLegacy)],
