@@ -51,7 +51,8 @@ impl ControlKind {
 }
 
 /// Reads a control envelope: the whole text, or the body of its only fence, is one object with
-/// a known `control` and no `action`.
+/// a known `control` and no `action`. A decision beside the fence is not prose, so that the
+/// fence then says nothing.
 pub fn envelope(text: &str) -> Option<Read<Control>> {
     if !may_have_key(text, &["control"]) {
         return None;
@@ -64,7 +65,10 @@ pub fn envelope(text: &str) -> Option<Read<Control>> {
     let [only] = fences.as_slice() else {
         return None;
     };
-    envelope_in(only.body.trim())
+    let control = envelope_in(only.body.trim())?;
+    let around = [spoken.get(..only.start), spoken.get(only.end..)];
+    let decides = around.into_iter().flatten().any(shows_decision);
+    (!decides).then_some(control)
 }
 
 fn envelope_in(text: &str) -> Option<Read<Control>> {
