@@ -1,3 +1,4 @@
 //! What the end-to-end tests share.
 
+pub mod conformance;
 pub mod otlp;
