@@ -1,6 +1,7 @@
 //! Rows for the gate: whole evaluations (`gate.jsonl`) and single receipts (`receipt.jsonl`).
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 use surety_acceptgate::verdict::{Evaluation, evaluate};
 use surety_common::domain::check::{AcceptCheck, Author, read_checks};
 use surety_common::domain::json::Value;
@@ -9,6 +10,9 @@ use surety_common::domain::receipt::{
 };
 use surety_common::domain::todo::{Todo, TodoStatus};
 use surety_common::domain::verdict::{CheckResult, Verdict};
+
+/// Long enough for any machine: what is compared is the outcome, not the speed.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs a row of `gate.jsonl`.
 ///
@@ -48,6 +52,7 @@ fn answer(row: &Value) -> Result<Value, String> {
         final_text: text(row, "final_text")?,
         todos: &todos,
         plan_made_at: None,
+        expression_deadline: PATIENCE,
         answers: &BTreeMap::new(),
     })))
 }
