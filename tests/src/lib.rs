@@ -2,3 +2,4 @@
 
 pub mod conformance;
 pub mod otlp;
+pub mod conformance;

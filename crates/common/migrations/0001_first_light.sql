@@ -87,6 +87,7 @@ create index execution_claimable on execution (priority desc, ready_at)
     where ready_at is not null and lease_owner is null;
 create index execution_leased on execution (lease_owner) where lease_owner is not null;
 create index execution_deadline on execution (deadline_at) where deadline_at is not null;
+create index execution_wait on execution ((wait ->> 'id')) where wait is not null;
 
 -- What happened, one row a committed change. `sequence` is the number of the row's last entry,
 -- and the first one's is `sequence - (number of entries) + 1`: numbered from 1 without gaps.

@@ -1,1 +1,3 @@
+//! The planner: intake, runs, plans, replans, waits.
 
+pub mod plan;

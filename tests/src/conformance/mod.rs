@@ -2,3 +2,122 @@
 
 pub mod gate;
 pub mod rows;
+//! The conformance rows: inputs with their exact outcomes, one JSON object a line.
+//!
+//! Rows lie in `tests/conformance/`, and in the folder that `SURETY_CONFORMANCE_DIR` names. Each
+//! module checks the rows of one subject in process, by asking the rule itself.
+
+pub mod decision;
+pub mod runtime;
+
+use std::path::{Path, PathBuf};
+use surety_common::domain::json::{self, Value};
+
+/// One row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// Its name inside its file.
+    pub id: String,
+    /// The whole row.
+    pub value: Value,
+}
+
+/// The rows of a file name, from every folder that has it.
+///
+/// # Errors
+/// A message naming the file and line that cannot be read.
+pub fn rows(file: &str) -> Result<Vec<Row>, String> {
+    let mut rows = Vec::new();
+    for folder in folders() {
+        let path = folder.join(file);
+        if path.exists() {
+            rows.extend(rows_of(&path)?);
+        }
+    }
+    Ok(rows)
+}
+
+fn folders() -> Vec<PathBuf> {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("conformance");
+    let other = std::env::var_os("SURETY_CONFORMANCE_DIR").map(PathBuf::from);
+    std::iter::once(own).chain(other).collect()
+}
+
+fn rows_of(path: &Path) -> Result<Vec<Row>, String> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{shown}: {error}"))?;
+    let lines = text.split('\n').enumerate();
+    lines
+        .filter(|(_, line)| !line.trim().is_empty())
+        .map(|(number, line)| {
+            let value = json::parse(line)
+                .map_err(|error| format!("{shown}:{}: {error}", number + 1))?
+                .value;
+            let id = text_of(&value, "id").to_owned();
+            Ok(Row { id, value })
+        })
+        .collect()
+}
+
+/// The text under a key; empty when there is none.
+pub fn text_of<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Says how two values differ. The order of keys counts for nothing, every digit for something.
+///
+/// # Errors
+/// Both values, when they differ.
+pub fn compare(what: &str, expected: &Value, found: &Value) -> Result<(), String> {
+    let (expected, found) = (sorted(expected), sorted(found));
+    if expected == found {
+        return Ok(());
+    }
+    Err(format!(
+        "{what}: expected {}, found {}",
+        expected.to_compact(),
+        found.to_compact()
+    ))
+}
+
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => Value::Array(items.iter().map(sorted).collect()),
+        Value::Object(members) => {
+            let mut members: Vec<(String, Value)> = members
+                .iter()
+                .map(|(key, value)| (key.clone(), sorted(value)))
+                .collect();
+            members.sort_by(|(left, _), (right, _)| left.cmp(right));
+            Value::Object(members)
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
+    }
+}
+
+/// Runs a check over rows and gathers what failed.
+///
+/// # Errors
+/// One line for each row that failed, or for a set without rows.
+pub fn check_all(file: &str, check: impl Fn(&Row) -> Result<(), String>) -> Result<usize, String> {
+    let rows = rows(file)?;
+    if rows.is_empty() {
+        return Err(format!("{file} has no rows"));
+    }
+    let failed: Vec<String> = rows
+        .iter()
+        .filter_map(|row| {
+            let message = check(row).err()?;
+            Some(format!(
+                "{file} {} {}: {message}",
+                row.id,
+                text_of(&row.value, "case")
+            ))
+        })
+        .collect();
+    if failed.is_empty() {
+        Ok(rows.len())
+    } else {
+        Err(failed.join("\n"))
+    }
+}

@@ -24,12 +24,43 @@ pub struct CommandLine<'l> {
 
 type Arguments<'l> = Vec<Cow<'l, str>>;
 
+/// One program to be started without a shell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    /// What the line assigns before the program, in order.
+    pub environment: Vec<(String, String)>,
+    /// The program and its arguments; never empty.
+    pub argv: Vec<String>,
+}
+
+/// The programs that a line starts one after another while each succeeds. None when only a shell
+/// can run the line as it is written, or when a part of it names no program.
+pub fn programs(line: &str) -> Option<Vec<Program>> {
+    let mut scanner = Scanner::new(line);
+    let parts = scanner.parts().ok()?;
+    if scanner.redirects {
+        return None;
+    }
+    let program = |(place, arguments): (usize, Arguments<'_>)| {
+        let environment = scanner
+            .assignments
+            .iter()
+            .filter(|(part, _)| *part == place)
+            .map(|(_, text)| text.split_once('='))
+            .map(|pair| pair.map(|(name, value)| (name.to_owned(), value.to_owned())))
+            .collect::<Option<Vec<_>>>()?;
+        let argv: Vec<String> = arguments.into_iter().map(Cow::into_owned).collect();
+        (!argv.is_empty()).then_some(Program { environment, argv })
+    };
+    parts.into_iter().enumerate().map(program).collect()
+}
+
 impl<'l> CommandLine<'l> {
     /// Splits a line for a shell.
     pub fn parse(line: &'l str) -> Self {
         Self {
             line: Some(line),
-            parts: Scanner { line, at: 0 }.parts().ok(),
+            parts: Scanner::new(line).parts().ok(),
         }
     }
 
@@ -116,6 +147,10 @@ struct LetterOnly;
 struct Scanner<'l> {
     line: &'l str,
     at: usize,
+    /// What the parts assign, each with the place of its part.
+    assignments: Vec<(usize, Cow<'l, str>)>,
+    /// Whether anything is redirected.
+    redirects: bool,
 }
 
 /// A word, and how it was written.
@@ -125,10 +160,14 @@ struct Word<'l> {
 }
 
 impl<'l> Scanner<'l> {
-    fn parts(mut self) -> Result<Vec<Arguments<'l>>, LetterOnly> {
+    fn new(line: &'l str) -> Self {
+        Self { line, at: 0, assignments: Vec::new(), redirects: false }
+    }
+
+    fn parts(&mut self) -> Result<Vec<Arguments<'l>>, LetterOnly> {
         let mut parts = Vec::with_capacity(1);
         loop {
-            let (arguments, written) = self.part()?;
+            let (arguments, written) = self.part(parts.len())?;
             let more = self.peek() == Some(b'&');
             if !written && (more || !parts.is_empty()) {
                 return Err(LetterOnly);
@@ -142,7 +181,7 @@ impl<'l> Scanner<'l> {
     }
 
     /// One part up to `&&` or the end, and whether anything stood there.
-    fn part(&mut self) -> Result<(Arguments<'l>, bool), LetterOnly> {
+    fn part(&mut self, place: usize) -> Result<(Arguments<'l>, bool), LetterOnly> {
         let mut arguments = Vec::with_capacity(4);
         let mut written = false;
         loop {
@@ -158,7 +197,9 @@ impl<'l> Scanner<'l> {
                 Some(_) => {
                     let word = self.word()?;
                     let assigns = arguments.is_empty() && is_assignment(word.raw);
-                    if !assigns && !self.is_descriptor(&word) {
+                    if assigns {
+                        self.assignments.push((place, word.text));
+                    } else if !self.is_descriptor(&word) {
                         arguments.push(word.text);
                     }
                 }
@@ -175,6 +216,7 @@ impl<'l> Scanner<'l> {
     /// Drops an operator that begins with `<` or `>` and the word it needs. A here-document, a
     /// here-string and `>|` count to the letter only.
     fn redirection(&mut self) -> Result<(), LetterOnly> {
+        self.redirects = true;
         let opened = self.peek();
         self.at += 1;
         match (opened, self.peek()) {
@@ -315,6 +357,24 @@ mod tests {
 
     fn matches(line: &str, target: &str, by: Match) -> bool {
         CommandLine::parse(line).matches(&CommandLine::parse(target), by)
+    }
+
+    #[test]
+    fn a_line_without_need_of_a_shell_becomes_programs() {
+        let found = programs("A='1 2' cargo test && B=3 cargo fmt").unwrap();
+        let expected = [("A", "1 2", ["cargo", "test"]), ("B", "3", ["cargo", "fmt"])];
+        for (program, (name, value, argv)) in found.iter().zip(expected) {
+            assert_eq!(program.environment, [(name.to_owned(), value.to_owned())]);
+            assert_eq!(program.argv, argv);
+        }
+        assert_eq!(found.len(), 2);
+    }
+
+    #[test]
+    fn a_line_that_needs_a_shell_becomes_no_programs() {
+        for line in ["a > b", "a | b", "a; b", "A=1", "a && A=1", "a $B", "P+=1 a 'x", ""] {
+            assert_eq!(programs(line), None, "{line}");
+        }
     }
 
     #[test]

@@ -158,6 +158,53 @@ impl<'a> TypedFields<'a> {
     }
 }
 
+/// An object in the making, without what is at its default: a field that comes later then leaves
+/// the digests of older ones alone.
+#[derive(Debug, Default)]
+pub struct SparseObject(Vec<(String, Value)>);
+
+impl SparseObject {
+    /// Adds a text that is not empty.
+    #[must_use]
+    pub fn text(self, key: &str, text: &str) -> Self {
+        let value = Value::String(text.to_owned());
+        self.value_if(!text.is_empty(), key, value)
+    }
+
+    /// Adds a truth that is not the default.
+    #[must_use]
+    pub fn truth(self, key: &str, truth: bool, default: bool) -> Self {
+        self.value_if(truth != default, key, Value::Bool(truth))
+    }
+
+    /// Adds a list of texts that is not empty.
+    #[must_use]
+    pub fn texts(self, key: &str, texts: &[String]) -> Self {
+        self.list(key, texts.iter().cloned().map(Value::String))
+    }
+
+    /// Adds a list that is not empty.
+    #[must_use]
+    pub fn list(self, key: &str, items: impl Iterator<Item = Value>) -> Self {
+        let items: Vec<Value> = items.collect();
+        self.value_if(!items.is_empty(), key, Value::Array(items))
+    }
+
+    /// Adds a value on a condition.
+    #[must_use]
+    pub fn value_if(mut self, wanted: bool, key: &str, value: Value) -> Self {
+        if wanted {
+            self.0.push((key.to_owned(), value));
+        }
+        self
+    }
+
+    /// The object.
+    pub fn build(self) -> Value {
+        Value::Object(self.0)
+    }
+}
+
 /// A trimmed id, or a number in its own spelling.
 fn read_id(value: &Value, path: &str, warnings: &mut Vec<Warning>) -> Result<String, Problem> {
     if let Some(spelling) = value.as_number() {

@@ -171,6 +171,7 @@ codes! {
         EvidenceSourceUnknown = "evidence_source_unknown", "The receipt's source is none that the contract knows.";
 
         TodoNotFound = "todo_not_found", "No todo has that id; the active ids are named.";
+        DuplicateTodoId = "duplicate_todo_id", "Two todos have the same id after trimming.";
         TodoTerminal = "todo_terminal", "The todo is completed, failed or canceled and stays so.";
         CanceledRequiredNeedsReplacement = "canceled_required_needs_replacement", "A required todo can be canceled only when another required todo replaces it.";
 

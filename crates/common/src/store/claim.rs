@@ -1,17 +1,38 @@
 //! Taking runs up.
 
 use super::StoreError;
-use super::run::{RunRecord, RunRow};
+use super::apply::{Outcome, apply};
+use super::committer::Commit;
+use super::run::RunRow;
+use crate::domain::run::RunRecord;
 use chrono::{DateTime, Utc};
 use sqlx::{PgPool, Postgres, Transaction};
 use uuid::Uuid;
 
 /// Runs that are locked for this process until the transaction ends.
 pub struct Claimed {
-    /// The transaction that holds the locks; commit it with the lease written, or drop it.
-    pub transaction: Transaction<'static, Postgres>,
+    transaction: Transaction<'static, Postgres>,
     /// The runs.
     pub runs: Vec<RunRecord>,
+}
+
+impl Claimed {
+    /// Writes what was decided about the runs and lets them go.
+    ///
+    /// # Errors
+    /// [`StoreError`]; then none of it is stored, or, where the connection broke, it is not known.
+    /// A lease that was stored without this process knowing ends with its heartbeat: see
+    /// [`orphans`].
+    pub async fn commit(mut self, commits: &[Commit]) -> Result<Vec<Outcome>, StoreError> {
+        let changes: Vec<_> =
+            commits.iter().map(|commit| (&commit.write, commit.span_id.as_deref())).collect();
+        if changes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let outcomes = apply(&mut self.transaction, &changes).await?;
+        self.transaction.commit().await?;
+        Ok(outcomes)
+    }
 }
 
 /// Locks up to `limit` runs that an executor could take up, the most urgent first.

@@ -1,5 +1,10 @@
 //! What can go wrong between a service and its rows.
 
+use crate::domain::fault::{Fault, FaultCode};
+
+/// After how long a call that met a database that is away is worth another try.
+const RETRY_AFTER_MS: u64 = 500;
+
 /// A failed look at, or change of, the rows. A lost race is no error: see [`super::Outcome`].
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -85,6 +90,27 @@ impl From<sqlx::Error> for StoreError {
             | sqlx::Error::PoolClosed
             | sqlx::Error::WorkerCrashed => Self::Unavailable { source },
             _ => Self::Refused { source },
+        }
+    }
+}
+
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Self {
+        match &error {
+            StoreError::Unavailable { .. } => {
+                Self::new(FaultCode::DatabaseUnavailable, error.to_string())
+                    .with_retry_after_ms(RETRY_AFTER_MS)
+            }
+            StoreError::ShuttingDown => Self::new(FaultCode::ShuttingDown, error.to_string())
+                .with_retry_after_ms(RETRY_AFTER_MS),
+            StoreError::Constraint { .. }
+            | StoreError::Corrupt { .. }
+            | StoreError::Refused { .. }
+            | StoreError::Migration(_) => {
+                // What a defect says of our insides is for the log, not for the caller.
+                tracing::error!(%error, "a defect in the rows");
+                Self::new(FaultCode::Internal, "The service met a defect of its own.")
+            }
         }
     }
 }

@@ -31,5 +31,5 @@ pub use executor::{beat, register, retire};
 pub use journal::{events, output_text, receipts, verdict};
 pub use plan::{StoredPlan, find_plan};
 pub use pool::{connect, connect_with_patience, migrate};
-pub use run::{RunFilter, RunPage, RunRecord, find_run, list_runs};
+pub use run::{RunFilter, RunPage, find_run, find_wait, list_runs, overdue};
 pub use wake::{Topic, Waker, Wakeups};

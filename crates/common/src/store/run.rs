@@ -2,25 +2,13 @@
 
 use super::StoreError;
 use super::execution::ExecutionRow;
-use crate::domain::execution::Execution;
 use crate::domain::machine::run::RunState;
-use crate::domain::run::{DriverKind, RunSpec};
+use crate::domain::json;
+use crate::domain::plan::Plan;
+use crate::domain::run::{DriverKind, RunRecord, RunSpec};
 use chrono::{DateTime, Utc};
 use sqlx::PgExecutor;
 use uuid::Uuid;
-
-/// A run as it is: its order and where it stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RunRecord {
-    /// What it was asked to do.
-    pub spec: RunSpec,
-    /// Where it stands.
-    pub execution: Execution,
-    /// The digest of the plan being executed; empty before there is one.
-    pub plan_digest: String,
-    /// That plan's stored text; none before there is one.
-    pub plan_body: Option<String>,
-}
 
 /// One row of `load.sql` or `list.sql`.
 #[derive(sqlx::FromRow)]
@@ -63,9 +51,19 @@ impl RunRow {
             spec,
             execution,
             plan_digest: self.plan_digest.unwrap_or_default(),
-            plan_body: self.plan_body,
+            plan: self
+                .plan_body
+                .map(|body| read_plan(&body, id))
+                .transpose()?,
         })
     }
+}
+
+/// The plan that a row's text holds.
+fn read_plan(body: &str, run_id: Uuid) -> Result<Plan, StoreError> {
+    let what = || format!("plan of run {run_id}");
+    let value = json::parse(body).map_err(|error| StoreError::corrupt(what(), error))?.value;
+    Plan::from_json(&value).map_err(|error| StoreError::corrupt(what(), error))
 }
 
 fn from_text<T: serde::de::DeserializeOwned>(
@@ -137,4 +135,34 @@ pub async fn list_runs(
     runs.truncate(page);
     let next = runs.last().filter(|_| more).map(|run| run.spec.id);
     Ok(RunPage { runs, next })
+}
+
+/// The run that waits with this id; none when nobody waits with it any more.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn find_wait(
+    executor: impl PgExecutor<'_>,
+    wait_id: Uuid,
+) -> Result<Option<Uuid>, StoreError> {
+    Ok(sqlx::query_scalar(include_str!("sql/find_wait.sql"))
+        .bind(wait_id.to_string())
+        .fetch_optional(executor)
+        .await?)
+}
+
+/// Runs whose time was over at `now`, at most `limit`.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn overdue(
+    executor: impl PgExecutor<'_>,
+    now: DateTime<Utc>,
+    limit: i64,
+) -> Result<Vec<Uuid>, StoreError> {
+    Ok(sqlx::query_scalar(include_str!("sql/overdue.sql"))
+        .bind(now)
+        .bind(limit)
+        .fetch_all(executor)
+        .await?)
 }

@@ -13,12 +13,14 @@ mod error;
 mod install;
 mod metric;
 pub mod names;
-mod trace;
+mod observe;
+pub mod trace;
 mod transition;
 
 pub use error::TelemetryError;
 pub use install::{Guard, Telemetry, init};
 pub use metric::{record_step_duration, record_turn_duration, set_queue_depth};
+pub use observe::observe;
 pub use trace::{
     SpanIds, StepSpan, TraceParent, chat_span, current_ids, evaluation_span, plan_span, start_run,
     step_span, tool_span,

@@ -169,6 +169,22 @@ pub fn plan_span(service: &'static str, run_id: &str, traceparent: &str) -> Span
     join(span, traceparent)
 }
 
+/// Opens the span of a service's work on a run, such as an executor's under one lease.
+#[must_use]
+pub fn work_span(service: &'static str, run_id: &str, traceparent: &str) -> Span {
+    let span = tracing::info_span!(
+        target: names::TARGET_SPAN,
+        parent: None,
+        names::SPAN_RUN,
+        gen_ai.operation.name = names::SPAN_RUN,
+        gen_ai.conversation.id = run_id,
+        surety.service = service,
+        surety.run.id = run_id,
+        trace_id = Empty,
+    );
+    join(span, traceparent)
+}
+
 /// Opens the span of a step under one lease. A step that moves to another executor has one span
 /// for each lease.
 #[must_use]
@@ -251,6 +267,12 @@ pub fn current_ids() -> Option<SpanIds> {
         trace_id: context.trace_id.to_string(),
         span_id: context.span_id.to_string(),
     })
+}
+
+/// The id of a span, when it is exported.
+#[must_use]
+pub fn span_id(span: &Span) -> Option<String> {
+    TraceParent::of(span).map(|context| context.span_id.to_string())
 }
 
 /// Puts `span` under the stored context. A context that does not read, which only a hand in the

@@ -10,14 +10,20 @@
 //! Conversions take every field apart, so a new field breaks the build until it is placed.
 
 mod check;
+pub mod client;
 mod decision;
 pub mod error;
+pub mod event;
 mod limits;
 mod plan;
 pub mod problem;
 mod receipt;
+pub mod run;
+pub mod server;
 pub mod status;
 mod todo;
+pub mod token;
+pub mod trace;
 pub mod value;
 pub mod verdict;
 

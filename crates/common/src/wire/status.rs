@@ -16,7 +16,13 @@ const FIELD_KEY: &str = "field";
 /// The metadata key of an `ErrorInfo` under which the advice stands.
 const ADVICE_KEY: &str = "advice";
 
-/// The gRPC status that says what the fault says.
+/// Bytes of a message, and of a field's path, that travel: clients take 8 KiB of trailers at least,
+/// and a message stands there up to three times, once with three bytes for one.
+const MAX_MESSAGE_BYTES: usize = 600;
+const MAX_FIELD_BYTES: usize = 200;
+
+/// The gRPC status that says what the fault says. Texts that would not fit a client's trailers
+/// are cut, with `…` at the end.
 pub fn to_status(fault: &Fault) -> Status {
     let Fault {
         reason,
@@ -25,9 +31,11 @@ pub fn to_status(fault: &Fault) -> Status {
         field,
         retry_after_ms,
     } = fault;
+    let message = &bounded(message, MAX_MESSAGE_BYTES);
+    let field = field.as_ref().map(|field| bounded(field, MAX_FIELD_BYTES));
     let subject = field.as_deref().unwrap_or_default();
     let mut metadata = HashMap::from([(ADVICE_KEY.to_owned(), reason.advice().to_owned())]);
-    if let Some(field) = field {
+    if let Some(field) = &field {
         metadata.insert(FIELD_KEY.to_owned(), field.clone());
     }
     let mut details = ErrorDetails::with_error_info(reason.as_str(), ERROR_DOMAIN, metadata);
@@ -108,6 +116,14 @@ pub fn unimplemented(rpc: &str) -> Status {
     to_status(&Fault::new(FaultCode::Unimplemented, message))
 }
 
+fn bounded(text: &str, max_bytes: usize) -> String {
+    if text.len() <= max_bytes {
+        return text.to_owned();
+    }
+    let end = text.floor_char_boundary(max_bytes.saturating_sub('…'.len_utf8()));
+    format!("{}…", text.get(..end).unwrap_or_default())
+}
+
 const fn code_of(class: FaultClass) -> Code {
     match class {
         FaultClass::InvalidArgument => Code::InvalidArgument,
@@ -176,6 +192,22 @@ mod tests {
             assert_eq!(info.reason, fault.reason.as_str());
             assert_eq!(info.domain, "surety");
         }
+    }
+
+    #[test]
+    fn a_long_text_is_cut_to_what_every_client_takes() {
+        let problem = Problem::at(
+            InputCode::TypeMismatch,
+            "é".repeat(9_999),
+            "é".repeat(99_999),
+        );
+        let mut headers = http::HeaderMap::new();
+        to_status(&problem.into()).add_header(&mut headers).unwrap();
+        let bytes: usize = headers
+            .iter()
+            .map(|(name, value)| name.as_str().len() + value.len())
+            .sum();
+        assert!(bytes < 8 * 1024, "{bytes} bytes");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::v1;
 use crate::domain::check::{AcceptCheck, Match, Owner};
 use crate::domain::decision::{Abort, Action, ExecuteDecision};
+use crate::domain::fault::Reason;
 use crate::domain::json::Value;
 use crate::domain::limits::Limits;
 use crate::domain::plan::{Evidence, Plan, PlanStep, ToolCall};
@@ -243,6 +244,41 @@ fn every_verdict_comes_back_and_its_reason_has_the_contracts_word() {
         let word = name.strip_prefix("STOP_REASON_").unwrap().to_lowercase();
         assert_eq!(word, reason.as_str());
     }
+}
+
+/// The words in backticks in a text.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+#[test]
+fn every_error_that_the_api_docs_name_exists() {
+    let files = prost_types::FileDescriptorSet::decode(super::FILE_DESCRIPTOR_SET)
+        .unwrap()
+        .file;
+    let ours = || files.iter().filter(|file| file.package() == "surety.v1");
+    let fields: Vec<&str> = ours()
+        .flat_map(|file| &file.message_type)
+        .flat_map(|message| &message.field)
+        .map(|field| field.name())
+        .collect();
+    let mut named = 0;
+    for location in ours()
+        .filter_map(|file| file.source_code_info.as_ref())
+        .flat_map(|info| &info.location)
+    {
+        let Some((_, errors)) = location.leading_comments().split_once("Errors:") else {
+            continue;
+        };
+        for word in quoted(errors).filter(|word| !fields.contains(word)) {
+            assert!(
+                Reason::from_text(word).is_some(),
+                "{word} is no code: {errors}"
+            );
+            named += 1;
+        }
+    }
+    assert!(named > 20, "the descriptors have lost their comments");
 }
 
 #[test]

@@ -3,17 +3,22 @@
 
 use super::held::{Ended, HeldRun};
 use super::judge::Judgement;
-use super::{evidence, turn};
+use super::{evidence, repeat, turn};
 use crate::driver::{Move, script};
-use crate::tool::{Effect, ToolContext, ToolOutcome};
-use std::time::Duration;
+use crate::tool::{
+    Effect, ErrorCode, Probe, Tool, ToolContext, ToolError, ToolOutcome, WriteScope,
+};
+use std::sync::Arc;
 use surety_common::domain::decision::Action;
 use surety_common::domain::execution::OpenCall;
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::journal::{Entry, Intent};
 use surety_common::domain::json::{self, Value};
 use surety_common::domain::machine::Refusal;
-use surety_common::domain::plan::{PlanStep, ToolCall};
+use surety_common::domain::plan::ToolCall;
+use surety_common::telemetry;
+use tokio::time::Instant;
+use tracing::Instrument;
 use uuid::Uuid;
 
 /// Carries out a validated call. Answers the steps that were started by the step's end, when this
@@ -24,30 +29,26 @@ pub(super) async fn carry_out(
     judgement: &Judgement,
     tool_call: &ToolCall,
 ) -> Result<Vec<usize>, Ended> {
-    let (step, progress) = run.step(index).await?;
-    if progress.tool_calls >= run.spec.limits.max_step_tool_calls {
-        let limit = run.spec.limits.max_step_tool_calls;
-        return turn::fail(run, index, &format!("max_step_tool_calls ({limit}) is reached")).await;
-    }
-    let context = context(run, &step);
     let call = Call { id: Uuid::now_v7(), tool_call: tool_call.clone() };
-    let Some(tool) = run.engine.tools.get(&tool_call.name) else {
-        // The flow validation knows the same tools.
-        return Err(Ended::Refused(Refusal::Meaningless));
-    };
-    match tool.intend(&context, &tool_call.arguments) {
+    let bench = match Bench::set_up(run, index, &call) {
+        Ok(bench) => bench,
         Err(error) => {
-            let outcome = ToolOutcome::refused(&error);
-            let done = Done::now(run, call, outcome);
-            conclude(run, index, done, Some(judgement)).await
+            let done = Done::now(run, call, error.into());
+            return conclude(run, index, done, Some(judgement)).await;
         }
-        Ok(Effect::None) => {
-            let done = perform(run, &context, call).await;
+    };
+    if bench.tool.spec().annotations.read_only {
+        let done = bench.perform(run, call).await;
+        return conclude(run, index, done, Some(judgement)).await;
+    }
+    match bench.intend(&call).await {
+        Err(error) => {
+            let done = Done::now(run, call, error.into());
             conclude(run, index, done, Some(judgement)).await
         }
         Ok(effect) => {
             intend(run, index, judgement, &call, &effect).await?;
-            let done = perform(run, &context, call).await;
+            let done = bench.perform(run, call).await;
             conclude(run, index, done, None).await
         }
     }
@@ -77,10 +78,78 @@ impl Done {
     }
 }
 
-/// What a step's calls may touch, and for how long.
-pub(super) fn context(run: &HeldRun, step: &PlanStep) -> ToolContext {
-    let deadline = Duration::from_secs(run.spec.limits.step_deadline_s);
-    ToolContext::new(run.workspace.clone(), &step.write_scope, deadline, run.lost.child_token())
+/// A tool, and what its call may touch and for how long.
+pub(super) struct Bench {
+    pub(super) tool: Arc<dyn Tool>,
+    pub(super) context: ToolContext,
+}
+
+impl Bench {
+    /// Makes a tool ready for one call of a step.
+    ///
+    /// # Errors
+    /// The failure that the call itself would end with.
+    pub(super) fn set_up(run: &HeldRun, index: usize, call: &Call) -> Result<Self, ToolError> {
+        let name = &call.tool_call.name;
+        let Some(tool) = run.engine.tools.get(name) else {
+            // The flow validation knows the same tools, so only a stored call of another version
+            // of this program comes here.
+            return Err(ToolError::new(
+                ErrorCode::ProgramNotFound,
+                format!("this executor has no tool named {name:?}"),
+            ));
+        };
+        let scope = run.plan.steps.get(index).map_or(&[][..], |step| &step.write_scope);
+        let budget = run.budgets().budget(tool.as_ref(), &call.tool_call.arguments);
+        let context = ToolContext {
+            workspace: run.workspace()?,
+            write_scope: Arc::new(WriteScope::new(scope)?),
+            environment: Arc::clone(&run.engine.environment),
+            shell_allowed: false,
+            deadline: Instant::now() + budget,
+            cancel: run.lost.child_token(),
+        };
+        Ok(Self { tool, context })
+    }
+
+    /// What the call would do to the world.
+    pub(super) async fn intend(&self, call: &Call) -> Result<Effect, ToolError> {
+        let (tool, context) = (Arc::clone(&self.tool), self.context.clone());
+        let arguments = call.tool_call.arguments.clone();
+        blocking(move || tool.intend(&context, &arguments)).await?
+    }
+
+    /// What became of an effect that was written down.
+    pub(super) async fn probe(&self, effect: Effect) -> Probe {
+        let (tool, context) = (Arc::clone(&self.tool), self.context.clone());
+        blocking(move || tool.probe(&context, &effect)).await.unwrap_or(Probe::Unknown)
+    }
+
+    /// Starts the tool and waits for its end.
+    pub(super) async fn perform(&self, run: &HeldRun, call: Call) -> Done {
+        let span =
+            telemetry::tool_span(&tracing::Span::current(), &call.tool_call.name, &call.id.to_string());
+        let started_at = run.engine.now();
+        let outcome = self
+            .tool
+            .call(&self.context, &call.tool_call.arguments)
+            .instrument(span.clone())
+            .await;
+        if let Some(code) = outcome.error_code {
+            span.record("error.type", code.as_str());
+        }
+        run.budgets().record(self.tool.as_ref(), &call.tool_call.arguments, outcome.timed_out);
+        Done { call, outcome, started_at, finished_at: run.engine.now() }
+    }
+}
+
+/// Runs what reads files beside the runtime's own threads.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ToolError> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| {
+        ToolError::new(ErrorCode::InternalError, format!("a look at the workspace failed: {error}"))
+    })
 }
 
 /// Writes the effect down, with the turn that wants it.
@@ -119,16 +188,6 @@ async fn intend(
     .await
 }
 
-/// Starts the tool and waits for its end.
-pub(super) async fn perform(run: &HeldRun, context: &ToolContext, call: Call) -> Done {
-    let started_at = run.engine.now();
-    let outcome = match run.engine.tools.get(&call.tool_call.name) {
-        Some(tool) => tool.call(context, &call.tool_call.arguments).await,
-        None => ToolOutcome::unknown(&call.tool_call.name),
-    };
-    Done { call, outcome, started_at, finished_at: run.engine.now() }
-}
-
 /// Records the outcome. For a script, what follows from it is known at once and goes into the same
 /// transaction: the step's end after its last call, or its failure after one that failed.
 pub(super) async fn conclude(
@@ -150,6 +209,7 @@ pub(super) async fn conclude(
         }
         draft.receipt(record.receipt.clone());
         draft.journal(Entry::Output(record.output.clone()));
+        draft.execution_mut().counters.tool_calls += 1;
         let progress = draft.execution_mut().steps.get_mut(index).ok_or(Refusal::Meaningless)?;
         progress.open_call = None;
         progress.answer = None;
@@ -158,6 +218,9 @@ pub(super) async fn conclude(
             progress.proofs += 1;
             progress.script_position += 1;
         }
+        if repeat::record(draft, run, index, &done)? {
+            return Ok(Vec::new());
+        }
         follow(draft, run, index, &done)
     })
     .await
@@ -165,7 +228,7 @@ pub(super) async fn conclude(
 
 /// A drain that cut a call short leaves it open: nobody knows how far it came.
 fn interrupted(run: &HeldRun, done: &Done) -> bool {
-    run.engine.drain.is_cancelled() && done.outcome.cancelled
+    run.engine.drain.is_cancelled() && done.outcome.error_code == Some(ErrorCode::Cancelled)
 }
 
 /// What a script does after a call, where that needs no further look at the world.

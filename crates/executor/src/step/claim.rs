@@ -155,7 +155,7 @@ impl Claimer {
             | RunState::Failed
             | RunState::Cancelled => Vec::new(),
         };
-        let span = trace::run_span("invoke_workflow", &record.spec.trace_parent, record.spec.id);
+        let span = trace::work_span("executor", &record.spec.id.to_string(), &record.spec.trace_parent);
         let write = draft.into_write();
         let execution = write.execution.clone();
         let commit = Commit::new(write, span.clone(), trace::span_id(&span));

@@ -1,12 +1,16 @@
 //! A run that this process holds the lease of.
 
 use super::Engine;
-use crate::tool::Workspace;
-use std::sync::Arc;
+use crate::tool::budget::Budgets;
+use crate::tool::{ToolError, Workspace};
+use std::path::PathBuf;
+use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::execution::{Execution, Graph, StepProgress};
+use surety_common::domain::fault::Fault;
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::plan::{Plan, PlanStep};
+use surety_common::domain::receipt::EvidenceReceipt;
 use surety_common::domain::run::RunSpec;
 use surety_common::store::{self, Artifact, Commit, Outcome, StoreError, Topic};
 use surety_common::telemetry::trace;
@@ -25,6 +29,9 @@ pub enum Ended {
     /// A move that the machine refuses: the work here and the row disagree.
     #[error("a move was refused: {0}")]
     Refused(#[from] Refusal),
+    /// The gate refused to decide, for a reason that waiting does not mend.
+    #[error("the gate did not decide: {0}")]
+    Gate(Fault),
     /// A step's task panicked: a defect of ours.
     #[error("a step's task panicked")]
     Panicked,
@@ -45,8 +52,6 @@ pub struct HeldRun {
     pub plan_digest: String,
     /// That plan's revision, from 1.
     pub plan_revision: u32,
-    /// The folder it works in.
-    pub workspace: Workspace,
     /// Who depends on whom.
     pub graph: Graph,
     /// Cancelled when the run is no longer held: tool calls under way are ended.
@@ -54,15 +59,16 @@ pub struct HeldRun {
     /// The span all its transitions are recorded in.
     pub span: tracing::Span,
     execution: Mutex<Execution>,
+    workspace: OnceLock<Arc<Workspace>>,
+    budgets: std::sync::Mutex<Budgets>,
 }
 
 impl HeldRun {
     /// A run whose lease was just written as `execution` says.
     pub fn new(engine: Arc<Engine>, order: Order, execution: Execution) -> Self {
-        let Order { spec, plan, plan_digest, workspace, span } = order;
+        let Order { spec, plan, plan_digest, span } = order;
         Self {
             plan_revision: execution.plan_revision,
-            workspace,
             graph: Graph::of(&plan),
             engine,
             spec,
@@ -71,7 +77,62 @@ impl HeldRun {
             lost: CancellationToken::new(),
             span,
             execution: Mutex::new(execution),
+            workspace: OnceLock::new(),
+            budgets: std::sync::Mutex::default(),
         }
+    }
+
+    /// The folder it works in, opened at the first call that needs one. A run that names none gets
+    /// one of its own.
+    ///
+    /// # Errors
+    /// The folder cannot be made or opened.
+    pub fn workspace(&self) -> Result<Arc<Workspace>, ToolError> {
+        if let Some(workspace) = self.workspace.get() {
+            return Ok(Arc::clone(workspace));
+        }
+        let workspace = Arc::new(Workspace::open(&self.folder()?)?);
+        Ok(Arc::clone(self.workspace.get_or_init(|| workspace)))
+    }
+
+    fn folder(&self) -> Result<PathBuf, ToolError> {
+        if !self.spec.workspace.is_empty() {
+            return Ok(PathBuf::from(&self.spec.workspace));
+        }
+        let folder = self.own_folder();
+        std::fs::create_dir_all(&folder)
+            .map_err(|error| ToolError::io(folder.display(), &error))?;
+        Ok(folder)
+    }
+
+    fn own_folder(&self) -> PathBuf {
+        self.engine.workspaces.join(self.spec.id.to_string())
+    }
+
+    /// Removes the run's own folder when nothing was put into it.
+    pub fn remove_empty_folder(&self) {
+        if self.spec.workspace.is_empty() && self.workspace.get().is_some() {
+            // A folder with files in it stays: it is what the run made.
+            drop(std::fs::remove_dir(self.own_folder()));
+        }
+    }
+
+    /// How long calls may take, as their timeouts so far say.
+    pub fn budgets(&self) -> MutexGuard<'_, Budgets> {
+        self.budgets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Every receipt of the run.
+    ///
+    /// # Errors
+    /// [`Ended::Store`]
+    pub async fn receipts(&self) -> Result<Vec<EvidenceReceipt>, Ended> {
+        Ok(store::receipts(&self.engine.pool, self.spec.id).await?)
+    }
+
+    /// Whether any receipt says that a file was written.
+    pub async fn wrote_files(&self) -> bool {
+        self.execution.lock().await.counters.wrote
     }
 
     /// The row as it was last written.
@@ -167,8 +228,6 @@ pub struct Order {
     pub plan: Plan,
     /// That plan's digest.
     pub plan_digest: String,
-    /// The folder it works in.
-    pub workspace: Workspace,
     /// The span all its transitions are recorded in.
     pub span: tracing::Span,
 }

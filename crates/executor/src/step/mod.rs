@@ -18,6 +18,7 @@ mod heartbeat;
 mod held;
 mod judge;
 mod open_call;
+mod repeat;
 mod turn;
 mod verify;
 mod work;
@@ -26,14 +27,15 @@ pub use claim::Claimer;
 pub use heartbeat::Heartbeat;
 pub use held::{Ended, HeldRun};
 
-use crate::tool::Registry;
+use crate::gate::Gate;
+use crate::tool::{Environment, Registry};
 use chrono::{DateTime, Utc};
 use sqlx::PgPool;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use surety_common::domain::journal::Actor;
 use surety_common::store::{Committer, Waker, Wakeups};
-use surety_common::wire::client::GateClient;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -51,8 +53,12 @@ pub struct Engine {
     pub wakeups: Wakeups,
     /// The tools.
     pub tools: Arc<Registry>,
+    /// What commands see of the environment.
+    pub environment: Arc<Environment>,
+    /// Where runs that name no folder get one.
+    pub workspaces: PathBuf,
     /// The acceptgate.
-    pub gate: GateClient,
+    pub gate: Gate,
     /// Cancelled when the process drains: turns under way end, nothing new starts.
     pub drain: CancellationToken,
     /// How long turns under way may take to end while draining.

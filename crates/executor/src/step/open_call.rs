@@ -4,12 +4,16 @@
 //! It is never repeated blindly. A tool that may be called again is; a tool that can look whether
 //! it happened looks; for anything else the run asks.
 
-use super::call::{self, Call, Done};
+use super::call::{self, Bench, Call, Done};
 use super::held::{Ended, HeldRun};
 use super::turn;
-use crate::tool::{Effect, Probe, ToolContext, ToolOutcome};
+use crate::tool::{Effect, Probe, ToolOutcome};
+use surety_common::domain::check::Match;
+use surety_common::domain::command::CommandLine;
 use surety_common::domain::execution::{CallAnswer, OpenCall, Wait};
+use surety_common::domain::json::Value;
 use surety_common::domain::plan::ToolCall;
+use surety_common::domain::receipt::Command;
 use surety_common::domain::stop::WaitingOn;
 use uuid::Uuid;
 
@@ -22,59 +26,66 @@ pub(super) async fn settle(
     index: usize,
     open: OpenCall,
 ) -> Result<Vec<usize>, Ended> {
-    let (step, progress) = run.step(index).await?;
-    let context = call::context(run, &step);
+    let (_, progress) = run.step(index).await?;
     let arguments = call::stored_arguments(&open);
     let call =
         Call { id: open.call_id, tool_call: ToolCall { name: open.tool.clone(), arguments } };
+    let bench = match Bench::set_up(run, index, &call) {
+        Ok(bench) => bench,
+        Err(_) => return ask(run, index, &open).await,
+    };
     match progress.answer {
-        Some(CallAnswer::Repeat) => return again(run, index, &context, call).await,
+        Some(CallAnswer::Repeat) => return again(run, index, &bench, call).await,
         Some(CallAnswer::Fail) => {
             let reason = format!("whether {} had happened could not be told", open.tool);
             return give_up(run, index, &reason).await;
         }
         None => {}
     }
-    if may_repeat(run, &call) {
-        return again(run, index, &context, call).await;
+    if may_repeat(run, &bench, &call) {
+        return again(run, index, &bench, call).await;
     }
-    match probe(run, &context, &open) {
+    let effect = serde_json::from_value(open.effect.clone()).unwrap_or(Effect::Unknown);
+    match bench.probe(effect).await {
         Probe::Happened(facts) => {
-            let outcome = ToolOutcome::found_done(&open.tool, facts);
-            call::conclude(run, index, Done::now(run, call, outcome), None).await
+            let summary = format!("{} had happened before the executor was replaced", open.tool);
+            let done = Done::now(run, call, ToolOutcome::done(summary, Vec::new(), facts));
+            call::conclude(run, index, done, None).await
         }
-        Probe::DidNotHappen => again(run, index, &context, call).await,
+        Probe::DidNotHappen => again(run, index, &bench, call).await,
         Probe::Unknown => ask(run, index, &open).await,
     }
 }
 
 /// Whether the tool may be called again with the same key: its own word, or, for a command, the
 /// submitter's.
-fn may_repeat(run: &HeldRun, call: &Call) -> bool {
-    run.engine.tools.get(&call.tool_call.name).is_some_and(|tool| {
-        let annotations = &tool.spec().annotations;
-        annotations.read_only
-            || annotations.idempotent
-            || tool.is_repeatable(&call.tool_call.arguments, &run.spec.policy.repeatable_commands)
-    })
+fn may_repeat(run: &HeldRun, bench: &Bench, call: &Call) -> bool {
+    let annotations = bench.tool.spec().annotations;
+    annotations.read_only
+        || annotations.idempotent
+        || declared_repeatable(&call.tool_call, &run.spec.policy.repeatable_commands)
 }
 
-fn probe(run: &HeldRun, context: &ToolContext, open: &OpenCall) -> Probe {
-    let effect: Result<Effect, _> = serde_json::from_value(open.effect.clone());
-    match (run.engine.tools.get(&open.tool), effect) {
-        (Some(tool), Ok(effect)) => tool.probe(context, &effect),
-        (None, _) | (_, Err(_)) => Probe::Unknown,
-    }
+/// Whether a command begins with the whole arguments of one that the submitter declared.
+fn declared_repeatable(call: &ToolCall, declared: &[String]) -> bool {
+    let Some(argv) = call.arguments.get("argv").and_then(Value::as_array) else { return false };
+    let Some(argv) = argv.iter().map(|part| part.as_str().map(str::to_owned)).collect() else {
+        return false;
+    };
+    let argv = Command::Argv(argv);
+    declared.iter().any(|line| {
+        CommandLine::of(&argv).matches(&CommandLine::parse(line), Match::Prefix)
+    })
 }
 
 /// Calls again under the same id: the intent is already in the journal.
 async fn again(
     run: &HeldRun,
     index: usize,
-    context: &ToolContext,
+    bench: &Bench,
     call: Call,
 ) -> Result<Vec<usize>, Ended> {
-    let done = call::perform(run, context, call).await;
+    let done = bench.perform(run, call).await;
     call::conclude(run, index, done, None).await
 }
 

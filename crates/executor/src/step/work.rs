@@ -13,10 +13,12 @@ use tokio::task::JoinSet;
 /// Works until the run ends, blocks, or is no longer held. `started` are the steps that were
 /// started together with the lease.
 pub(super) async fn work(run: &Arc<HeldRun>, started: Vec<usize>) {
-    match drive(run, started).await {
+    let ended = drive(run, started).await;
+    run.remove_empty_folder();
+    match ended {
         Ok(()) | Err(Ended::NotHeld) => {}
         Err(Ended::Draining) => give_back(run).await,
-        Err(error @ (Ended::Refused(_) | Ended::Store(_) | Ended::Panicked)) => {
+        Err(error @ (Ended::Refused(_) | Ended::Store(_) | Ended::Gate(_) | Ended::Panicked)) => {
             tracing::error!(run_id = %run.spec.id, %error, "work on the run ended in a defect");
             stop_for_defect(run, &error).await;
         }

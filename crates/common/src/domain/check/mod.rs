@@ -11,6 +11,7 @@ mod read;
 mod reason;
 mod tool_fact;
 mod workspace_change;
+mod write;
 
 #[cfg(test)]
 mod tests;

@@ -53,6 +53,9 @@ impl ControlKind {
 /// Reads a control envelope: the whole text, or the body of its only fence, is one object with
 /// a known `control` and no `action`.
 pub fn envelope(text: &str) -> Option<Read<Control>> {
+    if !may_have_key(text, "control") {
+        return None;
+    }
     let spoken = reader::strip_thinking(text).text.trim();
     if let Some(control) = envelope_in(spoken) {
         return Some(control);
@@ -91,6 +94,12 @@ fn envelope_in(text: &str) -> Option<Read<Control>> {
         },
         warnings,
     })
+}
+
+/// Whether an object in a text may have a key; says no at once for most long texts. A key may be
+/// written with escapes, so a text with any of those may have it too.
+fn may_have_key(text: &str, key: &str) -> bool {
+    text.contains("\\u") || text.to_ascii_lowercase().contains(key)
 }
 
 fn is_blank(value: &Value) -> bool {

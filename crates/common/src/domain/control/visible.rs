@@ -1,6 +1,6 @@
 //! The completion signal, and the text that a person sees.
 
-use super::ControlKind;
+use super::{ControlKind, may_have_key};
 use crate::domain::decision::Action;
 use crate::domain::json::Value;
 use crate::domain::problem::Warning;
@@ -24,6 +24,9 @@ const SIGNAL_KEYS: &[&str] = &[
 /// The final text of a reply that says `{"task_completion": {"completed": true}}`; none when it
 /// does not, or when it shows an action, which then has to be read or refused as such.
 pub fn completion(text: &str) -> Option<String> {
+    if !may_have_key(text, "task_completion") {
+        return None;
+    }
     let spoken = reader::strip_thinking(text).text;
     let mut signalled = false;
     for find in Scan::new(spoken, SIGNAL_KEYS, reader::MAX_BRACES) {

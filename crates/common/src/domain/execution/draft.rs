@@ -5,7 +5,7 @@ use crate::domain::journal::{Actor, Entry, Subject, Transition};
 use crate::domain::machine::Refusal;
 use crate::domain::machine::run::{self, RunEvent, RunState};
 use crate::domain::machine::step::{self, StepEvent};
-use crate::domain::receipt::EvidenceReceipt;
+use crate::domain::receipt::{EvidenceReceipt, Fact};
 use crate::domain::stop::{StopReason, Terminal};
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
@@ -143,6 +143,8 @@ impl Draft {
     pub fn receipt(&mut self, mut receipt: EvidenceReceipt) {
         let counters = &mut self.execution.counters;
         counters.receipts += 1;
+        counters.wrote |=
+            receipt.facts.iter().any(|fact| matches!(fact, Fact::FileWritten { .. }));
         receipt.seq = u64::from(counters.receipts);
         receipt.seal(std::mem::take(&mut counters.last_receipt_digest));
         counters.last_receipt_digest.clone_from(&receipt.digest);

@@ -70,9 +70,15 @@ pub struct Counters {
     /// Times a refused verdict was worked on again.
     #[serde(skip_serializing_if = "is_zero")]
     pub repairs: u32,
+    /// Tool calls carried out.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub tool_calls: u32,
     /// Receipts stored.
     #[serde(skip_serializing_if = "is_zero")]
     pub receipts: u32,
+    /// Whether a receipt says that a file was written.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub wrote: bool,
     /// Digest of the last receipt; the next one names it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub last_receipt_digest: String,

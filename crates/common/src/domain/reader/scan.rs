@@ -225,6 +225,9 @@ fn is_key_at(object: &str, at: usize, length: usize, keys: &[&str]) -> bool {
         return false;
     }
     let quoted = object.get(at..at + length).unwrap_or_default();
+    if !quoted.contains('\\') {
+        return is_one_of(quoted.trim_matches('"'), keys);
+    }
     json::parse(quoted).is_ok_and(|key| key.value.as_str().is_some_and(|key| is_one_of(key, keys)))
 }
 

@@ -1,5 +1,15 @@
 //! A plan: an immutable, revisioned set of steps and acceptance checks.
 
+mod call;
+mod read;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+pub use call::read_tool_call;
+pub use read::{Draft, Refusal, STEP_KEYS, check_tag, read_plan, read_step};
+
 use crate::domain::check::AcceptCheck;
 use crate::domain::json::Value;
 use crate::domain::todo::Todo;
@@ -59,6 +69,13 @@ impl Evidence {
             Self::Required => "required",
             Self::None => "none",
         }
+    }
+
+    /// The member with this word.
+    pub fn from_text(text: &str) -> Option<Self> {
+        [Self::Required, Self::None]
+            .into_iter()
+            .find(|evidence| evidence.as_str() == text)
     }
 }
 

@@ -1,5 +1,11 @@
 //! Todos: what a run still owes beside its steps.
 
+mod read;
+mod work;
+
+pub use read::{Progress, read_todos, todo_to_json, validate_todos};
+pub use work::{active_ids, move_todo};
+
 use chrono::{DateTime, Utc};
 
 /// One thing to be done.
@@ -60,6 +66,11 @@ impl TodoStatus {
             Self::Failed => "failed",
             Self::Canceled => "canceled",
         }
+    }
+
+    /// The status with this word.
+    pub fn from_text(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == text)
     }
 
     /// Whether nothing changes it any more.

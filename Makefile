@@ -1,0 +1,47 @@
+# Every target is a few plain commands; `make` alone says what there is.
+
+SHELL := /bin/bash
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test verify-fast bench conformance fuzz docs lint clean
+
+help: ## Say what there is
+	@echo "Surety: a goal becomes a plan, a plan becomes evidence, evidence becomes a verdict."
+	@echo
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
+
+setup: ## Find what is needed, install what is missing, name what it cannot install
+	@scripts/setup.sh
+
+build: setup ## Build every binary (development profile)
+	cargo build --locked --workspace --bins
+
+demo: setup ## See a repository repaired and proven, and a false claim refused
+	@scripts/demo.sh
+
+test: setup ## Everything that CI checks
+	@scripts/test.sh all
+
+verify-fast: ## Format, lints, purity and the domain's own tests: under three minutes
+	@scripts/test.sh fast
+
+lint: ## Format and lints of Rust, protobuf and shell
+	@scripts/test.sh lint
+
+docs: ## The API documentation, with warnings as errors
+	@scripts/test.sh docs
+
+conformance: setup ## The contract's cases, one by one
+	@scripts/test.sh conformance
+
+fuzz: ## The domain's property tests, with many more cases than usual
+	PROPTEST_CASES=$${PROPTEST_CASES:-100000} cargo test --locked --release -p surety-common --no-default-features --lib
+
+bench: setup ## Measure throughput, latency and the cost at rest (release profile)
+	cargo build --locked --release --workspace --bins
+	$(TARGET_DIR)/release/surety dev-postgres -- cargo bench --locked -p surety-e2e
+
+clean: ## Remove what was built
+	cargo clean
+	rm -rf tools/buf/node_modules examples/*/project/target

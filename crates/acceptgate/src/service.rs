@@ -1,0 +1,123 @@
+//! The RPCs of the gate: wire to domain, one call, domain to wire.
+
+use crate::Gate;
+use crate::referee::{self, Refereed};
+use std::sync::Arc;
+use surety_common::domain::fault::Fault;
+use surety_common::domain::receipt::verify_chain;
+use surety_common::store;
+use surety_common::wire::run::verdict_of;
+use surety_common::wire::status::to_status;
+use surety_common::wire::v1::accept_gate_service_server::AcceptGateService;
+use surety_common::wire::v1::{self, verify_receipts_request::Source};
+use surety_common::wire::value::id;
+use tonic::{Request, Response, Status};
+
+/// The gate's handlers.
+pub struct Service {
+    gate: Arc<Gate>,
+}
+
+impl Service {
+    /// Handlers over a gate.
+    pub fn new(gate: Arc<Gate>) -> Self {
+        Self { gate }
+    }
+}
+
+#[tonic::async_trait]
+impl AcceptGateService for Service {
+    async fn evaluate(
+        &self,
+        request: Request<v1::EvaluateRequest>,
+    ) -> Result<Response<v1::EvaluateResponse>, Status> {
+        let refereed: Refereed = referee::evaluate(request.into_inner()).await;
+        Ok(Response::new(refereed.into()))
+    }
+
+    async fn evaluate_run(
+        &self,
+        request: Request<v1::EvaluateRunRequest>,
+    ) -> Result<Response<v1::EvaluateRunResponse>, Status> {
+        let v1::EvaluateRunRequest { run_id, lease_epoch } = request.into_inner();
+        let run_id = id("run_id", &run_id).map_err(Fault::from).map_err(status)?;
+        let lease_epoch = i64::try_from(lease_epoch).unwrap_or(i64::MAX);
+        let record = self.gate.judge(run_id, lease_epoch).await.map_err(status)?;
+        let verdict = Some(verdict_of(run_id, record));
+        Ok(Response::new(v1::EvaluateRunResponse { verdict }))
+    }
+
+    async fn get_verdict(
+        &self,
+        request: Request<v1::GetVerdictRequest>,
+    ) -> Result<Response<v1::GetVerdictResponse>, Status> {
+        let v1::GetVerdictRequest { run_id, plan_revision } = request.into_inner();
+        let run_id = id("run_id", &run_id).map_err(Fault::from).map_err(status)?;
+        let record = self.gate.verdict(run_id, plan_revision).await.map_err(status)?;
+        let verdict = Some(verdict_of(run_id, record));
+        Ok(Response::new(v1::GetVerdictResponse { verdict }))
+    }
+
+    async fn verify_receipts(
+        &self,
+        request: Request<v1::VerifyReceiptsRequest>,
+    ) -> Result<Response<v1::VerifyReceiptsResponse>, Status> {
+        let source = request.into_inner().source;
+        let report = match source {
+            Some(Source::RunId(run_id)) => {
+                let run_id = id("run_id", &run_id).map_err(Fault::from).map_err(status)?;
+                self.gate.verify_receipts(run_id).await.map_err(status)?
+            }
+            Some(Source::Export(_)) => {
+                return Err(surety_common::wire::unimplemented("VerifyReceipts of an export"));
+            }
+            None => return Err(status(missing("source"))),
+        };
+        Ok(Response::new(report))
+    }
+}
+
+impl Gate {
+    /// The latest verdict on a run, or the latest on one plan revision.
+    async fn verdict(
+        &self,
+        run_id: uuid::Uuid,
+        plan_revision: u32,
+    ) -> Result<surety_common::domain::journal::VerdictRecord, Fault> {
+        self.find(run_id).await?;
+        store::latest_verdict(&self.pool, run_id, plan_revision).await?.ok_or_else(|| {
+            Fault::new(
+                surety_common::domain::fault::FaultCode::VerdictNotFound,
+                format!("run {run_id} has no such verdict"),
+            )
+        })
+    }
+
+    async fn verify_receipts(
+        &self,
+        run_id: uuid::Uuid,
+    ) -> Result<v1::VerifyReceiptsResponse, Fault> {
+        self.find(run_id).await?;
+        let receipts = store::receipts(&self.pool, run_id).await?;
+        let findings: Vec<v1::ReceiptFinding> = verify_chain(&receipts)
+            .err()
+            .map(|broken| v1::ReceiptFinding { seq: broken.seq, message: broken.to_string() })
+            .into_iter()
+            .collect();
+        Ok(v1::VerifyReceiptsResponse {
+            valid: findings.is_empty(),
+            receipt_count: u64::try_from(receipts.len()).unwrap_or(u64::MAX),
+            chain_digest: receipts.last().map(|last| last.digest.clone()).unwrap_or_default(),
+            findings,
+        })
+    }
+}
+
+fn status(fault: Fault) -> Status {
+    to_status(&fault)
+}
+
+fn missing(field: &str) -> Fault {
+    use surety_common::domain::problem::{Code, Problem};
+    Problem::at(Code::FieldMissing, field, "is missing; set it").into()
+}

@@ -1,0 +1,279 @@
+//! The data folder: what lies where, and who may use it.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use nix::unistd::geteuid;
+use sqlx::postgres::{PgConnectOptions, PgSslMode};
+
+use super::Durability;
+use super::account::Account;
+use super::binaries::Binaries;
+use super::error::PostgresError;
+
+/// The role that owns everything; the socket's folder decides who may be it.
+pub(super) const ROLE: &str = "surety";
+/// Only part of the socket's file name, as nothing listens on TCP.
+pub(super) const PORT: u16 = 5432;
+/// A socket's whole path has at most 103 bytes on a Mac and 107 on Linux, and Postgres adds
+/// `/.s.PGSQL.5432` to the folder.
+const LONGEST_SOCKET_FOLDER: usize = 103 - 14;
+/// As much of the log as a person reads in an error.
+const LOG_TAIL_BYTES: u64 = 3000;
+
+/// A data folder that we hold the lock of.
+#[derive(Debug)]
+pub(super) struct Layout {
+    data_dir: PathBuf,
+    cluster: PathBuf,
+    socket: PathBuf,
+    _lock: File,
+}
+
+impl Layout {
+    /// Makes the folder where it is missing, and takes its lock.
+    pub(super) fn open(data_dir: &Path) -> Result<Self, PostgresError> {
+        fs::create_dir_all(data_dir).map_err(PostgresError::folder(data_dir))?;
+        let data_dir = fs::canonicalize(data_dir).map_err(PostgresError::folder(data_dir))?;
+        let lock = take_lock(&data_dir)?;
+        let cluster = data_dir.join("cluster");
+        let socket = socket_folder(&data_dir);
+        Ok(Self {
+            data_dir,
+            cluster,
+            socket,
+            _lock: lock,
+        })
+    }
+
+    /// Makes the socket's folder for `account` alone.
+    pub(super) fn with_socket(self, account: &Account) -> Result<Self, PostgresError> {
+        let path = self.socket.as_path();
+        match fs::DirBuilder::new().mode(0o700).create(path) {
+            Ok(()) => account.own(path)?,
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(PostgresError::folder(path)(error)),
+        }
+        // Whoever may enter this folder is the database's owner, and in /tmp anybody could have
+        // made it first.
+        let found = fs::symlink_metadata(path).map_err(PostgresError::folder(path))?;
+        if found.is_dir() && found.uid() == account.uid() && found.mode() & 0o077 == 0 {
+            return Ok(self);
+        }
+        Err(PostgresError::SocketFolder {
+            path: path.to_owned(),
+            user: account.uid(),
+        })
+    }
+
+    pub(super) fn cluster(&self) -> &Path {
+        &self.cluster
+    }
+
+    pub(super) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    pub(super) fn has_cluster(&self) -> bool {
+        self.cluster.exists()
+    }
+
+    /// The version that made the cluster, which alone can read it.
+    pub(super) fn cluster_major(&self) -> Result<Option<u32>, PostgresError> {
+        if !self.has_cluster() {
+            return Ok(None);
+        }
+        let path = self.cluster.join("PG_VERSION");
+        let text = fs::read_to_string(&path).map_err(PostgresError::folder(&path))?;
+        Ok(text.trim().parse().ok())
+    }
+
+    /// Makes the cluster beside its place and moves it there when it is whole, so that an initdb
+    /// that was cut off leaves nothing that looks like a cluster.
+    pub(super) async fn initialise(
+        &self,
+        binaries: &Binaries,
+        account: &Account,
+        durability: Durability,
+    ) -> Result<(), PostgresError> {
+        let unfinished = self.data_dir.join("cluster.new");
+        if unfinished.exists() {
+            fs::remove_dir_all(&unfinished).map_err(PostgresError::folder(&unfinished))?;
+        }
+        fs::create_dir(&unfinished).map_err(PostgresError::folder(&unfinished))?;
+        account.own(&unfinished)?;
+        let program = binaries.initdb();
+        let mut command = account.command(&program);
+        command.args(["--username", ROLE, "--encoding", "UTF8", "--locale", "C"]);
+        command.args([
+            "--auth-local",
+            "trust",
+            "--auth-host",
+            "reject",
+            "--no-instructions",
+        ]);
+        if durability == Durability::Fast {
+            command.arg("--no-sync");
+        }
+        command.arg("--pgdata").arg(&unfinished);
+        let output = tokio::process::Command::from(command)
+            .output()
+            .await
+            .map_err(|source| PostgresError::Program { program, source })?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            return Err(PostgresError::Initialise {
+                status: output.status,
+                output: said,
+            });
+        }
+        fs::rename(&unfinished, &self.cluster).map_err(PostgresError::folder(&self.cluster))
+    }
+
+    /// A log for one start; the one before is kept beside it.
+    pub(super) fn open_log(&self) -> Result<File, PostgresError> {
+        let path = self.log();
+        if path.exists() {
+            let before = self.data_dir.join("server.log.1");
+            fs::rename(&path, &before).map_err(PostgresError::folder(&before))?;
+        }
+        let mut options = OpenOptions::new();
+        options.create(true).append(true).mode(0o600);
+        options.open(&path).map_err(PostgresError::folder(&path))
+    }
+
+    pub(super) fn log_tail(&self) -> String {
+        let read = || {
+            let mut file = File::open(self.log())?;
+            let length = file.metadata()?.len();
+            file.seek(SeekFrom::Start(length.saturating_sub(LOG_TAIL_BYTES)))?;
+            let mut tail = Vec::new();
+            file.read_to_end(&mut tail)?;
+            std::io::Result::Ok(String::from_utf8_lossy(&tail).into_owned())
+        };
+        read().unwrap_or_else(|error| format!("{} cannot be read: {error}", self.log().display()))
+    }
+
+    pub(super) fn url(&self, database: &str) -> String {
+        // The folder holds letters, digits, `-`, `_`, `.` and `/` only; see `is_plain`.
+        let host = self.socket.to_string_lossy().replace('/', "%2F");
+        format!("postgres://{ROLE}@{host}:{PORT}/{database}")
+    }
+
+    /// Into the database that every cluster has.
+    pub(super) fn connect_options(&self) -> PgConnectOptions {
+        PgConnectOptions::new_without_pgpass()
+            .socket(&self.socket)
+            .port(PORT)
+            .username(ROLE)
+            .database("postgres")
+            .ssl_mode(PgSslMode::Disable)
+    }
+
+    fn log(&self) -> PathBuf {
+        self.data_dir.join("server.log")
+    }
+}
+
+/// A folder that goes with its owner, and that the account we change to may enter, whatever the
+/// umask. What is private lies in folders of its own.
+pub(super) fn temporary_folder() -> Result<tempfile::TempDir, PostgresError> {
+    let parent = std::env::temp_dir();
+    let folder = tempfile::Builder::new()
+        .prefix("surety-pg-")
+        .tempdir_in(&parent)
+        .map_err(PostgresError::folder(&parent))?;
+    if geteuid().is_root() {
+        let enterable = fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o711));
+        enterable.map_err(PostgresError::folder(folder.path()))?;
+    }
+    Ok(folder)
+}
+
+fn take_lock(data_dir: &Path) -> Result<File, PostgresError> {
+    let path = data_dir.join("lock");
+    let mut options = OpenOptions::new();
+    options
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600);
+    let mut file = options.open(&path).map_err(PostgresError::folder(&path))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut pid = String::new();
+            let known = file.read_to_string(&mut pid).is_ok() && !pid.trim().is_empty();
+            let owner = if known {
+                format!("(process {})", pid.trim())
+            } else {
+                String::new()
+            };
+            return Err(PostgresError::InUse {
+                path: data_dir.to_owned(),
+                owner,
+            });
+        }
+        Err(TryLockError::Error(source)) => return Err(PostgresError::folder(&path)(source)),
+    }
+    file.set_len(0)
+        .and_then(|()| writeln!(file, "{}", std::process::id()))
+        .map_err(PostgresError::folder(&path))?;
+    Ok(file)
+}
+
+fn socket_folder(data_dir: &Path) -> PathBuf {
+    let inside = data_dir.join("socket");
+    if is_plain(&inside) {
+        return inside;
+    }
+    let mut hasher = DefaultHasher::new();
+    data_dir.hash(&mut hasher);
+    PathBuf::from(format!(
+        "/tmp/surety-{}-{:016x}",
+        geteuid(),
+        hasher.finish()
+    ))
+}
+
+/// Whether the path is short enough for a socket and needs no quoting, neither in the server's
+/// settings nor in a URL.
+fn is_plain(path: &Path) -> bool {
+    path.as_os_str().len() <= LONGEST_SOCKET_FOLDER
+        && path.to_str().is_some_and(|text| {
+            text.chars()
+                .all(|c| c.is_ascii_alphanumeric() || matches!(c, '/' | '-' | '_' | '.'))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_no_socket_can_have_gets_a_short_folder_of_its_own() {
+        let long = Path::new("/home").join("x".repeat(100));
+        let cases = [
+            (Path::new("/var/lib/surety"), true),
+            (
+                Path::new("/Users/me/Library/Application Support/surety"),
+                false,
+            ),
+            (Path::new("/home/a,b"), false),
+            (long.as_path(), false),
+        ];
+        for (data_dir, inside) in cases {
+            let found = socket_folder(data_dir);
+            assert_eq!(found.starts_with(data_dir), inside, "{}", found.display());
+            assert!(is_plain(&found), "{}", found.display());
+        }
+        assert_ne!(
+            socket_folder(Path::new("/a b")),
+            socket_folder(Path::new("/a c"))
+        );
+    }
+}

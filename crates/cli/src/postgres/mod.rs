@@ -1,0 +1,212 @@
+//! A private Postgres from the machine's own binaries.
+//!
+//! ```text
+//!   data_dir/ -+- lock         held while we live: one owner for each data folder
+//!              +- cluster/     the database itself, 0700
+//!              +- socket/      the only way in, 0700 (in /tmp where this path is too long)
+//!              +- server.log   of this start; server.log.1 of the one before
+//! ```
+//!
+//! It listens on no TCP port, so it can neither be reached by another user nor be mistaken for
+//! another Postgres, nor stand in the way of one. The server is a child that dies with us; one
+//! that outlived a killed owner all the same is stopped before the next start.
+
+mod account;
+mod binaries;
+mod dev;
+mod error;
+mod layout;
+mod orphan;
+mod process;
+mod server;
+
+use std::path::Path;
+use std::time::Duration;
+
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+
+pub use binaries::Binaries;
+pub use dev::run_with_database;
+pub use error::PostgresError;
+
+use account::Account;
+use layout::Layout;
+use server::Server;
+
+/// The database that [`EmbeddedPostgres::url`] names.
+pub const DATABASE: &str = "surety";
+/// Crash recovery replays the log first, which may take minutes on a slow disk.
+const READY_DEADLINE: Duration = Duration::from_secs(180);
+/// A fast shutdown writes one checkpoint.
+const STOP_DEADLINE: Duration = Duration::from_secs(60);
+
+/// A running Postgres of our own. Dropping it stops the server too, and blocks for as long as a
+/// fast shutdown takes; prefer [`EmbeddedPostgres::stop`].
+#[derive(Debug)]
+pub struct EmbeddedPostgres {
+    // In this order, as fields are dropped from the top: nothing is unlocked or removed under a
+    // server that still runs.
+    server: Server,
+    layout: Layout,
+    _temporary: Option<tempfile::TempDir>,
+}
+
+/// Whether a commit waits for the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// It does: nothing committed is lost with the machine's power.
+    Full,
+    /// It does not: a crash of the machine, not of a process, can cost the database. For tests.
+    Fast,
+}
+
+impl EmbeddedPostgres {
+    /// Starts the server on `data_dir`, which is made when it is not there, with the database
+    /// `surety`.
+    ///
+    /// # Errors
+    /// No Postgres is installed, the folder is in use or cannot be used, or the server does not
+    /// start; each error says what to do.
+    pub async fn start(data_dir: &Path) -> Result<Self, PostgresError> {
+        Self::launch(data_dir, Durability::Full, None).await
+    }
+
+    /// Starts a server whose data is removed with it.
+    ///
+    /// # Errors
+    /// As [`EmbeddedPostgres::start`].
+    pub async fn start_temporary(durability: Durability) -> Result<Self, PostgresError> {
+        let folder = layout::temporary_folder()?;
+        let data_dir = folder.path().to_owned();
+        Self::launch(&data_dir, durability, Some(folder)).await
+    }
+
+    /// The database `surety`, as `DATABASE_URL` wants it.
+    #[must_use]
+    pub fn url(&self) -> String {
+        self.url_of(DATABASE)
+    }
+
+    /// Another database of this server, as `DATABASE_URL` wants it.
+    #[must_use]
+    pub fn url_of(&self, database: &str) -> String {
+        self.layout.url(database)
+    }
+
+    /// Creates the database `name`, unless it is there, and gives its URL.
+    ///
+    /// # Errors
+    /// The name is not made of at most 63 lower-case letters, digits and underscores, or Postgres
+    /// refuses.
+    pub async fn create_database(&self, name: &str) -> Result<String, PostgresError> {
+        let mut connection = PgConnection::connect_with(&self.layout.connect_options()).await?;
+        create_database(&mut connection, name).await?;
+        connection.close().await?;
+        Ok(self.url_of(name))
+    }
+
+    /// The server's process.
+    #[must_use]
+    pub fn process_id(&self) -> u32 {
+        self.server.process_id()
+    }
+
+    /// Stops the server, which ends its connections, and waits until it is gone.
+    ///
+    /// # Errors
+    /// It did not end, not even when it was told to drop everything.
+    pub async fn stop(self) -> Result<(), PostgresError> {
+        self.server.stop(STOP_DEADLINE).await
+    }
+
+    async fn launch(
+        data_dir: &Path,
+        durability: Durability,
+        temporary: Option<tempfile::TempDir>,
+    ) -> Result<Self, PostgresError> {
+        let layout = Layout::open(data_dir)?;
+        let account = Account::choose(&layout)?;
+        let layout = layout.with_socket(&account)?;
+        let binaries = Binaries::find(layout.cluster_major()?)?;
+        orphan::stop(&layout).await?;
+        if !layout.has_cluster() {
+            layout.initialise(&binaries, &account, durability).await?;
+        }
+        let server = Server::start(&binaries, &layout, &account, durability)?;
+        let this = Self {
+            server,
+            layout,
+            _temporary: temporary,
+        };
+        this.make_ready().await?;
+        Ok(this)
+    }
+
+    async fn make_ready(&self) -> Result<(), PostgresError> {
+        let mut connection = self.connect().await?;
+        self.refuse_a_stranger(&mut connection).await?;
+        create_database(&mut connection, DATABASE).await?;
+        connection.close().await?;
+        Ok(())
+    }
+
+    async fn connect(&self) -> Result<PgConnection, PostgresError> {
+        let options = self.layout.connect_options();
+        let attempts = async {
+            loop {
+                if let Some(status) = self.server.ended() {
+                    let log = self.layout.log_tail();
+                    return Err(PostgresError::Ended { status, log });
+                }
+                if let Ok(connection) = PgConnection::connect_with(&options).await {
+                    return Ok(connection);
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(READY_DEADLINE, attempts)
+            .await
+            .unwrap_or_else(|_| {
+                let log = self.layout.log_tail();
+                Err(PostgresError::NotReady {
+                    waited: READY_DEADLINE,
+                    log,
+                })
+            })
+    }
+
+    /// Nothing is created before it is certain that the server is ours.
+    async fn refuse_a_stranger(&self, connection: &mut PgConnection) -> Result<(), PostgresError> {
+        let found: String = sqlx::query_scalar("show data_directory")
+            .fetch_one(connection)
+            .await?;
+        let wanted = self.layout.cluster();
+        if Path::new(&found) == wanted {
+            return Ok(());
+        }
+        Err(PostgresError::Stranger {
+            wanted: wanted.to_owned(),
+            found: found.into(),
+        })
+    }
+}
+
+async fn create_database(connection: &mut PgConnection, name: &str) -> Result<(), PostgresError> {
+    let plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_');
+    if name.is_empty() || name.len() > 63 || !name.bytes().all(plain) {
+        return Err(PostgresError::DatabaseName {
+            name: name.to_owned(),
+        });
+    }
+    let known: bool =
+        sqlx::query_scalar("select exists (select from pg_database where datname = $1)")
+            .bind(name)
+            .fetch_one(&mut *connection)
+            .await?;
+    if !known {
+        // Safe: the name was just held against a list of harmless characters.
+        let statement = AssertSqlSafe(format!("create database \"{name}\""));
+        sqlx::query(statement).execute(connection).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,189 @@
+//! The server's process: a child that ends with us.
+
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+
+use super::Durability;
+use super::account::Account;
+use super::binaries::Binaries;
+use super::error::PostgresError;
+use super::layout::{Layout, PORT};
+use super::process::{FAST_SHUTDOWN, IMMEDIATE_SHUTDOWN, send};
+
+/// How long a drop waits for a fast shutdown before it asks for less.
+const DROP_PATIENCE: Duration = Duration::from_secs(10);
+
+/// A server that runs, or ran.
+#[derive(Debug)]
+pub(super) struct Server {
+    pid: u32,
+    end: Arc<End>,
+}
+
+/// How the server ended, once it has.
+#[derive(Debug, Default)]
+struct End {
+    status: Mutex<Option<String>>,
+    reached: Condvar,
+}
+
+impl Server {
+    pub(super) fn start(
+        binaries: &Binaries,
+        layout: &Layout,
+        account: &Account,
+        durability: Durability,
+    ) -> Result<Self, PostgresError> {
+        let log = layout.open_log()?;
+        let copy = log
+            .try_clone()
+            .map_err(PostgresError::folder(layout.cluster()))?;
+        let mut command = dying_with_us(binaries, account);
+        command.arg("-D").arg(layout.cluster());
+        for setting in settings(layout, durability) {
+            command.arg("-c").arg(setting);
+        }
+        // In a process group of its own: Ctrl-C is for us, who still need it while we drain.
+        command
+            .stdin(Stdio::null())
+            .stdout(log)
+            .stderr(copy)
+            .process_group(0);
+        Self::keep(command).map_err(|source| PostgresError::Program {
+            program: binaries.postgres(),
+            source,
+        })
+    }
+
+    pub(super) const fn process_id(&self) -> u32 {
+        self.pid
+    }
+
+    /// How it ended, once it has.
+    pub(super) fn ended(&self) -> Option<String> {
+        self.end.status().clone()
+    }
+
+    pub(super) async fn stop(self, deadline: Duration) -> Result<(), PostgresError> {
+        let pid = self.pid;
+        // Waiting blocks, and so would the drop at the end of this function.
+        let stopped = tokio::task::spawn_blocking(move || self.end_within(deadline)).await;
+        if matches!(stopped, Ok(true)) {
+            Ok(())
+        } else {
+            Err(PostgresError::NotStopped { pid })
+        }
+    }
+
+    /// Starts and waits on a thread that lives as long as the server: the kernel's signal at the
+    /// parent's death comes when the thread ends that started the child, and tokio's threads end
+    /// when they are idle.
+    fn keep(mut command: Command) -> std::io::Result<Self> {
+        let end = Arc::new(End::default());
+        let (tell, started) = mpsc::channel();
+        let kept = Arc::clone(&end);
+        thread::Builder::new()
+            .name("surety-postgres".to_owned())
+            .spawn(move || {
+                let spawned = command.spawn();
+                let (pid, child) = match spawned {
+                    Ok(child) => (Ok(child.id()), Some(child)),
+                    Err(error) => (Err(error), None),
+                };
+                // Nobody listens only when the whole start was given up, which stops the server too.
+                let heard = tell.send(pid).is_ok();
+                let Some(mut child) = child else { return };
+                if !heard && let Err(error) = child.kill() {
+                    tracing::debug!(%error, "the server ended by itself");
+                }
+                kept.reach(child.wait());
+            })?;
+        let pid = started.recv().map_err(std::io::Error::other)??;
+        Ok(Self { pid, end })
+    }
+
+    fn end_within(&self, deadline: Duration) -> bool {
+        let patience = [
+            (FAST_SHUTDOWN, deadline),
+            (IMMEDIATE_SHUTDOWN, DROP_PATIENCE),
+            (Signal::SIGKILL, DROP_PATIENCE),
+        ];
+        patience.into_iter().any(|(signal, deadline)| {
+            if self.ended().is_some() {
+                return true;
+            }
+            if let Ok(pid) = i32::try_from(self.pid) {
+                send(pid, signal);
+            }
+            self.end.wait(deadline)
+        })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if !self.end_within(DROP_PATIENCE) {
+            tracing::error!(pid = self.pid, "Postgres did not stop");
+        }
+    }
+}
+
+impl End {
+    fn status(&self) -> MutexGuard<'_, Option<String>> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reach(&self, status: std::io::Result<ExitStatus>) {
+        let text = status.map_or_else(|error| error.to_string(), |status| status.to_string());
+        *self.status() = Some(text);
+        self.reached.notify_all();
+    }
+
+    /// Whether the end came within `deadline`.
+    fn wait(&self, deadline: Duration) -> bool {
+        let waiting = |status: &mut Option<String>| status.is_none();
+        let waited = self
+            .reached
+            .wait_timeout_while(self.status(), deadline, waiting);
+        waited.unwrap_or_else(PoisonError::into_inner).0.is_some()
+    }
+}
+
+/// The server's command, behind `setpriv` where that can tie the server's life to ours even when
+/// we are killed; elsewhere the next start finds the server and stops it.
+fn dying_with_us(binaries: &Binaries, account: &Account) -> Command {
+    const TIED: [&str; 3] = ["--pdeathsig", "INT", "--"];
+    let postgres = binaries.postgres();
+    let setpriv = std::path::Path::new("setpriv");
+    let mut probe = account.command(setpriv);
+    probe.args(TIED).arg(&postgres).arg("--version");
+    let works = probe.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if !works.is_ok_and(|status| status.success()) {
+        return account.command(&postgres);
+    }
+    let mut command = account.command(setpriv);
+    command.args(TIED).arg(postgres);
+    command
+}
+
+fn settings(layout: &Layout, durability: Durability) -> Vec<String> {
+    let (fsync, synchronous_commit) = match durability {
+        Durability::Full => ("on", "on"),
+        Durability::Fast => ("off", "off"),
+    };
+    vec![
+        "listen_addresses=".to_owned(),
+        format!("unix_socket_directories={}", layout.socket().display()),
+        "unix_socket_permissions=0700".to_owned(),
+        format!("port={PORT}"),
+        format!("fsync={fsync}"),
+        format!("synchronous_commit={synchronous_commit}"),
+        "shared_buffers=128MB".to_owned(),
+        "max_connections=200".to_owned(),
+    ]
+}

@@ -1,0 +1,395 @@
+//! The private Postgres, with real servers.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "helpers of tests")]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use sqlx::{Connection, PgConnection};
+use surety_cli::postgres::{Durability, EmbeddedPostgres, PostgresError};
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A folder that Postgres can enter also when this test runs as root.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("a mode");
+    folder
+}
+
+async fn start(data_dir: &Path) -> EmbeddedPostgres {
+    EmbeddedPostgres::start(data_dir)
+        .await
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+async fn temporary() -> EmbeddedPostgres {
+    let started = EmbeddedPostgres::start_temporary(Durability::Fast).await;
+    started.unwrap_or_else(|error| panic!("{error}"))
+}
+
+async fn connect(url: &str) -> PgConnection {
+    PgConnection::connect(url).await.expect("a connection")
+}
+
+async fn write_a_row(url: &str) {
+    let sql = "create table kept (n int); insert into kept values (42)";
+    sqlx::raw_sql(sql)
+        .execute(&mut connect(url).await)
+        .await
+        .expect("a row");
+}
+
+async fn read_the_row(url: &str) -> i32 {
+    let query = sqlx::query_scalar("select n from kept");
+    query
+        .fetch_one(&mut connect(url).await)
+        .await
+        .expect("the row")
+}
+
+async fn setting(url: &str, name: &str) -> String {
+    let query = sqlx::query_scalar("select current_setting($1)").bind(name.to_owned());
+    query
+        .fetch_one(&mut connect(url).await)
+        .await
+        .expect("a setting")
+}
+
+/// Whether a process runs; one that ended and waits for its parent does not.
+fn runs(pid: u32) -> bool {
+    let output = Command::new("ps")
+        .args(["-o", "stat=", "-p", &pid.to_string()])
+        .output();
+    let state = output.expect("ps").stdout;
+    !state.is_empty() && !state.starts_with(b"Z")
+}
+
+fn wait_until_gone(pid: u32) {
+    let begun = Instant::now();
+    while runs(pid) {
+        assert!(begun.elapsed() < DEADLINE, "process {pid} stays");
+        std::thread::yield_now();
+    }
+}
+
+fn is_root() -> bool {
+    nix::unistd::geteuid().is_root()
+}
+
+#[tokio::test]
+async fn what_was_written_is_there_after_a_stop_and_a_start() {
+    let folder = folder();
+    let first = start(folder.path()).await;
+    write_a_row(&first.url()).await;
+    let pid = first.process_id();
+    first.stop().await.expect("a stop");
+    assert!(!runs(pid), "stop returns when the server is gone");
+
+    let second = start(folder.path()).await;
+    assert_eq!(read_the_row(&second.url()).await, 42);
+    second.stop().await.expect("a stop");
+}
+
+#[tokio::test]
+async fn a_server_keeps_every_commit_and_listens_on_no_network() {
+    let folder = folder();
+    let postgres = start(folder.path()).await;
+    let expected = [
+        ("listen_addresses", ""),
+        ("fsync", "on"),
+        ("synchronous_commit", "on"),
+        ("shared_buffers", "128MB"),
+        ("max_connections", "200"),
+        ("server_encoding", "UTF8"),
+        ("lc_collate", "C"),
+    ];
+    for (name, value) in expected {
+        if name == "lc_collate" {
+            let sql = "select datcollate from pg_database where datname = current_database()";
+            let mut connection = connect(&postgres.url()).await;
+            let found: String = sqlx::query_scalar(sql)
+                .fetch_one(&mut connection)
+                .await
+                .expect("a collation");
+            assert_eq!(found, value);
+        } else {
+            assert_eq!(setting(&postgres.url(), name).await, value, "{name}");
+        }
+    }
+    for private in ["cluster", "socket"] {
+        let mode = fs::metadata(folder.path().join(private))
+            .expect("a folder")
+            .mode();
+        assert_eq!(mode & 0o777, 0o700, "{private}");
+    }
+    postgres.stop().await.expect("a stop");
+}
+
+#[tokio::test]
+async fn two_servers_run_beside_each_other_and_share_nothing() {
+    let (one, other) = (temporary().await, temporary().await);
+    write_a_row(&one.url()).await;
+    let query = "select to_regclass('kept')::text";
+    let found: Option<String> = sqlx::query_scalar(query)
+        .fetch_one(&mut connect(&other.url()).await)
+        .await
+        .expect("an answer");
+    assert_eq!(found, None);
+}
+
+#[tokio::test]
+async fn a_data_folder_in_use_is_refused_and_its_server_is_left_alone() {
+    let folder = folder();
+    let first = start(folder.path()).await;
+    let second = EmbeddedPostgres::start(folder.path())
+        .await
+        .expect_err("a refusal");
+    assert!(matches!(second, PostgresError::InUse { .. }), "{second}");
+    assert!(
+        second.to_string().contains(&std::process::id().to_string()),
+        "{second}"
+    );
+    write_a_row(&first.url()).await;
+}
+
+#[tokio::test]
+async fn no_process_and_no_file_is_left_after_a_drop() {
+    let postgres = temporary().await;
+    let folder = setting(&postgres.url(), "data_directory").await;
+    let pid = postgres.process_id();
+    drop(postgres);
+    assert!(!runs(pid));
+    assert!(!Path::new(&folder).exists());
+}
+
+#[tokio::test]
+async fn each_test_can_have_a_database_of_its_own() {
+    let postgres = temporary().await;
+    let one = postgres
+        .create_database("test_1")
+        .await
+        .expect("a database");
+    let other = postgres
+        .create_database("test_2")
+        .await
+        .expect("a database");
+    write_a_row(&one).await;
+    write_a_row(&other).await;
+    postgres
+        .create_database("test_1")
+        .await
+        .expect("a second call changes nothing");
+    assert_eq!(read_the_row(&one).await, 42);
+    for name in [
+        "",
+        "a\"; drop database surety; --",
+        "Upper",
+        &"x".repeat(64),
+    ] {
+        let refused = postgres.create_database(name).await;
+        assert!(
+            matches!(refused, Err(PostgresError::DatabaseName { .. })),
+            "{name:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_data_folder_with_blanks_and_a_long_path_works() {
+    let folder = folder();
+    let data_dir = folder
+        .path()
+        .join("Application Support")
+        .join("x".repeat(100));
+    let postgres = start(&data_dir).await;
+    write_a_row(&postgres.url()).await;
+    let socket = PathBuf::from(setting(&postgres.url(), "unix_socket_directories").await);
+    postgres.stop().await.expect("a stop");
+    fs::remove_dir_all(socket).expect("the socket's folder");
+}
+
+#[tokio::test]
+async fn a_process_file_whose_number_is_now_somebody_elses_does_not_stop_a_start() {
+    let folder = folder();
+    let first = start(folder.path()).await;
+    write_a_row(&first.url()).await;
+    first.stop().await.expect("a stop");
+    let text = format!(
+        "{}\n{}/cluster\n",
+        std::process::id(),
+        folder.path().display()
+    );
+    fs::write(folder.path().join("cluster/postmaster.pid"), text).expect("a process file");
+    let second = start(folder.path()).await;
+    assert_eq!(read_the_row(&second.url()).await, 42);
+}
+
+#[tokio::test]
+async fn a_server_that_outlived_its_owner_is_stopped_before_the_next_start() {
+    let folder = folder();
+    let first = start(folder.path()).await;
+    write_a_row(&first.url()).await;
+    let program = program_of(first.process_id());
+    first.stop().await.expect("a stop");
+
+    let mut orphan = start_an_orphan(&program, folder.path());
+    let second = start(folder.path()).await;
+    assert_eq!(read_the_row(&second.url()).await, 42);
+    orphan.wait().expect("the orphan's end");
+}
+
+/// A server on the data folder that nobody of ours keeps, once it has its process file.
+fn start_an_orphan(program: &Path, data_dir: &Path) -> Child {
+    let cluster = data_dir.join("cluster");
+    let mut command = Command::new(program);
+    command
+        .arg("-D")
+        .arg(&cluster)
+        .args(["-c", "listen_addresses=", "-c"]);
+    command.arg(format!(
+        "unix_socket_directories={}",
+        data_dir.join("socket").display()
+    ));
+    command.current_dir("/").stderr(Stdio::piped());
+    if is_root() {
+        let owner = fs::metadata(&cluster).expect("a cluster");
+        command.uid(owner.uid()).gid(owner.gid());
+    }
+    let mut orphan = command.spawn().expect("an orphan");
+    let log = BufReader::new(orphan.stderr.take().expect("its log"));
+    let ready = log
+        .lines()
+        .map_while(Result::ok)
+        .any(|line| line.contains("ready to accept"));
+    assert!(ready, "the orphan ended");
+    orphan
+}
+
+fn program_of(pid: u32) -> PathBuf {
+    fs::read_link(format!("/proc/{pid}/exe")).expect("the server's program")
+}
+
+#[tokio::test]
+async fn a_server_ends_with_an_owner_that_is_killed_and_the_next_start_has_the_data() {
+    let folder = folder();
+    let mut owner = this_test("an_owner_that_waits_to_be_killed");
+    let mut owner = owner
+        .env("SURETY_TEST_DATA_DIR", folder.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("an owner");
+    let lines = BufReader::new(owner.stdout.take().expect("its output")).lines();
+    let mut said = lines.map_while(Result::ok);
+    let pid = said
+        .find_map(|line| line.strip_prefix("server ")?.parse().ok())
+        .expect("a server");
+    owner.kill().expect("a kill");
+    owner.wait().expect("its end");
+    if Command::new("setpriv").arg("--version").output().is_ok() {
+        wait_until_gone(pid);
+    }
+    let next = start(folder.path()).await;
+    assert_eq!(read_the_row(&next.url()).await, 42);
+    wait_until_gone(pid);
+}
+
+#[tokio::test]
+async fn an_owner_that_waits_to_be_killed() {
+    let Some(data_dir) = std::env::var_os("SURETY_TEST_DATA_DIR") else {
+        return;
+    };
+    let postgres = start(Path::new(&data_dir)).await;
+    write_a_row(&postgres.url()).await;
+    // After the line that the harness begins.
+    println!("\nserver {}", postgres.process_id());
+    std::future::pending::<()>().await;
+}
+
+fn this_test(name: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("this binary"));
+    command.args(["--exact", name, "--nocapture"]);
+    command
+}
+
+#[test]
+fn a_plain_user_needs_nobody_else() {
+    if !is_root() {
+        return; // Every other test has shown it.
+    }
+    let nobody = nix::unistd::User::from_name("nobody")
+        .ok()
+        .flatten()
+        .expect("nobody");
+    let folder = folder();
+    let binary = folder.path().join("test");
+    fs::copy(std::env::current_exe().expect("this binary"), &binary).expect("a copy");
+    let output = Command::new(&binary)
+        .args(["--exact", "each_test_can_have_a_database_of_its_own"])
+        .uid(nobody.uid.as_raw())
+        .gid(nobody.gid.as_raw())
+        .current_dir("/")
+        .output()
+        .expect("a run");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && said.contains("1 passed"),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn root_is_told_when_the_user_of_postgres_cannot_enter_the_folder() {
+    if !is_root() {
+        return; // A plain user runs Postgres as itself.
+    }
+    let closed = tempfile::tempdir().expect("a folder");
+    fs::set_permissions(closed.path(), fs::Permissions::from_mode(0o700)).expect("only root's");
+    let refused = EmbeddedPostgres::start(&closed.path().join("data")).await;
+    let refused = refused.expect_err("a refusal").to_string();
+    assert!(
+        refused.contains(&*closed.path().to_string_lossy()),
+        "{refused}"
+    );
+    assert!(refused.contains("/var/lib/surety"), "{refused}");
+}
+
+fn dev_postgres(script: &str) -> std::process::Output {
+    let surety = env!("CARGO_BIN_EXE_surety");
+    let run = Command::new(surety)
+        .args(["dev-postgres", "--", "sh", "-c", script])
+        .output();
+    run.expect("surety")
+}
+
+#[test]
+fn a_command_runs_beside_a_database_and_gives_its_own_exit_code() {
+    let script = "psql -X -At \"$DATABASE_URL\" -c 'show data_directory'; exit 7";
+    let output = dev_postgres(script);
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
+    let folder = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    assert!(
+        folder.contains("surety-pg-") && !Path::new(&folder).exists(),
+        "{output:?}"
+    );
+    assert_eq!(dev_postgres("kill -9 $$").status.code(), Some(128 + 9));
+}
+
+#[test]
+fn a_command_that_does_not_exist_is_named() {
+    let surety = env!("CARGO_BIN_EXE_surety");
+    let run = Command::new(surety)
+        .args(["dev-postgres", "--", "/no/such/program"])
+        .output();
+    let output = run.expect("surety");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains("/no/such/program"),
+        "{output:?}"
+    );
+}

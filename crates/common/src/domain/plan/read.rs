@@ -1,0 +1,219 @@
+//! A plan from one JSON object. Types are looked at here; what a plan must be beyond its types is
+//! the planner's to say.
+
+use super::{Evidence, Plan, PlanStep, ToolCall, read_tool_call};
+use crate::domain::check::{AcceptCheck, Author, scan_checks};
+use crate::domain::fields::{TypedFields, item_path, mismatch};
+use crate::domain::json::Value;
+use crate::domain::problem::{Code, Problem, Warning, WarningCode};
+use crate::domain::todo::{Progress, read_todos};
+use globset::Glob;
+
+/// The `type` a plan may carry.
+const TAG: &str = "FullPlan";
+
+const PLAN_KEYS: &[&str] = &[
+    "type", "title", "goal", "steps", "verify", "todos", "status",
+];
+
+/// The keys of a step, in the order their types are looked at.
+pub const STEP_KEYS: &[&str] = &[
+    "id",
+    "description",
+    "dependencies",
+    "tools_expected",
+    "verify",
+    "done_when",
+    "evidence",
+    "script",
+    "write_scope",
+    "status",
+];
+
+/// A plan whose types are right and that may break every rule.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Draft {
+    /// The plan.
+    pub plan: Plan,
+    /// What was put right.
+    pub warnings: Vec<Warning>,
+    /// The first rule that each list of checks breaks, the steps' lists before the plan's own.
+    pub refusals: Vec<Refusal>,
+}
+
+/// A rule that a check breaks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The index of the step whose check it is; none for a check of the plan.
+    pub step: Option<usize>,
+    /// What is wrong.
+    pub problem: Problem,
+}
+
+/// Reads a plan from an object. Unknown keys are ignored; a null list is empty.
+///
+/// # Errors
+/// `wrong_type_tag`, then `type_mismatch` at the first field that holds another type, in the
+/// order title, goal, steps, verify, todos.
+pub fn read_plan(value: &Value, author: Author) -> Result<Draft, Problem> {
+    let mut read = Reading {
+        author,
+        warnings: Vec::new(),
+        refusals: Vec::new(),
+    };
+    let fields = TypedFields::of(value, "", PLAN_KEYS, &mut read.warnings)?;
+    check_tag(&fields, TAG)?;
+    read.ignore_status(&fields);
+    let title = fields.text("title")?;
+    let goal = fields.text("goal")?;
+    let items = fields.list("steps")?.iter().enumerate();
+    let steps = items
+        .map(|(at, item)| read.step(item, &item_path("steps", at), at))
+        .collect::<Result<Vec<_>, _>>()?;
+    let verify = read.checks(&fields, None)?;
+    let progress = match author {
+        Author::Service => Progress::Kept,
+        Author::Model | Author::Submitter | Author::Operator => Progress::Ignored,
+    };
+    let items = fields.list("todos")?;
+    let todos = read_todos(items, "todos", progress, &mut read.warnings)?;
+    Ok(Draft {
+        plan: Plan {
+            title,
+            goal,
+            steps,
+            verify,
+            todos,
+        },
+        warnings: read.warnings,
+        refusals: read.refusals,
+    })
+}
+
+/// Reads one step; `at` is its index, for what is refused.
+///
+/// # Errors
+/// `type_mismatch` at the first field that holds another type.
+pub fn read_step(
+    value: &Value,
+    path: &str,
+    at: usize,
+    author: Author,
+) -> Result<(PlanStep, Vec<Warning>, Option<Refusal>), Problem> {
+    let mut read = Reading {
+        author,
+        warnings: Vec::new(),
+        refusals: Vec::new(),
+    };
+    let step = read.step(value, path, at)?;
+    Ok((step, read.warnings, read.refusals.pop()))
+}
+
+/// Looks at the `type` of a message; null is absent.
+///
+/// # Errors
+/// `wrong_type_tag` when it is there and not this one.
+pub fn check_tag(fields: &TypedFields<'_>, tag: &str) -> Result<(), Problem> {
+    match fields.get("type") {
+        None => Ok(()),
+        Some(found) if found.as_str() == Some(tag) => Ok(()),
+        Some(_) => Err(Problem::at(
+            Code::WrongTypeTag,
+            "type",
+            format!("the type is to be {tag:?}, or left out"),
+        )),
+    }
+}
+
+struct Reading {
+    author: Author,
+    warnings: Vec<Warning>,
+    refusals: Vec<Refusal>,
+}
+
+impl Reading {
+    fn step(&mut self, value: &Value, path: &str, at: usize) -> Result<PlanStep, Problem> {
+        let warnings = &mut self.warnings;
+        let fields = TypedFields::of(value, path, STEP_KEYS, warnings)?;
+        let id = fields.id("id", warnings)?;
+        let description = fields.text("description")?;
+        let dependencies = fields.dependencies("dependencies", warnings)?;
+        let tools_expected = fields.texts("tools_expected")?;
+        let verify = self.checks(&fields, Some(at))?;
+        let done_when = fields.text("done_when")?;
+        let evidence = read_evidence(&fields)?;
+        let script = self.script(&fields)?;
+        let write_scope = read_globs(&fields)?;
+        self.ignore_status(&fields);
+        Ok(PlanStep {
+            id,
+            description,
+            dependencies,
+            tools_expected,
+            verify,
+            done_when,
+            evidence,
+            script,
+            write_scope,
+        })
+    }
+
+    fn checks(
+        &mut self,
+        fields: &TypedFields<'_>,
+        step: Option<usize>,
+    ) -> Result<Vec<AcceptCheck>, Problem> {
+        let Some(value) = fields.get("verify") else {
+            return Ok(Vec::new());
+        };
+        let scanned = scan_checks(value, &fields.path("verify"), self.author)?;
+        self.warnings.extend(scanned.warnings);
+        let refusal = scanned.refused.map(|problem| Refusal { step, problem });
+        self.refusals.extend(refusal);
+        Ok(scanned.checks)
+    }
+
+    fn script(&mut self, fields: &TypedFields<'_>) -> Result<Vec<ToolCall>, Problem> {
+        let path = fields.path("script");
+        let items = fields.list("script")?.iter().enumerate();
+        items
+            .map(|(at, item)| {
+                let path = item_path(&path, at);
+                let call = read_tool_call(item, &path, &mut self.warnings)?;
+                call.ok_or_else(|| mismatch(&path, "a tool call", item))
+            })
+            .collect()
+    }
+
+    fn ignore_status(&mut self, fields: &TypedFields<'_>) {
+        if fields.has("status") {
+            let path = fields.path("status");
+            self.warnings
+                .push(Warning::at(WarningCode::StatusIgnored, path));
+        }
+    }
+}
+
+fn read_evidence(fields: &TypedFields<'_>) -> Result<Evidence, Problem> {
+    let word = fields.text("evidence")?;
+    if word.is_empty() {
+        return Ok(Evidence::default());
+    }
+    Evidence::from_text(&word).ok_or_else(|| {
+        let message = format!("{word:?} is no kind of evidence; use required or none");
+        Problem::at(Code::TypeMismatch, fields.path("evidence"), message)
+    })
+}
+
+/// A blank glob stays and matches nothing: without it the list could become empty, which allows
+/// every path. For the same reason a blank tool name stays.
+fn read_globs(fields: &TypedFields<'_>) -> Result<Vec<String>, Problem> {
+    let globs = fields.texts("write_scope")?;
+    for glob in &globs {
+        Glob::new(glob).map_err(|error| {
+            let message = format!("{glob:?} is no glob: {}", error.kind());
+            Problem::at(Code::TypeMismatch, fields.path("write_scope"), message)
+        })?;
+    }
+    Ok(globs)
+}

@@ -1,0 +1,145 @@
+//! How todos move while a run goes on.
+//!
+//! ```text
+//!   pending <-> in_progress <-> blocked     any of them -> completed | failed | canceled (frozen)
+//! ```
+
+use super::{Todo, TodoStatus};
+use crate::domain::problem::{Code, Problem};
+
+/// The ids of the todos that something can still change, in their order.
+pub fn active_ids(todos: &[Todo]) -> Vec<&str> {
+    let active = todos.iter().filter(|todo| !todo.status.is_terminal());
+    active.map(|todo| todo.id.as_str()).collect()
+}
+
+/// Moves one todo to a status. Saying a status again changes nothing and is no error, so that a
+/// repeated call does no harm.
+///
+/// # Errors
+/// `todo_not_found`, which names the active ids; `todo_terminal`;
+/// `canceled_required_needs_replacement` when a required todo would be canceled while no other
+/// required one that still counts names it in `replaces`.
+pub fn move_todo(todos: &mut [Todo], id: &str, to: TodoStatus) -> Result<(), Problem> {
+    let id = id.trim();
+    let Some(at) = todos.iter().position(|todo| todo.id == id) else {
+        let active = active_ids(todos).join(", ");
+        let message = format!("no todo has the id {id:?}; active are: {active}");
+        return Err(Problem::at(Code::TodoNotFound, "id", message));
+    };
+    let replaced = is_replaced(todos, id);
+    let Some(todo) = todos.get_mut(at) else {
+        return Ok(());
+    };
+    if todo.status == to {
+        return Ok(());
+    }
+    if todo.status.is_terminal() {
+        let message = format!("the todo {id:?} is {} and stays so", todo.status.as_str());
+        return Err(Problem::at(Code::TodoTerminal, "status", message));
+    }
+    if to == TodoStatus::Canceled && todo.required && !replaced {
+        let message = format!(
+            "the todo {id:?} is required; write another required one that names it in replaces, \
+             then cancel it"
+        );
+        let code = Code::CanceledRequiredNeedsReplacement;
+        return Err(Problem::at(code, "status", message));
+    }
+    todo.status = to;
+    Ok(())
+}
+
+/// A canceled todo replaces nothing: two that name each other could else both be canceled, and
+/// nothing would be owed any more.
+fn is_replaced(todos: &[Todo], id: &str) -> bool {
+    todos.iter().any(|todo| {
+        todo.id != id
+            && todo.required
+            && todo.status != TodoStatus::Canceled
+            && todo.replaces.iter().any(|replaced| replaced == id)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use TodoStatus::{Canceled, Completed, Failed, InProgress, Pending};
+
+    fn todo(id: &str, status: TodoStatus, replaces: &[&str]) -> Todo {
+        Todo {
+            id: id.into(),
+            content: String::new(),
+            required: true,
+            status,
+            dependencies: Vec::new(),
+            replaces: replaces.iter().map(|id| (*id).into()).collect(),
+            created_at: None,
+        }
+    }
+
+    fn code(todos: &mut [Todo], id: &str, to: TodoStatus) -> Option<Code> {
+        move_todo(todos, id, to).err().map(|problem| problem.code)
+    }
+
+    #[test]
+    fn a_terminal_todo_is_frozen_and_an_active_one_moves_freely() {
+        for terminal in [Completed, Failed, Canceled] {
+            for to in TodoStatus::ALL {
+                let mut todos = [todo("t", terminal, &[])];
+                let refused = (to != terminal).then_some(Code::TodoTerminal);
+                assert_eq!(code(&mut todos, "t", to), refused);
+                assert_eq!(todos[0].status, terminal);
+            }
+        }
+        let mut todos = [todo("t", Pending, &[])];
+        for to in [
+            InProgress,
+            TodoStatus::Blocked,
+            Pending,
+            InProgress,
+            Completed,
+        ] {
+            assert_eq!(code(&mut todos, "t", to), None);
+            assert_eq!(todos[0].status, to);
+        }
+    }
+
+    #[test]
+    fn an_unknown_id_is_answered_with_the_active_ids() {
+        let mut todos = [
+            todo("a", Completed, &[]),
+            todo("b", Pending, &[]),
+            todo("丙", Pending, &[]),
+        ];
+        let problem = move_todo(&mut todos, "zz", Completed).unwrap_err();
+        assert_eq!(problem.code, Code::TodoNotFound);
+        assert!(problem.message.ends_with("active are: b, 丙"), "{problem}");
+    }
+
+    #[test]
+    fn a_required_todo_is_canceled_only_for_another_required_one() {
+        let refused = Some(Code::CanceledRequiredNeedsReplacement);
+        assert_eq!(code(&mut [todo("a", Pending, &[])], "a", Canceled), refused);
+        assert_eq!(
+            code(&mut [todo("a", Pending, &["a"])], "a", Canceled),
+            refused
+        );
+        let mut optional = [todo("a", Pending, &[]), todo("b", Pending, &["a"])];
+        optional[1].required = false;
+        assert_eq!(code(&mut optional, "a", Canceled), refused);
+        assert_eq!(code(&mut optional, "b", Canceled), None);
+        let mut replaced = [todo("a", InProgress, &[]), todo("b", Pending, &["a"])];
+        assert_eq!(code(&mut replaced, "a", Canceled), None);
+    }
+
+    #[test]
+    fn two_todos_that_replace_each_other_cannot_both_be_canceled() {
+        let mut todos = [todo("a", Pending, &["b"]), todo("b", Pending, &["a"])];
+        assert_eq!(code(&mut todos, "a", Canceled), None);
+        assert_eq!(
+            code(&mut todos, "b", Canceled),
+            Some(Code::CanceledRequiredNeedsReplacement)
+        );
+    }
+}

@@ -1,0 +1,5 @@
+select run_id
+from execution
+where deadline_at is not null and deadline_at <= $1
+order by deadline_at
+limit $2

@@ -1,0 +1,115 @@
+//! Journal entries, as they are streamed. Nobody sends one.
+
+use super::run::{number, verdict_of};
+use super::v1;
+use super::value::{timestamp, wire_list};
+use crate::domain::journal::{
+    Answer, Entry, Event, Intent, Output, PlanStored, Subject, Transition, Turn,
+};
+use uuid::Uuid;
+
+/// One event of the run `run_id`, whose trace is `trace_id`.
+pub fn event(run_id: Uuid, trace_id: &str, event: Event) -> v1::Event {
+    let Event { sequence, at, span_id, entry } = event;
+    v1::Event {
+        sequence: number(sequence),
+        at: Some(timestamp(at)),
+        span_id: span_id.unwrap_or_default(),
+        trace_id: trace_id.to_owned(),
+        kind: Some(kind(run_id, entry)),
+    }
+}
+
+fn kind(run_id: Uuid, entry: Entry) -> v1::event::Kind {
+    use v1::event::Kind;
+    match entry {
+        Entry::Transition(transition) => Kind::Transition(moved(run_id, transition)),
+        Entry::Plan(plan) => Kind::PlanStored(plan.into()),
+        Entry::Turn(turn) => Kind::Turn((*turn).into()),
+        Entry::Intent(intent) => Kind::Intent(intent.into()),
+        Entry::Receipt(receipt) => Kind::Receipt((*receipt).into()),
+        Entry::Output(output) => Kind::Output(output.into()),
+        Entry::Verdict(record) => Kind::Verdict(verdict_of(run_id, *record)),
+        Entry::Answer(answer) => Kind::Answer(answer.into()),
+    }
+}
+
+fn moved(run_id: Uuid, transition: Transition) -> v1::Transition {
+    let Transition { subject, from, to, event, cause, actor, stop_reason } = transition;
+    v1::Transition {
+        subject: Some(match subject {
+            Subject::Run => v1::transition::Subject::RunId(run_id.to_string()),
+            Subject::Step(id) => v1::transition::Subject::StepId(id),
+        }),
+        from,
+        to,
+        event,
+        cause,
+        actor: actor.0,
+        stop_reason: stop_reason
+            .map_or(v1::StopReason::Unspecified, v1::StopReason::from)
+            .into(),
+    }
+}
+
+impl From<PlanStored> for v1::PlanStored {
+    fn from(plan: PlanStored) -> Self {
+        let PlanStored { revision, digest, parent_digest, reason } = plan;
+        Self { revision, digest, parent_digest, reason }
+    }
+}
+
+impl From<Turn> for v1::Turn {
+    fn from(turn: Turn) -> Self {
+        let Turn { step_id, attempt, number, decision, validations, correction } = turn;
+        let outcome = match (&decision, correction.is_empty()) {
+            (None, _) => v1::TurnOutcome::NoDecision,
+            (Some(_), false) => v1::TurnOutcome::Corrected,
+            (Some(_), true) => v1::TurnOutcome::Applied,
+        };
+        Self {
+            step_id,
+            number,
+            decision: decision.map(Into::into),
+            validations: wire_list(validations),
+            outcome: outcome.into(),
+            correction,
+            attempt,
+        }
+    }
+}
+
+impl From<crate::domain::journal::Validation> for v1::Validation {
+    fn from(validation: crate::domain::journal::Validation) -> Self {
+        let crate::domain::journal::Validation { name, passed, code, reason } = validation;
+        let code = code.map(|code| code.as_str().to_owned()).unwrap_or_default();
+        Self { name, passed, code, reason }
+    }
+}
+
+impl From<Intent> for v1::Intent {
+    fn from(intent: Intent) -> Self {
+        let Intent { step_id, call_id, tool, arguments_json } = intent;
+        Self {
+            step_id,
+            call_id: call_id.to_string(),
+            idempotency_key: call_id.to_string(),
+            tool,
+            arguments_json,
+        }
+    }
+}
+
+impl From<Output> for v1::Output {
+    fn from(output: Output) -> Self {
+        let Output { call_id, digest, bytes, text } = output;
+        Self { call_id, digest, bytes, text }
+    }
+}
+
+impl From<Answer> for v1::Answer {
+    fn from(answer: Answer) -> Self {
+        let Answer { wait_id, by, text } = answer;
+        Self { wait_id: wait_id.to_string(), by: by.0, text }
+    }
+}

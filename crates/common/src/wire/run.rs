@@ -1,0 +1,218 @@
+//! Runs, as they are shown. Nobody sends one.
+
+use super::v1;
+use super::value::timestamp;
+use crate::domain::execution::{Execution, StepProgress, Wait};
+use crate::domain::journal::VerdictRecord;
+use crate::domain::machine::run::RunState;
+use crate::domain::run::{DriverKind, Policy, RunRecord, VerifyCommands};
+use crate::domain::step::StepState;
+use crate::domain::stop::{Terminal, WaitingOn};
+
+/// A run with its latest verdict, which is looked up apart.
+pub fn run(record: RunRecord, verdict: Option<VerdictRecord>) -> v1::Run {
+    let RunRecord { spec, execution, plan, plan_digest } = record;
+    let steps = steps(&execution, plan.as_ref());
+    let trace_id = trace_id(&spec.trace_parent).to_owned();
+    v1::Run {
+        id: spec.id.to_string(),
+        namespace: spec.namespace,
+        goal: spec.goal,
+        state: v1::RunState::from(execution.state).into(),
+        blocked: blocked(&execution),
+        terminal: execution.terminal.clone().map(|terminal| ended(terminal, execution.state)),
+        limits: Some(spec.limits.into()),
+        counters: Some(counters(&execution)),
+        plan_revision: execution.plan_revision,
+        plan_digest,
+        steps,
+        version: number(execution.version),
+        last_sequence: number(execution.sequence),
+        lease: execution.lease_owner.map(|owner| v1::Lease {
+            executor_id: owner.to_string(),
+            epoch: number(execution.lease_epoch),
+        }),
+        created_at: Some(timestamp(spec.created_at)),
+        updated_at: Some(timestamp(execution.updated_at)),
+        trace_id,
+        workspace: spec.workspace,
+        driver: v1::Driver::from(spec.driver).into(),
+        verdict: verdict.map(|verdict| verdict_of(spec.id, verdict)),
+        labels: spec.labels,
+        policy: Some(spec.policy.into()),
+        task_type: String::new(),
+        priority: execution.priority.into(),
+    }
+}
+
+/// A stored verdict, with what it is about.
+pub fn verdict_of(run_id: uuid::Uuid, record: VerdictRecord) -> v1::Verdict {
+    let VerdictRecord { plan_revision, verdict, receipts, last_receipt_digest } = record;
+    v1::Verdict {
+        run_id: run_id.to_string(),
+        plan_revision,
+        receipt_count: receipts,
+        chain_digest: last_receipt_digest,
+        ..verdict.into()
+    }
+}
+
+/// The trace id inside a W3C `traceparent`; empty when there is none.
+pub fn trace_id(trace_parent: &str) -> &str {
+    trace_parent.split('-').nth(1).unwrap_or_default()
+}
+
+/// A count on the wire; ours are never below zero.
+pub(super) fn number(count: i64) -> u64 {
+    u64::try_from(count).unwrap_or_default()
+}
+
+fn counters(execution: &Execution) -> v1::RunCounters {
+    v1::RunCounters {
+        rounds: execution.counters.rounds,
+        replans: execution.counters.replans,
+        repairs: execution.counters.repairs,
+        tool_calls: execution.counters.tool_calls,
+        tokens: 0,
+        cost_micros: 0,
+        receipts: execution.counters.receipts,
+    }
+}
+
+fn steps(
+    execution: &Execution,
+    plan: Option<&crate::domain::plan::Plan>,
+) -> Vec<v1::StepProgress> {
+    let planned = |index: usize| plan.and_then(|plan| plan.steps.get(index));
+    execution
+        .steps
+        .iter()
+        .enumerate()
+        .map(|(index, progress)| {
+            let StepProgress { state, attempt, rounds, tool_calls, started_at, .. } = progress;
+            v1::StepProgress {
+                id: planned(index).map_or_else(|| index.to_string(), |step| step.id.clone()),
+                description: planned(index)
+                    .map(|step| step.description.clone())
+                    .unwrap_or_default(),
+                state: v1::StepState::from(*state).into(),
+                attempt: *attempt,
+                rounds: *rounds,
+                tool_calls: *tool_calls,
+                started_at: started_at.map(timestamp),
+                finished_at: None,
+                reason: String::new(),
+                lease: None,
+            }
+        })
+        .collect()
+}
+
+fn blocked(execution: &Execution) -> Option<v1::Blocked> {
+    let RunState::Blocked(phase) = execution.state else { return None };
+    let Wait { id, waiting_on, since, unblocks, question, choices: _, step_index: _ } =
+        execution.wait.clone()?;
+    Some(v1::Blocked {
+        waiting_on: v1::WaitingOn::from(waiting_on).into(),
+        since: Some(timestamp(since)),
+        unblocks,
+        question,
+        returns_to: v1::RunState::from(phase.state()).into(),
+        wait_id: id.to_string(),
+    })
+}
+
+fn ended(terminal: Terminal, state: RunState) -> v1::Terminal {
+    let Terminal { stop_reason, stage, user_message, internal_reason } = terminal;
+    v1::Terminal {
+        status: v1::RunState::from(state).into(),
+        stop_reason: v1::StopReason::from(stop_reason).into(),
+        stage,
+        user_message,
+        internal_reason,
+    }
+}
+
+impl From<RunState> for v1::RunState {
+    fn from(state: RunState) -> Self {
+        match state {
+            RunState::Intake => Self::Intake,
+            RunState::Planning => Self::Planning,
+            RunState::Executing => Self::Executing,
+            RunState::Verifying => Self::Verifying,
+            RunState::Recovering => Self::Recovering,
+            RunState::Blocked(_) => Self::Blocked,
+            RunState::Done => Self::Done,
+            RunState::Failed => Self::Failed,
+            RunState::Cancelled => Self::Cancelled,
+        }
+    }
+}
+
+/// The states a number on the wire asks for: BLOCKED asks for it in every phase. None when the
+/// number names no state.
+pub fn read_run_state(number: i32) -> Option<RunState> {
+    let wanted = v1::RunState::try_from(number).ok()?;
+    RunState::ALL.into_iter().find(|state| v1::RunState::from(*state) == wanted)
+}
+
+impl From<StepState> for v1::StepState {
+    fn from(state: StepState) -> Self {
+        match state {
+            StepState::Pending => Self::Pending,
+            StepState::Ready => Self::Ready,
+            StepState::Running => Self::Running,
+            StepState::Waiting => Self::Waiting,
+            StepState::Done => Self::Done,
+            StepState::Failed => Self::Failed,
+            StepState::Blocked => Self::Blocked,
+            StepState::Skipped => Self::Skipped,
+            StepState::Cancelled => Self::Cancelled,
+        }
+    }
+}
+
+/// The step state a number on the wire names; none when it names none.
+pub fn read_step_state(number: i32) -> Option<StepState> {
+    let wanted = v1::StepState::try_from(number).ok()?;
+    StepState::ALL.into_iter().find(|state| v1::StepState::from(*state) == wanted)
+}
+
+impl From<WaitingOn> for v1::WaitingOn {
+    fn from(waiting_on: WaitingOn) -> Self {
+        match waiting_on {
+            WaitingOn::User => Self::User,
+            WaitingOn::Approver => Self::Approver,
+            WaitingOn::Worker => Self::Worker,
+            WaitingOn::Model => Self::Model,
+            WaitingOn::Operator => Self::Operator,
+            WaitingOn::Timer => Self::Timer,
+        }
+    }
+}
+
+impl From<DriverKind> for v1::Driver {
+    fn from(driver: DriverKind) -> Self {
+        match driver {
+            DriverKind::Script => Self::Script,
+            DriverKind::Model => Self::Model,
+            DriverKind::Remote => Self::Remote,
+        }
+    }
+}
+
+impl From<Policy> for v1::Policy {
+    fn from(policy: Policy) -> Self {
+        let Policy { verify_commands, repeatable_commands } = policy;
+        let verify_commands = match verify_commands {
+            VerifyCommands::Runner => v1::VerifyCommands::Runner,
+            VerifyCommands::ReceiptsOnly => v1::VerifyCommands::ReceiptsOnly,
+        };
+        Self {
+            verify_commands: verify_commands.into(),
+            repeatable_commands,
+            on_budget: v1::OnBudget::Block.into(),
+            confirm_tools: Vec::new(),
+        }
+    }
+}

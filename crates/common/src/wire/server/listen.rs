@@ -1,0 +1,70 @@
+//! Taking a port.
+
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use tokio::net::TcpListener;
+
+/// Why a port could not be taken.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    /// Others could reach it, and nothing would ask them who they are.
+    #[error(
+        "{0} can be reached from other machines and no token is set; set one, or listen on 127.0.0.1"
+    )]
+    OpenToAll(SocketAddr),
+    /// Somebody listens there already.
+    #[error("port {} is in use at {}; stop what listens there, or choose another port", .0.port(), .0.ip())]
+    InUse(SocketAddr),
+    /// The operating system refused.
+    #[error("cannot listen on {addr}")]
+    Refused {
+        /// The address.
+        addr: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// Listens on `addr`; port 0 takes any free one. An address that is not loopback needs a token, so
+/// that a service is never open to the network by accident.
+///
+/// # Errors
+/// [`BindError`], which says what to do.
+pub async fn bind(addr: SocketAddr, has_token: bool) -> Result<TcpListener, BindError> {
+    if !has_token && !addr.ip().to_canonical().is_loopback() {
+        return Err(BindError::OpenToAll(addr));
+    }
+    TcpListener::bind(addr).await.map_err(|source| {
+        if source.kind() == ErrorKind::AddrInUse {
+            BindError::InUse(addr)
+        } else {
+            BindError::Refused { addr, source }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_open_port_without_a_token_is_refused() {
+        for addr in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
+            let error = bind(addr.parse().unwrap(), false).await.unwrap_err();
+            assert!(matches!(error, BindError::OpenToAll(_)), "{addr}");
+            assert!(error.to_string().contains("set one"), "{error}");
+        }
+        assert!(bind("0.0.0.0:0".parse().unwrap(), true).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_port_in_use_is_named() {
+        let first = bind("127.0.0.1:0".parse().unwrap(), false).await.unwrap();
+        let addr = first.local_addr().unwrap();
+        let error = bind(addr, false).await.unwrap_err();
+        assert!(
+            error.to_string().contains(&addr.port().to_string()),
+            "{error}"
+        );
+    }
+}

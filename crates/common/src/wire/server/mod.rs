@@ -1,0 +1,273 @@
+//! The one place where a port is served.
+//!
+//! ```text
+//!   one port --content type--> gRPC: complete_errors > carry_trace > authenticate > keep_deadline
+//!                |                    > health, reflection, the services
+//!                +-----------> HTTP: the router a service brings (/healthz, /metrics, webhooks)
+//! ```
+//!
+//! The token guards gRPC only; an HTTP router guards its own paths.
+
+mod layer;
+mod listen;
+
+#[cfg(test)]
+mod tests;
+
+pub use listen::{BindError, bind};
+
+use super::token::Token;
+use super::{FILE_DESCRIPTOR_SET, v1};
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::response::IntoResponse;
+use axum::routing::future::RouteFuture;
+use axum::serve::ListenerExt;
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tonic::server::NamedService;
+use tonic::service::RoutesBuilder;
+use tonic_health::ServingStatus;
+use tonic_health::pb::health_server::HealthServer;
+use tonic_health::server::{HealthReporter, HealthService};
+use tower::Service;
+
+/// Bytes a request may have unless the settings say otherwise: 4 MiB, gRPC's own default.
+pub const DEFAULT_MAX_MESSAGE_BYTES: usize = 4 * 1024 * 1024;
+/// How long calls under way may go on after the shutdown began.
+const DEFAULT_DRAIN: Duration = Duration::from_secs(10);
+
+/// How a port is served.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Bytes a request may have; a larger one is refused with `message_too_large`.
+    pub max_message_bytes: usize,
+    /// Whether reflection is served, v1 and v1alpha (older clients ask that one only).
+    pub reflection: bool,
+    /// What every gRPC call but health must show; none lets everybody in.
+    pub token: Option<Token>,
+    /// How long calls under way may go on after the shutdown began.
+    pub drain: Duration,
+}
+
+/// A port in the making.
+pub struct Server {
+    settings: Settings,
+    names: Vec<&'static str>,
+    routes: RoutesBuilder,
+    http: Router,
+    health: HealthReporter,
+}
+
+/// Why a port is no longer served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The listener failed.
+    #[error("the port cannot be served any longer")]
+    Listener(#[from] io::Error),
+    /// The descriptors in this binary are not good.
+    #[error("the API's descriptors cannot be served for reflection")]
+    Reflection(#[from] tonic_reflection::server::Error),
+}
+
+/// A generated gRPC server whose messages can be bounded.
+pub trait GrpcService: NamedService + Sized {
+    /// The same server, refusing requests of more than `bytes`.
+    #[must_use]
+    fn with_max_message_bytes(self, bytes: usize) -> Self;
+}
+
+/// The generated servers have the same method, but no trait that says so.
+macro_rules! grpc_services {
+    ($($module:ident :: $server:ident < $service:ident >;)*) => {$(
+        impl<T> GrpcService for v1::$module::$server<T>
+        where
+            T: v1::$module::$service,
+        {
+            fn with_max_message_bytes(self, bytes: usize) -> Self {
+                self.max_decoding_message_size(bytes)
+            }
+        }
+    )*};
+}
+
+grpc_services! {
+    run_service_server::RunServiceServer<RunService>;
+    planner_service_server::PlannerServiceServer<PlannerService>;
+    executor_service_server::ExecutorServiceServer<ExecutorService>;
+    tool_service_server::ToolServiceServer<ToolService>;
+    accept_gate_service_server::AcceptGateServiceServer<AcceptGateService>;
+    toolchain_service_server::ToolchainServiceServer<ToolchainService>;
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            max_message_bytes: DEFAULT_MAX_MESSAGE_BYTES,
+            reflection: false,
+            token: None,
+            drain: DEFAULT_DRAIN,
+        }
+    }
+}
+
+impl Server {
+    /// A port that serves health, and reflection where the settings say so.
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            names: Vec::new(),
+            routes: RoutesBuilder::default(),
+            http: Router::new(),
+            health: HealthReporter::new(),
+        }
+    }
+
+    /// Serves a gRPC service too.
+    #[must_use]
+    pub fn with_service<S>(mut self, service: S) -> Self
+    where
+        S: GrpcService
+            + Service<http::Request<tonic::body::Body>, Error = Infallible>
+            + Clone
+            + Send
+            + Sync
+            + 'static,
+        S::Response: IntoResponse,
+        S::Future: Send + 'static,
+    {
+        self.names.push(S::NAME);
+        let bytes = self.settings.max_message_bytes;
+        self.routes
+            .add_service(service.with_max_message_bytes(bytes));
+        self
+    }
+
+    /// Serves these HTTP paths on the same port, to requests that are no gRPC.
+    #[must_use]
+    pub fn with_http(mut self, router: Router) -> Self {
+        self.http = router;
+        self
+    }
+
+    /// Tells callers of health how a service is; the empty name is the whole port. Services are
+    /// serving from the start of [`Server::serve`].
+    pub fn health(&self) -> HealthReporter {
+        self.health.clone()
+    }
+
+    /// Serves until `shutdown` is done: then health says so, no new connection is taken, and calls
+    /// under way have the settings' `drain` to end. What is still open then goes with the process.
+    ///
+    /// # Errors
+    /// [`ServeError`] when the port cannot be served.
+    pub async fn serve<F>(self, listener: TcpListener, shutdown: F) -> Result<(), ServeError>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (health, drain) = (self.health.clone(), self.settings.drain);
+        let names = self.names.clone();
+        report(&health, &names, ServingStatus::Serving).await;
+        let app = self.into_app()?;
+        let (begin_drain, drain_began) = oneshot::channel();
+        let stopping = async move {
+            shutdown.await;
+            report(&health, &names, ServingStatus::NotServing).await;
+            // Nobody listens any more only when serving has already ended.
+            begin_drain.send(()).ok();
+        };
+        // Small messages go out at once: a turn waits for each of them.
+        let listener = listener.tap_io(|stream| {
+            if let Err(error) = stream.set_nodelay(true) {
+                tracing::debug!(%error, "a connection keeps Nagle's delay");
+            }
+        });
+        let serving = axum::serve(listener, app).with_graceful_shutdown(stopping);
+        tokio::select! {
+            result = serving.into_future() => Ok(result?),
+            () = drained(drain_began, drain) => Ok(()),
+        }
+    }
+
+    fn into_app(mut self) -> Result<Router, ServeError> {
+        let health = HealthService::from_health_reporter(self.health);
+        self.routes.add_service(HealthServer::new(health));
+        if self.settings.reflection {
+            let reflection = || {
+                let builder = tonic_reflection::server::Builder::configure()
+                    .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
+                    .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+                    .with_service_name("grpc.health.v1.Health");
+                self.names
+                    .iter()
+                    .fold(builder, |builder, name| builder.with_service_name(*name))
+            };
+            let (v1, v1alpha) = (reflection().build_v1()?, reflection().build_v1alpha()?);
+            self.routes.add_service(v1).add_service(v1alpha);
+        }
+        let mut grpc = self.routes.routes().prepare().into_axum_router();
+        grpc = grpc.layer(from_fn(layer::keep_deadline));
+        if let Some(token) = self.settings.token {
+            grpc = grpc.layer(from_fn_with_state(Arc::new(token), layer::authenticate));
+        }
+        grpc = grpc
+            .layer(from_fn(layer::carry_trace))
+            .layer(from_fn(layer::complete_errors));
+        Ok(Router::new().fallback_service(ByContentType {
+            grpc,
+            http: self.http,
+        }))
+    }
+}
+
+async fn report(health: &HealthReporter, names: &[&'static str], status: ServingStatus) {
+    for name in names.iter().copied().chain([""]) {
+        health.set_service_status(name, status).await;
+    }
+}
+
+/// Done when the drain began and its time is over; never when it does not begin.
+async fn drained(began: oneshot::Receiver<()>, drain: Duration) {
+    match began.await {
+        Ok(()) => tokio::time::sleep(drain).await,
+        Err(_) => std::future::pending().await,
+    }
+}
+
+/// Sends gRPC one way and everything else the other, so that both sides may have a fallback.
+#[derive(Clone)]
+struct ByContentType {
+    grpc: Router,
+    http: Router,
+}
+
+impl Service<Request> for ByContentType {
+    type Response = axum::response::Response<Body>;
+    type Error = Infallible;
+    type Future = RouteFuture<Infallible>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        // A router is always ready.
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let is_grpc = request
+            .headers()
+            .get(http::header::CONTENT_TYPE)
+            .is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"));
+        if is_grpc {
+            self.grpc.call(request)
+        } else {
+            self.http.call(request)
+        }
+    }
+}

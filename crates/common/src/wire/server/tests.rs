@@ -1,0 +1,402 @@
+//! A port as its callers see it, over real sockets.
+
+use super::*;
+use crate::domain::fault::{Fault, FaultCode, Reason};
+use crate::wire::client::{self, ServiceChannel};
+use crate::wire::status::{from_status, to_status, unimplemented};
+use crate::wire::trace::TraceContext;
+use axum::routing::get;
+use futures::stream;
+use std::pin::Pin;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tonic::{Code, Response, Status, Streaming};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_client::HealthClient;
+use tonic_types::StatusExt;
+use v1::accept_gate_service_client::AcceptGateServiceClient;
+use v1::accept_gate_service_server::{AcceptGateService, AcceptGateServiceServer};
+use v1::tool_service_client::ToolServiceClient;
+use v1::tool_service_server::{ToolService, ToolServiceServer};
+
+const GATE: &str = "surety.v1.AcceptGateService";
+const TOOLS: &str = "surety.v1.ToolService";
+const TRACEPARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+/// A service that answers what it was asked, and fails in every way a handler can.
+#[derive(Clone, Default)]
+struct Sample {
+    /// Told when the call that never ends has begun.
+    endless_began: Arc<Notify>,
+}
+
+#[tonic::async_trait]
+impl AcceptGateService for Sample {
+    /// Echoes the trace the handler was handed.
+    async fn evaluate(
+        &self,
+        request: tonic::Request<v1::EvaluateRequest>,
+    ) -> Result<Response<v1::EvaluateResponse>, Status> {
+        let trace = request.extensions().get::<TraceContext>().cloned();
+        let message = trace
+            .map(|trace| trace.trace_id().to_owned())
+            .unwrap_or_default();
+        let problem = v1::Problem {
+            message,
+            ..v1::Problem::default()
+        };
+        Ok(Response::new(v1::EvaluateResponse {
+            outcome: Some(v1::evaluate_response::Outcome::Problem(problem)),
+            ..v1::EvaluateResponse::default()
+        }))
+    }
+
+    /// Never ends.
+    async fn evaluate_run(
+        &self,
+        _: tonic::Request<v1::EvaluateRunRequest>,
+    ) -> Result<Response<v1::EvaluateRunResponse>, Status> {
+        self.endless_began.notify_one();
+        std::future::pending().await
+    }
+
+    async fn get_verdict(
+        &self,
+        _: tonic::Request<v1::GetVerdictRequest>,
+    ) -> Result<Response<v1::GetVerdictResponse>, Status> {
+        Err(Status::not_found("a bare status"))
+    }
+
+    async fn verify_receipts(
+        &self,
+        _: tonic::Request<v1::VerifyReceiptsRequest>,
+    ) -> Result<Response<v1::VerifyReceiptsResponse>, Status> {
+        Err(unimplemented("VerifyReceipts"))
+    }
+}
+
+#[tonic::async_trait]
+impl ToolService for Sample {
+    type ConnectStream =
+        Pin<Box<dyn futures::Stream<Item = Result<v1::ConnectResponse, Status>> + Send>>;
+
+    /// Fails after its first message, when the response's headers are long gone.
+    async fn connect(
+        &self,
+        _: tonic::Request<Streaming<v1::ConnectRequest>>,
+    ) -> Result<Response<Self::ConnectStream>, Status> {
+        let items = [
+            Ok(v1::ConnectResponse::default()),
+            Err(Status::unavailable("bare")),
+        ];
+        Ok(Response::new(Box::pin(stream::iter(items))))
+    }
+
+    async fn list_tools(
+        &self,
+        _: tonic::Request<v1::ListToolsRequest>,
+    ) -> Result<Response<v1::ListToolsResponse>, Status> {
+        let fault = Fault::new(FaultCode::DatabaseUnavailable, "gone").with_retry_after_ms(50);
+        Err(to_status(&fault))
+    }
+}
+
+struct Port {
+    address: String,
+    sample: Sample,
+    stop: Option<oneshot::Sender<()>>,
+    serving: JoinHandle<Result<(), ServeError>>,
+}
+
+impl Port {
+    async fn open(settings: Settings) -> Self {
+        let listener = bind("127.0.0.1:0".parse().unwrap(), false).await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let sample = Sample::default();
+        let server = Server::new(settings)
+            .with_service(AcceptGateServiceServer::new(sample.clone()))
+            .with_service(ToolServiceServer::new(sample.clone()))
+            .with_http(Router::new().route("/healthz", get(|| async { "ok" })));
+        let serving = tokio::spawn(server.serve(listener, async {
+            stopped.await.ok();
+        }));
+        Self {
+            address,
+            sample,
+            stop: Some(stop),
+            serving,
+        }
+    }
+
+    fn channel(&self) -> ServiceChannel {
+        client::channel(&self.address, None).unwrap()
+    }
+
+    fn channel_with(&self, token: &str) -> ServiceChannel {
+        client::channel(&self.address, Some(&Token::new(token).unwrap())).unwrap()
+    }
+
+    fn gate(&self) -> AcceptGateServiceClient<ServiceChannel> {
+        AcceptGateServiceClient::new(self.channel())
+    }
+
+    async fn health(&self, service: &str) -> Result<i32, Status> {
+        let request = HealthCheckRequest {
+            service: service.to_owned(),
+        };
+        let response = HealthClient::new(self.channel()).check(request).await?;
+        Ok(response.into_inner().status)
+    }
+
+    async fn http_get(&self, path: &str) -> String {
+        let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
+        self.send(request.as_bytes()).await
+    }
+
+    async fn send(&self, request: &[u8]) -> String {
+        let mut stream = TcpStream::connect(&self.address).await.unwrap();
+        stream.write_all(request).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+}
+
+fn guarded() -> Settings {
+    Settings {
+        token: Some(Token::new("right").unwrap()),
+        reflection: true,
+        ..Settings::default()
+    }
+}
+
+#[track_caller]
+fn assert_reason(status: &Status, code: Code, reason: FaultCode) {
+    assert_eq!(status.code(), code, "{status:?}");
+    assert_eq!(from_status(status).reason, Reason::Service(reason));
+    let details = status.get_error_details();
+    assert_eq!(details.error_info().unwrap().domain, "surety");
+}
+
+#[tokio::test]
+async fn health_answers_for_the_port_and_for_each_service() {
+    let port = Port::open(Settings::default()).await;
+    for name in ["", GATE, TOOLS] {
+        assert_eq!(
+            port.health(name).await.unwrap(),
+            1,
+            "{name:?} is not serving"
+        );
+    }
+    assert_reason(
+        &port.health("surety.v1.Other").await.unwrap_err(),
+        Code::NotFound,
+        FaultCode::NotFound,
+    );
+}
+
+/// Asks one version of reflection for the services it lists.
+macro_rules! listed_services {
+    ($port:expr, $version:ident) => {{
+        use tonic_reflection::pb::$version as pb;
+        let request = pb::ServerReflectionRequest {
+            host: String::new(),
+            message_request: Some(pb::server_reflection_request::MessageRequest::ListServices(
+                String::new(),
+            )),
+        };
+        let mut client =
+            pb::server_reflection_client::ServerReflectionClient::new($port.channel_with("right"));
+        let answers = client
+            .server_reflection_info(stream::iter([request]))
+            .await
+            .unwrap();
+        let answer = answers.into_inner().message().await.unwrap().unwrap();
+        let Some(pb::server_reflection_response::MessageResponse::ListServicesResponse(list)) =
+            answer.message_response
+        else {
+            panic!("no list of services: {answer:?}");
+        };
+        list.service
+            .into_iter()
+            .map(|service| service.name)
+            .collect::<Vec<_>>()
+    }};
+}
+
+#[tokio::test]
+async fn both_versions_of_reflection_list_what_is_served() {
+    let port = Port::open(guarded()).await;
+    for names in [listed_services!(port, v1), listed_services!(port, v1alpha)] {
+        for name in [GATE, TOOLS, "grpc.health.v1.Health"] {
+            assert!(
+                names.iter().any(|listed| listed == name),
+                "{name} is not in {names:?}"
+            );
+        }
+        assert!(
+            !names.iter().any(|listed| listed == "surety.v1.RunService"),
+            "{names:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn reflection_is_served_only_where_it_is_asked_for() {
+    use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
+    let port = Port::open(Settings::default()).await;
+    let mut client = ServerReflectionClient::new(port.channel());
+    let status = client
+        .server_reflection_info(stream::iter([]))
+        .await
+        .unwrap_err();
+    assert_reason(&status, Code::Unimplemented, FaultCode::Unimplemented);
+}
+
+#[tokio::test]
+async fn only_the_right_token_opens_a_service_and_health_needs_none() {
+    let port = Port::open(guarded()).await;
+    for channel in [port.channel(), port.channel_with("wrong")] {
+        let status = AcceptGateServiceClient::new(channel)
+            .evaluate(v1::EvaluateRequest::default())
+            .await
+            .unwrap_err();
+        assert_reason(&status, Code::Unauthenticated, FaultCode::Unauthenticated);
+        assert!(!status.message().contains("right"));
+    }
+    let mut known = AcceptGateServiceClient::new(port.channel_with("right"));
+    assert!(known.evaluate(v1::EvaluateRequest::default()).await.is_ok());
+    assert_eq!(port.health("").await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_message_over_the_limit_is_refused_by_its_reason() {
+    let settings = Settings {
+        max_message_bytes: 1000,
+        ..Settings::default()
+    };
+    let port = Port::open(settings).await;
+    let request = |bytes| v1::EvaluateRequest {
+        final_text: "x".repeat(bytes),
+        ..v1::EvaluateRequest::default()
+    };
+    assert!(port.gate().evaluate(request(900)).await.is_ok());
+    let status = port.gate().evaluate(request(1001)).await.unwrap_err();
+    assert_reason(&status, Code::ResourceExhausted, FaultCode::MessageTooLarge);
+}
+
+#[tokio::test]
+async fn a_method_and_a_service_that_are_not_there_say_so_with_a_reason() {
+    let port = Port::open(Settings::default()).await;
+    for path in [
+        "/surety.v1.AcceptGateService/Nothing",
+        "/surety.v1.RunService/GetRun",
+    ] {
+        let mut client = tonic::client::Grpc::new(port.channel());
+        client.ready().await.unwrap();
+        let codec: tonic_prost::ProstCodec<v1::GetRunRequest, v1::GetRunResponse> =
+            tonic_prost::ProstCodec::default();
+        let request = tonic::Request::new(v1::GetRunRequest::default());
+        let status = client
+            .unary(request, path.parse().unwrap(), codec)
+            .await
+            .unwrap_err();
+        assert_reason(&status, Code::Unimplemented, FaultCode::Unimplemented);
+    }
+    let status = port
+        .gate()
+        .verify_receipts(v1::VerifyReceiptsRequest::default())
+        .await
+        .unwrap_err();
+    assert_reason(&status, Code::Unimplemented, FaultCode::Unimplemented);
+    assert!(status.message().contains("VerifyReceipts"));
+}
+
+#[tokio::test]
+async fn an_error_without_a_reason_gets_one_in_headers_and_in_trailers() {
+    let port = Port::open(Settings::default()).await;
+    let status = port
+        .gate()
+        .get_verdict(v1::GetVerdictRequest::default())
+        .await
+        .unwrap_err();
+    assert_reason(&status, Code::NotFound, FaultCode::NotFound);
+    assert_eq!(status.message(), "a bare status");
+
+    let mut tools = ToolServiceClient::new(port.channel());
+    let answers = tools.connect(stream::iter([])).await.unwrap();
+    let mut answers = answers.into_inner();
+    assert!(answers.message().await.unwrap().is_some());
+    let status = answers.message().await.unwrap_err();
+    assert_reason(&status, Code::Unavailable, FaultCode::ServiceUnavailable);
+}
+
+#[tokio::test]
+async fn an_error_that_has_a_reason_arrives_as_it_was_made() {
+    let port = Port::open(Settings::default()).await;
+    let mut tools = ToolServiceClient::new(port.channel());
+    let status = tools
+        .list_tools(v1::ListToolsRequest::default())
+        .await
+        .unwrap_err();
+    let sent = Fault::new(FaultCode::DatabaseUnavailable, "gone").with_retry_after_ms(50);
+    assert_eq!(from_status(&status), sent);
+}
+
+#[tokio::test]
+async fn the_callers_trace_reaches_the_handler() {
+    let port = Port::open(Settings::default()).await;
+    let mut request = tonic::Request::new(v1::EvaluateRequest::default());
+    TraceContext::new(TRACEPARENT, "")
+        .unwrap()
+        .write_to(request.metadata_mut());
+    let response = port.gate().evaluate(request).await.unwrap().into_inner();
+    let Some(v1::evaluate_response::Outcome::Problem(problem)) = response.outcome else {
+        panic!("the sample answers a problem");
+    };
+    assert_eq!(problem.message, "4bf92f3577b34da6a3ce929d0e0e4736");
+}
+
+#[tokio::test]
+async fn the_callers_deadline_ends_the_call_on_the_server() {
+    let port = Port::open(Settings::default()).await;
+    // Over HTTP/1.1, because tonic's own client would keep the deadline before the server could.
+    let head = format!(
+        "POST /{GATE}/EvaluateRun HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\
+         content-type: application/grpc\r\ngrpc-timeout: 20m\r\ncontent-length: 5\r\n\r\n"
+    );
+    let answer = port.send(&[head.as_bytes(), &[0; 5]].concat()).await;
+    assert!(answer.contains("grpc-status: 4"), "{answer}");
+    assert!(answer.contains("grpc-status-details-bin: "), "{answer}");
+}
+
+#[tokio::test]
+async fn http_shares_the_port_and_needs_no_token() {
+    let port = Port::open(guarded()).await;
+    let answer = port.http_get("/healthz").await;
+    assert!(
+        answer.starts_with("HTTP/1.1 200") && answer.ends_with("ok"),
+        "{answer}"
+    );
+    assert!(port.http_get("/nothing").await.starts_with("HTTP/1.1 404"));
+}
+
+#[tokio::test]
+async fn a_port_stops_when_it_is_told_to_though_a_call_never_ends() {
+    let settings = Settings {
+        drain: Duration::ZERO,
+        ..Settings::default()
+    };
+    let mut port = Port::open(settings).await;
+    assert_eq!(port.health("").await.unwrap(), 1);
+    let mut gate = port.gate();
+    let endless =
+        tokio::spawn(async move { gate.evaluate_run(v1::EvaluateRunRequest::default()).await });
+    port.sample.endless_began.notified().await;
+    port.stop.take().unwrap().send(()).unwrap();
+    assert!(port.serving.await.unwrap().is_ok());
+    endless.abort();
+}

@@ -1,0 +1,132 @@
+//! The caller's trace context, as W3C Trace Context writes it.
+
+use http::HeaderMap;
+use tonic::metadata::{AsciiMetadataValue, MetadataMap};
+
+const TRACEPARENT: &str = "traceparent";
+const TRACESTATE: &str = "tracestate";
+
+/// Which trace and span a call belongs to. Every handler finds it in the request's extensions when
+/// the caller sent a valid one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceContext {
+    /// The header's text, such as `00-<32 hex digits>-<16 hex digits>-01`.
+    traceparent: String,
+    /// What vendors add; empty when nothing.
+    tracestate: String,
+}
+
+impl TraceContext {
+    /// The context with these header values; none when the first is not valid, which the standard
+    /// says to treat as absent.
+    pub fn new(traceparent: &str, tracestate: &str) -> Option<Self> {
+        is_valid(traceparent).then(|| Self {
+            traceparent: traceparent.to_owned(),
+            tracestate: tracestate.to_owned(),
+        })
+    }
+
+    /// The context that came with a request.
+    pub fn from_headers(headers: &HeaderMap) -> Option<Self> {
+        let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+        Self::new(text(TRACEPARENT)?, text(TRACESTATE).unwrap_or_default())
+    }
+
+    /// Puts the context into the metadata of an outgoing request.
+    pub fn write_to(&self, metadata: &mut MetadataMap) {
+        for (name, text) in [
+            (TRACEPARENT, &self.traceparent),
+            (TRACESTATE, &self.tracestate),
+        ] {
+            if let (false, Ok(value)) = (text.is_empty(), AsciiMetadataValue::try_from(text)) {
+                metadata.insert(name, value);
+            }
+        }
+    }
+
+    /// The `traceparent` header's text.
+    pub fn traceparent(&self) -> &str {
+        &self.traceparent
+    }
+
+    /// The `tracestate` header's text; empty when there was none.
+    pub fn tracestate(&self) -> &str {
+        &self.tracestate
+    }
+
+    /// The trace's id, 32 hex digits.
+    pub fn trace_id(&self) -> &str {
+        self.traceparent.get(3..35).unwrap_or_default()
+    }
+
+    /// The calling span's id, 16 hex digits.
+    pub fn span_id(&self) -> &str {
+        self.traceparent.get(36..52).unwrap_or_default()
+    }
+}
+
+/// Version 00 has exactly four parts; a later version may have more, which are not looked at.
+fn is_valid(traceparent: &str) -> bool {
+    let mut parts = traceparent.split('-');
+    let mut next = |digits| {
+        parts.next().filter(|part| {
+            part.len() == digits
+                && part
+                    .bytes()
+                    .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        })
+    };
+    let zeros = |part: &str| part.bytes().all(|byte| byte == b'0');
+    let (Some(version), Some(trace), Some(span), Some(_flags)) =
+        (next(2), next(32), next(16), next(2))
+    else {
+        return false;
+    };
+    version != "ff" && !zeros(trace) && !zeros(span) && (version != "00" || parts.next().is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+    #[test]
+    fn a_valid_context_names_its_trace_and_span() {
+        let context = TraceContext::new(GOOD, "").unwrap();
+        assert_eq!(context.trace_id(), "4bf92f3577b34da6a3ce929d0e0e4736");
+        assert_eq!(context.span_id(), "00f067aa0ba902b7");
+    }
+
+    #[test]
+    fn a_context_that_is_not_valid_counts_as_absent() {
+        let zero_trace = format!("00-{}-00f067aa0ba902b7-01", "0".repeat(32));
+        let zero_span = format!("00-4bf92f3577b34da6a3ce929d0e0e4736-{}-01", "0".repeat(16));
+        let later_parts = format!("{GOOD}-x");
+        let upper = GOOD.to_uppercase();
+        let version_ff = GOOD.replacen("00", "ff", 1);
+        for bad in [
+            "",
+            "00",
+            &zero_trace,
+            &zero_span,
+            &later_parts,
+            &upper,
+            &version_ff,
+            "é-é",
+        ] {
+            assert_eq!(TraceContext::new(bad, ""), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_context_goes_on_to_the_next_service() {
+        let context = TraceContext::new(GOOD, "vendor=1").unwrap();
+        let mut metadata = MetadataMap::new();
+        context.write_to(&mut metadata);
+        assert_eq!(
+            TraceContext::from_headers(&metadata.into_headers()),
+            Some(context)
+        );
+    }
+}

@@ -1,0 +1,20 @@
+//! Decisions: read from text, judged by three validations, corrected when refused.
+//!
+//! Everything here is pure. A decision moves no state by itself.
+
+mod correction;
+mod read;
+mod shape;
+mod validate;
+
+pub use correction::{Legal, correct};
+pub use read::{Reading, Reply, hear, parse_decision};
+pub use shape::words;
+pub use validate::{
+    Judged, RunView, Spent, StepView, ToolView, Validation, ValidationName, is_proven, judge,
+};
+
+#[cfg(test)]
+mod judging_tests;
+#[cfg(test)]
+mod tests;

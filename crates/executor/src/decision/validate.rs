@@ -1,0 +1,344 @@
+//! The three validations of a decision: flow, evidence, safety.
+
+use surety_common::domain::decision::{Action, ExecuteDecision};
+use surety_common::domain::limits::Limits;
+use surety_common::domain::plan::{Evidence, ToolCall};
+use surety_common::domain::problem::Code;
+use surety_common::domain::receipt::EvidenceReceipt;
+use surety_common::domain::verdict::CheckResult;
+
+/// What the validations need to know about the run.
+#[derive(Clone, Copy)]
+pub struct RunView<'a> {
+    /// The step that the driver works on.
+    pub step: StepView<'a>,
+    /// Whether any other step is not done yet.
+    pub other_steps_open: bool,
+    /// Every tool of the run, in any order.
+    pub tools: &'a [ToolView<'a>],
+    /// Names of tools that every step may call.
+    pub always_allowed: &'a [&'a str],
+    /// Whether a confirmation waits for its answer.
+    pub pending_confirmation: bool,
+    /// The limits of the run.
+    pub limits: &'a Limits,
+    /// What was used of them.
+    pub spent: Spent,
+    /// Whether the repeat-cycle fuse has gone.
+    pub repeats: bool,
+    /// Judges arguments against the tool's JSON Schema; says what does not fit.
+    pub fits_schema: &'a dyn Fn(&ToolCall) -> Result<(), String>,
+}
+
+/// The current step.
+#[derive(Debug, Clone, Copy)]
+pub struct StepView<'a> {
+    /// Tools the step may call; empty allows every tool.
+    pub tools_expected: &'a [String],
+    /// Whether it must leave a successful receipt.
+    pub evidence: Evidence,
+    /// Whether it left one, see [`is_proven`].
+    pub proven: bool,
+    /// What became of its own checks.
+    pub checks: &'a [CheckResult],
+}
+
+/// A tool and what the run's policy says about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ToolView<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Whether it only reads.
+    pub read_only: bool,
+    /// Whether somebody has to confirm each call.
+    pub requires_confirmation: bool,
+}
+
+/// What was used before this decision is applied.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// Tool calls of this attempt at the step.
+    pub step_tool_calls: u32,
+    /// Turns of this attempt at the step, this one counted.
+    pub step_rounds: u32,
+    /// Turns of the run, this one counted.
+    pub run_rounds: u32,
+    /// Tokens of the run.
+    pub tokens: u64,
+    /// Cost of the run, in millionths of the billing currency.
+    pub cost_micros: u64,
+}
+
+/// One validation's outcome, recorded with the turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Validation {
+    /// Which one.
+    pub name: ValidationName,
+    /// Whether it lets the decision pass.
+    pub passed: bool,
+    /// Why not; none when it passed.
+    pub code: Option<Code>,
+    /// The same in words; empty when it passed.
+    pub reason: String,
+}
+
+/// The three validations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ValidationName {
+    /// Whether the decision is legal now.
+    Flow,
+    /// Whether what it claims is proven.
+    Evidence,
+    /// Whether it stays inside limits, budgets and schemas.
+    Safety,
+}
+
+impl ValidationName {
+    /// The contract's word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Flow => "flow",
+            Self::Evidence => "evidence",
+            Self::Safety => "safety",
+        }
+    }
+}
+
+/// A decision and what the validations say about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judged {
+    /// The decision to apply, should all have passed: a confirm of a tool that only reads has
+    /// become a continue.
+    pub decision: ExecuteDecision,
+    /// Flow, evidence, safety.
+    pub validations: [Validation; 3],
+}
+
+impl Judged {
+    /// The first validation that refuses; none when the decision may be applied.
+    pub fn refusal(&self) -> Option<&Validation> {
+        self.validations
+            .iter()
+            .find(|validation| !validation.passed)
+    }
+}
+
+/// A code, and what to say about it.
+type Refusal = (Code, String);
+
+/// Runs the three validations.
+pub fn judge(decision: ExecuteDecision, view: &RunView<'_>) -> Judged {
+    let mut decision = decision;
+    let tool = decision
+        .tool_call
+        .as_ref()
+        .and_then(|call| view.tools.iter().find(|tool| tool.name == call.name));
+    // Whether a call needs a confirmation is for the policy to say, not for the driver.
+    if decision.action == Action::Confirm
+        && tool.is_some_and(|tool| tool.read_only && !tool.requires_confirmation)
+    {
+        decision.action = Action::Continue;
+    }
+    let validations = [
+        outcome(ValidationName::Flow, flow(&decision, tool, view)),
+        outcome(ValidationName::Evidence, evidence(&decision, &view.step)),
+        outcome(ValidationName::Safety, safety(&decision, tool, view)),
+    ];
+    Judged {
+        decision,
+        validations,
+    }
+}
+
+/// Whether a successful receipt is bound to a step, by its place in the plan, and to the
+/// plan's revision. Another step's receipts prove nothing about this one.
+pub fn is_proven(receipts: &[EvidenceReceipt], step_index: u32, plan_revision: u32) -> bool {
+    receipts.iter().any(|receipt| {
+        receipt.success
+            && receipt.step_index == step_index
+            && receipt.plan_revision == plan_revision
+    })
+}
+
+fn outcome(name: ValidationName, refused: Result<(), Refusal>) -> Validation {
+    match refused {
+        Ok(()) => Validation {
+            name,
+            passed: true,
+            code: None,
+            reason: String::new(),
+        },
+        Err((code, reason)) => Validation {
+            name,
+            passed: false,
+            code: Some(code),
+            reason,
+        },
+    }
+}
+
+fn refuse<T>(code: Code, reason: impl Into<String>) -> Result<T, Refusal> {
+    Err((code, reason.into()))
+}
+
+/// Whether an action says that the step is over and reached.
+fn claims_success(action: Action) -> bool {
+    match action {
+        Action::NextPlan | Action::Done => true,
+        Action::Continue | Action::AskUser | Action::Confirm | Action::Abort => false,
+    }
+}
+
+fn flow(
+    decision: &ExecuteDecision,
+    tool: Option<&ToolView<'_>>,
+    view: &RunView<'_>,
+) -> Result<(), Refusal> {
+    if claims_success(decision.action) && decision.goal_check.is_empty() {
+        return refuse(
+            Code::GoalCheckMissing,
+            "goal_check is empty; say what shows that the goal is reached",
+        );
+    }
+    if decision.action == Action::Done && view.other_steps_open {
+        return refuse(
+            Code::StepsRemaining,
+            "other steps are not done; say next_plan when this step is",
+        );
+    }
+    if let Some(call) = &decision.tool_call {
+        check_tool(decision.action, call, tool, view)?;
+    }
+    if view.pending_confirmation && decision.action != Action::Abort {
+        return refuse(
+            Code::PendingConfirmation,
+            "a confirmation is open; wait for its answer",
+        );
+    }
+    Ok(())
+}
+
+fn check_tool(
+    action: Action,
+    call: &ToolCall,
+    tool: Option<&ToolView<'_>>,
+    view: &RunView<'_>,
+) -> Result<(), Refusal> {
+    let name = &call.name;
+    let Some(tool) = tool else {
+        return refuse(Code::UnknownTool, format!("no tool is named {name:?}"));
+    };
+    let expected = view.step.tools_expected;
+    let allowed = expected.is_empty()
+        || expected.contains(name)
+        || view.always_allowed.contains(&name.as_str());
+    if !allowed {
+        let expected = expected.join(", ");
+        return refuse(
+            Code::ToolNotAllowed,
+            format!("this step may not call {name}; it may call {expected}"),
+        );
+    }
+    if action == Action::Continue && tool.requires_confirmation {
+        return refuse(
+            Code::WriteRequiresConfirm,
+            format!("{name} needs a confirmation; send the same call with the action confirm"),
+        );
+    }
+    Ok(())
+}
+
+fn evidence(decision: &ExecuteDecision, step: &StepView<'_>) -> Result<(), Refusal> {
+    if !claims_success(decision.action) {
+        return Ok(());
+    }
+    if step.evidence == Evidence::Required && !step.proven {
+        return refuse(
+            Code::EvidenceMissing,
+            "no successful receipt of this step is there; do the work with a tool first",
+        );
+    }
+    let failed = step
+        .checks
+        .iter()
+        .find(|check| !check.passed && !check.optional);
+    match failed {
+        Some(check) => refuse(
+            Code::StepCheckFailed,
+            format!(
+                "the step's check {} does not hold: {}",
+                check.name, check.reason
+            ),
+        ),
+        None => Ok(()),
+    }
+}
+
+fn safety(
+    decision: &ExecuteDecision,
+    tool: Option<&ToolView<'_>>,
+    view: &RunView<'_>,
+) -> Result<(), Refusal> {
+    check_fuses(decision, view)?;
+    check_budgets(decision, view)?;
+    if view.repeats {
+        return refuse(
+            Code::RepeatCycle,
+            "the same turns came again after a reminder",
+        );
+    }
+    let known_call = decision.tool_call.as_ref().filter(|_| tool.is_some());
+    known_call
+        .map_or(Ok(()), |call| (view.fits_schema)(call))
+        .map_err(|fault| (Code::ArgumentsInvalid, fault))
+}
+
+fn check_fuses(decision: &ExecuteDecision, view: &RunView<'_>) -> Result<(), Refusal> {
+    let (spent, limits) = (view.spent, view.limits);
+    let calls = spent.step_tool_calls >= limits.max_step_tool_calls;
+    let blown = [
+        (
+            decision.tool_call.is_some() && calls,
+            "max_step_tool_calls",
+            limits.max_step_tool_calls,
+        ),
+        (
+            spent.step_rounds > limits.max_step_rounds,
+            "max_step_rounds",
+            limits.max_step_rounds,
+        ),
+        (
+            spent.run_rounds > limits.max_run_rounds,
+            "max_run_rounds",
+            limits.max_run_rounds,
+        ),
+    ];
+    match blown.into_iter().find(|(blown, _, _)| *blown) {
+        Some((_, name, limit)) => {
+            refuse(Code::FuseReached, format!("{name} of {limit} is reached"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// A used-up budget ends what would spend more; it cannot undo what is done.
+fn check_budgets(decision: &ExecuteDecision, view: &RunView<'_>) -> Result<(), Refusal> {
+    let goes_on = match decision.action {
+        Action::Continue | Action::AskUser | Action::Confirm => true,
+        Action::NextPlan | Action::Done | Action::Abort => false,
+    };
+    let (spent, limits) = (view.spent, view.limits);
+    let budgets = [
+        ("token_budget", spent.tokens, limits.token_budget),
+        ("cost_budget", spent.cost_micros, limits.cost_budget_micros),
+    ];
+    let used_up =
+        |(_, used, budget): &(&str, u64, Option<u64>)| budget.is_some_and(|budget| *used >= budget);
+    match budgets.into_iter().find(used_up) {
+        Some((name, used, _)) if goes_on => refuse(
+            Code::BudgetExhausted,
+            format!("the {name} is used up ({used} spent)"),
+        ),
+        Some(_) | None => Ok(()),
+    }
+}

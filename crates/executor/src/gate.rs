@@ -1,0 +1,86 @@
+//! The executor's way to the acceptgate.
+
+use backon::{BackoffBuilder, ExponentialBuilder};
+use std::time::Duration;
+use surety_common::domain::fault::{Fault, FaultClass};
+use surety_common::wire::client::ServiceChannel;
+use surety_common::wire::status::from_status;
+use surety_common::wire::v1;
+use surety_common::wire::v1::accept_gate_service_client::AcceptGateServiceClient;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+/// The shortest and the longest pause between two tries.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+
+/// The acceptgate, wherever it is. Cloning shares the connection.
+#[derive(Clone)]
+pub struct Gate {
+    client: AcceptGateServiceClient<ServiceChannel>,
+}
+
+impl Gate {
+    /// The gate behind a channel.
+    pub fn new(channel: ServiceChannel) -> Self {
+        Self { client: AcceptGateServiceClient::new(channel) }
+    }
+
+    /// Asks for the verdict on a run, again and again while the gate or its database is away. The
+    /// gate moves the run itself; the call may be repeated safely.
+    ///
+    /// # Errors
+    /// The gate's answer when trying again does not help; the last failure when `given_up` is
+    /// cancelled.
+    pub async fn evaluate_run(
+        &self,
+        run_id: Uuid,
+        lease_epoch: i64,
+        given_up: &CancellationToken,
+    ) -> Result<(), Fault> {
+        let mut pauses = ExponentialBuilder::default()
+            .with_jitter()
+            .with_min_delay(PAUSES.0)
+            .with_max_delay(PAUSES.1)
+            .without_max_times()
+            .build();
+        loop {
+            let request = v1::EvaluateRunRequest {
+                run_id: run_id.to_string(),
+                lease_epoch: u64::try_from(lease_epoch).unwrap_or_default(),
+            };
+            let fault = match self.client.clone().evaluate_run(request).await {
+                Ok(_) => return Ok(()),
+                Err(status) => from_status(&status),
+            };
+            if !worth_a_retry(fault.class) {
+                return Err(fault);
+            }
+            let pause = pauses.next().unwrap_or(PAUSES.1);
+            tracing::warn!(%run_id, %fault, retry_in_ms = pause.as_millis(), "waiting for the gate");
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = given_up.cancelled() => return Err(fault),
+            }
+        }
+    }
+}
+
+/// Whether the same call may succeed later. An unknown caller may be one whose token file is just
+/// being replaced, so that is waited for too, in the open: each try is logged.
+fn worth_a_retry(class: FaultClass) -> bool {
+    match class {
+        FaultClass::Unavailable
+        | FaultClass::DeadlineExceeded
+        | FaultClass::Cancelled
+        | FaultClass::ResourceExhausted
+        | FaultClass::Internal
+        | FaultClass::Unauthenticated => true,
+        FaultClass::InvalidArgument
+        | FaultClass::NotFound
+        | FaultClass::AlreadyExists
+        | FaultClass::FailedPrecondition
+        | FaultClass::Aborted
+        | FaultClass::PermissionDenied
+        | FaultClass::Unimplemented => false,
+    }
+}

@@ -1,0 +1,181 @@
+//! The three validations over a held run.
+
+use super::held::{Ended, HeldRun};
+use crate::decision::{self, Judged, Legal, RunView, Spent, StepView, ToolView};
+use crate::fuse::repeat::RepeatCycle;
+use surety_common::domain::check::{self, Evidence};
+use surety_common::domain::decision::{Action, ExecuteDecision};
+use surety_common::domain::execution::Execution;
+use surety_common::domain::journal::Validation;
+use surety_common::domain::plan::PlanStep;
+use surety_common::domain::step::StepState;
+use surety_common::domain::verdict::CheckResult;
+
+/// A decision and what the validations say about it.
+#[derive(Debug, Clone)]
+pub(super) struct Judgement {
+    /// The decision to apply, should all have passed.
+    pub(super) decision: ExecuteDecision,
+    /// Flow, evidence, safety.
+    pub(super) validations: Vec<Validation>,
+    correction: String,
+}
+
+impl Judgement {
+    /// Whether the decision may be applied.
+    pub(super) fn passed(&self) -> bool {
+        self.validations.iter().all(|validation| validation.passed)
+    }
+
+    /// What the driver is told when it may not.
+    pub(super) fn correction(&self) -> String {
+        self.correction.clone()
+    }
+
+    /// Judges the decision that ends a step without checks of its own: nothing more has to be read
+    /// for it.
+    pub(super) fn closing(
+        run: &HeldRun,
+        execution: &Execution,
+        index: usize,
+        decision: ExecuteDecision,
+    ) -> Self {
+        judge_over(run, execution, index, decision, &[])
+    }
+}
+
+/// Judges a decision over the run as it is.
+pub(super) async fn judge(
+    run: &HeldRun,
+    index: usize,
+    decision: &ExecuteDecision,
+) -> Result<Judgement, Ended> {
+    let execution = run.execution().await;
+    let ends = matches!(decision.action, Action::NextPlan | Action::Done);
+    let checks = match run.plan.steps.get(index) {
+        Some(step) if ends && !step.verify.is_empty() => checks(run, step, decision).await?,
+        Some(_) | None => Vec::new(),
+    };
+    Ok(judge_over(run, &execution, index, decision.clone(), &checks))
+}
+
+/// What became of the step's own checks, over every receipt of the run.
+async fn checks(
+    run: &HeldRun,
+    step: &PlanStep,
+    decision: &ExecuteDecision,
+) -> Result<Vec<CheckResult>, Ended> {
+    let receipts = run.receipts().await?;
+    let root = run.spec.workspace.as_str();
+    let evidence = Evidence::new(root, &receipts, decision::words(decision));
+    Ok(step
+        .verify
+        .iter()
+        .map(|check| {
+            let answer = check::evaluate(check, &evidence);
+            CheckResult {
+                name: if check.id.is_empty() { check.kind.clone() } else { check.id.clone() },
+                passed: answer.is_ok(),
+                reason: answer.err().map_or("", check::Reason::as_str).to_owned(),
+                optional: !check.required,
+            }
+        })
+        .collect())
+}
+
+fn judge_over(
+    run: &HeldRun,
+    execution: &Execution,
+    index: usize,
+    decision: ExecuteDecision,
+    checks: &[CheckResult],
+) -> Judgement {
+    let nothing = PlanStep::default();
+    let step = run.plan.steps.get(index).unwrap_or(&nothing);
+    let progress = execution.steps.get(index).cloned().unwrap_or_default();
+    let tools: Vec<ToolView<'_>> = run
+        .engine
+        .tools
+        .specs()
+        .map(|spec| ToolView {
+            name: &spec.name,
+            read_only: spec.annotations.read_only,
+            requires_confirmation: false,
+        })
+        .collect();
+    let repeats = serde_json::from_value::<RepeatCycle>(progress.fuses.clone())
+        .is_ok_and(|cycle| cycle.is_terminated());
+    let fits_schema = |call: &surety_common::domain::plan::ToolCall| {
+        run.engine.tools.validate(&call.name, &call.arguments).map_err(|wrong| wrong.join("; "))
+    };
+    let other_steps_open = execution
+        .steps
+        .iter()
+        .enumerate()
+        .any(|(place, step)| place != index && step.state != StepState::Done);
+    let view = RunView {
+        step: StepView {
+            tools_expected: &step.tools_expected,
+            evidence: step.evidence,
+            proven: progress.proofs > 0,
+            checks,
+        },
+        other_steps_open,
+        tools: &tools,
+        always_allowed: &[],
+        pending_confirmation: false,
+        limits: &run.spec.limits,
+        spent: Spent {
+            step_tool_calls: progress.tool_calls,
+            step_rounds: progress.rounds + 1,
+            run_rounds: execution.counters.rounds + 1,
+            tokens: 0,
+            cost_micros: 0,
+        },
+        repeats,
+        fits_schema: &fits_schema,
+    };
+    let judged = decision::judge(decision, &view);
+    let correction = correction(&judged, step, &tools, other_steps_open);
+    Judgement {
+        decision: judged.decision,
+        validations: judged
+            .validations
+            .into_iter()
+            .map(|validation| Validation {
+                name: validation.name.as_str().to_owned(),
+                passed: validation.passed,
+                code: validation.code,
+                reason: validation.reason,
+            })
+            .collect(),
+        correction,
+    }
+}
+
+fn correction(
+    judged: &Judged,
+    step: &PlanStep,
+    tools: &[ToolView<'_>],
+    other_steps_open: bool,
+) -> String {
+    let Some((code, refusal)) =
+        judged.refusal().and_then(|refusal| refusal.code.map(|code| (code, refusal)))
+    else {
+        return String::new();
+    };
+    let allowed: Vec<&str> = tools
+        .iter()
+        .map(|tool| tool.name)
+        .filter(|name| {
+            step.tools_expected.is_empty() || step.tools_expected.iter().any(|tool| tool == name)
+        })
+        .collect();
+    let legal = Legal {
+        tools: &allowed,
+        confirmed_tools: &[],
+        other_steps_open,
+        pending_confirmation: false,
+    };
+    decision::correct(code, &refusal.reason, &legal)
+}

@@ -1,0 +1,357 @@
+//! What the runner does before the gate decides: it runs the commands that required checks name,
+//! looks at the files and contents they name, and records what it saw. Then it asks the gate.
+//!
+//! All of it may be done again after a crash: a verification is repeatable by its nature.
+
+use super::call::{Call, Done};
+use super::evidence::{Place, Record, record_as};
+use super::held::{Ended, HeldRun};
+use crate::tool::builtin::run_command::outcome;
+use crate::tool::process::{self, CommandRequest};
+use crate::tool::{
+    Environment, ErrorCode, RelPath, ToolContext, ToolError, ToolOutcome, Workspace, WriteScope,
+    observe, project,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use surety_common::domain::check::AcceptCheck;
+use surety_common::domain::command::{Program, programs};
+use surety_common::domain::fault::FaultClass;
+use surety_common::domain::journal::{Entry, Intent};
+use surety_common::domain::json::Value;
+use surety_common::domain::plan::ToolCall;
+use surety_common::domain::receipt::{Command, EvidenceReceipt, EvidenceSource, Fact};
+use surety_common::domain::run::VerifyCommands;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+/// The name under which the runner's own looks are recorded.
+const OBSERVE: &str = "observe";
+/// The name under which a command that a check names is recorded.
+const VERIFY: &str = "verify_command";
+/// The output that says which workspace a verified command succeeded on.
+const WORKSPACE_DIGEST: &str = "workspace_digest";
+
+/// Observes, unless that is already stored, and asks the gate.
+pub(super) async fn verify(run: &HeldRun) -> Result<(), Ended> {
+    if !run.execution().await.counters.observed {
+        observe_all(run).await?;
+    }
+    let execution = run.execution().await;
+    let given_up = &run.engine.drain;
+    let asked = run.engine.gate.evaluate_run(run.spec.id, execution.lease_epoch, given_up).await;
+    match asked {
+        Ok(()) => run.refresh().await,
+        Err(_) if given_up.is_cancelled() => Err(Ended::Draining),
+        // The run moved on, or was taken over: what the row says counts.
+        Err(fault)
+            if matches!(fault.class, FaultClass::Aborted | FaultClass::FailedPrecondition) =>
+        {
+            let before = execution.version;
+            run.refresh().await?;
+            if run.execution().await.version == before { Err(Ended::Gate(fault)) } else { Ok(()) }
+        }
+        Err(fault) => Err(Ended::Gate(fault)),
+    }
+}
+
+async fn observe_all(run: &HeldRun) -> Result<(), Ended> {
+    let wanted = wanted(run).await;
+    if wanted.is_empty() {
+        return run.change(|draft| {
+            draft.execution_mut().counters.observed = true;
+            Ok(())
+        })
+        .await;
+    }
+    let mut records = Vec::new();
+    for look in wanted {
+        if run.engine.drain.is_cancelled() {
+            return Err(Ended::Draining);
+        }
+        records.extend(carry_out(run, look).await?);
+    }
+    let artifacts = records.iter().flat_map(|record| record.artifacts.clone()).collect();
+    run.change_with(artifacts, |draft| {
+        for record in &records {
+            draft.receipt(record.receipt.clone());
+            draft.journal(Entry::Output(record.output.clone()));
+        }
+        draft.execution_mut().counters.observed = true;
+        Ok(())
+    })
+    .await
+}
+
+/// One thing the runner does before the gate decides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Look {
+    /// Runs a command that a check names, exactly as written.
+    Command(String),
+    /// Runs the project's own test command, because files were written and no check names one.
+    ProjectTests,
+    /// Looks whether a path is there.
+    File(String),
+    /// Looks for a text in a file.
+    Content { path: String, needle: String },
+}
+
+/// What the plan's checks ask the runner to do, each thing once, commands first: they may write
+/// the files that are looked at after them.
+async fn wanted(run: &HeldRun) -> Vec<Look> {
+    let mut looks: Vec<Look> = Vec::new();
+    if run.spec.policy.verify_commands == VerifyCommands::Runner {
+        let commands = run.plan.verify.iter().filter(|check| check.kind == "command_success");
+        let mut named = false;
+        for check in commands {
+            named = true;
+            if check.required {
+                looks.push(Look::Command(check.target.clone()));
+            }
+        }
+        if !named && run.wrote_files().await {
+            looks.push(Look::ProjectTests);
+        }
+    }
+    looks.extend(run.plan.verify.iter().filter_map(observation));
+    let mut once = Vec::new();
+    looks.retain(|look| {
+        let new = !once.contains(look);
+        once.push(look.clone());
+        new
+    });
+    looks
+}
+
+fn observation(check: &AcceptCheck) -> Option<Look> {
+    match check.kind.as_str() {
+        "file_exists" => Some(Look::File(check.target.clone())),
+        "content_contains" => {
+            let needle = check.params.get("contains")?.clone();
+            Some(Look::Content { path: check.target.clone(), needle })
+        }
+        _ => None,
+    }
+}
+
+/// Does one thing and makes its record; none when an earlier success still stands.
+async fn carry_out(run: &HeldRun, look: Look) -> Result<Option<Record>, Ended> {
+    match look {
+        Look::Command(line) => verify_command(run, line).await,
+        Look::ProjectTests => project_tests(run).await.map(Some),
+        Look::File(path) => {
+            let seen = seen(run, move |workspace| observe::observe_file(workspace, &path)).await;
+            Ok(Some(observed(run, seen)))
+        }
+        Look::Content { path, needle } => {
+            let seen = seen(run, move |workspace| {
+                observe::observe_content(workspace, &path, &needle)
+            })
+            .await;
+            Ok(Some(observed(run, seen)))
+        }
+    }
+}
+
+async fn seen(
+    run: &HeldRun,
+    look: impl FnOnce(&Workspace) -> Fact + Send + 'static,
+) -> Result<Fact, ToolError> {
+    let workspace = run.workspace()?;
+    tokio::task::spawn_blocking(move || look(&workspace))
+        .await
+        .map_err(|error| ToolError::new(ErrorCode::InternalError, error.to_string()))
+}
+
+fn observed(run: &HeldRun, seen: Result<Fact, ToolError>) -> Record {
+    let outcome = match seen {
+        Ok(fact) => ToolOutcome::done(summary(&fact), Vec::new(), vec![fact]),
+        Err(error) => error.into(),
+    };
+    record(run, Done::now(run, call(OBSERVE, Vec::new()), outcome))
+}
+
+fn summary(fact: &Fact) -> String {
+    match fact {
+        Fact::FileObserved { path, exists: true } => format!("{path} is there"),
+        Fact::FileObserved { path, exists: false } => format!("{path} is not there"),
+        Fact::Content { path, found: true, .. } => format!("{path} holds the text"),
+        Fact::Content { path, found: false, .. } => format!("{path} does not hold the text"),
+        Fact::FileWritten { .. }
+        | Fact::Command { .. }
+        | Fact::Verification { .. }
+        | Fact::Output { .. } => "observed".to_owned(),
+    }
+}
+
+/// Runs a check's command, unless it succeeded on this very workspace already.
+async fn verify_command(run: &HeldRun, line: String) -> Result<Option<Record>, Ended> {
+    let digest = digest_of(run).await;
+    if let Ok(digest) = &digest
+        && cached(&run.receipts().await?, &line, digest)
+    {
+        return Ok(None);
+    }
+    let call = call(VERIFY, vec![("command", line.clone())]);
+    write_down(run, &call).await?;
+    let started_at = run.engine.now();
+    let mut outcome = match run_line(run, &line).await {
+        Ok(outcome) => outcome,
+        Err(error) => error.into(),
+    };
+    // What was proven is this workspace: should the command itself have changed it, the next
+    // verification runs it again.
+    if outcome.success && let Ok(digest) = digest {
+        outcome.facts.push(Fact::Output { key: WORKSPACE_DIGEST.to_owned(), value: digest });
+    }
+    Ok(Some(record(run, Done { call, outcome, started_at, finished_at: run.engine.now() })))
+}
+
+async fn digest_of(run: &HeldRun) -> Result<String, ToolError> {
+    let workspace = run.workspace()?;
+    tokio::task::spawn_blocking(move || observe::workspace_digest(&workspace))
+        .await
+        .map_err(|error| ToolError::new(ErrorCode::InternalError, error.to_string()))?
+}
+
+/// Whether exactly this command succeeded on a workspace with this digest.
+fn cached(receipts: &[EvidenceReceipt], line: &str, digest: &str) -> bool {
+    receipts.iter().any(|receipt| {
+        let ran = |fact: &Fact| {
+            matches!(fact, Fact::Command { command: Command::Line(ran), exit_code: 0 } if ran == line)
+        };
+        let proven = |fact: &Fact| {
+            matches!(fact, Fact::Output { key, value } if key == WORKSPACE_DIGEST && value == digest)
+        };
+        receipt.success
+            && receipt.name == VERIFY
+            && receipt.facts.iter().any(ran)
+            && receipt.facts.iter().any(proven)
+    })
+}
+
+/// Runs the programs of a line one after another while each succeeds. The fact names the line as
+/// it was written, and the exit code of the last program that ran.
+async fn run_line(run: &HeldRun, line: &str) -> Result<ToolOutcome, ToolError> {
+    let Some(programs) = programs(line) else {
+        return Err(ToolError::new(
+            ErrorCode::ShellNotAllowed,
+            format!("{line:?} needs a shell, which the policy does not allow; name a program"),
+        ));
+    };
+    let context = context(run)?;
+    let mut output = Vec::new();
+    let mut last = None;
+    for program in programs {
+        let mut outcome = run_program(&context, line, program).await?;
+        output.append(&mut outcome.output);
+        let failed = !outcome.success;
+        last = Some(outcome);
+        if failed {
+            break;
+        }
+    }
+    let mut outcome = last.ok_or_else(|| {
+        ToolError::new(ErrorCode::ProgramNotFound, format!("{line:?} names no program"))
+    })?;
+    outcome.output = output;
+    Ok(outcome)
+}
+
+async fn run_program(
+    context: &ToolContext,
+    line: &str,
+    program: Program,
+) -> Result<ToolOutcome, ToolError> {
+    let added: BTreeMap<String, String> = program.environment.into_iter().collect();
+    let request = CommandRequest {
+        command: Command::Argv(program.argv),
+        folder: context.workspace.folder(&RelPath::root())?,
+        environment: context.environment.with(&added)?,
+    };
+    let finished = process::run(context, &request).await?;
+    Ok(outcome(Command::Line(line.to_owned()), finished))
+}
+
+/// Runs the project's own tests; that none were found is recorded as skipped, never as passed.
+async fn project_tests(run: &HeldRun) -> Result<Record, Ended> {
+    let call = call(VERIFY, vec![("command", "the project's own tests".to_owned())]);
+    write_down(run, &call).await?;
+    let started_at = run.engine.now();
+    let outcome = match run_project_tests(run).await {
+        Ok(outcome) => outcome,
+        Err(error) => error.into(),
+    };
+    Ok(record(run, Done { call, outcome, started_at, finished_at: run.engine.now() }))
+}
+
+async fn run_project_tests(run: &HeldRun) -> Result<ToolOutcome, ToolError> {
+    let context = context(run)?;
+    let (workspace, environment) =
+        (Arc::clone(&context.workspace), Arc::clone(&context.environment));
+    let found =
+        tokio::task::spawn_blocking(move || project::test_command(&workspace, &environment))
+            .await
+            .map_err(|error| ToolError::new(ErrorCode::InternalError, error.to_string()))?;
+    let Some(argv) = found else {
+        let skipped =
+            Fact::Output { key: "project_tests".to_owned(), value: "skipped".to_owned() };
+        let mut outcome = ToolOutcome::done(
+            "skipped: the project names no test command",
+            Vec::new(),
+            vec![skipped],
+        );
+        // Nothing was tried, so nothing is proven.
+        outcome.success = false;
+        return Ok(outcome);
+    };
+    let request = CommandRequest {
+        command: Command::Argv(argv),
+        folder: context.workspace.folder(&RelPath::root())?,
+        environment: Environment::clone(&context.environment),
+    };
+    let finished = process::run(&context, &request).await?;
+    Ok(outcome(request.command, finished))
+}
+
+/// A verification may take as long as a step.
+fn context(run: &HeldRun) -> Result<ToolContext, ToolError> {
+    Ok(ToolContext {
+        workspace: run.workspace()?,
+        write_scope: Arc::new(WriteScope::whole()),
+        environment: Arc::clone(&run.engine.environment),
+        shell_allowed: false,
+        deadline: Instant::now() + Duration::from_secs(run.spec.limits.step_deadline_s),
+        cancel: run.lost.child_token(),
+    })
+}
+
+/// The intent of a command, written before it is started.
+async fn write_down(run: &HeldRun, call: &Call) -> Result<(), Ended> {
+    run.change(|draft| {
+        draft.journal(Entry::Intent(Intent {
+            step_id: String::new(),
+            call_id: call.id,
+            tool: call.tool_call.name.clone(),
+            arguments_json: call.tool_call.arguments.to_compact(),
+        }));
+        Ok(())
+    })
+    .await
+}
+
+fn call(name: &str, arguments: Vec<(&str, String)>) -> Call {
+    let arguments = arguments
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), Value::String(value)))
+        .collect();
+    Call {
+        id: Uuid::now_v7(),
+        tool_call: ToolCall { name: name.to_owned(), arguments: Value::Object(arguments) },
+    }
+}
+
+fn record(run: &HeldRun, done: Done) -> Record {
+    record_as(run, Place::of_run(run), EvidenceSource::Probe, &done)
+}

@@ -1,0 +1,178 @@
+//! `run_command`: a program with its arguments, no shell.
+
+use crate::tool::builtin::{here, read, spec};
+use crate::tool::error::{ErrorCode, ToolError};
+use crate::tool::process::{self, CommandRequest, Ending, Finished, OUTPUT_LIMIT};
+use crate::tool::{Annotations, Effect, Tool, ToolContext, ToolOutcome, ToolSpec};
+use futures::future::BoxFuture;
+use serde::Deserialize;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use surety_common::domain::json::Value;
+use surety_common::domain::receipt::{Command, Fact};
+use tokio::time::Instant;
+
+/// What stands between the two streams in the output, on a line of its own; only there when
+/// something was written to the standard error.
+pub const STDERR_MARK: &str = "--- standard error ---";
+
+/// Seconds that a call may ask for at most.
+const LONGEST_REQUEST_S: u64 = 3600;
+
+/// Runs a command.
+#[derive(Debug)]
+pub struct RunCommand(ToolSpec);
+
+#[derive(Debug, Deserialize)]
+struct Args {
+    #[serde(default)]
+    argv: Vec<String>,
+    command: Option<String>,
+    #[serde(default = "here")]
+    cwd: String,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    timeout_s: Option<u64>,
+}
+
+impl RunCommand {
+    /// The tool.
+    #[expect(
+        clippy::new_without_default,
+        reason = "a tool has no default, it has one form"
+    )]
+    pub fn new() -> Self {
+        let annotations = Annotations {
+            read_only: false,
+            destructive: true,
+            idempotent: false,
+            open_world: true,
+        };
+        Self(spec(
+            "run_command",
+            "Runs a program in the workspace with a list of arguments, without a shell, and gives \
+             its whole output: standard output, then standard error under a line that says so. \
+             Succeeds when the exit code is 0. Whatever it leaves running in the background is \
+             ended with it.",
+            annotations,
+            json!({
+                "type": "object",
+                "properties": {
+                    "argv": {
+                        "type": "array", "minItems": 1, "items": {"type": "string"},
+                        "description": "The program and its arguments, such as [\"cargo\", \"test\"]."
+                    },
+                    "command": {"type": "string", "minLength": 1, "description": "A line for a shell; only where the policy allows one."},
+                    "cwd": {"type": "string", "minLength": 1, "description": "The folder to run in; the root when not given."},
+                    "env": {
+                        "type": "object", "additionalProperties": {"type": "string"},
+                        "description": "Further environment variables."
+                    },
+                    "timeout_s": {"type": "integer", "minimum": 1, "maximum": LONGEST_REQUEST_S, "description": "Seconds it may take; 20 when not given."}
+                },
+                "oneOf": [{"required": ["argv"]}, {"required": ["command"]}],
+                "additionalProperties": false
+            }),
+        ))
+    }
+}
+
+impl Tool for RunCommand {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    fn intend(&self, ctx: &ToolContext, args: &Value) -> Result<Effect, ToolError> {
+        request(ctx, &read(args)?)?;
+        Ok(Effect::Unknown)
+    }
+
+    fn call<'a>(&'a self, ctx: &'a ToolContext, args: &'a Value) -> BoxFuture<'a, ToolOutcome> {
+        Box::pin(async move { work(ctx, args).await.unwrap_or_else(ToolOutcome::from) })
+    }
+
+    fn requested_timeout(&self, args: &Value) -> Option<Duration> {
+        let asked: Args = read(args).ok()?;
+        asked.timeout_s.map(Duration::from_secs)
+    }
+}
+
+async fn work(ctx: &ToolContext, args: &Value) -> Result<ToolOutcome, ToolError> {
+    let args: Args = read(args)?;
+    let request = request(ctx, &args)?;
+    let mut ctx = ctx.clone();
+    if let Some(seconds) = args.timeout_s {
+        let asked = Instant::now() + Duration::from_secs(seconds.min(LONGEST_REQUEST_S));
+        ctx.deadline = ctx.deadline.min(asked);
+    }
+    let finished = process::run(&ctx, &request).await?;
+    Ok(outcome(request.command, finished))
+}
+
+fn request(ctx: &ToolContext, args: &Args) -> Result<CommandRequest, ToolError> {
+    let command = match &args.command {
+        None => Command::Argv(args.argv.clone()),
+        Some(line) if ctx.shell_allowed => Command::Line(line.clone()),
+        Some(_) => {
+            let message =
+                "a command line needs a shell; give the program and its arguments as argv";
+            return Err(ToolError::new(ErrorCode::ShellNotAllowed, message));
+        }
+    };
+    let folder = ctx.workspace.locate(&args.cwd)?;
+    Ok(CommandRequest {
+        command,
+        folder: ctx.workspace.folder(&folder)?,
+        environment: ctx.environment.with(&args.env)?,
+    })
+}
+
+/// What a call says about a command that ended; the runner's own commands say it the same way.
+pub fn outcome(command: Command, finished: Finished) -> ToolOutcome {
+    let said = match &command {
+        Command::Argv(argv) => argv.join(" "),
+        Command::Line(line) => line.clone(),
+    };
+    let code = finished.exit_code;
+    let note = if finished.left_running {
+        "; a process it left running still held its output"
+    } else {
+        ""
+    };
+    let failure = match finished.ending {
+        Ending::Itself if code == 0 => None,
+        Ending::Itself => Some((ErrorCode::CommandFailed, format!("ended with {code}"))),
+        Ending::Deadline => Some((ErrorCode::Timeout, "was ended at its deadline".to_owned())),
+        Ending::Cancel => Some((ErrorCode::Cancelled, "was called off".to_owned())),
+        Ending::OutputLimit => Some((
+            ErrorCode::OutputTooLarge,
+            format!("was ended after more than {OUTPUT_LIMIT} bytes of output"),
+        )),
+    };
+    let facts = vec![Fact::Command {
+        command,
+        exit_code: code,
+    }];
+    let output = joined(finished.stdout, &finished.stderr);
+    match failure {
+        None => ToolOutcome::done(format!("{said}: ended with 0{note}"), output, facts),
+        Some((code, what)) => {
+            let error = ToolError::new(code, format!("{said}: {what}{note}"));
+            ToolOutcome::failed(error, output, facts)
+        }
+    }
+}
+
+fn joined(mut output: Vec<u8>, errors: &[u8]) -> Vec<u8> {
+    if errors.is_empty() {
+        return output;
+    }
+    if !output.is_empty() && !output.ends_with(b"\n") {
+        output.push(b'\n');
+    }
+    output.extend_from_slice(STDERR_MARK.as_bytes());
+    output.push(b'\n');
+    output.extend_from_slice(errors);
+    output
+}

@@ -1,0 +1,146 @@
+//! What a command gets to see of the environment.
+
+use crate::tool::error::{ErrorCode, ToolError};
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+
+/// The variables of the executor's own environment that a command sees: what a program needs to
+/// be found, to show text, and to find its toolchain.
+const PASSED_ON: [&str; 24] = [
+    "PATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TERM",
+    "TMPDIR",
+    "CARGO_HOME",
+    "RUSTUP_HOME",
+    "RUSTUP_TOOLCHAIN",
+    "GOROOT",
+    "GOPATH",
+    "GOCACHE",
+    "GOMODCACHE",
+    "GOTOOLCHAIN",
+    "JAVA_HOME",
+    "MAVEN_HOME",
+    "GRADLE_USER_HOME",
+    "NVM_DIR",
+    "PNPM_HOME",
+    "VIRTUAL_ENV",
+    "PYENV_ROOT",
+    "DOTNET_ROOT",
+    "SDKROOT",
+];
+
+/// Environment variables without a secret among them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Environment(BTreeMap<OsString, OsString>);
+
+impl Environment {
+    /// What commands may see of these variables; everything else is left behind.
+    pub fn scrub(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
+        let passed_on = |name: &OsStr| PASSED_ON.iter().any(|passed| name == *passed);
+        Self(
+            variables
+                .into_iter()
+                .filter(|(name, _)| passed_on(name))
+                .collect(),
+        )
+    }
+
+    /// What commands may see of this process's own environment.
+    pub fn of_process() -> Self {
+        Self::scrub(std::env::vars_os())
+    }
+
+    /// This environment with a call's own variables added.
+    ///
+    /// # Errors
+    /// `env_not_allowed` for a name that is no name, that decides which program a command's words
+    /// mean (a receipt for `cargo test` must be about cargo), or that is kept for secrets.
+    pub fn with(&self, added: &BTreeMap<String, String>) -> Result<Self, ToolError> {
+        let mut all = self.clone();
+        for (name, value) in added {
+            if !may_be_added(name) || value.contains('\0') {
+                let message = format!("{name:?} may not be set for a command; leave it out");
+                return Err(ToolError::new(ErrorCode::EnvNotAllowed, message));
+            }
+            all.0.insert(name.into(), value.into());
+        }
+        Ok(all)
+    }
+
+    /// The value of one variable.
+    pub fn get(&self, name: &str) -> Option<&OsStr> {
+        self.0.get(OsStr::new(name)).map(OsString::as_os_str)
+    }
+
+    /// Every variable, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+        self.0
+            .iter()
+            .map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+    }
+}
+
+fn may_be_added(name: &str) -> bool {
+    let folded = name.to_ascii_uppercase();
+    let is_name = !name.is_empty() && !name.contains(['=', '\0']);
+    let chooses_programs = PASSED_ON.contains(&folded.as_str())
+        && !matches!(folded.as_str(), "LANG" | "LC_ALL" | "LC_CTYPE" | "TERM")
+        || folded.starts_with("LD_")
+        || folded.starts_with("DYLD_");
+    is_name && !chooses_programs && !is_secret(&folded)
+}
+
+fn is_secret(name: &str) -> bool {
+    name == "DATABASE_URL"
+        || name.starts_with("SURETY_")
+        || ["_TOKEN", "_KEY", "_SECRET", "_PASSWORD"]
+            .iter()
+            .any(|ending| name.ends_with(ending))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_secret_and_nothing_unknown_is_passed_on() {
+        let host = [
+            ("PATH", "/bin"),
+            ("CARGO_HOME", "/c"),
+            ("SURETY_MODEL_KEY", "s"),
+            ("GITHUB_TOKEN", "s"),
+            ("AWS_SECRET_ACCESS_KEY", "s"),
+            ("DATABASE_URL", "s"),
+            ("EDITOR", "vi"),
+        ];
+        let seen = Environment::scrub(host.map(|(name, value)| (name.into(), value.into())));
+        let names: Vec<_> = seen.iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["CARGO_HOME", "PATH"]);
+    }
+
+    #[test]
+    fn a_call_cannot_choose_another_program_or_hand_itself_a_secrets_name() {
+        for (name, allowed) in [
+            ("RUST_BACKTRACE", true),
+            ("LANG", true),
+            ("PATH", false),
+            ("HOME", false),
+            ("LD_PRELOAD", false),
+            ("DYLD_INSERT_LIBRARIES", false),
+            ("CARGO_HOME", false),
+            ("GITHUB_TOKEN", false),
+            ("surety_x", false),
+            ("DATABASE_URL", false),
+            ("A=B", false),
+            ("", false),
+        ] {
+            let added = BTreeMap::from([(name.to_owned(), "v".to_owned())]);
+            let answer = Environment::default().with(&added);
+            assert_eq!(answer.is_ok(), allowed, "{name:?}");
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The runner's own look at the workspace, for the gate: what a check names is looked at here and
+//! not asked of anybody.
+
+use crate::tool::error::ToolError;
+use crate::tool::scan::{self, Ignores};
+use crate::tool::workspace::{Kind, RelPath, Workspace, digest_of};
+use sha2::{Digest, Sha256};
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use surety_common::domain::receipt::Fact;
+
+/// Whether anything is at a path, a folder included. What lies outside the workspace, or cannot
+/// be looked at, is not seen.
+pub fn observe_file(workspace: &Workspace, path: &str) -> Fact {
+    let located = workspace.locate(path);
+    let exists = located
+        .as_ref()
+        .map_err(Clone::clone)
+        .and_then(|path| workspace.exists(path));
+    Fact::FileObserved {
+        path: name(path, &located),
+        exists: seen(path, exists),
+    }
+}
+
+/// Whether a file holds a text, byte for byte. What cannot be read does not.
+pub fn observe_content(workspace: &Workspace, path: &str, needle: &str) -> Fact {
+    let located = workspace.locate(path);
+    let found = located.as_ref().map_err(Clone::clone).and_then(|path| {
+        let file = workspace.open_file(path)?;
+        holds(file, needle.as_bytes()).map_err(|error| ToolError::io(path.text(), &error))
+    });
+    Fact::Content {
+        path: name(path, &located),
+        contains: needle.to_owned(),
+        found: seen(path, found),
+    }
+}
+
+fn name(given: &str, located: &Result<RelPath, ToolError>) -> String {
+    located
+        .as_ref()
+        .map_or_else(|_| given.to_owned(), RelPath::text)
+}
+
+fn seen(path: &str, answer: Result<bool, ToolError>) -> bool {
+    answer.unwrap_or_else(|error| {
+        tracing::debug!(path, %error, "not seen");
+        false
+    })
+}
+
+/// Looks for bytes in a stream of any length, in memory that depends on the needle alone
+/// (Knuth, Morris and Pratt's automaton).
+fn holds(mut source: impl Read, needle: &[u8]) -> std::io::Result<bool> {
+    let fallbacks = fallbacks(needle);
+    let mut buffer = vec![0; 64 << 10];
+    let mut matched = 0;
+    while matched < needle.len() {
+        let count = source.read(&mut buffer)?;
+        if count == 0 {
+            return Ok(false);
+        }
+        for byte in buffer.iter().take(count) {
+            matched = step(needle, &fallbacks, matched, *byte);
+            if matched == needle.len() {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(true)
+}
+
+fn step(needle: &[u8], fallbacks: &[usize], mut matched: usize, byte: u8) -> usize {
+    loop {
+        if needle.get(matched) == Some(&byte) {
+            return matched + 1;
+        }
+        if matched == 0 {
+            return 0;
+        }
+        matched = fallbacks.get(matched - 1).copied().unwrap_or(0);
+    }
+}
+
+fn fallbacks(needle: &[u8]) -> Vec<usize> {
+    let mut fallbacks = Vec::with_capacity(needle.len());
+    let mut matched = 0;
+    for (place, byte) in needle.iter().enumerate() {
+        matched = if place == 0 {
+            0
+        } else {
+            step(needle, &fallbacks, matched, *byte)
+        };
+        fallbacks.push(matched);
+    }
+    fallbacks
+}
+
+/// Hex SHA-256 of all that the workspace holds: paths, contents, which files may be executed, and
+/// where links lead. The folders that scans pass over are left out, so that building changes
+/// nothing; what .gitignore names is in, because a test can depend on it. It reads every file.
+///
+/// # Errors
+/// What the operating system says about a file that cannot be read: half a digest would let two
+/// different workspaces look the same.
+pub fn workspace_digest(workspace: &Workspace) -> Result<String, ToolError> {
+    let mut hasher = Sha256::new();
+    let unread = scan::walk(
+        workspace,
+        &RelPath::root(),
+        Ignores::Nothing,
+        &mut |found| {
+            let (mark, content) = match found.kind {
+                Kind::File => describe_file(workspace, found.path)?,
+                Kind::Link => {
+                    let target = workspace.link_target(found.path)?;
+                    (b'l', target.as_bytes().to_vec())
+                }
+                Kind::Folder | Kind::Other => (b'o', Vec::new()),
+            };
+            for part in [found.path.as_path().as_os_str().as_bytes(), &content] {
+                hasher.update([mark]);
+                hasher.update((part.len() as u64).to_be_bytes());
+                hasher.update(part);
+            }
+            Ok(())
+        },
+    )?;
+    if unread > 0 {
+        let message = format!("{unread} folders of the workspace could not be read");
+        return Err(ToolError::new(
+            crate::tool::ErrorCode::AccessDenied,
+            message,
+        ));
+    }
+    Ok(hex::encode(hasher.finalize()))
+}
+
+fn describe_file(workspace: &Workspace, path: &RelPath) -> Result<(u8, Vec<u8>), ToolError> {
+    let failed = |error: std::io::Error| ToolError::io(path.text(), &error);
+    let file = workspace.open_file(path)?;
+    let mode = file.metadata().map_err(failed)?.permissions().mode();
+    let mark = if mode & 0o100 == 0 { b'f' } else { b'x' };
+    Ok((mark, digest_of(file).map_err(failed)?.into_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Whatever the reads cut apart, the answer is that of a search in the whole.
+        #[test]
+        fn a_streamed_search_finds_what_a_plain_one_finds(
+            hay in "[ab]{0,60}", needle in "[ab]{0,6}", cut in 1usize..7
+        ) {
+            let streamed = holds(Pieces { rest: hay.as_bytes(), cut }, needle.as_bytes()).unwrap();
+            prop_assert_eq!(streamed, hay.contains(&needle));
+        }
+    }
+
+    struct Pieces<'a> {
+        rest: &'a [u8],
+        cut: usize,
+    }
+
+    impl Read for Pieces<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            let count = self.cut.min(buffer.len());
+            self.rest.read(&mut buffer[..count])
+        }
+    }
+}

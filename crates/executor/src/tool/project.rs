@@ -1,0 +1,114 @@
+//! A project's own test command, decided by the files at the workspace's root.
+
+use crate::tool::environment::Environment;
+use crate::tool::workspace::{RelPath, Workspace};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// The largest package.json that is looked at, in bytes.
+const MANIFEST_LIMIT: u64 = 4 << 20;
+
+/// What `npm init` writes where no tests are.
+const NO_TESTS: &str = "no test specified";
+
+/// The command that runs the project's tests, as an argument list; none when the root holds no
+/// file that says so. The environment decides whether `pytest` is there by that name.
+pub fn test_command(workspace: &Workspace, environment: &Environment) -> Option<Vec<String>> {
+    let holds = |name: &str| {
+        let path = RelPath::root().join(name.as_ref());
+        workspace.open_file(&path).is_ok()
+    };
+    let argv: &[&str] = if holds("Cargo.toml") {
+        &["cargo", "test"]
+    } else if has_npm_test(workspace) {
+        &["npm", "test"]
+    } else if holds("go.mod") {
+        &["go", "test", "./..."]
+    } else if holds("pyproject.toml") || holds("pytest.ini") {
+        if is_program("pytest", environment) {
+            &["pytest"]
+        } else {
+            &["python3", "-m", "pytest"]
+        }
+    } else {
+        return None;
+    };
+    Some(argv.iter().map(ToString::to_string).collect())
+}
+
+fn has_npm_test(workspace: &Workspace) -> bool {
+    let path = RelPath::root().join("package.json".as_ref());
+    let Ok(text) = workspace.read(&path, MANIFEST_LIMIT) else {
+        return false;
+    };
+    let Ok(manifest) = serde_json::from_slice::<serde_json::Value>(&text) else {
+        return false;
+    };
+    manifest
+        .pointer("/scripts/test")
+        .and_then(serde_json::Value::as_str)
+        .is_some_and(|script| !script.trim().is_empty() && !script.contains(NO_TESTS))
+}
+
+fn is_program(name: &str, environment: &Environment) -> bool {
+    let Some(path) = environment.get("PATH") else {
+        return false;
+    };
+    std::env::split_paths(path).any(|folder| is_executable(&folder.join(name)))
+}
+
+fn is_executable(path: &Path) -> bool {
+    path.metadata()
+        .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn the_files_at_the_root_decide_the_test_command() {
+        let real = r#"{"scripts":{"test":"vitest run"}}"#;
+        let empty = r#"{"scripts":{"test":"echo \"Error: no test specified\" && exit 1"}}"#;
+        for (files, expected) in [
+            (
+                &[("Cargo.toml", ""), ("package.json", real)][..],
+                Some("cargo test"),
+            ),
+            (&[("package.json", real), ("go.mod", "")], Some("npm test")),
+            (
+                &[("package.json", empty), ("go.mod", "")],
+                Some("go test ./..."),
+            ),
+            (&[("package.json", "{}")], None),
+            (&[("package.json", "not json")], None),
+            (&[("pyproject.toml", "")], Some("python3 -m pytest")),
+            (&[("pytest.ini", "")], Some("python3 -m pytest")),
+            (&[("README.md", "")], None),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            for (name, content) in files {
+                fs::write(folder.path().join(name), content).unwrap();
+            }
+            let workspace = Workspace::open(folder.path()).unwrap();
+            let command = test_command(&workspace, &Environment::default());
+            let command = command.map(|argv| argv.join(" "));
+            assert_eq!(command.as_deref(), expected, "{files:?}");
+        }
+    }
+
+    #[test]
+    fn pytest_is_called_by_its_name_where_it_is_installed() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("pytest.ini"), "").unwrap();
+        let program = folder.path().join("pytest");
+        fs::write(&program, "").unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let path = folder.path().as_os_str().to_owned();
+        let environment = Environment::scrub([("PATH".into(), path)]);
+        let workspace = Workspace::open(folder.path()).unwrap();
+        let command = test_command(&workspace, &environment).unwrap();
+        assert_eq!(command, ["pytest"]);
+    }
+}

@@ -1,0 +1,104 @@
+//! The tools by name, and whether arguments fit them.
+
+use crate::tool::builtin;
+use crate::tool::{Tool, ToolSpec};
+use jsonschema::{PatternOptions, Validator};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use surety_common::domain::json::Value;
+
+/// Why a tool was not taken in.
+#[derive(Debug, thiserror::Error)]
+pub enum RegistryError {
+    /// Two tools cannot have one name.
+    #[error("a tool named {0:?} is registered already")]
+    DuplicateName(String),
+    /// The schema of its arguments is none, or needs something from elsewhere.
+    #[error("the input schema of {name:?} does not compile: {reason}")]
+    SchemaInvalid {
+        /// The tool's name.
+        name: String,
+        /// What is wrong with the schema.
+        reason: String,
+    },
+}
+
+/// Tools by name. Each schema is compiled once.
+#[derive(Debug, Clone, Default)]
+pub struct Registry {
+    tools: BTreeMap<String, Entry>,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    tool: Arc<dyn Tool>,
+    schema: Arc<Validator>,
+}
+
+impl Registry {
+    /// A registry with the built-in tools.
+    ///
+    /// # Errors
+    /// [`RegistryError`], were a built-in tool's own schema wrong.
+    pub fn with_builtin() -> Result<Self, RegistryError> {
+        let mut registry = Self::default();
+        for tool in builtin::all() {
+            registry.register(tool)?;
+        }
+        Ok(registry)
+    }
+
+    /// Takes a tool in.
+    ///
+    /// # Errors
+    /// [`RegistryError`] for a name that is taken or a schema that does not compile.
+    pub fn register(&mut self, tool: Arc<dyn Tool>) -> Result<(), RegistryError> {
+        let spec = tool.spec();
+        let name = spec.name.clone();
+        if self.tools.contains_key(&name) {
+            return Err(RegistryError::DuplicateName(name));
+        }
+        // A worker's schema is not ours: its patterns run in linear time, and nothing is fetched.
+        let schema = jsonschema::options()
+            .with_pattern_options(PatternOptions::regex())
+            .offline()
+            .build(&spec.input_schema)
+            .map_err(|error| RegistryError::SchemaInvalid {
+                name: name.clone(),
+                reason: error.to_string(),
+            })?;
+        let schema = Arc::new(schema);
+        self.tools.insert(name, Entry { tool, schema });
+        Ok(())
+    }
+
+    /// The tool with this name.
+    pub fn get(&self, name: &str) -> Option<Arc<dyn Tool>> {
+        self.tools.get(name).map(|entry| Arc::clone(&entry.tool))
+    }
+
+    /// Every tool's own words, sorted by name.
+    pub fn specs(&self) -> impl Iterator<Item = &ToolSpec> {
+        self.tools.values().map(|entry| entry.tool.spec())
+    }
+
+    /// Holds arguments against a tool's schema. No such tool accepts nothing.
+    ///
+    /// # Errors
+    /// One sentence for each thing that does not fit.
+    pub fn validate(&self, name: &str, arguments: &Value) -> Result<(), Vec<String>> {
+        let Some(entry) = self.tools.get(name) else {
+            return Err(vec![format!("there is no tool named {name:?}")]);
+        };
+        let arguments = arguments.to_serde();
+        let wrong: Vec<_> = entry
+            .schema
+            .iter_errors(&arguments)
+            .map(|error| match error.instance_path().as_str() {
+                "" => error.to_string(),
+                path => format!("{path}: {error}"),
+            })
+            .collect();
+        if wrong.is_empty() { Ok(()) } else { Err(wrong) }
+    }
+}

@@ -1,0 +1,83 @@
+//! What a step may write.
+
+use crate::tool::error::{ErrorCode, ToolError};
+use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
+use std::path::Path;
+
+/// The globs of a step's write scope, compiled. None at all allows the whole workspace.
+#[derive(Debug, Clone)]
+pub struct WriteScope {
+    globs: Option<GlobSet>,
+}
+
+impl WriteScope {
+    /// A scope that allows the whole workspace.
+    pub const fn whole() -> Self {
+        Self { globs: None }
+    }
+
+    /// Compiles a step's globs. `*` stays inside one folder, `**` does not, and a glob that ends
+    /// in `/` means everything below that folder.
+    ///
+    /// # Errors
+    /// `write_scope_invalid` with the first glob that does not read.
+    pub fn new(globs: &[String]) -> Result<Self, ToolError> {
+        if globs.is_empty() {
+            return Ok(Self::whole());
+        }
+        let mut set = GlobSetBuilder::new();
+        for glob in globs {
+            set.add(compile(glob).map_err(|error| invalid(&error))?);
+        }
+        let globs = set.build().map_err(|error| invalid(&error))?;
+        Ok(Self { globs: Some(globs) })
+    }
+
+    /// Whether a path relative to the workspace's root may be written.
+    pub fn allows(&self, path: &Path) -> bool {
+        self.globs.as_ref().is_none_or(|set| set.is_match(path))
+    }
+}
+
+fn invalid(error: &globset::Error) -> ToolError {
+    ToolError::new(ErrorCode::WriteScopeInvalid, error.to_string())
+}
+
+fn compile(glob: &str) -> Result<Glob, globset::Error> {
+    let mut glob = glob.strip_prefix("./").unwrap_or(glob).to_owned();
+    if glob.ends_with('/') {
+        glob.push_str("**");
+    }
+    GlobBuilder::new(&glob).literal_separator(true).build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scope_allows_what_its_globs_say_and_nothing_else() {
+        for (globs, path, allowed) in [
+            (&[][..], "any/where", true),
+            (&["src/**"], "src/a/b.rs", true),
+            (&["src/**"], "srcs/a.rs", false),
+            (&["src/*.rs"], "src/a.rs", true),
+            (&["src/*.rs"], "src/a/b.rs", false),
+            (&["src/"], "src/a/b.rs", true),
+            (&["./README.md"], "README.md", true),
+            (&["README.md"], "docs/README.md", false),
+            (&["docs/**", "*.{md,txt}"], "a.txt", true),
+            (&["größe/**"], "größe/ä.txt", true),
+        ] {
+            let globs: Vec<String> = globs.iter().map(ToString::to_string).collect();
+            let scope = WriteScope::new(&globs).unwrap();
+            assert_eq!(scope.allows(Path::new(path)), allowed, "{globs:?} {path}");
+        }
+    }
+
+    #[test]
+    fn a_glob_that_does_not_read_is_refused_and_allows_nothing() {
+        let error = WriteScope::new(&["src/[".to_owned()]).unwrap_err();
+        assert_eq!(error.code, ErrorCode::WriteScopeInvalid);
+    }
+}

@@ -1,0 +1,358 @@
+//! Reading, writing and editing, and what must never be reached.
+
+use super::{Bench, names_in, observed, output, written};
+use crate::tool::{Effect, ErrorCode, Probe};
+use serde_json::json;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+#[cfg(target_os = "linux")]
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[tokio::test]
+async fn no_path_leads_out_of_the_workspace() {
+    let bench = Bench::new();
+    symlink(&bench.outside, bench.root.join("folder_out")).unwrap();
+    symlink("../outside", bench.root.join("relative_out")).unwrap();
+    symlink(
+        bench.outside.join("secret.txt"),
+        bench.root.join("file_out"),
+    )
+    .unwrap();
+    symlink("relative_out", bench.root.join("link_to_link")).unwrap();
+    let absolute = bench.outside.join("secret.txt");
+    for path in [
+        "../outside/secret.txt",
+        "x/../../outside/secret.txt",
+        absolute.to_str().unwrap(),
+        "folder_out/secret.txt",
+        "relative_out/secret.txt",
+        "file_out",
+        "link_to_link/secret.txt",
+        "/proc/self/root/etc/passwd",
+        "/",
+    ] {
+        for (tool, args) in [
+            ("read_file", json!({"path": path})),
+            ("write_file", json!({"path": path, "content": "gone"})),
+            (
+                "edit_file",
+                json!({"path": path, "old_text": "s", "new_text": "t"}),
+            ),
+            ("grep", json!({"path": path, "pattern": "s"})),
+        ] {
+            let outcome = bench.call(tool, args).await;
+            let code = Some(ErrorCode::PathOutsideWorkspace);
+            assert_eq!(outcome.error_code, code, "{tool} {path}: {outcome:?}");
+            assert!(outcome.facts.is_empty(), "{tool} {path}");
+        }
+    }
+    for path in ["..", "folder_out", "relative_out", "link_to_link"] {
+        for (tool, args) in [
+            ("list_dir", json!({"path": path})),
+            ("glob", json!({"path": path, "pattern": "*"})),
+            ("run_command", json!({"argv": ["ls"], "cwd": path})),
+        ] {
+            let outcome = bench.call(tool, args).await;
+            let code = Some(ErrorCode::PathOutsideWorkspace);
+            assert_eq!(outcome.error_code, code, "{tool} {path}: {outcome:?}");
+        }
+    }
+    let secret = fs::read_to_string(bench.outside.join("secret.txt")).unwrap();
+    assert_eq!(secret, "secret");
+    assert_eq!(names_in(&bench.outside), ["secret.txt"]);
+}
+
+#[tokio::test]
+async fn what_stays_inside_is_reached_however_it_is_named() {
+    let bench = Bench::new();
+    bench.put("src/größe 測試.txt", "ünï\n");
+    symlink("src", bench.root.join("link")).unwrap();
+    let absolute = bench.root.join("src/größe 測試.txt");
+    for (path, named) in [
+        ("src/größe 測試.txt", "src/größe 測試.txt"),
+        ("./src/../src/größe 測試.txt", "src/größe 測試.txt"),
+        ("../work/src/größe 測試.txt", "src/größe 測試.txt"),
+        (absolute.to_str().unwrap(), "src/größe 測試.txt"),
+        ("link/größe 測試.txt", "link/größe 測試.txt"),
+    ] {
+        let outcome = bench.call("read_file", json!({"path": path})).await;
+        assert_eq!(output(&outcome), "ünï\n", "{path}");
+        assert_eq!(outcome.facts, [observed(named, true)]);
+    }
+}
+
+/// Somebody swaps a folder for a link to the outside, over and over, while calls are made.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_folder_swapped_for_a_link_meanwhile_lets_nothing_out() {
+    use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
+    let bench = Bench::new();
+    bench.put("spot/secret.txt", "inside");
+    symlink(&bench.outside, bench.root.join("trap")).unwrap();
+    let (spot, trap) = (bench.root.join("spot"), bench.root.join("trap"));
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                let exchange = RenameFlags::RENAME_EXCHANGE;
+                renameat2(AT_FDCWD, &spot, AT_FDCWD, &trap, exchange).unwrap();
+            }
+        });
+        for turn in 0..5000 {
+            let workspace = &bench.ctx.workspace;
+            let path = workspace.locate("spot/secret.txt").unwrap();
+            // A call may fail; where it succeeds it must have gone to the folder inside.
+            if let Ok(text) = workspace.read(&path, 100) {
+                assert!(text.starts_with(b"inside"), "read from outside");
+            }
+            if turn % 10 == 0 {
+                drop(workspace.write(&path, b"inside!", &bench.ctx.write_scope));
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    let secret = fs::read_to_string(bench.outside.join("secret.txt")).unwrap();
+    assert_eq!(secret, "secret");
+    assert_eq!(names_in(&bench.outside), ["secret.txt"]);
+}
+
+#[tokio::test]
+async fn what_is_no_text_file_is_refused_by_name() {
+    let bench = Bench::new();
+    bench.put("binary", [0xff, 0xfe, 0x00]);
+    bench.put("nul", "a\0b");
+    fs::create_dir(bench.root.join("folder")).unwrap();
+    nix::unistd::mkfifo(&bench.root.join("pipe"), nix::sys::stat::Mode::S_IRUSR).unwrap();
+    for (path, code, facts) in [
+        (
+            "none",
+            ErrorCode::FileNotFound,
+            vec![observed("none", false)],
+        ),
+        ("binary", ErrorCode::NotText, vec![]),
+        ("nul", ErrorCode::NotText, vec![]),
+        ("folder", ErrorCode::NotAFile, vec![]),
+        ("pipe", ErrorCode::NotAFile, vec![]),
+        ("nul/inner", ErrorCode::NotADirectory, vec![]),
+        ("a\0b", ErrorCode::PathInvalid, vec![]),
+    ] {
+        let outcome = bench.call("read_file", json!({"path": path})).await;
+        assert_eq!(outcome.error_code, Some(code), "{path:?}");
+        assert_eq!(outcome.facts, facts, "{path:?}");
+        assert!(!outcome.success);
+    }
+}
+
+#[tokio::test]
+async fn lines_are_read_from_where_they_are_asked_for() {
+    let bench = Bench::new();
+    bench.put("a.txt", "one\ntwo\nthree\nfour");
+    for (args, expected) in [
+        (json!({"path": "a.txt"}), "one\ntwo\nthree\nfour"),
+        (
+            json!({"path": "a.txt", "offset": 2, "limit": 2}),
+            "two\nthree\n",
+        ),
+        (json!({"path": "a.txt", "offset": 4}), "four"),
+        (json!({"path": "a.txt", "offset": 9}), ""),
+        (json!({"path": "a.txt", "limit": 1}), "one\n"),
+    ] {
+        let outcome = bench.call("read_file", args).await;
+        assert_eq!(output(&outcome), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_large_file_is_read_whole() {
+    let bench = Bench::new();
+    let text = "0123456789abcdef".repeat(400_000);
+    bench.put("large.txt", &text);
+    let outcome = bench.call("read_file", json!({"path": "large.txt"})).await;
+    assert!(output(&outcome) == text);
+}
+
+#[tokio::test]
+async fn a_write_makes_its_folders_and_tells_both_digests() {
+    let bench = Bench::new();
+    let args = json!({"path": "new/größe/a.txt", "content": "one"});
+    let outcome = bench.call("write_file", args).await;
+    assert_eq!(outcome.facts, [written("new/größe/a.txt", None, "one")]);
+    let args = json!({"path": "new/größe/a.txt", "content": "two"});
+    let outcome = bench.call("write_file", args).await;
+    assert_eq!(
+        outcome.facts,
+        [written("new/größe/a.txt", Some("one"), "two")]
+    );
+    assert_eq!(bench.text("new/größe/a.txt"), "two");
+    assert_eq!(names_in(&bench.root.join("new/größe")), ["a.txt"]);
+}
+
+#[tokio::test]
+async fn a_write_keeps_the_files_mode_and_replaces_it_in_one_step() {
+    let bench = Bench::new();
+    bench.put("run.sh", "old");
+    let path = bench.root.join("run.sh");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o751)).unwrap();
+    fs::hard_link(&path, bench.root.join("other_name")).unwrap();
+    bench
+        .call("write_file", json!({"path": "run.sh", "content": "new"}))
+        .await;
+    let mode = fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o7777, 0o751);
+    // A reader that had the old file open, or another name for it, still has all of it.
+    assert_eq!(bench.text("other_name"), "old");
+    assert_eq!(bench.text("run.sh"), "new");
+}
+
+#[tokio::test]
+async fn a_write_that_fails_leaves_the_old_content_and_no_rubbish() {
+    let bench = Bench::new();
+    fs::create_dir_all(bench.root.join("spot/inner")).unwrap();
+    let args = json!({"path": "spot", "content": "x"});
+    let outcome = bench.call("write_file", args).await;
+    assert_eq!(outcome.error_code, Some(ErrorCode::NotAFile));
+    let args = json!({"path": ".", "content": "x"});
+    let outcome = bench.call("write_file", args).await;
+    assert_eq!(outcome.error_code, Some(ErrorCode::NotAFile));
+    assert_eq!(names_in(&bench.root), ["spot"]);
+    assert_eq!(names_in(&bench.root.join("spot")), ["inner"]);
+}
+
+#[tokio::test]
+async fn a_write_through_a_link_changes_the_file_behind_it_and_tells_of_both_names() {
+    let bench = Bench::new();
+    bench.put("AGENTS.md", "old");
+    symlink("AGENTS.md", bench.root.join("CLAUDE.md")).unwrap();
+    let args = json!({"path": "CLAUDE.md", "content": "new"});
+    let effect = bench.intend("write_file", args.clone()).unwrap();
+    let outcome = bench.call("write_file", args).await;
+    let probed = effect.probe(&bench.ctx.workspace);
+    assert_eq!(probed, Probe::Happened(outcome.facts.clone()));
+    assert_eq!(
+        outcome.facts,
+        [
+            written("AGENTS.md", Some("old"), "new"),
+            written("CLAUDE.md", Some("old"), "new")
+        ]
+    );
+    assert_eq!(bench.text("AGENTS.md"), "new");
+    assert!(bench.root.join("CLAUDE.md").is_symlink());
+}
+
+#[tokio::test]
+async fn a_step_writes_inside_its_scope_only_links_included() {
+    let bench = Bench::scoped(&["src/**"]);
+    bench.put("docs/a.md", "x");
+    fs::create_dir(bench.root.join("src")).unwrap();
+    symlink("../docs", bench.root.join("src/docs")).unwrap();
+    for path in [
+        "docs/a.md",
+        "src/../docs/a.md",
+        "src/docs/a.md",
+        "src/docs/new/b.md",
+    ] {
+        for (tool, args) in [
+            ("write_file", json!({"path": path, "content": "y"})),
+            (
+                "edit_file",
+                json!({"path": path, "old_text": "x", "new_text": "y"}),
+            ),
+        ] {
+            if tool == "edit_file" && path.ends_with("b.md") {
+                continue;
+            }
+            let code = ErrorCode::WriteScopeViolation;
+            let outcome = bench.call(tool, args.clone()).await;
+            assert_eq!(outcome.error_code, Some(code), "{tool} {path}");
+            let intended = bench.intend(tool, args).unwrap_err();
+            assert_eq!(intended.code, code, "{tool} {path}");
+        }
+    }
+    assert_eq!(bench.text("docs/a.md"), "x");
+    assert_eq!(names_in(&bench.root.join("docs")), ["a.md"]);
+    let args = json!({"path": "src/deep/b.rs", "content": "y"});
+    assert!(bench.call("write_file", args).await.success);
+}
+
+#[tokio::test]
+async fn an_edit_replaces_exactly_one_place_or_says_why_not() {
+    let bench = Bench::new();
+    bench.put("a.txt", "eins zwei zwei drei größe");
+    for (old, all, expected) in [
+        ("vier", false, Err((ErrorCode::TextNotFound, "0 times"))),
+        ("zwei", false, Err((ErrorCode::TextNotUnique, "2 times"))),
+        ("eins", false, Ok("uno zwei zwei drei größe")),
+        ("größe", false, Ok("uno zwei zwei drei uno")),
+        ("zwei", true, Ok("uno uno uno drei uno")),
+    ] {
+        let before = bench.text("a.txt");
+        let args = json!({"path": "a.txt", "old_text": old, "new_text": "uno", "replace_all": all});
+        let outcome = bench.call("edit_file", args).await;
+        match expected {
+            Ok(after) => {
+                assert_eq!(bench.text("a.txt"), after);
+                assert_eq!(outcome.facts, [written("a.txt", Some(&before), after)]);
+            }
+            Err((code, count)) => {
+                assert_eq!(outcome.error_code, Some(code));
+                assert!(outcome.summary.contains(count), "{}", outcome.summary);
+                assert_eq!(bench.text("a.txt"), before);
+            }
+        }
+    }
+    let args = json!({"path": "none", "old_text": "a", "new_text": "b"});
+    let outcome = bench.call("edit_file", args).await;
+    assert_eq!(outcome.error_code, Some(ErrorCode::FileNotFound));
+}
+
+#[tokio::test]
+async fn a_crash_around_a_write_is_told_from_the_file_itself() {
+    for (tool, old, args) in [
+        (
+            "write_file",
+            None,
+            json!({"path": "a.txt", "content": "new"}),
+        ),
+        (
+            "write_file",
+            Some("old"),
+            json!({"path": "a.txt", "content": "new"}),
+        ),
+        (
+            "edit_file",
+            Some("old"),
+            json!({"path": "a.txt", "old_text": "old", "new_text": "new"}),
+        ),
+    ] {
+        let bench = Bench::new();
+        if let Some(old) = old {
+            bench.put("a.txt", old);
+        }
+        let intended = bench.intend(tool, args.clone()).unwrap();
+        let stored = serde_json::to_string(&intended).unwrap();
+        let effect: Effect = serde_json::from_str(&stored).unwrap();
+        let probe = || {
+            let tool = bench.registry.get(tool).unwrap();
+            tool.probe(&bench.ctx, &effect)
+        };
+        assert_eq!(probe(), Probe::DidNotHappen);
+        let outcome = bench.call(tool, args).await;
+        assert_eq!(probe(), Probe::Happened(outcome.facts));
+        bench.put("a.txt", "somebody else's");
+        assert_eq!(probe(), Probe::Unknown);
+    }
+}
+
+#[test]
+fn only_what_can_be_told_apart_is_told_apart_after_a_crash() {
+    let bench = Bench::new();
+    let intended = bench.intend("run_command", json!({"argv": ["make"]}));
+    assert_eq!(intended, Ok(Effect::Unknown));
+    let intended = bench.intend("read_file", json!({"path": "a"}));
+    assert_eq!(intended, Ok(Effect::None));
+    assert_eq!(Effect::Unknown.probe(&bench.ctx.workspace), Probe::Unknown);
+    assert_eq!(
+        Effect::None.probe(&bench.ctx.workspace),
+        Probe::DidNotHappen
+    );
+}

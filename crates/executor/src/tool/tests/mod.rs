@@ -1,0 +1,214 @@
+//! The tools on real folders and with real processes.
+
+mod commands;
+mod files;
+mod scans;
+
+use crate::tool::{
+    Effect, Environment, ErrorCode, Registry, ToolContext, ToolError, ToolOutcome, Workspace,
+    WriteScope,
+};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use surety_common::domain::json::{self, Value};
+use surety_common::domain::receipt::Fact;
+use tempfile::TempDir;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// A workspace in a folder of its own, beside a folder that is none of its business.
+struct Bench {
+    _folder: TempDir,
+    root: PathBuf,
+    outside: PathBuf,
+    registry: Registry,
+    ctx: ToolContext,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().canonicalize().unwrap();
+        let (root, outside) = (base.join("work"), base.join("outside"));
+        fs::create_dir(&root).unwrap();
+        fs::create_dir(&outside).unwrap();
+        fs::write(outside.join("secret.txt"), "secret").unwrap();
+        let ctx = ToolContext {
+            workspace: Arc::new(Workspace::open(&root).unwrap()),
+            write_scope: Arc::new(WriteScope::whole()),
+            environment: Arc::new(Environment::of_process()),
+            shell_allowed: false,
+            deadline: Instant::now() + Duration::from_secs(120),
+            cancel: CancellationToken::new(),
+        };
+        Self {
+            _folder: folder,
+            root,
+            outside,
+            registry: Registry::with_builtin().unwrap(),
+            ctx,
+        }
+    }
+
+    fn scoped(globs: &[&str]) -> Self {
+        let mut bench = Self::new();
+        let globs: Vec<String> = globs.iter().map(ToString::to_string).collect();
+        bench.ctx.write_scope = Arc::new(WriteScope::new(&globs).unwrap());
+        bench
+    }
+
+    fn put(&self, path: &str, content: impl AsRef<[u8]>) {
+        let path = self.root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    fn text(&self, path: &str) -> String {
+        fs::read_to_string(self.root.join(path)).unwrap()
+    }
+
+    async fn call(&self, name: &str, args: serde_json::Value) -> ToolOutcome {
+        let args = value(&args);
+        assert_eq!(self.registry.validate(name, &args), Ok(()));
+        self.registry
+            .get(name)
+            .unwrap()
+            .call(&self.ctx, &args)
+            .await
+    }
+
+    fn intend(&self, name: &str, args: serde_json::Value) -> Result<Effect, ToolError> {
+        self.registry
+            .get(name)
+            .unwrap()
+            .intend(&self.ctx, &value(&args))
+    }
+}
+
+fn value(args: &serde_json::Value) -> Value {
+    json::parse(&args.to_string()).unwrap().value
+}
+
+fn output(outcome: &ToolOutcome) -> &str {
+    std::str::from_utf8(&outcome.output).unwrap()
+}
+
+fn observed(path: &str, exists: bool) -> Fact {
+    Fact::FileObserved {
+        path: path.to_owned(),
+        exists,
+    }
+}
+
+fn written(path: &str, before: Option<&str>, after: &str) -> Fact {
+    let digest = |text: &str| json::sha256_hex(text.as_bytes());
+    Fact::FileWritten {
+        path: path.to_owned(),
+        before_digest: before.map(digest),
+        after_digest: Some(digest(after)),
+    }
+}
+
+fn names_in(folder: &Path) -> Vec<String> {
+    let mut names: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+/// Waits until something holds; a deadline says when it never will.
+async fn eventually(what: &str, holds: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !holds() {
+        assert!(Instant::now() < deadline, "never came true: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[test]
+fn the_built_in_tools_are_listed_by_name_and_say_what_they_do_to_the_world() {
+    let registry = Registry::with_builtin().unwrap();
+    let told: Vec<_> = registry
+        .specs()
+        .map(|spec| (spec.name.as_str(), spec.annotations.read_only, spec.scan))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("edit_file", false, false),
+            ("glob", true, true),
+            ("grep", true, true),
+            ("list_dir", true, false),
+            ("noop", true, false),
+            ("read_file", true, false),
+            ("run_command", false, false),
+            ("write_file", false, false),
+        ]
+    );
+}
+
+#[test]
+fn a_name_is_given_once() {
+    let mut registry = Registry::with_builtin().unwrap();
+    let again = registry.get("noop").unwrap();
+    assert!(registry.register(again).is_err());
+}
+
+#[test]
+fn arguments_that_do_not_fit_are_refused_with_their_place() {
+    let registry = Registry::with_builtin().unwrap();
+    for (name, args, fits) in [
+        ("noop", serde_json::json!({}), true),
+        ("noop", serde_json::json!({"x": 1}), false),
+        ("read_file", serde_json::json!({"path": "a"}), true),
+        ("read_file", serde_json::json!({"path": 5}), false),
+        (
+            "read_file",
+            serde_json::json!({"path": "a", "offset": 0}),
+            false,
+        ),
+        ("run_command", serde_json::json!({"argv": []}), false),
+        ("run_command", serde_json::json!({"argv": "ls"}), false),
+        ("run_command", serde_json::json!({"command": "ls"}), true),
+        (
+            "run_command",
+            serde_json::json!({"argv": ["a"], "command": "ls"}),
+            false,
+        ),
+        ("write_file", serde_json::json!({"path": "a"}), false),
+        ("nothing", serde_json::json!({}), false),
+    ] {
+        let answer = registry.validate(name, &value(&args));
+        assert_eq!(answer.is_ok(), fits, "{name} {args}: {answer:?}");
+    }
+    let wrong = registry
+        .validate("read_file", &value(&serde_json::json!({"path": 5})))
+        .unwrap_err();
+    assert!(wrong[0].starts_with("/path: "), "{wrong:?}");
+}
+
+#[tokio::test]
+async fn a_call_that_was_called_off_does_nothing() {
+    let bench = Bench::new();
+    bench.ctx.cancel.cancel();
+    let args = serde_json::json!({"path": "a.txt", "content": "x"});
+    let outcome = bench.call("write_file", args).await;
+    assert_eq!(outcome.error_code, Some(ErrorCode::Cancelled));
+    assert!(names_in(&bench.root).is_empty());
+}
+
+#[tokio::test]
+async fn a_scan_past_its_deadline_says_that_it_timed_out() {
+    let mut bench = Bench::new();
+    bench.put("a.txt", "x");
+    bench.ctx.deadline = Instant::now();
+    let outcome = bench
+        .call("grep", serde_json::json!({"pattern": "x"}))
+        .await;
+    assert_eq!(outcome.error_code, Some(ErrorCode::Timeout));
+    assert!(outcome.timed_out);
+}

@@ -1,0 +1,195 @@
+//! Making a run from an order, and giving a waiting run its plan.
+
+use super::order::{NewPlan, RunOrder};
+use crate::Planner;
+use chrono::{DateTime, TimeDelta, Utc};
+use surety_common::domain::execution::draft::Draft;
+use surety_common::domain::execution::{Execution, Graph, Wait};
+use surety_common::domain::fault::{Fault, FaultCode};
+use surety_common::domain::journal::{Entry, PlanStored};
+use surety_common::domain::machine::Refusal;
+use surety_common::domain::machine::run::{Phase, RunEvent, RunState};
+use surety_common::domain::plan::Plan;
+use surety_common::domain::run::RunSpec;
+use surety_common::domain::stop::WaitingOn;
+use surety_common::store::{self, Created, NewRun, Outcome, StoredPlan, Topic};
+use surety_common::telemetry::trace;
+use uuid::Uuid;
+
+/// The run an order led to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Accepted {
+    /// The run.
+    pub run_id: Uuid,
+    /// Whether the same order had made it before.
+    pub existed: bool,
+}
+
+/// Makes a run, once for a request id. With a plan it is ready to be executed; without one it is
+/// BLOCKED on a model, or on whoever submits a plan in its place.
+///
+/// # Errors
+/// `request_id_conflict` when another order came under the same id; `database_unavailable`.
+pub async fn create(planner: &Planner, order: RunOrder) -> Result<Accepted, Fault> {
+    let now = planner.now();
+    let id = Uuid::now_v7();
+    let (span, trace_parent) =
+        trace::start_run("planner", &id.to_string(), order.caller_trace.as_deref());
+    let request_digest = order.request_digest.clone();
+    let (spec, plan, priority) = spec(order, id, trace_parent.to_string(), now);
+    let stored = plan.as_ref().map(|plan| first_revision(plan, now));
+    let write = first_moves(planner, &spec, priority, plan.as_ref(), stored.as_ref(), now)
+        .map_err(refused)?
+        .into_write();
+    let new = NewRun { spec, request_digest, plan: stored, write };
+    let span_id = trace::span_id(&span);
+    match store::create_run(&planner.pool, &new, span_id.as_deref()).await? {
+        Created::New => {
+            surety_common::telemetry::observe(&new.write, &span);
+            planner.waker.wake(Topic::Ready);
+            Ok(Accepted { run_id: id, existed: false })
+        }
+        Created::Before(run_id) => Ok(Accepted { run_id, existed: true }),
+        Created::Conflict(run_id) => Err(Fault::new(
+            FaultCode::RequestIdConflict,
+            format!(
+                "request_id {:?} made run {run_id} from other content; use a new request_id",
+                new.spec.request_id
+            ),
+        )
+        .with_field("request_id")),
+    }
+}
+
+fn spec(
+    order: RunOrder,
+    id: Uuid,
+    trace_parent: String,
+    now: DateTime<Utc>,
+) -> (RunSpec, Option<Plan>, i16) {
+    let spec = RunSpec {
+        id,
+        namespace: order.namespace,
+        request_id: order.request_id,
+        goal: order.goal,
+        driver: order.driver,
+        workspace: order.workspace,
+        limits: order.limits,
+        policy: order.policy,
+        labels: order.labels,
+        trace_parent,
+        created_at: now,
+    };
+    (spec, order.plan, order.priority)
+}
+
+fn first_revision(plan: &Plan, now: DateTime<Utc>) -> StoredPlan {
+    StoredPlan {
+        revision: 1,
+        digest: plan.digest(),
+        parent_digest: String::new(),
+        reason: "it came with the run".to_owned(),
+        body: plan.to_json().to_compact(),
+        created_at: now,
+    }
+}
+
+fn first_moves(
+    planner: &Planner,
+    spec: &RunSpec,
+    priority: i16,
+    plan: Option<&Plan>,
+    stored: Option<&StoredPlan>,
+    now: DateTime<Utc>,
+) -> Result<Draft, Refusal> {
+    let seconds = i64::try_from(spec.limits.run_deadline_s).unwrap_or(i64::MAX);
+    let deadline = now + TimeDelta::try_seconds(seconds).unwrap_or(TimeDelta::MAX);
+    let mut execution = Execution::new(spec.id, spec.namespace.clone(), deadline, now);
+    execution.priority = priority;
+    let mut draft = Draft::new(execution, planner.actor(), now);
+    match (plan, stored) {
+        (Some(plan), Some(stored)) => {
+            draft.run_event(RunEvent::PlanningStarted, "a plan came with the run")?;
+            draft.journal(Entry::Plan(stored_entry(stored)));
+            draft.start_plan(&Graph::of(plan), stored.revision)?;
+        }
+        (None, _) | (_, None) => {
+            draft.run_event(RunEvent::PlanningStarted, "a plan has to be made")?;
+            draft.block(wait_for_plan(now))?;
+        }
+    }
+    Ok(draft)
+}
+
+fn wait_for_plan(now: DateTime<Utc>) -> Wait {
+    Wait {
+        id: Uuid::now_v7(),
+        waiting_on: WaitingOn::Model,
+        since: now,
+        unblocks: "SubmitPlan with a plan for the goal".to_owned(),
+        question: String::new(),
+        choices: Vec::new(),
+        step_index: None,
+    }
+}
+
+fn stored_entry(plan: &StoredPlan) -> PlanStored {
+    PlanStored {
+        revision: plan.revision,
+        digest: plan.digest.clone(),
+        parent_digest: plan.parent_digest.clone(),
+        reason: plan.reason.clone(),
+    }
+}
+
+/// Gives a run that is BLOCKED in PLANNING its plan.
+///
+/// # Errors
+/// `run_not_found`, `plan_not_wanted`, `version_conflict` when somebody was faster.
+pub async fn submit(planner: &Planner, new: NewPlan) -> Result<(), Fault> {
+    let record = planner.find(new.run_id).await?;
+    let execution = record.execution;
+    let wanted = execution.state == RunState::Blocked(Phase::Planning)
+        && execution.plan_revision == new.expected_revision;
+    if !wanted {
+        return Err(Fault::new(
+            FaultCode::PlanNotWanted,
+            format!(
+                "the run is {} at plan revision {}; it takes a plan while BLOCKED in PLANNING",
+                execution.state.as_str(),
+                execution.plan_revision
+            ),
+        ));
+    }
+    let now = planner.now();
+    let stored = StoredPlan {
+        revision: new.expected_revision + 1,
+        parent_digest: record.plan_digest,
+        reason: new.reason,
+        ..first_revision(&new.plan, now)
+    };
+    let mut draft = Draft::new(execution, planner.actor(), now);
+    draft.unblock("a plan was submitted").map_err(refused)?;
+    draft.journal(Entry::Plan(stored_entry(&stored)));
+    draft.start_plan(&Graph::of(&new.plan), stored.revision).map_err(refused)?;
+    let write = draft.into_write();
+    let run_id = new.run_id.to_string();
+    let span = trace::plan_span("planner", &run_id, &record.spec.trace_parent);
+    let span_id = trace::span_id(&span);
+    match store::submit_plan(&planner.pool, &stored, &write, span_id.as_deref()).await? {
+        Outcome::Applied => {
+            surety_common::telemetry::observe(&write, &span);
+            planner.waker.wake(Topic::Ready);
+            planner.waker.wake(Topic::Run(new.run_id));
+            Ok(())
+        }
+        Outcome::Lost => Err(Fault::new(
+            FaultCode::VersionConflict,
+            "Somebody moved the run meanwhile; read it again and retry.",
+        )),
+    }
+}
+
+fn refused(refusal: Refusal) -> Fault {
+    Fault::new(FaultCode::Internal, format!("a first move was refused: {refusal}"))
+}

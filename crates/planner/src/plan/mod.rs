@@ -1,0 +1,40 @@
+//! Plans, purely: text to plan, plan and patch to plan.
+//!
+//! ```text
+//!   text --read--> draft --validate--> plan --patch--> validate --> plan of the next revision
+//!                    |                   ^
+//!                    +------- clip ------+   the last retry of a plan that is too long
+//! ```
+
+mod clip;
+pub mod patch;
+mod read;
+mod replace;
+mod validate;
+
+#[cfg(test)]
+mod tests;
+
+pub use clip::{Clipped, clip_plan, parse_plan_clipped};
+pub use read::{normalise_plan, parse_plan};
+pub use replace::replace_plan;
+pub use validate::validate_plan;
+
+use surety_common::domain::plan::Plan;
+use surety_common::domain::step::StepState;
+
+/// A plan, and where each of its steps stands.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PlanState {
+    /// The plan.
+    pub plan: Plan,
+    /// The states of the steps, in their order; a missing one is pending.
+    pub statuses: Vec<StepState>,
+}
+
+impl PlanState {
+    /// Where the step at this index stands.
+    pub fn status(&self, at: usize) -> StepState {
+        self.statuses.get(at).copied().unwrap_or(StepState::Pending)
+    }
+}

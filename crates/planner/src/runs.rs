@@ -1,0 +1,231 @@
+//! Runs that are there: reading, following, cancelling, answering.
+
+use crate::Planner;
+use futures::Stream;
+use std::time::Duration;
+use surety_common::domain::execution::draft::Draft;
+use surety_common::domain::execution::{CallAnswer, Graph};
+use surety_common::domain::fault::{Fault, FaultCode};
+use surety_common::domain::journal::{Actor, Answer, Entry, Event, VerdictRecord};
+use surety_common::domain::machine::Refusal;
+use surety_common::domain::machine::run::RunState;
+use surety_common::domain::problem::{Code, Problem};
+use surety_common::domain::run::RunRecord;
+use surety_common::domain::stop::StopReason;
+use surety_common::store::{self, Commit, Outcome, Topic};
+use surety_common::telemetry::trace;
+use tokio::sync::broadcast;
+use uuid::Uuid;
+
+/// Journal rows read at a time while following.
+const PAGE_ROWS: i64 = 200;
+/// How often a follower looks by itself, should a wake-up be lost.
+const FOLLOW_POLL: Duration = Duration::from_secs(1);
+
+impl Planner {
+    /// One run.
+    ///
+    /// # Errors
+    /// `run_not_found`, `database_unavailable`.
+    pub async fn find(&self, run_id: Uuid) -> Result<RunRecord, Fault> {
+        store::find_run(&self.pool, run_id).await?.ok_or_else(|| {
+            Fault::new(FaultCode::RunNotFound, format!("no run has the id {run_id}"))
+                .with_field("run_id")
+        })
+    }
+
+    /// The latest verdict on a run, where there is one.
+    ///
+    /// # Errors
+    /// `database_unavailable`.
+    pub async fn verdict(&self, record: &RunRecord) -> Result<Option<VerdictRecord>, Fault> {
+        match record.execution.counters.verdict_sequence {
+            0 => Ok(None),
+            sequence => Ok(store::verdict(&self.pool, record.spec.id, sequence).await?),
+        }
+    }
+
+    /// Cancels a run. A cancelled run stays as it is.
+    ///
+    /// # Errors
+    /// `run_not_found`, `run_terminal` when it ended otherwise, `database_unavailable`.
+    pub async fn cancel(&self, run_id: Uuid, reason: &str, by: &str) -> Result<(), Fault> {
+        let message = match reason.trim() {
+            "" => format!("cancelled by {by}"),
+            reason => format!("cancelled by {by}: {reason}"),
+        };
+        self.change(run_id, |record, draft| {
+            if record.execution.stop_reason() == Some(StopReason::Cancelled) {
+                return Ok(());
+            }
+            let graph = Graph::of(&record.plan.clone().unwrap_or_default());
+            draft.cancel(&graph, message.clone()).map_err(|_| terminal(record))
+        })
+        .await
+    }
+
+    /// Answers the question that a run waits with. The first answer counts.
+    ///
+    /// # Errors
+    /// `wait_not_found`, `wait_closed`, `field_missing` for a blank answer, `type_mismatch` for one
+    /// that is none of the choices, `database_unavailable`.
+    pub async fn answer(&self, wait_id: Uuid, answer: &str, by: &str) -> Result<Uuid, Fault> {
+        let answer = answer.trim();
+        let run_id = store::find_wait(&self.pool, wait_id).await?.ok_or_else(|| {
+            Fault::new(
+                FaultCode::WaitNotFound,
+                format!("no open wait has the id {wait_id}; it may have been answered"),
+            )
+            .with_field("wait_id")
+        })?;
+        let by = Actor(by.to_owned());
+        self.change(run_id, |record, draft| {
+            give_answer(record, draft, &Answer { wait_id, by: by.clone(), text: answer.to_owned() })
+        })
+        .await?;
+        self.waker.wake(Topic::Ready);
+        Ok(run_id)
+    }
+
+    /// Makes one change over the run as it is, and again when somebody was faster.
+    async fn change(
+        &self,
+        run_id: Uuid,
+        change: impl Fn(&RunRecord, &mut Draft) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        loop {
+            let record = self.find(run_id).await?;
+            let mut draft = Draft::new(record.execution.clone(), self.actor(), self.now());
+            change(&record, &mut draft)?;
+            if draft.is_empty() {
+                return Ok(());
+            }
+            let span =
+                trace::plan_span("planner", &run_id.to_string(), &record.spec.trace_parent);
+            let span_id = trace::span_id(&span);
+            let commit = Commit::new(draft.into_write(), span, span_id);
+            if self.committer.commit(commit).await? == Outcome::Applied {
+                self.waker.wake(Topic::Run(run_id));
+                return Ok(());
+            }
+        }
+    }
+
+    /// The journal of a run from an event's number on, in order, each event once. With `follow` it
+    /// goes on until the run ends.
+    pub fn watch(
+        self: std::sync::Arc<Self>,
+        run_id: Uuid,
+        from: i64,
+        follow: bool,
+    ) -> impl Stream<Item = Result<Event, Fault>> + Send + 'static {
+        // Subscribed before the first look, so that nothing falls between.
+        let wakeups = self.wakeups.subscribe();
+        let cursor = Cursor { planner: self, run_id, next: from.max(1), follow, wakeups };
+        futures::stream::try_unfold((cursor, Vec::new().into_iter()), |(mut cursor, mut page)| {
+            async move {
+                loop {
+                    if let Some(event) = page.next() {
+                        return Ok(Some((event, (cursor, page))));
+                    }
+                    match cursor.next_page().await? {
+                        Some(events) => page = events.into_iter(),
+                        None => return Ok(None),
+                    }
+                }
+            }
+        })
+    }
+}
+
+/// Where a follower stands in a journal.
+struct Cursor {
+    planner: std::sync::Arc<Planner>,
+    run_id: Uuid,
+    next: i64,
+    follow: bool,
+    wakeups: broadcast::Receiver<Topic>,
+}
+
+impl Cursor {
+    /// The next events; none when there will be no more.
+    async fn next_page(&mut self) -> Result<Option<Vec<Event>>, Fault> {
+        loop {
+            // Whether it has ended is read before the journal: what the end wrote is then there.
+            let ended = self.planner.find(self.run_id).await?.execution.state.is_terminal();
+            let events =
+                store::events(&self.planner.pool, self.run_id, self.next, PAGE_ROWS).await?;
+            if let Some(last) = events.last() {
+                self.next = last.sequence + 1;
+                return Ok(Some(events));
+            }
+            if ended || !self.follow || self.planner.shutdown.is_cancelled() {
+                return Ok(None);
+            }
+            self.wait().await;
+        }
+    }
+
+    /// Waits until the run may have moved.
+    async fn wait(&mut self) {
+        let woken = async {
+            loop {
+                match self.wakeups.recv().await {
+                    Ok(Topic::Run(id)) if id == self.run_id => return,
+                    Ok(Topic::Everything) | Err(broadcast::error::RecvError::Lagged(_)) => return,
+                    Ok(Topic::Run(_) | Topic::Ready) => {}
+                    Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
+                }
+            }
+        };
+        tokio::select! {
+            () = woken => {}
+            () = tokio::time::sleep(FOLLOW_POLL) => {}
+            () = self.planner.shutdown.cancelled() => {}
+        }
+    }
+}
+
+fn give_answer(record: &RunRecord, draft: &mut Draft, answer: &Answer) -> Result<(), Fault> {
+    let wait = record
+        .execution
+        .wait
+        .as_ref()
+        .filter(|wait| wait.id == answer.wait_id)
+        .ok_or_else(|| Fault::new(FaultCode::WaitClosed, "the wait was answered before"))?;
+    if answer.text.is_empty() {
+        return Err(Problem::at(Code::FieldMissing, "answer", "an answer cannot be blank").into());
+    }
+    if !wait.choices.is_empty() && !wait.choices.contains(&answer.text) {
+        let choices = wait.choices.join(", ");
+        let message = format!("{:?} is no answer to this; it takes: {choices}", answer.text);
+        return Err(Problem::at(Code::TypeMismatch, "answer", message).into());
+    }
+    let Some(index) = wait.step_index else {
+        return Err(Fault::new(
+            FaultCode::WaitClosed,
+            format!("this wait takes no answer; it ends by {}", wait.unblocks),
+        ));
+    };
+    let graph = Graph::of(&record.plan.clone().unwrap_or_default());
+    draft.journal(Entry::Answer(answer.clone()));
+    if let Some(step) = draft.execution_mut().steps.get_mut(index) {
+        step.answer = match answer.text.as_str() {
+            "repeat" => Some(CallAnswer::Repeat),
+            "fail" => Some(CallAnswer::Fail),
+            _ => None,
+        };
+    }
+    draft
+        .resume_step(&graph, index, "the question was answered")
+        .map_err(|refusal: Refusal| Fault::new(FaultCode::WaitClosed, refusal.to_string()))
+}
+
+fn terminal(record: &RunRecord) -> Fault {
+    let state: RunState = record.execution.state;
+    let reason = record.execution.stop_reason().map_or("", StopReason::as_str);
+    Fault::new(
+        FaultCode::RunTerminal,
+        format!("the run ended as {} ({reason}); the first end stays", state.as_str()),
+    )
+}

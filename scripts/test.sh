@@ -1,0 +1,139 @@
+#!/usr/bin/env bash
+# The checks, each by its name, stopping at the first that fails; what passed is said at the end.
+#
+#   scripts/test.sh all | fast | lint | docs | conformance
+#
+# Nothing is compiled twice with different features: clippy's metadata, one build of all binaries
+# and tests, and the documentation are the three passes over the workspace.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+readonly TARGET_DIR="${CARGO_TARGET_DIR:-target}"
+readonly SURETY="$TARGET_DIR/debug/surety"
+readonly BUF=tools/buf/node_modules/.bin/buf
+
+passed=()
+skipped=()
+current=
+
+report() {
+  local status=$?
+  [ -z "${current:-}" ] || [ "$status" -eq 0 ] || printf '\nFAILED: %s\n' "$current" >&2
+  if [ "${#passed[@]}" -gt 0 ]; then printf '  passed   %s\n' "${passed[@]}"; fi
+  if [ "${#skipped[@]}" -gt 0 ]; then printf '  skipped  %s\n' "${skipped[@]}"; fi
+}
+trap report EXIT
+
+# check NAME COMMAND...: runs one check under its name.
+check() {
+  current="$1"
+  shift
+  printf '\n== %s\n' "$current"
+  local began=$SECONDS
+  "$@"
+  passed+=("$current ($((SECONDS - began)) s)")
+  current=
+}
+
+skip() {
+  printf '\n== %s\n' "$1"
+  skipped+=("$1")
+}
+
+# The domain's dependencies, by name: were one of these among them, it would no longer be pure.
+domain_knows_no_wire_and_no_store() {
+  cargo check --locked -p surety-common --no-default-features
+  local tree found
+  tree="$(cargo tree --locked -p surety-common --no-default-features -e normal --prefix none -f '{p}' | sed 's/ (\*)$//')"
+  found="$(printf '%s\n' "$tree" | grep -E '^(tonic|prost|sqlx|tokio|hyper|axum|tower|reqwest|rand)(-[a-z-]+)? ' || true)"
+  if [ -n "$found" ]; then
+    printf 'the domain depends on:\n%s\n' "$found" >&2
+    return 1
+  fi
+  echo "the domain's $(printf '%s\n' "$tree" | sort -u | wc -l | tr -d ' ') packages hold no wire, no store, no runtime and no randomness"
+}
+
+protobuf() {
+  if [ -x "$BUF" ]; then
+    check "buf lint" "$BUF" lint
+  elif [ -n "${CI:-}" ]; then
+    check "buf lint" missing_on_ci "buf (make setup installs it)"
+  else
+    skip "buf lint: buf is not here; install npm and run make setup"
+  fi
+}
+
+shell_scripts() {
+  if command -v shellcheck >/dev/null 2>&1; then
+    check "shellcheck" shellcheck scripts/*.sh examples/*/*.sh deploy/docker/*.sh .ci/run
+  else
+    skip "shellcheck: not here (apt-get install shellcheck, brew install shellcheck)"
+  fi
+}
+
+# Licences and sources of everything we depend on, by deny.toml. The tool is a luxury: it takes
+# minutes to install, and Cargo.lock changes seldom.
+dependencies() {
+  if cargo deny --version >/dev/null 2>&1; then
+    check "cargo deny" cargo deny --locked check licenses bans sources
+  else
+    skip "cargo deny: not here (cargo install cargo-deny)"
+  fi
+}
+
+missing_on_ci() {
+  echo "missing: $1" >&2
+  return 1
+}
+
+formatted() { cargo fmt --check; }
+clippy() { cargo clippy --locked --workspace --all-targets -- -D warnings; }
+documented() { RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps; }
+domain_tests() { cargo test --locked -p surety-common --no-default-features --lib; }
+
+# Binaries and tests in one build, so that both have the same features; the tests start the binaries.
+built() { cargo build --locked --workspace --bins --tests; }
+
+# All tests share one private Postgres, which ends with them.
+tests_pass() { "$SURETY" dev-postgres -- cargo test --locked --workspace "$@"; }
+
+conformance() {
+  "$SURETY" dev-postgres -- cargo test --locked --workspace --test conformance
+}
+
+case "${1:-}" in
+  all)
+    check "format" formatted
+    protobuf
+    shell_scripts
+    dependencies
+    check "the domain is pure" domain_knows_no_wire_and_no_store
+    check "clippy" clippy
+    check "build" built
+    check "tests" tests_pass
+    check "documentation" documented
+    ;;
+  fast)
+    check "format" formatted
+    check "the domain is pure" domain_knows_no_wire_and_no_store
+    check "clippy" clippy
+    check "the domain's tests" domain_tests
+    ;;
+  lint)
+    check "format" formatted
+    check "clippy" clippy
+    protobuf
+    shell_scripts
+    dependencies
+    ;;
+  docs) check "documentation" documented ;;
+  conformance)
+    check "build" built
+    check "conformance" conformance
+    ;;
+  *)
+    echo "usage: scripts/test.sh all | fast | lint | docs | conformance" >&2
+    exit 64
+    ;;
+esac
+printf '\nEverything asked for passed:\n'

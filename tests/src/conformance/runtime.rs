@@ -1,0 +1,215 @@
+//! Rows about repeat cycles, completion, corrections and tool timeouts.
+
+use super::{Row, compare, text_of};
+use surety_common::domain::control;
+use surety_common::domain::json::{self, Value};
+use surety_common::domain::limits::Limits;
+use surety_common::domain::plan::ToolCall;
+use surety_executor::fuse::completion::{MissingCompletion, Reminder};
+use surety_executor::fuse::correction::{AfterRefusal, Corrections};
+use surety_executor::fuse::repeat::{self, Repeat, RepeatCycle, Turn};
+use surety_executor::fuse::timeout::{CallEnd, Timeouts, timeout_key};
+
+/// Checks a row of `runtime.jsonl` about a fuse; none when the row is about something else.
+pub fn check_fuse(row: &Row) -> Option<Result<(), String>> {
+    let given = row.value.get("given")?;
+    let expect = row.value.get("expect")?;
+    Some(match text_of(given, "kind") {
+        "repeat_cycle" => check_repeat(given, expect),
+        "tool_signature" => check_signature(given, expect),
+        "result_fingerprint" => check_fingerprint(given, expect),
+        "completion" => check_completion(given, expect),
+        "corrections" => check_corrections(given, expect),
+        "timeout_seq" => check_timeouts(given, expect),
+        "timeout_key" => check_timeout_key(given, expect),
+        "timeout_excluded" => check_timeout_excluded(given),
+        _ => return None,
+    })
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value.get(key).and_then(Value::as_array).unwrap_or_default()
+}
+
+fn number(value: &Value, key: &str) -> Option<u64> {
+    value.get(key)?.as_number()?.parse().ok()
+}
+
+fn text(text: &str) -> Value {
+    Value::String(text.to_owned())
+}
+
+fn count(count: impl ToString) -> Value {
+    Value::Number(count.to_string())
+}
+
+/// Compares what was found with an expectation, where the row states one.
+fn compare_stated(expect: &Value, key: &str, found: &Value) -> Result<(), String> {
+    match expect.get(key) {
+        Some(expected) => compare(key, expected, found),
+        None => Ok(()),
+    }
+}
+
+fn check_repeat(given: &Value, expect: &Value) -> Result<(), String> {
+    let limit = number(given, "limit").unwrap_or_default();
+    let limit = u32::try_from(limit).map_err(|error| error.to_string())?;
+    let Ok(mut fuse) = RepeatCycle::new(limit) else {
+        let refused = expect.get("refused").is_some();
+        return refused.then_some(()).ok_or("the limit was refused".into());
+    };
+    let mut verdicts = Vec::new();
+    for round in list(given, "rounds") {
+        let verdict = fuse.record(Turn {
+            call: text_of(round, "sig").to_owned(),
+            result: text_of(round, "result").to_owned(),
+            subgoal: text_of(round, "subgoal").to_owned(),
+        });
+        verdicts.push(text(match verdict {
+            Repeat::Ok => "ok",
+            Repeat::Remind => "remind",
+            Repeat::Terminate => "terminate",
+        }));
+    }
+    if expect
+        .get("per_round")
+        .is_some_and(|rounds| !rounds.is_null())
+    {
+        compare_stated(expect, "per_round", &Value::Array(verdicts))?;
+    }
+    let stopped = if fuse.is_terminated() {
+        text("repeat_cycle")
+    } else {
+        Value::Null
+    };
+    compare_stated(expect, "stop_reason", &stopped)
+}
+
+fn check_signature(given: &Value, expect: &Value) -> Result<(), String> {
+    let signature = |key| {
+        let calls = list(given, key).iter();
+        repeat::call_signature(
+            calls.map(|call| (text_of(call, "name"), text_of(call, "arguments"))),
+        )
+    };
+    let equal = signature("calls_a") == signature("calls_b");
+    compare_stated(expect, "equal", &Value::Bool(equal))
+}
+
+fn check_fingerprint(given: &Value, expect: &Value) -> Result<(), String> {
+    let print = |key| repeat::result_fingerprint(text_of(given, key));
+    let equal = print("content_a") == print("content_b");
+    compare_stated(expect, "equal", &Value::Bool(equal))
+}
+
+fn check_completion(given: &Value, expect: &Value) -> Result<(), String> {
+    let limits = Limits::default();
+    let mut fuse = MissingCompletion::default();
+    let (mut streak, mut reminders) = (Vec::new(), Vec::new());
+    let mut stopped = Value::Null;
+    let mut signal = None;
+    for turn in list(given, "turns").iter().filter_map(Value::as_str) {
+        signal = control::completion(turn);
+        let reminder = match turn {
+            "tool_call" => {
+                fuse.reset_by_tool_call();
+                continue;
+            }
+            "text+thinking" => fuse.count_thinking(&limits),
+            _ if signal.is_some() => continue,
+            _ => fuse.count_text(&limits),
+        };
+        streak.push(count(fuse.text_only));
+        match reminder {
+            Reminder::Normal => reminders.push(text("normal")),
+            Reminder::FinalWarning => reminders.push(text("final")),
+            Reminder::Stop => {
+                stopped = text("missing_completion_signal");
+                break;
+            }
+        }
+    }
+    if let [only] = streak.as_slice() {
+        compare_stated(expect, "streak", only)?;
+    } else {
+        compare_stated(expect, "streak", &Value::Array(streak))?;
+    }
+    compare_stated(expect, "reminders", &Value::Array(reminders))?;
+    compare_stated(expect, "stop_reason", &stopped)?;
+    compare_stated(expect, "terminated", &Value::Bool(!stopped.is_null()))?;
+    compare_stated(expect, "signaled", &Value::Bool(signal.is_some()))?;
+    compare_stated(expect, "visible_text", &text(&signal.unwrap_or_default()))
+}
+
+fn check_corrections(given: &Value, expect: &Value) -> Result<(), String> {
+    let limits = Limits::default();
+    let mut fuse = Corrections::default();
+    let mut sent = 0;
+    let mut stopped = Value::Null;
+    for output in list(given, "outputs") {
+        if output.as_str() == Some("valid") {
+            fuse.accept();
+            continue;
+        }
+        match fuse.refuse(&limits) {
+            AfterRefusal::Correct => sent += 1,
+            AfterRefusal::Stop => stopped = text("max_consecutive_corrections"),
+        }
+    }
+    compare_stated(expect, "corrections_appended", &count(sent))?;
+    compare_stated(expect, "run_error", &stopped)?;
+    compare_stated(expect, "terminated", &Value::Bool(!stopped.is_null()))?;
+    compare_stated(expect, "counter_after", &count(fuse.in_a_row))
+}
+
+fn call_of(tool: &str, arguments: Value) -> ToolCall {
+    ToolCall {
+        name: tool.to_owned(),
+        arguments,
+    }
+}
+
+fn check_timeouts(given: &Value, expect: &Value) -> Result<(), String> {
+    let base_s = number(given, "base_s");
+    let call = call_of(text_of(given, "tool"), Value::Object(Vec::new()));
+    let mut state = Timeouts::default();
+    let mut seen = Vec::new();
+    for outcome in list(given, "outcomes") {
+        seen.push(count(state.budget_s(&call, base_s)));
+        let end = if outcome.as_str() == Some("timeout") {
+            CallEnd::DeadlinePassed
+        } else {
+            CallEnd::Returned
+        };
+        state.record(&call, base_s, end);
+    }
+    let next = count(state.budget_s(&call, base_s));
+    compare_stated(expect, "timeouts_s", &Value::Array(seen))?;
+    compare_stated(expect, "next_s", &next)?;
+    compare_stated(expect, "after_ok_s", &next)
+}
+
+fn check_timeout_key(given: &Value, expect: &Value) -> Result<(), String> {
+    let key = |side| {
+        let call = given.get(side)?;
+        Some(timeout_key(&call_of(
+            text_of(call, "tool"),
+            call.get("args")?.clone(),
+        )))
+    };
+    compare_stated(expect, "same_key", &Value::Bool(key("a") == key("b")))
+}
+
+fn check_timeout_excluded(given: &Value) -> Result<(), String> {
+    for tool in list(given, "tools").iter().filter_map(Value::as_str) {
+        let no_arguments = json::parse("{}").map_err(|error| error.to_string())?;
+        let call = call_of(tool, no_arguments.value);
+        let mut state = Timeouts::default();
+        let before = state.budget_s(&call, None);
+        state.record(&call, None, CallEnd::DeadlinePassed);
+        if state.budget_s(&call, None) != before {
+            return Err(format!("{tool} backs off"));
+        }
+    }
+    Ok(())
+}
