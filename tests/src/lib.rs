@@ -2,4 +2,3 @@
 
 pub mod conformance;
 pub mod otlp;
-pub mod conformance;

@@ -1,9 +1,10 @@
 //! Rows for the gate: whole evaluations (`gate.jsonl`) and single receipts (`receipt.jsonl`).
 
+use super::{Row, compare};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use surety_acceptgate::verdict::{Evaluation, evaluate};
-use surety_common::domain::check::{AcceptCheck, Author, read_checks};
+use surety_common::domain::check::{Author, read_checks};
 use surety_common::domain::json::Value;
 use surety_common::domain::receipt::{
     EvidenceReceipt, EvidenceSource, Fact, read_fact, read_receipt,
@@ -14,28 +15,26 @@ use surety_common::domain::verdict::{CheckResult, Verdict};
 /// Long enough for any machine: what is compared is the outcome, not the speed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs a row of `gate.jsonl`.
+/// Checks one row of `gate.jsonl`.
 ///
 /// # Errors
-/// What came instead of what the row expects.
-pub fn run_evaluation(row: &Value) -> Result<(), String> {
-    let expected = member(row, "expect")?.to_canonical();
-    let found = answer(row)?.to_canonical();
-    // The expectation leaves out what is empty, and so does the answer.
-    same(&expected, &found)
+/// What came back and what the row expects.
+pub fn check_evaluation(row: &Row) -> Result<(), String> {
+    let expected = member(&row.value, "expect")?;
+    compare("the verdict", expected, &answer(&row.value)?)
 }
 
-/// Runs a row of `receipt.jsonl`.
+/// Checks one row of `receipt.jsonl`. Members that say nothing may be written or left out.
 ///
 /// # Errors
-/// What came instead of what the row expects.
-pub fn run_receipt(row: &Value) -> Result<(), String> {
-    let expected = filled(member(row, "expect")?).to_canonical();
-    let found = match read_receipt(member(row, "receipt")?) {
+/// What came back and what the row expects.
+pub fn check_receipt(row: &Row) -> Result<(), String> {
+    let expected = filled(member(&row.value, "expect")?);
+    let found = match read_receipt(member(&row.value, "receipt")?) {
         Ok(receipt) => object([("ok", Value::Bool(true)), ("receipt", receipt.to_json())]),
         Err(problem) => refusal(problem.code.as_str()),
     };
-    same(&expected, &filled(&found).to_canonical())
+    compare("the receipt", &expected, &filled(&found))
 }
 
 fn answer(row: &Value) -> Result<Value, String> {
@@ -57,21 +56,8 @@ fn answer(row: &Value) -> Result<Value, String> {
     })))
 }
 
-/// The checks of a row, for whoever wants to vary the rest.
-///
-/// # Errors
-/// Why the row's checks do not read.
-pub fn checks(row: &Value) -> Result<Vec<AcceptCheck>, String> {
-    read_checks(member(row, "checks")?, "checks", Author::Service)
-        .map(|(checks, _)| checks)
-        .map_err(|problem| problem.to_string())
-}
-
 /// The receipts of a row: one fact each, of a success, from a call of its own unless it is named.
-///
-/// # Errors
-/// Why the row's facts do not read.
-pub fn receipts(row: &Value) -> Result<Vec<EvidenceReceipt>, String> {
+fn receipts(row: &Value) -> Result<Vec<EvidenceReceipt>, String> {
     let facts = member(row, "receipts")?
         .as_array()
         .ok_or("receipts is no list")?;
@@ -177,13 +163,6 @@ fn filled(value: &Value) -> Value {
         .filter(|(_, value)| says_something(value))
         .map(|(key, value)| (key.clone(), filled(value)));
     Value::Object(members.collect())
-}
-
-fn same(expected: &str, found: &str) -> Result<(), String> {
-    if expected == found {
-        return Ok(());
-    }
-    Err(format!("\n  expected {expected}\n  found    {found}"))
 }
 
 fn member<'v>(value: &'v Value, key: &str) -> Result<&'v Value, String> {

@@ -1,13 +1,10 @@
-//! Inputs with their exact outcomes, one JSON object a line, run in process.
-
-pub mod gate;
-pub mod rows;
 //! The conformance rows: inputs with their exact outcomes, one JSON object a line.
 //!
 //! Rows lie in `tests/conformance/`, and in the folder that `SURETY_CONFORMANCE_DIR` names. Each
 //! module checks the rows of one subject in process, by asking the rule itself.
 
 pub mod decision;
+pub mod gate;
 pub mod runtime;
 
 use std::path::{Path, PathBuf};

@@ -57,23 +57,24 @@ impl Size {
     }
 
     fn of(value: &Value) -> Self {
-        match value {
-            Value::String(text) => Self::bytes(text.len()),
-            Value::List(items) => Self::of_list(items),
-            Value::Map(map) => {
-                let (mut element, mut total) = (Self::bytes(16), 1_u64);
-                for value in map.map.values() {
-                    let size = Self::of(value);
-                    total = total.saturating_add(size.total).saturating_add(16);
-                    element = element.or(&size);
-                }
-                Self {
-                    length: count(map.map.len()),
-                    total,
-                    element: Some(Arc::new(element)),
-                }
+        if let Value::String(text) = value {
+            Self::bytes(text.len())
+        } else if let Value::List(items) = value {
+            Self::of_list(items)
+        } else if let Value::Map(map) = value {
+            let (mut element, mut total) = (Self::bytes(16), 1_u64);
+            for value in map.map.values() {
+                let size = Self::of(value);
+                total = total.saturating_add(size.total).saturating_add(16);
+                element = element.or(&size);
             }
-            _ => Self::SCALAR,
+            Self {
+                length: count(map.map.len()),
+                total,
+                element: Some(Arc::new(element)),
+            }
+        } else {
+            Self::SCALAR
         }
     }
 

@@ -111,11 +111,11 @@ fn run(expression: &str, facts: &FactList) -> Result<(), Failure> {
     estimate::check(&parsed, facts)?;
     let mut context = Context::with_env(Arc::clone(&ENV));
     context.add_variable_from_value("facts", facts.value());
-    match context.resolve(&parsed).map_err(|_| Failure::Invalid)? {
-        Value::Bool(true) => Ok(()),
-        Value::Bool(false) => Err(Failure::False),
-        _ => Err(Failure::NotBool),
-    }
+    let result = context.resolve(&parsed).map_err(|_| Failure::Invalid)?;
+    let Value::Bool(holds) = result else {
+        return Err(Failure::NotBool);
+    };
+    holds.then_some(()).ok_or(Failure::False)
 }
 
 /// The right to run one evaluation, given back when its thread ends.
