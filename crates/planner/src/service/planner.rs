@@ -172,7 +172,7 @@ fn patch(request: v1::ApplyPatchRequest) -> Result<Result<Patched, Problem>, Pro
     let states = states_of(&plan, statuses)?;
     let state = PlanState { plan, statuses: states };
     Ok(parse_patch(&patch, Author::Model).and_then(|(patch, warnings)| {
-        let mut patched = apply_patch(&state, &patch, max_plan_steps)?;
+        let mut patched = apply_patch(&state, patch, max_plan_steps)?;
         patched.warnings.splice(0..0, warnings);
         Ok(patched)
     }))
