@@ -182,3 +182,76 @@ const fn status_word(status: TodoStatus) -> &'static str {
 fn moment_text(moment: DateTime<Utc>) -> String {
     moment.to_rfc3339_opts(SecondsFormat::AutoSi, true)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::json::parse;
+
+    fn read(text: &str, progress: Progress) -> Result<Vec<Todo>, Problem> {
+        let value = parse(text).unwrap().value;
+        read_todos(
+            value.as_array().unwrap(),
+            "todos",
+            progress,
+            &mut Vec::new(),
+        )
+    }
+
+    #[test]
+    fn a_list_of_todos_is_wrong_in_one_fixed_order() {
+        for (text, code, field) in [
+            (
+                r#"[{"id":"a","dependencies":["z"]},{"id":" "}]"#,
+                Code::FieldMissing,
+                "todos[1].id",
+            ),
+            (
+                r#"[{"id":"甲","dependencies":["z"]},{"id":" 甲"}]"#,
+                Code::DuplicateTodoId,
+                "todos[1].id",
+            ),
+            (
+                r#"[{"id":1,"dependencies":[1]},{"id":"b","dependencies":["z"]}]"#,
+                Code::UnknownDependency,
+                "todos[1].dependencies",
+            ),
+            (
+                r#"[{"id":1,"dependencies":["1"]}]"#,
+                Code::SelfDependency,
+                "todos[0].dependencies",
+            ),
+            (
+                r#"[{"id":"a","dependencies":["b"]},{"id":"b","dependencies":["a"]}]"#,
+                Code::DependencyCycle,
+                "todos",
+            ),
+        ] {
+            let todos = read(text, Progress::Kept).unwrap();
+            let problem = validate_todos(&todos, "todos").unwrap_err();
+            assert_eq!(
+                (problem.code, problem.field.as_deref()),
+                (code, Some(field)),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_status_or_a_moment_that_is_none_is_refused_where_it_counts() {
+        for text in [
+            r#"[{"id":"a","status":"finished"}]"#,
+            r#"[{"id":"a","created_at":"gestern"}]"#,
+        ] {
+            assert_eq!(
+                read(text, Progress::Kept).unwrap_err().code,
+                Code::TypeMismatch
+            );
+            let todos = read(text, Progress::Ignored).unwrap();
+            assert_eq!(
+                (todos[0].status, todos[0].created_at),
+                (TodoStatus::Pending, None)
+            );
+        }
+    }
+}
