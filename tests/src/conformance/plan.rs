@@ -36,10 +36,10 @@ pub fn check_plan(row: &Row) -> Result<(), String> {
 pub fn check_patch(row: &Row) -> Result<(), String> {
     let plan = row.value.get("plan").ok_or("the row has no plan")?;
     let state = read_state(plan).map_err(|problem| format!("the row's plan: {problem}"))?;
-    let patch = match row.value.get("patch").ok_or("the row has no patch")? {
-        Value::String(text) => text.clone(),
-        patch => patch.to_compact(),
-    };
+    let patch = row.value.get("patch").ok_or("the row has no patch")?;
+    let patch = patch
+        .as_str()
+        .map_or_else(|| patch.to_compact(), str::to_owned);
     let limit = row.value.get("max_plan_steps").and_then(Value::as_number);
     let limit = limit.map_or(Ok(Limits::default().max_plan_steps), str::parse);
     let limit: u32 = limit.map_err(|error| format!("max_plan_steps: {error}"))?;

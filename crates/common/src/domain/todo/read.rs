@@ -2,7 +2,7 @@
 
 use super::{Todo, TodoStatus};
 use crate::domain::fields::{SparseObject, TypedFields, item_path, join};
-use crate::domain::graph::{Node, find_cycle};
+use crate::domain::graph::{Node, find_cycle, name_cycle};
 use crate::domain::json::Value;
 use crate::domain::problem::{Code, Problem, Warning, WarningCode};
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -137,7 +137,7 @@ pub fn validate_todos(todos: &[Todo], path: &str) -> Result<(), Problem> {
         .map(|todo| (todo.id.as_str(), &todo.dependencies[..]))
         .collect();
     find_cycle(&nodes).map_or(Ok(()), |cycle| {
-        let message = format!("todos depend on each other: {}", cycle.join(" -> "));
+        let message = format!("todos depend on each other: {}", name_cycle(&cycle));
         Err(Problem::at(Code::DependencyCycle, path, message))
     })
 }
