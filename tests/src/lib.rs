@@ -1,4 +1,4 @@
 //! What the end-to-end tests share.
 
-pub mod otlp;
 pub mod conformance;
+pub mod otlp;

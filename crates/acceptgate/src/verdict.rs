@@ -10,6 +10,7 @@
 use crate::check::expression::{self, FactList};
 use chrono::{DateTime, Utc};
 use std::collections::BTreeMap;
+use std::time::Duration;
 use surety_common::domain::check::{self, AcceptCheck, Evidence, Match, Owner, Reason};
 use surety_common::domain::receipt::EvidenceReceipt;
 use surety_common::domain::stop::StopReason;
@@ -31,6 +32,8 @@ pub struct Evaluation<'a> {
     pub todos: &'a [Todo],
     /// When the plan was made: todos from before it belong to an earlier plan. None counts all.
     pub plan_made_at: Option<DateTime<Utc>>,
+    /// How long each `expression` may take, [`expression::DEADLINE`] as a rule.
+    pub expression_deadline: Duration,
     /// What was found out for checks that receipts cannot decide (`http_probe`, `action_report`),
     /// by the check's place in the list. Looked at for no other kind.
     pub answers: &'a BTreeMap<usize, Answer>,
@@ -124,7 +127,8 @@ fn check_results(input: &Evaluation<'_>, evidence: &Evidence<'_>) -> Vec<CheckRe
                 .unwrap_or(Err(Reason::UnknownCheckKind.as_str())),
             "expression" => {
                 let facts = facts.get_or_insert_with(|| FactList::new(input.receipts));
-                expression::evaluate(&check.target, facts).map_err(expression::Failure::as_str)
+                expression::evaluate(&check.target, facts, input.expression_deadline)
+                    .map_err(expression::Failure::as_str)
             }
             _ => check::evaluate(check, evidence).map_err(Reason::as_str),
         };
@@ -159,3 +163,6 @@ fn output_only() -> AcceptCheck {
         owner: Owner::default(),
     }
 }
+
+#[cfg(test)]
+mod tests;

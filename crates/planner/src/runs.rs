@@ -88,7 +88,7 @@ impl Planner {
     }
 
     /// Makes one change over the run as it is, and again when somebody was faster.
-    async fn change(
+    pub(crate) async fn change(
         &self,
         run_id: Uuid,
         change: impl Fn(&RunRecord, &mut Draft) -> Result<(), Fault>,

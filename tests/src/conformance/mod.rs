@@ -5,6 +5,7 @@
 
 pub mod decision;
 pub mod plan;
+pub mod gate;
 pub mod runtime;
 
 use std::path::{Path, PathBuf};

@@ -8,6 +8,7 @@ use crate::domain::plan::Plan;
 use crate::domain::run::{DriverKind, RunRecord, RunSpec};
 use chrono::{DateTime, Utc};
 use sqlx::PgExecutor;
+use std::collections::BTreeMap;
 use uuid::Uuid;
 
 /// One row of `load.sql` or `list.sql`.
@@ -60,7 +61,7 @@ impl RunRow {
 }
 
 /// The plan that a row's text holds.
-fn read_plan(body: &str, run_id: Uuid) -> Result<Plan, StoreError> {
+pub(super) fn read_plan(body: &str, run_id: Uuid) -> Result<Plan, StoreError> {
     let what = || format!("plan of run {run_id}");
     let value = json::parse(body).map_err(|error| StoreError::corrupt(what(), error))?.value;
     Plan::from_json(&value).map_err(|error| StoreError::corrupt(what(), error))
@@ -95,6 +96,8 @@ pub struct RunFilter {
     pub namespace: String,
     /// Only these states; empty for all. The phase inside BLOCKED does not matter.
     pub states: Vec<RunState>,
+    /// Only runs that carry all of these labels.
+    pub labels: BTreeMap<String, String>,
     /// Only runs older than this one: the last id of the page before.
     pub before: Option<Uuid>,
     /// At most so many.
@@ -124,6 +127,7 @@ pub async fn list_runs(
         .bind(&states)
         .bind(filter.before)
         .bind(filter.limit + 1)
+        .bind(sqlx::types::Json(&filter.labels))
         .fetch_all(executor)
         .await?;
     let mut runs = rows
@@ -165,4 +169,25 @@ pub async fn overdue(
         .bind(limit)
         .fetch_all(executor)
         .await?)
+}
+
+/// Runs that wait for something, the oldest first, at most `limit`.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn list_waits(
+    executor: impl PgExecutor<'_>,
+    namespace: &str,
+    run_id: Option<Uuid>,
+    after: Option<Uuid>,
+    limit: i64,
+) -> Result<Vec<RunRecord>, StoreError> {
+    let rows: Vec<RunRow> = sqlx::query_as(include_str!("sql/list_waits.sql"))
+        .bind(namespace)
+        .bind(run_id)
+        .bind(after)
+        .bind(limit)
+        .fetch_all(executor)
+        .await?;
+    rows.into_iter().map(RunRow::into_record).collect()
 }

@@ -6,6 +6,12 @@ use chrono::{DateTime, Datelike, Utc};
 use prost_types::Timestamp;
 use uuid::Uuid;
 
+/// Hex SHA-256 of a message's bytes. Maps are written in the order of their keys, so that equal
+/// messages have equal digests.
+pub fn sha256_of(message: &impl prost::Message) -> String {
+    json::sha256_hex(&message.encode_to_vec())
+}
+
 /// The moment on the wire.
 pub fn timestamp(at: DateTime<Utc>) -> Timestamp {
     Timestamp {

@@ -16,6 +16,11 @@ use surety_common::domain::limits::Limits;
 use surety_common::domain::plan::ToolCall;
 use surety_common::domain::problem::Problem;
 
+/// What the driver is told at [`Repeat::Remind`], marked as no user input.
+pub const REMINDER: &str = "Reminder, no user input. Your last turns made the same calls with the \
+    same results. Do something else, or say next_plan, done or abort; one more repeat stops the \
+    work.";
+
 /// The longest cycle that is looked for, in turns.
 const MAX_PERIOD: usize = 3;
 

@@ -11,6 +11,9 @@ use cel::common::ast::operators as op;
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
 use std::sync::Arc;
 
+/// Levels an expression may have: each costs the evaluation a large frame of its stack.
+const MAX_DEPTH: usize = 256;
+
 /// Steps an evaluation may take at most: some seconds of one core, if all were taken.
 const MAX_WORK: u64 = 50_000_000;
 
@@ -54,23 +57,24 @@ impl Size {
     }
 
     fn of(value: &Value) -> Self {
-        match value {
-            Value::String(text) => Self::bytes(text.len()),
-            Value::List(items) => Self::of_list(items),
-            Value::Map(map) => {
-                let (mut element, mut total) = (Self::bytes(16), 1_u64);
-                for value in map.map.values() {
-                    let size = Self::of(value);
-                    total = total.saturating_add(size.total).saturating_add(16);
-                    element = element.or(&size);
-                }
-                Self {
-                    length: count(map.map.len()),
-                    total,
-                    element: Some(Arc::new(element)),
-                }
+        if let Value::String(text) = value {
+            Self::bytes(text.len())
+        } else if let Value::List(items) = value {
+            Self::of_list(items)
+        } else if let Value::Map(map) = value {
+            let (mut element, mut total) = (Self::bytes(16), 1_u64);
+            for value in map.map.values() {
+                let size = Self::of(value);
+                total = total.saturating_add(size.total).saturating_add(16);
+                element = element.or(&size);
             }
-            _ => Self::SCALAR,
+            Self {
+                length: count(map.map.len()),
+                total,
+                element: Some(Arc::new(element)),
+            }
+        } else {
+            Self::SCALAR
         }
     }
 
@@ -125,6 +129,7 @@ impl Size {
 pub(super) fn check(expression: &IdedExpr, facts: &FactList) -> Result<(), Failure> {
     let mut estimate = Estimate {
         scope: vec![("facts".to_owned(), facts.size().clone())],
+        depth: 0,
         work: facts.size().total / BYTES_A_STEP,
     };
     estimate.visit(expression, 1).map(|_| ())
@@ -133,6 +138,8 @@ pub(super) fn check(expression: &IdedExpr, facts: &FactList) -> Result<(), Failu
 struct Estimate {
     /// The variables in sight, innermost last.
     scope: Vec<(String, Size)>,
+    /// Levels above the part that is looked at.
+    depth: usize,
     work: u64,
 }
 
@@ -140,7 +147,20 @@ impl Estimate {
     /// Bounds one evaluation of the expression and adds the work of `times` of them.
     fn visit(&mut self, expression: &IdedExpr, times: u64) -> Result<Size, Failure> {
         self.spend(times, 1)?;
-        let size = match &expression.expr {
+        if self.depth == MAX_DEPTH {
+            return Err(Failure::Invalid);
+        }
+        self.depth += 1;
+        let size = self.size(&expression.expr, times)?;
+        self.depth -= 1;
+        if size.total > MAX_TOTAL {
+            return Err(Failure::Timeout);
+        }
+        Ok(size)
+    }
+
+    fn size(&mut self, expression: &Expr, times: u64) -> Result<Size, Failure> {
+        Ok(match expression {
             Expr::Literal(LiteralValue::String(text)) => Size::bytes(text.inner().len()),
             Expr::Literal(LiteralValue::Bytes(bytes)) => Size::bytes(bytes.inner().len()),
             Expr::Literal(_) => Size::SCALAR,
@@ -164,11 +184,7 @@ impl Estimate {
             Expr::Call(call) => self.call(call, times)?,
             Expr::Comprehension(comprehension) => self.comprehension(comprehension, times)?,
             Expr::Struct(_) | Expr::Unspecified => return Err(Failure::Invalid),
-        };
-        if size.total > MAX_TOTAL {
-            return Err(Failure::Timeout);
-        }
-        Ok(size)
+        })
     }
 
     fn spend(&mut self, times: u64, steps: u64) -> Result<(), Failure> {

@@ -31,7 +31,7 @@ fn many_facts(count: usize) -> FactList {
 }
 
 fn outcome(expression: &str) -> Result<(), Failure> {
-    evaluate_within(expression, &some_facts(), PATIENCE)
+    evaluate(expression, &some_facts(), PATIENCE)
 }
 
 #[test]
@@ -89,16 +89,16 @@ fn what_could_cost_too_much_is_not_begun() {
     for expression in [nested(9), doubled, listed] {
         let facts = some_facts();
         assert_eq!(
-            evaluate_within(&expression, &facts, PATIENCE),
+            evaluate(&expression, &facts, PATIENCE),
             Err(Failure::Timeout)
         );
     }
     let squared = "facts.all(a, facts.all(b, a.key == b.key))";
-    assert_eq!(evaluate_within(squared, &many_facts(100), PATIENCE), Ok(()));
-    let refused = evaluate_within(squared, &many_facts(10_000), PATIENCE);
+    assert_eq!(evaluate(squared, &many_facts(100), PATIENCE), Ok(()));
+    let refused = evaluate(squared, &many_facts(10_000), PATIENCE);
     assert_eq!(refused, Err(Failure::Timeout));
     let copied = "facts.map(f, facts).size() == 0";
-    let refused = evaluate_within(copied, &many_facts(10_000), PATIENCE);
+    let refused = evaluate(copied, &many_facts(10_000), PATIENCE);
     assert_eq!(refused, Err(Failure::Timeout));
 }
 
@@ -110,7 +110,7 @@ fn one_walk_over_many_facts_is_no_problem() {
         "facts.filter(f, f.key == 'k').size() == 20000",
     ] {
         assert_eq!(
-            evaluate_within(expression, &facts, PATIENCE),
+            evaluate(expression, &facts, PATIENCE),
             Ok(()),
             "{expression}"
         );
@@ -133,16 +133,17 @@ fn no_text_brings_the_process_down() {
         deep("", ".a"),
         deep("", "[0]"),
         deep("", "+1"),
+        deep("", "-1"),
+        deep("", "&&true"),
+        deep("", " in [a]"),
+        deep("", ".map(x,x)"),
         deep("a.map(x,", ")"),
         "x".repeat(MAX_LENGTH + 1),
         "\u{0}\u{feff}变".to_owned(),
     ] {
         let facts = some_facts();
-        let outcome = evaluate_within(&expression, &facts, PATIENCE);
-        let start: String = expression.chars().take(8).collect();
-        assert!(
-            outcome.is_err() || start.starts_with('!') || start.starts_with("true||"),
-            "{start}"
-        );
+        // Whatever the outcome is, it is one: an overflowing stack would end this test's process.
+        let outcome = evaluate(&expression, &facts, PATIENCE);
+        assert_ne!(outcome, Err(Failure::NotBool), "{expression:.40}");
     }
 }

@@ -46,6 +46,10 @@ fn an_envelope_is_the_whole_text_or_the_only_fence() {
         ),
         ("```\na\n```\n```\n{\"control\":\"step_done\"}\n```", None),
         ("```json\n{\"control\":\"step_done\"}\n", None),
+        (
+            "{\"action\":\"continue\"}\n```\n{\"control\":\"step_done\"}\n```",
+            None,
+        ),
         (r#"so {"control":"step_done"}"#, None),
         (r#"{"control":"step_done"}{}"#, None),
         (r#"{"control":"step_done","action":"stop"}"#, None),

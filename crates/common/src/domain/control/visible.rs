@@ -24,7 +24,7 @@ const SIGNAL_KEYS: &[&str] = &[
 /// The final text of a reply that says `{"task_completion": {"completed": true}}`; none when it
 /// does not, or when it shows an action, which then has to be read or refused as such.
 pub fn completion(text: &str) -> Option<String> {
-    if !may_have_key(text, "task_completion") {
+    if !may_have_key(text, &["task_completion"]) {
         return None;
     }
     let spoken = reader::strip_thinking(text).text;
@@ -52,6 +52,9 @@ pub fn completion(text: &str) -> Option<String> {
 /// known action, a known control value or a `task_completion`, together with a fence that holds
 /// nothing else.
 pub fn visible_text(text: &str) -> String {
+    if !may_have_key(text, CONTROL_KEYS) {
+        return text.trim().to_owned();
+    }
     let mut fences = None;
     let mut out = String::new();
     let mut kept_to = 0;

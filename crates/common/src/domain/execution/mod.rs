@@ -267,6 +267,11 @@ impl Execution {
             .map(|(index, _)| index)
     }
 
+    /// The states of the steps, in the plan's order.
+    pub fn step_states(&self) -> impl Iterator<Item = StepState> + '_ {
+        self.steps.iter().map(|step| step.state)
+    }
+
     /// Whether there is something that an executor could do now.
     pub fn needs_executor(&self) -> bool {
         match self.state {

@@ -143,7 +143,12 @@ impl Parser<'_> {
         let frame = if deep {
             Frame::DeepObject
         } else {
-            let mut members = Members::default();
+            let mut members = Members {
+                // Most objects of a long hostile text have one key; room for four costs more
+                // time than reading it.
+                fields: Vec::with_capacity(1),
+                ..Members::default()
+            };
             members.open(key);
             Frame::Object(members)
         };

@@ -249,8 +249,8 @@ fn without_shielded(found: Vec<Inner>) -> VecDeque<Inner> {
 
 /// Where each opening brace closes, when a scan that knows strings begins at it.
 struct Closings {
-    /// Opening braces and one past their closing ones, the first brace last.
-    ends: Vec<(usize, Option<usize>)>,
+    /// Opening braces that close, and one past their closing ones, the first brace last.
+    ends: Vec<(usize, usize)>,
 }
 
 /// A closing brace that nothing opened yet, seen from the end, and the one after it.
@@ -273,7 +273,7 @@ impl Closings {
             match byte {
                 b'{' => {
                     let closer = outside.and_then(|id: usize| closers.get(id));
-                    ends.push((at, closer.map(|closer| closer.end)));
+                    ends.extend(closer.map(|closer| (at, closer.end)));
                     outside = closer.and_then(|closer| closer.next);
                 }
                 b'}' => {
@@ -292,14 +292,13 @@ impl Closings {
         Self { ends }
     }
 
-    /// One past the closing brace of the opening brace at `start`. Braces are asked for from
-    /// the left to the right.
+    /// One past the closing brace of the opening brace at `start`, if that closes. Braces are
+    /// asked for from the left to the right.
     fn next_after(&mut self, start: usize) -> Option<usize> {
-        while let Some((at, end)) = self.ends.pop() {
-            if at == start {
-                return end;
-            }
+        while self.ends.last().is_some_and(|(at, _)| *at < start) {
+            self.ends.pop();
         }
-        None
+        let (_, end) = self.ends.pop_if(|(at, _)| *at == start)?;
+        Some(end)
     }
 }

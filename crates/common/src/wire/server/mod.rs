@@ -10,11 +10,13 @@
 
 mod layer;
 mod listen;
+mod stop;
 
 #[cfg(test)]
 mod tests;
 
 pub use listen::{BindError, bind};
+pub use stop::on_signal;
 
 use super::token::Token;
 use super::{FILE_DESCRIPTOR_SET, v1};
@@ -106,6 +108,19 @@ grpc_services! {
     tool_service_server::ToolServiceServer<ToolService>;
     accept_gate_service_server::AcceptGateServiceServer<AcceptGateService>;
     toolchain_service_server::ToolchainServiceServer<ToolchainService>;
+}
+
+#[cfg(feature = "config")]
+impl Settings {
+    /// What the common settings say, with the token that callers must show.
+    pub fn of(common: &crate::config::CommonConfig, token: Option<Token>) -> Self {
+        Self {
+            max_message_bytes: usize::try_from(common.max_message_bytes).unwrap_or(usize::MAX),
+            reflection: common.reflection,
+            token,
+            drain: common.drain_timeout(),
+        }
+    }
 }
 
 impl Default for Settings {
