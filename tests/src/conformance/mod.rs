@@ -4,6 +4,7 @@
 //! module checks the rows of one subject in process, by asking the rule itself.
 
 pub mod decision;
+pub mod plan;
 pub mod gate;
 pub mod runtime;
 

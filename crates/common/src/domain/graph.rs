@@ -2,6 +2,9 @@
 
 use std::collections::HashMap;
 
+/// How many ids of a cycle are named before the rest is counted.
+const NAMED_IDS: usize = 20;
+
 /// One node and the ids it depends on.
 pub type Node<'a> = (&'a str, &'a [String]);
 
@@ -34,6 +37,18 @@ pub fn find_cycle(nodes: &[Node<'_>]) -> Option<Vec<String>> {
         }
     }
     None
+}
+
+/// A cycle for a person, such as `a -> c -> a`. Of a long one the middle is counted and not named,
+/// so that a message stays one.
+pub fn name_cycle(cycle: &[String]) -> String {
+    match cycle.split_at_checked(NAMED_IDS) {
+        Some((first, [between @ .., last])) if !between.is_empty() => {
+            let first = first.join(" -> ");
+            format!("{first} -> ({} more) -> {last}", between.len())
+        }
+        Some(_) | None => cycle.join(" -> "),
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -94,7 +109,7 @@ mod tests {
             .map(|(id, deps)| (*id, deps.iter().map(|dep| (*dep).to_owned()).collect()))
             .collect();
         let nodes: Vec<Node<'_>> = owned.iter().map(|(id, deps)| (*id, &deps[..])).collect();
-        find_cycle(&nodes).map(|ids| ids.join(" -> "))
+        find_cycle(&nodes).map(|ids| name_cycle(&ids))
     }
 
     #[test]
@@ -135,6 +150,9 @@ mod tests {
         assert_eq!(find_cycle(&nodes), None);
         let back = vec!["0".to_owned()];
         nodes.push((ids[99_999].as_str(), &back));
-        assert_eq!(find_cycle(&nodes).map(|ids| ids.len()), Some(100_001));
+        let found = find_cycle(&nodes).unwrap();
+        assert_eq!(found.len(), 100_001);
+        let named = name_cycle(&found);
+        assert!(named.ends_with("-> 19 -> (99980 more) -> 0"), "{named}");
     }
 }

@@ -14,6 +14,8 @@ mod workspace_change;
 mod write;
 
 #[cfg(test)]
+mod read_tests;
+#[cfg(test)]
 mod tests;
 
 pub use evidence::Evidence;

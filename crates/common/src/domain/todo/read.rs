@@ -2,7 +2,7 @@
 
 use super::{Todo, TodoStatus};
 use crate::domain::fields::{SparseObject, TypedFields, item_path, join};
-use crate::domain::graph::{Node, find_cycle};
+use crate::domain::graph::{Node, find_cycle, name_cycle};
 use crate::domain::json::Value;
 use crate::domain::problem::{Code, Problem, Warning, WarningCode};
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -137,7 +137,7 @@ pub fn validate_todos(todos: &[Todo], path: &str) -> Result<(), Problem> {
         .map(|todo| (todo.id.as_str(), &todo.dependencies[..]))
         .collect();
     find_cycle(&nodes).map_or(Ok(()), |cycle| {
-        let message = format!("todos depend on each other: {}", cycle.join(" -> "));
+        let message = format!("todos depend on each other: {}", name_cycle(&cycle));
         Err(Problem::at(Code::DependencyCycle, path, message))
     })
 }
@@ -181,4 +181,77 @@ const fn status_word(status: TodoStatus) -> &'static str {
 
 fn moment_text(moment: DateTime<Utc>) -> String {
     moment.to_rfc3339_opts(SecondsFormat::AutoSi, true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::json::parse;
+
+    fn read(text: &str, progress: Progress) -> Result<Vec<Todo>, Problem> {
+        let value = parse(text).unwrap().value;
+        read_todos(
+            value.as_array().unwrap(),
+            "todos",
+            progress,
+            &mut Vec::new(),
+        )
+    }
+
+    #[test]
+    fn a_list_of_todos_is_wrong_in_one_fixed_order() {
+        for (text, code, field) in [
+            (
+                r#"[{"id":"a","dependencies":["z"]},{"id":" "}]"#,
+                Code::FieldMissing,
+                "todos[1].id",
+            ),
+            (
+                r#"[{"id":"甲","dependencies":["z"]},{"id":" 甲"}]"#,
+                Code::DuplicateTodoId,
+                "todos[1].id",
+            ),
+            (
+                r#"[{"id":1,"dependencies":[1]},{"id":"b","dependencies":["z"]}]"#,
+                Code::UnknownDependency,
+                "todos[1].dependencies",
+            ),
+            (
+                r#"[{"id":1,"dependencies":["1"]}]"#,
+                Code::SelfDependency,
+                "todos[0].dependencies",
+            ),
+            (
+                r#"[{"id":"a","dependencies":["b"]},{"id":"b","dependencies":["a"]}]"#,
+                Code::DependencyCycle,
+                "todos",
+            ),
+        ] {
+            let todos = read(text, Progress::Kept).unwrap();
+            let problem = validate_todos(&todos, "todos").unwrap_err();
+            assert_eq!(
+                (problem.code, problem.field.as_deref()),
+                (code, Some(field)),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_status_or_a_moment_that_is_none_is_refused_where_it_counts() {
+        for text in [
+            r#"[{"id":"a","status":"finished"}]"#,
+            r#"[{"id":"a","created_at":"gestern"}]"#,
+        ] {
+            assert_eq!(
+                read(text, Progress::Kept).unwrap_err().code,
+                Code::TypeMismatch
+            );
+            let todos = read(text, Progress::Ignored).unwrap();
+            assert_eq!(
+                (todos[0].status, todos[0].created_at),
+                (TodoStatus::Pending, None)
+            );
+        }
+    }
 }
