@@ -161,12 +161,7 @@ struct Word<'l> {
 
 impl<'l> Scanner<'l> {
     fn new(line: &'l str) -> Self {
-        Self {
-            line,
-            at: 0,
-            assignments: Vec::new(),
-            redirects: false,
-        }
+        Self { line, at: 0, assignments: Vec::new(), redirects: false }
     }
 
     fn parts(&mut self) -> Result<Vec<Arguments<'l>>, LetterOnly> {
@@ -367,10 +362,7 @@ mod tests {
     #[test]
     fn a_line_without_need_of_a_shell_becomes_programs() {
         let found = programs("A='1 2' cargo test && B=3 cargo fmt").unwrap();
-        let expected = [
-            ("A", "1 2", ["cargo", "test"]),
-            ("B", "3", ["cargo", "fmt"]),
-        ];
+        let expected = [("A", "1 2", ["cargo", "test"]), ("B", "3", ["cargo", "fmt"])];
         for (program, (name, value, argv)) in found.iter().zip(expected) {
             assert_eq!(program.environment, [(name.to_owned(), value.to_owned())]);
             assert_eq!(program.argv, argv);
@@ -380,16 +372,7 @@ mod tests {
 
     #[test]
     fn a_line_that_needs_a_shell_becomes_no_programs() {
-        for line in [
-            "a > b",
-            "a | b",
-            "a; b",
-            "A=1",
-            "a && A=1",
-            "a $B",
-            "P+=1 a 'x",
-            "",
-        ] {
+        for line in ["a > b", "a | b", "a; b", "A=1", "a && A=1", "a $B", "P+=1 a 'x", ""] {
             assert_eq!(programs(line), None, "{line}");
         }
     }
