@@ -32,8 +32,6 @@ pub struct Evaluation<'a> {
     pub todos: &'a [Todo],
     /// When the plan was made: todos from before it belong to an earlier plan. None counts all.
     pub plan_made_at: Option<DateTime<Utc>>,
-    /// How long each `expression` may take, [`expression::DEADLINE`] as a rule.
-    pub expression_deadline: Duration,
     /// What was found out for checks that receipts cannot decide (`http_probe`, `action_report`),
     /// by the check's place in the list. Looked at for no other kind.
     pub answers: &'a BTreeMap<usize, Answer>,
@@ -43,12 +41,18 @@ pub struct Evaluation<'a> {
 pub type Answer = Result<(), &'static str>;
 
 /// Decides. The same input always gives the same verdict, but for an `expression` that runs into
-/// its deadline.
+/// its deadline. Blocks the calling thread: for some microseconds as a rule, for up to 250 ms for
+/// each `expression`.
 pub fn evaluate(input: &Evaluation<'_>) -> Verdict {
+    evaluate_within(input, expression::DEADLINE)
+}
+
+/// As [`evaluate`], with another deadline for each `expression`.
+pub fn evaluate_within(input: &Evaluation<'_>, deadline: Duration) -> Verdict {
     let evidence = Evidence::new(input.workspace_root, input.receipts, input.final_text);
     let failed = todo_result(input, "system.todo_failed", is_failed);
     let open = todo_result(input, "system.todo_unconverged", is_open);
-    let checks = check_results(input, &evidence);
+    let checks = check_results(input, &evidence, deadline);
     let stop_reason = if !failed.passed {
         StopReason::RequiredTodoFailed
     } else if !open.passed {
@@ -110,7 +114,11 @@ const fn is_open(status: TodoStatus) -> bool {
     !status.is_terminal()
 }
 
-fn check_results(input: &Evaluation<'_>, evidence: &Evidence<'_>) -> Vec<CheckResult> {
+fn check_results(
+    input: &Evaluation<'_>,
+    evidence: &Evidence<'_>,
+    deadline: Duration,
+) -> Vec<CheckResult> {
     if input.checks.is_empty() {
         return vec![result_of(
             &output_only(),
@@ -127,7 +135,7 @@ fn check_results(input: &Evaluation<'_>, evidence: &Evidence<'_>) -> Vec<CheckRe
                 .unwrap_or(Err(Reason::UnknownCheckKind.as_str())),
             "expression" => {
                 let facts = facts.get_or_insert_with(|| FactList::new(input.receipts));
-                expression::evaluate(&check.target, facts, input.expression_deadline)
+                expression::evaluate(&check.target, facts, deadline)
                     .map_err(expression::Failure::as_str)
             }
             _ => check::evaluate(check, evidence).map_err(Reason::as_str),

@@ -3,7 +3,7 @@
 use super::{Row, compare};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use surety_acceptgate::verdict::{Evaluation, evaluate};
+use surety_acceptgate::verdict::{Evaluation, evaluate_within};
 use surety_common::domain::check::{Author, read_checks};
 use surety_common::domain::json::Value;
 use surety_common::domain::receipt::{
@@ -44,16 +44,16 @@ fn answer(row: &Value) -> Result<Value, String> {
     };
     let receipts = receipts(row)?;
     let todos = todos(row)?;
-    Ok(told(&evaluate(&Evaluation {
+    let input = Evaluation {
         workspace_root: text(row, "workspace_root")?,
         checks: &checks,
         receipts: &receipts,
         final_text: text(row, "final_text")?,
         todos: &todos,
         plan_made_at: None,
-        expression_deadline: PATIENCE,
         answers: &BTreeMap::new(),
-    })))
+    };
+    Ok(told(&evaluate_within(&input, PATIENCE)))
 }
 
 /// The receipts of a row: one fact each, of a success, from a call of its own unless it is named.

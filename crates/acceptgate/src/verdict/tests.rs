@@ -32,16 +32,16 @@ fn todo(id: &str, status: TodoStatus, created_s: Option<i64>) -> Todo {
 }
 
 fn verdict(checks: &[AcceptCheck], receipts: &[EvidenceReceipt], todos: &[Todo]) -> Verdict {
-    evaluate(&Evaluation {
+    let input = Evaluation {
         workspace_root: "/srv/p",
         checks,
         receipts,
         final_text: "done",
         todos,
         plan_made_at: DateTime::from_timestamp(100, 0),
-        expression_deadline: PATIENCE,
         answers: &BTreeMap::new(),
-    })
+    };
+    evaluate_within(&input, PATIENCE)
 }
 
 #[test]
@@ -99,7 +99,6 @@ fn what_receipts_cannot_decide_is_taken_from_its_answer_and_never_guessed() {
             final_text: "done",
             todos: &[],
             plan_made_at: None,
-            expression_deadline: PATIENCE,
             answers,
         });
         let reasons = found

@@ -2,14 +2,21 @@
 
 use super::estimate::Size;
 use cel::Value;
+use cel::common::value::{CowVal, Val};
+use cel::context::VariableResolver;
 use std::collections::HashMap;
 use std::sync::Arc;
 use surety_common::domain::receipt::{Command, EvidenceReceipt, Fact};
 
-/// Every fact of a run as a list of maps, made once and shared by all its expressions.
+/// The only variable an expression finds.
+pub(super) const NAME: &str = "facts";
+
+/// Every fact of a run as a list of maps, made once and shared by all its expressions. Each
+/// expression borrows it: binding a copy of 100,000 facts costs as long as walking them.
 #[derive(Debug, Clone)]
 pub struct FactList {
-    facts: Arc<Vec<Value>>,
+    /// None when the library could not hold the list, and then the variable is unknown.
+    facts: Option<Arc<dyn Val>>,
     size: Size,
 }
 
@@ -21,18 +28,22 @@ impl FactList {
             .flat_map(|receipt| receipt.facts.iter().map(|fact| map_of(receipt, fact)))
             .collect();
         let size = Size::of_list(&facts);
+        let facts: Result<Box<dyn Val>, _> = Value::List(Arc::new(facts)).try_into();
         Self {
-            facts: Arc::new(facts),
+            facts: facts.ok().map(Arc::from),
             size,
         }
     }
 
-    pub(super) fn value(&self) -> Value {
-        Value::List(Arc::clone(&self.facts))
-    }
-
     pub(super) const fn size(&self) -> &Size {
         &self.size
+    }
+}
+
+impl VariableResolver for FactList {
+    fn resolve<'b>(&'b self, variable: &str) -> Option<CowVal<'b, 'b>> {
+        let facts = self.facts.as_deref().filter(|_| variable == NAME)?;
+        Some(CowVal::Borrowed(facts))
     }
 }
 

@@ -110,7 +110,7 @@ fn run(expression: &str, facts: &FactList) -> Result<(), Failure> {
         .map_err(|_| Failure::Invalid)?;
     estimate::check(&parsed, facts)?;
     let mut context = Context::with_env(Arc::clone(&ENV));
-    context.add_variable_from_value("facts", facts.value());
+    context.set_variable_resolver(facts);
     let result = context.resolve(&parsed).map_err(|_| Failure::Invalid)?;
     let Value::Bool(holds) = result else {
         return Err(Failure::NotBool);
