@@ -176,7 +176,6 @@ fn decide(record: &RunRecord, evidence: &RunEvidence) -> VerdictRecord {
         final_text: &evidence.final_text,
         todos: &plan.todos,
         plan_made_at: None,
-        expression_deadline: crate::check::expression::DEADLINE,
         answers: &BTreeMap::new(),
     });
     VerdictRecord {

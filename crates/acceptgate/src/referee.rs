@@ -57,7 +57,6 @@ fn judge(request: v1::EvaluateRequest) -> Refereed {
         final_text: &final_text,
         todos: &todos,
         plan_made_at: None,
-        expression_deadline: crate::check::expression::DEADLINE,
         answers: &BTreeMap::new(),
     });
     Refereed { outcome: Ok(verdict), checks, receipts, warnings }
