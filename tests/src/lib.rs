@@ -1,5 +1,5 @@
 //! What the end-to-end tests share.
 
-pub mod harness;
 pub mod conformance;
+pub mod harness;
 pub mod otlp;

@@ -2,7 +2,9 @@
 
 use crate::verdict::{self, Evaluation};
 use std::collections::BTreeMap;
-use surety_common::domain::check::{AcceptCheck, Author, normalise_checks, read_checks, validate_check};
+use surety_common::domain::check::{
+    AcceptCheck, Author, normalise_checks, read_checks, validate_check,
+};
 use surety_common::domain::json::{self, JsonError};
 use surety_common::domain::problem::{Code, Problem, Warning};
 use surety_common::domain::receipt::{EvidenceReceipt, read_receipt};

@@ -70,7 +70,9 @@ impl AcceptGateService for Service {
                 self.gate.verify_receipts(run_id).await.map_err(status)?
             }
             Some(Source::Export(_)) => {
-                return Err(surety_common::wire::status::unimplemented("VerifyReceipts of an export"));
+                return Err(surety_common::wire::status::unimplemented(
+                    "VerifyReceipts of an export",
+                ));
             }
             None => return Err(status(missing("source"))),
         };
@@ -87,9 +89,8 @@ impl Gate {
     ) -> Result<VerdictRecord, Fault> {
         self.find(run_id).await?;
         let events = store::events(&self.pool, run_id, 1, i64::MAX).await?;
-        let of_revision = |record: &VerdictRecord| {
-            plan_revision == 0 || record.plan_revision == plan_revision
-        };
+        let of_revision =
+            |record: &VerdictRecord| plan_revision == 0 || record.plan_revision == plan_revision;
         events.into_iter().rev().filter_map(verdict_in).find(of_revision).ok_or_else(|| {
             Fault::new(FaultCode::VerdictNotFound, format!("run {run_id} has no such verdict"))
         })

@@ -64,11 +64,7 @@ pub fn evaluate_within(input: &Evaluation<'_>, deadline: Duration) -> Verdict {
     };
     let mut results = vec![failed, open];
     results.extend(checks);
-    Verdict {
-        accepted: stop_reason == StopReason::Accepted,
-        stop_reason,
-        results,
-    }
+    Verdict { accepted: stop_reason == StopReason::Accepted, stop_reason, results }
 }
 
 /// Holds when no todo that counts has such a status; else the reason names them in their order.
@@ -86,11 +82,7 @@ fn todo_result(
     CheckResult {
         name: name.to_owned(),
         passed: bad.is_empty(),
-        reason: if bad.is_empty() {
-            String::new()
-        } else {
-            format!("todo:{}", bad.join(","))
-        },
+        reason: if bad.is_empty() { String::new() } else { format!("todo:{}", bad.join(",")) },
         optional: false,
     }
 }
@@ -128,11 +120,9 @@ fn check_results(
     let mut facts = None;
     let decide = |(place, check): (usize, &AcceptCheck)| {
         let answer = match check.kind.as_str() {
-            "http_probe" | "action_report" => input
-                .answers
-                .get(&place)
-                .copied()
-                .unwrap_or(Err(Reason::UnknownCheckKind.as_str())),
+            "http_probe" | "action_report" => {
+                input.answers.get(&place).copied().unwrap_or(Err(Reason::UnknownCheckKind.as_str()))
+            }
             "expression" => {
                 let facts = facts.get_or_insert_with(|| FactList::new(input.receipts));
                 expression::evaluate(&check.target, facts, deadline)
@@ -146,11 +136,7 @@ fn check_results(
 }
 
 fn result_of(check: &AcceptCheck, answer: Answer) -> CheckResult {
-    let name = if check.id.is_empty() {
-        &check.kind
-    } else {
-        &check.id
-    };
+    let name = if check.id.is_empty() { &check.kind } else { &check.id };
     CheckResult {
         name: name.clone(),
         passed: answer.is_ok(),

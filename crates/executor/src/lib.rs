@@ -107,8 +107,7 @@ pub async fn serve(
 
 /// Claims and works until the engine has drained.
 async fn work(engine: Arc<step::Engine>, config: ExecutorConfig) {
-    let age_limit =
-        TimeDelta::from_std(config.heartbeat_age_limit()).unwrap_or(TimeDelta::MAX);
+    let age_limit = TimeDelta::from_std(config.heartbeat_age_limit()).unwrap_or(TimeDelta::MAX);
     let slots = config.executor_slots;
     let claimer = Arc::new(step::Claimer::new(
         Arc::clone(&engine),

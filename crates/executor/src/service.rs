@@ -7,10 +7,10 @@ use std::sync::Arc;
 use surety_common::domain::control::{Control, ControlKind};
 use surety_common::domain::problem::{Problem, WarningCode};
 use surety_common::wire::status::unimplemented;
+use surety_common::wire::v1;
 use surety_common::wire::v1::executor_service_server::ExecutorService;
 use surety_common::wire::v1::parse_decision_response::Outcome;
 use surety_common::wire::v1::tool_service_server::ToolService;
-use surety_common::wire::v1;
 use tonic::{Request, Response, Status, Streaming};
 
 /// The provider of the tools that every executor has.
@@ -104,7 +104,8 @@ fn parsed(reading: Result<Reading, Problem>) -> v1::ParseDecisionResponse {
         Ok(Reading { decision, control, final_text: _, warnings }) => {
             let legacy =
                 warnings.iter().any(|warning| warning.code == WarningCode::ControlProtocolLegacy);
-            let envelope = control.as_ref().map_or(v1::ControlKind::Unspecified, |control| kind(control.kind));
+            let envelope =
+                control.as_ref().map_or(v1::ControlKind::Unspecified, |control| kind(control.kind));
             let outcome = match (decision, control) {
                 (Some(decision), _) => Some(Outcome::Decision(decision.into())),
                 (None, Some(Control { kind: said, reason, .. })) => {

@@ -7,9 +7,9 @@
 //!   plan: what text means and whether it is a plan, purely
 //! ```
 
+mod deadline;
 pub mod intake;
 pub mod plan;
-mod deadline;
 mod runs;
 mod service;
 

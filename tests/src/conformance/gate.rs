@@ -58,9 +58,7 @@ fn answer(row: &Value) -> Result<Value, String> {
 
 /// The receipts of a row: one fact each, of a success, from a call of its own unless it is named.
 fn receipts(row: &Value) -> Result<Vec<EvidenceReceipt>, String> {
-    let facts = member(row, "receipts")?
-        .as_array()
-        .ok_or("receipts is no list")?;
+    let facts = member(row, "receipts")?.as_array().ok_or("receipts is no list")?;
     facts
         .iter()
         .zip(1..)
@@ -106,10 +104,7 @@ fn todos(row: &Value) -> Result<Vec<Todo>, String> {
             Ok(Todo {
                 id: text(todo, "id")?.to_owned(),
                 content: String::new(),
-                required: todo
-                    .get("required")
-                    .and_then(Value::as_bool)
-                    .unwrap_or(true),
+                required: todo.get("required").and_then(Value::as_bool).unwrap_or(true),
                 status,
                 dependencies: Vec::new(),
                 replaces: Vec::new(),
@@ -130,10 +125,7 @@ fn told(verdict: &Verdict) -> Value {
 }
 
 fn told_result(result: &CheckResult) -> Value {
-    let mut members = vec![
-        ("name", string(&result.name)),
-        ("passed", Value::Bool(result.passed)),
-    ];
+    let mut members = vec![("name", string(&result.name)), ("passed", Value::Bool(result.passed))];
     if !result.reason.is_empty() {
         members.push(("reason", string(&result.reason)));
     }
@@ -170,9 +162,7 @@ fn member<'v>(value: &'v Value, key: &str) -> Result<&'v Value, String> {
 }
 
 fn text<'v>(value: &'v Value, key: &str) -> Result<&'v str, String> {
-    member(value, key)?
-        .as_str()
-        .ok_or_else(|| format!("{key} is no text"))
+    member(value, key)?.as_str().ok_or_else(|| format!("{key} is no text"))
 }
 
 fn string(text: &str) -> Value {

@@ -20,10 +20,7 @@ pub fn check_plan(row: &Row) -> Result<(), String> {
     let max_plan_steps = Limits::default().max_plan_steps;
     let outcome = parse_plan(text_of(&row.value, "raw"), Author::Model, max_plan_steps);
     compare_outcome(row, outcome, |(plan, warnings), expect| {
-        let state = PlanState {
-            plan,
-            statuses: Vec::new(),
-        };
+        let state = PlanState { plan, statuses: Vec::new() };
         compare_state(&state, expect)?;
         check_warnings(&warnings, expect)
     })
@@ -37,28 +34,19 @@ pub fn check_patch(row: &Row) -> Result<(), String> {
     let plan = row.value.get("plan").ok_or("the row has no plan")?;
     let state = read_state(plan).map_err(|problem| format!("the row's plan: {problem}"))?;
     let patch = row.value.get("patch").ok_or("the row has no patch")?;
-    let patch = patch
-        .as_str()
-        .map_or_else(|| patch.to_compact(), str::to_owned);
+    let patch = patch.as_str().map_or_else(|| patch.to_compact(), str::to_owned);
     let limit = row.value.get("max_plan_steps").and_then(Value::as_number);
     let limit = limit.map_or(Ok(Limits::default().max_plan_steps), str::parse);
     let limit: u32 = limit.map_err(|error| format!("max_plan_steps: {error}"))?;
     let outcome = parse_patch(&patch, Author::Model).and_then(|(patch, mut warnings)| {
         let mut patched = apply_patch(&state, patch, limit)?;
         warnings.append(&mut patched.warnings);
-        Ok(Patched {
-            warnings,
-            ..patched
-        })
+        Ok(Patched { warnings, ..patched })
     });
     compare_outcome(row, outcome, |patched, expect| {
         compare_state(&patched.state, expect)?;
         if let Some(truncated) = expect.get("truncated_add") {
-            compare(
-                "truncated_add",
-                truncated,
-                &Value::Bool(patched.truncated_add),
-            )?;
+            compare("truncated_add", truncated, &Value::Bool(patched.truncated_add))?;
         }
         check_warnings(&patched.warnings, expect)
     })
@@ -69,9 +57,7 @@ pub fn check_patch(row: &Row) -> Result<(), String> {
 /// # Errors
 /// What came back and what the row expects.
 pub fn check_checks(row: &Row) -> Result<(), String> {
-    let step = SparseObject::default()
-        .text("id", "a")
-        .text("description", "d");
+    let step = SparseObject::default().text("id", "a").text("description", "d");
     let verify = row.value.get("verify").ok_or("the row has no verify")?;
     let raw = SparseObject::default()
         .text("title", "T")
@@ -99,9 +85,7 @@ fn read_state(value: &Value) -> Result<PlanState, Problem> {
     let statuses = steps.unwrap_or_default().iter();
     Ok(PlanState {
         plan,
-        statuses: statuses
-            .map(|step| status(step).unwrap_or(StepState::Pending))
-            .collect(),
+        statuses: statuses.map(|step| status(step).unwrap_or(StepState::Pending)).collect(),
     })
 }
 
@@ -127,9 +111,7 @@ fn compare_problem(problem: &Problem, expect: &Value) -> Result<(), String> {
     if problem.code.as_str() == code && field.ends_with(end) && problem.message.contains(said) {
         return Ok(());
     }
-    Err(format!(
-        "expected {code} at {end:?} {said:?}, found {problem}"
-    ))
+    Err(format!("expected {code} at {end:?} {said:?}, found {problem}"))
 }
 
 /// Compares the title, and of each step the fields that the row names.
@@ -142,11 +124,7 @@ fn compare_state(state: &PlanState, expect: &Value) -> Result<(), String> {
     let found: Vec<Value> = (0..state.plan.steps.len())
         .filter_map(|at| found_step(state, at, expected.get(at)))
         .collect();
-    compare(
-        "steps",
-        &Value::Array(expected.to_vec()),
-        &Value::Array(found),
-    )
+    compare("steps", &Value::Array(expected.to_vec()), &Value::Array(found))
 }
 
 fn found_step(state: &PlanState, at: usize, expected: Option<&Value>) -> Option<Value> {
@@ -161,16 +139,8 @@ fn found_step(state: &PlanState, at: usize, expected: Option<&Value>) -> Option<
         .value_if(true, "status", text(state.status(at).as_str()))
         .value_if(true, "dependencies", texts(&step.dependencies))
         .value_if(named("description"), "description", text(&step.description))
-        .value_if(
-            named("tools_expected"),
-            "tools_expected",
-            texts(&step.tools_expected),
-        )
-        .value_if(
-            named("write_scope"),
-            "write_scope",
-            texts(&step.write_scope),
-        )
+        .value_if(named("tools_expected"), "tools_expected", texts(&step.tools_expected))
+        .value_if(named("write_scope"), "write_scope", texts(&step.write_scope))
         .value_if(named("done_when"), "done_when", text(&step.done_when))
         .value_if(named("evidence"), "evidence", text(step.evidence.as_str()))
         .value_if(named("script"), "script", Value::Array(calls))
@@ -188,10 +158,5 @@ fn without_defaults(check: &Value) -> Value {
         _ => value.as_str() == Some(""),
     };
     let members = check.as_object().unwrap_or_default().iter();
-    Value::Object(
-        members
-            .filter(|(key, value)| !is_default(key, value))
-            .cloned()
-            .collect(),
-    )
+    Value::Object(members.filter(|(key, value)| !is_default(key, value)).cloned().collect())
 }

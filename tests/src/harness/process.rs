@@ -191,11 +191,11 @@ async fn read_log(
 
 fn address_in(line: &str) -> Option<String> {
     let value: serde_json::Value = serde_json::from_str(line).ok()?;
-    let message = value.pointer("/fields/message")?.as_str()?;
+    let message = value.pointer("/message")?.as_str()?;
     if !message.ends_with("listens") {
         return None;
     }
-    value.pointer("/fields/address")?.as_str().map(str::to_owned)
+    value.pointer("/address")?.as_str().map(str::to_owned)
 }
 
 /// A binary of this workspace, beside the test's own.

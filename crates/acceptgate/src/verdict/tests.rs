@@ -62,18 +62,10 @@ fn todos_from_before_the_plan_are_not_its_own() {
 
 #[test]
 fn an_expression_is_decided_over_the_facts() {
-    let receipts = [receipt(
-        r#"{"fact": "output", "key": "coverage", "value": "91"}"#,
-    )];
+    let receipts = [receipt(r#"{"fact": "output", "key": "coverage", "value": "91"}"#)];
     for (expression, reason) in [
-        (
-            "facts.exists(f, f.key == 'coverage' && int(f.value) > 90)",
-            "",
-        ),
-        (
-            "facts.exists(f, f.key == 'coverage' && int(f.value) > 95)",
-            "expression_false",
-        ),
+        ("facts.exists(f, f.key == 'coverage' && int(f.value) > 90)", ""),
+        ("facts.exists(f, f.key == 'coverage' && int(f.value) > 95)", "expression_false"),
         ("facts.size()", "expression_not_bool"),
         ("facts.", "expression_invalid"),
     ] {
@@ -101,23 +93,13 @@ fn what_receipts_cannot_decide_is_taken_from_its_answer_and_never_guessed() {
             plan_made_at: None,
             answers,
         });
-        let reasons = found
-            .results
-            .into_iter()
-            .skip(2)
-            .map(|result| result.reason);
+        let reasons = found.results.into_iter().skip(2).map(|result| result.reason);
         reasons.collect::<Vec<_>>()
     };
     let unknown = "unknown_check_kind";
-    assert_eq!(
-        answered(&BTreeMap::new()),
-        [unknown, unknown, "no_file_evidence"]
-    );
+    assert_eq!(answered(&BTreeMap::new()), [unknown, unknown, "no_file_evidence"]);
     let answers = BTreeMap::from([(0, Ok(())), (1, Err("report_missing")), (2, Ok(()))]);
-    assert_eq!(
-        answered(&answers),
-        ["", "report_missing", "no_file_evidence"]
-    );
+    assert_eq!(answered(&answers), ["", "report_missing", "no_file_evidence"]);
 }
 
 /// Checks, each with the one fact that proves it. The write comes first wherever it is among
@@ -173,10 +155,7 @@ fn asked(chosen: &[usize]) -> Vec<AcceptCheck> {
 fn proofs(chosen: &[usize]) -> Vec<EvidenceReceipt> {
     let writes_first = chosen.iter().filter(|at| **at == 0);
     let others = chosen.iter().filter(|at| **at != 0);
-    writes_first
-        .chain(others)
-        .map(|at| receipt(PROVED[*at].1))
-        .collect()
+    writes_first.chain(others).map(|at| receipt(PROVED[*at].1)).collect()
 }
 
 fn with_unrelated(

@@ -22,11 +22,7 @@ pub struct DevPostgres {
 
 impl DevPostgres {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        let durability = if self.durable {
-            Durability::Full
-        } else {
-            Durability::Fast
-        };
+        let durability = if self.durable { Durability::Full } else { Durability::Fast };
         Ok(run_with_database(durability, &self.command).await?)
     }
 }

@@ -44,12 +44,7 @@ fn row(setting: &Setting) -> String {
     let mut row = format!("| `--{}` | `{}` | {default} ", setting.flag, setting.env);
     let secret = if setting.secret { "yes" } else { "no" };
     // Writing to a String cannot fail, so there is no error to hand on.
-    write!(
-        row,
-        "| {} | {} | {secret} |",
-        setting.accepts, setting.meaning
-    )
-    .unwrap_or_default();
+    write!(row, "| {} | {} | {secret} |", setting.accepts, setting.meaning).unwrap_or_default();
     row.push('\n');
     row
 }

@@ -58,10 +58,7 @@ pub fn programs(line: &str) -> Option<Vec<Program>> {
 impl<'l> CommandLine<'l> {
     /// Splits a line for a shell.
     pub fn parse(line: &'l str) -> Self {
-        Self {
-            line: Some(line),
-            parts: Scanner::new(line).parts().ok(),
-        }
+        Self { line: Some(line), parts: Scanner::new(line).parts().ok() }
     }
 
     /// Takes what a receipt says was run. An argument list is never split: `&&` in it is an
@@ -75,19 +72,14 @@ impl<'l> CommandLine<'l> {
                     .map(|argument| Cow::Borrowed(argument.as_str()))
                     .skip_while(|argument| is_assignment(argument))
                     .collect();
-                Self {
-                    line: None,
-                    parts: Some(vec![arguments]),
-                }
+                Self { line: None, parts: Some(vec![arguments]) }
             }
         }
     }
 
     /// Whether nothing is left to run once assignments and redirections are dropped.
     pub fn is_empty(&self) -> bool {
-        self.parts
-            .as_ref()
-            .is_some_and(|parts| parts.iter().all(Vec::is_empty))
+        self.parts.as_ref().is_some_and(|parts| parts.iter().all(Vec::is_empty))
     }
 
     /// Whether this command, or a part of it, is the one a check's target names. The parts of a
@@ -118,9 +110,7 @@ fn arguments_match(arguments: &[Cow<'_, str>], wanted: &[Cow<'_, str>], by: Matc
         Match::Contains => {
             let mut rest = arguments.iter();
             arguments.first() == wanted.first()
-                && wanted
-                    .iter()
-                    .all(|argument| rest.any(|found| found == argument))
+                && wanted.iter().all(|argument| rest.any(|found| found == argument))
         }
     }
 }
@@ -133,9 +123,7 @@ fn is_assignment(word: &str) -> bool {
     let name = name.strip_suffix('+').unwrap_or(name);
     !name.starts_with(|first: char| first.is_ascii_digit())
         && !name.is_empty()
-        && name
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 /// The line holds something whose exit code does not speak for its parts.
@@ -161,12 +149,7 @@ struct Word<'l> {
 
 impl<'l> Scanner<'l> {
     fn new(line: &'l str) -> Self {
-        Self {
-            line,
-            at: 0,
-            assignments: Vec::new(),
-            redirects: false,
-        }
+        Self { line, at: 0, assignments: Vec::new(), redirects: false }
     }
 
     fn parts(&mut self) -> Result<Vec<Arguments<'l>>, LetterOnly> {
@@ -268,10 +251,7 @@ impl<'l> Scanner<'l> {
                 Cow::Owned(built)
             }
         };
-        Ok(Word {
-            text,
-            raw: self.slice(start, self.at),
-        })
+        Ok(Word { text, raw: self.slice(start, self.at) })
     }
 
     /// Reads what one quoting mark protects, the mark included.

@@ -15,10 +15,7 @@ pub type Node<'a> = (&'a str, &'a [String]);
 /// when this is asked.
 pub fn find_cycle(nodes: &[Node<'_>]) -> Option<Vec<String>> {
     let index: HashMap<&str, usize> = nodes.iter().map(|node| node.0).zip(0..).collect();
-    let mut walk = Walk {
-        marks: vec![Mark::New; nodes.len()],
-        path: Vec::new(),
-    };
+    let mut walk = Walk { marks: vec![Mark::New; nodes.len()], path: Vec::new() };
     for start in 0..nodes.len() {
         walk.enter(start);
         while let Some((node, edge)) = walk.path.last().copied() {
@@ -128,12 +125,7 @@ mod tests {
     #[test]
     fn a_diamond_and_an_unknown_id_are_no_cycle() {
         assert_eq!(
-            cycle(&[
-                ("a", &["b", "c"]),
-                ("b", &["d"]),
-                ("c", &["d", "zz"]),
-                ("d", &[])
-            ]),
+            cycle(&[("a", &["b", "c"]), ("b", &["d"]), ("c", &["d", "zz"]), ("d", &[])]),
             None
         );
     }
@@ -142,11 +134,8 @@ mod tests {
     fn a_chain_of_a_hundred_thousand_steps_exhausts_no_stack() {
         let ids: Vec<String> = (0..100_000).map(|n| n.to_string()).collect();
         let deps: Vec<Vec<String>> = ids.iter().skip(1).map(|id| vec![id.clone()]).collect();
-        let mut nodes: Vec<Node<'_>> = ids
-            .iter()
-            .zip(&deps)
-            .map(|(id, deps)| (id.as_str(), &deps[..]))
-            .collect();
+        let mut nodes: Vec<Node<'_>> =
+            ids.iter().zip(&deps).map(|(id, deps)| (id.as_str(), &deps[..])).collect();
         assert_eq!(find_cycle(&nodes), None);
         let back = vec!["0".to_owned()];
         nodes.push((ids[99_999].as_str(), &back));

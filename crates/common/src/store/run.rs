@@ -2,8 +2,8 @@
 
 use super::StoreError;
 use super::execution::ExecutionRow;
-use crate::domain::machine::run::RunState;
 use crate::domain::json;
+use crate::domain::machine::run::RunState;
 use crate::domain::plan::Plan;
 use crate::domain::run::{DriverKind, RunRecord, RunSpec};
 use chrono::{DateTime, Utc};
@@ -52,10 +52,7 @@ impl RunRow {
             spec,
             execution,
             plan_digest: self.plan_digest.unwrap_or_default(),
-            plan: self
-                .plan_body
-                .map(|body| read_plan(&body, id))
-                .transpose()?,
+            plan: self.plan_body.map(|body| read_plan(&body, id)).transpose()?,
         })
     }
 }
@@ -82,10 +79,8 @@ pub async fn find_run(
     executor: impl PgExecutor<'_>,
     id: Uuid,
 ) -> Result<Option<RunRecord>, StoreError> {
-    let row: Option<RunRow> = sqlx::query_as(include_str!("sql/load.sql"))
-        .bind([id])
-        .fetch_optional(executor)
-        .await?;
+    let row: Option<RunRow> =
+        sqlx::query_as(include_str!("sql/load.sql")).bind([id]).fetch_optional(executor).await?;
     row.map(RunRow::into_record).transpose()
 }
 
@@ -130,10 +125,7 @@ pub async fn list_runs(
         .bind(sqlx::types::Json(&filter.labels))
         .fetch_all(executor)
         .await?;
-    let mut runs = rows
-        .into_iter()
-        .map(RunRow::into_record)
-        .collect::<Result<Vec<_>, _>>()?;
+    let mut runs = rows.into_iter().map(RunRow::into_record).collect::<Result<Vec<_>, _>>()?;
     let page = usize::try_from(filter.limit).unwrap_or_default();
     let more = runs.len() > page;
     runs.truncate(page);

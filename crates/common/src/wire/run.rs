@@ -79,10 +79,7 @@ fn counters(execution: &Execution) -> v1::RunCounters {
     }
 }
 
-fn steps(
-    execution: &Execution,
-    plan: Option<&crate::domain::plan::Plan>,
-) -> Vec<v1::StepProgress> {
+fn steps(execution: &Execution, plan: Option<&crate::domain::plan::Plan>) -> Vec<v1::StepProgress> {
     let planned = |index: usize| plan.and_then(|plan| plan.steps.get(index));
     execution
         .steps

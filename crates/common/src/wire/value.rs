@@ -86,8 +86,7 @@ pub(super) fn optional<W, D>(field: &str, item: Option<W>) -> Result<Option<D>, 
 where
     D: TryFrom<W, Error = MessageError>,
 {
-    item.map(|item| D::try_from(item).map_err(|error| error.under(field)))
-        .transpose()
+    item.map(|item| D::try_from(item).map_err(|error| error.under(field))).transpose()
 }
 
 /// Every item of a list on the wire.
@@ -108,12 +107,7 @@ mod tests {
 
     #[test]
     fn a_moment_that_is_none_is_refused() {
-        for (seconds, nanos) in [
-            (i64::MAX, 0),
-            (0, -1),
-            (0, 1_000_000_000),
-            (-99_999_999_999, 0),
-        ] {
+        for (seconds, nanos) in [(i64::MAX, 0), (0, -1), (0, 1_000_000_000), (-99_999_999_999, 0)] {
             let error = moment("at", Timestamp { seconds, nanos }).unwrap_err();
             assert_eq!(error, MessageError::at("at", Kind::NoMoment));
         }
@@ -122,10 +116,7 @@ mod tests {
     #[test]
     fn arguments_keep_every_digit() {
         let text = r#"{"n":12345678901234567890.000000000000000001}"#;
-        assert_eq!(
-            json_object("arguments_json", text).unwrap().to_compact(),
-            text
-        );
+        assert_eq!(json_object("arguments_json", text).unwrap().to_compact(), text);
     }
 
     #[test]
@@ -137,22 +128,13 @@ mod tests {
             (&"{\"a\":".repeat(200), Code::JsonSyntax),
         ] {
             let problem = Problem::from(json_object("arguments_json", text).unwrap_err());
-            assert_eq!(
-                (problem.code, problem.field.as_deref()),
-                (code, Some("arguments_json"))
-            );
+            assert_eq!((problem.code, problem.field.as_deref()), (code, Some("arguments_json")));
         }
     }
 
     #[test]
     fn an_id_must_be_a_uuid() {
-        assert_eq!(
-            Problem::from(id("run_id", "7").unwrap_err()).code,
-            Code::InvalidId
-        );
-        assert_eq!(
-            Problem::from(id("run_id", "").unwrap_err()).code,
-            Code::FieldMissing
-        );
+        assert_eq!(Problem::from(id("run_id", "7").unwrap_err()).code, Code::InvalidId);
+        assert_eq!(Problem::from(id("run_id", "").unwrap_err()).code, Code::FieldMissing);
     }
 }

@@ -38,11 +38,7 @@ impl ArgumentSchema {
                 format!("arguments{place}: {fault}")
             })
             .collect();
-        if faults.is_empty() {
-            Ok(())
-        } else {
-            Err(faults.join("; "))
-        }
+        if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
     }
 }
 
@@ -56,10 +52,8 @@ mod tests {
     }
 
     fn fits(schema: &ArgumentSchema, arguments: &str) -> Result<(), String> {
-        schema.fits(&ToolCall {
-            name: "f".into(),
-            arguments: json::parse(arguments).unwrap().value,
-        })
+        schema
+            .fits(&ToolCall { name: "f".into(), arguments: json::parse(arguments).unwrap().value })
     }
 
     #[test]

@@ -72,11 +72,7 @@ mod tests {
     use super::*;
 
     fn limits(missing: u32, thinking: u32) -> Limits {
-        Limits {
-            max_missing_completion: missing,
-            max_thinking_only: thinking,
-            ..Limits::default()
-        }
+        Limits { max_missing_completion: missing, max_thinking_only: thinking, ..Limits::default() }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Saying that this process is alive, and taking over from those that are not.
 
-use super::claim::Claimer;
 use super::Engine;
+use super::claim::Claimer;
 use chrono::{DateTime, TimeDelta, Utc};
 use std::sync::Arc;
 use std::time::Duration;

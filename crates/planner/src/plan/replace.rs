@@ -36,11 +36,7 @@ pub fn replace_plan(old: &PlanState, new: Plan, max_plan_steps: u32) -> Result<P
     let goal = &old.plan.goal;
     let plan = Plan {
         title: new.title,
-        goal: if goal.is_empty() {
-            new.goal
-        } else {
-            goal.clone()
-        },
+        goal: if goal.is_empty() { new.goal } else { goal.clone() },
         steps,
         verify: keep_protected(&old.plan.verify, new.verify),
         todos: keep_todos(&old.plan.todos, new.todos),
@@ -77,8 +73,6 @@ fn keep_protected(old: &[AcceptCheck], new: Vec<AcceptCheck>) -> Vec<AcceptCheck
 }
 
 fn keep_todos(old: &[Todo], new: Vec<Todo>) -> Vec<Todo> {
-    let added = new
-        .into_iter()
-        .filter(|todo| old.iter().all(|kept| kept.id != todo.id));
+    let added = new.into_iter().filter(|todo| old.iter().all(|kept| kept.id != todo.id));
     old.iter().cloned().chain(added).collect()
 }

@@ -18,11 +18,7 @@ fn step(id: &str, dependencies: &[&str]) -> PlanStep {
 }
 
 fn plan(steps: Vec<PlanStep>) -> Plan {
-    Plan {
-        title: "T".to_owned(),
-        steps,
-        ..Plan::default()
-    }
+    Plan { title: "T".to_owned(), steps, ..Plan::default() }
 }
 
 fn check(target: &str, owner: Owner) -> AcceptCheck {
@@ -47,22 +43,14 @@ fn text(steps: &[(&str, &str)]) -> String {
 
 #[test]
 fn a_plan_that_is_too_long_is_cut_when_nothing_that_stays_needs_the_rest() {
-    let long = text(&[
-        ("a", ""),
-        ("b", ""),
-        ("丙", r#","dependencies":["a"]"#),
-        ("d", ""),
-    ]);
+    let long = text(&[("a", ""), ("b", ""), ("丙", r#","dependencies":["a"]"#), ("d", "")]);
     let (clipped, warnings) = parse_plan_clipped(&long, Author::Model, 2).unwrap();
     let ids: Vec<&str> = clipped.plan.steps.iter().map(|s| s.id.as_str()).collect();
     assert_eq!(ids, ["a", "b"]);
     assert_eq!(clipped.cut, ["丙", "d"]);
     assert_eq!(warnings[0].code, WarningCode::PlanClipped);
     assert_eq!(warnings[0].field.as_deref(), Some("丙,d"));
-    assert_eq!(
-        parse_plan(&long, Author::Model, 2).unwrap_err().code,
-        Code::PlanTooLong
-    );
+    assert_eq!(parse_plan(&long, Author::Model, 2).unwrap_err().code, Code::PlanTooLong);
 }
 
 #[test]
@@ -71,10 +59,7 @@ fn a_plan_whose_first_steps_need_a_cut_one_is_never_cut() {
     let problem = parse_plan_clipped(&long, Author::Model, 2).unwrap_err();
     assert_eq!(problem.code, Code::PlanTooLong);
     let (whole, warnings) = parse_plan_clipped(&long, Author::Model, 3).unwrap();
-    assert_eq!(
-        (whole.plan.steps.len(), whole.cut.len(), warnings.len()),
-        (3, 0, 0)
-    );
+    assert_eq!((whole.plan.steps.len(), whole.cut.len(), warnings.len()), (3, 0, 0));
 }
 
 #[test]
@@ -104,10 +89,7 @@ fn a_plan_with_its_fields_is_held_to_the_rules_of_a_plan_as_text() {
     assert_eq!(normal.steps[1].dependencies, ["a"]);
     assert_eq!(normal.verify.len(), 1);
     assert_eq!(warnings[0].code, WarningCode::DuplicateDependency);
-    assert_eq!(
-        normalise_plan(&normal, Author::Service, 12),
-        Ok((normal, vec![]))
-    );
+    assert_eq!(normalise_plan(&normal, Author::Service, 12), Ok((normal, vec![])));
     loose.verify[0].kind.clear();
     let problem = normalise_plan(&loose, Author::Service, 12).unwrap_err();
     assert_eq!(problem.code, Code::CheckKindMissing);
@@ -120,40 +102,21 @@ fn a_whole_new_plan_keeps_what_is_done_and_what_a_user_asked_for() {
     old.verify = vec![check("计划.md", Owner::Plan), check("用户.md", Owner::User)];
     old.steps[2].verify = vec![check("运维.md", Owner::Operator)];
     old.todos = vec![todo("t")];
-    let old = PlanState {
-        plan: old,
-        statuses: vec![StepState::Done, StepState::Failed],
-    };
-    let mut new = plan(vec![
-        step("c", &["x"]),
-        step("x", &["a"]),
-        step("a", &["x"]),
-    ]);
+    let old = PlanState { plan: old, statuses: vec![StepState::Done, StepState::Failed] };
+    let mut new = plan(vec![step("c", &["x"]), step("x", &["a"]), step("a", &["x"])]);
     new.goal = "别的".to_owned();
     let kept = replace_plan(&old, new.clone(), 12).unwrap();
     assert_eq!(kept.plan.goal, "原目标");
     assert_eq!(kept.plan.steps[2], old.plan.steps[0]);
-    assert_eq!(
-        kept.statuses,
-        [StepState::Pending, StepState::Pending, StepState::Done]
-    );
+    assert_eq!(kept.statuses, [StepState::Pending, StepState::Pending, StepState::Done]);
     assert_eq!(kept.plan.verify, [check("用户.md", Owner::User)]);
-    assert_eq!(
-        kept.plan.steps[0].verify,
-        [check("运维.md", Owner::Operator)]
-    );
+    assert_eq!(kept.plan.steps[0].verify, [check("运维.md", Owner::Operator)]);
     assert_eq!(kept.plan.todos, old.plan.todos);
     new.steps.retain(|step| step.id != "a");
     let kept = replace_plan(&old, new.clone(), 12).unwrap();
-    assert_eq!(
-        kept.plan.steps[0], old.plan.steps[0],
-        "a done step is never lost"
-    );
+    assert_eq!(kept.plan.steps[0], old.plan.steps[0], "a done step is never lost");
     assert_eq!(kept.statuses[0], StepState::Done);
-    assert_eq!(
-        replace_plan(&old, new.clone(), 2).unwrap_err().code,
-        Code::PlanTooLong
-    );
+    assert_eq!(replace_plan(&old, new.clone(), 2).unwrap_err().code, Code::PlanTooLong);
     new.steps.retain(|step| step.id != "c");
     let problem = replace_plan(&old, new, 12).unwrap_err();
     assert_eq!(problem.code, Code::CheckOwnerProtected);
@@ -175,10 +138,7 @@ fn todo(id: &str) -> Todo {
 fn a_chain_of_fifteen_thousand_steps_is_too_long_and_no_more() {
     let many: Vec<String> = (0..15_000)
         .map(|at| {
-            format!(
-                r#"{{"id":{at},"description":"d","dependencies":[{}]}}"#,
-                (at + 1) % 15_000
-            )
+            format!(r#"{{"id":{at},"description":"d","dependencies":[{}]}}"#, (at + 1) % 15_000)
         })
         .collect();
     let text = format!(r#"{{"title":"T","steps":[{}]}}"#, many.join(","));
@@ -193,11 +153,9 @@ fn a_chain_of_fifteen_thousand_steps_is_too_long_and_no_more() {
 fn a_patch_is_found_in_prose_and_never_inside_a_refused_one() {
     let found = parse_patch("好：{\"title\":\"T2\"} 完", Author::Model).unwrap();
     assert_eq!(found.0.title.as_deref(), Some("T2"));
-    for text in [
-        r#"{"patch":{"title":"T2"}}"#,
-        r#"```{"note":{}}```"#,
-        r#"{"steps":[{"title":"T2"}]} "#,
-    ] {
+    for text in
+        [r#"{"patch":{"title":"T2"}}"#, r#"```{"note":{}}```"#, r#"{"steps":[{"title":"T2"}]} "#]
+    {
         let problem = parse_patch(text, Author::Model).unwrap_err();
         assert_eq!(problem.code, Code::ForbiddenField, "{text}");
     }
@@ -228,16 +186,8 @@ fn state() -> impl Strategy<Value = PlanState> {
         let mut statuses = Vec::new();
         for (step, (status, owner)) in plan.steps.iter_mut().zip(marks) {
             let owners = [Owner::Plan, Owner::User, Owner::Operator];
-            step.verify = owners
-                .get(owner)
-                .map(|owner| check("a", *owner))
-                .into_iter()
-                .collect();
-            statuses.push(if status < 3 {
-                StepState::Done
-            } else {
-                StepState::ALL[status]
-            });
+            step.verify = owners.get(owner).map(|owner| check("a", *owner)).into_iter().collect();
+            statuses.push(if status < 3 { StepState::Done } else { StepState::ALL[status] });
         }
         PlanState { plan, statuses }
     })
@@ -253,10 +203,7 @@ fn patch() -> impl Strategy<Value = PlanPatch> {
         tools_expected: None,
     });
     let added = (id(), vec(id(), 0..2)).prop_map(|(id, dependencies)| AddedStep {
-        step: PlanStep {
-            dependencies,
-            ..step(&id, &[])
-        },
+        step: PlanStep { dependencies, ..step(&id, &[]) },
         refusal: None,
     });
     let title = proptest::option::of(Just("新".to_owned()));

@@ -76,10 +76,8 @@ fn validate_dependencies(steps: &[PlanStep], removed: &HashSet<&str>) -> Result<
     if let Some(found) = find_dependency(steps, |step, id| step.id == id) {
         return refused(Code::SelfDependency, found, "depends on itself");
     }
-    let nodes: Vec<Node<'_>> = steps
-        .iter()
-        .map(|step| (step.id.as_str(), &step.dependencies[..]))
-        .collect();
+    let nodes: Vec<Node<'_>> =
+        steps.iter().map(|step| (step.id.as_str(), &step.dependencies[..])).collect();
     find_cycle(&nodes).map_or(Ok(()), |cycle| {
         let message = format!("steps depend on each other: {}", name_cycle(&cycle));
         Err(Problem::at(Code::DependencyCycle, "steps", message))

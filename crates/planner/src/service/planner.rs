@@ -35,9 +35,9 @@ impl PlannerService for Service {
     ) -> Result<Response<v1::ValidatePlanResponse>, Status> {
         let v1::ValidatePlanRequest { plan, max_plan_steps } = request.into_inner();
         let plan = plan.ok_or_else(|| status(missing("plan")))?;
-        let validated = Plan::try_from(plan).map_err(Problem::from).and_then(|plan| {
-            normalise_plan(&plan, Author::Submitter, max_steps(max_plan_steps))
-        });
+        let validated = Plan::try_from(plan)
+            .map_err(Problem::from)
+            .and_then(|plan| normalise_plan(&plan, Author::Submitter, max_steps(max_plan_steps)));
         let v1::ParsePlanResponse { ok, outcome, warnings, statuses: _ } =
             parsed_response(validated);
         use v1::parse_plan_response::Outcome as Parsed;
@@ -90,7 +90,8 @@ impl PlannerService for Service {
             })?;
         let plan = store::plan_of(&stored, id).map_err(status)?;
         let current = stored.revision == record.execution.plan_revision;
-        let statuses = if current { statuses(&plan, record.execution.step_states()) } else { Vec::new() };
+        let statuses =
+            if current { statuses(&plan, record.execution.step_states()) } else { Vec::new() };
         Ok(Response::new(v1::GetPlanResponse {
             plan: Some(v1::Plan {
                 revision: stored.revision,

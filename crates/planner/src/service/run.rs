@@ -85,9 +85,7 @@ impl RunService for Service {
         let from = i64::try_from(from_sequence).unwrap_or(i64::MAX);
         let events = Arc::clone(&self.planner).watch(id, from, follow);
         let stream = events.map(move |found| match found {
-            Ok(found) => {
-                Ok(v1::WatchRunResponse { event: Some(event(id, &trace_id, found)) })
-            }
+            Ok(found) => Ok(v1::WatchRunResponse { event: Some(event(id, &trace_id, found)) }),
             Err(fault) => Err(status(fault)),
         });
         Ok(Response::new(stream.boxed()))
@@ -235,8 +233,13 @@ async fn waits(
     pool: &sqlx::PgPool,
     request: v1::ListWaitsRequest,
 ) -> Result<v1::ListWaitsResponse, Fault> {
-    let v1::ListWaitsRequest { namespace, run_id, waiting_on, page_size: wanted, page_token: token } =
-        request;
+    let v1::ListWaitsRequest {
+        namespace,
+        run_id,
+        waiting_on,
+        page_size: wanted,
+        page_token: token,
+    } = request;
     let only = match run_id.as_str() {
         "" => None,
         text => Some(id("run_id", text)?),
@@ -246,11 +249,8 @@ async fn waits(
     let mut found = store::list_waits(pool, &namespace, only, after, limit + 1).await?;
     let more = i64::try_from(found.len()).unwrap_or(i64::MAX) > limit;
     found.truncate(usize::try_from(limit).unwrap_or_default());
-    let next_page_token = found
-        .last()
-        .filter(|_| more)
-        .map(|record| record.spec.id.to_string())
-        .unwrap_or_default();
+    let next_page_token =
+        found.last().filter(|_| more).map(|record| record.spec.id.to_string()).unwrap_or_default();
     let waits = found
         .into_iter()
         .filter_map(surety_common::wire::run::wait)

@@ -36,11 +36,7 @@ pub(super) struct Size {
 }
 
 impl Size {
-    const SCALAR: Self = Self {
-        length: 1,
-        total: 1,
-        element: None,
-    };
+    const SCALAR: Self = Self { length: 1, total: 1, element: None };
 
     /// The size of a list whose elements are at hand.
     pub(super) fn of_list(values: &[Value]) -> Self {
@@ -50,11 +46,7 @@ impl Size {
             total = total.saturating_add(size.total);
             element = element.or(&size);
         }
-        Self {
-            length: count(values.len()),
-            total,
-            element: Some(Arc::new(element)),
-        }
+        Self { length: count(values.len()), total, element: Some(Arc::new(element)) }
     }
 
     fn of(value: &Value) -> Self {
@@ -69,11 +61,7 @@ impl Size {
                 total = total.saturating_add(size.total).saturating_add(16);
                 element = element.or(&size);
             }
-            Self {
-                length: count(map.map.len()),
-                total,
-                element: Some(Arc::new(element)),
-            }
+            Self { length: count(map.map.len()), total, element: Some(Arc::new(element)) }
         } else {
             Self::SCALAR
         }
@@ -81,21 +69,13 @@ impl Size {
 
     fn bytes(length: usize) -> Self {
         let length = count(length);
-        Self {
-            length,
-            total: length.saturating_add(1),
-            element: None,
-        }
+        Self { length, total: length.saturating_add(1), element: None }
     }
 
     fn element(&self) -> Self {
         match &self.element {
             Some(element) => element.as_ref().clone(),
-            None => Self {
-                length: self.total,
-                total: self.total,
-                element: None,
-            },
+            None => Self { length: self.total, total: self.total, element: None },
         }
     }
 
@@ -105,11 +85,7 @@ impl Size {
             (Some(one), Some(two)) => Some(Arc::new(one.or(two))),
             _ => None,
         };
-        Self {
-            length: self.length.max(other.length),
-            total: self.total.max(other.total),
-            element,
-        }
+        Self { length: self.length.max(other.length), total: self.total.max(other.total), element }
     }
 
     /// A bound for the two put together, the other one `times` over.
@@ -128,11 +104,8 @@ impl Size {
 /// # Errors
 /// [`Failure::Invalid`] and [`Failure::Timeout`].
 pub(super) fn check(expression: &IdedExpr, facts: &FactList) -> Result<(), Failure> {
-    let mut estimate = Estimate {
-        scope: vec![(NAME.to_owned(), facts.size().clone())],
-        depth: 0,
-        work: 0,
-    };
+    let mut estimate =
+        Estimate { scope: vec![(NAME.to_owned(), facts.size().clone())], depth: 0, work: 0 };
     estimate.visit(expression, 1).map(|_| ())
 }
 
@@ -168,11 +141,7 @@ impl Estimate {
             Expr::Ident(name) => self.variable(name),
             Expr::Select(select) => {
                 let operand = self.visit(&select.operand, times)?;
-                if select.test {
-                    Size::SCALAR
-                } else {
-                    operand.element()
-                }
+                if select.test { Size::SCALAR } else { operand.element() }
             }
             Expr::List(list) => self.collection(list.elements.iter(), times)?,
             Expr::Map(map) => {
@@ -208,11 +177,7 @@ impl Estimate {
         parts: impl Iterator<Item = &'e IdedExpr>,
         times: u64,
     ) -> Result<Size, Failure> {
-        let mut whole = Size {
-            length: 0,
-            total: 1,
-            element: None,
-        };
+        let mut whole = Size { length: 0, total: 1, element: None };
         let mut element = Size::SCALAR;
         for part in parts {
             let size = self.visit(part, times)?;

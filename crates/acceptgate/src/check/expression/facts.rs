@@ -29,10 +29,7 @@ impl FactList {
             .collect();
         let size = Size::of_list(&facts);
         let facts: Result<Box<dyn Val>, _> = Value::List(Arc::new(facts)).try_into();
-        Self {
-            facts: facts.ok().map(Arc::from),
-            size,
-        }
+        Self { facts: facts.ok().map(Arc::from), size }
     }
 
     pub(super) const fn size(&self) -> &Size {
@@ -55,11 +52,7 @@ fn map_of(receipt: &EvidenceReceipt, fact: &Fact) -> Value {
     map.insert("step_id", receipt.step_id.as_str().into());
     map.insert("name", receipt.name.as_str().into());
     match fact {
-        Fact::FileWritten {
-            path,
-            before_digest,
-            after_digest,
-        } => {
+        Fact::FileWritten { path, before_digest, after_digest } => {
             map.insert("path", path.as_str().into());
             if let Some(digest) = before_digest {
                 map.insert("before_digest", digest.as_str().into());
@@ -79,20 +72,12 @@ fn map_of(receipt: &EvidenceReceipt, fact: &Fact) -> Value {
             };
             map.insert("exit_code", Value::Int(i64::from(*exit_code)));
         }
-        Fact::Content {
-            path,
-            contains,
-            found,
-        } => {
+        Fact::Content { path, contains, found } => {
             map.insert("path", path.as_str().into());
             map.insert("contains", contains.as_str().into());
             map.insert("found", Value::Bool(*found));
         }
-        Fact::Verification {
-            tool,
-            scope,
-            passed,
-        } => {
+        Fact::Verification { tool, scope, passed } => {
             map.insert("tool", tool.as_str().into());
             map.insert("scope", scope.as_str().into());
             map.insert("passed", Value::Bool(*passed));

@@ -104,10 +104,7 @@ pub fn evaluate(expression: &str, facts: &FactList, deadline: Duration) -> Resul
 }
 
 fn run(expression: &str, facts: &FactList) -> Result<(), Failure> {
-    let parsed = ENV
-        .parser()
-        .parse(expression)
-        .map_err(|_| Failure::Invalid)?;
+    let parsed = ENV.parser().parse(expression).map_err(|_| Failure::Invalid)?;
     estimate::check(&parsed, facts)?;
     let mut context = Context::with_env(Arc::clone(&ENV));
     context.set_variable_resolver(facts);
@@ -124,10 +121,7 @@ struct Slot;
 impl Slot {
     fn take() -> Option<Self> {
         let more = |running| (running < MAX_RUNNING).then_some(running + 1);
-        RUNNING
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
-            .ok()
-            .map(|_| Self)
+        RUNNING.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Self)
     }
 }
 

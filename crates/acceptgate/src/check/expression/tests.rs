@@ -67,10 +67,7 @@ fn an_expression_that_does_not_hold_says_why() {
         ("1 / 0 == 1", Failure::Invalid),
         ("9223372036854775807 + 1 > 0", Failure::Invalid),
         ("'a'.matches('(a{1000}){1000}')", Failure::Invalid),
-        (
-            "timestamp('2026-01-01T00:00:00Z') > timestamp('x')",
-            Failure::Invalid,
-        ),
+        ("timestamp('2026-01-01T00:00:00Z') > timestamp('x')", Failure::Invalid),
         ("shell('rm')", Failure::Invalid),
     ] {
         assert_eq!(outcome(expression), Err(failure), "{expression}");
@@ -88,10 +85,7 @@ fn what_could_cost_too_much_is_not_begun() {
     let listed = format!("[facts]{} == []", ".map(s, [s, s])".repeat(60));
     for expression in [nested(9), doubled, listed] {
         let facts = some_facts();
-        assert_eq!(
-            evaluate(&expression, &facts, PATIENCE),
-            Err(Failure::Timeout)
-        );
+        assert_eq!(evaluate(&expression, &facts, PATIENCE), Err(Failure::Timeout));
     }
     let squared = "facts.all(a, facts.all(b, a.key == b.key))";
     assert_eq!(evaluate(squared, &many_facts(100), PATIENCE), Ok(()));
@@ -109,11 +103,7 @@ fn one_walk_over_many_facts_is_no_problem() {
         "facts.all(f, f.fact == 'output' && f.value == 'v' && f.success)",
         "facts.filter(f, f.key == 'k').size() == 20000",
     ] {
-        assert_eq!(
-            evaluate(expression, &facts, PATIENCE),
-            Ok(()),
-            "{expression}"
-        );
+        assert_eq!(evaluate(expression, &facts, PATIENCE), Ok(()), "{expression}");
     }
 }
 

@@ -9,9 +9,7 @@ fn read(text: &str, author: Author) -> Result<Vec<AcceptCheck>, Problem> {
 }
 
 fn owner(text: &str, author: Author) -> Result<Owner, Code> {
-    read(text, author)
-        .map(|checks| checks[0].owner)
-        .map_err(|problem| problem.code)
+    read(text, author).map(|checks| checks[0].owner).map_err(|problem| problem.code)
 }
 
 #[test]
@@ -67,14 +65,8 @@ fn loose_check() -> impl Strategy<Value = AcceptCheck> {
     let loose = "[ aAİß\t\u{3000}s.]{0,5}";
     let kind = prop_oneof![loose.prop_map(String::from), Just(" Command".to_owned())];
     let key = prop_oneof![Just(" contains ".to_owned()), loose.prop_map(String::from)];
-    (
-        loose,
-        kind,
-        loose,
-        any::<bool>(),
-        btree_map(key, loose, 0..4),
-    )
-        .prop_map(|(id, kind, target, required, params)| AcceptCheck {
+    (loose, kind, loose, any::<bool>(), btree_map(key, loose, 0..4)).prop_map(
+        |(id, kind, target, required, params)| AcceptCheck {
             id,
             kind,
             target,
@@ -82,7 +74,8 @@ fn loose_check() -> impl Strategy<Value = AcceptCheck> {
             required,
             params,
             owner: Owner::User,
-        })
+        },
+    )
 }
 
 proptest! {

@@ -14,10 +14,7 @@ fn matches(line: &str, target: &str, by: Match) -> bool {
 #[test]
 fn a_line_without_need_of_a_shell_becomes_programs() {
     let found = programs("A='1 2' cargo test && B=3 cargo fmt").unwrap();
-    let expected = [
-        ("A", "1 2", ["cargo", "test"]),
-        ("B", "3", ["cargo", "fmt"]),
-    ];
+    let expected = [("A", "1 2", ["cargo", "test"]), ("B", "3", ["cargo", "fmt"])];
     for (program, (name, value, argv)) in found.iter().zip(expected) {
         assert_eq!(program.environment, [(name.to_owned(), value.to_owned())]);
         assert_eq!(program.argv, argv);
@@ -27,16 +24,7 @@ fn a_line_without_need_of_a_shell_becomes_programs() {
 
 #[test]
 fn a_line_that_needs_a_shell_becomes_no_programs() {
-    for line in [
-        "a > b",
-        "a | b",
-        "a; b",
-        "A=1",
-        "a && A=1",
-        "a $B",
-        "P+=1 a 'x",
-        "",
-    ] {
+    for line in ["a > b", "a | b", "a; b", "A=1", "a && A=1", "a $B", "P+=1 a 'x", ""] {
         assert_eq!(programs(line), None, "{line}");
     }
 }
@@ -51,37 +39,23 @@ fn a_line_is_split_into_parts_and_arguments() {
         ("2A=1 cargo", &[&["2A=1", "cargo"]]),
         ("a && b c&&d", &[&["a"], &["b", "c"], &["d"]]),
         ("A=1 && b", &[&[], &["b"]]),
-        (
-            "grep 'a b' \"c d\" e\\ f",
-            &[&["grep", "a b", "c d", "e f"]],
-        ),
-        (
-            "echo 'a && b; c | d' \"<&>\"",
-            &[&["echo", "a && b; c | d", "<&>"]],
-        ),
+        ("grep 'a b' \"c d\" e\\ f", &[&["grep", "a b", "c d", "e f"]]),
+        ("echo 'a && b; c | d' \"<&>\"", &[&["echo", "a && b; c | d", "<&>"]]),
         ("echo a\"b\"'c'd ''", &[&["echo", "abcd", ""]]),
         ("echo \"a\\\"b\\n\\$c\"", &[&["echo", "a\"b\\n$c"]]),
-        (
-            "echo a#b c# $ \"5$\" '$HOME `x`'",
-            &[&["echo", "a#b", "c#", "$", "5$", "$HOME `x`"]],
-        ),
+        ("echo a#b c# $ \"5$\" '$HOME `x`'", &[&["echo", "a#b", "c#", "$", "5$", "$HOME `x`"]]),
         ("a > f", &[&["a"]]),
         ("a >f >> g 2>h 2>&1 &>i &>> j < k <l >&2 b", &[&["a", "b"]]),
         ("> f a", &[&["a"]]),
         ("a 2 > f", &[&["a", "2"]]),
         ("a b2>f", &[&["a", "b2"]]),
         ("a>'my log'", &[&["a"]]),
-        (
-            "python -c 'import a\nb()'",
-            &[&["python", "-c", "import a\nb()"]],
-        ),
+        ("python -c 'import a\nb()'", &[&["python", "-c", "import a\nb()"]]),
         ("运行 测试 '一 二'", &[&["运行", "测试", "一 二"]]),
         ("", &[&[]]),
     ];
     for (line, wanted) in table {
-        let wanted = wanted
-            .iter()
-            .map(|part| part.iter().map(|a| (*a).to_owned()).collect());
+        let wanted = wanted.iter().map(|part| part.iter().map(|a| (*a).to_owned()).collect());
         assert_eq!(parts(line), Some(wanted.collect()), "{line}");
     }
 }
@@ -151,12 +125,7 @@ fn each_match_compares_whole_arguments() {
         ("cargo --locked test", "cargo test", Prefix, false),
         ("Cargo test", "cargo test", Prefix, false),
         ("cargo test", "cargo test", Exact, true),
-        (
-            "X=1 'cargo' te\"s\"t > log",
-            "Y=2 cargo test 2>&1",
-            Exact,
-            true,
-        ),
+        ("X=1 'cargo' te\"s\"t > log", "Y=2 cargo test 2>&1", Exact, true),
         ("cargo test --all", "cargo test", Exact, false),
         ("cd sub && cargo test", "cargo test", Exact, true),
         ("cargo --locked test --all", "cargo test", Contains, true),
@@ -176,11 +145,7 @@ fn each_match_compares_whole_arguments() {
         ("anything", "A=1", Prefix, false),
         ("A=1", "B=2", Prefix, false),
     ] {
-        assert_eq!(
-            matches(line, target, by),
-            wanted,
-            "{line} / {target} / {by:?}"
-        );
+        assert_eq!(matches(line, target, by), wanted, "{line} / {target} / {by:?}");
     }
 }
 
@@ -195,20 +160,12 @@ fn an_argument_list_is_never_split() {
         (argv(&["cargo test"]), "'cargo test'", true),
         (argv(&["true", "&&", "cargo", "test"]), "cargo test", false),
         (argv(&["sh", "-c", "cargo test"]), "cargo test", false),
-        (
-            argv(&["sh", "-c", "cargo test"]),
-            "sh -c 'cargo test'",
-            true,
-        ),
+        (argv(&["sh", "-c", "cargo test"]), "sh -c 'cargo test'", true),
         (argv(&["echo", "$HOME"]), "echo $HOME", false),
         (argv(&[]), "cargo", false),
     ] {
         let target = CommandLine::parse(target);
-        assert_eq!(
-            CommandLine::of(&argv).matches(&target, Match::Prefix),
-            wanted,
-            "{argv:?}"
-        );
+        assert_eq!(CommandLine::of(&argv).matches(&target, Match::Prefix), wanted, "{argv:?}");
     }
 }
 

@@ -44,9 +44,7 @@ impl ControlKind {
 
     /// The kind with this word, in any case.
     pub fn from_any_case(text: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|kind| kind.as_str().eq_ignore_ascii_case(text))
+        Self::ALL.into_iter().find(|kind| kind.as_str().eq_ignore_ascii_case(text))
     }
 }
 
@@ -76,10 +74,7 @@ fn envelope_in(text: &str) -> Option<Read<Control>> {
     let mut warnings = Vec::new();
     let names = ["control", "reason", "action"];
     let fields = Fields::fold(parsed.value.as_object()?, &names, &mut warnings);
-    if fields
-        .filled("action")
-        .is_some_and(|action| !is_blank(action))
-    {
+    if fields.filled("action").is_some_and(|action| !is_blank(action)) {
         return None;
     }
     let kind = ControlKind::from_any_case(fields.get("control")?.as_str()?.trim())?;
@@ -90,14 +85,7 @@ fn envelope_in(text: &str) -> Option<Read<Control>> {
     if parsed.duplicate_key {
         warnings.push(Warning::new(WarningCode::DuplicateKey));
     }
-    Some(Read {
-        value: Control {
-            kind,
-            reason: reason.to_owned(),
-            legacy: false,
-        },
-        warnings,
-    })
+    Some(Read { value: Control { kind, reason: reason.to_owned(), legacy: false }, warnings })
 }
 
 /// Whether an object in a text may have one of some keys; says no at once for most long texts.
@@ -138,11 +126,9 @@ pub fn shows_decision(text: &str) -> bool {
 
 fn shows_key(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
-    reader::DECISION_KEYS.iter().any(|key| {
-        ['"', '\'']
-            .iter()
-            .any(|quote| text.contains(&format!("{quote}{key}{quote}")))
-    })
+    reader::DECISION_KEYS
+        .iter()
+        .any(|key| ['"', '\''].iter().any(|quote| text.contains(&format!("{quote}{key}{quote}"))))
 }
 
 #[cfg(test)]

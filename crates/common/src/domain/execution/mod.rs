@@ -220,12 +220,7 @@ impl Graph {
     /// The places of the steps that no other depends on.
     pub fn sinks(&self) -> Vec<usize> {
         (0..self.len())
-            .filter(|index| {
-                !self
-                    .dependencies
-                    .iter()
-                    .any(|needed| needed.contains(index))
-            })
+            .filter(|index| !self.dependencies.iter().any(|needed| needed.contains(index)))
             .collect()
     }
 }

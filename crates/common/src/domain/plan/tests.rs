@@ -55,11 +55,7 @@ fn text() -> impl Strategy<Value = String> {
 
 fn check() -> impl Strategy<Value = AcceptCheck> {
     let kind = prop_oneof![Just("output_only"), Just("tool_fact"), Just("future")];
-    let by = prop_oneof![
-        Just(Match::Prefix),
-        Just(Match::Exact),
-        Just(Match::Contains)
-    ];
+    let by = prop_oneof![Just(Match::Prefix), Just(Match::Exact), Just(Match::Contains)];
     let owner = prop_oneof![Just(Owner::Plan), Just(Owner::User), Just(Owner::Operator)];
     let params = btree_map(text(), text(), 0..3);
     (text(), kind, text(), by, any::<bool>(), params, owner).prop_map(
@@ -116,11 +112,7 @@ fn todo() -> impl Strategy<Value = Todo> {
 
 fn step() -> impl Strategy<Value = PlanStep> {
     let evidence = prop_oneof![Just(Evidence::Required), Just(Evidence::None)];
-    let lists = (
-        vec(text(), 0..1),
-        vec(text(), 0..1),
-        vec("[a-z/*中]{1,6}", 0..1),
-    );
+    let lists = (vec(text(), 0..1), vec(text(), 0..1), vec("[a-z/*中]{1,6}", 0..1));
     (text(), text(), lists, checks(), evidence, vec(call(), 0..3)).prop_map(
         |(
             id,
@@ -146,20 +138,8 @@ fn step() -> impl Strategy<Value = PlanStep> {
 }
 
 fn plan() -> impl Strategy<Value = Plan> {
-    (
-        text(),
-        text(),
-        vec(step(), 0..4),
-        checks(),
-        vec(todo(), 0..3),
-    )
-        .prop_map(|(title, goal, steps, verify, todos)| Plan {
-            title,
-            goal,
-            steps,
-            verify,
-            todos,
-        })
+    (text(), text(), vec(step(), 0..4), checks(), vec(todo(), 0..3))
+        .prop_map(|(title, goal, steps, verify, todos)| Plan { title, goal, steps, verify, todos })
 }
 
 proptest! {

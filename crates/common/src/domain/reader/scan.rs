@@ -75,17 +75,9 @@ impl<'a> Scan<'a> {
 
     fn next_inner(&mut self) -> Option<Find> {
         let inner = self.inner.pop_front()?;
-        let what = if inner.carries {
-            self.read(inner.start, inner.end, true)
-        } else {
-            What::Keyless
-        };
-        Some(Find {
-            start: inner.start,
-            end: inner.end,
-            nested: true,
-            what,
-        })
+        let what =
+            if inner.carries { self.read(inner.start, inner.end, true) } else { What::Keyless };
+        Some(Find { start: inner.start, end: inner.end, nested: true, what })
     }
 
     fn next_outer(&mut self) -> Option<Find> {
@@ -96,23 +88,13 @@ impl<'a> Scan<'a> {
         };
         self.at = end;
         let what = self.read(start, end, false);
-        Some(Find {
-            start,
-            end,
-            nested: false,
-            what,
-        })
+        Some(Find { start, end, nested: false, what })
     }
 
     fn open(&mut self, start: usize) -> Find {
         let shields = is_quoted_key(self.slice(start + 1, self.text.len()));
         self.at = if shields { self.text.len() } else { start + 1 };
-        Find {
-            start,
-            end: self.text.len(),
-            nested: false,
-            what: What::Open { shields },
-        }
+        Find { start, end: self.text.len(), nested: false, what: What::Open { shields } }
     }
 
     fn read(&mut self, start: usize, end: usize, nested: bool) -> What {
@@ -190,11 +172,7 @@ fn inner_objects(object: &str, offset: usize, keys: &[&str]) -> VecDeque<Inner> 
         match byte {
             b'{' => {
                 open.push(Some(found.len()));
-                found.push(Inner {
-                    start: offset + at,
-                    end: offset + at,
-                    carries: false,
-                });
+                found.push(Inner { start: offset + at, end: offset + at, carries: false });
             }
             b'[' => open.push(None),
             b'}' | b']' => {
@@ -277,10 +255,7 @@ impl Closings {
                     outside = closer.and_then(|closer| closer.next);
                 }
                 b'}' => {
-                    closers.push(Closer {
-                        end: at + 1,
-                        next: outside,
-                    });
+                    closers.push(Closer { end: at + 1, next: outside });
                     outside = Some(closers.len() - 1);
                 }
                 b'"' => std::mem::swap(&mut outside, &mut inside),
