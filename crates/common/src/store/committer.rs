@@ -126,10 +126,10 @@ async fn settle(pool: &PgPool, batch: Vec<Job>, observer: Observer) {
             }
         }
         Err(error) => {
-            for job in batch {
-                tracing::error!(run_id = %job.commit.write.execution.run_id, %error, "a change was refused");
-                answer(job.reply, Err(StoreError::corrupt("the change", &error)));
-                return;
+            if let Some(job) = batch.into_iter().next() {
+                let run_id = job.commit.write.execution.run_id;
+                tracing::error!(%run_id, %error, "a change was refused");
+                answer(job.reply, Err(error));
             }
         }
     }

@@ -75,15 +75,17 @@ impl From<sqlx::Error> for StoreError {
                 Some(_) | None => Self::Refused { source },
             };
         }
-        match &source {
+        // The driver's own kinds of a connection that cannot be had or was lost.
+        let away = matches!(
+            source,
             sqlx::Error::Io(_)
-            | sqlx::Error::Tls(_)
-            | sqlx::Error::Protocol(_)
-            | sqlx::Error::PoolTimedOut
-            | sqlx::Error::PoolClosed
-            | sqlx::Error::WorkerCrashed => Self::Unavailable { source },
-            _ => Self::Refused { source },
-        }
+                | sqlx::Error::Tls(_)
+                | sqlx::Error::Protocol(_)
+                | sqlx::Error::PoolTimedOut
+                | sqlx::Error::PoolClosed
+                | sqlx::Error::WorkerCrashed
+        );
+        if away { Self::Unavailable { source } } else { Self::Refused { source } }
     }
 }
 
