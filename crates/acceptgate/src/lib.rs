@@ -12,6 +12,7 @@ mod service;
 pub mod verdict;
 
 use chrono::{DateTime, Utc};
+use metrics_exporter_prometheus::PrometheusHandle;
 use sqlx::PgPool;
 use std::sync::Arc;
 use surety_common::config::{CommonConfig, GateConfig};
@@ -36,6 +37,8 @@ pub struct Setup {
     pub database_url: String,
     /// What callers must show; none lets everybody in.
     pub token: Option<Token>,
+    /// The process's figures, served at `/metrics`; none serves no such path.
+    pub metrics: Option<PrometheusHandle>,
 }
 
 /// Why a gate ended.
@@ -93,6 +96,7 @@ pub async fn serve(
     let gate = Arc::new(Gate::start(pool.clone()));
     let served = Server::new(Settings::of(&setup.common, setup.token))
         .with_service(AcceptGateServiceServer::new(service::Service::new(gate)))
+        .with_http(server::operations(setup.metrics, pool.clone()))
         .serve(listener, shutdown.cancelled_owned())
         .await;
     pool.close().await;
