@@ -35,6 +35,8 @@ pub enum Group {
     Executor,
     /// The acceptgate, and `surety up`.
     Gate,
+    /// The command line.
+    Client,
 }
 
 /// The values a setting accepts.
@@ -82,6 +84,7 @@ impl fmt::Display for Group {
             Self::Planner => "Planner",
             Self::Executor => "Executor",
             Self::Gate => "Acceptgate",
+            Self::Client => "Command line",
         })
     }
 }
@@ -129,6 +132,8 @@ pub const fn settings() -> &'static [Setting] {
         EXECUTOR_HEARTBEAT_AGE_LIMIT_MS,
         EXECUTOR_DATA_DIR,
         GATE_LISTEN,
+        URL,
+        DATA_DIR,
     ]
 }
 
@@ -344,5 +349,28 @@ pub(super) const GATE_LISTEN: Setting = Setting {
     default: "127.0.0.1:7403",
     accepts: Accepts::Address,
     meaning: "Where the acceptgate serves gRPC.",
+    secret: false,
+};
+
+pub(super) const URL: Setting = Setting {
+    group: Group::Client,
+    flag: "url",
+    env: "SURETY_URL",
+    default: "",
+    accepts: Accepts::Url(&["http"]),
+    meaning: "The planner that a command talks to. Without it, the one that `surety up` noted in \
+              the file `endpoint` of its data folder; where there is none, http://127.0.0.1:7401.",
+    secret: false,
+};
+
+pub(super) const DATA_DIR: Setting = Setting {
+    group: Group::Client,
+    flag: "data-dir",
+    env: "SURETY_DATA_DIR",
+    default: "",
+    accepts: Accepts::Path,
+    meaning: "The folder in which `surety up` keeps its database, its keys, its token and its \
+              address. Without it, /var/lib/surety for root, else $XDG_DATA_HOME/surety or \
+              ~/.local/share/surety.",
     secret: false,
 };
