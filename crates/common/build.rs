@@ -19,16 +19,10 @@ mod wire {
     pub(super) fn generate() -> Result<(), Box<dyn Error>> {
         println!("cargo::rerun-if-changed={PROTO_ROOT}");
         let mut compiler = protox::Compiler::new([PROTO_ROOT])?;
-        compiler
-            .include_imports(true)
-            .include_source_info(true)
-            .open_files(proto_files()?)?;
+        compiler.include_imports(true).include_source_info(true).open_files(proto_files()?)?;
         let out = PathBuf::from(std::env::var("OUT_DIR")?);
         // protox encodes the set itself: `prost_types` would drop what it does not know.
-        std::fs::write(
-            out.join("surety_descriptor.bin"),
-            compiler.encode_file_descriptor_set(),
-        )?;
+        std::fs::write(out.join("surety_descriptor.bin"), compiler.encode_file_descriptor_set())?;
         tonic_prost_build::configure()
             // ToolService has an RPC named Connect, which the generated `connect` would clash
             // with; clients are made from a channel of `wire::client`.
@@ -42,10 +36,7 @@ mod wire {
         let mut files = std::fs::read_dir(Path::new(PROTO_ROOT).join("surety/v1"))?
             .map(|entry| entry.map(|entry| entry.path()))
             .collect::<Result<Vec<PathBuf>, _>>()?;
-        files.retain(|path| {
-            path.extension()
-                .is_some_and(|extension| extension == "proto")
-        });
+        files.retain(|path| path.extension().is_some_and(|extension| extension == "proto"));
         files.sort();
         Ok(files)
     }

@@ -1,4 +1,5 @@
 //! What the end-to-end tests share.
 
-pub mod otlp;
 pub mod conformance;
+pub mod harness;
+pub mod otlp;

@@ -72,11 +72,7 @@ impl OtlpReceiver {
                 eprintln!("the receiver of traces ended: {error}");
             }
         });
-        Ok(Self {
-            address,
-            spans,
-            server,
-        })
+        Ok(Self { address, spans, server })
     }
 
     /// What `OTEL_EXPORTER_OTLP_ENDPOINT` has to be.
@@ -101,13 +97,8 @@ impl OtlpReceiver {
         deadline: Duration,
     ) -> Result<Vec<ReceivedSpan>, Vec<ReceivedSpan>> {
         let mut spans = self.spans.clone();
-        let waiting = async {
-            spans
-                .wait_for(|spans| reached(spans))
-                .await
-                .map(|spans| spans.clone())
-                .ok()
-        };
+        let waiting =
+            async { spans.wait_for(|spans| reached(spans)).await.map(|spans| spans.clone()).ok() };
         let found = tokio::time::timeout(deadline, waiting).await.ok().flatten();
         found.ok_or_else(|| self.spans())
     }
@@ -162,15 +153,10 @@ impl TraceService for Collector {
     ) -> Result<Response<ExportTraceServiceResponse>, Status> {
         let mut arrived = Vec::new();
         for resource_spans in request.into_inner().resource_spans {
-            let attributes = resource_spans
-                .resource
-                .map(|resource| texts(resource.attributes));
+            let attributes = resource_spans.resource.map(|resource| texts(resource.attributes));
             let attributes = attributes.unwrap_or_default();
             let service = find(&attributes, "service.name").unwrap_or_default();
-            let spans = resource_spans
-                .scope_spans
-                .into_iter()
-                .flat_map(|scope| scope.spans);
+            let spans = resource_spans.scope_spans.into_iter().flat_map(|scope| scope.spans);
             arrived.extend(spans.map(|span| ReceivedSpan::from_wire(service, span)));
         }
         self.0.send_modify(|spans| spans.extend(arrived));
@@ -179,17 +165,11 @@ impl TraceService for Collector {
 }
 
 fn find<'a>(attributes: &'a [(String, String)], key: &str) -> Option<&'a str> {
-    attributes
-        .iter()
-        .find(|(name, _)| name == key)
-        .map(|(_, value)| value.as_str())
+    attributes.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
 }
 
 fn texts(attributes: Vec<KeyValue>) -> Vec<(String, String)> {
-    attributes
-        .into_iter()
-        .map(|pair| (pair.key, text(pair.value)))
-        .collect()
+    attributes.into_iter().map(|pair| (pair.key, text(pair.value))).collect()
 }
 
 fn text(value: Option<AnyValue>) -> String {

@@ -17,11 +17,7 @@ const DEADLINE: Duration = Duration::from_secs(20);
 const RUN: &str = "0199f4d0-0000-7000-8000-000000000001";
 
 fn config(endpoint: Option<String>) -> TelemetryConfig {
-    TelemetryConfig {
-        log: "error".into(),
-        log_format: LogFormat::Json,
-        otlp_endpoint: endpoint,
-    }
+    TelemetryConfig { log: "error".into(), log_format: LogFormat::Json, otlp_endpoint: endpoint }
 }
 
 fn transition<'a>(subject: Subject, from: &'a str, to: &'a str, n: u64) -> TransitionRecord<'a> {
@@ -40,20 +36,11 @@ fn transition<'a>(subject: Subject, from: &'a str, to: &'a str, n: u64) -> Trans
 }
 
 fn step(lease_epoch: u64) -> StepSpan<'static> {
-    StepSpan {
-        service: "executor",
-        run_id: RUN,
-        step_id: "s1",
-        driver: "script",
-        lease_epoch,
-    }
+    StepSpan { service: "executor", run_id: RUN, step_id: "s1", driver: "script", lease_epoch }
 }
 
 fn named<'a>(spans: &'a [ReceivedSpan], name: &str) -> &'a ReceivedSpan {
-    spans
-        .iter()
-        .find(|span| span.name == name)
-        .unwrap_or_else(|| panic!("no {name}: {spans:#?}"))
+    spans.iter().find(|span| span.name == name).unwrap_or_else(|| panic!("no {name}: {spans:#?}"))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -71,21 +58,12 @@ async fn each_transition_arrives_once_in_the_trace_that_the_run_stores() {
     });
     built.guard.shutdown(DEADLINE).await.expect("all is sent");
 
-    let spans = receiver
-        .wait_for(|spans| spans.len() == 2, DEADLINE)
-        .await
-        .expect("two spans");
+    let spans = receiver.wait_for(|spans| spans.len() == 2, DEADLINE).await.expect("two spans");
     let run = named(&spans, "invoke_workflow");
     let step = named(&spans, "invoke_agent");
     assert_eq!(stored, format!("00-{}-{}-01", run.trace_id, run.span_id));
-    assert_eq!(
-        (&step.trace_id, &step.parent_span_id),
-        (&run.trace_id, &run.span_id)
-    );
-    assert_eq!(
-        (run.parent_span_id.as_str(), run.service_name.as_str()),
-        ("", "surety")
-    );
+    assert_eq!((&step.trace_id, &step.parent_span_id), (&run.trace_id, &run.span_id));
+    assert_eq!((run.parent_span_id.as_str(), run.service_name.as_str()), ("", "surety"));
     assert_eq!(run.attribute("surety.service"), Some("planner"));
     assert_eq!(step.attribute("surety.service"), Some("executor"));
     let said: Vec<_> = step
@@ -94,16 +72,10 @@ async fn each_transition_arrives_once_in_the_trace_that_the_run_stores() {
         .map(|event| {
             assert_eq!(event.name, "surety.transition");
             assert_eq!(event.attribute("surety.run.id"), Some(RUN));
-            (
-                event.attribute("surety.to"),
-                event.attribute("surety.sequence"),
-            )
+            (event.attribute("surety.to"), event.attribute("surety.sequence"))
         })
         .collect();
-    assert_eq!(
-        said,
-        [(Some("running"), Some("2")), (Some("done"), Some("3"))]
-    );
+    assert_eq!(said, [(Some("running"), Some("2")), (Some("done"), Some("3"))]);
     assert_eq!(run.events.len(), 1, "{:?}", run.events);
 }
 
@@ -121,19 +93,11 @@ async fn a_run_that_is_resumed_by_another_process_days_later_stays_in_its_trace(
         });
         built.guard.shutdown(DEADLINE).await.expect("all is sent");
     }
-    let spans = receiver
-        .wait_for(|spans| spans.len() == 6, DEADLINE)
-        .await
-        .expect("six spans");
-    assert!(
-        spans.iter().all(|span| stored.contains(&span.trace_id)),
-        "{spans:#?}"
-    );
+    let spans = receiver.wait_for(|spans| spans.len() == 6, DEADLINE).await.expect("six spans");
+    assert!(spans.iter().all(|span| stored.contains(&span.trace_id)), "{spans:#?}");
     for service in ["first", "second"] {
         let of = |name: &str| {
-            spans
-                .iter()
-                .find(|span| span.service_name == service && span.name == name)
+            spans.iter().find(|span| span.service_name == service && span.name == name)
         };
         let step = of("invoke_agent").expect("a step");
         assert!(stored.contains(&step.parent_span_id));
@@ -162,25 +126,12 @@ async fn a_caller_who_traces_sees_the_run_and_its_verdict_in_his_trace() {
         run.in_scope(current_ids).expect("ids")
     });
     built.guard.shutdown(DEADLINE).await.expect("all is sent");
-    let spans = receiver
-        .wait_for(|spans| spans.len() == 2, DEADLINE)
-        .await
-        .expect("two spans");
-    assert!(
-        spans.iter().all(|span| caller.contains(&span.trace_id)),
-        "{spans:#?}"
-    );
+    let spans = receiver.wait_for(|spans| spans.len() == 2, DEADLINE).await.expect("two spans");
+    assert!(spans.iter().all(|span| caller.contains(&span.trace_id)), "{spans:#?}");
     assert!(caller.contains(&ids.trace_id));
-    let verdict = named(&spans, "evaluate")
-        .events
-        .first()
-        .expect("a verdict")
-        .clone();
+    let verdict = named(&spans, "evaluate").events.first().expect("a verdict").clone();
     assert_eq!(verdict.name, "gen_ai.evaluation.result");
-    assert_eq!(
-        verdict.attribute("gen_ai.evaluation.score.label"),
-        Some("fail")
-    );
+    assert_eq!(verdict.attribute("gen_ai.evaluation.score.label"), Some("fail"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -228,42 +179,27 @@ fn telemetry_without_a_runtime_is_refused_and_does_not_panic() {
 #[test]
 fn a_transition_is_one_log_line_and_a_quiet_log_has_none() {
     let lines = lines_of_a_process("info");
-    let [line] = lines.as_slice() else {
-        panic!("not one line: {lines:#?}")
-    };
+    let [line] = lines.as_slice() else { panic!("not one line: {lines:#?}") };
     let line: serde_json::Value = serde_json::from_str(line).expect("a JSON object");
     assert_eq!(line["surety.run.id"], RUN);
     assert_eq!(line["surety.sequence"], 1);
-    assert_eq!(
-        (&line["surety.from"], &line["surety.to"]),
-        (&"ready".into(), &"running".into())
-    );
+    assert_eq!((&line["surety.from"], &line["surety.to"]), (&"ready".into(), &"running".into()));
     assert!(line.get("surety.stop_reason").is_none(), "{line}");
     assert_eq!(line["span"]["surety.step.id"], "s1");
     assert_eq!(line["span"]["trace_id"], "0af7651916cd43dd8448eb211c80319c");
-    assert_eq!(
-        lines_of_a_process("info,surety::transition=warn"),
-        Vec::<String>::new()
-    );
+    assert_eq!(lines_of_a_process("info,surety::transition=warn"), Vec::<String>::new());
 }
 
 /// The lines on standard error of a process of its own that installs telemetry and records one
 /// transition of a step.
 fn lines_of_a_process(log: &str) -> Vec<String> {
     let output = std::process::Command::new(std::env::current_exe().expect("this binary"))
-        .args([
-            "--exact",
-            "a_process_of_its_own_records_a_transition",
-            "--nocapture",
-        ])
+        .args(["--exact", "a_process_of_its_own_records_a_transition", "--nocapture"])
         .env("SURETY_TEST_LOG", log)
         .output()
         .expect("a process");
     assert!(output.status.success(), "{output:?}");
-    String::from_utf8_lossy(&output.stderr)
-        .lines()
-        .map(str::to_owned)
-        .collect()
+    String::from_utf8_lossy(&output.stderr).lines().map(str::to_owned).collect()
 }
 
 #[test]
@@ -273,22 +209,12 @@ fn a_process_of_its_own_records_a_transition() {
     };
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(async {
-        let config = TelemetryConfig {
-            log,
-            ..config(None)
-        };
+        let config = TelemetryConfig { log, ..config(None) };
         let guard = init("executor", &config).expect("telemetry");
         assert!(init("executor", &config).is_err(), "a second subscriber");
-        let span = step_span(
-            &step(1),
-            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
-        );
+        let span = step_span(&step(1), "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
         record_transition(&span, &transition(Subject::Step, "ready", "running", 1));
-        assert!(
-            guard.render().contains("# HELP surety_transitions_total"),
-            "{}",
-            guard.render()
-        );
+        assert!(guard.render().contains("# HELP surety_transitions_total"), "{}", guard.render());
         guard.shutdown(DEADLINE).await.expect("an end");
     });
 }

@@ -186,11 +186,7 @@ fn decide(record: &RunRecord, evidence: &RunEvidence) -> VerdictRecord {
     }
 }
 
-fn move_run(
-    draft: &mut Draft,
-    record: &RunRecord,
-    decided: VerdictRecord,
-) -> Result<(), Refusal> {
+fn move_run(draft: &mut Draft, record: &RunRecord, decided: VerdictRecord) -> Result<(), Refusal> {
     let graph = Graph::of(&record.plan.clone().unwrap_or_default());
     let verdict = decided.verdict.clone();
     draft.journal(Entry::Verdict(Box::new(decided)));

@@ -1,4 +1,100 @@
 //! The acceptgate: decides, from recorded evidence alone, whether a plan's goal is reached.
+//!
+//! ```text
+//!   EvaluateRun --> judgement: rows (plan, receipts) --> verdict --> DONE | RECOVERING | FAILED
+//!   Evaluate -----> referee:   what the caller brings -> verdict     (no state)
+//! ```
 
 pub mod check;
+mod judgement;
+mod referee;
+mod service;
 pub mod verdict;
+
+use chrono::{DateTime, Utc};
+use sqlx::PgPool;
+use std::sync::Arc;
+use surety_common::config::{CommonConfig, GateConfig};
+use surety_common::domain::journal::Actor;
+use surety_common::store::{self, Committer, StoreError, Waker};
+use surety_common::telemetry;
+use surety_common::wire::server::{self, Server, Settings};
+use surety_common::wire::token::Token;
+use surety_common::wire::v1::accept_gate_service_server::AcceptGateServiceServer;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+pub use referee::{Refereed, evaluate};
+
+/// What a gate needs to run.
+pub struct Setup {
+    /// The settings all services share.
+    pub common: CommonConfig,
+    /// The gate's own settings.
+    pub gate: GateConfig,
+    /// The Postgres that holds all state.
+    pub database_url: String,
+    /// What callers must show; none lets everybody in.
+    pub token: Option<Token>,
+}
+
+/// Why a gate ended.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The rows cannot be used, for a reason that waiting does not mend.
+    #[error("the database cannot be used")]
+    Store(#[from] StoreError),
+    /// The port can no longer be served.
+    #[error("the port can no longer be served")]
+    Server(#[from] server::ServeError),
+}
+
+/// The gate: what its handlers share.
+pub struct Gate {
+    pool: PgPool,
+    committer: Committer,
+    waker: Waker,
+}
+
+impl Gate {
+    fn start(pool: PgPool) -> Self {
+        Self {
+            committer: Committer::start(pool.clone(), telemetry::observe),
+            waker: Waker::start(pool.clone()),
+            pool,
+        }
+    }
+
+    fn actor(&self) -> Actor {
+        Actor("acceptgate".to_owned())
+    }
+
+    /// The time. The gate's one clock.
+    fn now(&self) -> DateTime<Utc> {
+        Utc::now()
+    }
+}
+
+/// Serves until `shutdown` is cancelled. While the database is away at start it waits for it.
+///
+/// # Errors
+/// [`ServeError`]
+pub async fn serve(
+    setup: Setup,
+    listener: TcpListener,
+    shutdown: CancellationToken,
+) -> Result<(), ServeError> {
+    let connecting =
+        store::connect_with_patience(&setup.database_url, setup.common.database_pool_size);
+    let pool = tokio::select! {
+        pool = connecting => pool?,
+        () = shutdown.cancelled() => return Ok(()),
+    };
+    let gate = Arc::new(Gate::start(pool.clone()));
+    let served = Server::new(Settings::of(&setup.common, setup.token))
+        .with_service(AcceptGateServiceServer::new(service::Service::new(gate)))
+        .serve(listener, shutdown.cancelled_owned())
+        .await;
+    pool.close().await;
+    Ok(served?)
+}

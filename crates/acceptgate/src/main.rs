@@ -1,1 +1,33 @@
-fn main() {}
+//! The acceptgate's process: set up, serve, stop.
+
+use clap::Parser;
+use surety_common::config::{CommonConfig, GateConfig};
+use surety_common::telemetry;
+use surety_common::wire::server::{bind, on_signal};
+use surety_common::wire::token::Token;
+
+/// The acceptgate: decides from recorded evidence whether a run's goal is reached.
+#[derive(Debug, Parser)]
+#[command(name = "surety-acceptgate", version, about)]
+struct Args {
+    #[command(flatten)]
+    common: CommonConfig,
+    #[command(flatten)]
+    gate: GateConfig,
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let Args { common, gate } = Args::parse();
+    let guard = telemetry::init("acceptgate", &common.telemetry)?;
+    let shutdown = on_signal()?;
+    let token = common.token()?.map(|secret| Token::new(secret.expose())).transpose()?;
+    let listener = bind(gate.gate_listen, token.is_some()).await?;
+    tracing::info!(address = %listener.local_addr()?, "the acceptgate listens");
+    let drain = common.drain_timeout();
+    let database_url = common.required_database_url()?;
+    let setup = surety_acceptgate::Setup { common, gate, database_url, token };
+    surety_acceptgate::serve(setup, listener, shutdown).await?;
+    guard.shutdown(drain).await?;
+    Ok(())
+}

@@ -3,7 +3,8 @@
 use crate::Gate;
 use crate::referee::{self, Refereed};
 use std::sync::Arc;
-use surety_common::domain::fault::Fault;
+use surety_common::domain::fault::{Fault, FaultCode};
+use surety_common::domain::journal::{Entry, Event, VerdictRecord};
 use surety_common::domain::receipt::verify_chain;
 use surety_common::store;
 use surety_common::wire::run::verdict_of;
@@ -14,13 +15,13 @@ use surety_common::wire::value::id;
 use tonic::{Request, Response, Status};
 
 /// The gate's handlers.
-pub struct Service {
+pub(crate) struct Service {
     gate: Arc<Gate>,
 }
 
 impl Service {
     /// Handlers over a gate.
-    pub fn new(gate: Arc<Gate>) -> Self {
+    pub(crate) fn new(gate: Arc<Gate>) -> Self {
         Self { gate }
     }
 }
@@ -69,7 +70,9 @@ impl AcceptGateService for Service {
                 self.gate.verify_receipts(run_id).await.map_err(status)?
             }
             Some(Source::Export(_)) => {
-                return Err(surety_common::wire::unimplemented("VerifyReceipts of an export"));
+                return Err(surety_common::wire::status::unimplemented(
+                    "VerifyReceipts of an export",
+                ));
             }
             None => return Err(status(missing("source"))),
         };
@@ -83,13 +86,13 @@ impl Gate {
         &self,
         run_id: uuid::Uuid,
         plan_revision: u32,
-    ) -> Result<surety_common::domain::journal::VerdictRecord, Fault> {
+    ) -> Result<VerdictRecord, Fault> {
         self.find(run_id).await?;
-        store::latest_verdict(&self.pool, run_id, plan_revision).await?.ok_or_else(|| {
-            Fault::new(
-                surety_common::domain::fault::FaultCode::VerdictNotFound,
-                format!("run {run_id} has no such verdict"),
-            )
+        let events = store::events(&self.pool, run_id, 1, i64::MAX).await?;
+        let of_revision =
+            |record: &VerdictRecord| plan_revision == 0 || record.plan_revision == plan_revision;
+        events.into_iter().rev().filter_map(verdict_in).find(of_revision).ok_or_else(|| {
+            Fault::new(FaultCode::VerdictNotFound, format!("run {run_id} has no such verdict"))
         })
     }
 
@@ -110,6 +113,19 @@ impl Gate {
             chain_digest: receipts.last().map(|last| last.digest.clone()).unwrap_or_default(),
             findings,
         })
+    }
+}
+
+fn verdict_in(event: Event) -> Option<VerdictRecord> {
+    match event.entry {
+        Entry::Verdict(record) => Some(*record),
+        Entry::Transition(_)
+        | Entry::Plan(_)
+        | Entry::Turn(_)
+        | Entry::Intent(_)
+        | Entry::Receipt(_)
+        | Entry::Output(_)
+        | Entry::Answer(_) => None,
     }
 }
 

@@ -10,6 +10,7 @@
 use crate::check::expression::{self, FactList};
 use chrono::{DateTime, Utc};
 use std::collections::BTreeMap;
+use std::time::Duration;
 use surety_common::domain::check::{self, AcceptCheck, Evidence, Match, Owner, Reason};
 use surety_common::domain::receipt::EvidenceReceipt;
 use surety_common::domain::stop::StopReason;
@@ -40,12 +41,18 @@ pub struct Evaluation<'a> {
 pub type Answer = Result<(), &'static str>;
 
 /// Decides. The same input always gives the same verdict, but for an `expression` that runs into
-/// its deadline.
+/// its deadline. Blocks the calling thread: for some microseconds as a rule, for up to 250 ms for
+/// each `expression`.
 pub fn evaluate(input: &Evaluation<'_>) -> Verdict {
+    evaluate_within(input, expression::DEADLINE)
+}
+
+/// As [`evaluate`], with another deadline for each `expression`.
+pub fn evaluate_within(input: &Evaluation<'_>, deadline: Duration) -> Verdict {
     let evidence = Evidence::new(input.workspace_root, input.receipts, input.final_text);
     let failed = todo_result(input, "system.todo_failed", is_failed);
     let open = todo_result(input, "system.todo_unconverged", is_open);
-    let checks = check_results(input, &evidence);
+    let checks = check_results(input, &evidence, deadline);
     let stop_reason = if !failed.passed {
         StopReason::RequiredTodoFailed
     } else if !open.passed {
@@ -57,11 +64,7 @@ pub fn evaluate(input: &Evaluation<'_>) -> Verdict {
     };
     let mut results = vec![failed, open];
     results.extend(checks);
-    Verdict {
-        accepted: stop_reason == StopReason::Accepted,
-        stop_reason,
-        results,
-    }
+    Verdict { accepted: stop_reason == StopReason::Accepted, stop_reason, results }
 }
 
 /// Holds when no todo that counts has such a status; else the reason names them in their order.
@@ -79,11 +82,7 @@ fn todo_result(
     CheckResult {
         name: name.to_owned(),
         passed: bad.is_empty(),
-        reason: if bad.is_empty() {
-            String::new()
-        } else {
-            format!("todo:{}", bad.join(","))
-        },
+        reason: if bad.is_empty() { String::new() } else { format!("todo:{}", bad.join(",")) },
         optional: false,
     }
 }
@@ -107,7 +106,11 @@ const fn is_open(status: TodoStatus) -> bool {
     !status.is_terminal()
 }
 
-fn check_results(input: &Evaluation<'_>, evidence: &Evidence<'_>) -> Vec<CheckResult> {
+fn check_results(
+    input: &Evaluation<'_>,
+    evidence: &Evidence<'_>,
+    deadline: Duration,
+) -> Vec<CheckResult> {
     if input.checks.is_empty() {
         return vec![result_of(
             &output_only(),
@@ -117,14 +120,13 @@ fn check_results(input: &Evaluation<'_>, evidence: &Evidence<'_>) -> Vec<CheckRe
     let mut facts = None;
     let decide = |(place, check): (usize, &AcceptCheck)| {
         let answer = match check.kind.as_str() {
-            "http_probe" | "action_report" => input
-                .answers
-                .get(&place)
-                .copied()
-                .unwrap_or(Err(Reason::UnknownCheckKind.as_str())),
+            "http_probe" | "action_report" => {
+                input.answers.get(&place).copied().unwrap_or(Err(Reason::UnknownCheckKind.as_str()))
+            }
             "expression" => {
                 let facts = facts.get_or_insert_with(|| FactList::new(input.receipts));
-                expression::evaluate(&check.target, facts).map_err(expression::Failure::as_str)
+                expression::evaluate(&check.target, facts, deadline)
+                    .map_err(expression::Failure::as_str)
             }
             _ => check::evaluate(check, evidence).map_err(Reason::as_str),
         };
@@ -134,11 +136,7 @@ fn check_results(input: &Evaluation<'_>, evidence: &Evidence<'_>) -> Vec<CheckRe
 }
 
 fn result_of(check: &AcceptCheck, answer: Answer) -> CheckResult {
-    let name = if check.id.is_empty() {
-        &check.kind
-    } else {
-        &check.id
-    };
+    let name = if check.id.is_empty() { &check.kind } else { &check.id };
     CheckResult {
         name: name.clone(),
         passed: answer.is_ok(),
@@ -159,3 +157,6 @@ fn output_only() -> AcceptCheck {
         owner: Owner::default(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -130,7 +130,11 @@ impl Connection {
         Ok(found)
     }
 
-    async fn page(&self, page_size: u32, page_token: String) -> Result<v1::ListRunsResponse, Failure> {
+    async fn page(
+        &self,
+        page_size: u32,
+        page_token: String,
+    ) -> Result<v1::ListRunsResponse, Failure> {
         let request = v1::ListRunsRequest { page_size, page_token, ..Default::default() };
         let answer = self.runs().list_runs(bounded(request)).await;
         Ok(answer.map_err(|status| self.failure(&status))?.into_inner())

@@ -34,14 +34,16 @@ impl DataFolder {
     pub fn choose(config: &DataDirConfig) -> Result<Self, Failure> {
         let path = match &config.data_dir {
             Some(path) => path.clone(),
-            None => default_path(geteuid().is_root(), |name| std::env::var_os(name).map(PathBuf::from))
-                .ok_or_else(|| {
-                    Failure::new(
-                        Code::SettingInvalid,
-                        "no data folder was named and HOME is not set",
-                        "Name one with --data-dir (SURETY_DATA_DIR).",
-                    )
-                })?,
+            None => {
+                default_path(geteuid().is_root(), |name| std::env::var_os(name).map(PathBuf::from))
+                    .ok_or_else(|| {
+                        Failure::new(
+                            Code::SettingInvalid,
+                            "no data folder was named and HOME is not set",
+                            "Name one with --data-dir (SURETY_DATA_DIR).",
+                        )
+                    })?
+            }
         };
         let path = std::path::absolute(&path).map_err(Failure::file(&path))?;
         Ok(Self { path })
@@ -107,9 +109,7 @@ impl DataFolder {
     pub fn note_endpoint(&self, address: &str) -> Result<(), Failure> {
         let path = self.endpoint();
         let file = self.beside(&format!("{address}\n"))?;
-        file.persist(&path)
-            .map(drop)
-            .map_err(|error| Failure::file(&path)(error.error))
+        file.persist(&path).map(drop).map_err(|error| Failure::file(&path)(error.error))
     }
 
     /// Takes the address away again, unless somebody noted another meanwhile.
@@ -141,8 +141,7 @@ impl DataFolder {
 
     fn beside(&self, text: &str) -> Result<tempfile::NamedTempFile, Failure> {
         let unusable = Failure::file;
-        let mut file =
-            tempfile::NamedTempFile::new_in(&self.path).map_err(unusable(&self.path))?;
+        let mut file = tempfile::NamedTempFile::new_in(&self.path).map_err(unusable(&self.path))?;
         file.write_all(text.as_bytes())
             .and_then(|()| file.as_file().sync_all())
             .map_err(unusable(&self.path))?;

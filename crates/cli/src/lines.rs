@@ -41,9 +41,10 @@ fn moved(transition: &v1::Transition) -> (&'static str, String) {
         Some(Subject::RunId(_)) | None => ("run", String::new()),
     };
     let from = if transition.from.is_empty() { "-" } else { transition.from.as_str() };
-    let reason = match transition.stop_reason() {
-        v1::StopReason::Unspecified => String::new(),
-        reason => format!(" [{}]", stop_reason(reason)),
+    let reason = if transition.stop_reason() == v1::StopReason::Unspecified {
+        String::new()
+    } else {
+        format!(" [{}]", stop_reason(transition.stop_reason()))
     };
     let cause = match transition.cause.as_str() {
         "" => String::new(),
@@ -74,7 +75,12 @@ pub fn turn_line(turn: &v1::Turn) -> String {
         refused => format!(" ({refused})"),
     };
     let step = one_line(&turn.step_id);
-    format!("{step} #{}.{} {decided}: {}{refused}", turn.attempt, turn.number, outcome(turn.outcome()))
+    format!(
+        "{step} #{}.{} {decided}: {}{refused}",
+        turn.attempt,
+        turn.number,
+        outcome(turn.outcome())
+    )
 }
 
 /// An intent: its step, the tool and the arguments.

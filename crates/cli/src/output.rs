@@ -20,9 +20,7 @@ impl Output {
     /// [`Failure::OutputClosed`] when nobody reads any more.
     pub fn line(self, text: &str) -> Result<(), Failure> {
         let mut out = io::stdout().lock();
-        writeln!(out, "{text}")
-            .and_then(|()| out.flush())
-            .map_err(Failure::OutputClosed)
+        writeln!(out, "{text}").and_then(|()| out.flush()).map_err(Failure::OutputClosed)
     }
 
     /// Writes one JSON value on one line.
@@ -38,11 +36,7 @@ impl Output {
     /// # Errors
     /// As [`Output::line`].
     pub fn either(self, value: &Value, text: impl FnOnce() -> String) -> Result<(), Failure> {
-        if self.json {
-            self.value(value)
-        } else {
-            self.line(&text())
-        }
+        if self.json { self.value(value) } else { self.line(&text()) }
     }
 
     /// Whether a person looks on, who sees more than lines.

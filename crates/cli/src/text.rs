@@ -100,7 +100,7 @@ pub fn count(number: impl Into<u64>, noun: &str) -> String {
 #[must_use]
 pub fn columns(header: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
-    table.load_preset(NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
     if !header.is_empty() {
         table.set_header(header.iter().copied());
     }

@@ -23,9 +23,7 @@ fn folder() -> tempfile::TempDir {
 }
 
 async fn start(data_dir: &Path) -> EmbeddedPostgres {
-    EmbeddedPostgres::start(data_dir)
-        .await
-        .unwrap_or_else(|error| panic!("{error}"))
+    EmbeddedPostgres::start(data_dir).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
 async fn temporary() -> EmbeddedPostgres {
@@ -39,33 +37,22 @@ async fn connect(url: &str) -> PgConnection {
 
 async fn write_a_row(url: &str) {
     let sql = "create table kept (n int); insert into kept values (42)";
-    sqlx::raw_sql(sql)
-        .execute(&mut connect(url).await)
-        .await
-        .expect("a row");
+    sqlx::raw_sql(sql).execute(&mut connect(url).await).await.expect("a row");
 }
 
 async fn read_the_row(url: &str) -> i32 {
     let query = sqlx::query_scalar("select n from kept");
-    query
-        .fetch_one(&mut connect(url).await)
-        .await
-        .expect("the row")
+    query.fetch_one(&mut connect(url).await).await.expect("the row")
 }
 
 async fn setting(url: &str, name: &str) -> String {
     let query = sqlx::query_scalar("select current_setting($1)").bind(name.to_owned());
-    query
-        .fetch_one(&mut connect(url).await)
-        .await
-        .expect("a setting")
+    query.fetch_one(&mut connect(url).await).await.expect("a setting")
 }
 
 /// Whether a process runs; one that ended and waits for its parent does not.
 fn runs(pid: u32) -> bool {
-    let output = Command::new("ps")
-        .args(["-o", "stat=", "-p", &pid.to_string()])
-        .output();
+    let output = Command::new("ps").args(["-o", "stat=", "-p", &pid.to_string()]).output();
     let state = output.expect("ps").stdout;
     !state.is_empty() && !state.starts_with(b"Z")
 }
@@ -113,19 +100,15 @@ async fn a_server_keeps_every_commit_and_listens_on_no_network() {
         if name == "lc_collate" {
             let sql = "select datcollate from pg_database where datname = current_database()";
             let mut connection = connect(&postgres.url()).await;
-            let found: String = sqlx::query_scalar(sql)
-                .fetch_one(&mut connection)
-                .await
-                .expect("a collation");
+            let found: String =
+                sqlx::query_scalar(sql).fetch_one(&mut connection).await.expect("a collation");
             assert_eq!(found, value);
         } else {
             assert_eq!(setting(&postgres.url(), name).await, value, "{name}");
         }
     }
     for private in ["cluster", "socket"] {
-        let mode = fs::metadata(folder.path().join(private))
-            .expect("a folder")
-            .mode();
+        let mode = fs::metadata(folder.path().join(private)).expect("a folder").mode();
         assert_eq!(mode & 0o777, 0o700, "{private}");
     }
     postgres.stop().await.expect("a stop");
@@ -147,14 +130,9 @@ async fn two_servers_run_beside_each_other_and_share_nothing() {
 async fn a_data_folder_in_use_is_refused_and_its_server_is_left_alone() {
     let folder = folder();
     let first = start(folder.path()).await;
-    let second = EmbeddedPostgres::start(folder.path())
-        .await
-        .expect_err("a refusal");
+    let second = EmbeddedPostgres::start(folder.path()).await.expect_err("a refusal");
     assert!(matches!(second, PostgresError::InUse { .. }), "{second}");
-    assert!(
-        second.to_string().contains(&std::process::id().to_string()),
-        "{second}"
-    );
+    assert!(second.to_string().contains(&std::process::id().to_string()), "{second}");
     write_a_row(&first.url()).await;
 }
 
@@ -171,42 +149,22 @@ async fn no_process_and_no_file_is_left_after_a_drop() {
 #[tokio::test]
 async fn each_test_can_have_a_database_of_its_own() {
     let postgres = temporary().await;
-    let one = postgres
-        .create_database("test_1")
-        .await
-        .expect("a database");
-    let other = postgres
-        .create_database("test_2")
-        .await
-        .expect("a database");
+    let one = postgres.create_database("test_1").await.expect("a database");
+    let other = postgres.create_database("test_2").await.expect("a database");
     write_a_row(&one).await;
     write_a_row(&other).await;
-    postgres
-        .create_database("test_1")
-        .await
-        .expect("a second call changes nothing");
+    postgres.create_database("test_1").await.expect("a second call changes nothing");
     assert_eq!(read_the_row(&one).await, 42);
-    for name in [
-        "",
-        "a\"; drop database surety; --",
-        "Upper",
-        &"x".repeat(64),
-    ] {
+    for name in ["", "a\"; drop database surety; --", "Upper", &"x".repeat(64)] {
         let refused = postgres.create_database(name).await;
-        assert!(
-            matches!(refused, Err(PostgresError::DatabaseName { .. })),
-            "{name:?}"
-        );
+        assert!(matches!(refused, Err(PostgresError::DatabaseName { .. })), "{name:?}");
     }
 }
 
 #[tokio::test]
 async fn a_data_folder_with_blanks_and_a_long_path_works() {
     let folder = folder();
-    let data_dir = folder
-        .path()
-        .join("Application Support")
-        .join("x".repeat(100));
+    let data_dir = folder.path().join("Application Support").join("x".repeat(100));
     let postgres = start(&data_dir).await;
     write_a_row(&postgres.url()).await;
     let socket = PathBuf::from(setting(&postgres.url(), "unix_socket_directories").await);
@@ -220,11 +178,7 @@ async fn a_process_file_whose_number_is_now_somebody_elses_does_not_stop_a_start
     let first = start(folder.path()).await;
     write_a_row(&first.url()).await;
     first.stop().await.expect("a stop");
-    let text = format!(
-        "{}\n{}/cluster\n",
-        std::process::id(),
-        folder.path().display()
-    );
+    let text = format!("{}\n{}/cluster\n", std::process::id(), folder.path().display());
     fs::write(folder.path().join("cluster/postmaster.pid"), text).expect("a process file");
     let second = start(folder.path()).await;
     assert_eq!(read_the_row(&second.url()).await, 42);
@@ -248,14 +202,8 @@ async fn a_server_that_outlived_its_owner_is_stopped_before_the_next_start() {
 fn start_an_orphan(program: &Path, data_dir: &Path) -> Child {
     let cluster = data_dir.join("cluster");
     let mut command = Command::new(program);
-    command
-        .arg("-D")
-        .arg(&cluster)
-        .args(["-c", "listen_addresses=", "-c"]);
-    command.arg(format!(
-        "unix_socket_directories={}",
-        data_dir.join("socket").display()
-    ));
+    command.arg("-D").arg(&cluster).args(["-c", "listen_addresses=", "-c"]);
+    command.arg(format!("unix_socket_directories={}", data_dir.join("socket").display()));
     command.current_dir("/").stderr(Stdio::piped());
     if is_root() {
         let owner = fs::metadata(&cluster).expect("a cluster");
@@ -263,10 +211,7 @@ fn start_an_orphan(program: &Path, data_dir: &Path) -> Child {
     }
     let mut orphan = command.spawn().expect("an orphan");
     let log = BufReader::new(orphan.stderr.take().expect("its log"));
-    let ready = log
-        .lines()
-        .map_while(Result::ok)
-        .any(|line| line.contains("ready to accept"));
+    let ready = log.lines().map_while(Result::ok).any(|line| line.contains("ready to accept"));
     assert!(ready, "the orphan ended");
     orphan
 }
@@ -286,9 +231,7 @@ async fn a_server_ends_with_an_owner_that_is_killed_and_the_next_start_has_the_d
         .expect("an owner");
     let lines = BufReader::new(owner.stdout.take().expect("its output")).lines();
     let mut said = lines.map_while(Result::ok);
-    let pid = said
-        .find_map(|line| line.strip_prefix("server ")?.parse().ok())
-        .expect("a server");
+    let pid = said.find_map(|line| line.strip_prefix("server ")?.parse().ok()).expect("a server");
     owner.kill().expect("a kill");
     owner.wait().expect("its end");
     if Command::new("setpriv").arg("--version").output().is_ok() {
@@ -322,10 +265,7 @@ fn a_plain_user_needs_nobody_else() {
     if !is_root() {
         return; // Every other test has shown it.
     }
-    let nobody = nix::unistd::User::from_name("nobody")
-        .ok()
-        .flatten()
-        .expect("nobody");
+    let nobody = nix::unistd::User::from_name("nobody").ok().flatten().expect("nobody");
     let folder = folder();
     let binary = folder.path().join("test");
     fs::copy(std::env::current_exe().expect("this binary"), &binary).expect("a copy");
@@ -337,10 +277,7 @@ fn a_plain_user_needs_nobody_else() {
         .output()
         .expect("a run");
     let said = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        output.status.success() && said.contains("1 passed"),
-        "{said}"
-    );
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
 }
 
 #[tokio::test]
@@ -352,18 +289,13 @@ async fn root_is_told_when_the_user_of_postgres_cannot_enter_the_folder() {
     fs::set_permissions(closed.path(), fs::Permissions::from_mode(0o700)).expect("only root's");
     let refused = EmbeddedPostgres::start(&closed.path().join("data")).await;
     let refused = refused.expect_err("a refusal").to_string();
-    assert!(
-        refused.contains(&*closed.path().to_string_lossy()),
-        "{refused}"
-    );
+    assert!(refused.contains(&*closed.path().to_string_lossy()), "{refused}");
     assert!(refused.contains("/var/lib/surety"), "{refused}");
 }
 
 fn dev_postgres(script: &str) -> std::process::Output {
     let surety = env!("CARGO_BIN_EXE_surety");
-    let run = Command::new(surety)
-        .args(["dev-postgres", "--", "sh", "-c", script])
-        .output();
+    let run = Command::new(surety).args(["dev-postgres", "--", "sh", "-c", script]).output();
     run.expect("surety")
 }
 
@@ -373,23 +305,15 @@ fn a_command_runs_beside_a_database_and_gives_its_own_exit_code() {
     let output = dev_postgres(script);
     assert_eq!(output.status.code(), Some(7), "{output:?}");
     let folder = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    assert!(
-        folder.contains("surety-pg-") && !Path::new(&folder).exists(),
-        "{output:?}"
-    );
+    assert!(folder.contains("surety-pg-") && !Path::new(&folder).exists(), "{output:?}");
     assert_eq!(dev_postgres("kill -9 $$").status.code(), Some(128 + 9));
 }
 
 #[test]
 fn a_command_that_does_not_exist_is_named() {
     let surety = env!("CARGO_BIN_EXE_surety");
-    let run = Command::new(surety)
-        .args(["dev-postgres", "--", "/no/such/program"])
-        .output();
+    let run = Command::new(surety).args(["dev-postgres", "--", "/no/such/program"]).output();
     let output = run.expect("surety");
     assert_eq!(output.status.code(), Some(1));
-    assert!(
-        String::from_utf8_lossy(&output.stderr).contains("/no/such/program"),
-        "{output:?}"
-    );
+    assert!(String::from_utf8_lossy(&output.stderr).contains("/no/such/program"), "{output:?}");
 }

@@ -33,9 +33,7 @@ fn command() -> Command {
 
 fn read(flags: &[&str]) -> Result<All, clap::Error> {
     let line = std::iter::once(&"surety-test").chain(flags);
-    command()
-        .try_get_matches_from(line)
-        .and_then(|matches| All::from_arg_matches(&matches))
+    command().try_get_matches_from(line).and_then(|matches| All::from_arg_matches(&matches))
 }
 
 #[test]
@@ -47,29 +45,12 @@ fn every_setting_of_the_table_is_a_flag_with_the_same_variable_default_and_help(
             .find(|arg| arg.get_long() == Some(setting.flag))
             .unwrap_or_else(|| panic!("no flag --{}", setting.flag));
         assert_eq!(arg.get_id().as_str(), setting.id());
-        assert_eq!(
-            arg.get_env().and_then(|env| env.to_str()),
-            Some(setting.env)
-        );
-        assert_eq!(
-            arg.get_help().map(ToString::to_string).as_deref(),
-            Some(setting.meaning)
-        );
-        assert_eq!(
-            arg.is_hide_env_values_set(),
-            setting.secret,
-            "--{}",
-            setting.flag
-        );
-        let default = arg
-            .get_default_values()
-            .first()
-            .and_then(|value| value.to_str());
+        assert_eq!(arg.get_env().and_then(|env| env.to_str()), Some(setting.env));
+        assert_eq!(arg.get_help().map(ToString::to_string).as_deref(), Some(setting.meaning));
+        assert_eq!(arg.is_hide_env_values_set(), setting.secret, "--{}", setting.flag);
+        let default = arg.get_default_values().first().and_then(|value| value.to_str());
         let switch = matches!(setting.accepts, Accepts::Switch);
-        assert_eq!(
-            default.unwrap_or(if switch { "false" } else { "" }),
-            setting.default
-        );
+        assert_eq!(default.unwrap_or(if switch { "false" } else { "" }), setting.default);
     }
 }
 
@@ -79,24 +60,14 @@ fn no_flag_is_missing_from_the_table_and_none_is_there_twice() {
     let unique: BTreeSet<_> = table.iter().copied().collect();
     assert_eq!(unique.len(), table.len());
     let command = All::command();
-    let known: BTreeSet<_> = command
-        .get_arguments()
-        .filter_map(clap::Arg::get_long)
-        .collect();
+    let known: BTreeSet<_> = command.get_arguments().filter_map(clap::Arg::get_long).collect();
     assert_eq!(known, unique);
 }
 
 #[test]
 fn every_default_is_inside_its_own_range() {
-    for setting in settings()
-        .iter()
-        .filter(|setting| !setting.default.is_empty())
-    {
-        assert!(
-            setting.accepts.allows(setting.default),
-            "--{}",
-            setting.flag
-        );
+    for setting in settings().iter().filter(|setting| !setting.default.is_empty()) {
+        assert!(setting.accepts.allows(setting.default), "--{}", setting.flag);
     }
 }
 
@@ -128,16 +99,8 @@ fn a_process_starts_with_no_flag_at_all() {
 fn a_bad_value_names_the_flag_the_range_and_the_default() {
     let cases = [
         (["--executor-slots", "0"], "from 1 to 4096", "default, 64"),
-        (
-            ["--executor-slots", "many"],
-            "--executor-slots is \"many\"",
-            "whole number of steps",
-        ),
-        (
-            ["--planner-listen", "7401"],
-            "IP address and a port",
-            "default, 127.0.0.1:7401",
-        ),
+        (["--executor-slots", "many"], "--executor-slots is \"many\"", "whole number of steps"),
+        (["--planner-listen", "7401"], "IP address and a port", "default, 127.0.0.1:7401"),
         (["--log-format", "xml"], "one of text, json", "--log-format"),
         (["--log", "loud"], "off, error, warn", "default, info"),
         (["--max-message-bytes", "1"], "from 2097152", "bytes"),
@@ -152,14 +115,8 @@ fn a_bad_value_names_the_flag_the_range_and_the_default() {
 fn a_bad_value_from_the_environment_names_the_variable() {
     // A variable that is always there stands in, because setting one would reach other tests.
     let command = command().mut_arg("executor_slots", |arg| arg.env("PATH"));
-    let said = command
-        .try_get_matches_from(["x"])
-        .expect_err("a refusal")
-        .to_string();
-    assert!(
-        said.contains("the environment variable SURETY_EXECUTOR_SLOTS is"),
-        "{said}"
-    );
+    let said = command.try_get_matches_from(["x"]).expect_err("a refusal").to_string();
+    assert!(said.contains("the environment variable SURETY_EXECUTOR_SLOTS is"), "{said}");
 }
 
 #[test]
@@ -171,26 +128,15 @@ fn a_database_url_that_does_not_read_is_refused_without_showing_it() {
 
 #[test]
 fn what_is_in_force_is_shown_with_its_source_and_without_secrets() {
-    let flags = [
-        "x",
-        "--database-url",
-        "postgres://u:hunter2@h/d",
-        "--reflection",
-    ];
+    let flags = ["x", "--database-url", "postgres://u:hunter2@h/d", "--reflection"];
     let matches = command().try_get_matches_from(flags).expect("matches");
     let all = effective(&matches);
     assert_eq!(all.len(), settings().len());
     let find = |flag: &str| {
-        let found = all
-            .iter()
-            .find(|one| one.setting.flag == flag)
-            .expect("a setting");
+        let found = all.iter().find(|one| one.setting.flag == flag).expect("a setting");
         (found.value.clone(), found.source)
     };
-    assert_eq!(
-        find("database-url"),
-        (Some("postgres://u:***@h/d".into()), Source::Flag)
-    );
+    assert_eq!(find("database-url"), (Some("postgres://u:***@h/d".into()), Source::Flag));
     assert_eq!(find("reflection"), (Some("true".into()), Source::Flag));
     assert_eq!(find("executor-slots"), (Some("64".into()), Source::Default));
     assert_eq!(find("token-file"), (None, Source::Default));
@@ -200,22 +146,13 @@ fn what_is_in_force_is_shown_with_its_source_and_without_secrets() {
 #[test]
 fn a_heartbeat_limit_below_twice_the_interval_is_refused_and_two_seconds_are_usable() {
     let limit = |interval: &str| {
-        let flags = [
-            "--executor-heartbeat-age-limit-ms",
-            "2000",
-            "--executor-heartbeat-interval-ms",
-        ];
+        let flags =
+            ["--executor-heartbeat-age-limit-ms", "2000", "--executor-heartbeat-interval-ms"];
         let flags: Vec<_> = flags.into_iter().chain([interval]).collect();
-        read(&flags)
-            .expect("single values are fine")
-            .executor
-            .check()
+        read(&flags).expect("single values are fine").executor.check()
     };
     limit("1000").expect("twice the interval is enough");
-    assert!(matches!(
-        limit("1001"),
-        Err(ConfigError::HeartbeatTooSlow { .. })
-    ));
+    assert!(matches!(limit("1001"), Err(ConfigError::HeartbeatTooSlow { .. })));
 }
 
 /// Each struct also stands alone, as a single service uses it.

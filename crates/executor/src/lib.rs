@@ -11,5 +11,126 @@ pub mod decision;
 pub mod driver;
 pub mod fuse;
 pub mod gate;
+mod service;
 pub mod step;
 pub mod tool;
+
+use chrono::TimeDelta;
+use std::sync::Arc;
+use surety_common::config::{CommonConfig, ExecutorConfig};
+use surety_common::store::{self, Committer, StoreError, Waker, Wakeups};
+use surety_common::telemetry;
+use surety_common::wire::client::{self, ClientError};
+use surety_common::wire::server::{self, Server, Settings};
+use surety_common::wire::token::Token;
+use surety_common::wire::v1::executor_service_server::ExecutorServiceServer;
+use surety_common::wire::v1::tool_service_server::ToolServiceServer;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+/// What an executor needs to run.
+pub struct Setup {
+    /// The settings all services share.
+    pub common: CommonConfig,
+    /// The executor's own settings.
+    pub executor: ExecutorConfig,
+    /// The Postgres that holds all state.
+    pub database_url: String,
+    /// What callers must show, and what this executor shows to the gate.
+    pub token: Option<Token>,
+}
+
+/// Why an executor ended.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The rows cannot be used, for a reason that waiting does not mend.
+    #[error("the database cannot be used")]
+    Store(#[from] StoreError),
+    /// The port can no longer be served.
+    #[error("the port can no longer be served")]
+    Server(#[from] server::ServeError),
+    /// The gate's address is none.
+    #[error("the gate cannot be called")]
+    Gate(#[from] ClientError),
+    /// A built-in tool's own schema is wrong: a defect of this build.
+    #[error("the built-in tools are not good")]
+    Tools(#[from] tool::RegistryError),
+}
+
+/// Serves and works until `shutdown` is cancelled, then drains: turns under way end, and every run
+/// is handed back. While the database is away at start it waits for it.
+///
+/// # Errors
+/// [`ServeError`]
+pub async fn serve(
+    setup: Setup,
+    listener: TcpListener,
+    shutdown: CancellationToken,
+) -> Result<(), ServeError> {
+    let tools = Arc::new(tool::Registry::with_builtin()?);
+    let channel = client::channel(&setup.executor.gate_url, setup.token.as_ref())?;
+    let connecting =
+        store::connect_with_patience(&setup.database_url, setup.common.database_pool_size);
+    let pool = tokio::select! {
+        pool = connecting => pool?,
+        () = shutdown.cancelled() => return Ok(()),
+    };
+    let engine = Arc::new(step::Engine {
+        id: Uuid::now_v7(),
+        committer: Committer::start(pool.clone(), telemetry::observe),
+        waker: Waker::start(pool.clone()),
+        wakeups: Wakeups::start(pool.clone()),
+        pool: pool.clone(),
+        tools: Arc::clone(&tools),
+        environment: Arc::new(tool::Environment::of_process()),
+        workspaces: setup.executor.executor_data_dir.join("workspaces"),
+        gate: gate::Gate::new(channel),
+        drain: shutdown.clone(),
+        drain_timeout: setup.common.drain_timeout(),
+    });
+    let working = tokio::spawn(work(engine, setup.executor));
+    let handlers = service::Service::new(tools);
+    let served = Server::new(Settings::of(&setup.common, setup.token))
+        .with_service(ExecutorServiceServer::new(handlers.clone()))
+        .with_service(ToolServiceServer::new(handlers))
+        .serve(listener, shutdown.clone().cancelled_owned())
+        .await;
+    // Should the port have failed, the work is handed back all the same.
+    shutdown.cancel();
+    if let Err(error) = working.await {
+        tracing::error!(%error, "the engine ended in a defect");
+    }
+    pool.close().await;
+    Ok(served?)
+}
+
+/// Claims and works until the engine has drained.
+async fn work(engine: Arc<step::Engine>, config: ExecutorConfig) {
+    let age_limit = TimeDelta::from_std(config.heartbeat_age_limit()).unwrap_or(TimeDelta::MAX);
+    let slots = config.executor_slots;
+    let claimer = Arc::new(step::Claimer::new(
+        Arc::clone(&engine),
+        usize::try_from(slots).unwrap_or(usize::MAX),
+        age_limit,
+    ));
+    let heartbeat = step::Heartbeat::new(
+        engine,
+        Arc::clone(&claimer),
+        config.heartbeat_interval(),
+        age_limit,
+        i32::try_from(slots).unwrap_or(i32::MAX),
+    );
+    // Known before the first claim: a lease of somebody unknown is anybody's.
+    heartbeat.first().await;
+    let drained = CancellationToken::new();
+    let beating = tokio::spawn({
+        let drained = drained.clone();
+        async move { heartbeat.run(drained).await }
+    });
+    claimer.run().await;
+    drained.cancel();
+    if let Err(error) = beating.await {
+        tracing::error!(%error, "the heartbeat ended in a defect");
+    }
+}

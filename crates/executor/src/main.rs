@@ -1,1 +1,34 @@
-fn main() {}
+//! The executor's process: set up, serve, drain.
+
+use clap::Parser;
+use surety_common::config::{CommonConfig, ExecutorConfig};
+use surety_common::telemetry;
+use surety_common::wire::server::{bind, on_signal};
+use surety_common::wire::token::Token;
+
+/// The executor: carries steps out and records what it saw.
+#[derive(Debug, Parser)]
+#[command(name = "surety-executor", version, about)]
+struct Args {
+    #[command(flatten)]
+    common: CommonConfig,
+    #[command(flatten)]
+    executor: ExecutorConfig,
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let Args { common, executor } = Args::parse();
+    executor.check()?;
+    let guard = telemetry::init("executor", &common.telemetry)?;
+    let shutdown = on_signal()?;
+    let token = common.token()?.map(|secret| Token::new(secret.expose())).transpose()?;
+    let listener = bind(executor.executor_listen, token.is_some()).await?;
+    tracing::info!(address = %listener.local_addr()?, "the executor listens");
+    let drain = common.drain_timeout();
+    let database_url = common.required_database_url()?;
+    let setup = surety_executor::Setup { common, executor, database_url, token };
+    surety_executor::serve(setup, listener, shutdown).await?;
+    guard.shutdown(drain).await?;
+    Ok(())
+}

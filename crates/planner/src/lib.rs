@@ -1,3 +1,115 @@
 //! The planner: intake, runs, plans, replans, waits.
+//!
+//! ```text
+//!   CreateRun --> intake --> run + plan (rows) --> an executor takes it up
+//!   SubmitPlan ----^            |
+//!   GetRun, WatchRun, ...  <----+---- runs
+//!   plan: what text means and whether it is a plan, purely
+//! ```
 
+mod deadline;
+pub mod intake;
 pub mod plan;
+mod runs;
+mod service;
+
+use chrono::{DateTime, Utc};
+use metrics_exporter_prometheus::PrometheusHandle;
+use sqlx::PgPool;
+use std::sync::Arc;
+use surety_common::config::{CommonConfig, PlannerConfig};
+use surety_common::domain::journal::Actor;
+use surety_common::store::{self, Committer, StoreError, Waker, Wakeups};
+use surety_common::telemetry;
+use surety_common::wire::server::{self, Server, Settings};
+use surety_common::wire::token::Token;
+use surety_common::wire::v1::planner_service_server::PlannerServiceServer;
+use surety_common::wire::v1::run_service_server::RunServiceServer;
+use surety_common::wire::v1::toolchain_service_server::ToolchainServiceServer;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+/// What a planner needs to run.
+pub struct Setup {
+    /// The settings all services share.
+    pub common: CommonConfig,
+    /// The planner's own settings.
+    pub planner: PlannerConfig,
+    /// The Postgres that holds all state.
+    pub database_url: String,
+    /// What callers must show; none lets everybody in.
+    pub token: Option<Token>,
+    /// The process's figures, served at `/metrics`; none serves no such path.
+    pub metrics: Option<PrometheusHandle>,
+}
+
+/// Why a planner ended.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The rows cannot be used, for a reason that waiting does not mend.
+    #[error("the database cannot be used")]
+    Store(#[from] StoreError),
+    /// The port can no longer be served.
+    #[error("the port can no longer be served")]
+    Server(#[from] server::ServeError),
+}
+
+/// The planner: what its handlers share.
+pub struct Planner {
+    pool: PgPool,
+    committer: Committer,
+    waker: Waker,
+    wakeups: Wakeups,
+    shutdown: CancellationToken,
+}
+
+impl Planner {
+    fn start(pool: PgPool, shutdown: CancellationToken) -> Self {
+        Self {
+            committer: Committer::start(pool.clone(), telemetry::observe),
+            waker: Waker::start(pool.clone()),
+            wakeups: Wakeups::start(pool.clone()),
+            pool,
+            shutdown,
+        }
+    }
+
+    fn actor(&self) -> Actor {
+        Actor("planner".to_owned())
+    }
+
+    /// The time. The planner's one clock.
+    fn now(&self) -> DateTime<Utc> {
+        Utc::now()
+    }
+}
+
+/// Serves until `shutdown` is cancelled. While the database is away at start it waits for it.
+///
+/// # Errors
+/// [`ServeError`]
+pub async fn serve(
+    setup: Setup,
+    listener: TcpListener,
+    shutdown: CancellationToken,
+) -> Result<(), ServeError> {
+    let connecting =
+        store::connect_with_patience(&setup.database_url, setup.common.database_pool_size);
+    let pool = tokio::select! {
+        pool = connecting => pool?,
+        () = shutdown.cancelled() => return Ok(()),
+    };
+    let planner = Arc::new(Planner::start(pool.clone(), shutdown.clone()));
+    let sweeping = tokio::spawn(deadline::run(Arc::clone(&planner)));
+    let handlers = service::Service::new(planner);
+    let served = Server::new(Settings::of(&setup.common, setup.token))
+        .with_service(RunServiceServer::new(handlers.clone()))
+        .with_service(PlannerServiceServer::new(handlers.clone()))
+        .with_service(ToolchainServiceServer::new(handlers))
+        .with_http(service::http(setup.metrics, pool.clone()))
+        .serve(listener, shutdown.cancelled_owned())
+        .await;
+    sweeping.abort();
+    pool.close().await;
+    Ok(served?)
+}

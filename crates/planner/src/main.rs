@@ -1,1 +1,38 @@
-fn main() {}
+//! The planner's process: set up, serve, stop.
+
+use clap::Parser;
+use surety_common::config::{CommonConfig, PlannerConfig};
+use surety_common::telemetry;
+use surety_common::wire::server::{bind, on_signal};
+use surety_common::wire::token::Token;
+
+/// The planner: takes runs in, keeps their plans, answers about them.
+#[derive(Debug, Parser)]
+#[command(name = "surety-planner", version, about)]
+struct Args {
+    #[command(flatten)]
+    common: CommonConfig,
+    #[command(flatten)]
+    planner: PlannerConfig,
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let Args { common, planner } = Args::parse();
+    let guard = telemetry::init("planner", &common.telemetry)?;
+    let shutdown = on_signal()?;
+    let token = common.token()?.map(|secret| Token::new(secret.expose())).transpose()?;
+    let listener = bind(planner.planner_listen, token.is_some()).await?;
+    tracing::info!(address = %listener.local_addr()?, "the planner listens");
+    let drain = common.drain_timeout();
+    let setup = surety_planner::Setup {
+        database_url: common.required_database_url()?,
+        metrics: Some(guard.metrics()),
+        common,
+        planner,
+        token,
+    };
+    surety_planner::serve(setup, listener, shutdown).await?;
+    guard.shutdown(drain).await?;
+    Ok(())
+}

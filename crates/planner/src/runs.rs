@@ -88,7 +88,7 @@ impl Planner {
     }
 
     /// Makes one change over the run as it is, and again when somebody was faster.
-    async fn change(
+    pub(crate) async fn change(
         &self,
         run_id: Uuid,
         change: impl Fn(&RunRecord, &mut Draft) -> Result<(), Fault>,
@@ -100,8 +100,7 @@ impl Planner {
             if draft.is_empty() {
                 return Ok(());
             }
-            let span =
-                trace::plan_span("planner", &run_id.to_string(), &record.spec.trace_parent);
+            let span = trace::plan_span("planner", &run_id.to_string(), &record.spec.trace_parent);
             let span_id = trace::span_id(&span);
             let commit = Commit::new(draft.into_write(), span, span_id);
             if self.committer.commit(commit).await? == Outcome::Applied {
@@ -122,8 +121,9 @@ impl Planner {
         // Subscribed before the first look, so that nothing falls between.
         let wakeups = self.wakeups.subscribe();
         let cursor = Cursor { planner: self, run_id, next: from.max(1), follow, wakeups };
-        futures::stream::try_unfold((cursor, Vec::new().into_iter()), |(mut cursor, mut page)| {
-            async move {
+        futures::stream::try_unfold(
+            (cursor, Vec::new().into_iter()),
+            |(mut cursor, mut page)| async move {
                 loop {
                     if let Some(event) = page.next() {
                         return Ok(Some((event, (cursor, page))));
@@ -133,8 +133,8 @@ impl Planner {
                         None => return Ok(None),
                     }
                 }
-            }
-        })
+            },
+        )
     }
 }
 

@@ -49,11 +49,7 @@ fn check_problem(problem: &Problem, expect: &Value) -> Result<(), String> {
 /// The first that was not.
 pub fn check_warnings(warnings: &[Warning], expect: &Value) -> Result<(), String> {
     let expected = expect.get("warnings").and_then(Value::as_array);
-    for code in expected
-        .unwrap_or_default()
-        .iter()
-        .filter_map(Value::as_str)
-    {
+    for code in expected.unwrap_or_default().iter().filter_map(Value::as_str) {
         if !warnings.iter().any(|warning| warning.code.as_str() == code) {
             return Err(format!("no warning {code} among {warnings:?}"));
         }
@@ -67,9 +63,8 @@ pub fn check_warnings(warnings: &[Warning], expect: &Value) -> Result<(), String
 /// What came back and what the row expects.
 pub fn check_control(row: &Row) -> Result<(), String> {
     let expect = row.value.get("expect").ok_or("the row expects nothing")?;
-    let control = parse_decision(text_of(&row.value, "raw"))
-        .ok()
-        .and_then(|reading| reading.control);
+    let control =
+        parse_decision(text_of(&row.value, "raw")).ok().and_then(|reading| reading.control);
     let kind = control.as_ref().map(|control| control.kind);
     let legacy = control.is_some_and(|control| control.legacy);
     let expected = text_of(expect, "control");
@@ -93,10 +88,8 @@ pub fn filled_fields(decision: &ExecuteDecision) -> Value {
         push_filled(&mut fields, name, text);
     }
     if let Some(call) = &decision.tool_call {
-        let members = vec![
-            text_field("name", &call.name),
-            ("arguments".to_owned(), call.arguments.clone()),
-        ];
+        let members =
+            vec![text_field("name", &call.name), ("arguments".to_owned(), call.arguments.clone())];
         fields.push(("tool_call".to_owned(), Value::Object(members)));
     }
     if let Some(abort) = &decision.abort {

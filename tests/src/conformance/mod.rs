@@ -4,6 +4,8 @@
 //! module checks the rows of one subject in process, by asking the rule itself.
 
 pub mod decision;
+pub mod gate;
+pub mod plan;
 pub mod runtime;
 
 use std::path::{Path, PathBuf};
@@ -69,21 +71,15 @@ pub fn compare(what: &str, expected: &Value, found: &Value) -> Result<(), String
     if expected == found {
         return Ok(());
     }
-    Err(format!(
-        "{what}: expected {}, found {}",
-        expected.to_compact(),
-        found.to_compact()
-    ))
+    Err(format!("{what}: expected {}, found {}", expected.to_compact(), found.to_compact()))
 }
 
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Array(items) => Value::Array(items.iter().map(sorted).collect()),
         Value::Object(members) => {
-            let mut members: Vec<(String, Value)> = members
-                .iter()
-                .map(|(key, value)| (key.clone(), sorted(value)))
-                .collect();
+            let mut members: Vec<(String, Value)> =
+                members.iter().map(|(key, value)| (key.clone(), sorted(value))).collect();
             members.sort_by(|(left, _), (right, _)| left.cmp(right));
             Value::Object(members)
         }
@@ -104,16 +100,8 @@ pub fn check_all(file: &str, check: impl Fn(&Row) -> Result<(), String>) -> Resu
         .iter()
         .filter_map(|row| {
             let message = check(row).err()?;
-            Some(format!(
-                "{file} {} {}: {message}",
-                row.id,
-                text_of(&row.value, "case")
-            ))
+            Some(format!("{file} {} {}: {message}", row.id, text_of(&row.value, "case")))
         })
         .collect();
-    if failed.is_empty() {
-        Ok(rows.len())
-    } else {
-        Err(failed.join("\n"))
-    }
+    if failed.is_empty() { Ok(rows.len()) } else { Err(failed.join("\n")) }
 }

@@ -71,17 +71,10 @@ fn check_repeat(given: &Value, expect: &Value) -> Result<(), String> {
             Repeat::Terminate => "terminate",
         }));
     }
-    if expect
-        .get("per_round")
-        .is_some_and(|rounds| !rounds.is_null())
-    {
+    if expect.get("per_round").is_some_and(|rounds| !rounds.is_null()) {
         compare_stated(expect, "per_round", &Value::Array(verdicts))?;
     }
-    let stopped = if fuse.is_terminated() {
-        text("repeat_cycle")
-    } else {
-        Value::Null
-    };
+    let stopped = if fuse.is_terminated() { text("repeat_cycle") } else { Value::Null };
     compare_stated(expect, "stop_reason", &stopped)
 }
 
@@ -163,10 +156,7 @@ fn check_corrections(given: &Value, expect: &Value) -> Result<(), String> {
 }
 
 fn call_of(tool: &str, arguments: Value) -> ToolCall {
-    ToolCall {
-        name: tool.to_owned(),
-        arguments,
-    }
+    ToolCall { name: tool.to_owned(), arguments }
 }
 
 fn check_timeouts(given: &Value, expect: &Value) -> Result<(), String> {
@@ -192,10 +182,7 @@ fn check_timeouts(given: &Value, expect: &Value) -> Result<(), String> {
 fn check_timeout_key(given: &Value, expect: &Value) -> Result<(), String> {
     let key = |side| {
         let call = given.get(side)?;
-        Some(timeout_key(&call_of(
-            text_of(call, "tool"),
-            call.get("args")?.clone(),
-        )))
+        Some(timeout_key(&call_of(text_of(call, "tool"), call.get("args")?.clone())))
     };
     compare_stated(expect, "same_key", &Value::Bool(key("a") == key("b")))
 }

@@ -1,7 +1,7 @@
 //! `surety dev-postgres -- COMMAND...`
 
-use std::ffi::OsString;
 use clap::Args;
+use std::ffi::OsString;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -22,11 +22,7 @@ pub struct DevPostgres {
 
 impl DevPostgres {
     pub(super) async fn run(self) -> Result<Exit, Failure> {
-        let durability = if self.durable {
-            Durability::Full
-        } else {
-            Durability::Fast
-        };
+        let durability = if self.durable { Durability::Full } else { Durability::Fast };
         Ok(Exit::Command(run_with_database(durability, &self.command).await?))
     }
 }

@@ -134,7 +134,8 @@ async fn submit(
 
 fn say_what_was_put_right(warnings: &[v1::Warning]) {
     for warning in warnings {
-        let place = warning.field.as_deref().map(|field| format!(" at {field}")).unwrap_or_default();
+        let place =
+            warning.field.as_deref().map(|field| format!(" at {field}")).unwrap_or_default();
         let line = format!("warning[{}]{place}: {}", warning.code, warning.message);
         note(&one_line(&line));
     }

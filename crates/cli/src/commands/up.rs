@@ -111,7 +111,8 @@ impl Up {
         let database = match &self.common.database_url {
             Some(url) => Database::Named(url.expose().to_owned()),
             None => {
-                let starting = EmbeddedPostgres::start(&started.folder.postgres());
+                let cluster = started.folder.postgres();
+                let starting = EmbeddedPostgres::start(&cluster);
                 tokio::select! {
                     postgres = starting => Database::Ours(postgres?),
                     // Dropping what has started so far stops it.

@@ -46,7 +46,7 @@ pub async fn follow(
 ) -> Result<Exit, Failure> {
     let follower = Follower { connection, run_id: &run.id, next: from_sequence.max(1) };
     let stopped = tokio::select! {
-        stopped = follower.to_the_end(screen) => Some(stopped?),
+        stopped = follower.run_out(screen) => Some(stopped?),
         _ = tokio::signal::ctrl_c() => None,
     };
     let Some(run) = stopped else {
@@ -59,7 +59,9 @@ pub async fn follow(
     };
     screen.clear();
     let shown = if run.terminal.is_some() { ending(&run) } else { waits_for(&run) };
-    screen.output().either(&wire_json::object([("run", wire_json::message("Run", &run))]), || shown)?;
+    screen
+        .output()
+        .either(&wire_json::object([("run", wire_json::message("Run", &run))]), || shown)?;
     Ok(Exit::of(&run))
 }
 
@@ -78,20 +80,22 @@ enum Pass {
 }
 
 impl Follower<'_> {
-    async fn to_the_end(mut self, screen: &mut Screen) -> Result<v1::Run, Failure> {
+    async fn run_out(mut self, screen: &mut Screen) -> Result<v1::Run, Failure> {
         let mut pause = FIRST_PAUSE;
         let mut lost_since: Option<Instant> = None;
         loop {
             let before = self.next;
             let reason = match self.pass(screen).await? {
                 Ok(Pass::Waiting(run)) => return Ok(*run),
-                Ok(Pass::Over) => match self.connection.run(self.run_id, v1::RunView::Basic).await {
-                    Ok(v1::GetRunResponse { run: Some(run), .. }) if run.terminal.is_some() => {
-                        return Ok(run);
+                Ok(Pass::Over) => {
+                    match self.connection.run(self.run_id, v1::RunView::Basic).await {
+                        Ok(v1::GetRunResponse { run: Some(run), .. }) if run.terminal.is_some() => {
+                            return Ok(run);
+                        }
+                        Ok(_) => "the service ended the stream".to_owned(),
+                        Err(status) => self.reason(&status)?,
                     }
-                    Ok(_) => "the service ended the stream".to_owned(),
-                    Err(status) => self.reason(&status)?,
-                },
+                }
                 Err(status) => self.reason(&status)?,
             };
             if self.next > before {
@@ -154,7 +158,8 @@ impl Follower<'_> {
     async fn waits_for_a_person(&self, sequence: u64) -> Option<v1::Run> {
         let answer = self.connection.run(self.run_id, v1::RunView::Basic).await.ok()?;
         let run = answer.run?;
-        let still = run.blocked.as_ref().is_some_and(|blocked| needs_a_person(blocked.waiting_on()));
+        let still =
+            run.blocked.as_ref().is_some_and(|blocked| needs_a_person(blocked.waiting_on()));
         // An answered wait further back in the journal was blocked once, too.
         (still && run.last_sequence <= sequence.saturating_add(1)).then_some(run)
     }

@@ -52,7 +52,11 @@ impl RunView {
     pub fn take(&mut self, event: &v1::Event) {
         let at = moment(event.at.as_ref());
         match &event.kind {
-            Some(Kind::Transition(v1::Transition { subject: Some(Subject::StepId(id)), to, .. })) => {
+            Some(Kind::Transition(v1::Transition {
+                subject: Some(Subject::StepId(id)),
+                to,
+                ..
+            })) => {
                 self.step(id).moved(to, at);
             }
             Some(Kind::Transition(moved)) => self.state = one_line(&moved.to),

@@ -23,7 +23,8 @@ pub(super) fn unknown_key(path: &str, key: &str, known: &[&str]) -> Failure {
         Some(near) => format!("Did you mean `{near}`? Known are {}.", sorted.join(", ")),
         None => format!("Known are {}.", sorted.join(", ")),
     };
-    Failure::new(Code::UnknownKey, format!("`{whole}` is no key of a plan's file"), advice).at(whole)
+    Failure::new(Code::UnknownKey, format!("`{whole}` is no key of a plan's file"), advice)
+        .at(whole)
 }
 
 /// Letters to insert, remove or change.

@@ -29,15 +29,10 @@ pub(super) fn take(order: &mut Order, key: &str, value: &Value) -> Result<(), Fa
     Ok(())
 }
 
-const DRIVERS: [(&str, v1::Driver); 3] = [
-    ("script", v1::Driver::Script),
-    ("model", v1::Driver::Model),
-    ("remote", v1::Driver::Remote),
-];
-const VERIFY_COMMANDS: [(&str, v1::VerifyCommands); 2] = [
-    ("runner", v1::VerifyCommands::Runner),
-    ("receipts_only", v1::VerifyCommands::ReceiptsOnly),
-];
+const DRIVERS: [(&str, v1::Driver); 3] =
+    [("script", v1::Driver::Script), ("model", v1::Driver::Model), ("remote", v1::Driver::Remote)];
+const VERIFY_COMMANDS: [(&str, v1::VerifyCommands); 2] =
+    [("runner", v1::VerifyCommands::Runner), ("receipts_only", v1::VerifyCommands::ReceiptsOnly)];
 const ON_BUDGET: [(&str, v1::OnBudget); 2] =
     [("block", v1::OnBudget::Block), ("fail", v1::OnBudget::Fail)];
 
@@ -152,10 +147,6 @@ fn word<T: Copy>(path: &str, value: &Value, known: &[(&str, T)]) -> Result<T, Fa
 
 fn invalid(path: &str, wanted: &str, found: &Value) -> Failure {
     let shown: String = found.to_compact().chars().take(80).collect();
-    Failure::new(
-        Code::ValueInvalid,
-        format!("`{path}` is {shown}"),
-        format!("Give {wanted}."),
-    )
-    .at(path)
+    Failure::new(Code::ValueInvalid, format!("`{path}` is {shown}"), format!("Give {wanted}."))
+        .at(path)
 }

@@ -71,7 +71,8 @@ fn words_stay_words() {
 
 #[test]
 fn a_goal_alone_is_no_plan() {
-    let order = read_order("goal: Make it so.\nlabels: {team: a, build: 17}\ndriver: model").unwrap();
+    let order =
+        read_order("goal: Make it so.\nlabels: {team: a, build: 17}\ndriver: model").unwrap();
     assert_eq!(order.goal, "Make it so.");
     assert_eq!(order.plan_text, None);
     assert_eq!(order.driver, v1::Driver::Model);

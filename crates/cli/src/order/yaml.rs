@@ -50,9 +50,8 @@ fn to_value(node: Node, text: &str, level: usize) -> Result<Value, Failure> {
             Value::Array(items.collect::<Result<_, _>>()?)
         }
         Shape::Map(members) => {
-            let members = members
-                .into_iter()
-                .map(|(key, node)| Ok((key, to_value(node, text, level + 1)?)));
+            let members =
+                members.into_iter().map(|(key, node)| Ok((key, to_value(node, text, level + 1)?)));
             Value::Object(members.collect::<Result<_, Failure>>()?)
         }
     })

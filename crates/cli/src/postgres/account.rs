@@ -24,20 +24,14 @@ impl Account {
     /// `nobody`.
     pub(super) fn choose(layout: &Layout) -> Result<Self, PostgresError> {
         let ours = geteuid();
-        let owner = fs::metadata(layout.cluster())
-            .ok()
-            .map(|found| (found.uid(), found.gid()));
+        let owner = fs::metadata(layout.cluster()).ok().map(|found| (found.uid(), found.gid()));
         let account = match owner {
             Some((uid, _)) if uid == ours.as_raw() && !ours.is_root() => Self::ourselves(ours),
-            Some((uid, gid)) if ours.is_root() && uid != 0 => Self {
-                uid,
-                change_to_gid: Some(gid),
-            },
+            Some((uid, gid)) if ours.is_root() && uid != 0 => {
+                Self { uid, change_to_gid: Some(gid) }
+            }
             Some((owner, _)) => {
-                return Err(PostgresError::NotOurs {
-                    path: layout.cluster().to_owned(),
-                    owner,
-                });
+                return Err(PostgresError::NotOurs { path: layout.cluster().to_owned(), owner });
             }
             None if ours.is_root() => Self::instead_of_root()?,
             None => Self::ourselves(ours),
@@ -77,10 +71,7 @@ impl Account {
     }
 
     fn ourselves(uid: Uid) -> Self {
-        Self {
-            uid: uid.as_raw(),
-            change_to_gid: None,
-        }
+        Self { uid: uid.as_raw(), change_to_gid: None }
     }
 
     fn instead_of_root() -> Result<Self, PostgresError> {
@@ -88,10 +79,7 @@ impl Account {
             .into_iter()
             .find_map(|name| User::from_name(name).ok().flatten())
             .ok_or(PostgresError::NoAccount)?;
-        Ok(Self {
-            uid: user.uid.as_raw(),
-            change_to_gid: Some(user.gid.as_raw()),
-        })
+        Ok(Self { uid: user.uid.as_raw(), change_to_gid: Some(user.gid.as_raw()) })
     }
 
     /// Postgres itself would only say that it cannot find its configuration.

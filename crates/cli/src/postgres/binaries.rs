@@ -42,10 +42,7 @@ impl Binaries {
     /// # Errors
     /// There is none; the error names the package to install.
     pub fn find_in(folders: &[PathBuf], major: Option<u32>) -> Result<Self, PostgresError> {
-        let mut found: Vec<_> = folders
-            .iter()
-            .filter_map(|folder| Self::inspect(folder))
-            .collect();
+        let mut found: Vec<_> = folders.iter().filter_map(|folder| Self::inspect(folder)).collect();
         found.sort_by_key(|binaries| binaries.major);
         let fits = |one: &&Self| major.map_or(one.major >= OLDEST_MAJOR, |m| m == one.major);
         match found.iter().rev().find(fits) {
@@ -78,9 +75,7 @@ impl Binaries {
 /// The version in `postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)` or `... 18beta1`.
 fn major_of(version: &str) -> Option<u32> {
     let number = version.split("(PostgreSQL)").nth(1)?.trim_start();
-    let digits = number
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(number.len());
+    let digits = number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len());
     number.get(..digits)?.parse().ok()
 }
 
@@ -109,11 +104,7 @@ fn not_installed(found: &[Binaries], major: Option<u32>) -> PostgresError {
             || format!("{OLDEST_MAJOR} or later"),
             |major| format!("{major}, which made this data folder,"),
         ),
-        found: if versions.is_empty() {
-            "none".to_owned()
-        } else {
-            versions.join(", ")
-        },
+        found: if versions.is_empty() { "none".to_owned() } else { versions.join(", ") },
         debian: major.map_or_else(|| "postgresql".to_owned(), |m| format!("postgresql-{m}")),
         mac: format!("postgresql@{}", major.unwrap_or(MAC_MAJOR)),
     }
@@ -142,11 +133,7 @@ mod tests {
     fn the_newest_version_is_taken_unless_a_cluster_wants_its_own() {
         let root = tempfile::tempdir().expect("a folder");
         let folders = ["14.1", "16.2", "9.6.1", "18beta1"].map(|v| installed(root.path(), v));
-        let major = |wanted| {
-            Binaries::find_in(&folders, wanted)
-                .map(|found| found.major)
-                .ok()
-        };
+        let major = |wanted| Binaries::find_in(&folders, wanted).map(|found| found.major).ok();
         assert_eq!(major(None), Some(18));
         assert_eq!(major(Some(16)), Some(16));
         assert_eq!(major(Some(17)), None);
@@ -157,9 +144,7 @@ mod tests {
         let root = tempfile::tempdir().expect("a folder");
         let old = [installed(root.path(), "13.4")];
         let said = |folders: &[PathBuf], major| {
-            Binaries::find_in(folders, major)
-                .expect_err("none fits")
-                .to_string()
+            Binaries::find_in(folders, major).expect_err("none fits").to_string()
         };
         let none = said(&[], None);
         assert!(none.contains("sudo apt-get install postgresql`"), "{none}");

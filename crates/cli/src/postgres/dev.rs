@@ -20,10 +20,7 @@ pub async fn run_with_database(
     durability: Durability,
     command: &[OsString],
 ) -> Result<u8, PostgresError> {
-    let refused = |source| PostgresError::Command {
-        command: shown(command),
-        source,
-    };
+    let refused = |source| PostgresError::Command { command: shown(command), source };
     // Before the server starts, so that no signal can end us with the server left behind.
     let interrupts = Interrupts::listen().map_err(refused)?;
     let postgres = EmbeddedPostgres::start_temporary(durability).await?;
@@ -54,13 +51,9 @@ async fn run(
     url: &str,
     mut interrupts: Interrupts,
 ) -> std::io::Result<ExitStatus> {
-    let (program, arguments) = command
-        .split_first()
-        .ok_or_else(|| std::io::Error::other("no command was given"))?;
-    let mut child = Command::new(program)
-        .args(arguments)
-        .env("DATABASE_URL", url)
-        .spawn()?;
+    let (program, arguments) =
+        command.split_first().ok_or_else(|| std::io::Error::other("no command was given"))?;
+    let mut child = Command::new(program).args(arguments).env("DATABASE_URL", url).spawn()?;
     loop {
         tokio::select! {
             ended = child.wait() => return ended,
@@ -79,9 +72,7 @@ fn terminate(child: &Child) {
 }
 
 fn code_of(status: ExitStatus) -> u8 {
-    let code = status
-        .code()
-        .or_else(|| status.signal().map(|signal| 128 + signal));
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 

@@ -153,9 +153,6 @@ pub enum PostgresError {
 
 impl PostgresError {
     pub(super) fn folder(path: &std::path::Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Folder {
-            path: path.to_owned(),
-            source,
-        }
+        move |source| Self::Folder { path: path.to_owned(), source }
     }
 }

@@ -41,12 +41,7 @@ impl Layout {
         let lock = take_lock(&data_dir)?;
         let cluster = data_dir.join("cluster");
         let socket = socket_folder(&data_dir);
-        Ok(Self {
-            data_dir,
-            cluster,
-            socket,
-            _lock: lock,
-        })
+        Ok(Self { data_dir, cluster, socket, _lock: lock })
     }
 
     /// Makes the socket's folder for `account` alone.
@@ -63,10 +58,7 @@ impl Layout {
         if found.is_dir() && found.uid() == account.uid() && found.mode() & 0o077 == 0 {
             return Ok(self);
         }
-        Err(PostgresError::SocketFolder {
-            path: path.to_owned(),
-            user: account.uid(),
-        })
+        Err(PostgresError::SocketFolder { path: path.to_owned(), user: account.uid() })
     }
 
     pub(super) fn cluster(&self) -> &Path {
@@ -108,13 +100,7 @@ impl Layout {
         let program = binaries.initdb();
         let mut command = account.command(&program);
         command.args(["--username", ROLE, "--encoding", "UTF8", "--locale", "C"]);
-        command.args([
-            "--auth-local",
-            "trust",
-            "--auth-host",
-            "reject",
-            "--no-instructions",
-        ]);
+        command.args(["--auth-local", "trust", "--auth-host", "reject", "--no-instructions"]);
         if durability == Durability::Fast {
             command.arg("--no-sync");
         }
@@ -125,10 +111,7 @@ impl Layout {
             .map_err(|source| PostgresError::Program { program, source })?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            return Err(PostgresError::Initialise {
-                status: output.status,
-                output: said,
-            });
+            return Err(PostgresError::Initialise { status: output.status, output: said });
         }
         fs::rename(&unfinished, &self.cluster).map_err(PostgresError::folder(&self.cluster))
     }
@@ -196,27 +179,15 @@ pub(super) fn temporary_folder() -> Result<tempfile::TempDir, PostgresError> {
 fn take_lock(data_dir: &Path) -> Result<File, PostgresError> {
     let path = data_dir.join("lock");
     let mut options = OpenOptions::new();
-    options
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600);
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
     let mut file = options.open(&path).map_err(PostgresError::folder(&path))?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let mut pid = String::new();
             let known = file.read_to_string(&mut pid).is_ok() && !pid.trim().is_empty();
-            let owner = if known {
-                format!("(process {})", pid.trim())
-            } else {
-                String::new()
-            };
-            return Err(PostgresError::InUse {
-                path: data_dir.to_owned(),
-                owner,
-            });
+            let owner = if known { format!("(process {})", pid.trim()) } else { String::new() };
+            return Err(PostgresError::InUse { path: data_dir.to_owned(), owner });
         }
         Err(TryLockError::Error(source)) => return Err(PostgresError::folder(&path)(source)),
     }
@@ -233,11 +204,7 @@ fn socket_folder(data_dir: &Path) -> PathBuf {
     }
     let mut hasher = DefaultHasher::new();
     data_dir.hash(&mut hasher);
-    PathBuf::from(format!(
-        "/tmp/surety-{}-{:016x}",
-        geteuid(),
-        hasher.finish()
-    ))
+    PathBuf::from(format!("/tmp/surety-{}-{:016x}", geteuid(), hasher.finish()))
 }
 
 /// Whether the path is short enough for a socket and needs no quoting, neither in the server's
@@ -245,8 +212,7 @@ fn socket_folder(data_dir: &Path) -> PathBuf {
 fn is_plain(path: &Path) -> bool {
     path.as_os_str().len() <= LONGEST_SOCKET_FOLDER
         && path.to_str().is_some_and(|text| {
-            text.chars()
-                .all(|c| c.is_ascii_alphanumeric() || matches!(c, '/' | '-' | '_' | '.'))
+            text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '/' | '-' | '_' | '.'))
         })
 }
 
@@ -259,10 +225,7 @@ mod tests {
         let long = Path::new("/home").join("x".repeat(100));
         let cases = [
             (Path::new("/var/lib/surety"), true),
-            (
-                Path::new("/Users/me/Library/Application Support/surety"),
-                false,
-            ),
+            (Path::new("/Users/me/Library/Application Support/surety"), false),
             (Path::new("/home/a,b"), false),
             (long.as_path(), false),
         ];
@@ -271,9 +234,6 @@ mod tests {
             assert_eq!(found.starts_with(data_dir), inside, "{}", found.display());
             assert!(is_plain(&found), "{}", found.display());
         }
-        assert_ne!(
-            socket_folder(Path::new("/a b")),
-            socket_folder(Path::new("/a c"))
-        );
+        assert_ne!(socket_folder(Path::new("/a b")), socket_folder(Path::new("/a c")));
     }
 }

@@ -133,11 +133,7 @@ impl EmbeddedPostgres {
             layout.initialise(&binaries, &account, durability).await?;
         }
         let server = Server::start(&binaries, &layout, &account, durability)?;
-        let this = Self {
-            server,
-            layout,
-            _temporary: temporary,
-        };
+        let this = Self { server, layout, _temporary: temporary };
         this.make_ready().await?;
         Ok(this)
     }
@@ -164,39 +160,27 @@ impl EmbeddedPostgres {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        tokio::time::timeout(READY_DEADLINE, attempts)
-            .await
-            .unwrap_or_else(|_| {
-                let log = self.layout.log_tail();
-                Err(PostgresError::NotReady {
-                    waited: READY_DEADLINE,
-                    log,
-                })
-            })
+        tokio::time::timeout(READY_DEADLINE, attempts).await.unwrap_or_else(|_| {
+            let log = self.layout.log_tail();
+            Err(PostgresError::NotReady { waited: READY_DEADLINE, log })
+        })
     }
 
     /// Nothing is created before it is certain that the server is ours.
     async fn refuse_a_stranger(&self, connection: &mut PgConnection) -> Result<(), PostgresError> {
-        let found: String = sqlx::query_scalar("show data_directory")
-            .fetch_one(connection)
-            .await?;
+        let found: String = sqlx::query_scalar("show data_directory").fetch_one(connection).await?;
         let wanted = self.layout.cluster();
         if Path::new(&found) == wanted {
             return Ok(());
         }
-        Err(PostgresError::Stranger {
-            wanted: wanted.to_owned(),
-            found: found.into(),
-        })
+        Err(PostgresError::Stranger { wanted: wanted.to_owned(), found: found.into() })
     }
 }
 
 async fn create_database(connection: &mut PgConnection, name: &str) -> Result<(), PostgresError> {
     let plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_');
     if name.is_empty() || name.len() > 63 || !name.bytes().all(plain) {
-        return Err(PostgresError::DatabaseName {
-            name: name.to_owned(),
-        });
+        return Err(PostgresError::DatabaseName { name: name.to_owned() });
     }
     let known: bool =
         sqlx::query_scalar("select exists (select from pg_database where datname = $1)")

@@ -27,10 +27,7 @@ pub(super) async fn stop(layout: &Layout) -> Result<(), PostgresError> {
     if !serves(pid, layout.cluster()) {
         return clear(&file);
     }
-    tracing::warn!(
-        pid,
-        "stopping the Postgres of an earlier run whose owner is gone"
-    );
+    tracing::warn!(pid, "stopping the Postgres of an earlier run whose owner is gone");
     for signal in [FAST_SHUTDOWN, IMMEDIATE_SHUTDOWN, Signal::SIGKILL] {
         send(pid, signal);
         let gone = async {
@@ -48,12 +45,7 @@ pub(super) async fn stop(layout: &Layout) -> Result<(), PostgresError> {
 fn process_in(file: &Path) -> Option<i32> {
     let text = fs::read_to_string(file).ok()?;
     // A cluster that runs alone under a debugger writes a negative id.
-    text.lines()
-        .next()?
-        .trim()
-        .parse::<i32>()
-        .ok()?
-        .checked_abs()
+    text.lines().next()?.trim().parse::<i32>().ok()?.checked_abs()
 }
 
 /// Postgres would refuse to start while any process has the id in this file, such as after a

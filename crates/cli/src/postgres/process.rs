@@ -26,9 +26,7 @@ pub(super) fn serves(pid: i32, cluster: &Path) -> bool {
         // The server's working folder is its cluster; a process that has ended has none.
         return fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd == cluster);
     }
-    let output = Command::new("ps")
-        .args(["-o", "command=", "-p", &pid.to_string()])
-        .output();
+    let output = Command::new("ps").args(["-o", "command=", "-p", &pid.to_string()]).output();
     output.is_ok_and(|output| {
         let line = String::from_utf8_lossy(&output.stdout).into_owned();
         line.contains("postgres") && line.contains(&*cluster.to_string_lossy())

@@ -40,24 +40,16 @@ impl Server {
         durability: Durability,
     ) -> Result<Self, PostgresError> {
         let log = layout.open_log()?;
-        let copy = log
-            .try_clone()
-            .map_err(PostgresError::folder(layout.cluster()))?;
+        let copy = log.try_clone().map_err(PostgresError::folder(layout.cluster()))?;
         let mut command = dying_with_us(binaries, account);
         command.arg("-D").arg(layout.cluster());
         for setting in settings(layout, durability) {
             command.arg("-c").arg(setting);
         }
         // In a process group of its own: Ctrl-C is for us, who still need it while we drain.
-        command
-            .stdin(Stdio::null())
-            .stdout(log)
-            .stderr(copy)
-            .process_group(0);
-        Self::keep(command).map_err(|source| PostgresError::Program {
-            program: binaries.postgres(),
-            source,
-        })
+        command.stdin(Stdio::null()).stdout(log).stderr(copy).process_group(0);
+        Self::keep(command)
+            .map_err(|source| PostgresError::Program { program: binaries.postgres(), source })
     }
 
     pub(super) const fn process_id(&self) -> u32 {
@@ -73,11 +65,7 @@ impl Server {
         let pid = self.pid;
         // Waiting blocks, and so would the drop at the end of this function.
         let stopped = tokio::task::spawn_blocking(move || self.end_within(deadline)).await;
-        if matches!(stopped, Ok(true)) {
-            Ok(())
-        } else {
-            Err(PostgresError::NotStopped { pid })
-        }
+        if matches!(stopped, Ok(true)) { Ok(()) } else { Err(PostgresError::NotStopped { pid }) }
     }
 
     /// Starts and waits on a thread that lives as long as the server: the kernel's signal at the
@@ -87,22 +75,20 @@ impl Server {
         let end = Arc::new(End::default());
         let (tell, started) = mpsc::channel();
         let kept = Arc::clone(&end);
-        thread::Builder::new()
-            .name("surety-postgres".to_owned())
-            .spawn(move || {
-                let spawned = command.spawn();
-                let (pid, child) = match spawned {
-                    Ok(child) => (Ok(child.id()), Some(child)),
-                    Err(error) => (Err(error), None),
-                };
-                // Nobody listens only when the whole start was given up, which stops the server too.
-                let heard = tell.send(pid).is_ok();
-                let Some(mut child) = child else { return };
-                if !heard && let Err(error) = child.kill() {
-                    tracing::debug!(%error, "the server ended by itself");
-                }
-                kept.reach(child.wait());
-            })?;
+        thread::Builder::new().name("surety-postgres".to_owned()).spawn(move || {
+            let spawned = command.spawn();
+            let (pid, child) = match spawned {
+                Ok(child) => (Ok(child.id()), Some(child)),
+                Err(error) => (Err(error), None),
+            };
+            // Nobody listens only when the whole start was given up, which stops the server too.
+            let heard = tell.send(pid).is_ok();
+            let Some(mut child) = child else { return };
+            if !heard && let Err(error) = child.kill() {
+                tracing::debug!(%error, "the server ended by itself");
+            }
+            kept.reach(child.wait());
+        })?;
         let pid = started.recv().map_err(std::io::Error::other)??;
         Ok(Self { pid, end })
     }
@@ -147,9 +133,7 @@ impl End {
     /// Whether the end came within `deadline`.
     fn wait(&self, deadline: Duration) -> bool {
         let waiting = |status: &mut Option<String>| status.is_none();
-        let waited = self
-            .reached
-            .wait_timeout_while(self.status(), deadline, waiting);
+        let waited = self.reached.wait_timeout_while(self.status(), deadline, waiting);
         waited.unwrap_or_else(PoisonError::into_inner).0.is_some()
     }
 }

@@ -18,10 +18,7 @@ impl Journal<'_> {
     /// Every transition, plan and verdict, in order.
     pub(super) fn timeline(&self) -> String {
         let shown = self.0.iter().filter(|event| {
-            matches!(
-                event.kind,
-                Some(Kind::Transition(_) | Kind::PlanStored(_) | Kind::Verdict(_))
-            )
+            matches!(event.kind, Some(Kind::Transition(_) | Kind::PlanStored(_) | Kind::Verdict(_)))
         });
         lines(shown.map(event_line))
     }
@@ -71,7 +68,8 @@ fn lines(lines: impl Iterator<Item = String>) -> String {
 fn turn_text(turn: &v1::Turn) -> String {
     let mut text = vec![turn_line(turn)];
     if let Some(decision) = &turn.decision {
-        let said = [("says", &decision.speak), ("why", &decision.reason), ("goal", &decision.goal_check)];
+        let said =
+            [("says", &decision.speak), ("why", &decision.reason), ("goal", &decision.goal_check)];
         let filled = said.into_iter().filter(|(_, said)| !said.is_empty());
         text.extend(filled.map(|(name, said)| format!("    {name}: {}", shortened(said, 200))));
     }

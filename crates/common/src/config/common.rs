@@ -87,6 +87,21 @@ impl CommonConfig {
         self.token_file.as_deref().map(read_token_file).transpose()
     }
 
+    /// The Postgres that holds all state, with its password.
+    ///
+    /// # Errors
+    /// None was named.
+    pub fn required_database_url(&self) -> Result<String, ConfigError> {
+        match &self.database_url {
+            Some(url) => Ok(url.expose().to_owned()),
+            None => Err(ConfigError::Missing {
+                flag: s::DATABASE_URL.flag,
+                env: s::DATABASE_URL.env,
+                example: "postgres://surety@localhost/surety",
+            }),
+        }
+    }
+
     /// How long a request waits for a database connection.
     #[must_use]
     pub const fn database_acquire_timeout(&self) -> Duration {

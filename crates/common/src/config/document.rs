@@ -19,13 +19,7 @@ there, run `UPDATE_DOCS=1 cargo test -p surety-common --test configuration`.
 #[must_use]
 pub fn document() -> String {
     let mut page = INTRODUCTION.to_owned();
-    for group in [
-        Group::Common,
-        Group::Planner,
-        Group::Executor,
-        Group::Gate,
-        Group::Client,
-    ] {
+    for group in [Group::Common, Group::Planner, Group::Executor, Group::Gate, Group::Client] {
         page.push_str(&section(group));
     }
     page
@@ -50,12 +44,7 @@ fn row(setting: &Setting) -> String {
     let mut row = format!("| `--{}` | `{}` | {default} ", setting.flag, setting.env);
     let secret = if setting.secret { "yes" } else { "no" };
     // Writing to a String cannot fail, so there is no error to hand on.
-    write!(
-        row,
-        "| {} | {} | {secret} |",
-        setting.accepts, setting.meaning
-    )
-    .unwrap_or_default();
+    write!(row, "| {} | {} | {secret} |", setting.accepts, setting.meaning).unwrap_or_default();
     row.push('\n');
     row
 }

@@ -43,10 +43,7 @@ impl fmt::Display for Source {
 /// matches of the subcommand that the settings belong to.
 #[must_use]
 pub fn effective(matches: &ArgMatches) -> Vec<Effective> {
-    settings()
-        .iter()
-        .filter_map(|setting| in_force(matches, setting))
-        .collect()
+    settings().iter().filter_map(|setting| in_force(matches, setting)).collect()
 }
 
 fn in_force(matches: &ArgMatches, setting: &'static Setting) -> Option<Effective> {
@@ -68,19 +65,9 @@ fn in_force(matches: &ArgMatches, setting: &'static Setting) -> Option<Effective
         | Accepts::Word(_)
         | Accepts::Address
         | Accepts::LogFilter
-        | Accepts::Path => text.map(|text| {
-            if setting.secret {
-                "***".to_owned()
-            } else {
-                text
-            }
-        }),
+        | Accepts::Path => text.map(|text| if setting.secret { "***".to_owned() } else { text }),
     };
-    Some(Effective {
-        setting,
-        value,
-        source,
-    })
+    Some(Effective { setting, value, source })
 }
 
 /// The URL with every password in it replaced, in the user part and in the query.
@@ -126,10 +113,7 @@ mod tests {
             ("postgres://u:p@h:5432/d", "postgres://u:***@h:5432/d"),
             ("postgres://u:p@ss/word@h/d", "postgres://u:***@h/d"),
             ("postgres://u@%2Ftmp%2Fx/d", "postgres://u@%2Ftmp%2Fx/d"),
-            (
-                "postgres://h/d?password=p&host=/x",
-                "postgres://h/d?password=***&host=/x",
-            ),
+            ("postgres://h/d?password=p&host=/x", "postgres://h/d?password=***&host=/x"),
             ("http://127.0.0.1:4317", "http://127.0.0.1:4317"),
             ("no url", "***"),
         ];

@@ -7,6 +7,16 @@ use thiserror::Error;
 /// A setting that cannot be used; each text says what, where and what to do.
 #[derive(Debug, Error)]
 pub enum ConfigError {
+    /// A setting without a default was not given.
+    #[error("--{flag} ({env}) is missing. Set it, for example to {example}")]
+    Missing {
+        /// The flag.
+        flag: &'static str,
+        /// The environment variable.
+        env: &'static str,
+        /// What a value looks like.
+        example: &'static str,
+    },
     /// The token file could not be read.
     #[error(
         "the token file {path} cannot be read: {source}. Create it with the token as its only \

@@ -82,10 +82,7 @@ impl ExecutorConfig {
         let interval_ms = self.executor_heartbeat_interval_ms;
         let limit_ms = self.executor_heartbeat_age_limit_ms;
         if limit_ms < interval_ms.saturating_mul(2) {
-            return Err(ConfigError::HeartbeatTooSlow {
-                interval_ms,
-                limit_ms,
-            });
+            return Err(ConfigError::HeartbeatTooSlow { interval_ms, limit_ms });
         }
         Ok(())
     }

@@ -153,11 +153,7 @@ pub(super) const DATABASE_POOL_SIZE: Setting = Setting {
     flag: "database-pool-size",
     env: "SURETY_DATABASE_POOL_SIZE",
     default: "16",
-    accepts: Accepts::Whole {
-        min: 2,
-        max: 500,
-        unit: "connections",
-    },
+    accepts: Accepts::Whole { min: 2, max: 500, unit: "connections" },
     meaning: "How many database connections one process opens at most.",
     secret: false,
 };
@@ -167,11 +163,7 @@ pub(super) const DATABASE_ACQUIRE_TIMEOUT_MS: Setting = Setting {
     flag: "database-acquire-timeout-ms",
     env: "SURETY_DATABASE_ACQUIRE_TIMEOUT_MS",
     default: "5000",
-    accepts: Accepts::Whole {
-        min: 100,
-        max: 600_000,
-        unit: "milliseconds",
-    },
+    accepts: Accepts::Whole { min: 100, max: 600_000, unit: "milliseconds" },
     meaning: "How long a request waits for a free database connection before it is UNAVAILABLE.",
     secret: false,
 };
@@ -193,11 +185,7 @@ pub(super) const MAX_MESSAGE_BYTES: Setting = Setting {
     env: "SURETY_MAX_MESSAGE_BYTES",
     default: "8388608",
     // The floor leaves room for the largest raw text a request may carry, 1 MiB.
-    accepts: Accepts::Whole {
-        min: 2_097_152,
-        max: 268_435_456,
-        unit: "bytes",
-    },
+    accepts: Accepts::Whole { min: 2_097_152, max: 268_435_456, unit: "bytes" },
     meaning: "The largest gRPC message that is accepted or sent.",
     secret: false,
 };
@@ -217,11 +205,7 @@ pub(super) const DRAIN_TIMEOUT_MS: Setting = Setting {
     flag: "drain-timeout-ms",
     env: "SURETY_DRAIN_TIMEOUT_MS",
     default: "15000",
-    accepts: Accepts::Whole {
-        min: 0,
-        max: 3_600_000,
-        unit: "milliseconds",
-    },
+    accepts: Accepts::Whole { min: 0, max: 3_600_000, unit: "milliseconds" },
     meaning: "How long a process that was told to stop waits for requests and turns in flight \
               before it hands its leases back and ends.",
     secret: false,
@@ -293,11 +277,7 @@ pub(super) const EXECUTOR_SLOTS: Setting = Setting {
     flag: "executor-slots",
     env: "SURETY_EXECUTOR_SLOTS",
     default: "64",
-    accepts: Accepts::Whole {
-        min: 1,
-        max: 4096,
-        unit: "steps",
-    },
+    accepts: Accepts::Whole { min: 1, max: 4096, unit: "steps" },
     meaning: "How many steps this executor works on at the same time. A waiting step takes none.",
     secret: false,
 };
@@ -307,11 +287,7 @@ pub(super) const EXECUTOR_HEARTBEAT_INTERVAL_MS: Setting = Setting {
     flag: "executor-heartbeat-interval-ms",
     env: "SURETY_EXECUTOR_HEARTBEAT_INTERVAL_MS",
     default: "1000",
-    accepts: Accepts::Whole {
-        min: 100,
-        max: 60_000,
-        unit: "milliseconds",
-    },
+    accepts: Accepts::Whole { min: 100, max: 60_000, unit: "milliseconds" },
     meaning: "How often the executor says that it is alive.",
     secret: false,
 };
@@ -321,11 +297,7 @@ pub(super) const EXECUTOR_HEARTBEAT_AGE_LIMIT_MS: Setting = Setting {
     flag: "executor-heartbeat-age-limit-ms",
     env: "SURETY_EXECUTOR_HEARTBEAT_AGE_LIMIT_MS",
     default: "10000",
-    accepts: Accepts::Whole {
-        min: 2_000,
-        max: 600_000,
-        unit: "milliseconds",
-    },
+    accepts: Accepts::Whole { min: 2_000, max: 600_000, unit: "milliseconds" },
     meaning: "The age of its last heartbeat at which an executor counts as dead and loses its \
               leases. The same value belongs on every executor of one database, at least twice \
               the heartbeat interval.",

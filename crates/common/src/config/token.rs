@@ -12,22 +12,15 @@ use super::secret::Secret;
 /// The file cannot be read, holds no token or more than one line, or every user may read it. A
 /// group may: that is how Kubernetes mounts a secret for a user that is not root.
 pub fn read_token_file(path: &Path) -> Result<Secret, ConfigError> {
-    let unreadable = |source| ConfigError::TokenUnreadable {
-        path: path.to_owned(),
-        source,
-    };
+    let unreadable = |source| ConfigError::TokenUnreadable { path: path.to_owned(), source };
     refuse_exposed(path, &fs::metadata(path).map_err(unreadable)?)?;
     let text = fs::read_to_string(path).map_err(unreadable)?;
     let token = text.trim();
     if token.is_empty() {
-        return Err(ConfigError::TokenEmpty {
-            path: path.to_owned(),
-        });
+        return Err(ConfigError::TokenEmpty { path: path.to_owned() });
     }
     if token.contains(['\n', '\r']) {
-        return Err(ConfigError::TokenManyLines {
-            path: path.to_owned(),
-        });
+        return Err(ConfigError::TokenManyLines { path: path.to_owned() });
     }
     Ok(Secret::new(token))
 }
@@ -40,10 +33,7 @@ fn refuse_exposed(path: &Path, metadata: &fs::Metadata) -> Result<(), ConfigErro
     if mode & 0o007 == 0 {
         return Ok(());
     }
-    Err(ConfigError::TokenExposed {
-        path: path.to_owned(),
-        mode,
-    })
+    Err(ConfigError::TokenExposed { path: path.to_owned(), mode })
 }
 
 #[cfg(not(unix))]
@@ -68,10 +58,7 @@ mod tests {
 
     #[test]
     fn a_token_is_read_without_the_blanks_around_it() {
-        assert_eq!(
-            read("  s3cret \n", 0o600).expect("a token").expose(),
-            "s3cret"
-        );
+        assert_eq!(read("  s3cret \n", 0o600).expect("a token").expose(), "s3cret");
         assert_eq!(read("s3cret", 0o640).expect("a token").expose(), "s3cret");
     }
 
@@ -88,9 +75,6 @@ mod tests {
             assert!(!said.contains("s3cret"), "{said}");
         }
         let missing = read_token_file(Path::new("/nowhere/token")).expect_err("a refusal");
-        assert!(
-            missing.to_string().contains("SURETY_TOKEN_FILE"),
-            "{missing}"
-        );
+        assert!(missing.to_string().contains("SURETY_TOKEN_FILE"), "{missing}");
     }
 }

@@ -45,10 +45,7 @@ impl FromStr for LogFormat {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        [Self::Text, Self::Json]
-            .into_iter()
-            .find(|format| format.as_str() == text)
-            .ok_or(())
+        [Self::Text, Self::Json].into_iter().find(|format| format.as_str() == text).ok_or(())
     }
 }
 
@@ -61,10 +58,7 @@ pub(super) struct Reader<T> {
 
 impl<T> Reader<T> {
     pub(super) const fn of(setting: &'static Setting) -> Self {
-        Self {
-            setting,
-            value: PhantomData,
-        }
+        Self { setting, value: PhantomData }
     }
 }
 
@@ -152,13 +146,7 @@ impl<T: FromSetting> TypedValueParser for Reader<T> {
 
 impl<T> Reader<T> {
     fn refusal(&self, value: &OsStr, source: ValueSource) -> clap::Error {
-        let Setting {
-            flag,
-            env,
-            accepts,
-            default,
-            ..
-        } = self.setting;
+        let Setting { flag, env, accepts, default, .. } = self.setting;
         let found = if self.setting.secret {
             "a value that is not shown here".to_owned()
         } else {
@@ -184,9 +172,9 @@ impl Accepts {
     #[must_use]
     pub fn allows(&self, text: &str) -> bool {
         match self {
-            Self::Whole { min, max, .. } => text
-                .parse::<u64>()
-                .is_ok_and(|number| (*min..=*max).contains(&number)),
+            Self::Whole { min, max, .. } => {
+                text.parse::<u64>().is_ok_and(|number| (*min..=*max).contains(&number))
+            }
             Self::Word(words) => words.contains(&text),
             Self::Address => text.parse::<SocketAddr>().is_ok(),
             Self::Url(schemes) => schemes.iter().any(|scheme| is_url_of(scheme, text)),
@@ -208,9 +196,7 @@ fn is_url_of(scheme: &str, text: &str) -> bool {
 fn is_log_filter(text: &str) -> bool {
     const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
     text.split(',').all(|directive| {
-        let level = directive
-            .rsplit_once('=')
-            .map_or(directive, |(_, level)| level);
+        let level = directive.rsplit_once('=').map_or(directive, |(_, level)| level);
         LEVELS.contains(&level.trim().to_ascii_lowercase().as_str())
     })
 }
@@ -221,11 +207,7 @@ mod tests {
 
     #[test]
     fn a_value_is_accepted_only_in_its_range_and_form() {
-        let slots = Accepts::Whole {
-            min: 1,
-            max: 64,
-            unit: "steps",
-        };
+        let slots = Accepts::Whole { min: 1, max: 64, unit: "steps" };
         let postgres = Accepts::Url(&["postgres", "postgresql"]);
         let cases = [
             (slots, "1", true),

@@ -58,10 +58,7 @@ pub fn programs(line: &str) -> Option<Vec<Program>> {
 impl<'l> CommandLine<'l> {
     /// Splits a line for a shell.
     pub fn parse(line: &'l str) -> Self {
-        Self {
-            line: Some(line),
-            parts: Scanner::new(line).parts().ok(),
-        }
+        Self { line: Some(line), parts: Scanner::new(line).parts().ok() }
     }
 
     /// Takes what a receipt says was run. An argument list is never split: `&&` in it is an
@@ -75,19 +72,14 @@ impl<'l> CommandLine<'l> {
                     .map(|argument| Cow::Borrowed(argument.as_str()))
                     .skip_while(|argument| is_assignment(argument))
                     .collect();
-                Self {
-                    line: None,
-                    parts: Some(vec![arguments]),
-                }
+                Self { line: None, parts: Some(vec![arguments]) }
             }
         }
     }
 
     /// Whether nothing is left to run once assignments and redirections are dropped.
     pub fn is_empty(&self) -> bool {
-        self.parts
-            .as_ref()
-            .is_some_and(|parts| parts.iter().all(Vec::is_empty))
+        self.parts.as_ref().is_some_and(|parts| parts.iter().all(Vec::is_empty))
     }
 
     /// Whether this command, or a part of it, is the one a check's target names. The parts of a
@@ -118,9 +110,7 @@ fn arguments_match(arguments: &[Cow<'_, str>], wanted: &[Cow<'_, str>], by: Matc
         Match::Contains => {
             let mut rest = arguments.iter();
             arguments.first() == wanted.first()
-                && wanted
-                    .iter()
-                    .all(|argument| rest.any(|found| found == argument))
+                && wanted.iter().all(|argument| rest.any(|found| found == argument))
         }
     }
 }
@@ -133,9 +123,7 @@ fn is_assignment(word: &str) -> bool {
     let name = name.strip_suffix('+').unwrap_or(name);
     !name.starts_with(|first: char| first.is_ascii_digit())
         && !name.is_empty()
-        && name
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 /// The line holds something whose exit code does not speak for its parts.
@@ -263,10 +251,7 @@ impl<'l> Scanner<'l> {
                 Cow::Owned(built)
             }
         };
-        Ok(Word {
-            text,
-            raw: self.slice(start, self.at),
-        })
+        Ok(Word { text, raw: self.slice(start, self.at) })
     }
 
     /// Reads what one quoting mark protects, the mark included.
@@ -345,234 +330,4 @@ impl<'l> Scanner<'l> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn parts(line: &str) -> Option<Vec<Vec<String>>> {
-        let parts = CommandLine::parse(line).parts?;
-        let owned = |part: Arguments<'_>| part.into_iter().map(Cow::into_owned).collect();
-        Some(parts.into_iter().map(owned).collect())
-    }
-
-    fn matches(line: &str, target: &str, by: Match) -> bool {
-        CommandLine::parse(line).matches(&CommandLine::parse(target), by)
-    }
-
-    #[test]
-    fn a_line_without_need_of_a_shell_becomes_programs() {
-        let found = programs("A='1 2' cargo test && B=3 cargo fmt").unwrap();
-        let expected = [("A", "1 2", ["cargo", "test"]), ("B", "3", ["cargo", "fmt"])];
-        for (program, (name, value, argv)) in found.iter().zip(expected) {
-            assert_eq!(program.environment, [(name.to_owned(), value.to_owned())]);
-            assert_eq!(program.argv, argv);
-        }
-        assert_eq!(found.len(), 2);
-    }
-
-    #[test]
-    fn a_line_that_needs_a_shell_becomes_no_programs() {
-        for line in ["a > b", "a | b", "a; b", "A=1", "a && A=1", "a $B", "P+=1 a 'x", ""] {
-            assert_eq!(programs(line), None, "{line}");
-        }
-    }
-
-    #[test]
-    fn a_line_is_split_into_parts_and_arguments() {
-        let table: &[(&str, &[&[&str]])] = &[
-            ("cargo  test\t--all ", &[&["cargo", "test", "--all"]]),
-            ("A=1 B_2='x y' cargo test", &[&["cargo", "test"]]),
-            ("cargo test A=1", &[&["cargo", "test", "A=1"]]),
-            ("'A=1' cargo", &[&["A=1", "cargo"]]),
-            ("2A=1 cargo", &[&["2A=1", "cargo"]]),
-            ("a && b c&&d", &[&["a"], &["b", "c"], &["d"]]),
-            ("A=1 && b", &[&[], &["b"]]),
-            (
-                "grep 'a b' \"c d\" e\\ f",
-                &[&["grep", "a b", "c d", "e f"]],
-            ),
-            (
-                "echo 'a && b; c | d' \"<&>\"",
-                &[&["echo", "a && b; c | d", "<&>"]],
-            ),
-            ("echo a\"b\"'c'd ''", &[&["echo", "abcd", ""]]),
-            ("echo \"a\\\"b\\n\\$c\"", &[&["echo", "a\"b\\n$c"]]),
-            (
-                "echo a#b c# $ \"5$\" '$HOME `x`'",
-                &[&["echo", "a#b", "c#", "$", "5$", "$HOME `x`"]],
-            ),
-            ("a > f", &[&["a"]]),
-            ("a >f >> g 2>h 2>&1 &>i &>> j < k <l >&2 b", &[&["a", "b"]]),
-            ("> f a", &[&["a"]]),
-            ("a 2 > f", &[&["a", "2"]]),
-            ("a b2>f", &[&["a", "b2"]]),
-            ("a>'my log'", &[&["a"]]),
-            (
-                "python -c 'import a\nb()'",
-                &[&["python", "-c", "import a\nb()"]],
-            ),
-            ("运行 测试 '一 二'", &[&["运行", "测试", "一 二"]]),
-            ("", &[&[]]),
-        ];
-        for (line, wanted) in table {
-            let wanted = wanted
-                .iter()
-                .map(|part| part.iter().map(|a| (*a).to_owned()).collect());
-            assert_eq!(parts(line), Some(wanted.collect()), "{line}");
-        }
-    }
-
-    #[test]
-    fn a_line_whose_exit_code_does_not_speak_for_its_parts_matches_to_the_letter_only() {
-        for line in [
-            "a || b",
-            "a | b",
-            "a |& b",
-            "a; b",
-            "a;",
-            "a & b",
-            "a &",
-            "a\nb",
-            "a\n",
-            "# a",
-            "a # b",
-            "a && #b",
-            "a $(b)",
-            "a `b`",
-            "a \"$(b)\"",
-            "a \"`b`\"",
-            "a $B",
-            "a \"$B\"",
-            "a ${B}",
-            "a $1",
-            "a $?",
-            "A=$B a",
-            "(a)",
-            "a && (b)",
-            "a <(b)",
-            "a << E",
-            "a <<< b",
-            "a 'b",
-            "a \"b",
-            "a \"b\\\"",
-            "a \\",
-            "a \\\n b",
-            "a >",
-            "a > && b",
-            "a >| f",
-            "a &&",
-            "&& a",
-            "a && && b",
-            "a $'b'",
-            "a $\"b\"",
-            "a > $B",
-            "a &&& b",
-        ] {
-            assert_eq!(parts(line), None, "{line}");
-            for by in [Match::Prefix, Match::Exact, Match::Contains] {
-                assert!(matches(line, line, by), "{line}");
-                assert!(!matches(line, "a", by), "{line}");
-                assert!(!matches("a", line, by), "{line}");
-            }
-        }
-    }
-
-    #[test]
-    fn each_match_compares_whole_arguments() {
-        use Match::{Contains, Exact, Prefix};
-        for (line, target, by, wanted) in [
-            ("cargo test --all", "cargo test", Prefix, true),
-            ("cargo testing", "cargo test", Prefix, false),
-            ("cargo", "cargo test", Prefix, false),
-            ("cargo --locked test", "cargo test", Prefix, false),
-            ("Cargo test", "cargo test", Prefix, false),
-            ("cargo test", "cargo test", Exact, true),
-            (
-                "X=1 'cargo' te\"s\"t > log",
-                "Y=2 cargo test 2>&1",
-                Exact,
-                true,
-            ),
-            ("cargo test --all", "cargo test", Exact, false),
-            ("cd sub && cargo test", "cargo test", Exact, true),
-            ("cargo --locked test --all", "cargo test", Contains, true),
-            ("cargo a test b --all", "cargo test --all", Contains, true),
-            ("cargo --all test", "cargo test --all", Contains, false),
-            ("cross cargo test", "cargo test", Contains, false),
-            ("cargo test", "cargo cargo", Contains, false),
-            ("cargo test test", "cargo test test", Contains, true),
-            ("cargo test", "cargo test test", Contains, false),
-            ("a && b && c", "b && c", Prefix, true),
-            ("a && b && c", "a && c", Prefix, false),
-            ("a && b && c", "a && c", Contains, false),
-            ("b && a", "a && b", Prefix, false),
-            ("a x && b y", "a && b", Prefix, true),
-            ("a x && b", "a && b", Exact, false),
-            ("a", "a && b", Prefix, false),
-            ("anything", "A=1", Prefix, false),
-            ("A=1", "B=2", Prefix, false),
-        ] {
-            assert_eq!(
-                matches(line, target, by),
-                wanted,
-                "{line} / {target} / {by:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn an_argument_list_is_never_split() {
-        let argv = |argv: &[&str]| {
-            Command::Argv(argv.iter().map(|argument| (*argument).to_owned()).collect())
-        };
-        for (argv, target, wanted) in [
-            (argv(&["cargo", "test", "-q"]), "cargo test", true),
-            (argv(&["A=1", "cargo", "test"]), "cargo test", true),
-            (argv(&["cargo test"]), "cargo test", false),
-            (argv(&["cargo test"]), "'cargo test'", true),
-            (argv(&["true", "&&", "cargo", "test"]), "cargo test", false),
-            (argv(&["sh", "-c", "cargo test"]), "cargo test", false),
-            (
-                argv(&["sh", "-c", "cargo test"]),
-                "sh -c 'cargo test'",
-                true,
-            ),
-            (argv(&["echo", "$HOME"]), "echo $HOME", false),
-            (argv(&[]), "cargo", false),
-        ] {
-            let target = CommandLine::parse(target);
-            assert_eq!(
-                CommandLine::of(&argv).matches(&target, Match::Prefix),
-                wanted,
-                "{argv:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_line_of_assignments_and_redirections_runs_nothing() {
-        for line in ["", "  ", "A=1", "A=1 B=2", "> f", "A=1 && B=2"] {
-            assert!(CommandLine::parse(line).is_empty(), "{line}");
-        }
-        for line in ["A=1 b", "a; b", "''"] {
-            assert!(!CommandLine::parse(line).is_empty(), "{line}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn no_text_breaks_the_scanner_and_every_line_is_itself(line in r#"[a-c=$&|;<>#'"\\`(){} 0-9\n变]{0,24}"#) {
-            let parsed = CommandLine::parse(&line);
-            prop_assert!(parsed.matches(&parsed, Match::Exact));
-        }
-
-        #[test]
-        fn quoting_the_arguments_gives_them_back(arguments in prop::collection::vec("[ -~变]{0,8}", 1..5)) {
-            let quoted: Vec<String> = arguments
-                .iter()
-                .map(|argument| format!("'{}'", argument.replace('\'', "'\\''")))
-                .collect();
-            prop_assert_eq!(parts(&quoted.join(" ")), Some(vec![arguments]));
-        }
-    }
-}
+mod tests;

@@ -38,14 +38,8 @@ pub enum Action {
 
 impl Action {
     /// Every action.
-    pub const ALL: [Self; 6] = [
-        Self::Continue,
-        Self::AskUser,
-        Self::Confirm,
-        Self::NextPlan,
-        Self::Done,
-        Self::Abort,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Continue, Self::AskUser, Self::Confirm, Self::NextPlan, Self::Done, Self::Abort];
 
     /// The contract's word.
     pub const fn as_str(self) -> &'static str {
@@ -61,9 +55,7 @@ impl Action {
 
     /// The action with this word, in any case.
     pub fn from_any_case(text: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|action| action.as_str().eq_ignore_ascii_case(text))
+        Self::ALL.into_iter().find(|action| action.as_str().eq_ignore_ascii_case(text))
     }
 }
 

@@ -149,11 +149,7 @@ impl Fault {
 
 impl From<Problem> for Fault {
     fn from(problem: Problem) -> Self {
-        let Problem {
-            code,
-            field,
-            message,
-        } = problem;
+        let Problem { code, field, message } = problem;
         Self {
             reason: Reason::Input(code),
             class: class_of_input(code),
@@ -166,10 +162,7 @@ impl From<Problem> for Fault {
 
 /// Most codes say that the input can never be good; a few say that it is, at another time.
 fn class_of_input(code: Code) -> FaultClass {
-    if matches!(
-        code,
-        Code::FuseReached | Code::BudgetExhausted | Code::RepeatCycle
-    ) {
+    if matches!(code, Code::FuseReached | Code::BudgetExhausted | Code::RepeatCycle) {
         FaultClass::ResourceExhausted
     } else if code == Code::TodoNotFound {
         FaultClass::NotFound
@@ -361,15 +354,8 @@ mod tests {
     #[test]
     fn no_text_names_two_reasons() {
         for code in FaultCode::ALL {
-            assert_eq!(
-                Code::from_text(code.as_str()),
-                None,
-                "{code} is in both sets"
-            );
-            assert_eq!(
-                Reason::from_text(code.as_str()),
-                Some(Reason::Service(*code))
-            );
+            assert_eq!(Code::from_text(code.as_str()), None, "{code} is in both sets");
+            assert_eq!(Reason::from_text(code.as_str()), Some(Reason::Service(*code)));
         }
         for code in Code::ALL {
             assert_eq!(Reason::from_text(code.as_str()), Some(Reason::Input(*code)));
@@ -385,11 +371,7 @@ mod tests {
 
     #[test]
     fn a_problem_keeps_its_code_field_and_message() {
-        let fault = Fault::from(Problem::at(
-            Code::TypeMismatch,
-            "steps[0].id",
-            "text is wanted",
-        ));
+        let fault = Fault::from(Problem::at(Code::TypeMismatch, "steps[0].id", "text is wanted"));
         assert_eq!(fault.reason.as_str(), "type_mismatch");
         assert_eq!(fault.class, FaultClass::InvalidArgument);
         assert_eq!(fault.field.as_deref(), Some("steps[0].id"));

@@ -24,19 +24,14 @@ impl<'a> TypedFields<'a> {
         keys: &[&'a str],
         warnings: &mut Vec<Warning>,
     ) -> Result<Self, Problem> {
-        let members = value
-            .as_object()
-            .ok_or_else(|| mismatch(path, "an object", value))?;
+        let members = value.as_object().ok_or_else(|| mismatch(path, "an object", value))?;
         let mut folded = Vec::new();
         let fields = Fields::fold(members, keys, &mut folded);
         warnings.extend(folded.into_iter().map(|warning| Warning {
             field: warning.field.map(|key| join(path, &key)),
             ..warning
         }));
-        Ok(Self {
-            path: path.to_owned(),
-            fields,
-        })
+        Ok(Self { path: path.to_owned(), fields })
     }
 
     /// The keys that the message does not have, in the order of the text.
@@ -76,9 +71,7 @@ impl<'a> TypedFields<'a> {
     /// `type_mismatch` for anything else.
     pub fn truth(&self, key: &str, default: bool) -> Result<bool, Problem> {
         self.get(key).map_or(Ok(default), |value| {
-            value
-                .as_bool()
-                .ok_or_else(|| mismatch(&self.path(key), "true or false", value))
+            value.as_bool().ok_or_else(|| mismatch(&self.path(key), "true or false", value))
         })
     }
 
@@ -87,9 +80,7 @@ impl<'a> TypedFields<'a> {
     /// # Errors
     /// `type_mismatch` for anything else.
     pub fn id(&self, key: &str, warnings: &mut Vec<Warning>) -> Result<String, Problem> {
-        self.get(key).map_or(Ok(String::new()), |value| {
-            read_id(value, &self.path(key), warnings)
-        })
+        self.get(key).map_or(Ok(String::new()), |value| read_id(value, &self.path(key), warnings))
     }
 
     /// The items of a list; none when absent.
@@ -98,9 +89,7 @@ impl<'a> TypedFields<'a> {
     /// `type_mismatch` when the value is no list.
     pub fn list(&self, key: &str) -> Result<&'a [Value], Problem> {
         self.get(key).map_or(Ok(&[]), |value| {
-            value
-                .as_array()
-                .ok_or_else(|| mismatch(&self.path(key), "a list", value))
+            value.as_array().ok_or_else(|| mismatch(&self.path(key), "a list", value))
         })
     }
 
@@ -110,9 +99,7 @@ impl<'a> TypedFields<'a> {
     /// `type_mismatch` when the value is no list, or an item neither text nor number.
     pub fn ids(&self, key: &str, warnings: &mut Vec<Warning>) -> Result<Vec<String>, Problem> {
         let items = self.list(key)?.iter().enumerate();
-        items
-            .map(|(at, item)| read_id(item, &item_path(&self.path(key), at), warnings))
-            .collect()
+        items.map(|(at, item)| read_id(item, &item_path(&self.path(key), at), warnings)).collect()
     }
 
     /// A list of ids, each once; a repeated one is told.
@@ -147,9 +134,7 @@ impl<'a> TypedFields<'a> {
         let mut texts = Vec::new();
         for (at, item) in self.list(key)?.iter().enumerate() {
             let path = || item_path(&self.path(key), at);
-            let text = item
-                .as_str()
-                .ok_or_else(|| mismatch(&path(), "text", item))?;
+            let text = item.as_str().ok_or_else(|| mismatch(&path(), "text", item))?;
             if seen.insert(text.trim()) {
                 texts.push(text.trim().to_owned());
             }
@@ -217,11 +202,7 @@ fn read_id(value: &Value, path: &str, warnings: &mut Vec<Warning>) -> Result<Str
 
 /// The path of a key inside the object at a path.
 pub fn join(path: &str, key: &str) -> String {
-    if path.is_empty() {
-        key.to_owned()
-    } else {
-        format!("{path}.{key}")
-    }
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
 /// The path of an item inside the list at a path.

@@ -2,6 +2,9 @@
 
 use std::collections::HashMap;
 
+/// How many ids of a cycle are named before the rest is counted.
+const NAMED_IDS: usize = 20;
+
 /// One node and the ids it depends on.
 pub type Node<'a> = (&'a str, &'a [String]);
 
@@ -12,10 +15,7 @@ pub type Node<'a> = (&'a str, &'a [String]);
 /// when this is asked.
 pub fn find_cycle(nodes: &[Node<'_>]) -> Option<Vec<String>> {
     let index: HashMap<&str, usize> = nodes.iter().map(|node| node.0).zip(0..).collect();
-    let mut walk = Walk {
-        marks: vec![Mark::New; nodes.len()],
-        path: Vec::new(),
-    };
+    let mut walk = Walk { marks: vec![Mark::New; nodes.len()], path: Vec::new() };
     for start in 0..nodes.len() {
         walk.enter(start);
         while let Some((node, edge)) = walk.path.last().copied() {
@@ -34,6 +34,18 @@ pub fn find_cycle(nodes: &[Node<'_>]) -> Option<Vec<String>> {
         }
     }
     None
+}
+
+/// A cycle for a person, such as `a -> c -> a`. Of a long one the middle is counted and not named,
+/// so that a message stays one.
+pub fn name_cycle(cycle: &[String]) -> String {
+    match cycle.split_at_checked(NAMED_IDS) {
+        Some((first, [between @ .., last])) if !between.is_empty() => {
+            let first = first.join(" -> ");
+            format!("{first} -> ({} more) -> {last}", between.len())
+        }
+        Some(_) | None => cycle.join(" -> "),
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -94,7 +106,7 @@ mod tests {
             .map(|(id, deps)| (*id, deps.iter().map(|dep| (*dep).to_owned()).collect()))
             .collect();
         let nodes: Vec<Node<'_>> = owned.iter().map(|(id, deps)| (*id, &deps[..])).collect();
-        find_cycle(&nodes).map(|ids| ids.join(" -> "))
+        find_cycle(&nodes).map(|ids| name_cycle(&ids))
     }
 
     #[test]
@@ -113,12 +125,7 @@ mod tests {
     #[test]
     fn a_diamond_and_an_unknown_id_are_no_cycle() {
         assert_eq!(
-            cycle(&[
-                ("a", &["b", "c"]),
-                ("b", &["d"]),
-                ("c", &["d", "zz"]),
-                ("d", &[])
-            ]),
+            cycle(&[("a", &["b", "c"]), ("b", &["d"]), ("c", &["d", "zz"]), ("d", &[])]),
             None
         );
     }
@@ -127,14 +134,14 @@ mod tests {
     fn a_chain_of_a_hundred_thousand_steps_exhausts_no_stack() {
         let ids: Vec<String> = (0..100_000).map(|n| n.to_string()).collect();
         let deps: Vec<Vec<String>> = ids.iter().skip(1).map(|id| vec![id.clone()]).collect();
-        let mut nodes: Vec<Node<'_>> = ids
-            .iter()
-            .zip(&deps)
-            .map(|(id, deps)| (id.as_str(), &deps[..]))
-            .collect();
+        let mut nodes: Vec<Node<'_>> =
+            ids.iter().zip(&deps).map(|(id, deps)| (id.as_str(), &deps[..])).collect();
         assert_eq!(find_cycle(&nodes), None);
         let back = vec!["0".to_owned()];
         nodes.push((ids[99_999].as_str(), &back));
-        assert_eq!(find_cycle(&nodes).map(|ids| ids.len()), Some(100_001));
+        let found = find_cycle(&nodes).unwrap();
+        assert_eq!(found.len(), 100_001);
+        let named = name_cycle(&found);
+        assert!(named.ends_with("-> 19 -> (99980 more) -> 0"), "{named}");
     }
 }

@@ -93,28 +93,13 @@ impl Limits {
         [
             ("max_plan_steps", self.max_plan_steps.into(), 1, 200),
             ("planning_retry", self.planning_retry.into(), 0, 5),
-            (
-                "max_step_tool_calls",
-                self.max_step_tool_calls.into(),
-                1,
-                500,
-            ),
+            ("max_step_tool_calls", self.max_step_tool_calls.into(), 1, 500),
             ("max_step_rounds", self.max_step_rounds.into(), 1, 1000),
             ("max_run_rounds", self.max_run_rounds.into(), 1, 100_000),
             ("max_replans", self.max_replans.into(), 0, 10),
             ("max_repairs", self.max_repairs.into(), 0, 10),
-            (
-                "max_consecutive_corrections",
-                self.max_consecutive_corrections.into(),
-                1,
-                10,
-            ),
-            (
-                "max_missing_completion",
-                self.max_missing_completion.into(),
-                1,
-                20,
-            ),
+            ("max_consecutive_corrections", self.max_consecutive_corrections.into(), 1, 10),
+            ("max_missing_completion", self.max_missing_completion.into(), 1, 20),
             ("max_thinking_only", self.max_thinking_only.into(), 1, 20),
             ("max_repeat_cycle", self.max_repeat_cycle.into(), 1, 20),
             ("max_parallel_steps", self.max_parallel_steps.into(), 1, 64),
@@ -136,10 +121,7 @@ mod tests {
 
     #[test]
     fn a_limit_outside_its_range_is_named() {
-        let limits = Limits {
-            max_repeat_cycle: 0,
-            ..Limits::default()
-        };
+        let limits = Limits { max_repeat_cycle: 0, ..Limits::default() };
         let problem = limits.validate().unwrap_err();
         assert_eq!(problem.code, Code::LimitOutOfRange);
         assert_eq!(problem.field.as_deref(), Some("limits.max_repeat_cycle"));

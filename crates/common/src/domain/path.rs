@@ -17,10 +17,7 @@ impl Workspace {
         let absolute = root.starts_with('/');
         let mut parts = Vec::new();
         push_parts(&mut parts, root, absolute);
-        Self {
-            absolute,
-            root: parts.into_iter().map(str::to_owned).collect(),
-        }
+        Self { absolute, root: parts.into_iter().map(str::to_owned).collect() }
     }
 
     /// The path relative to the root, cleaned, without a leading or trailing slash; empty for the
@@ -40,10 +37,7 @@ impl Workspace {
         }
         push_parts(&mut parts, path, self.absolute);
         let inside = parts.get(self.root.len()..)?;
-        let same_root = parts
-            .iter()
-            .zip(&self.root)
-            .all(|(part, root)| part == root);
+        let same_root = parts.iter().zip(&self.root).all(|(part, root)| part == root);
         if !same_root || inside.first() == Some(&"..") {
             return None;
         }

@@ -16,29 +16,18 @@ pub struct Problem {
 }
 
 fn at(field: &Option<String>) -> String {
-    field
-        .as_ref()
-        .map(|field| format!(" at {field}"))
-        .unwrap_or_default()
+    field.as_ref().map(|field| format!(" at {field}")).unwrap_or_default()
 }
 
 impl Problem {
     /// A problem with the whole input.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            field: None,
-            message: message.into(),
-        }
+        Self { code, field: None, message: message.into() }
     }
 
     /// A problem with one field.
     pub fn at(code: Code, field: impl Into<String>, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            field: Some(field.into()),
-            message: message.into(),
-        }
+        Self { code, field: Some(field.into()), message: message.into() }
     }
 }
 
@@ -59,10 +48,7 @@ impl Warning {
 
     /// A warning about one field.
     pub fn at(code: WarningCode, field: impl Into<String>) -> Self {
-        Self {
-            code,
-            field: Some(field.into()),
-        }
+        Self { code, field: Some(field.into()) }
     }
 }
 

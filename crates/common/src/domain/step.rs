@@ -65,9 +65,6 @@ impl StepState {
 
     /// Whether work on the step is over, unless a retry or a repair reopens it.
     pub const fn is_settled(self) -> bool {
-        matches!(
-            self,
-            Self::Done | Self::Failed | Self::Blocked | Self::Skipped | Self::Cancelled
-        )
+        matches!(self, Self::Done | Self::Failed | Self::Blocked | Self::Skipped | Self::Cancelled)
     }
 }

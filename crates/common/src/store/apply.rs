@@ -59,8 +59,7 @@ impl Columns {
         self.step_states.push(letters(row));
         self.progress.push(progress(row)?);
         self.wait.push(row.wait.as_ref().map(to_text).transpose()?);
-        self.terminal
-            .push(row.terminal.as_ref().map(to_text).transpose()?);
+        self.terminal.push(row.terminal.as_ref().map(to_text).transpose()?);
         self.deadline_at.push(row.deadline_at);
         self.at.push(row.updated_at);
         self.span_id.push(span_id.map(str::to_owned));

@@ -37,12 +37,7 @@ pub struct Commit {
 impl Commit {
     /// A change without artifacts, under the present span.
     pub fn new(write: Write, span: tracing::Span, span_id: Option<String>) -> Self {
-        Self {
-            write,
-            artifacts: Vec::new(),
-            span,
-            span_id,
-        }
+        Self { write, artifacts: Vec::new(), span, span_id }
     }
 }
 
@@ -76,10 +71,7 @@ impl Committer {
     /// A change that was handed in is written even when nobody waits for the answer any more.
     pub async fn commit(&self, commit: Commit) -> Result<Outcome, StoreError> {
         let (reply, answer) = oneshot::channel();
-        self.jobs
-            .send(Job { commit, reply })
-            .await
-            .map_err(|_| StoreError::ShuttingDown)?;
+        self.jobs.send(Job { commit, reply }).await.map_err(|_| StoreError::ShuttingDown)?;
         answer.await.map_err(|_| StoreError::ShuttingDown)?
     }
 }
@@ -134,10 +126,10 @@ async fn settle(pool: &PgPool, batch: Vec<Job>, observer: Observer) {
             }
         }
         Err(error) => {
-            for job in batch {
-                tracing::error!(run_id = %job.commit.write.execution.run_id, %error, "a change was refused");
-                answer(job.reply, Err(StoreError::corrupt("the change", &error)));
-                return;
+            if let Some(job) = batch.into_iter().next() {
+                let run_id = job.commit.write.execution.run_id;
+                tracing::error!(%run_id, %error, "a change was refused");
+                answer(job.reply, Err(error));
             }
         }
     }
@@ -183,17 +175,13 @@ async fn write_once(
     in_doubt: bool,
 ) -> Result<Vec<Outcome>, StoreError> {
     let mut connection = pool.acquire().await?;
-    let artifacts: Vec<&Artifact> = batch
-        .iter()
-        .flat_map(|job| job.commit.artifacts.iter())
-        .collect();
+    let artifacts: Vec<&Artifact> =
+        batch.iter().flat_map(|job| job.commit.artifacts.iter()).collect();
     if !artifacts.is_empty() {
         artifact::store(&mut connection, &artifacts).await?;
     }
-    let changes: Vec<_> = batch
-        .iter()
-        .map(|job| (&job.commit.write, job.commit.span_id.as_deref()))
-        .collect();
+    let changes: Vec<_> =
+        batch.iter().map(|job| (&job.commit.write, job.commit.span_id.as_deref())).collect();
     let mut outcomes = apply(&mut connection, &changes).await?;
     if in_doubt {
         // An earlier try may have been committed although its answer was lost on the way.

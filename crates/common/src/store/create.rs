@@ -54,22 +54,13 @@ pub async fn create_run(
         .bind(&new.spec.request_id)
         .fetch_one(pool)
         .await?;
-    Ok(if digest == new.request_digest {
-        Created::Before(id)
-    } else {
-        Created::Conflict(id)
-    })
+    Ok(if digest == new.request_digest { Created::Before(id) } else { Created::Conflict(id) })
 }
 
 type Making<'q> = QueryScalar<'q, Postgres, Uuid, PgArguments>;
 
 fn bind_spec(new: &NewRun) -> Result<Making<'_>, StoreError> {
-    let NewRun {
-        spec,
-        request_digest,
-        plan,
-        ..
-    } = new;
+    let NewRun { spec, request_digest, plan, .. } = new;
     Ok(sqlx::query_scalar(include_str!("sql/create_run.sql"))
         .bind(spec.id)
         .bind(&spec.namespace)

@@ -46,10 +46,7 @@ pub enum StoreError {
 impl StoreError {
     /// A row or column that does not read.
     pub(crate) fn corrupt(what: impl Into<String>, why: impl std::fmt::Display) -> Self {
-        Self::Corrupt {
-            what: what.into(),
-            why: why.to_string(),
-        }
+        Self::Corrupt { what: what.into(), why: why.to_string() }
     }
 
     /// Whether the same call may succeed later.
@@ -69,28 +66,26 @@ impl From<sqlx::Error> for StoreError {
     fn from(source: sqlx::Error) -> Self {
         if let sqlx::Error::Database(error) = &source {
             if let Some(constraint) = error.constraint() {
-                return Self::Constraint {
-                    constraint: constraint.to_owned(),
-                };
+                return Self::Constraint { constraint: constraint.to_owned() };
             }
-            let class = error
-                .code()
-                .map(|code| code.chars().take(2).collect::<String>());
+            let class = error.code().map(|code| code.chars().take(2).collect::<String>());
             // Classes of SQLSTATE: 08 connection, 40 rollback, 53 resources, 57 operator, 58 system.
             return match class.as_deref() {
                 Some("08" | "40" | "53" | "57" | "58") => Self::Unavailable { source },
                 Some(_) | None => Self::Refused { source },
             };
         }
-        match &source {
+        // The driver's own kinds of a connection that cannot be had or was lost.
+        let away = matches!(
+            source,
             sqlx::Error::Io(_)
-            | sqlx::Error::Tls(_)
-            | sqlx::Error::Protocol(_)
-            | sqlx::Error::PoolTimedOut
-            | sqlx::Error::PoolClosed
-            | sqlx::Error::WorkerCrashed => Self::Unavailable { source },
-            _ => Self::Refused { source },
-        }
+                | sqlx::Error::Tls(_)
+                | sqlx::Error::Protocol(_)
+                | sqlx::Error::PoolTimedOut
+                | sqlx::Error::PoolClosed
+                | sqlx::Error::WorkerCrashed
+        );
+        if away { Self::Unavailable { source } } else { Self::Refused { source } }
     }
 }
 

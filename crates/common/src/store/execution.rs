@@ -53,10 +53,7 @@ impl ExecutionRow {
             .map(|(index, letter)| {
                 let state = from_letter(letter)
                     .ok_or_else(|| StoreError::corrupt(what("step_states"), letter))?;
-                Ok(StepProgress {
-                    state,
-                    ..details.remove(&index).unwrap_or_default()
-                })
+                Ok(StepProgress { state, ..details.remove(&index).unwrap_or_default() })
             })
             .collect::<Result<Vec<_>, StoreError>>()?;
         Ok(Execution {
@@ -83,11 +80,7 @@ impl ExecutionRow {
 
 /// The column `step_states` of an execution.
 pub(super) fn letters(execution: &Execution) -> String {
-    execution
-        .steps
-        .iter()
-        .map(|step| to_letter(step.state))
-        .collect()
+    execution.steps.iter().map(|step| to_letter(step.state)).collect()
 }
 
 /// The column `progress` of an execution.
@@ -96,19 +89,10 @@ pub(super) fn progress(execution: &Execution) -> Result<String, StoreError> {
         .steps
         .iter()
         .enumerate()
-        .filter(|(_, step)| {
-            **step
-                != StepProgress {
-                    state: step.state,
-                    ..Default::default()
-                }
-        })
+        .filter(|(_, step)| **step != StepProgress { state: step.state, ..Default::default() })
         .map(|(index, step)| (index, step.clone()))
         .collect();
-    to_text(&Progress {
-        counters: execution.counters.clone(),
-        steps,
-    })
+    to_text(&Progress { counters: execution.counters.clone(), steps })
 }
 
 /// The word of the phase a blocked run left; none for any other.
@@ -146,7 +130,5 @@ const fn to_letter(state: StepState) -> char {
 }
 
 fn from_letter(letter: char) -> Option<StepState> {
-    StepState::ALL
-        .into_iter()
-        .find(|state| to_letter(*state) == letter)
+    StepState::ALL.into_iter().find(|state| to_letter(*state) == letter)
 }

@@ -36,11 +36,8 @@ pub async fn beat(
     id: Uuid,
     now: DateTime<Utc>,
 ) -> Result<bool, StoreError> {
-    let done = sqlx::query(include_str!("sql/beat.sql"))
-        .bind(id)
-        .bind(now)
-        .execute(executor)
-        .await?;
+    let done =
+        sqlx::query(include_str!("sql/beat.sql")).bind(id).bind(now).execute(executor).await?;
     Ok(done.rows_affected() == 1)
 }
 

@@ -58,11 +58,7 @@ pub async fn events(
         .await?;
     let mut events = Vec::new();
     for row in rows {
-        events.extend(
-            row.into_events(run_id)?
-                .into_iter()
-                .filter(|event| event.sequence >= from),
-        );
+        events.extend(row.into_events(run_id)?.into_iter().filter(|event| event.sequence >= from));
     }
     Ok(events)
 }

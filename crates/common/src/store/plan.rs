@@ -1,6 +1,7 @@
 //! Plan revisions. A stored one never changes.
 
 use super::StoreError;
+use crate::domain::plan::Plan;
 use chrono::{DateTime, Utc};
 use sqlx::PgExecutor;
 use uuid::Uuid;
@@ -58,4 +59,12 @@ pub async fn find_plan(
         })
     })
     .transpose()
+}
+
+/// The plan that a stored revision holds.
+///
+/// # Errors
+/// [`StoreError::Corrupt`]
+pub fn plan_of(stored: &StoredPlan, run_id: Uuid) -> Result<Plan, StoreError> {
+    super::run::read_plan(&stored.body, run_id)
 }

@@ -2,12 +2,13 @@
 
 use super::StoreError;
 use super::execution::ExecutionRow;
-use crate::domain::machine::run::RunState;
 use crate::domain::json;
+use crate::domain::machine::run::RunState;
 use crate::domain::plan::Plan;
 use crate::domain::run::{DriverKind, RunRecord, RunSpec};
 use chrono::{DateTime, Utc};
 use sqlx::PgExecutor;
+use std::collections::BTreeMap;
 use uuid::Uuid;
 
 /// One row of `load.sql` or `list.sql`.
@@ -51,16 +52,13 @@ impl RunRow {
             spec,
             execution,
             plan_digest: self.plan_digest.unwrap_or_default(),
-            plan: self
-                .plan_body
-                .map(|body| read_plan(&body, id))
-                .transpose()?,
+            plan: self.plan_body.map(|body| read_plan(&body, id)).transpose()?,
         })
     }
 }
 
 /// The plan that a row's text holds.
-fn read_plan(body: &str, run_id: Uuid) -> Result<Plan, StoreError> {
+pub(super) fn read_plan(body: &str, run_id: Uuid) -> Result<Plan, StoreError> {
     let what = || format!("plan of run {run_id}");
     let value = json::parse(body).map_err(|error| StoreError::corrupt(what(), error))?.value;
     Plan::from_json(&value).map_err(|error| StoreError::corrupt(what(), error))
@@ -81,10 +79,8 @@ pub async fn find_run(
     executor: impl PgExecutor<'_>,
     id: Uuid,
 ) -> Result<Option<RunRecord>, StoreError> {
-    let row: Option<RunRow> = sqlx::query_as(include_str!("sql/load.sql"))
-        .bind([id])
-        .fetch_optional(executor)
-        .await?;
+    let row: Option<RunRow> =
+        sqlx::query_as(include_str!("sql/load.sql")).bind([id]).fetch_optional(executor).await?;
     row.map(RunRow::into_record).transpose()
 }
 
@@ -95,6 +91,8 @@ pub struct RunFilter {
     pub namespace: String,
     /// Only these states; empty for all. The phase inside BLOCKED does not matter.
     pub states: Vec<RunState>,
+    /// Only runs that carry all of these labels.
+    pub labels: BTreeMap<String, String>,
     /// Only runs older than this one: the last id of the page before.
     pub before: Option<Uuid>,
     /// At most so many.
@@ -124,12 +122,10 @@ pub async fn list_runs(
         .bind(&states)
         .bind(filter.before)
         .bind(filter.limit + 1)
+        .bind(sqlx::types::Json(&filter.labels))
         .fetch_all(executor)
         .await?;
-    let mut runs = rows
-        .into_iter()
-        .map(RunRow::into_record)
-        .collect::<Result<Vec<_>, _>>()?;
+    let mut runs = rows.into_iter().map(RunRow::into_record).collect::<Result<Vec<_>, _>>()?;
     let page = usize::try_from(filter.limit).unwrap_or_default();
     let more = runs.len() > page;
     runs.truncate(page);
@@ -165,4 +161,25 @@ pub async fn overdue(
         .bind(limit)
         .fetch_all(executor)
         .await?)
+}
+
+/// Runs that wait for something, the oldest first, at most `limit`.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn list_waits(
+    executor: impl PgExecutor<'_>,
+    namespace: &str,
+    run_id: Option<Uuid>,
+    after: Option<Uuid>,
+    limit: i64,
+) -> Result<Vec<RunRecord>, StoreError> {
+    let rows: Vec<RunRow> = sqlx::query_as(include_str!("sql/list_waits.sql"))
+        .bind(namespace)
+        .bind(run_id)
+        .bind(after)
+        .bind(limit)
+        .fetch_all(executor)
+        .await?;
+    rows.into_iter().map(RunRow::into_record).collect()
 }

@@ -62,10 +62,8 @@ pub struct Waker {
 impl Waker {
     /// Starts the sender over a pool. It ends with the last clone.
     pub fn start(pool: PgPool) -> Self {
-        let waker = Self {
-            pending: Arc::new(Mutex::new(HashSet::new())),
-            bell: Arc::new(Notify::new()),
-        };
+        let waker =
+            Self { pending: Arc::new(Mutex::new(HashSet::new())), bell: Arc::new(Notify::new()) };
         let pending = Arc::downgrade(&waker.pending);
         let bell = Arc::clone(&waker.bell);
         tokio::spawn(async move {
@@ -111,17 +109,9 @@ async fn send(pool: &PgPool, topics: &HashSet<Topic>) -> Result<(), StoreError> 
     let payload = if topics.len() > MAX_IDS {
         "*".to_owned()
     } else {
-        topics
-            .iter()
-            .map(|topic| topic.to_word())
-            .collect::<Vec<_>>()
-            .join(",")
+        topics.iter().map(|topic| topic.to_word()).collect::<Vec<_>>().join(",")
     };
-    sqlx::query("select pg_notify($1, $2)")
-        .bind(CHANNEL)
-        .bind(payload)
-        .execute(pool)
-        .await?;
+    sqlx::query("select pg_notify($1, $2)").bind(CHANNEL).bind(payload).execute(pool).await?;
     Ok(())
 }
 

@@ -58,16 +58,9 @@ pub struct Telemetry {
 /// # Errors
 /// No tokio runtime, a set-up that does not read, or telemetry that is installed already.
 pub fn init(service_name: &'static str, config: &TelemetryConfig) -> Result<Guard, TelemetryError> {
-    let Telemetry {
-        dispatch,
-        recorder,
-        guard,
-    } = Telemetry::build(service_name, config)?;
-    tracing::dispatcher::set_global_default(dispatch).map_err(|_| {
-        TelemetryError::AlreadyInstalled {
-            part: "logs and traces",
-        }
-    })?;
+    let Telemetry { dispatch, recorder, guard } = Telemetry::build(service_name, config)?;
+    tracing::dispatcher::set_global_default(dispatch)
+        .map_err(|_| TelemetryError::AlreadyInstalled { part: "logs and traces" })?;
     metrics::set_global_recorder(recorder)
         .map_err(|_| TelemetryError::AlreadyInstalled { part: "metrics" })?;
     super::metric::describe();
@@ -93,23 +86,13 @@ impl Telemetry {
         let metrics = recorder.handle();
         let upkeep = runtime.spawn(keep_up(metrics.clone())).abort_handle();
         let dispatch = dispatch(config, provider.as_ref())?;
-        Ok(Self {
-            dispatch,
-            recorder,
-            guard: Guard {
-                provider,
-                metrics,
-                upkeep,
-            },
-        })
+        Ok(Self { dispatch, recorder, guard: Guard { provider, metrics, upkeep } })
     }
 }
 
 impl std::fmt::Debug for Telemetry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Telemetry")
-            .field("guard", &self.guard)
-            .finish_non_exhaustive()
+        f.debug_struct("Telemetry").field("guard", &self.guard).finish_non_exhaustive()
     }
 }
 
@@ -185,9 +168,7 @@ fn provider(
         .with_endpoint(endpoint)
         .with_timeout(EXPORT_TIMEOUT)
         .build()
-        .map_err(|error| TelemetryError::Exporter {
-            reason: error.to_string(),
-        })?;
+        .map_err(|error| TelemetryError::Exporter { reason: error.to_string() })?;
     let resource = Resource::builder().with_service_name(service_name).build();
     Ok(SdkTracerProvider::builder()
         .with_batch_exporter(exporter)
@@ -200,10 +181,11 @@ fn dispatch(
     config: &TelemetryConfig,
     provider: Option<&SdkTracerProvider>,
 ) -> Result<Dispatch, TelemetryError> {
-    let exported = NOT_EXPORTED.iter().fold(
-        Targets::new().with_default(LevelFilter::INFO),
-        |targets, target| targets.with_target(*target, LevelFilter::OFF),
-    );
+    let exported = NOT_EXPORTED
+        .iter()
+        .fold(Targets::new().with_default(LevelFilter::INFO), |targets, target| {
+            targets.with_target(*target, LevelFilter::OFF)
+        });
     let spans = provider.map(|provider| {
         tracing_opentelemetry::layer()
             .with_tracer(provider.tracer("surety"))
@@ -222,19 +204,12 @@ where
     S: Subscriber + for<'span> LookupSpan<'span>,
 {
     let filter = EnvFilter::try_new(format!("{QUIET_LOGS},{}", config.log)).map_err(|error| {
-        TelemetryError::LogFilter {
-            directives: config.log.clone(),
-            reason: error.to_string(),
-        }
+        TelemetryError::LogFilter { directives: config.log.clone(), reason: error.to_string() }
     })?;
     let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let layer = match config.log_format {
         LogFormat::Text => layer.boxed(),
-        LogFormat::Json => layer
-            .json()
-            .flatten_event(true)
-            .with_span_list(false)
-            .boxed(),
+        LogFormat::Json => layer.json().flatten_event(true).with_span_list(false).boxed(),
     };
     Ok(layer.with_filter(filter))
 }

@@ -11,20 +11,13 @@ use super::names;
 /// Says what each figure is, in the words that `/metrics` shows.
 pub(super) fn describe() {
     describe_counter!(names::TRANSITIONS_TOTAL, "Transitions of runs and steps.");
-    describe_counter!(
-        names::VERDICTS_TOTAL,
-        "Verdicts of the acceptgate, by outcome."
-    );
+    describe_counter!(names::VERDICTS_TOTAL, "Verdicts of the acceptgate, by outcome.");
     describe_histogram!(
         names::STEP_DURATION_SECONDS,
         Unit::Seconds,
         "A step's time from its lease to its end."
     );
-    describe_histogram!(
-        names::TURN_DURATION_SECONDS,
-        Unit::Seconds,
-        "One turn's time."
-    );
+    describe_histogram!(names::TURN_DURATION_SECONDS, Unit::Seconds, "One turn's time.");
     describe_gauge!(names::QUEUE_DEPTH, "Steps that are ready and not claimed.");
 }
 

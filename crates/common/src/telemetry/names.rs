@@ -40,6 +40,5 @@ pub const QUEUE_DEPTH: &str = "surety_queue_depth";
 
 /// Bounds of the duration histograms in seconds: a scripted turn takes under a millisecond, a
 /// model's minutes.
-pub const DURATION_BUCKETS_SECONDS: [f64; 14] = [
-    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0,
-];
+pub const DURATION_BUCKETS_SECONDS: [f64; 14] =
+    [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0];

@@ -86,13 +86,7 @@ impl TraceParent {
 
 impl fmt::Display for TraceParent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "00-{}-{}-{:02x}",
-            self.trace_id,
-            self.span_id,
-            self.flags.to_u8()
-        )
+        write!(f, "00-{}-{}-{:02x}", self.trace_id, self.span_id, self.flags.to_u8())
     }
 }
 
@@ -119,11 +113,7 @@ impl FromStr for TraceParent {
             return Err(TraceParentError);
         }
         let flags = TraceFlags::new(flags) & TraceFlags::SAMPLED;
-        Ok(Self {
-            trace_id,
-            span_id,
-            flags,
-        })
+        Ok(Self { trace_id, span_id, flags })
     }
 }
 
@@ -311,10 +301,7 @@ mod tests {
     fn a_stored_context_reads_back_as_it_was_written() {
         let generated = TraceParent::generate();
         assert_eq!(generated.to_string().parse(), Ok(generated));
-        assert_eq!(
-            STORED.parse::<TraceParent>().map(|found| found.to_string()),
-            Ok(STORED.into())
-        );
+        assert_eq!(STORED.parse::<TraceParent>().map(|found| found.to_string()), Ok(STORED.into()));
     }
 
     #[test]
@@ -330,11 +317,7 @@ mod tests {
             "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331",
         ];
         for text in cases {
-            assert_eq!(
-                text.parse::<TraceParent>(),
-                Err(TraceParentError),
-                "{text:?}"
-            );
+            assert_eq!(text.parse::<TraceParent>(), Err(TraceParentError), "{text:?}");
         }
     }
 

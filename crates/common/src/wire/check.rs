@@ -10,15 +10,7 @@ impl TryFrom<v1::AcceptCheck> for AcceptCheck {
     type Error = MessageError;
 
     fn try_from(check: v1::AcceptCheck) -> Result<Self, Self::Error> {
-        let v1::AcceptCheck {
-            id,
-            kind,
-            target,
-            r#match,
-            required,
-            params,
-            owner,
-        } = check;
+        let v1::AcceptCheck { id, kind, target, r#match, required, params, owner } = check;
         Ok(Self {
             id,
             kind,
@@ -33,15 +25,7 @@ impl TryFrom<v1::AcceptCheck> for AcceptCheck {
 
 impl From<AcceptCheck> for v1::AcceptCheck {
     fn from(check: AcceptCheck) -> Self {
-        let AcceptCheck {
-            id,
-            kind,
-            target,
-            r#match,
-            required,
-            params,
-            owner,
-        } = check;
+        let AcceptCheck { id, kind, target, r#match, required, params, owner } = check;
         Self {
             id,
             kind,
@@ -109,10 +93,7 @@ mod tests {
 
     #[test]
     fn a_match_that_is_none_is_refused() {
-        let check = v1::AcceptCheck {
-            r#match: 9,
-            ..v1::AcceptCheck::default()
-        };
+        let check = v1::AcceptCheck { r#match: 9, ..v1::AcceptCheck::default() };
         let error = AcceptCheck::try_from(check).unwrap_err();
         assert_eq!(error, MessageError::at("match", Kind::MatchUnknown(9)));
     }

@@ -53,15 +53,10 @@ pub fn channel(address: &str, token: Option<&Token>) -> Result<ServiceChannel, C
     if address.starts_with("https://") {
         return Err(ClientError::Tls(address.to_owned()));
     }
-    let full = if address.contains("://") {
-        address.to_owned()
-    } else {
-        format!("http://{address}")
-    };
-    let endpoint = Endpoint::from_shared(full).map_err(|source| ClientError::Address {
-        address: address.to_owned(),
-        source,
-    })?;
+    let full =
+        if address.contains("://") { address.to_owned() } else { format!("http://{address}") };
+    let endpoint = Endpoint::from_shared(full)
+        .map_err(|source| ClientError::Address { address: address.to_owned(), source })?;
     let channel = endpoint
         .connect_timeout(CONNECT_TIMEOUT)
         .tcp_nodelay(true)
@@ -75,14 +70,13 @@ pub fn channel(address: &str, token: Option<&Token>) -> Result<ServiceChannel, C
 
 impl Credentials {
     fn new(token: Option<&Token>) -> Result<Self, ClientError> {
-        let header = token
-            .map(|token| MetadataValue::try_from(token.header()))
-            .transpose()?
-            .map(|mut header| {
+        let header = token.map(|token| MetadataValue::try_from(token.header())).transpose()?.map(
+            |mut header| {
                 // Keeps it out of HTTP/2's header tables and of every Debug output.
                 header.set_sensitive(true);
                 header
-            });
+            },
+        );
         Ok(Self { header })
     }
 }
@@ -90,9 +84,7 @@ impl Credentials {
 impl Interceptor for Credentials {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
         if let Some(header) = &self.header {
-            request
-                .metadata_mut()
-                .insert("authorization", header.clone());
+            request.metadata_mut().insert("authorization", header.clone());
         }
         Ok(request)
     }
@@ -106,10 +98,7 @@ mod tests {
     async fn an_address_that_is_none_is_refused_with_what_to_do() {
         let error = channel("http://", None).err().unwrap();
         assert!(error.to_string().contains("http://host:port"), "{error}");
-        assert!(matches!(
-            channel("https://a:1", None),
-            Err(ClientError::Tls(_))
-        ));
+        assert!(matches!(channel("https://a:1", None), Err(ClientError::Tls(_))));
         assert!(channel("127.0.0.1:7401", None).is_ok());
     }
 }

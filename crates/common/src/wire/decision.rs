@@ -11,14 +11,7 @@ impl TryFrom<v1::ExecuteDecision> for ExecuteDecision {
     /// Texts are trimmed, as they are when a decision is read from text. The shape (which action
     /// carries what) is judged by the domain.
     fn try_from(decision: v1::ExecuteDecision) -> Result<Self, Self::Error> {
-        let v1::ExecuteDecision {
-            speak,
-            action,
-            reason,
-            goal_check,
-            tool_call,
-            abort,
-        } = decision;
+        let v1::ExecuteDecision { speak, action, reason, goal_check, tool_call, abort } = decision;
         Ok(Self {
             speak: trimmed(&speak),
             action: read_action(action)?,
@@ -32,14 +25,7 @@ impl TryFrom<v1::ExecuteDecision> for ExecuteDecision {
 
 impl From<ExecuteDecision> for v1::ExecuteDecision {
     fn from(decision: ExecuteDecision) -> Self {
-        let ExecuteDecision {
-            speak,
-            action,
-            reason,
-            goal_check,
-            tool_call,
-            abort,
-        } = decision;
+        let ExecuteDecision { speak, action, reason, goal_check, tool_call, abort } = decision;
         Self {
             speak,
             action: v1::Action::from(action).into(),
@@ -53,11 +39,7 @@ impl From<ExecuteDecision> for v1::ExecuteDecision {
 
 impl From<v1::Abort> for Abort {
     fn from(abort: v1::Abort) -> Self {
-        let v1::Abort {
-            code,
-            user_message,
-            internal_reason,
-        } = abort;
+        let v1::Abort { code, user_message, internal_reason } = abort;
         Self {
             code: trimmed(&code),
             user_message: trimmed(&user_message),
@@ -68,16 +50,8 @@ impl From<v1::Abort> for Abort {
 
 impl From<Abort> for v1::Abort {
     fn from(abort: Abort) -> Self {
-        let Abort {
-            code,
-            user_message,
-            internal_reason,
-        } = abort;
-        Self {
-            code,
-            user_message,
-            internal_reason,
-        }
+        let Abort { code, user_message, internal_reason } = abort;
+        Self { code, user_message, internal_reason }
     }
 }
 
@@ -119,15 +93,9 @@ mod tests {
     #[test]
     fn a_decision_without_a_known_action_is_refused_as_its_text_would_be() {
         for (action, code) in [(0, Code::ActionMissing), (77, Code::ActionUnknown)] {
-            let decision = v1::ExecuteDecision {
-                action,
-                ..v1::ExecuteDecision::default()
-            };
+            let decision = v1::ExecuteDecision { action, ..v1::ExecuteDecision::default() };
             let problem = Problem::from(ExecuteDecision::try_from(decision).unwrap_err());
-            assert_eq!(
-                (problem.code, problem.field.as_deref()),
-                (code, Some("action"))
-            );
+            assert_eq!((problem.code, problem.field.as_deref()), (code, Some("action")));
         }
     }
 
@@ -135,10 +103,7 @@ mod tests {
     fn bad_arguments_are_named_by_their_whole_path() {
         let decision = v1::ExecuteDecision {
             action: v1::Action::Continue.into(),
-            tool_call: Some(v1::ToolCall {
-                name: "f".into(),
-                arguments_json: "[]".into(),
-            }),
+            tool_call: Some(v1::ToolCall { name: "f".into(), arguments_json: "[]".into() }),
             ..v1::ExecuteDecision::default()
         };
         let problem = Problem::from(ExecuteDecision::try_from(decision).unwrap_err());

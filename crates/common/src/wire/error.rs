@@ -66,10 +66,7 @@ pub enum MessageErrorKind {
 impl MessageError {
     /// Something wrong with one field of the message.
     pub fn at(path: impl Into<String>, kind: MessageErrorKind) -> Self {
-        Self {
-            path: path.into(),
-            kind,
-        }
+        Self { path: path.into(), kind }
     }
 
     /// The same error, seen from the message around.

@@ -46,9 +46,7 @@ fn moved(run_id: Uuid, transition: Transition) -> v1::Transition {
         event,
         cause,
         actor: actor.0,
-        stop_reason: stop_reason
-            .map_or(v1::StopReason::Unspecified, v1::StopReason::from)
-            .into(),
+        stop_reason: stop_reason.map_or(v1::StopReason::Unspecified, v1::StopReason::from).into(),
     }
 }
 

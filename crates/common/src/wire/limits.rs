@@ -110,18 +110,12 @@ mod tests {
 
     #[test]
     fn absent_limits_have_their_defaults() {
-        assert_eq!(
-            Limits::try_from(v1::Limits::default()),
-            Ok(Limits::default())
-        );
+        assert_eq!(Limits::try_from(v1::Limits::default()), Ok(Limits::default()));
     }
 
     #[test]
     fn a_limit_outside_its_range_is_refused_by_name() {
-        let limits = v1::Limits {
-            max_plan_steps: Some(201),
-            ..v1::Limits::default()
-        };
+        let limits = v1::Limits { max_plan_steps: Some(201), ..v1::Limits::default() };
         let problem = Problem::from(Limits::try_from(limits).unwrap_err());
         assert_eq!(problem.code, Code::LimitOutOfRange);
         assert_eq!(problem.field.as_deref(), Some("limits.max_plan_steps"));

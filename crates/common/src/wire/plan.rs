@@ -12,15 +12,7 @@ impl TryFrom<v1::Plan> for Plan {
 
     fn try_from(plan: v1::Plan) -> Result<Self, Self::Error> {
         // Revision and digest are the store's to give; whatever a client sends is no claim.
-        let v1::Plan {
-            title,
-            goal,
-            steps,
-            verify,
-            todos,
-            revision: _,
-            digest: _,
-        } = plan;
+        let v1::Plan { title, goal, steps, verify, todos, revision: _, digest: _ } = plan;
         Ok(Self {
             title,
             goal,
@@ -34,13 +26,7 @@ impl TryFrom<v1::Plan> for Plan {
 impl From<Plan> for v1::Plan {
     /// A plan that is not stored; whoever stored it sets revision and digest.
     fn from(plan: Plan) -> Self {
-        let Plan {
-            title,
-            goal,
-            steps,
-            verify,
-            todos,
-        } = plan;
+        let Plan { title, goal, steps, verify, todos } = plan;
         Self {
             title,
             goal,
@@ -113,10 +99,7 @@ impl TryFrom<v1::ToolCall> for ToolCall {
     type Error = MessageError;
 
     fn try_from(call: v1::ToolCall) -> Result<Self, Self::Error> {
-        let v1::ToolCall {
-            name,
-            arguments_json,
-        } = call;
+        let v1::ToolCall { name, arguments_json } = call;
         Ok(Self {
             name: name.trim().to_owned(),
             arguments: json_object("arguments_json", &arguments_json)?,
@@ -127,10 +110,7 @@ impl TryFrom<v1::ToolCall> for ToolCall {
 impl From<ToolCall> for v1::ToolCall {
     fn from(call: ToolCall) -> Self {
         let ToolCall { name, arguments } = call;
-        Self {
-            name,
-            arguments_json: arguments.to_compact(),
-        }
+        Self { name, arguments_json: arguments.to_compact() }
     }
 }
 

@@ -5,16 +5,8 @@ use crate::domain::problem::{Code, Problem, Warning, WarningCode};
 
 impl From<Problem> for v1::Problem {
     fn from(problem: Problem) -> Self {
-        let Problem {
-            code,
-            field,
-            message,
-        } = problem;
-        Self {
-            code: code.as_str().to_owned(),
-            field,
-            message,
-        }
+        let Problem { code, field, message } = problem;
+        Self { code: code.as_str().to_owned(), field, message }
     }
 }
 
@@ -30,17 +22,9 @@ impl TryFrom<v1::Problem> for Problem {
     type Error = UnknownCode;
 
     fn try_from(problem: v1::Problem) -> Result<Self, Self::Error> {
-        let v1::Problem {
-            code,
-            field,
-            message,
-        } = problem;
+        let v1::Problem { code, field, message } = problem;
         match Code::from_text(&code) {
-            Some(code) => Ok(Self {
-                code,
-                field,
-                message,
-            }),
+            Some(code) => Ok(Self { code, field, message }),
             None => Err(UnknownCode::Unknown(code)),
         }
     }
@@ -49,11 +33,7 @@ impl TryFrom<v1::Problem> for Problem {
 impl From<Warning> for v1::Warning {
     fn from(warning: Warning) -> Self {
         let Warning { code, field } = warning;
-        Self {
-            code: code.as_str().to_owned(),
-            field,
-            message: code.meaning().to_owned(),
-        }
+        Self { code: code.as_str().to_owned(), field, message: code.meaning().to_owned() }
     }
 }
 
@@ -62,11 +42,7 @@ impl TryFrom<v1::Warning> for Warning {
 
     fn try_from(warning: v1::Warning) -> Result<Self, Self::Error> {
         // The message is the code's meaning, which is known here.
-        let v1::Warning {
-            code,
-            field,
-            message: _,
-        } = warning;
+        let v1::Warning { code, field, message: _ } = warning;
         match WarningCode::from_text(&code) {
             Some(code) => Ok(Self { code, field }),
             None => Err(UnknownCode::Unknown(code)),
@@ -82,17 +58,11 @@ mod tests {
     fn problems_and_warnings_come_back_as_they_went() {
         for code in Code::ALL {
             let problem = Problem::at(*code, "a.b", "why");
-            assert_eq!(
-                Problem::try_from(v1::Problem::from(problem.clone())),
-                Ok(problem)
-            );
+            assert_eq!(Problem::try_from(v1::Problem::from(problem.clone())), Ok(problem));
         }
         for code in WarningCode::ALL {
             let warning = Warning::at(*code, "a.b");
-            assert_eq!(
-                Warning::try_from(v1::Warning::from(warning.clone())),
-                Ok(warning)
-            );
+            assert_eq!(Warning::try_from(v1::Warning::from(warning.clone())), Ok(warning));
         }
     }
 }

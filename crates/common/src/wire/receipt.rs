@@ -48,9 +48,7 @@ impl TryFrom<v1::EvidenceReceipt> for EvidenceReceipt {
             facts: list("facts", facts)?,
             output_digest: trimmed(&output_digest),
             started_at: started_at.map(|at| moment("started_at", at)).transpose()?,
-            finished_at: finished_at
-                .map(|at| moment("finished_at", at))
-                .transpose()?,
+            finished_at: finished_at.map(|at| moment("finished_at", at)).transpose()?,
             prev_digest: trimmed(&prev_digest),
             digest: trimmed(&digest),
         })
@@ -108,40 +106,21 @@ impl TryFrom<v1::Fact> for Fact {
     fn try_from(fact: v1::Fact) -> Result<Self, Self::Error> {
         let v1::Fact { fact } = fact;
         match fact.ok_or_else(|| MessageError::at("fact", Kind::Missing))? {
-            wire::Fact::FileWritten(wire::FileWritten {
-                path,
-                before_digest,
-                after_digest,
-            }) => Ok(Self::FileWritten {
-                path,
-                before_digest,
-                after_digest,
-            }),
+            wire::Fact::FileWritten(wire::FileWritten { path, before_digest, after_digest }) => {
+                Ok(Self::FileWritten { path, before_digest, after_digest })
+            }
             wire::Fact::FileObserved(wire::FileObserved { path, exists }) => {
                 Ok(Self::FileObserved { path, exists })
             }
-            wire::Fact::Command(wire::Command { command, exit_code }) => Ok(Self::Command {
-                command: read_command(command)?,
-                exit_code,
-            }),
-            wire::Fact::Content(wire::Content {
-                path,
-                contains,
-                found,
-            }) => Ok(Self::Content {
-                path,
-                contains,
-                found,
-            }),
-            wire::Fact::Verification(wire::Verification {
-                tool,
-                scope,
-                passed,
-            }) => Ok(Self::Verification {
-                tool,
-                scope,
-                passed,
-            }),
+            wire::Fact::Command(wire::Command { command, exit_code }) => {
+                Ok(Self::Command { command: read_command(command)?, exit_code })
+            }
+            wire::Fact::Content(wire::Content { path, contains, found }) => {
+                Ok(Self::Content { path, contains, found })
+            }
+            wire::Fact::Verification(wire::Verification { tool, scope, passed }) => {
+                Ok(Self::Verification { tool, scope, passed })
+            }
             wire::Fact::Output(wire::Output { key, value }) => Ok(Self::Output { key, value }),
         }
     }
@@ -150,15 +129,9 @@ impl TryFrom<v1::Fact> for Fact {
 impl From<Fact> for v1::Fact {
     fn from(fact: Fact) -> Self {
         let fact = match fact {
-            Fact::FileWritten {
-                path,
-                before_digest,
-                after_digest,
-            } => wire::Fact::FileWritten(wire::FileWritten {
-                path,
-                before_digest,
-                after_digest,
-            }),
+            Fact::FileWritten { path, before_digest, after_digest } => {
+                wire::Fact::FileWritten(wire::FileWritten { path, before_digest, after_digest })
+            }
             Fact::FileObserved { path, exists } => {
                 wire::Fact::FileObserved(wire::FileObserved { path, exists })
             }
@@ -166,24 +139,12 @@ impl From<Fact> for v1::Fact {
                 let command = Some(write_command(command));
                 wire::Fact::Command(wire::Command { command, exit_code })
             }
-            Fact::Content {
-                path,
-                contains,
-                found,
-            } => wire::Fact::Content(wire::Content {
-                path,
-                contains,
-                found,
-            }),
-            Fact::Verification {
-                tool,
-                scope,
-                passed,
-            } => wire::Fact::Verification(wire::Verification {
-                tool,
-                scope,
-                passed,
-            }),
+            Fact::Content { path, contains, found } => {
+                wire::Fact::Content(wire::Content { path, contains, found })
+            }
+            Fact::Verification { tool, scope, passed } => {
+                wire::Fact::Verification(wire::Verification { tool, scope, passed })
+            }
             Fact::Output { key, value } => wire::Fact::Output(wire::Output { key, value }),
         };
         Self { fact: Some(fact) }
@@ -222,10 +183,9 @@ fn read_source(number: i32) -> Result<EvidenceSource, MessageError> {
         Ok(Wire::Probe) => Ok(EvidenceSource::Probe),
         Ok(Wire::Approval) => Ok(EvidenceSource::Approval),
         Ok(Wire::ActionReport) => Ok(EvidenceSource::ActionReport),
-        Ok(Wire::Unspecified) | Err(_) => Err(MessageError::at(
-            "source",
-            Kind::EvidenceSourceUnknown(number),
-        )),
+        Ok(Wire::Unspecified) | Err(_) => {
+            Err(MessageError::at("source", Kind::EvidenceSourceUnknown(number)))
+        }
     }
 }
 
@@ -261,11 +221,8 @@ mod tests {
             (Some(0), 0, Code::EvidenceSourceUnknown),
             (Some(0), 99, Code::EvidenceSourceUnknown),
         ] {
-            let receipt = v1::EvidenceReceipt {
-                step_index,
-                source,
-                ..v1::EvidenceReceipt::default()
-            };
+            let receipt =
+                v1::EvidenceReceipt { step_index, source, ..v1::EvidenceReceipt::default() };
             let problem = Problem::from(EvidenceReceipt::try_from(receipt).unwrap_err());
             assert_eq!(problem.code, code);
         }

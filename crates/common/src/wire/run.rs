@@ -79,10 +79,7 @@ fn counters(execution: &Execution) -> v1::RunCounters {
     }
 }
 
-fn steps(
-    execution: &Execution,
-    plan: Option<&crate::domain::plan::Plan>,
-) -> Vec<v1::StepProgress> {
+fn steps(execution: &Execution, plan: Option<&crate::domain::plan::Plan>) -> Vec<v1::StepProgress> {
     let planned = |index: usize| plan.and_then(|plan| plan.steps.get(index));
     execution
         .steps
@@ -119,6 +116,29 @@ fn blocked(execution: &Execution) -> Option<v1::Blocked> {
         question,
         returns_to: v1::RunState::from(phase.state()).into(),
         wait_id: id.to_string(),
+    })
+}
+
+/// What a run waits for; none when it waits for nothing.
+pub fn wait(record: RunRecord) -> Option<v1::Wait> {
+    let Wait { id, waiting_on, since, unblocks, question, choices, step_index } =
+        record.execution.wait?;
+    let step_id = step_index
+        .and_then(|index| record.plan.as_ref()?.steps.get(index).map(|step| step.id.clone()))
+        .unwrap_or_default();
+    Some(v1::Wait {
+        id: id.to_string(),
+        run_id: record.spec.id.to_string(),
+        step_id,
+        namespace: record.spec.namespace,
+        waiting_on: v1::WaitingOn::from(waiting_on).into(),
+        question,
+        unblocks,
+        since: Some(timestamp(since)),
+        expires_at: None,
+        tool_call: None,
+        call_digest: String::new(),
+        choices,
     })
 }
 

@@ -24,13 +24,7 @@ const MAX_FIELD_BYTES: usize = 200;
 /// The gRPC status that says what the fault says. Texts that would not fit a client's trailers
 /// are cut, with `…` at the end.
 pub fn to_status(fault: &Fault) -> Status {
-    let Fault {
-        reason,
-        class,
-        message,
-        field,
-        retry_after_ms,
-    } = fault;
+    let Fault { reason, class, message, field, retry_after_ms } = fault;
     let message = &bounded(message, MAX_MESSAGE_BYTES);
     let field = field.as_ref().map(|field| bounded(field, MAX_FIELD_BYTES));
     let subject = field.as_deref().unwrap_or_default();
@@ -70,9 +64,7 @@ pub fn to_status(fault: &Fault) -> Status {
 /// version, keeps its text and gets the general code of its class.
 pub fn from_status(status: &Status) -> Fault {
     let details = status.get_error_details();
-    let info = details
-        .error_info()
-        .filter(|info| info.domain == ERROR_DOMAIN);
+    let info = details.error_info().filter(|info| info.domain == ERROR_DOMAIN);
     let known = info.and_then(|info| Reason::from_text(&info.reason));
     // tonic itself answers OUT_OF_RANGE for one thing only: a message over its limit.
     let over_limit = known.is_none() && status.code() == Code::OutOfRange;
@@ -167,12 +159,10 @@ mod tests {
     use crate::domain::problem::{Code as InputCode, Problem};
 
     fn every_fault() -> impl Iterator<Item = Fault> {
-        let service = FaultCode::ALL
-            .iter()
-            .map(|code| Fault::new(*code, "why").with_retry_after_ms(1500));
-        let input = InputCode::ALL
-            .iter()
-            .map(|code| Fault::from(Problem::at(*code, "steps[1].id", "why")));
+        let service =
+            FaultCode::ALL.iter().map(|code| Fault::new(*code, "why").with_retry_after_ms(1500));
+        let input =
+            InputCode::ALL.iter().map(|code| Fault::from(Problem::at(*code, "steps[1].id", "why")));
         service.chain(input)
     }
 
@@ -196,35 +186,20 @@ mod tests {
 
     #[test]
     fn a_long_text_is_cut_to_what_every_client_takes() {
-        let problem = Problem::at(
-            InputCode::TypeMismatch,
-            "é".repeat(9_999),
-            "é".repeat(99_999),
-        );
+        let problem = Problem::at(InputCode::TypeMismatch, "é".repeat(9_999), "é".repeat(99_999));
         let mut headers = http::HeaderMap::new();
         to_status(&problem.into()).add_header(&mut headers).unwrap();
-        let bytes: usize = headers
-            .iter()
-            .map(|(name, value)| name.as_str().len() + value.len())
-            .sum();
+        let bytes: usize =
+            headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
         assert!(bytes < 8 * 1024, "{bytes} bytes");
     }
 
     #[test]
     fn an_invalid_field_is_named_the_way_standard_clients_look_for_it() {
-        let problem = Problem::at(
-            InputCode::LimitOutOfRange,
-            "limits.max_replans",
-            "11 is too many",
-        );
+        let problem =
+            Problem::at(InputCode::LimitOutOfRange, "limits.max_replans", "11 is too many");
         let details = to_status(&problem.into()).get_error_details();
-        let violation = details
-            .bad_request()
-            .unwrap()
-            .field_violations
-            .first()
-            .unwrap()
-            .clone();
+        let violation = details.bad_request().unwrap().field_violations.first().unwrap().clone();
         assert_eq!(violation.field, "limits.max_replans");
         assert_eq!(violation.description, "11 is too many");
     }

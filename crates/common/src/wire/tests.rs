@@ -37,26 +37,17 @@ fn check() -> impl Strategy<Value = AcceptCheck> {
     let matches = select(vec![Match::Prefix, Match::Exact, Match::Contains]);
     let owners = select(vec![Owner::Plan, Owner::User, Owner::Operator]);
     let params = btree_map(word(), ".*", 0..3);
-    (
-        word(),
-        word(),
-        word(),
-        matches,
-        any::<bool>(),
-        params,
-        owners,
+    (word(), word(), word(), matches, any::<bool>(), params, owners).prop_map(
+        |(id, kind, target, r#match, required, params, owner)| AcceptCheck {
+            id,
+            kind,
+            target,
+            r#match,
+            required,
+            params,
+            owner,
+        },
     )
-        .prop_map(
-            |(id, kind, target, r#match, required, params, owner)| AcceptCheck {
-                id,
-                kind,
-                target,
-                r#match,
-                required,
-                params,
-                owner,
-            },
-        )
 }
 
 fn todo() -> impl Strategy<Value = Todo> {
@@ -77,63 +68,40 @@ fn todo() -> impl Strategy<Value = Todo> {
 
 fn call() -> impl Strategy<Value = ToolCall> {
     (word(), vec(("[a-z]{1,5}", "[1-9][0-9]{0,30}"), 0..1)).prop_map(|(name, members)| {
-        let members = members
-            .into_iter()
-            .map(|(key, number)| (key, Value::Number(number)));
-        ToolCall {
-            name,
-            arguments: Value::Object(members.collect()),
-        }
+        let members = members.into_iter().map(|(key, number)| (key, Value::Number(number)));
+        ToolCall { name, arguments: Value::Object(members.collect()) }
     })
 }
 
 fn step() -> impl Strategy<Value = PlanStep> {
     let evidence = select(vec![Evidence::Required, Evidence::None]);
-    (
-        word(),
-        ".*",
-        vec(word(), 0..3),
-        vec(check(), 0..2),
-        evidence,
-        vec(call(), 0..3),
+    (word(), ".*", vec(word(), 0..3), vec(check(), 0..2), evidence, vec(call(), 0..3)).prop_map(
+        |(id, description, words, verify, evidence, script)| PlanStep {
+            id,
+            done_when: description.clone(),
+            description,
+            dependencies: words.clone(),
+            tools_expected: words.clone(),
+            verify,
+            evidence,
+            script,
+            write_scope: words,
+        },
     )
-        .prop_map(
-            |(id, description, words, verify, evidence, script)| PlanStep {
-                id,
-                done_when: description.clone(),
-                description,
-                dependencies: words.clone(),
-                tools_expected: words.clone(),
-                verify,
-                evidence,
-                script,
-                write_scope: words,
-            },
-        )
 }
 
 fn fact() -> impl Strategy<Value = Fact> {
     let digest = option::of("[0-9a-f]{4}");
     prop_oneof![
         (".*", digest.clone(), digest).prop_map(|(path, before_digest, after_digest)| {
-            Fact::FileWritten {
-                path,
-                before_digest,
-                after_digest,
-            }
+            Fact::FileWritten { path, before_digest, after_digest }
         }),
         (".*", any::<bool>()).prop_map(|(path, exists)| Fact::FileObserved { path, exists }),
         (vec(".*", 0..3), any::<i32>()).prop_map(|(args, exit_code)| {
-            Fact::Command {
-                command: Command::Argv(args),
-                exit_code,
-            }
+            Fact::Command { command: Command::Argv(args), exit_code }
         }),
         (".*", any::<i32>()).prop_map(|(line, exit_code)| {
-            Fact::Command {
-                command: Command::Line(line),
-                exit_code,
-            }
+            Fact::Command { command: Command::Line(line), exit_code }
         }),
         (".*", ".*", any::<bool>()).prop_map(|(path, contains, found)| Fact::Content {
             path,
@@ -152,35 +120,26 @@ fn fact() -> impl Strategy<Value = Fact> {
 fn receipt() -> impl Strategy<Value = EvidenceReceipt> {
     let sources = select(EvidenceSource::ALL.to_vec());
     let at = (0..4_000_000_000i64).prop_map(|seconds| DateTime::from_timestamp(seconds, 7));
-    (
-        any::<u32>(),
-        word(),
-        any::<u64>(),
-        sources,
-        any::<bool>(),
-        vec(fact(), 0..4),
-        at,
+    (any::<u32>(), word(), any::<u64>(), sources, any::<bool>(), vec(fact(), 0..4), at).prop_map(
+        |(number, text, seq, source, success, facts, at)| EvidenceReceipt {
+            step_index: number,
+            step_id: text.clone(),
+            plan_revision: number,
+            seq,
+            call_id: text.clone(),
+            source,
+            name: text.clone(),
+            arguments_digest: text.clone(),
+            success,
+            summary: text.clone(),
+            facts,
+            output_digest: text.clone(),
+            started_at: at,
+            finished_at: None,
+            prev_digest: text.clone(),
+            digest: text,
+        },
     )
-        .prop_map(
-            |(number, text, seq, source, success, facts, at)| EvidenceReceipt {
-                step_index: number,
-                step_id: text.clone(),
-                plan_revision: number,
-                seq,
-                call_id: text.clone(),
-                source,
-                name: text.clone(),
-                arguments_digest: text.clone(),
-                success,
-                summary: text.clone(),
-                facts,
-                output_digest: text.clone(),
-                started_at: at,
-                finished_at: None,
-                prev_digest: text.clone(),
-                digest: text,
-            },
-        )
 }
 
 proptest! {
@@ -253,9 +212,7 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
 
 #[test]
 fn every_error_that_the_api_docs_name_exists() {
-    let files = prost_types::FileDescriptorSet::decode(super::FILE_DESCRIPTOR_SET)
-        .unwrap()
-        .file;
+    let files = prost_types::FileDescriptorSet::decode(super::FILE_DESCRIPTOR_SET).unwrap().file;
     let ours = || files.iter().filter(|file| file.package() == "surety.v1");
     let fields: Vec<&str> = ours()
         .flat_map(|file| &file.message_type)
@@ -263,18 +220,14 @@ fn every_error_that_the_api_docs_name_exists() {
         .map(|field| field.name())
         .collect();
     let mut named = 0;
-    for location in ours()
-        .filter_map(|file| file.source_code_info.as_ref())
-        .flat_map(|info| &info.location)
+    for location in
+        ours().filter_map(|file| file.source_code_info.as_ref()).flat_map(|info| &info.location)
     {
         let Some((_, errors)) = location.leading_comments().split_once("Errors:") else {
             continue;
         };
         for word in quoted(errors).filter(|word| !fields.contains(word)) {
-            assert!(
-                Reason::from_text(word).is_some(),
-                "{word} is no code: {errors}"
-            );
+            assert!(Reason::from_text(word).is_some(), "{word} is no code: {errors}");
             named += 1;
         }
     }
@@ -283,10 +236,6 @@ fn every_error_that_the_api_docs_name_exists() {
 
 #[test]
 fn limits_come_back_as_they_went() {
-    let limits = Limits {
-        max_replans: 0,
-        token_budget: Some(9),
-        ..Limits::default()
-    };
+    let limits = Limits { max_replans: 0, token_budget: Some(9), ..Limits::default() };
     assert_eq!(travel::<_, v1::Limits>(limits.clone()), limits);
 }

@@ -9,15 +9,7 @@ impl TryFrom<v1::Todo> for Todo {
     type Error = MessageError;
 
     fn try_from(todo: v1::Todo) -> Result<Self, Self::Error> {
-        let v1::Todo {
-            id,
-            content,
-            required,
-            status,
-            dependencies,
-            replaces,
-            created_at,
-        } = todo;
+        let v1::Todo { id, content, required, status, dependencies, replaces, created_at } = todo;
         Ok(Self {
             id,
             content,
@@ -32,15 +24,7 @@ impl TryFrom<v1::Todo> for Todo {
 
 impl From<Todo> for v1::Todo {
     fn from(todo: Todo) -> Self {
-        let Todo {
-            id,
-            content,
-            required,
-            status,
-            dependencies,
-            replaces,
-            created_at,
-        } = todo;
+        let Todo { id, content, required, status, dependencies, replaces, created_at } = todo;
         Self {
             id,
             content,

@@ -39,10 +39,7 @@ impl Token {
     pub fn is(&self, shown: &str) -> bool {
         let ours = Sha256::digest(self.0.as_bytes());
         let theirs = Sha256::digest(shown.as_bytes());
-        ours.iter()
-            .zip(theirs.iter())
-            .fold(0, |difference, (a, b)| difference | (a ^ b))
-            == 0
+        ours.iter().zip(theirs.iter()).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
     }
 
     /// The value of the `authorization` header that shows the token.

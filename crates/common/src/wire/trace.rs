@@ -34,10 +34,7 @@ impl TraceContext {
 
     /// Puts the context into the metadata of an outgoing request.
     pub fn write_to(&self, metadata: &mut MetadataMap) {
-        for (name, text) in [
-            (TRACEPARENT, &self.traceparent),
-            (TRACESTATE, &self.tracestate),
-        ] {
+        for (name, text) in [(TRACEPARENT, &self.traceparent), (TRACESTATE, &self.tracestate)] {
             if let (false, Ok(value)) = (text.is_empty(), AsciiMetadataValue::try_from(text)) {
                 metadata.insert(name, value);
             }
@@ -71,9 +68,7 @@ fn is_valid(traceparent: &str) -> bool {
     let mut next = |digits| {
         parts.next().filter(|part| {
             part.len() == digits
-                && part
-                    .bytes()
-                    .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+                && part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
         })
     };
     let zeros = |part: &str| part.bytes().all(|byte| byte == b'0');
@@ -105,16 +100,7 @@ mod tests {
         let later_parts = format!("{GOOD}-x");
         let upper = GOOD.to_uppercase();
         let version_ff = GOOD.replacen("00", "ff", 1);
-        for bad in [
-            "",
-            "00",
-            &zero_trace,
-            &zero_span,
-            &later_parts,
-            &upper,
-            &version_ff,
-            "é-é",
-        ] {
+        for bad in ["", "00", &zero_trace, &zero_span, &later_parts, &upper, &version_ff, "é-é"] {
             assert_eq!(TraceContext::new(bad, ""), None, "{bad}");
         }
     }
@@ -124,9 +110,6 @@ mod tests {
         let context = TraceContext::new(GOOD, "vendor=1").unwrap();
         let mut metadata = MetadataMap::new();
         context.write_to(&mut metadata);
-        assert_eq!(
-            TraceContext::from_headers(&metadata.into_headers()),
-            Some(context)
-        );
+        assert_eq!(TraceContext::from_headers(&metadata.into_headers()), Some(context));
     }
 }

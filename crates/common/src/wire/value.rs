@@ -6,6 +6,12 @@ use chrono::{DateTime, Datelike, Utc};
 use prost_types::Timestamp;
 use uuid::Uuid;
 
+/// Hex SHA-256 of a message's bytes. Maps are written in the order of their keys, so that equal
+/// messages have equal digests.
+pub fn sha256_of(message: &impl prost::Message) -> String {
+    json::sha256_hex(&message.encode_to_vec())
+}
+
 /// The moment on the wire.
 pub fn timestamp(at: DateTime<Utc>) -> Timestamp {
     Timestamp {
@@ -80,8 +86,7 @@ pub(super) fn optional<W, D>(field: &str, item: Option<W>) -> Result<Option<D>, 
 where
     D: TryFrom<W, Error = MessageError>,
 {
-    item.map(|item| D::try_from(item).map_err(|error| error.under(field)))
-        .transpose()
+    item.map(|item| D::try_from(item).map_err(|error| error.under(field))).transpose()
 }
 
 /// Every item of a list on the wire.
@@ -102,12 +107,7 @@ mod tests {
 
     #[test]
     fn a_moment_that_is_none_is_refused() {
-        for (seconds, nanos) in [
-            (i64::MAX, 0),
-            (0, -1),
-            (0, 1_000_000_000),
-            (-99_999_999_999, 0),
-        ] {
+        for (seconds, nanos) in [(i64::MAX, 0), (0, -1), (0, 1_000_000_000), (-99_999_999_999, 0)] {
             let error = moment("at", Timestamp { seconds, nanos }).unwrap_err();
             assert_eq!(error, MessageError::at("at", Kind::NoMoment));
         }
@@ -116,10 +116,7 @@ mod tests {
     #[test]
     fn arguments_keep_every_digit() {
         let text = r#"{"n":12345678901234567890.000000000000000001}"#;
-        assert_eq!(
-            json_object("arguments_json", text).unwrap().to_compact(),
-            text
-        );
+        assert_eq!(json_object("arguments_json", text).unwrap().to_compact(), text);
     }
 
     #[test]
@@ -131,22 +128,13 @@ mod tests {
             (&"{\"a\":".repeat(200), Code::JsonSyntax),
         ] {
             let problem = Problem::from(json_object("arguments_json", text).unwrap_err());
-            assert_eq!(
-                (problem.code, problem.field.as_deref()),
-                (code, Some("arguments_json"))
-            );
+            assert_eq!((problem.code, problem.field.as_deref()), (code, Some("arguments_json")));
         }
     }
 
     #[test]
     fn an_id_must_be_a_uuid() {
-        assert_eq!(
-            Problem::from(id("run_id", "7").unwrap_err()).code,
-            Code::InvalidId
-        );
-        assert_eq!(
-            Problem::from(id("run_id", "").unwrap_err()).code,
-            Code::FieldMissing
-        );
+        assert_eq!(Problem::from(id("run_id", "7").unwrap_err()).code, Code::InvalidId);
+        assert_eq!(Problem::from(id("run_id", "").unwrap_err()).code, Code::FieldMissing);
     }
 }

@@ -35,11 +35,7 @@ impl TryFrom<v1::Verdict> for Verdict {
 impl From<Verdict> for v1::Verdict {
     /// A verdict without state; whoever stored it sets what it is about and who signed it.
     fn from(verdict: Verdict) -> Self {
-        let Verdict {
-            accepted,
-            stop_reason,
-            results,
-        } = verdict;
+        let Verdict { accepted, stop_reason, results } = verdict;
         Self {
             accepted,
             stop_reason: v1::StopReason::from(stop_reason).into(),
@@ -51,35 +47,15 @@ impl From<Verdict> for v1::Verdict {
 
 impl From<v1::CheckResult> for CheckResult {
     fn from(result: v1::CheckResult) -> Self {
-        let v1::CheckResult {
-            name,
-            passed,
-            reason,
-            optional,
-        } = result;
-        Self {
-            name,
-            passed,
-            reason,
-            optional,
-        }
+        let v1::CheckResult { name, passed, reason, optional } = result;
+        Self { name, passed, reason, optional }
     }
 }
 
 impl From<CheckResult> for v1::CheckResult {
     fn from(result: CheckResult) -> Self {
-        let CheckResult {
-            name,
-            passed,
-            reason,
-            optional,
-        } = result;
-        Self {
-            name,
-            passed,
-            reason,
-            optional,
-        }
+        let CheckResult { name, passed, reason, optional } = result;
+        Self { name, passed, reason, optional }
     }
 }
 

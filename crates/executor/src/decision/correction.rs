@@ -43,9 +43,8 @@ fn legal_actions(legal: &Legal<'_>) -> String {
         Action::Done => !legal.pending_confirmation && !legal.other_steps_open,
         Action::Abort => true,
     });
-    let described: Vec<String> = legal_now
-        .map(|action| format!("{} ({})", action.as_str(), demands(action)))
-        .collect();
+    let described: Vec<String> =
+        legal_now.map(|action| format!("{} ({})", action.as_str(), demands(action))).collect();
     described.join("; ")
 }
 

@@ -8,21 +8,9 @@ use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource};
 use surety_common::domain::verdict::CheckResult;
 
 const TOOLS: [ToolView<'static>; 3] = [
-    ToolView {
-        name: "read_file",
-        read_only: true,
-        requires_confirmation: false,
-    },
-    ToolView {
-        name: "write_file",
-        read_only: false,
-        requires_confirmation: false,
-    },
-    ToolView {
-        name: "deploy",
-        read_only: false,
-        requires_confirmation: true,
-    },
+    ToolView { name: "read_file", read_only: true, requires_confirmation: false },
+    ToolView { name: "write_file", read_only: false, requires_confirmation: false },
+    ToolView { name: "deploy", read_only: false, requires_confirmation: true },
 ];
 
 fn fits(_: &ToolCall) -> Result<(), String> {
@@ -30,9 +18,7 @@ fn fits(_: &ToolCall) -> Result<(), String> {
 }
 
 fn calling(action: &str, tool: &str) -> ExecuteDecision {
-    decision(&format!(
-        r#"{{"action":"{action}","tool_call":{{"name":"{tool}"}}}}"#
-    ))
+    decision(&format!(r#"{{"action":"{action}","tool_call":{{"name":"{tool}"}}}}"#))
 }
 
 /// A view in which everything is allowed and proven.
@@ -50,11 +36,7 @@ fn open_view<R>(change: impl FnOnce(&mut RunView<'_>) -> R) -> R {
         always_allowed: &[],
         pending_confirmation: false,
         limits: &limits,
-        spent: Spent {
-            step_rounds: 1,
-            run_rounds: 1,
-            ..Spent::default()
-        },
+        spent: Spent { step_rounds: 1, run_rounds: 1, ..Spent::default() },
         repeats: false,
         fits_schema: &fits,
     };
@@ -142,11 +124,7 @@ fn a_confirm_of_a_tool_that_only_reads_becomes_a_continue() {
 
 #[test]
 fn the_policy_and_not_the_tool_says_whether_a_read_needs_a_confirmation() {
-    let guarded = [ToolView {
-        name: "read_file",
-        read_only: true,
-        requires_confirmation: true,
-    }];
+    let guarded = [ToolView { name: "read_file", read_only: true, requires_confirmation: true }];
     open_view(|view| {
         let view = &mut { *view };
         view.tools = &guarded;
@@ -254,18 +232,12 @@ fn safety_refuses_what_a_fuse_forbids() {
         (|view| view.spent.step_rounds = 61, Code::FuseReached),
         (|view| view.spent.run_rounds = 501, Code::FuseReached),
         (|view| view.repeats = true, Code::RepeatCycle),
-        (
-            |view| view.fits_schema = &|_| Err("path is missing".into()),
-            Code::ArgumentsInvalid,
-        ),
+        (|view| view.fits_schema = &|_| Err("path is missing".into()), Code::ArgumentsInvalid),
     ];
     for (change, code) in cases {
         open_view(|view| {
             change(view);
-            assert_eq!(
-                refusal(calling("continue", "write_file"), view),
-                safety(code)
-            );
+            assert_eq!(refusal(calling("continue", "write_file"), view), safety(code));
         });
     }
 }
@@ -284,17 +256,11 @@ fn the_last_allowed_turn_and_call_still_pass() {
 
 #[test]
 fn a_used_up_budget_stops_what_goes_on_and_not_what_ends() {
-    let limits = Limits {
-        token_budget: Some(10),
-        cost_budget_micros: Some(5),
-        ..Limits::default()
-    };
+    let limits =
+        Limits { token_budget: Some(10), cost_budget_micros: Some(5), ..Limits::default() };
     for spent in [(10, 0), (0, 5)] {
         open_view(|view| {
-            let mut view = RunView {
-                limits: &limits,
-                ..*view
-            };
+            let mut view = RunView { limits: &limits, ..*view };
             (view.spent.tokens, view.spent.cost_micros) = spent;
             let going_on = decision(r#"{"action":"continue"}"#);
             assert_eq!(refusal(going_on, &view), safety(Code::BudgetExhausted));
@@ -313,11 +279,7 @@ fn all_three_validations_are_recorded_even_when_the_first_refuses() {
         let codes: Vec<Option<Code>> = judged.validations.iter().map(|each| each.code).collect();
         assert_eq!(
             codes,
-            [
-                Some(Code::GoalCheckMissing),
-                Some(Code::EvidenceMissing),
-                Some(Code::RepeatCycle)
-            ]
+            [Some(Code::GoalCheckMissing), Some(Code::EvidenceMissing), Some(Code::RepeatCycle)]
         );
     });
 }

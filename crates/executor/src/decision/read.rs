@@ -61,10 +61,9 @@ pub fn parse_decision(text: &str) -> Result<Reading, Problem> {
         return Ok(from_completion(final_text));
     }
     match control::legacy_marker(text) {
-        Some(marker) => Ok(from_control(
-            marker,
-            vec![Warning::new(WarningCode::ControlProtocolLegacy)],
-        )),
+        Some(marker) => {
+            Ok(from_control(marker, vec![Warning::new(WarningCode::ControlProtocolLegacy)]))
+        }
         None => Err(problem),
     }
 }
@@ -85,11 +84,7 @@ pub fn hear(text: &str) -> Reply {
             Reply::Refused(problem)
         };
     }
-    if control::shows_decision(text) {
-        Reply::Refused(problem)
-    } else {
-        Reply::TextOnly
-    }
+    if control::shows_decision(text) { Reply::Refused(problem) } else { Reply::TextOnly }
 }
 
 fn from_control(control: Control, warnings: Vec<Warning>) -> Reading {
@@ -97,20 +92,11 @@ fn from_control(control: Control, warnings: Vec<Warning>) -> Reading {
         ControlKind::StepDone => Some(saying(Action::NextPlan, control.reason.clone())),
         ControlKind::Replan => None,
     };
-    Reading {
-        decision,
-        control: Some(control),
-        final_text: None,
-        warnings,
-    }
+    Reading { decision, control: Some(control), final_text: None, warnings }
 }
 
 fn from_completion(final_text: String) -> Reading {
-    let grounds = if final_text.is_empty() {
-        SIGNALLED.to_owned()
-    } else {
-        final_text.clone()
-    };
+    let grounds = if final_text.is_empty() { SIGNALLED.to_owned() } else { final_text.clone() };
     Reading {
         decision: Some(saying(Action::Done, grounds)),
         control: None,

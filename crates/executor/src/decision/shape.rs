@@ -50,11 +50,7 @@ pub fn words(decision: &ExecuteDecision) -> &str {
 
 fn mismatch(path: &str, value: &Value, expected: &str) -> Problem {
     let kind = value.kind();
-    Problem::at(
-        Code::TypeMismatch,
-        path,
-        format!("{path} is of type {kind}; send {expected}"),
-    )
+    Problem::at(Code::TypeMismatch, path, format!("{path} is of type {kind}; send {expected}"))
 }
 
 /// Reads a text field; missing and null are empty.
@@ -62,9 +58,7 @@ fn read_text(fields: &Fields<'_>, name: &str, path: &str) -> Result<String, Prob
     let Some(value) = fields.filled(name) else {
         return Ok(String::new());
     };
-    let text = value
-        .as_str()
-        .ok_or_else(|| mismatch(path, value, "text"))?;
+    let text = value.as_str().ok_or_else(|| mismatch(path, value, "text"))?;
     Ok(text.trim().to_owned())
 }
 
@@ -99,11 +93,7 @@ fn read_tool_call(
 fn read_arguments(fields: &Fields<'_>, warnings: &mut Vec<Warning>) -> Result<Value, Problem> {
     let arguments = read_object(fields.filled("arguments"), "tool_call.arguments", warnings)?;
     let members = if arguments.is_empty() {
-        read_object(
-            fields.filled("parameters"),
-            "tool_call.parameters",
-            warnings,
-        )?
+        read_object(fields.filled("parameters"), "tool_call.parameters", warnings)?
     } else {
         arguments
     };
@@ -155,11 +145,7 @@ fn read_filled(
     warnings: &mut Vec<Warning>,
 ) -> Result<Option<Vec<(String, Value)>>, Problem> {
     let refuse = |what: &str| {
-        Problem::at(
-            not_object,
-            name,
-            format!("{name} is {what}; send one object or leave it out"),
-        )
+        Problem::at(not_object, name, format!("{name} is {what}; send one object or leave it out"))
     };
     match fields.get(name) {
         None | Some(Value::Null) => Ok(None),
@@ -186,10 +172,7 @@ fn object_in(
     let parsed = match json::parse(text.trim()) {
         Ok(parsed) => parsed,
         Err(JsonError::TooDeep { .. }) => {
-            return Err(Problem {
-                field: Some(path.to_owned()),
-                ..too_deep()
-            });
+            return Err(Problem { field: Some(path.to_owned()), ..too_deep() });
         }
         Err(JsonError::Syntax { .. }) => return Ok(None),
     };
@@ -226,10 +209,7 @@ fn read_action(text: &str, warnings: &mut Vec<Warning>) -> Result<Action, Proble
 }
 
 fn check_shape(decision: &ExecuteDecision) -> Result<(), Problem> {
-    let nameless = decision
-        .tool_call
-        .as_ref()
-        .is_some_and(|call| call.name.is_empty());
+    let nameless = decision.tool_call.as_ref().is_some_and(|call| call.name.is_empty());
     let faults = match decision.action {
         Action::Continue => vec![
             (decision.abort.is_some(), Code::AbortForbidden),
@@ -271,9 +251,5 @@ fn shape_problem(code: Code, action: Action) -> Problem {
     } else {
         ("tool_call", "send tool_call with continue or confirm only")
     };
-    Problem::at(
-        code,
-        field,
-        format!("{} The action was {action}; {advice}.", code.meaning()),
-    )
+    Problem::at(code, field, format!("{} The action was {action}; {advice}.", code.meaning()))
 }

@@ -19,15 +19,9 @@ fn a_correction_names_the_code_what_is_legal_and_the_tools_in_order() {
         pending_confirmation: false,
     };
     let text = correct(Code::UnknownTool, "no tool is named \"raed\"", &legal);
-    assert!(
-        text.contains("unknown_tool") && text.contains("raed"),
-        "{text}"
-    );
+    assert!(text.contains("unknown_tool") && text.contains("raed"), "{text}");
     assert!(text.contains("Tools: grep, read, write."), "{text}");
-    assert!(
-        text.contains("next_plan") && !text.contains("; done"),
-        "{text}"
-    );
+    assert!(text.contains("next_plan") && !text.contains("; done"), "{text}");
     let text = correct(Code::JsonSyntax, "a comma", &legal);
     assert!(!text.contains("Tools:"), "{text}");
     let text = correct(Code::WriteRequiresConfirm, "write", &legal);
@@ -51,16 +45,10 @@ fn while_a_confirmation_is_open_a_correction_offers_abort_alone() {
 fn words_fall_back_to_the_reason_and_then_to_a_sentence() {
     for (text, expected) in [
         (r#"{"action":"continue","speak":"s","reason":"r"}"#, "s"),
-        (
-            r#"{"action":"ask_user","speak":" ","reason":"原因"}"#,
-            "原因",
-        ),
+        (r#"{"action":"ask_user","speak":" ","reason":"原因"}"#, "原因"),
         (r#"{"action":"done","goal_check":"g","reason":"r"}"#, ""),
         (r#"{"action":"next_plan","reason":"r"}"#, ""),
-        (
-            r#"{"action":"abort","reason":"r","abort":{"user_message":"m"}}"#,
-            "",
-        ),
+        (r#"{"action":"abort","reason":"r","abort":{"user_message":"m"}}"#, ""),
     ] {
         assert_eq!(words(&decision(text)), expected, "{text}");
     }
@@ -77,10 +65,7 @@ fn words_fall_back_to_the_reason_and_then_to_a_sentence() {
 fn step_done_arrives_as_next_plan_with_the_reason_as_its_goal_check() {
     let reading = parse_decision(r#"{"control":"step_done","reason":"read 3 files"}"#).unwrap();
     let next = reading.decision.unwrap();
-    assert_eq!(
-        (next.action, next.goal_check.as_str()),
-        (Action::NextPlan, "read 3 files")
-    );
+    assert_eq!((next.action, next.goal_check.as_str()), (Action::NextPlan, "read 3 files"));
     assert_eq!(reading.warnings, []);
 }
 
@@ -146,10 +131,7 @@ fn text_beyond_a_mebibyte_is_refused_whatever_it_holds() {
 fn no_text_makes_a_decision_slow() {
     let fill = |unit: &str| unit.repeat((1 << 20) / unit.len());
     let list = format!("{{\"a\":[{}0]}}", "{\"b\":1},".repeat(120_000));
-    let signals = format!(
-        "{{\"task_completion\":[{}0]}}",
-        "{\"control\":1},".repeat(70_000)
-    );
+    let signals = format!("{{\"task_completion\":[{}0]}}", "{\"control\":1},".repeat(70_000));
     for text in [
         fill("{"),
         fill("{\""),

@@ -117,9 +117,7 @@ pub struct Judged {
 impl Judged {
     /// The first validation that refuses; none when the decision may be applied.
     pub fn refusal(&self) -> Option<&Validation> {
-        self.validations
-            .iter()
-            .find(|validation| !validation.passed)
+        self.validations.iter().find(|validation| !validation.passed)
     }
 }
 
@@ -144,10 +142,7 @@ pub fn judge(decision: ExecuteDecision, view: &RunView<'_>) -> Judged {
         outcome(ValidationName::Evidence, evidence(&decision, &view.step)),
         outcome(ValidationName::Safety, safety(&decision, tool, view)),
     ];
-    Judged {
-        decision,
-        validations,
-    }
+    Judged { decision, validations }
 }
 
 /// Whether a successful receipt is bound to a step, by its place in the plan, and to the
@@ -162,18 +157,8 @@ pub fn is_proven(receipts: &[EvidenceReceipt], step_index: u32, plan_revision: u
 
 fn outcome(name: ValidationName, refused: Result<(), Refusal>) -> Validation {
     match refused {
-        Ok(()) => Validation {
-            name,
-            passed: true,
-            code: None,
-            reason: String::new(),
-        },
-        Err((code, reason)) => Validation {
-            name,
-            passed: false,
-            code: Some(code),
-            reason,
-        },
+        Ok(()) => Validation { name, passed: true, code: None, reason: String::new() },
+        Err((code, reason)) => Validation { name, passed: false, code: Some(code), reason },
     }
 }
 
@@ -210,10 +195,7 @@ fn flow(
         check_tool(decision.action, call, tool, view)?;
     }
     if view.pending_confirmation && decision.action != Action::Abort {
-        return refuse(
-            Code::PendingConfirmation,
-            "a confirmation is open; wait for its answer",
-        );
+        return refuse(Code::PendingConfirmation, "a confirmation is open; wait for its answer");
     }
     Ok(())
 }
@@ -258,17 +240,11 @@ fn evidence(decision: &ExecuteDecision, step: &StepView<'_>) -> Result<(), Refus
             "no successful receipt of this step is there; do the work with a tool first",
         );
     }
-    let failed = step
-        .checks
-        .iter()
-        .find(|check| !check.passed && !check.optional);
+    let failed = step.checks.iter().find(|check| !check.passed && !check.optional);
     match failed {
         Some(check) => refuse(
             Code::StepCheckFailed,
-            format!(
-                "the step's check {} does not hold: {}",
-                check.name, check.reason
-            ),
+            format!("the step's check {} does not hold: {}", check.name, check.reason),
         ),
         None => Ok(()),
     }
@@ -282,10 +258,7 @@ fn safety(
     check_fuses(decision, view)?;
     check_budgets(decision, view)?;
     if view.repeats {
-        return refuse(
-            Code::RepeatCycle,
-            "the same turns came again after a reminder",
-        );
+        return refuse(Code::RepeatCycle, "the same turns came again after a reminder");
     }
     let known_call = decision.tool_call.as_ref().filter(|_| tool.is_some());
     known_call
@@ -297,21 +270,9 @@ fn check_fuses(decision: &ExecuteDecision, view: &RunView<'_>) -> Result<(), Ref
     let (spent, limits) = (view.spent, view.limits);
     let calls = spent.step_tool_calls >= limits.max_step_tool_calls;
     let blown = [
-        (
-            decision.tool_call.is_some() && calls,
-            "max_step_tool_calls",
-            limits.max_step_tool_calls,
-        ),
-        (
-            spent.step_rounds > limits.max_step_rounds,
-            "max_step_rounds",
-            limits.max_step_rounds,
-        ),
-        (
-            spent.run_rounds > limits.max_run_rounds,
-            "max_run_rounds",
-            limits.max_run_rounds,
-        ),
+        (decision.tool_call.is_some() && calls, "max_step_tool_calls", limits.max_step_tool_calls),
+        (spent.step_rounds > limits.max_step_rounds, "max_step_rounds", limits.max_step_rounds),
+        (spent.run_rounds > limits.max_run_rounds, "max_run_rounds", limits.max_run_rounds),
     ];
     match blown.into_iter().find(|(blown, _, _)| *blown) {
         Some((_, name, limit)) => {
@@ -335,10 +296,9 @@ fn check_budgets(decision: &ExecuteDecision, view: &RunView<'_>) -> Result<(), R
     let used_up =
         |(_, used, budget): &(&str, u64, Option<u64>)| budget.is_some_and(|budget| *used >= budget);
     match budgets.into_iter().find(used_up) {
-        Some((name, used, _)) if goes_on => refuse(
-            Code::BudgetExhausted,
-            format!("the {name} is used up ({used} spent)"),
-        ),
+        Some((name, used, _)) if goes_on => {
+            refuse(Code::BudgetExhausted, format!("the {name} is used up ({used} spent)"))
+        }
         Some(_) | None => Ok(()),
     }
 }

@@ -23,6 +23,23 @@ pub enum Reminder {
     Stop,
 }
 
+impl Reminder {
+    /// What the driver is told, marked as no user input; empty once it is too late.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Normal => {
+                "Reminder, no user input. Your last reply held no decision. Answer with one JSON \
+                 object that names an action; next_plan or done say that you are finished."
+            }
+            Self::FinalWarning => {
+                "Final warning, no user input. One more reply without a decision stops the run. \
+                 Answer with one JSON object that names an action."
+            }
+            Self::Stop => "",
+        }
+    }
+}
+
 impl MissingCompletion {
     /// Counts a reply with text and no decision.
     pub fn count_text(&mut self, limits: &Limits) -> Reminder {
@@ -55,11 +72,7 @@ mod tests {
     use super::*;
 
     fn limits(missing: u32, thinking: u32) -> Limits {
-        Limits {
-            max_missing_completion: missing,
-            max_thinking_only: thinking,
-            ..Limits::default()
-        }
+        Limits { max_missing_completion: missing, max_thinking_only: thinking, ..Limits::default() }
     }
 
     #[test]

@@ -16,6 +16,11 @@ use surety_common::domain::limits::Limits;
 use surety_common::domain::plan::ToolCall;
 use surety_common::domain::problem::Problem;
 
+/// What the driver is told at [`Repeat::Remind`], marked as no user input.
+pub const REMINDER: &str = "Reminder, no user input. Your last turns made the same calls with the \
+    same results. Do something else, or say next_plan, done or abort; one more repeat stops the \
+    work.";
+
 /// The longest cycle that is looked for, in turns.
 const MAX_PERIOD: usize = 3;
 
@@ -60,17 +65,8 @@ impl RepeatCycle {
     /// # Errors
     /// `limit_out_of_range` when the limit is outside its range.
     pub fn new(limit: u32) -> Result<Self, Problem> {
-        Limits {
-            max_repeat_cycle: limit,
-            ..Limits::default()
-        }
-        .validate()?;
-        Ok(Self {
-            limit,
-            recent: VecDeque::new(),
-            streaks: [0; MAX_PERIOD],
-            terminated: false,
-        })
+        Limits { max_repeat_cycle: limit, ..Limits::default() }.validate()?;
+        Ok(Self { limit, recent: VecDeque::new(), streaks: [0; MAX_PERIOD], terminated: false })
     }
 
     /// Counts one finished turn.
@@ -112,11 +108,7 @@ impl RepeatCycle {
 /// itself only when it has come twice, so its limit counts how often it was gone through.
 fn judge(streak: u32, shorter: usize, limit: u32) -> Repeat {
     let period = u32::try_from(shorter + 1).unwrap_or(u32::MAX);
-    let repeats = if period == 1 {
-        limit
-    } else {
-        limit.saturating_sub(1).max(1)
-    };
+    let repeats = if period == 1 { limit } else { limit.saturating_sub(1).max(1) };
     let remind_at = repeats.saturating_mul(period);
     if streak >= remind_at.saturating_add(period) {
         Repeat::Terminate
@@ -129,9 +121,7 @@ fn judge(streak: u32, shorter: usize, limit: u32) -> Repeat {
 
 impl Turn {
     fn is_known(&self) -> bool {
-        [&self.call, &self.result, &self.subgoal]
-            .iter()
-            .all(|part| !part.is_empty())
+        [&self.call, &self.result, &self.subgoal].iter().all(|part| !part.is_empty())
     }
 }
 
@@ -145,10 +135,7 @@ pub fn call_signature<'a>(calls: impl IntoIterator<Item = (&'a str, &'a str)>) -
                 Ok(parsed) => parsed.value.to_canonical(),
                 Err(_) => arguments.to_owned(),
             };
-            Value::Array(vec![
-                Value::String(name.to_owned()),
-                Value::String(arguments),
-            ])
+            Value::Array(vec![Value::String(name.to_owned()), Value::String(arguments)])
         })
         .collect();
     if calls.is_empty() {

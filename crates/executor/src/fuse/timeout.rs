@@ -18,17 +18,8 @@ const MAX_RAISED_S: u64 = 160;
 const SCAN_WORDS: &[&str] = &["grep", "rg", "glob", "search", "find", "scan"];
 
 /// Arguments that say which folder is scanned.
-const FOLDER_ARGUMENTS: &[&str] = &[
-    "dir",
-    "directory",
-    "path",
-    "paths",
-    "folder",
-    "root",
-    "scope",
-    "cwd",
-    "workdir",
-];
+const FOLDER_ARGUMENTS: &[&str] =
+    &["dir", "directory", "path", "paths", "folder", "root", "scope", "cwd", "workdir"];
 
 /// The raised budgets, stored with the step.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,11 +81,7 @@ pub fn timeout_key(call: &ToolCall) -> String {
 
 fn usual_s(tool: &str, base_s: Option<u64>) -> u64 {
     let base = base_s.unwrap_or(DEFAULT_S);
-    if is_scan(tool) {
-        base.max(SCAN_MIN_S)
-    } else {
-        base
-    }
+    if is_scan(tool) { base.max(SCAN_MIN_S) } else { base }
 }
 
 /// Whether a tool looks through the workspace, by its name.
@@ -121,10 +108,7 @@ mod tests {
     use surety_common::domain::json;
 
     fn call(name: &str, arguments: &str) -> ToolCall {
-        ToolCall {
-            name: name.into(),
-            arguments: json::parse(arguments).unwrap().value,
-        }
+        ToolCall { name: name.into(), arguments: json::parse(arguments).unwrap().value }
     }
 
     /// The budgets before each timeout, and the one after the last.
@@ -150,11 +134,7 @@ mod tests {
             ("spawn_subagent", Some(10_000), vec![600, 600]),
             ("diagnose", Some(20), vec![60, 60]),
         ] {
-            assert_eq!(
-                budgets(name, base_s, expected.len() - 1),
-                expected,
-                "{name}"
-            );
+            assert_eq!(budgets(name, base_s, expected.len() - 1), expected, "{name}");
         }
     }
 
@@ -176,31 +156,15 @@ mod tests {
             key("grep", r#"{"dir":"src","pattern":"x"}"#),
             key("grep", r#"{"pattern":"y","dir":"src"}"#)
         );
-        assert_ne!(
-            key("grep", r#"{"dir":"src"}"#),
-            key("grep", r#"{"dir":"doc"}"#)
-        );
-        assert_ne!(
-            key("grep", r#"{"dir":"src"}"#),
-            key("glob", r#"{"dir":"src"}"#)
-        );
-        assert_ne!(
-            key("bash", r#"{"command":"x"}"#),
-            key("bash", r#"{"command":"y"}"#)
-        );
+        assert_ne!(key("grep", r#"{"dir":"src"}"#), key("grep", r#"{"dir":"doc"}"#));
+        assert_ne!(key("grep", r#"{"dir":"src"}"#), key("glob", r#"{"dir":"src"}"#));
+        assert_ne!(key("bash", r#"{"command":"x"}"#), key("bash", r#"{"command":"y"}"#));
     }
 
     #[test]
     fn one_calls_timeout_raises_no_other_calls_budget() {
         let mut state = Timeouts::default();
-        state.record(
-            &call("bash", r#"{"command":"x"}"#),
-            None,
-            CallEnd::DeadlinePassed,
-        );
-        assert_eq!(
-            state.budget_s(&call("bash", r#"{"command":"y"}"#), None),
-            20
-        );
+        state.record(&call("bash", r#"{"command":"x"}"#), None, CallEnd::DeadlinePassed);
+        assert_eq!(state.budget_s(&call("bash", r#"{"command":"y"}"#), None), 20);
     }
 }

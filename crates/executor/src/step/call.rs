@@ -127,14 +127,14 @@ impl Bench {
 
     /// Starts the tool and waits for its end.
     pub(super) async fn perform(&self, run: &HeldRun, call: Call) -> Done {
-        let span =
-            telemetry::tool_span(&tracing::Span::current(), &call.tool_call.name, &call.id.to_string());
+        let span = telemetry::tool_span(
+            &tracing::Span::current(),
+            &call.tool_call.name,
+            &call.id.to_string(),
+        );
         let started_at = run.engine.now();
-        let outcome = self
-            .tool
-            .call(&self.context, &call.tool_call.arguments)
-            .instrument(span.clone())
-            .await;
+        let outcome =
+            self.tool.call(&self.context, &call.tool_call.arguments).instrument(span.clone()).await;
         if let Some(code) = outcome.error_code {
             span.record("error.type", code.as_str());
         }
@@ -161,11 +161,12 @@ async fn intend(
     effect: &Effect,
 ) -> Result<(), Ended> {
     let arguments_json = call.tool_call.arguments.to_compact();
-    let effect = serde_json::to_value(effect)
-        .map_err(|error| surety_common::store::StoreError::Corrupt {
+    let effect = serde_json::to_value(effect).map_err(|error| {
+        surety_common::store::StoreError::Corrupt {
             what: "the effect of a call".to_owned(),
             why: error.to_string(),
-        })?;
+        }
+    })?;
     let intended_at = run.engine.now();
     run.change(|draft| {
         turn::record(draft, run, index, judgement, "")?;

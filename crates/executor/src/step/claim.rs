@@ -93,8 +93,7 @@ impl Claimer {
             return Ok(());
         }
         let heard_since = now - self.heartbeat_age_limit;
-        let orphans =
-            store::orphans(&self.engine.pool, heard_since, self.engine.id, free).await?;
+        let orphans = store::orphans(&self.engine.pool, heard_since, self.engine.id, free).await?;
         self.take_up(orphans, now, "its executor is gone").await
     }
 
@@ -155,7 +154,8 @@ impl Claimer {
             | RunState::Failed
             | RunState::Cancelled => Vec::new(),
         };
-        let span = trace::work_span("executor", &record.spec.id.to_string(), &record.spec.trace_parent);
+        let span =
+            trace::work_span("executor", &record.spec.id.to_string(), &record.spec.trace_parent);
         let write = draft.into_write();
         let execution = write.execution.clone();
         let commit = Commit::new(write, span.clone(), trace::span_id(&span));

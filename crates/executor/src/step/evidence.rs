@@ -20,8 +20,7 @@ pub(super) struct Record {
 /// The record of a step's call.
 pub(super) fn record(run: &HeldRun, index: usize, done: &Done) -> Record {
     let wrote = done.outcome.facts.iter().any(|fact| matches!(fact, Fact::FileWritten { .. }));
-    let source =
-        if wrote { EvidenceSource::WriteReceipt } else { EvidenceSource::ToolObservation };
+    let source = if wrote { EvidenceSource::WriteReceipt } else { EvidenceSource::ToolObservation };
     record_as(run, Place::of_step(run, index), source, done)
 }
 

@@ -1,11 +1,14 @@
 //! Saying that this process is alive, and taking over from those that are not.
 
-use super::claim::Claimer;
 use super::Engine;
+use super::claim::Claimer;
 use chrono::{DateTime, TimeDelta, Utc};
 use std::sync::Arc;
 use std::time::Duration;
 use surety_common::store::{self, StoreError};
+
+/// The longest pause before this process is made known again.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
 /// The loop that keeps this process's leases.
 pub struct Heartbeat {
@@ -26,6 +29,17 @@ impl Heartbeat {
         slots: i32,
     ) -> Self {
         Self { engine, claimer, interval, age_limit, slots }
+    }
+
+    /// Makes this process known, however long the database is away.
+    pub async fn first(&self) {
+        while let Err(error) = self.run_once(self.engine.now()).await {
+            tracing::warn!(%error, "this executor could not be made known yet");
+            tokio::select! {
+                () = self.engine.drain.cancelled() => return,
+                () = tokio::time::sleep(self.interval.min(FIRST_PAUSE)) => {}
+            }
+        }
     }
 
     /// Beats until the engine has drained. A beat that fails is tried again at the next interval:

@@ -175,13 +175,11 @@ impl HeldRun {
     ) -> Result<T, Ended> {
         let mut execution = self.execution.lock().await;
         loop {
-            let mut draft =
-                Draft::new(execution.clone(), self.engine.actor(), self.engine.now());
+            let mut draft = Draft::new(execution.clone(), self.engine.actor(), self.engine.now());
             let answer = change(&mut draft)?;
             let write = draft.into_write();
             let next = write.execution.clone();
-            let mut commit =
-                Commit::new(write, self.span.clone(), trace::span_id(&self.span));
+            let mut commit = Commit::new(write, self.span.clone(), trace::span_id(&self.span));
             commit.artifacts.clone_from(&artifacts);
             match self.engine.committer.commit(commit).await? {
                 Outcome::Applied => {

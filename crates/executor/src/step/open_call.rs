@@ -73,9 +73,9 @@ fn declared_repeatable(call: &ToolCall, declared: &[String]) -> bool {
         return false;
     };
     let argv = Command::Argv(argv);
-    declared.iter().any(|line| {
-        CommandLine::of(&argv).matches(&CommandLine::parse(line), Match::Prefix)
-    })
+    declared
+        .iter()
+        .any(|line| CommandLine::of(&argv).matches(&CommandLine::parse(line), Match::Prefix))
 }
 
 /// Calls again under the same id: the intent is already in the journal.

@@ -23,11 +23,14 @@ pub(super) fn record(
         return Ok(false);
     };
     let result = String::from_utf8_lossy(&done.outcome.output);
-    let said = record_turn(&mut cycle, Turn {
-        call: signature_of(&done.call.tool_call),
-        result: result_fingerprint(&format!("{}\n{result}", done.outcome.summary)),
-        subgoal: subgoal_fingerprint(run.graph.id(index), &[]),
-    });
+    let said = record_turn(
+        &mut cycle,
+        Turn {
+            call: signature_of(&done.call.tool_call),
+            result: result_fingerprint(&format!("{}\n{result}", done.outcome.summary)),
+            subgoal: subgoal_fingerprint(run.graph.id(index), &[]),
+        },
+    );
     progress.fuses = serde_json::to_value(&cycle).unwrap_or_default();
     if said != Repeat::Terminate {
         return Ok(false);

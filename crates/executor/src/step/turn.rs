@@ -139,11 +139,7 @@ pub(super) fn finish(
 }
 
 /// Fails the step.
-pub(super) async fn fail(
-    run: &HeldRun,
-    index: usize,
-    reason: &str,
-) -> Result<Vec<usize>, Ended> {
+pub(super) async fn fail(run: &HeldRun, index: usize, reason: &str) -> Result<Vec<usize>, Ended> {
     run.change(|draft| draft.fail_step(&run.graph, index, reason)).await?;
     Ok(Vec::new())
 }

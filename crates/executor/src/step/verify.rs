@@ -59,11 +59,12 @@ pub(super) async fn verify(run: &HeldRun) -> Result<(), Ended> {
 async fn observe_all(run: &HeldRun) -> Result<(), Ended> {
     let wanted = wanted(run).await;
     if wanted.is_empty() {
-        return run.change(|draft| {
-            draft.execution_mut().counters.observed = true;
-            Ok(())
-        })
-        .await;
+        return run
+            .change(|draft| {
+                draft.execution_mut().counters.observed = true;
+                Ok(())
+            })
+            .await;
     }
     let mut records = Vec::new();
     for look in wanted {
@@ -145,10 +146,9 @@ async fn carry_out(run: &HeldRun, look: Look) -> Result<Option<Record>, Ended> {
             Ok(Some(observed(run, seen)))
         }
         Look::Content { path, needle } => {
-            let seen = seen(run, move |workspace| {
-                observe::observe_content(workspace, &path, &needle)
-            })
-            .await;
+            let seen =
+                seen(run, move |workspace| observe::observe_content(workspace, &path, &needle))
+                    .await;
             Ok(Some(observed(run, seen)))
         }
     }
@@ -202,7 +202,9 @@ async fn verify_command(run: &HeldRun, line: String) -> Result<Option<Record>, E
     };
     // What was proven is this workspace: should the command itself have changed it, the next
     // verification runs it again.
-    if outcome.success && let Ok(digest) = digest {
+    if outcome.success
+        && let Ok(digest) = digest
+    {
         outcome.facts.push(Fact::Output { key: WORKSPACE_DIGEST.to_owned(), value: digest });
     }
     Ok(Some(record(run, Done { call, outcome, started_at, finished_at: run.engine.now() })))
@@ -295,8 +297,7 @@ async fn run_project_tests(run: &HeldRun) -> Result<ToolOutcome, ToolError> {
             .await
             .map_err(|error| ToolError::new(ErrorCode::InternalError, error.to_string()))?;
     let Some(argv) = found else {
-        let skipped =
-            Fact::Output { key: "project_tests".to_owned(), value: "skipped".to_owned() };
+        let skipped = Fact::Output { key: "project_tests".to_owned(), value: "skipped".to_owned() };
         let mut outcome = ToolOutcome::done(
             "skipped: the project names no test command",
             Vec::new(),
@@ -342,10 +343,8 @@ async fn write_down(run: &HeldRun, call: &Call) -> Result<(), Ended> {
 }
 
 fn call(name: &str, arguments: Vec<(&str, String)>) -> Call {
-    let arguments = arguments
-        .into_iter()
-        .map(|(key, value)| (key.to_owned(), Value::String(value)))
-        .collect();
+    let arguments =
+        arguments.into_iter().map(|(key, value)| (key.to_owned(), Value::String(value))).collect();
     Call {
         id: Uuid::now_v7(),
         tool_call: ToolCall { name: name.to_owned(), arguments: Value::Object(arguments) },

@@ -59,11 +59,7 @@ impl Budgets {
 }
 
 fn base(spec: &ToolSpec) -> Duration {
-    if spec.scan {
-        spec.default_timeout.max(SCAN)
-    } else {
-        spec.default_timeout
-    }
+    if spec.scan { spec.default_timeout.max(SCAN) } else { spec.default_timeout }
 }
 
 #[cfg(test)]

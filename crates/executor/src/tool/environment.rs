@@ -41,12 +41,7 @@ impl Environment {
     /// What commands may see of these variables; everything else is left behind.
     pub fn scrub(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         let passed_on = |name: &OsStr| PASSED_ON.iter().any(|passed| name == *passed);
-        Self(
-            variables
-                .into_iter()
-                .filter(|(name, _)| passed_on(name))
-                .collect(),
-        )
+        Self(variables.into_iter().filter(|(name, _)| passed_on(name)).collect())
     }
 
     /// What commands may see of this process's own environment.
@@ -78,9 +73,7 @@ impl Environment {
 
     /// Every variable, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
-        self.0
-            .iter()
-            .map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+        self.0.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
     }
 }
 
@@ -97,9 +90,7 @@ fn may_be_added(name: &str) -> bool {
 fn is_secret(name: &str) -> bool {
     name == "DATABASE_URL"
         || name.starts_with("SURETY_")
-        || ["_TOKEN", "_KEY", "_SECRET", "_PASSWORD"]
-            .iter()
-            .any(|ending| name.ends_with(ending))
+        || ["_TOKEN", "_KEY", "_SECRET", "_PASSWORD"].iter().any(|ending| name.ends_with(ending))
 }
 
 #[cfg(test)]

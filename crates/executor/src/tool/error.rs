@@ -73,10 +73,7 @@ pub struct ToolError {
 impl ToolError {
     /// A failure with this code.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            message: message.into(),
-        }
+        Self { code, message: message.into() }
     }
 
     /// What the operating system said while something was done to `subject`.

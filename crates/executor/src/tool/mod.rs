@@ -73,12 +73,8 @@ pub struct Annotations {
 
 impl Annotations {
     /// A tool that only looks.
-    pub const READS: Self = Self {
-        read_only: true,
-        destructive: false,
-        idempotent: true,
-        open_world: false,
-    };
+    pub const READS: Self =
+        Self { read_only: true, destructive: false, idempotent: true, open_world: false };
 }
 
 /// All that a tool can reach during one call. Cheap to clone.
@@ -206,11 +202,7 @@ pub trait Tool: Send + Sync {
     /// # Errors
     /// The failure that the call itself would end with.
     fn intend(&self, _ctx: &ToolContext, _args: &Value) -> Result<Effect, ToolError> {
-        Ok(if self.spec().annotations.read_only {
-            Effect::None
-        } else {
-            Effect::Unknown
-        })
+        Ok(if self.spec().annotations.read_only { Effect::None } else { Effect::Unknown })
     }
 
     /// Makes the call. Never panics, and ends soon after the deadline or the cancellation.
@@ -245,11 +237,7 @@ impl Effect {
         match self {
             Self::None => Probe::DidNotHappen,
             Self::Unknown => Probe::Unknown,
-            Self::Write {
-                path,
-                before_digest,
-                after_digest,
-            } => {
+            Self::Write { path, before_digest, after_digest } => {
                 let located = workspace.locate(path);
                 let now = located.and_then(|path| Ok((workspace.digest(&path)?, path)));
                 match now {
@@ -281,13 +269,8 @@ fn written(
     };
     match workspace.place(&path) {
         Ok(place) => Probe::Happened(
-            write::Written {
-                path,
-                real: RelPath::real(place.real),
-                before_digest,
-                after_digest,
-            }
-            .facts(),
+            write::Written { path, real: RelPath::real(place.real), before_digest, after_digest }
+                .facts(),
         ),
         Err(_) => Probe::Unknown,
     }

@@ -14,14 +14,8 @@ use surety_common::domain::receipt::Fact;
 /// be looked at, is not seen.
 pub fn observe_file(workspace: &Workspace, path: &str) -> Fact {
     let located = workspace.locate(path);
-    let exists = located
-        .as_ref()
-        .map_err(Clone::clone)
-        .and_then(|path| workspace.exists(path));
-    Fact::FileObserved {
-        path: name(path, &located),
-        exists: seen(path, exists),
-    }
+    let exists = located.as_ref().map_err(Clone::clone).and_then(|path| workspace.exists(path));
+    Fact::FileObserved { path: name(path, &located), exists: seen(path, exists) }
 }
 
 /// Whether a file holds a text, byte for byte. What cannot be read does not.
@@ -39,9 +33,7 @@ pub fn observe_content(workspace: &Workspace, path: &str, needle: &str) -> Fact 
 }
 
 fn name(given: &str, located: &Result<RelPath, ToolError>) -> String {
-    located
-        .as_ref()
-        .map_or_else(|_| given.to_owned(), RelPath::text)
+    located.as_ref().map_or_else(|_| given.to_owned(), RelPath::text)
 }
 
 fn seen(path: &str, answer: Result<bool, ToolError>) -> bool {
@@ -88,11 +80,7 @@ fn fallbacks(needle: &[u8]) -> Vec<usize> {
     let mut fallbacks = Vec::with_capacity(needle.len());
     let mut matched = 0;
     for (place, byte) in needle.iter().enumerate() {
-        matched = if place == 0 {
-            0
-        } else {
-            step(needle, &fallbacks, matched, *byte)
-        };
+        matched = if place == 0 { 0 } else { step(needle, &fallbacks, matched, *byte) };
         fallbacks.push(matched);
     }
     fallbacks
@@ -107,33 +95,25 @@ fn fallbacks(needle: &[u8]) -> Vec<usize> {
 /// different workspaces look the same.
 pub fn workspace_digest(workspace: &Workspace) -> Result<String, ToolError> {
     let mut hasher = Sha256::new();
-    let unread = scan::walk(
-        workspace,
-        &RelPath::root(),
-        Ignores::Nothing,
-        &mut |found| {
-            let (mark, content) = match found.kind {
-                Kind::File => describe_file(workspace, found.path)?,
-                Kind::Link => {
-                    let target = workspace.link_target(found.path)?;
-                    (b'l', target.as_bytes().to_vec())
-                }
-                Kind::Folder | Kind::Other => (b'o', Vec::new()),
-            };
-            for part in [found.path.as_path().as_os_str().as_bytes(), &content] {
-                hasher.update([mark]);
-                hasher.update((part.len() as u64).to_be_bytes());
-                hasher.update(part);
+    let unread = scan::walk(workspace, &RelPath::root(), Ignores::Nothing, &mut |found| {
+        let (mark, content) = match found.kind {
+            Kind::File => describe_file(workspace, found.path)?,
+            Kind::Link => {
+                let target = workspace.link_target(found.path)?;
+                (b'l', target.as_bytes().to_vec())
             }
-            Ok(())
-        },
-    )?;
+            Kind::Folder | Kind::Other => (b'o', Vec::new()),
+        };
+        for part in [found.path.as_path().as_os_str().as_bytes(), &content] {
+            hasher.update([mark]);
+            hasher.update((part.len() as u64).to_be_bytes());
+            hasher.update(part);
+        }
+        Ok(())
+    })?;
     if unread > 0 {
         let message = format!("{unread} folders of the workspace could not be read");
-        return Err(ToolError::new(
-            crate::tool::ErrorCode::AccessDenied,
-            message,
-        ));
+        return Err(ToolError::new(crate::tool::ErrorCode::AccessDenied, message));
     }
     Ok(hex::encode(hasher.finalize()))
 }

@@ -112,13 +112,7 @@ pub async fn run(ctx: &ToolContext, request: &CommandRequest) -> Result<Finished
     } else {
         ending
     };
-    Ok(Finished {
-        ending,
-        exit_code,
-        stdout,
-        stderr,
-        left_running,
-    })
+    Ok(Finished { ending, exit_code, stdout, stderr, left_running })
 }
 
 fn spawn(request: &CommandRequest) -> Result<Child, ToolError> {
@@ -176,10 +170,7 @@ impl Group {
         child
             .id()
             .and_then(|id| i32::try_from(id).ok())
-            .map(|id| Self {
-                id: Pid::from_raw(id),
-                gone: AtomicBool::new(false),
-            })
+            .map(|id| Self { id: Pid::from_raw(id), gone: AtomicBool::new(false) })
             .ok_or_else(|| ToolError::new(ErrorCode::InternalError, "a new process has no id"))
     }
 
@@ -240,11 +231,7 @@ fn code_of(status: ExitStatus) -> i32 {
 
 /// Reads to the end of both pipes; answers whether the end came.
 async fn drain(readers: [Option<JoinHandle<()>>; 2], group: &Group) -> bool {
-    let aborts: Vec<_> = readers
-        .iter()
-        .flatten()
-        .map(JoinHandle::abort_handle)
-        .collect();
+    let aborts: Vec<_> = readers.iter().flatten().map(JoinHandle::abort_handle).collect();
     let mut ends = Box::pin(futures::future::join_all(readers.into_iter().flatten()));
     let mut ended = timeout(PIPES, &mut ends).await.is_ok();
     if !ended {

@@ -25,11 +25,7 @@ pub fn test_command(workspace: &Workspace, environment: &Environment) -> Option<
     } else if holds("go.mod") {
         &["go", "test", "./..."]
     } else if holds("pyproject.toml") || holds("pytest.ini") {
-        if is_program("pytest", environment) {
-            &["pytest"]
-        } else {
-            &["python3", "-m", "pytest"]
-        }
+        if is_program("pytest", environment) { &["pytest"] } else { &["python3", "-m", "pytest"] }
     } else {
         return None;
     };
@@ -58,8 +54,7 @@ fn is_program(name: &str, environment: &Environment) -> bool {
 }
 
 fn is_executable(path: &Path) -> bool {
-    path.metadata()
-        .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
 #[cfg(test)]
@@ -72,15 +67,9 @@ mod tests {
         let real = r#"{"scripts":{"test":"vitest run"}}"#;
         let empty = r#"{"scripts":{"test":"echo \"Error: no test specified\" && exit 1"}}"#;
         for (files, expected) in [
-            (
-                &[("Cargo.toml", ""), ("package.json", real)][..],
-                Some("cargo test"),
-            ),
+            (&[("Cargo.toml", ""), ("package.json", real)][..], Some("cargo test")),
             (&[("package.json", real), ("go.mod", "")], Some("npm test")),
-            (
-                &[("package.json", empty), ("go.mod", "")],
-                Some("go test ./..."),
-            ),
+            (&[("package.json", empty), ("go.mod", "")], Some("go test ./...")),
             (&[("package.json", "{}")], None),
             (&[("package.json", "not json")], None),
             (&[("pyproject.toml", "")], Some("python3 -m pytest")),

@@ -16,10 +16,8 @@ use std::path::{Component, Path, PathBuf};
 const MAX_LINKS: u32 = 40;
 
 /// How every folder on the way is opened.
-const FOLDER: OFlag = OFlag::O_RDONLY
-    .union(OFlag::O_DIRECTORY)
-    .union(OFlag::O_NOFOLLOW)
-    .union(OFlag::O_CLOEXEC);
+const FOLDER: OFlag =
+    OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
 
 /// Where a path ends once its links are resolved.
 #[derive(Debug)]
@@ -57,11 +55,7 @@ fn open_in_one_step(root: &OwnedFd, path: &Path, flags: OFlag) -> Result<OwnedFd
     let how = OpenHow::new()
         .flags(flags | OFlag::O_CLOEXEC)
         .resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS);
-    let path = if path.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        path
-    };
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     fcntl::openat2(root, path, how)
 }
 
@@ -153,17 +147,11 @@ impl Walk {
         let Some(name) = self.pending.pop_back() else {
             return Ok(self.end(first));
         };
-        let missing: Vec<_> = std::iter::once(first)
-            .chain(self.pending.drain(..))
-            .collect();
+        let missing: Vec<_> = std::iter::once(first).chain(self.pending.drain(..)).collect();
         let mut place = self.end(OsString::from("."));
         place.real.extend(&missing);
         place.real.push(&name);
-        Ok(Place {
-            missing,
-            name,
-            ..place
-        })
+        Ok(Place { missing, name, ..place })
     }
 
     fn end(mut self, name: OsString) -> Place {
@@ -175,12 +163,7 @@ impl Walk {
             Some((folder, _)) => folder,
             None => self.root,
         };
-        Place {
-            folder,
-            missing: Vec::new(),
-            name,
-            real,
-        }
+        Place { folder, missing: Vec::new(), name, real }
     }
 }
 

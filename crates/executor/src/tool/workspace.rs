@@ -99,11 +99,7 @@ impl Workspace {
             let message = format!("{}: a workspace is a folder", root.display());
             return Err(ToolError::new(ErrorCode::NotADirectory, message));
         }
-        Ok(Self {
-            root,
-            given,
-            folder: folder.into(),
-        })
+        Ok(Self { root, given, folder: folder.into() })
     }
 
     /// The folder, absolute and without links.
@@ -137,10 +133,7 @@ impl Workspace {
     pub fn open_file(&self, path: &RelPath) -> Result<File, ToolError> {
         let opened = resolve::open(&self.folder, path.as_path(), READ);
         let file = File::from(opened.map_err(|error| refused(path, error))?);
-        let kind = file
-            .metadata()
-            .map_err(|error| ToolError::io(path.text(), &error))?
-            .file_type();
+        let kind = file.metadata().map_err(|error| ToolError::io(path.text(), &error))?.file_type();
         if kind.is_file() {
             return Ok(file);
         }
@@ -190,9 +183,9 @@ impl Workspace {
     /// As [`Self::open_file`], but for `file_not_found`.
     pub fn digest(&self, path: &RelPath) -> Result<Option<String>, ToolError> {
         match self.open_file(path) {
-            Ok(file) => digest_of(file)
-                .map(Some)
-                .map_err(|error| ToolError::io(path.text(), &error)),
+            Ok(file) => {
+                digest_of(file).map(Some).map_err(|error| ToolError::io(path.text(), &error))
+            }
             Err(error) if error.code == ErrorCode::FileNotFound => Ok(None),
             Err(error) => Err(error),
         }

@@ -80,10 +80,7 @@ impl Workspace {
             if !found.is_file() {
                 return Err(workspace::not_a_file(path));
             }
-            before = (
-                Some(found),
-                Some(workspace::digest_of(old).map_err(failed)?),
-            );
+            before = (Some(found), Some(workspace::digest_of(old).map_err(failed)?));
         }
         let folder = make_folders(&place).map_err(failed)?;
         replace(&folder, &place.name, content, before.0.as_ref()).map_err(failed)?;

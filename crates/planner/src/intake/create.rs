@@ -38,9 +38,9 @@ pub async fn create(planner: &Planner, order: RunOrder) -> Result<Accepted, Faul
     let request_digest = order.request_digest.clone();
     let (spec, plan, priority) = spec(order, id, trace_parent.to_string(), now);
     let stored = plan.as_ref().map(|plan| first_revision(plan, now));
-    let write = first_moves(planner, &spec, priority, plan.as_ref(), stored.as_ref(), now)
-        .map_err(refused)?
-        .into_write();
+    let first_plan = plan.as_ref().zip(stored.as_ref());
+    let write =
+        first_moves(planner, &spec, priority, first_plan, now).map_err(refused)?.into_write();
     let new = NewRun { spec, request_digest, plan: stored, write };
     let span_id = trace::span_id(&span);
     match store::create_run(&planner.pool, &new, span_id.as_deref()).await? {
@@ -98,8 +98,7 @@ fn first_moves(
     planner: &Planner,
     spec: &RunSpec,
     priority: i16,
-    plan: Option<&Plan>,
-    stored: Option<&StoredPlan>,
+    plan: Option<(&Plan, &StoredPlan)>,
     now: DateTime<Utc>,
 ) -> Result<Draft, Refusal> {
     let seconds = i64::try_from(spec.limits.run_deadline_s).unwrap_or(i64::MAX);
@@ -107,13 +106,13 @@ fn first_moves(
     let mut execution = Execution::new(spec.id, spec.namespace.clone(), deadline, now);
     execution.priority = priority;
     let mut draft = Draft::new(execution, planner.actor(), now);
-    match (plan, stored) {
-        (Some(plan), Some(stored)) => {
+    match plan {
+        Some((plan, stored)) => {
             draft.run_event(RunEvent::PlanningStarted, "a plan came with the run")?;
             draft.journal(Entry::Plan(stored_entry(stored)));
             draft.start_plan(&Graph::of(plan), stored.revision)?;
         }
-        (None, _) | (_, None) => {
+        None => {
             draft.run_event(RunEvent::PlanningStarted, "a plan has to be made")?;
             draft.block(wait_for_plan(now))?;
         }

@@ -38,11 +38,7 @@ pub fn parse_plan_clipped(
             let names = clipped.cut.join(",");
             warnings.push(Warning::at(WarningCode::PlanClipped, names));
         }
-        let plan = accept(Draft {
-            plan: clipped.plan,
-            warnings: Vec::new(),
-            refusals,
-        })?;
+        let plan = accept(Draft { plan: clipped.plan, warnings: Vec::new(), refusals })?;
         Ok(Clipped { plan, ..clipped })
     })?;
     Ok((read.value, read.warnings))
@@ -54,10 +50,7 @@ pub fn parse_plan_clipped(
 /// `plan_too_long` when a step that stays depends on one that is cut.
 pub fn clip_plan(plan: Plan, max_plan_steps: u32) -> Result<Clipped, Problem> {
     if is_within(plan.steps.len(), max_plan_steps) {
-        return Ok(Clipped {
-            plan,
-            cut: Vec::new(),
-        });
+        return Ok(Clipped { plan, cut: Vec::new() });
     }
     let stays = usize::try_from(max_plan_steps).unwrap_or(usize::MAX);
     let (first, rest) = plan.steps.split_at_checked(stays).unwrap_or_default();
@@ -68,8 +61,5 @@ pub fn clip_plan(plan: Plan, max_plan_steps: u32) -> Result<Clipped, Problem> {
     }
     let cut = rest.iter().map(|step| step.id.clone()).collect();
     let steps = first.to_vec();
-    Ok(Clipped {
-        plan: Plan { steps, ..plan },
-        cut,
-    })
+    Ok(Clipped { plan: Plan { steps, ..plan }, cut })
 }

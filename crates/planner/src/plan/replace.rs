@@ -3,7 +3,7 @@
 use super::PlanState;
 use super::patch::is_protected;
 use super::validate::validate_plan;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use surety_common::domain::check::{AcceptCheck, normalise_checks};
 use surety_common::domain::plan::{Plan, PlanStep};
 use surety_common::domain::problem::{Code, Problem};
@@ -18,22 +18,44 @@ use surety_common::domain::todo::Todo;
 /// `check_owner_protected` when the new plan drops a step with a check of a user or an operator;
 /// then as [`validate_plan`] for the whole.
 pub fn replace_plan(old: &PlanState, new: Plan, max_plan_steps: u32) -> Result<PlanState, Problem> {
-    let mut open = HashMap::new();
-    let mut done = HashMap::new();
-    for (at, step) in old.plan.steps.iter().enumerate() {
-        let kept = if old.status(at) == StepState::Done {
-            &mut done
-        } else {
-            &mut open
-        };
-        kept.insert(step.id.as_str(), step);
+    let mut steps = keep_unnamed(old, &new)?;
+    let before: HashMap<&str, usize> = old.plan.steps.iter().map(|s| &*s.id).zip(0..).collect();
+    for mut step in new.steps {
+        let at = before.get(step.id.as_str()).copied();
+        match at.and_then(|at| old.plan.steps.get(at).map(|was| (was, old.status(at)))) {
+            Some((was, StepState::Done)) => steps.push((was.clone(), StepState::Done)),
+            was => {
+                if let Some((was, _)) = was {
+                    step.verify = keep_protected(&was.verify, step.verify);
+                }
+                steps.push((step, StepState::Pending));
+            }
+        }
     }
-    let mut steps: Vec<(PlanStep, StepState)> = Vec::new();
-    for step in &old.plan.steps {
-        let named = new.steps.iter().any(|other| other.id == step.id);
-        if done.contains_key(step.id.as_str()) && !named {
-            steps.push((step.clone(), StepState::Done));
-        } else if !named && step.verify.iter().any(is_protected) {
+    let (steps, statuses) = steps.into_iter().unzip();
+    let goal = &old.plan.goal;
+    let plan = Plan {
+        title: new.title,
+        goal: if goal.is_empty() { new.goal } else { goal.clone() },
+        steps,
+        verify: keep_protected(&old.plan.verify, new.verify),
+        todos: keep_todos(&old.plan.todos, new.todos),
+    };
+    validate_plan(&plan, max_plan_steps)?;
+    Ok(PlanState { plan, statuses })
+}
+
+/// The done steps that the new plan does not name.
+fn keep_unnamed(old: &PlanState, new: &Plan) -> Result<Vec<(PlanStep, StepState)>, Problem> {
+    let named: HashSet<&str> = new.steps.iter().map(|step| step.id.as_str()).collect();
+    let mut kept = Vec::new();
+    for (at, step) in old.plan.steps.iter().enumerate() {
+        if named.contains(step.id.as_str()) {
+            continue;
+        }
+        if old.status(at) == StepState::Done {
+            kept.push((step.clone(), StepState::Done));
+        } else if step.verify.iter().any(is_protected) {
             let message = format!(
                 "the step {:?} carries a check of the user or the operator; keep the step",
                 step.id
@@ -41,31 +63,7 @@ pub fn replace_plan(old: &PlanState, new: Plan, max_plan_steps: u32) -> Result<P
             return Err(Problem::at(Code::CheckOwnerProtected, "steps", message));
         }
     }
-    for mut step in new.steps {
-        if let Some(finished) = done.get(step.id.as_str()) {
-            steps.push(((*finished).clone(), StepState::Done));
-            continue;
-        }
-        if let Some(before) = open.get(step.id.as_str()) {
-            step.verify = keep_protected(&before.verify, step.verify);
-        }
-        steps.push((step, StepState::Pending));
-    }
-    let (steps, statuses) = steps.into_iter().unzip();
-    let goal = if old.plan.goal.is_empty() {
-        new.goal
-    } else {
-        old.plan.goal.clone()
-    };
-    let plan = Plan {
-        title: new.title,
-        goal,
-        steps,
-        verify: keep_protected(&old.plan.verify, new.verify),
-        todos: keep_todos(&old.plan.todos, new.todos),
-    };
-    validate_plan(&plan, max_plan_steps)?;
-    Ok(PlanState { plan, statuses })
+    Ok(kept)
 }
 
 /// The protected checks of the old list, then the new ones.
@@ -75,8 +73,6 @@ fn keep_protected(old: &[AcceptCheck], new: Vec<AcceptCheck>) -> Vec<AcceptCheck
 }
 
 fn keep_todos(old: &[Todo], new: Vec<Todo>) -> Vec<Todo> {
-    let added = new
-        .into_iter()
-        .filter(|todo| old.iter().all(|kept| kept.id != todo.id));
+    let added = new.into_iter().filter(|todo| old.iter().all(|kept| kept.id != todo.id));
     old.iter().cloned().chain(added).collect()
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use surety_common::domain::check::{AcceptCheck, validate_check};
 use surety_common::domain::fields::item_path;
-use surety_common::domain::graph::{Node, find_cycle};
+use surety_common::domain::graph::{Node, find_cycle, name_cycle};
 use surety_common::domain::plan::{Plan, PlanStep};
 use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::todo::validate_todos;
@@ -76,12 +76,10 @@ fn validate_dependencies(steps: &[PlanStep], removed: &HashSet<&str>) -> Result<
     if let Some(found) = find_dependency(steps, |step, id| step.id == id) {
         return refused(Code::SelfDependency, found, "depends on itself");
     }
-    let nodes: Vec<Node<'_>> = steps
-        .iter()
-        .map(|step| (step.id.as_str(), &step.dependencies[..]))
-        .collect();
+    let nodes: Vec<Node<'_>> =
+        steps.iter().map(|step| (step.id.as_str(), &step.dependencies[..])).collect();
     find_cycle(&nodes).map_or(Ok(()), |cycle| {
-        let message = format!("steps depend on each other: {}", cycle.join(" -> "));
+        let message = format!("steps depend on each other: {}", name_cycle(&cycle));
         Err(Problem::at(Code::DependencyCycle, "steps", message))
     })
 }

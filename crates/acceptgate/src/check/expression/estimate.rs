@@ -5,11 +5,15 @@
 //! generous, but they grow as the cost grows: doubling a text in a chain of `map`s, or walking
 //! the facts inside a walk over the facts, shows here before it takes memory or time.
 
+use super::facts::NAME;
 use super::{FactList, Failure};
 use cel::Value;
 use cel::common::ast::operators as op;
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
 use std::sync::Arc;
+
+/// Levels an expression may have: each costs the evaluation a large frame of its stack.
+const MAX_DEPTH: usize = 256;
 
 /// Steps an evaluation may take at most: some seconds of one core, if all were taken.
 const MAX_WORK: u64 = 50_000_000;
@@ -32,11 +36,7 @@ pub(super) struct Size {
 }
 
 impl Size {
-    const SCALAR: Self = Self {
-        length: 1,
-        total: 1,
-        element: None,
-    };
+    const SCALAR: Self = Self { length: 1, total: 1, element: None };
 
     /// The size of a list whose elements are at hand.
     pub(super) fn of_list(values: &[Value]) -> Self {
@@ -46,51 +46,36 @@ impl Size {
             total = total.saturating_add(size.total);
             element = element.or(&size);
         }
-        Self {
-            length: count(values.len()),
-            total,
-            element: Some(Arc::new(element)),
-        }
+        Self { length: count(values.len()), total, element: Some(Arc::new(element)) }
     }
 
     fn of(value: &Value) -> Self {
-        match value {
-            Value::String(text) => Self::bytes(text.len()),
-            Value::List(items) => Self::of_list(items),
-            Value::Map(map) => {
-                let (mut element, mut total) = (Self::bytes(16), 1_u64);
-                for value in map.map.values() {
-                    let size = Self::of(value);
-                    total = total.saturating_add(size.total).saturating_add(16);
-                    element = element.or(&size);
-                }
-                Self {
-                    length: count(map.map.len()),
-                    total,
-                    element: Some(Arc::new(element)),
-                }
+        if let Value::String(text) = value {
+            Self::bytes(text.len())
+        } else if let Value::List(items) = value {
+            Self::of_list(items)
+        } else if let Value::Map(map) = value {
+            let (mut element, mut total) = (Self::bytes(16), 1_u64);
+            for value in map.map.values() {
+                let size = Self::of(value);
+                total = total.saturating_add(size.total).saturating_add(16);
+                element = element.or(&size);
             }
-            _ => Self::SCALAR,
+            Self { length: count(map.map.len()), total, element: Some(Arc::new(element)) }
+        } else {
+            Self::SCALAR
         }
     }
 
     fn bytes(length: usize) -> Self {
         let length = count(length);
-        Self {
-            length,
-            total: length.saturating_add(1),
-            element: None,
-        }
+        Self { length, total: length.saturating_add(1), element: None }
     }
 
     fn element(&self) -> Self {
         match &self.element {
             Some(element) => element.as_ref().clone(),
-            None => Self {
-                length: self.total,
-                total: self.total,
-                element: None,
-            },
+            None => Self { length: self.total, total: self.total, element: None },
         }
     }
 
@@ -100,11 +85,7 @@ impl Size {
             (Some(one), Some(two)) => Some(Arc::new(one.or(two))),
             _ => None,
         };
-        Self {
-            length: self.length.max(other.length),
-            total: self.total.max(other.total),
-            element,
-        }
+        Self { length: self.length.max(other.length), total: self.total.max(other.total), element }
     }
 
     /// A bound for the two put together, the other one `times` over.
@@ -123,16 +104,16 @@ impl Size {
 /// # Errors
 /// [`Failure::Invalid`] and [`Failure::Timeout`].
 pub(super) fn check(expression: &IdedExpr, facts: &FactList) -> Result<(), Failure> {
-    let mut estimate = Estimate {
-        scope: vec![("facts".to_owned(), facts.size().clone())],
-        work: facts.size().total / BYTES_A_STEP,
-    };
+    let mut estimate =
+        Estimate { scope: vec![(NAME.to_owned(), facts.size().clone())], depth: 0, work: 0 };
     estimate.visit(expression, 1).map(|_| ())
 }
 
 struct Estimate {
     /// The variables in sight, innermost last.
     scope: Vec<(String, Size)>,
+    /// Levels above the part that is looked at.
+    depth: usize,
     work: u64,
 }
 
@@ -140,18 +121,27 @@ impl Estimate {
     /// Bounds one evaluation of the expression and adds the work of `times` of them.
     fn visit(&mut self, expression: &IdedExpr, times: u64) -> Result<Size, Failure> {
         self.spend(times, 1)?;
-        let size = match &expression.expr {
+        if self.depth == MAX_DEPTH {
+            return Err(Failure::Invalid);
+        }
+        self.depth += 1;
+        let size = self.size(&expression.expr, times)?;
+        self.depth -= 1;
+        if size.total > MAX_TOTAL {
+            return Err(Failure::Timeout);
+        }
+        Ok(size)
+    }
+
+    fn size(&mut self, expression: &Expr, times: u64) -> Result<Size, Failure> {
+        Ok(match expression {
             Expr::Literal(LiteralValue::String(text)) => Size::bytes(text.inner().len()),
             Expr::Literal(LiteralValue::Bytes(bytes)) => Size::bytes(bytes.inner().len()),
             Expr::Literal(_) => Size::SCALAR,
             Expr::Ident(name) => self.variable(name),
             Expr::Select(select) => {
                 let operand = self.visit(&select.operand, times)?;
-                if select.test {
-                    Size::SCALAR
-                } else {
-                    operand.element()
-                }
+                if select.test { Size::SCALAR } else { operand.element() }
             }
             Expr::List(list) => self.collection(list.elements.iter(), times)?,
             Expr::Map(map) => {
@@ -164,11 +154,7 @@ impl Estimate {
             Expr::Call(call) => self.call(call, times)?,
             Expr::Comprehension(comprehension) => self.comprehension(comprehension, times)?,
             Expr::Struct(_) | Expr::Unspecified => return Err(Failure::Invalid),
-        };
-        if size.total > MAX_TOTAL {
-            return Err(Failure::Timeout);
-        }
-        Ok(size)
+        })
     }
 
     fn spend(&mut self, times: u64, steps: u64) -> Result<(), Failure> {
@@ -191,11 +177,7 @@ impl Estimate {
         parts: impl Iterator<Item = &'e IdedExpr>,
         times: u64,
     ) -> Result<Size, Failure> {
-        let mut whole = Size {
-            length: 0,
-            total: 1,
-            element: None,
-        };
+        let mut whole = Size { length: 0, total: 1, element: None };
         let mut element = Size::SCALAR;
         for part in parts {
             let size = self.visit(part, times)?;

@@ -2,14 +2,21 @@
 
 use super::estimate::Size;
 use cel::Value;
+use cel::common::value::{CowVal, Val};
+use cel::context::VariableResolver;
 use std::collections::HashMap;
 use std::sync::Arc;
 use surety_common::domain::receipt::{Command, EvidenceReceipt, Fact};
 
-/// Every fact of a run as a list of maps, made once and shared by all its expressions.
+/// The only variable an expression finds.
+pub(super) const NAME: &str = "facts";
+
+/// Every fact of a run as a list of maps, made once and shared by all its expressions. Each
+/// expression borrows it: binding a copy of 100,000 facts costs as long as walking them.
 #[derive(Debug, Clone)]
 pub struct FactList {
-    facts: Arc<Vec<Value>>,
+    /// None when the library could not hold the list, and then the variable is unknown.
+    facts: Option<Arc<dyn Val>>,
     size: Size,
 }
 
@@ -21,18 +28,19 @@ impl FactList {
             .flat_map(|receipt| receipt.facts.iter().map(|fact| map_of(receipt, fact)))
             .collect();
         let size = Size::of_list(&facts);
-        Self {
-            facts: Arc::new(facts),
-            size,
-        }
-    }
-
-    pub(super) fn value(&self) -> Value {
-        Value::List(Arc::clone(&self.facts))
+        let facts: Result<Box<dyn Val>, _> = Value::List(Arc::new(facts)).try_into();
+        Self { facts: facts.ok().map(Arc::from), size }
     }
 
     pub(super) const fn size(&self) -> &Size {
         &self.size
+    }
+}
+
+impl VariableResolver for FactList {
+    fn resolve<'b>(&'b self, variable: &str) -> Option<CowVal<'b, 'b>> {
+        let facts = self.facts.as_deref().filter(|_| variable == NAME)?;
+        Some(CowVal::Borrowed(facts))
     }
 }
 
@@ -44,11 +52,7 @@ fn map_of(receipt: &EvidenceReceipt, fact: &Fact) -> Value {
     map.insert("step_id", receipt.step_id.as_str().into());
     map.insert("name", receipt.name.as_str().into());
     match fact {
-        Fact::FileWritten {
-            path,
-            before_digest,
-            after_digest,
-        } => {
+        Fact::FileWritten { path, before_digest, after_digest } => {
             map.insert("path", path.as_str().into());
             if let Some(digest) = before_digest {
                 map.insert("before_digest", digest.as_str().into());
@@ -68,20 +72,12 @@ fn map_of(receipt: &EvidenceReceipt, fact: &Fact) -> Value {
             };
             map.insert("exit_code", Value::Int(i64::from(*exit_code)));
         }
-        Fact::Content {
-            path,
-            contains,
-            found,
-        } => {
+        Fact::Content { path, contains, found } => {
             map.insert("path", path.as_str().into());
             map.insert("contains", contains.as_str().into());
             map.insert("found", Value::Bool(*found));
         }
-        Fact::Verification {
-            tool,
-            scope,
-            passed,
-        } => {
+        Fact::Verification { tool, scope, passed } => {
             map.insert("tool", tool.as_str().into());
             map.insert("scope", scope.as_str().into());
             map.insert("passed", Value::Bool(*passed));

@@ -27,14 +27,15 @@ use std::time::Duration;
 /// The longest expression that is read, in bytes.
 const MAX_LENGTH: usize = 4096;
 
-/// How long a verdict waits for one expression.
-const DEADLINE: Duration = Duration::from_millis(250);
+/// How long a verdict waits for one expression, unless its caller knows better.
+pub const DEADLINE: Duration = Duration::from_millis(250);
 
 /// Evaluations that may run at once in this process, those nobody waits for any more included.
 const MAX_RUNNING: usize = 32;
 
-/// Room for the deepest expression the parser lets through: a chain of operators as long as the
-/// text is as deep as it is long. Only what is touched costs memory.
+/// Room to read the deepest expression: a chain of operators makes a tree nearly as deep as the
+/// text is long, and reading and dropping it recurses. A build without optimisation has needed
+/// more than 48 MiB. Only what is touched costs memory.
 const STACK_BYTES: usize = 256 * 1024 * 1024;
 
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
@@ -69,16 +70,13 @@ impl Failure {
 
 /// Evaluates an expression over `facts`, a list of maps: a fact's own fields, `fact` for its
 /// kind, and its receipt's `success`, `source`, `step_id` and `name`. Fields that a fact does not
-/// have are absent. Regular expressions, timestamps and optional values are not known here. Waits
-/// 250 ms at most.
+/// have are absent. Regular expressions, timestamps and optional values are not known here.
+///
+/// Blocks the calling thread until the outcome is there or the deadline has passed.
 ///
 /// # Errors
 /// The reason why it does not hold.
-pub fn evaluate(expression: &str, facts: &FactList) -> Result<(), Failure> {
-    evaluate_within(expression, facts, DEADLINE)
-}
-
-fn evaluate_within(expression: &str, facts: &FactList, deadline: Duration) -> Result<(), Failure> {
+pub fn evaluate(expression: &str, facts: &FactList, deadline: Duration) -> Result<(), Failure> {
     if expression.len() > MAX_LENGTH {
         return Err(Failure::Invalid);
     }
@@ -106,18 +104,15 @@ fn evaluate_within(expression: &str, facts: &FactList, deadline: Duration) -> Re
 }
 
 fn run(expression: &str, facts: &FactList) -> Result<(), Failure> {
-    let parsed = ENV
-        .parser()
-        .parse(expression)
-        .map_err(|_| Failure::Invalid)?;
+    let parsed = ENV.parser().parse(expression).map_err(|_| Failure::Invalid)?;
     estimate::check(&parsed, facts)?;
     let mut context = Context::with_env(Arc::clone(&ENV));
-    context.add_variable_from_value("facts", facts.value());
-    match context.resolve(&parsed).map_err(|_| Failure::Invalid)? {
-        Value::Bool(true) => Ok(()),
-        Value::Bool(false) => Err(Failure::False),
-        _ => Err(Failure::NotBool),
-    }
+    context.set_variable_resolver(facts);
+    let result = context.resolve(&parsed).map_err(|_| Failure::Invalid)?;
+    let Value::Bool(holds) = result else {
+        return Err(Failure::NotBool);
+    };
+    holds.then_some(()).ok_or(Failure::False)
 }
 
 /// The right to run one evaluation, given back when its thread ends.
@@ -126,10 +121,7 @@ struct Slot;
 impl Slot {
     fn take() -> Option<Self> {
         let more = |running| (running < MAX_RUNNING).then_some(running + 1);
-        RUNNING
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
-            .ok()
-            .map(|_| Self)
+        RUNNING.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Self)
     }
 }
 

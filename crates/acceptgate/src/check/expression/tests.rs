@@ -31,7 +31,7 @@ fn many_facts(count: usize) -> FactList {
 }
 
 fn outcome(expression: &str) -> Result<(), Failure> {
-    evaluate_within(expression, &some_facts(), PATIENCE)
+    evaluate(expression, &some_facts(), PATIENCE)
 }
 
 #[test]
@@ -67,10 +67,7 @@ fn an_expression_that_does_not_hold_says_why() {
         ("1 / 0 == 1", Failure::Invalid),
         ("9223372036854775807 + 1 > 0", Failure::Invalid),
         ("'a'.matches('(a{1000}){1000}')", Failure::Invalid),
-        (
-            "timestamp('2026-01-01T00:00:00Z') > timestamp('x')",
-            Failure::Invalid,
-        ),
+        ("timestamp('2026-01-01T00:00:00Z') > timestamp('x')", Failure::Invalid),
         ("shell('rm')", Failure::Invalid),
     ] {
         assert_eq!(outcome(expression), Err(failure), "{expression}");
@@ -88,17 +85,14 @@ fn what_could_cost_too_much_is_not_begun() {
     let listed = format!("[facts]{} == []", ".map(s, [s, s])".repeat(60));
     for expression in [nested(9), doubled, listed] {
         let facts = some_facts();
-        assert_eq!(
-            evaluate_within(&expression, &facts, PATIENCE),
-            Err(Failure::Timeout)
-        );
+        assert_eq!(evaluate(&expression, &facts, PATIENCE), Err(Failure::Timeout));
     }
     let squared = "facts.all(a, facts.all(b, a.key == b.key))";
-    assert_eq!(evaluate_within(squared, &many_facts(100), PATIENCE), Ok(()));
-    let refused = evaluate_within(squared, &many_facts(10_000), PATIENCE);
+    assert_eq!(evaluate(squared, &many_facts(100), PATIENCE), Ok(()));
+    let refused = evaluate(squared, &many_facts(10_000), PATIENCE);
     assert_eq!(refused, Err(Failure::Timeout));
     let copied = "facts.map(f, facts).size() == 0";
-    let refused = evaluate_within(copied, &many_facts(10_000), PATIENCE);
+    let refused = evaluate(copied, &many_facts(10_000), PATIENCE);
     assert_eq!(refused, Err(Failure::Timeout));
 }
 
@@ -109,11 +103,7 @@ fn one_walk_over_many_facts_is_no_problem() {
         "facts.all(f, f.fact == 'output' && f.value == 'v' && f.success)",
         "facts.filter(f, f.key == 'k').size() == 20000",
     ] {
-        assert_eq!(
-            evaluate_within(expression, &facts, PATIENCE),
-            Ok(()),
-            "{expression}"
-        );
+        assert_eq!(evaluate(expression, &facts, PATIENCE), Ok(()), "{expression}");
     }
 }
 
@@ -133,16 +123,17 @@ fn no_text_brings_the_process_down() {
         deep("", ".a"),
         deep("", "[0]"),
         deep("", "+1"),
+        deep("", "-1"),
+        deep("", "&&true"),
+        deep("", " in [a]"),
+        deep("", ".map(x,x)"),
         deep("a.map(x,", ")"),
         "x".repeat(MAX_LENGTH + 1),
         "\u{0}\u{feff}变".to_owned(),
     ] {
         let facts = some_facts();
-        let outcome = evaluate_within(&expression, &facts, PATIENCE);
-        let start: String = expression.chars().take(8).collect();
-        assert!(
-            outcome.is_err() || start.starts_with('!') || start.starts_with("true||"),
-            "{start}"
-        );
+        // Whatever the outcome is, it is one: an overflowing stack would end this test's process.
+        let outcome = evaluate(&expression, &facts, PATIENCE);
+        assert_ne!(outcome, Err(Failure::NotBool), "{expression:.40}");
     }
 }

@@ -6,11 +6,8 @@ use crate::domain::command::CommandLine;
 
 pub(super) fn evaluate(check: &AcceptCheck, evidence: &Evidence<'_>) -> Result<(), Reason> {
     let target = CommandLine::parse(&check.target);
-    let mut matching = evidence
-        .runs()
-        .iter()
-        .rev()
-        .filter(|run| run.command.matches(&target, check.r#match));
+    let mut matching =
+        evidence.runs().iter().rev().filter(|run| run.command.matches(&target, check.r#match));
     let last = matching.next().ok_or(Reason::NoSuccessfulCommand)?;
     if !last.succeeded {
         return Err(if matching.any(|run| run.succeeded) {
@@ -20,15 +17,13 @@ pub(super) fn evaluate(check: &AcceptCheck, evidence: &Evidence<'_>) -> Result<(
         });
     }
     // A command that writes, such as a formatter, is not stale to its own writes.
-    let stale = evidence
-        .files()
-        .iter()
-        .rev()
-        .take_while(|file| file.origin.at > last.origin.at)
-        .any(|file| {
-            matches!(file.seen, Seen::Written { changed: true, .. })
-                && file.origin.call != last.origin.call
-        });
+    let stale =
+        evidence.files().iter().rev().take_while(|file| file.origin.at > last.origin.at).any(
+            |file| {
+                matches!(file.seen, Seen::Written { changed: true, .. })
+                    && file.origin.call != last.origin.call
+            },
+        );
     if stale {
         return Err(Reason::StaleAfterWrite);
     }

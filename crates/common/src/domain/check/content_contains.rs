@@ -4,21 +4,9 @@ use super::evidence::Seen;
 use super::{AcceptCheck, Evidence, Reason};
 
 pub(super) fn evaluate(check: &AcceptCheck, evidence: &Evidence<'_>) -> Result<(), Reason> {
-    let path = evidence
-        .workspace()
-        .resolve(&check.target)
-        .ok_or(Reason::PathOutsideWorkspace)?;
-    let needle = check
-        .params
-        .get("contains")
-        .ok_or(Reason::NoContentEvidence)?;
-    let about = || {
-        evidence
-            .files()
-            .iter()
-            .rev()
-            .filter(|file| file.path == path)
-    };
+    let path = evidence.workspace().resolve(&check.target).ok_or(Reason::PathOutsideWorkspace)?;
+    let needle = check.params.get("contains").ok_or(Reason::NoContentEvidence)?;
+    let about = || evidence.files().iter().rev().filter(|file| file.path == path);
     let (last, found) = about()
         .find_map(|file| match file.seen {
             // A text found by a call that failed was not found for certain.

@@ -149,24 +149,21 @@ impl<'a> Evidence<'a> {
         let receipts = self.receipts;
         let width = receipts.iter().map(|receipt| receipt.facts.len()).max();
         let width = width.unwrap_or_default();
-        receipts
-            .iter()
-            .enumerate()
-            .flat_map(move |(place, receipt)| {
-                let call = if receipt.call_id.is_empty() {
-                    Call::Unnamed(place)
-                } else {
-                    Call::Named(&receipt.call_id)
+        receipts.iter().enumerate().flat_map(move |(place, receipt)| {
+            let call = if receipt.call_id.is_empty() {
+                Call::Unnamed(place)
+            } else {
+                Call::Named(&receipt.call_id)
+            };
+            receipt.facts.iter().enumerate().map(move |(nth, fact)| {
+                let origin = Origin {
+                    at: place.saturating_mul(width).saturating_add(nth),
+                    call,
+                    proves: receipt.success,
                 };
-                receipt.facts.iter().enumerate().map(move |(nth, fact)| {
-                    let origin = Origin {
-                        at: place.saturating_mul(width).saturating_add(nth),
-                        call,
-                        proves: receipt.success,
-                    };
-                    (origin, fact)
-                })
+                (origin, fact)
             })
+        })
     }
 
     fn gather_files(&self) -> Vec<FileFact<'a>> {
@@ -186,10 +183,7 @@ impl<'a> Evidence<'a> {
                         Some(content) => known.insert(path.clone(), content),
                         None => known.remove(&path),
                     };
-                    Seen::Written {
-                        write,
-                        changed: write.changes(before),
-                    }
+                    Seen::Written { write, changed: write.changes(before) }
                 }
                 Seen::Observed { .. } | Seen::Content { .. } => seen,
             };
@@ -203,21 +197,13 @@ impl<'a> Seen<'a> {
     /// The path a fact is about, as it was written, and what the fact says about it.
     fn of(fact: &'a Fact) -> Option<(&'a str, Self)> {
         match fact {
-            Fact::FileWritten {
-                path,
-                before_digest,
-                after_digest,
-            } => {
+            Fact::FileWritten { path, before_digest, after_digest } => {
                 let write = Write::of(before_digest.as_deref(), after_digest.as_deref());
                 let changed = write.changes(None);
                 Some((path, Self::Written { write, changed }))
             }
             Fact::FileObserved { path, exists } => Some((path, Self::Observed { exists: *exists })),
-            Fact::Content {
-                path,
-                contains,
-                found,
-            } => {
+            Fact::Content { path, contains, found } => {
                 let found = *found;
                 Some((path, Self::Content { contains, found }))
             }

@@ -14,6 +14,8 @@ mod workspace_change;
 mod write;
 
 #[cfg(test)]
+mod read_tests;
+#[cfg(test)]
 mod tests;
 
 pub use evidence::Evidence;
@@ -67,9 +69,7 @@ impl Owner {
 
     /// The owner with this word.
     pub fn from_text(text: &str) -> Option<Self> {
-        [Self::Plan, Self::User, Self::Operator]
-            .into_iter()
-            .find(|owner| owner.as_str() == text)
+        [Self::Plan, Self::User, Self::Operator].into_iter().find(|owner| owner.as_str() == text)
     }
 }
 
@@ -97,9 +97,7 @@ impl Match {
 
     /// The match with this word.
     pub fn from_text(text: &str) -> Option<Self> {
-        [Self::Prefix, Self::Exact, Self::Contains]
-            .into_iter()
-            .find(|by| by.as_str() == text)
+        [Self::Prefix, Self::Exact, Self::Contains].into_iter().find(|by| by.as_str() == text)
     }
 }
 

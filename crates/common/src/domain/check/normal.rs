@@ -15,11 +15,7 @@ impl AcceptCheck {
         let kind = self.kind.trim().to_lowercase();
         Self {
             id: self.id.trim().to_owned(),
-            kind: if kind == "command" {
-                "command_success".to_owned()
-            } else {
-                kind
-            },
+            kind: if kind == "command" { "command_success".to_owned() } else { kind },
             target: self.target.trim().to_owned(),
             params: tidy_params(self.params),
             ..self
@@ -29,21 +25,15 @@ impl AcceptCheck {
 
 /// Of keys that are the same once trimmed, the one that needed no trimming wins.
 fn tidy_params(params: BTreeMap<String, String>) -> BTreeMap<String, String> {
-    let (exact, loose): (Vec<_>, Vec<_>) = params
-        .into_iter()
-        .partition(|(key, _)| key.trim().len() == key.len());
+    let (exact, loose): (Vec<_>, Vec<_>) =
+        params.into_iter().partition(|(key, _)| key.trim().len() == key.len());
     let tidy = |(key, value): (String, String)| {
         let key = key.trim().to_owned();
-        let value = if key == NEEDLE {
-            value
-        } else {
-            value.trim().to_owned()
-        };
+        let value = if key == NEEDLE { value } else { value.trim().to_owned() };
         (key, value)
     };
     let all = loose.into_iter().chain(exact).map(tidy);
-    all.filter(|(key, value)| !key.is_empty() && !value.is_empty())
-        .collect()
+    all.filter(|(key, value)| !key.is_empty() && !value.is_empty()).collect()
 }
 
 /// Brings checks into their one form; of those that ask the same, the first stays. Doing it twice

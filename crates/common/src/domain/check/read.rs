@@ -9,9 +9,7 @@ use crate::domain::json::Value;
 use crate::domain::problem::{Code, Problem, Warning, WarningCode};
 use std::collections::{BTreeMap, HashSet};
 
-const KEYS: &[&str] = &[
-    "id", "kind", "target", "match", "required", "params", "owner",
-];
+const KEYS: &[&str] = &["id", "kind", "target", "match", "required", "params", "owner"];
 
 /// Ids that begin so are the gate's own.
 const RESERVED: &str = "system.";
@@ -63,11 +61,7 @@ pub fn read_checks(
 /// # Errors
 /// `type_mismatch`.
 pub fn scan_checks(value: &Value, path: &str, author: Author) -> Result<ScannedChecks, Problem> {
-    let mut scan = Scan {
-        author,
-        legacy: HashSet::new(),
-        read: ScannedChecks::default(),
-    };
+    let mut scan = Scan { author, legacy: HashSet::new(), read: ScannedChecks::default() };
     match value {
         Value::Null => {}
         Value::String(_) | Value::Object(_) => {
@@ -122,9 +116,9 @@ fn validate_name(check: &AcceptCheck, path: &str) -> Result<(), Problem> {
 
 fn validate_object(check: &AcceptCheck, path: &str) -> Result<(), Problem> {
     let lacks = match check.kind.as_str() {
-        "command_success" => CommandLine::parse(&check.target)
-            .is_empty()
-            .then_some("a command to run"),
+        "command_success" => {
+            CommandLine::parse(&check.target).is_empty().then_some("a command to run")
+        }
         "file_exists" | "content_contains" => check.target.is_empty().then_some("a path"),
         "tool_fact" => {
             let named = ["tool", "scope"].map(|key| check.params.contains_key(key));
@@ -239,9 +233,7 @@ fn read_params(
     let Some(value) = fields.get("params") else {
         return Ok(BTreeMap::new());
     };
-    let members = value
-        .as_object()
-        .ok_or_else(|| mismatch(&path, "an object", value))?;
+    let members = value.as_object().ok_or_else(|| mismatch(&path, "an object", value))?;
     let mut params = BTreeMap::new();
     for (key, value) in members {
         let path = join(&path, key);

@@ -50,16 +50,12 @@ fn the_facts_of_one_call_are_not_stale_to_each_other() {
         let same_receipt = [receipt(&both(proof), "")];
         assert_eq!(outcome(&check, &same_receipt), Ok(()), "one receipt");
 
-        let same_call = [
-            receipt(proof, r#""call_id": "c1","#),
-            receipt(WROTE, r#""call_id": "c1","#),
-        ];
+        let same_call =
+            [receipt(proof, r#""call_id": "c1","#), receipt(WROTE, r#""call_id": "c1","#)];
         assert_eq!(outcome(&check, &same_call), Ok(()), "one call");
 
-        let other_call = [
-            receipt(proof, r#""call_id": "c1","#),
-            receipt(WROTE, r#""call_id": "c2","#),
-        ];
+        let other_call =
+            [receipt(proof, r#""call_id": "c1","#), receipt(WROTE, r#""call_id": "c2","#)];
         assert_eq!(outcome(&check, &other_call), Err(Reason::StaleAfterWrite));
 
         let unnamed_call = [receipt(proof, r#""call_id": "c1","#), receipt(WROTE, "")];
@@ -79,29 +75,13 @@ fn a_receipt_of_a_failure_proves_nothing() {
     for (check, fact, reason) in [
         (ran(), RAN, Reason::NoSuccessfulCommand),
         (found(), FOUND, Reason::NoContentEvidence),
-        (
-            check("workspace_change", "", &[]),
-            WROTE,
-            Reason::NoWorkspaceChange,
-        ),
-        (
-            check("file_exists", "a.txt", &[]),
-            WROTE,
-            Reason::NoFileEvidence,
-        ),
-        (
-            check("file_exists", "a.txt", &[]),
-            FOUND,
-            Reason::NoFileEvidence,
-        ),
+        (check("workspace_change", "", &[]), WROTE, Reason::NoWorkspaceChange),
+        (check("file_exists", "a.txt", &[]), WROTE, Reason::NoFileEvidence),
+        (check("file_exists", "a.txt", &[]), FOUND, Reason::NoFileEvidence),
         (check("tool_fact", "all", &[]), PASSED, Reason::NoToolFact),
     ] {
         let mut failed = receipt(fact, "");
-        assert_eq!(
-            outcome(&check, std::slice::from_ref(&failed)),
-            Ok(()),
-            "{fact}"
-        );
+        assert_eq!(outcome(&check, std::slice::from_ref(&failed)), Ok(()), "{fact}");
         failed.success = false;
         assert_eq!(outcome(&check, &[failed]), Err(reason), "{fact}");
     }
@@ -117,26 +97,12 @@ fn a_receipt_of_a_failure_still_counts_against_a_check() {
         (ran(), RAN, WROTE, Reason::StaleAfterWrite),
         (found(), FOUND, WROTE, Reason::StaleAfterWrite),
         (found(), FOUND, lost, Reason::NoContentEvidence),
-        (
-            check("file_exists", "a.txt", &[]),
-            FOUND,
-            gone,
-            Reason::FileGone,
-        ),
-        (
-            check("tool_fact", "all", &[]),
-            PASSED,
-            red,
-            Reason::FactFailedLater,
-        ),
+        (check("file_exists", "a.txt", &[]), FOUND, gone, Reason::FileGone),
+        (check("tool_fact", "all", &[]), PASSED, red, Reason::FactFailedLater),
     ] {
         let mut later = receipt(later, "");
         later.success = false;
-        assert_eq!(
-            outcome(&check, &[receipt(proof, ""), later]),
-            Err(reason),
-            "{proof}"
-        );
+        assert_eq!(outcome(&check, &[receipt(proof, ""), later]), Err(reason), "{proof}");
     }
 }
 
@@ -149,10 +115,7 @@ fn a_write_with_only_an_after_digest_goes_on_from_what_is_known() {
         };
         let before = member("before_digest", before);
         let after = member("after_digest", after);
-        receipt(
-            &format!(r#"{{"fact": "file_written", "path": "a"{before}{after}}}"#),
-            "",
-        )
+        receipt(&format!(r#"{{"fact": "file_written", "path": "a"{before}{after}}}"#), "")
     };
     let changed = check("workspace_change", "", &[]);
     let none = Err(Reason::NoWorkspaceChange);
@@ -187,10 +150,7 @@ fn a_write_with_only_an_after_digest_goes_on_from_what_is_known() {
 fn a_check_without_its_needle_or_with_an_unknown_kind_fails() {
     let receipts = [receipt(FOUND, "")];
     let needless = check("content_contains", "a.txt", &[]);
-    assert_eq!(
-        outcome(&needless, &receipts),
-        Err(Reason::NoContentEvidence)
-    );
+    assert_eq!(outcome(&needless, &receipts), Err(Reason::NoContentEvidence));
     let unknown = check("expression", "true", &[]);
     assert_eq!(outcome(&unknown, &receipts), Err(Reason::UnknownCheckKind));
 }

@@ -7,39 +7,17 @@ use crate::domain::json::Value;
 impl AcceptCheck {
     /// The form it is stored in, read back by [`super::read_checks`] for [`super::Author::Service`].
     pub fn to_json(&self) -> Value {
-        let Self {
-            id,
-            kind,
-            target,
-            r#match,
-            required,
-            params,
-            owner,
-        } = self;
-        let by = if *r#match == Match::default() {
-            ""
-        } else {
-            r#match.as_str()
-        };
-        let owner = if *owner == Owner::default() {
-            ""
-        } else {
-            owner.as_str()
-        };
-        let members = params
-            .iter()
-            .map(|(key, value)| (key.clone(), Value::String(value.clone())));
+        let Self { id, kind, target, r#match, required, params, owner } = self;
+        let by = if *r#match == Match::default() { "" } else { r#match.as_str() };
+        let owner = if *owner == Owner::default() { "" } else { owner.as_str() };
+        let members = params.iter().map(|(key, value)| (key.clone(), Value::String(value.clone())));
         SparseObject::default()
             .text("id", id)
             .text("kind", kind)
             .text("target", target)
             .text("match", by)
             .truth("required", *required, true)
-            .value_if(
-                !params.is_empty(),
-                "params",
-                Value::Object(members.collect()),
-            )
+            .value_if(!params.is_empty(), "params", Value::Object(members.collect()))
             .text("owner", owner)
             .build()
     }

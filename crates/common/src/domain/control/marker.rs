@@ -16,11 +16,7 @@ pub(super) fn find(text: &str) -> Option<Control> {
 }
 
 fn legacy(kind: ControlKind, reason: String) -> Control {
-    Control {
-        kind,
-        reason,
-        legacy: true,
-    }
+    Control { kind, reason, legacy: true }
 }
 
 fn alone(line: &str) -> Option<ControlKind> {
@@ -45,7 +41,6 @@ fn strip_marker(text: &str) -> Option<(ControlKind, &str)> {
 fn strip_word(text: &str) -> Option<(ControlKind, &str)> {
     ControlKind::ALL.into_iter().find_map(|kind| {
         let (word, rest) = text.split_at_checked(kind.as_str().len())?;
-        word.eq_ignore_ascii_case(kind.as_str())
-            .then_some((kind, rest))
+        word.eq_ignore_ascii_case(kind.as_str()).then_some((kind, rest))
     })
 }

@@ -44,16 +44,15 @@ impl ControlKind {
 
     /// The kind with this word, in any case.
     pub fn from_any_case(text: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|kind| kind.as_str().eq_ignore_ascii_case(text))
+        Self::ALL.into_iter().find(|kind| kind.as_str().eq_ignore_ascii_case(text))
     }
 }
 
 /// Reads a control envelope: the whole text, or the body of its only fence, is one object with
-/// a known `control` and no `action`.
+/// a known `control` and no `action`. A decision beside the fence is not prose, so that the
+/// fence then says nothing.
 pub fn envelope(text: &str) -> Option<Read<Control>> {
-    if !may_have_key(text, "control") {
+    if !may_have_key(text, &["control"]) {
         return None;
     }
     let spoken = reader::strip_thinking(text).text.trim();
@@ -64,7 +63,10 @@ pub fn envelope(text: &str) -> Option<Read<Control>> {
     let [only] = fences.as_slice() else {
         return None;
     };
-    envelope_in(only.body.trim())
+    let control = envelope_in(only.body.trim())?;
+    let around = [spoken.get(..only.start), spoken.get(only.end..)];
+    let decides = around.into_iter().flatten().any(shows_decision);
+    (!decides).then_some(control)
 }
 
 fn envelope_in(text: &str) -> Option<Read<Control>> {
@@ -72,10 +74,7 @@ fn envelope_in(text: &str) -> Option<Read<Control>> {
     let mut warnings = Vec::new();
     let names = ["control", "reason", "action"];
     let fields = Fields::fold(parsed.value.as_object()?, &names, &mut warnings);
-    if fields
-        .filled("action")
-        .is_some_and(|action| !is_blank(action))
-    {
+    if fields.filled("action").is_some_and(|action| !is_blank(action)) {
         return None;
     }
     let kind = ControlKind::from_any_case(fields.get("control")?.as_str()?.trim())?;
@@ -86,20 +85,14 @@ fn envelope_in(text: &str) -> Option<Read<Control>> {
     if parsed.duplicate_key {
         warnings.push(Warning::new(WarningCode::DuplicateKey));
     }
-    Some(Read {
-        value: Control {
-            kind,
-            reason: reason.to_owned(),
-            legacy: false,
-        },
-        warnings,
-    })
+    Some(Read { value: Control { kind, reason: reason.to_owned(), legacy: false }, warnings })
 }
 
-/// Whether an object in a text may have a key; says no at once for most long texts. A key may be
-/// written with escapes, so a text with any of those may have it too.
-fn may_have_key(text: &str, key: &str) -> bool {
-    text.contains("\\u") || text.to_ascii_lowercase().contains(key)
+/// Whether an object in a text may have one of some keys; says no at once for most long texts.
+/// A key may be written with escapes, so a text with any of those may have it too.
+fn may_have_key(text: &str, keys: &[&str]) -> bool {
+    let lower = text.to_ascii_lowercase();
+    text.contains("\\u") || keys.iter().any(|key| lower.contains(key))
 }
 
 fn is_blank(value: &Value) -> bool {
@@ -118,6 +111,9 @@ pub fn legacy_marker(text: &str) -> Option<Control> {
 /// Whether a text holds an object with a key of a decision, or something broken that shows one
 /// in quotes. Such a text tried to decide; any other is mere talk.
 pub fn shows_decision(text: &str) -> bool {
+    if !may_have_key(text, reader::DECISION_KEYS) {
+        return false;
+    }
     let spoken = reader::strip_thinking(text).text;
     reader::Scan::new(spoken, reader::DECISION_KEYS, usize::MAX).any(|find| match find.what {
         reader::What::Object { carries, .. } => carries,
@@ -130,11 +126,9 @@ pub fn shows_decision(text: &str) -> bool {
 
 fn shows_key(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
-    reader::DECISION_KEYS.iter().any(|key| {
-        ['"', '\'']
-            .iter()
-            .any(|quote| text.contains(&format!("{quote}{key}{quote}")))
-    })
+    reader::DECISION_KEYS
+        .iter()
+        .any(|key| ['"', '\''].iter().any(|quote| text.contains(&format!("{quote}{key}{quote}"))))
 }
 
 #[cfg(test)]

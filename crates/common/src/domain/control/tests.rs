@@ -2,9 +2,7 @@ use super::*;
 use proptest::prelude::*;
 
 fn said(text: &str) -> Option<(ControlKind, String, bool)> {
-    let control = envelope(text)
-        .map(|read| read.value)
-        .or_else(|| legacy_marker(text))?;
+    let control = envelope(text).map(|read| read.value).or_else(|| legacy_marker(text))?;
     Some((control.kind, control.reason, control.legacy))
 }
 
@@ -23,29 +21,18 @@ fn an_envelope_is_the_whole_text_or_the_only_fence() {
             "\u{feff}<think>x</think> {\"control\":\" Replan \",\"reason\":\" r \"}\n",
             replan("r", false),
         ),
-        (
-            r#"{"CONTROL":"step_done","reason":null,"action":null}"#,
-            step_done("", false),
-        ),
-        (
-            "Read it all.\n```json\n{\"control\":\"step_done\"}\n```\nBye.",
-            step_done("", false),
-        ),
+        (r#"{"CONTROL":"step_done","reason":null,"action":null}"#, step_done("", false)),
+        ("Read it all.\n```json\n{\"control\":\"step_done\"}\n```\nBye.", step_done("", false)),
         ("```{\"control\":\"step_done\"}```", step_done("", false)),
-        (
-            "```json {\"control\":\"step_done\"}```",
-            step_done("", false),
-        ),
+        ("```json {\"control\":\"step_done\"}```", step_done("", false)),
         (
             "```\n{\"control\":\"replan\",\"reason\":\"use ``` here\"}\n```",
             replan("use ``` here", false),
         ),
-        (
-            "```\n{\"control\":\"step_done\"}\n```\nand ```\nopen",
-            step_done("", false),
-        ),
+        ("```\n{\"control\":\"step_done\"}\n```\nand ```\nopen", step_done("", false)),
         ("```\na\n```\n```\n{\"control\":\"step_done\"}\n```", None),
         ("```json\n{\"control\":\"step_done\"}\n", None),
+        ("{\"action\":\"continue\"}\n```\n{\"control\":\"step_done\"}\n```", None),
         (r#"so {"control":"step_done"}"#, None),
         (r#"{"control":"step_done"}{}"#, None),
         (r#"{"control":"step_done","action":"stop"}"#, None),
@@ -62,10 +49,7 @@ fn a_marker_stands_alone_on_its_line_or_opens_the_text_before_a_colon() {
     for (text, expected) in [
         ("STEP_DONE", step_done("", true)),
         ("All read.\n  【replan】 \n", replan("All read.", true)),
-        (
-            "【Step_Done】：读完了\n共 3 个文件",
-            step_done("读完了\n共 3 个文件", true),
-        ),
+        ("【Step_Done】：读完了\n共 3 个文件", step_done("读完了\n共 3 个文件", true)),
         ("replan  : no such file", replan("no such file", true)),
         ("REPLAN\nSTEP_DONE", replan("", true)),
         ("x\r\nSTEP_DONE\r\ny", step_done("x\ny", true)),
@@ -107,10 +91,7 @@ fn a_text_that_shows_a_decision_has_no_markers() {
 #[test]
 fn the_completion_signal_is_found_at_the_top_of_any_object() {
     for (text, expected) in [
-        (
-            "{\"task_completion\":{\"completed\":true}}\nAll done.",
-            Some("All done."),
-        ),
+        ("{\"task_completion\":{\"completed\":true}}\nAll done.", Some("All done.")),
         (
             "好的。\n```json\n{\"task_completion\":{\"completed\":true},\"reason\":\"r\"}\n```",
             Some("好的。"),
@@ -131,18 +112,9 @@ fn the_completion_signal_is_found_at_the_top_of_any_object() {
             "{\"action\":\"no\",\"tool_call\":{\"arguments\":{\"task_completion\":{\"completed\":true}}}}",
             None,
         ),
-        (
-            "{\"action\":\"no\"}{\"task_completion\":{\"completed\":true}}",
-            None,
-        ),
-        (
-            "{\"speak\":{\"task_completion\":{\"completed\":true}}}",
-            None,
-        ),
-        (
-            "<think>{\"task_completion\":{\"completed\":true}}</think>",
-            None,
-        ),
+        ("{\"action\":\"no\"}{\"task_completion\":{\"completed\":true}}", None),
+        ("{\"speak\":{\"task_completion\":{\"completed\":true}}}", None),
+        ("<think>{\"task_completion\":{\"completed\":true}}</think>", None),
         ("{\"task_completion\":{\"completed\":true}", None),
     ] {
         assert_eq!(completion(text).as_deref(), expected, "{text}");
@@ -158,17 +130,11 @@ fn control_json_at_the_top_level_is_taken_out_with_its_fence() {
         ("a {\"control\":\"Step_done\"} b", "a  b"),
         ("{\"task_completion\":\"whatever\"}", ""),
         ("```json\n{\"action\":\"done\"}\n```", ""),
-        (
-            "x\n```\n{\"action\":\"done\"}\n```\n```\nkept\n```",
-            "x\n\n```\nkept\n```",
-        ),
+        ("x\n```\n{\"action\":\"done\"}\n```\n```\nkept\n```", "x\n\n```\nkept\n```"),
         ("```\nnote {\"action\":\"done\"}\n```", "```\nnote \n```"),
         ("{\"action\":\"dance\"}", "{\"action\":\"dance\"}"),
         ("{\"control\":\"finish\"}", "{\"control\":\"finish\"}"),
-        (
-            "{\"result\":{\"action\":\"done\"}}",
-            "{\"result\":{\"action\":\"done\"}}",
-        ),
+        ("{\"result\":{\"action\":\"done\"}}", "{\"result\":{\"action\":\"done\"}}"),
         ("{\"action\":\"done\"", "{\"action\":\"done\""),
         ("{\"action\":\"done\",}", "{\"action\":\"done\",}"),
         ("{\"action\":\"done\"}{\"action\":\"done\"}", ""),

@@ -11,20 +11,13 @@ const CONTROL_KEYS: &[&str] = &["action", "control", "task_completion"];
 
 /// The keys that stop the search for a signal from going further in: the arguments of a refused
 /// decision hold whatever they hold.
-const SIGNAL_KEYS: &[&str] = &[
-    "task_completion",
-    "action",
-    "speak",
-    "reason",
-    "goal_check",
-    "tool_call",
-    "abort",
-];
+const SIGNAL_KEYS: &[&str] =
+    &["task_completion", "action", "speak", "reason", "goal_check", "tool_call", "abort"];
 
 /// The final text of a reply that says `{"task_completion": {"completed": true}}`; none when it
 /// does not, or when it shows an action, which then has to be read or refused as such.
 pub fn completion(text: &str) -> Option<String> {
-    if !may_have_key(text, "task_completion") {
+    if !may_have_key(text, &["task_completion"]) {
         return None;
     }
     let spoken = reader::strip_thinking(text).text;
@@ -52,6 +45,9 @@ pub fn completion(text: &str) -> Option<String> {
 /// known action, a known control value or a `task_completion`, together with a fence that holds
 /// nothing else.
 pub fn visible_text(text: &str) -> String {
+    if !may_have_key(text, CONTROL_KEYS) {
+        return text.trim().to_owned();
+    }
     let mut fences = None;
     let mut out = String::new();
     let mut kept_to = 0;
@@ -70,21 +66,14 @@ pub fn visible_text(text: &str) -> String {
 
 fn whole(what: What) -> Option<Value> {
     match what {
-        What::Object {
-            read: Object::Whole(parsed),
-            carries: true,
-        } => Some(parsed.value),
+        What::Object { read: Object::Whole(parsed), carries: true } => Some(parsed.value),
         What::Object { .. } | What::Keyless | What::Unreadable(_) | What::Open { .. } => None,
     }
 }
 
 fn fold(value: &Value) -> Fields<'_> {
     let mut unsaid: Vec<Warning> = Vec::new();
-    Fields::fold(
-        value.as_object().unwrap_or_default(),
-        CONTROL_KEYS,
-        &mut unsaid,
-    )
+    Fields::fold(value.as_object().unwrap_or_default(), CONTROL_KEYS, &mut unsaid)
 }
 
 fn is_control(value: &Value) -> bool {
@@ -92,9 +81,7 @@ fn is_control(value: &Value) -> bool {
     let word = |key| fields.get(key).and_then(Value::as_str).map(str::trim);
     fields.get("task_completion").is_some()
         || word("action").and_then(Action::from_any_case).is_some()
-        || word("control")
-            .and_then(ControlKind::from_any_case)
-            .is_some()
+        || word("control").and_then(ControlKind::from_any_case).is_some()
 }
 
 /// Widens a place to the fence around it, when that holds nothing else.

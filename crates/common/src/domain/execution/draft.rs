@@ -50,17 +50,8 @@ impl Write {
 impl Draft {
     /// Begins a change of `execution` by `actor` at `now`.
     pub fn new(execution: Execution, actor: Actor, now: DateTime<Utc>) -> Self {
-        let fence = Fence {
-            version: execution.version,
-            lease_epoch: execution.lease_epoch,
-        };
-        Self {
-            fence,
-            execution,
-            entries: Vec::new(),
-            actor,
-            now,
-        }
+        let fence = Fence { version: execution.version, lease_epoch: execution.lease_epoch };
+        Self { fence, execution, entries: Vec::new(), actor, now }
     }
 
     /// The execution as it will be.
@@ -93,11 +84,7 @@ impl Draft {
             event: event.as_str().to_owned(),
             cause: cause.into(),
             actor: self.actor.clone(),
-            stop_reason: self
-                .execution
-                .terminal
-                .as_ref()
-                .map(|terminal| terminal.stop_reason),
+            stop_reason: self.execution.terminal.as_ref().map(|terminal| terminal.stop_reason),
         }));
         Ok(())
     }
@@ -113,11 +100,7 @@ impl Draft {
         event: StepEvent,
         cause: impl Into<String>,
     ) -> Result<(), Refusal> {
-        let progress = self
-            .execution
-            .steps
-            .get_mut(index)
-            .ok_or(Refusal::Meaningless)?;
+        let progress = self.execution.steps.get_mut(index).ok_or(Refusal::Meaningless)?;
         let from = progress.state;
         let to = step::decide(from, event)?;
         progress.state = to;
@@ -143,8 +126,7 @@ impl Draft {
     pub fn receipt(&mut self, mut receipt: EvidenceReceipt) {
         let counters = &mut self.execution.counters;
         counters.receipts += 1;
-        counters.wrote |=
-            receipt.facts.iter().any(|fact| matches!(fact, Fact::FileWritten { .. }));
+        counters.wrote |= receipt.facts.iter().any(|fact| matches!(fact, Fact::FileWritten { .. }));
         receipt.seq = u64::from(counters.receipts);
         receipt.seal(std::mem::take(&mut counters.last_receipt_digest));
         counters.last_receipt_digest.clone_from(&receipt.digest);
@@ -227,12 +209,7 @@ impl Draft {
 
     fn cancel_open_steps(&mut self, graph: &Graph) -> Result<(), Refusal> {
         for index in 0..self.execution.steps.len() {
-            if self
-                .execution
-                .steps
-                .get(index)
-                .is_some_and(|step| !step.state.is_settled())
-            {
+            if self.execution.steps.get(index).is_some_and(|step| !step.state.is_settled()) {
                 self.step_event(graph, index, StepEvent::Cancelled, "the run ended")?;
             }
         }
@@ -263,11 +240,7 @@ impl Draft {
         if self.execution.lease_owner.is_none() {
             self.execution.ready_at = self.execution.needs_executor().then_some(self.now);
         }
-        Write {
-            fence: self.fence,
-            execution: self.execution,
-            entries: self.entries,
-        }
+        Write { fence: self.fence, execution: self.execution, entries: self.entries }
     }
 }
 

@@ -220,12 +220,7 @@ impl Graph {
     /// The places of the steps that no other depends on.
     pub fn sinks(&self) -> Vec<usize> {
         (0..self.len())
-            .filter(|index| {
-                !self
-                    .dependencies
-                    .iter()
-                    .any(|needed| needed.contains(index))
-            })
+            .filter(|index| !self.dependencies.iter().any(|needed| needed.contains(index)))
             .collect()
     }
 }
@@ -265,6 +260,11 @@ impl Execution {
             .enumerate()
             .filter(move |(_, step)| step.state == state)
             .map(|(index, _)| index)
+    }
+
+    /// The states of the steps, in the plan's order.
+    pub fn step_states(&self) -> impl Iterator<Item = StepState> + '_ {
+        self.steps.iter().map(|step| step.state)
     }
 
     /// Whether there is something that an executor could do now.

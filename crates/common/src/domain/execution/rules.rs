@@ -22,10 +22,7 @@ impl Draft {
         }
         self.execution.plan_revision = revision;
         self.execution.steps = vec![StepProgress::default(); graph.len()];
-        self.run_event(
-            RunEvent::PlanAccepted,
-            format!("plan revision {revision} is valid"),
-        )?;
+        self.run_event(RunEvent::PlanAccepted, format!("plan revision {revision} is valid"))?;
         self.ready_steps(graph)
     }
 
@@ -35,10 +32,7 @@ impl Draft {
             let steps = &self.execution.steps;
             let is = |place: usize, state| steps.get(place).is_some_and(|step| step.state == state);
             let ready = is(index, StepState::Pending)
-                && graph
-                    .dependencies(index)
-                    .iter()
-                    .all(|needed| is(*needed, StepState::Done));
+                && graph.dependencies(index).iter().all(|needed| is(*needed, StepState::Done));
             if ready {
                 self.step_event(graph, index, StepEvent::DependenciesDone, "")?;
             }
@@ -59,14 +53,8 @@ impl Draft {
             return Ok(started);
         }
         let running = self.execution.steps_in(StepState::Running).count();
-        let free = usize::try_from(max_parallel)
-            .unwrap_or(usize::MAX)
-            .saturating_sub(running);
-        let ready: Vec<usize> = self
-            .execution
-            .steps_in(StepState::Ready)
-            .take(free)
-            .collect();
+        let free = usize::try_from(max_parallel).unwrap_or(usize::MAX).saturating_sub(running);
+        let ready: Vec<usize> = self.execution.steps_in(StepState::Ready).take(free).collect();
         for index in ready {
             self.step_event(graph, index, StepEvent::Leased, "")?;
             let now = self.now;
@@ -102,11 +90,7 @@ impl Draft {
         self.step_event(graph, index, StepEvent::Finished, cause)?;
         if let Some(step) = self.execution.steps.get_mut(index) {
             // What a finished step used up is in the journal; the row keeps only its attempt.
-            *step = StepProgress {
-                state: step.state,
-                attempt: step.attempt,
-                ..Default::default()
-            };
+            *step = StepProgress { state: step.state, attempt: step.attempt, ..Default::default() };
         }
         self.ready_steps(graph)?;
         self.settle(graph)
@@ -195,18 +179,10 @@ impl Draft {
             );
         }
         self.execution.counters.replans += 1;
-        let cause = format!(
-            "try {} of {}",
-            self.execution.counters.replans, limits.max_replans
-        );
+        let cause = format!("try {} of {}", self.execution.counters.replans, limits.max_replans);
         self.run_event(RunEvent::RetryStarted, cause)?;
         for index in failed {
-            self.step_event(
-                graph,
-                *index,
-                StepEvent::Retried,
-                "the same plan is tried again",
-            )?;
+            self.step_event(graph, *index, StepEvent::Retried, "the same plan is tried again")?;
             self.forget_attempt(*index);
         }
         self.ready_steps(graph)
@@ -214,18 +190,10 @@ impl Draft {
 
     fn repair(&mut self, graph: &Graph, limits: &Limits) -> Result<(), Refusal> {
         self.execution.counters.repairs += 1;
-        let cause = format!(
-            "repair {} of {}",
-            self.execution.counters.repairs, limits.max_repairs
-        );
+        let cause = format!("repair {} of {}", self.execution.counters.repairs, limits.max_repairs);
         self.run_event(RunEvent::RetryStarted, cause)?;
         for index in graph.sinks() {
-            self.step_event(
-                graph,
-                index,
-                StepEvent::Reopened,
-                "the verdict was not accepted",
-            )?;
+            self.step_event(graph, index, StepEvent::Reopened, "the verdict was not accepted")?;
             self.forget_attempt(index);
         }
         self.ready_steps(graph)
@@ -233,11 +201,7 @@ impl Draft {
 
     fn forget_attempt(&mut self, index: usize) {
         if let Some(step) = self.execution.steps.get_mut(index) {
-            *step = StepProgress {
-                state: step.state,
-                attempt: step.attempt,
-                ..Default::default()
-            };
+            *step = StepProgress { state: step.state, attempt: step.attempt, ..Default::default() };
         }
     }
 

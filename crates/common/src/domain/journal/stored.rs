@@ -75,15 +75,13 @@ struct Object(Vec<(String, Value)>);
 impl Object {
     fn text(mut self, key: &str, text: &str) -> Self {
         if !text.is_empty() {
-            self.0
-                .push((key.to_owned(), Value::String(text.to_owned())));
+            self.0.push((key.to_owned(), Value::String(text.to_owned())));
         }
         self
     }
 
     fn number(mut self, key: &str, number: impl ToString) -> Self {
-        self.0
-            .push((key.to_owned(), Value::Number(number.to_string())));
+        self.0.push((key.to_owned(), Value::Number(number.to_string())));
         self
     }
 
@@ -109,11 +107,7 @@ struct Fields<'a>(&'a Value);
 
 impl<'a> Fields<'a> {
     fn text(&self, key: &str) -> String {
-        self.0
-            .get(key)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned()
+        self.0.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
     }
 
     fn number<T: std::str::FromStr>(&self, key: &str) -> Result<T, StoredError> {
@@ -130,10 +124,7 @@ impl<'a> Fields<'a> {
     }
 
     fn list(&self, key: &str) -> &'a [Value] {
-        self.0
-            .get(key)
-            .and_then(Value::as_array)
-            .unwrap_or_default()
+        self.0.get(key).and_then(Value::as_array).unwrap_or_default()
     }
 
     fn object(&self, key: &str) -> Option<Fields<'a>> {
@@ -156,10 +147,7 @@ fn write_transition(transition: &Transition) -> Value {
         .text("event", &transition.event)
         .text("cause", &transition.cause)
         .text("actor", &transition.actor.0)
-        .text(
-            "stop_reason",
-            transition.stop_reason.map_or("", StopReason::as_str),
-        )
+        .text("stop_reason", transition.stop_reason.map_or("", StopReason::as_str))
         .build()
 }
 
@@ -167,11 +155,7 @@ fn read_transition(body: &Fields<'_>) -> Result<Transition, StoredError> {
     let step = body.text("step");
     let stop_reason = body.text("stop_reason");
     Ok(Transition {
-        subject: if step.is_empty() {
-            Subject::Run
-        } else {
-            Subject::Step(step)
-        },
+        subject: if step.is_empty() { Subject::Run } else { Subject::Step(step) },
         from: body.text("from"),
         to: body.text("to"),
         event: body.text("event"),
@@ -219,10 +203,7 @@ fn read_turn(body: &Fields<'_>) -> Result<Turn, StoredError> {
         step_id: body.text("step"),
         attempt: body.number("attempt")?,
         number: body.number("number")?,
-        decision: body
-            .object("decision")
-            .map(|decision| read_decision(&decision))
-            .transpose()?,
+        decision: body.object("decision").map(|decision| read_decision(&decision)).transpose()?,
         validations: body
             .list("validations")
             .iter()
@@ -277,11 +258,7 @@ fn read_decision(body: &Fields<'_>) -> Result<ExecuteDecision, StoredError> {
         goal_check: body.text("goal_check"),
         tool_call: body.object("tool_call").map(|call| ToolCall {
             name: call.text("name"),
-            arguments: call
-                .0
-                .get("arguments")
-                .cloned()
-                .unwrap_or(Value::Object(Vec::new())),
+            arguments: call.0.get("arguments").cloned().unwrap_or(Value::Object(Vec::new())),
         }),
         abort: body.object("abort").map(|abort| Abort {
             code: abort.text("code"),
@@ -339,11 +316,7 @@ fn read_output(body: &Fields<'_>) -> Result<Output, StoredError> {
         call_id: body.text("call_id"),
         digest: body.text("digest"),
         bytes: body.number("bytes")?,
-        text: body
-            .0
-            .get("text")
-            .and_then(Value::as_str)
-            .map(str::to_owned),
+        text: body.0.get("text").and_then(Value::as_str).map(str::to_owned),
     })
 }
 

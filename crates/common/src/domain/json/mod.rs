@@ -76,10 +76,7 @@ impl Value {
 
     /// The value under an object's key; none when there is none, or when this is no object.
     pub fn get(&self, key: &str) -> Option<&Self> {
-        self.as_object()?
-            .iter()
-            .find(|(name, _)| name == key)
-            .map(|(_, value)| value)
+        self.as_object()?.iter().find(|(name, _)| name == key).map(|(_, value)| value)
     }
 
     /// The text of a string.
@@ -145,10 +142,9 @@ impl Value {
             Self::Number(spelling) => number_to_serde(spelling),
             Self::String(text) => serde_json::Value::String(text.clone()),
             Self::Array(items) => items.iter().map(Self::to_serde).collect(),
-            Self::Object(members) => members
-                .iter()
-                .map(|(key, value)| (key.clone(), value.to_serde()))
-                .collect(),
+            Self::Object(members) => {
+                members.iter().map(|(key, value)| (key.clone(), value.to_serde())).collect()
+            }
         }
     }
 }

@@ -12,14 +12,7 @@ const INDEXED_FROM: usize = 16;
 /// [`JsonError::Syntax`] when the text is not strict JSON, wherever in it; else
 /// [`JsonError::TooDeep`] when a value stands below level [`MAX_DEPTH`].
 pub fn parse(text: &str) -> Result<Parsed, JsonError> {
-    Parser {
-        text,
-        at: 0,
-        stack: Vec::new(),
-        duplicate_key: false,
-        too_deep: false,
-    }
-    .run()
+    Parser { text, at: 0, stack: Vec::new(), duplicate_key: false, too_deep: false }.run()
 }
 
 struct Parser<'a> {
@@ -111,10 +104,7 @@ impl Parser<'_> {
             let keys = members.into_iter().map(|(key, _)| key).collect();
             return Err(JsonError::TooDeep { keys });
         }
-        Ok(Parsed {
-            value,
-            duplicate_key: self.duplicate_key,
-        })
+        Ok(Parsed { value, duplicate_key: self.duplicate_key })
     }
 
     /// Reads a whole scalar or empty container; none when a container was opened.
@@ -143,7 +133,12 @@ impl Parser<'_> {
         let frame = if deep {
             Frame::DeepObject
         } else {
-            let mut members = Members::default();
+            let mut members = Members {
+                // Most objects of a long hostile text have one key; room for four costs more
+                // time than reading it.
+                fields: Vec::with_capacity(1),
+                ..Members::default()
+            };
             members.open(key);
             Frame::Object(members)
         };
@@ -158,11 +153,7 @@ impl Parser<'_> {
         if self.take(b']') {
             return Ok(Some(Value::Array(Vec::new())));
         }
-        self.stack.push(if deep {
-            Frame::DeepArray
-        } else {
-            Frame::Array(Vec::new())
-        });
+        self.stack.push(if deep { Frame::DeepArray } else { Frame::Array(Vec::new()) });
         Ok(None)
     }
 
@@ -301,11 +292,7 @@ impl Parser<'_> {
     }
 
     fn digits(&mut self) -> Result<(), JsonError> {
-        let run = self
-            .rest()
-            .iter()
-            .take_while(|byte| byte.is_ascii_digit())
-            .count();
+        let run = self.rest().iter().take_while(|byte| byte.is_ascii_digit()).count();
         if run == 0 {
             return Err(self.expected("a digit"));
         }
@@ -342,9 +329,6 @@ impl Parser<'_> {
     }
 
     fn expected(&self, expected: &'static str) -> JsonError {
-        JsonError::Syntax {
-            offset: self.at,
-            expected,
-        }
+        JsonError::Syntax { offset: self.at, expected }
     }
 }

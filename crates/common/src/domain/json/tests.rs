@@ -92,24 +92,12 @@ fn a_repeated_key_among_many_is_found() {
 #[test]
 fn level_128_is_read_and_level_129_is_too_deep_with_its_top_level_keys() {
     let nest = |levels: usize| {
-        format!(
-            "{{\"k\":1,\"a\":{}0{}}}",
-            "[".repeat(levels - 1),
-            "]".repeat(levels - 1)
-        )
+        format!("{{\"k\":1,\"a\":{}0{}}}", "[".repeat(levels - 1), "]".repeat(levels - 1))
     };
     assert!(parse(&nest(128)).is_ok());
-    assert_eq!(
-        parse(&nest(129)),
-        Err(JsonError::TooDeep {
-            keys: vec!["k".into(), "a".into()]
-        })
-    );
+    assert_eq!(parse(&nest(129)), Err(JsonError::TooDeep { keys: vec!["k".into(), "a".into()] }));
     let empty_below = format!("{}{{}}{}", "[".repeat(128), "]".repeat(128));
-    assert_eq!(
-        parse(&empty_below),
-        Err(JsonError::TooDeep { keys: Vec::new() })
-    );
+    assert_eq!(parse(&empty_below), Err(JsonError::TooDeep { keys: Vec::new() }));
 }
 
 #[test]
@@ -138,32 +126,20 @@ fn equal_numbers_have_one_canonical_text() {
         ("1e999999999", vec!["1e999999999", "10e999999998"]),
         (
             "123456789012345678901234567890",
-            vec![
-                "123456789012345678901234567890",
-                "1.2345678901234567890123456789e29",
-            ],
+            vec!["123456789012345678901234567890", "1.2345678901234567890123456789e29"],
         ),
     ] {
         for spelling in spellings {
             assert_eq!(value(spelling).to_canonical(), canonical, "{spelling}");
         }
     }
-    assert_ne!(
-        value("1e99999999999999999999").digest(),
-        value("1e99999999999999999998").digest()
-    );
+    assert_ne!(value("1e99999999999999999999").digest(), value("1e99999999999999999998").digest());
 }
 
 #[test]
 fn integers_of_64_bits_reach_serde_exactly() {
-    assert_eq!(
-        value("18446744073709551615").to_serde(),
-        serde_json::json!(u64::MAX)
-    );
-    assert_eq!(
-        value("-9223372036854775808").to_serde(),
-        serde_json::json!(i64::MIN)
-    );
+    assert_eq!(value("18446744073709551615").to_serde(), serde_json::json!(u64::MAX));
+    assert_eq!(value("-9223372036854775808").to_serde(), serde_json::json!(i64::MIN));
     assert_eq!(value("1e999").to_serde(), serde_json::json!(f64::MAX));
     assert_eq!(
         value(r#"{"a":[null,true,"x",1.5]}"#).to_serde(),
@@ -196,11 +172,7 @@ fn reversed(value: Value) -> Value {
     match value {
         Value::Array(items) => Value::Array(items.into_iter().map(reversed).collect()),
         Value::Object(members) => Value::Object(
-            members
-                .into_iter()
-                .rev()
-                .map(|(key, value)| (key, reversed(value)))
-                .collect(),
+            members.into_iter().rev().map(|(key, value)| (key, reversed(value))).collect(),
         ),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value,
     }

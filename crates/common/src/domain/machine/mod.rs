@@ -41,24 +41,12 @@ mod tests {
         let mut table = String::new();
         for state in run::RunState::ALL {
             for event in run::RunEvent::ALL {
-                row(
-                    &mut table,
-                    "run",
-                    &state,
-                    &event,
-                    &run::decide(state, event),
-                );
+                row(&mut table, "run", &state, &event, &run::decide(state, event));
             }
         }
         for state in crate::domain::step::StepState::ALL {
             for event in step::StepEvent::ALL {
-                row(
-                    &mut table,
-                    "step",
-                    &state,
-                    &event,
-                    &step::decide(state, event),
-                );
+                row(&mut table, "step", &state, &event, &step::decide(state, event));
             }
         }
         insta::assert_snapshot!(table);
@@ -86,10 +74,7 @@ mod tests {
 
     #[test]
     fn no_event_leaves_a_terminal_run() {
-        for state in run::RunState::ALL
-            .into_iter()
-            .filter(|state| state.is_terminal())
-        {
+        for state in run::RunState::ALL.into_iter().filter(|state| state.is_terminal()) {
             for event in run::RunEvent::ALL {
                 assert_eq!(run::decide(state, event), Err(Refusal::Terminal));
             }
@@ -100,10 +85,7 @@ mod tests {
     fn a_blocked_run_returns_to_the_state_it_left() {
         for phase in run::Phase::ALL {
             let blocked = run::decide(phase.state(), run::RunEvent::Blocked).unwrap();
-            assert_eq!(
-                run::decide(blocked, run::RunEvent::Unblocked),
-                Ok(phase.state())
-            );
+            assert_eq!(run::decide(blocked, run::RunEvent::Unblocked), Ok(phase.state()));
         }
     }
 

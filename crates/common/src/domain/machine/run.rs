@@ -135,13 +135,8 @@ impl RunState {
 
 impl Phase {
     /// Every phase.
-    pub const ALL: [Self; 5] = [
-        Self::Intake,
-        Self::Planning,
-        Self::Executing,
-        Self::Verifying,
-        Self::Recovering,
-    ];
+    pub const ALL: [Self; 5] =
+        [Self::Intake, Self::Planning, Self::Executing, Self::Verifying, Self::Recovering];
 
     /// The state of a run in this phase.
     pub const fn state(self) -> RunState {

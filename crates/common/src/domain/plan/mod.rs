@@ -73,9 +73,7 @@ impl Evidence {
 
     /// The member with this word.
     pub fn from_text(text: &str) -> Option<Self> {
-        [Self::Required, Self::None]
-            .into_iter()
-            .find(|evidence| evidence.as_str() == text)
+        [Self::Required, Self::None].into_iter().find(|evidence| evidence.as_str() == text)
     }
 }
 

@@ -12,9 +12,7 @@ use globset::Glob;
 /// The `type` a plan may carry.
 const TAG: &str = "FullPlan";
 
-const PLAN_KEYS: &[&str] = &[
-    "type", "title", "goal", "steps", "verify", "todos", "status",
-];
+const PLAN_KEYS: &[&str] = &["type", "title", "goal", "steps", "verify", "todos", "status"];
 
 /// The keys of a step, in the order their types are looked at.
 pub const STEP_KEYS: &[&str] = &[
@@ -56,11 +54,7 @@ pub struct Refusal {
 /// `wrong_type_tag`, then `type_mismatch` at the first field that holds another type, in the
 /// order title, goal, steps, verify, todos.
 pub fn read_plan(value: &Value, author: Author) -> Result<Draft, Problem> {
-    let mut read = Reading {
-        author,
-        warnings: Vec::new(),
-        refusals: Vec::new(),
-    };
+    let mut read = Reading { author, warnings: Vec::new(), refusals: Vec::new() };
     let fields = TypedFields::of(value, "", PLAN_KEYS, &mut read.warnings)?;
     check_tag(&fields, TAG)?;
     read.ignore_status(&fields);
@@ -78,13 +72,7 @@ pub fn read_plan(value: &Value, author: Author) -> Result<Draft, Problem> {
     let items = fields.list("todos")?;
     let todos = read_todos(items, "todos", progress, &mut read.warnings)?;
     Ok(Draft {
-        plan: Plan {
-            title,
-            goal,
-            steps,
-            verify,
-            todos,
-        },
+        plan: Plan { title, goal, steps, verify, todos },
         warnings: read.warnings,
         refusals: read.refusals,
     })
@@ -100,11 +88,7 @@ pub fn read_step(
     at: usize,
     author: Author,
 ) -> Result<(PlanStep, Vec<Warning>, Option<Refusal>), Problem> {
-    let mut read = Reading {
-        author,
-        warnings: Vec::new(),
-        refusals: Vec::new(),
-    };
+    let mut read = Reading { author, warnings: Vec::new(), refusals: Vec::new() };
     let step = read.step(value, path, at)?;
     Ok((step, read.warnings, read.refusals.pop()))
 }
@@ -188,8 +172,7 @@ impl Reading {
     fn ignore_status(&mut self, fields: &TypedFields<'_>) {
         if fields.has("status") {
             let path = fields.path("status");
-            self.warnings
-                .push(Warning::at(WarningCode::StatusIgnored, path));
+            self.warnings.push(Warning::at(WarningCode::StatusIgnored, path));
         }
     }
 }

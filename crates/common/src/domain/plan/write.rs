@@ -10,13 +10,7 @@ use crate::domain::todo::todo_to_json;
 impl Plan {
     /// The form a plan is stored in. What is at its default is left out.
     pub fn to_json(&self) -> Value {
-        let Self {
-            title,
-            goal,
-            steps,
-            verify,
-            todos,
-        } = self;
+        let Self { title, goal, steps, verify, todos } = self;
         SparseObject::default()
             .text("title", title)
             .text("goal", goal)

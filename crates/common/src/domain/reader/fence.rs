@@ -64,11 +64,7 @@ fn runs(text: &str) -> Vec<Run> {
         let mut column = 0;
         while let Some(offset) = content.get(column..).and_then(|rest| rest.find("```")) {
             let start = column + offset;
-            let ticks = bytes
-                .iter()
-                .skip(start)
-                .take_while(|byte| **byte == b'`')
-                .count();
+            let ticks = bytes.iter().skip(start).take_while(|byte| **byte == b'`').count();
             column = start + ticks;
             runs.push(Run {
                 start: at + start,

@@ -23,17 +23,12 @@ impl<'a> Fields<'a> {
     ) -> Self {
         let mut known = Vec::new();
         for name in names {
-            let mut spellings = members
-                .iter()
-                .filter(|(key, _)| key.eq_ignore_ascii_case(name));
+            let mut spellings = members.iter().filter(|(key, _)| key.eq_ignore_ascii_case(name));
             let exact = spellings.clone().find(|(key, _)| key == name);
             if spellings.any(|(key, _)| key != name) {
                 warn_once(warnings, Warning::at(WarningCode::KeyCaseFolded, *name));
             }
-            let last = members
-                .iter()
-                .rev()
-                .find(|(key, _)| key.eq_ignore_ascii_case(name));
+            let last = members.iter().rev().find(|(key, _)| key.eq_ignore_ascii_case(name));
             if let Some((_, value)) = exact.or(last) {
                 known.push((*name, value));
             }
@@ -48,10 +43,7 @@ impl<'a> Fields<'a> {
 
     /// The member with this name, null included.
     pub fn get(&self, name: &str) -> Option<&'a Value> {
-        self.known
-            .iter()
-            .find(|(known, _)| *known == name)
-            .map(|(_, value)| *value)
+        self.known.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
     }
 
     /// The member with this name, unless it is null.

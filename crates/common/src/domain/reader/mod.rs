@@ -23,14 +23,8 @@ pub const MAX_TEXT_BYTES: usize = 1_048_576;
 pub const MAX_BRACES: usize = 64;
 
 /// The keys by which a decision is known.
-pub const DECISION_KEYS: &[&str] = &[
-    "action",
-    "speak",
-    "reason",
-    "goal_check",
-    "tool_call",
-    "abort",
-];
+pub const DECISION_KEYS: &[&str] =
+    &["action", "speak", "reason", "goal_check", "tool_call", "abort"];
 
 /// The keys by which a plan is known.
 pub const PLAN_KEYS: &[&str] = &["title", "goal", "steps", "verify", "todos"];
@@ -58,17 +52,9 @@ pub struct Spoken<'a> {
 pub fn strip_thinking(text: &str) -> Spoken<'_> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let Some(thought) = text.trim_start().strip_prefix("<think>") else {
-        return Spoken {
-            text,
-            thinking: false,
-        };
+        return Spoken { text, thinking: false };
     };
-    Spoken {
-        text: thought
-            .split_once("</think>")
-            .map_or("", |(_, spoken)| spoken),
-        thinking: true,
-    }
+    Spoken { text: thought.split_once("</think>").map_or("", |(_, spoken)| spoken), thinking: true }
 }
 
 /// Reads the first object of a text that validates as a message with these keys.
@@ -90,14 +76,8 @@ pub fn read<T>(
     let mut scan = Scan::new(spoken, keys, MAX_BRACES);
     while let Some(find) = scan.next() {
         let (parsed, carries) = match find.what {
-            What::Object {
-                read: Object::Whole(parsed),
-                carries,
-            } => (parsed, carries),
-            What::Object {
-                read: Object::TooDeep,
-                carries,
-            } => {
+            What::Object { read: Object::Whole(parsed), carries } => (parsed, carries),
+            What::Object { read: Object::TooDeep, carries } => {
                 refusals.add(too_deep(), carries);
                 continue;
             }
@@ -135,18 +115,12 @@ pub fn spoken(text: &str) -> Result<&str, Problem> {
     if text.len() > MAX_TEXT_BYTES {
         return Err(Problem::new(
             Code::TooLarge,
-            format!(
-                "the text has {} bytes; send at most {MAX_TEXT_BYTES}",
-                text.len()
-            ),
+            format!("the text has {} bytes; send at most {MAX_TEXT_BYTES}", text.len()),
         ));
     }
     let spoken = strip_thinking(text).text;
     if spoken.trim().is_empty() {
-        return Err(Problem::new(
-            Code::EmptyOutput,
-            "nothing was said; send one JSON object",
-        ));
+        return Err(Problem::new(Code::EmptyOutput, "nothing was said; send one JSON object"));
     }
     Ok(spoken)
 }
@@ -169,30 +143,17 @@ struct Refusals {
 
 impl Refusals {
     fn add(&mut self, problem: Problem, carries: bool) {
-        let slot = if carries {
-            &mut self.carrying
-        } else {
-            &mut self.keyless
-        };
+        let slot = if carries { &mut self.carrying } else { &mut self.keyless };
         slot.get_or_insert(problem);
     }
 
     fn verdict(self) -> Problem {
         let syntax = self.unreadable.map(|error| {
-            Problem::new(
-                Code::JsonSyntax,
-                format!("the object is not strict JSON: {error}"),
-            )
+            Problem::new(Code::JsonSyntax, format!("the object is not strict JSON: {error}"))
         });
-        self.carrying
-            .or(self.keyless)
-            .or(syntax)
-            .unwrap_or_else(|| {
-                Problem::new(
-                    Code::NoJsonObject,
-                    "no complete JSON object is in the text; send one",
-                )
-            })
+        self.carrying.or(self.keyless).or(syntax).unwrap_or_else(|| {
+            Problem::new(Code::NoJsonObject, "no complete JSON object is in the text; send one")
+        })
     }
 }
 

@@ -75,17 +75,9 @@ impl<'a> Scan<'a> {
 
     fn next_inner(&mut self) -> Option<Find> {
         let inner = self.inner.pop_front()?;
-        let what = if inner.carries {
-            self.read(inner.start, inner.end, true)
-        } else {
-            What::Keyless
-        };
-        Some(Find {
-            start: inner.start,
-            end: inner.end,
-            nested: true,
-            what,
-        })
+        let what =
+            if inner.carries { self.read(inner.start, inner.end, true) } else { What::Keyless };
+        Some(Find { start: inner.start, end: inner.end, nested: true, what })
     }
 
     fn next_outer(&mut self) -> Option<Find> {
@@ -96,23 +88,13 @@ impl<'a> Scan<'a> {
         };
         self.at = end;
         let what = self.read(start, end, false);
-        Some(Find {
-            start,
-            end,
-            nested: false,
-            what,
-        })
+        Some(Find { start, end, nested: false, what })
     }
 
     fn open(&mut self, start: usize) -> Find {
         let shields = is_quoted_key(self.slice(start + 1, self.text.len()));
         self.at = if shields { self.text.len() } else { start + 1 };
-        Find {
-            start,
-            end: self.text.len(),
-            nested: false,
-            what: What::Open { shields },
-        }
+        Find { start, end: self.text.len(), nested: false, what: What::Open { shields } }
     }
 
     fn read(&mut self, start: usize, end: usize, nested: bool) -> What {
@@ -190,11 +172,7 @@ fn inner_objects(object: &str, offset: usize, keys: &[&str]) -> VecDeque<Inner> 
         match byte {
             b'{' => {
                 open.push(Some(found.len()));
-                found.push(Inner {
-                    start: offset + at,
-                    end: offset + at,
-                    carries: false,
-                });
+                found.push(Inner { start: offset + at, end: offset + at, carries: false });
             }
             b'[' => open.push(None),
             b'}' | b']' => {
@@ -249,8 +227,8 @@ fn without_shielded(found: Vec<Inner>) -> VecDeque<Inner> {
 
 /// Where each opening brace closes, when a scan that knows strings begins at it.
 struct Closings {
-    /// Opening braces and one past their closing ones, the first brace last.
-    ends: Vec<(usize, Option<usize>)>,
+    /// Opening braces that close, and one past their closing ones, the first brace last.
+    ends: Vec<(usize, usize)>,
 }
 
 /// A closing brace that nothing opened yet, seen from the end, and the one after it.
@@ -273,14 +251,11 @@ impl Closings {
             match byte {
                 b'{' => {
                     let closer = outside.and_then(|id: usize| closers.get(id));
-                    ends.push((at, closer.map(|closer| closer.end)));
+                    ends.extend(closer.map(|closer| (at, closer.end)));
                     outside = closer.and_then(|closer| closer.next);
                 }
                 b'}' => {
-                    closers.push(Closer {
-                        end: at + 1,
-                        next: outside,
-                    });
+                    closers.push(Closer { end: at + 1, next: outside });
                     outside = Some(closers.len() - 1);
                 }
                 b'"' => std::mem::swap(&mut outside, &mut inside),
@@ -292,14 +267,13 @@ impl Closings {
         Self { ends }
     }
 
-    /// One past the closing brace of the opening brace at `start`. Braces are asked for from
-    /// the left to the right.
+    /// One past the closing brace of the opening brace at `start`, if that closes. Braces are
+    /// asked for from the left to the right.
     fn next_after(&mut self, start: usize) -> Option<usize> {
-        while let Some((at, end)) = self.ends.pop() {
-            if at == start {
-                return end;
-            }
+        while self.ends.last().is_some_and(|(at, _)| *at < start) {
+            self.ends.pop();
         }
-        None
+        let (_, end) = self.ends.pop_if(|(at, _)| *at == start)?;
+        Some(end)
     }
 }

@@ -52,10 +52,7 @@ fn the_message_is_found_whatever_stands_around_it() {
 
 #[test]
 fn the_first_object_that_validates_wins() {
-    assert_eq!(
-        name_in(r#"{"ok":false} {"ok":true,"name":"b"} {"ok":true}"#),
-        "b"
-    );
+    assert_eq!(name_in(r#"{"ok":false} {"ok":true,"name":"b"} {"ok":true}"#), "b");
 }
 
 #[test]
@@ -64,18 +61,12 @@ fn nothing_under_a_shield_is_a_message() {
         (r#"{"ok":1,"in":{"ok":true}}"#, Code::TypeMismatch),
         (r#"{"NAME":1,"in":[{"ok":true}]}"#, Code::FieldMissing),
         (r#"{"n\u0061me":1,"in":[{"ok":true}]}"#, Code::FieldMissing),
-        (
-            r#"{"wrap":{"name":"x","in":{"ok":true}}}"#,
-            Code::FieldMissing,
-        ),
+        (r#"{"wrap":{"name":"x","in":{"ok":true}}}"#, Code::FieldMissing),
         (r#"{not json {"ok":true}}"#, Code::JsonSyntax),
         (r#"{"a":1,, "in":{"ok":true}}"#, Code::JsonSyntax),
         (r#"{"a": {"ok":true}"#, Code::NoJsonObject),
         ("{\n \"a\" : [ {\"ok\":true} ]", Code::NoJsonObject),
-        (
-            r#"talk { "a\"b" : 1 } no: { "k":{"ok":true}"#,
-            Code::FieldMissing,
-        ),
+        (r#"talk { "a\"b" : 1 } no: { "k":{"ok":true}"#, Code::FieldMissing),
     ] {
         assert_eq!(error_in(text).0, code, "{text}");
     }
@@ -92,14 +83,9 @@ fn the_error_is_that_of_what_looked_most_like_a_message() {
     assert_eq!(read("{x} {").0, Code::JsonSyntax);
     assert_eq!(read("no braces").0, Code::NoJsonObject);
     assert_eq!(read(r#"{"ok":true"#).0, Code::NoJsonObject);
-    for blank in [
-        "",
-        " \n\t",
-        "\u{feff}",
-        "\u{feff} \u{3000}",
-        "<think>{\"ok\":true}",
-        "<think>a</think> ",
-    ] {
+    for blank in
+        ["", " \n\t", "\u{feff}", "\u{feff} \u{3000}", "<think>{\"ok\":true}", "<think>a</think> "]
+    {
         assert_eq!(read(blank).0, Code::EmptyOutput, "{blank:?}");
     }
 }
@@ -107,10 +93,7 @@ fn the_error_is_that_of_what_looked_most_like_a_message() {
 #[test]
 fn thinking_is_one_leading_block_in_lower_case() {
     assert_eq!(name_in(r#"<THINK>{"ok":true,"name":"m"}</THINK>"#), "m");
-    assert_eq!(
-        name_in(r#"<think>a</think><think>{"ok":true,"name":"m"}</think>"#),
-        "m"
-    );
+    assert_eq!(name_in(r#"<think>a</think><think>{"ok":true,"name":"m"}</think>"#), "m");
     assert_eq!(name_in(r#"so <think>{"ok":true,"name":"m"}"#), "m");
 }
 
@@ -160,11 +143,7 @@ fn sixty_four_braces_are_looked_at_and_no_more() {
 fn braces_in_strings_and_under_a_shield_are_not_counted() {
     let in_string = format!("{{\"a\":\"{}\"}} {{\"ok\":true}}", "{".repeat(100));
     assert!(read_ok(&in_string).is_ok());
-    let unreadable = format!(
-        "{{{}x{}}} {{\"ok\":true}}",
-        "{".repeat(100),
-        "}".repeat(100)
-    );
+    let unreadable = format!("{{{}x{}}} {{\"ok\":true}}", "{".repeat(100), "}".repeat(100));
     assert!(read_ok(&unreadable).is_ok());
     let refused = format!("{{\"name\":[{}]}} {{\"ok\":true}}", "{},".repeat(99) + "{}");
     assert!(read_ok(&refused).is_ok());
@@ -173,11 +152,7 @@ fn braces_in_strings_and_under_a_shield_are_not_counted() {
 #[test]
 fn an_object_too_deep_counts_as_read_with_its_keys() {
     let deep = |key: &str, inside: &str| {
-        format!(
-            "{{\"{key}\":{}{inside}{}}}",
-            "[".repeat(128),
-            "]".repeat(128)
-        )
+        format!("{{\"{key}\":{}{inside}{}}}", "[".repeat(128), "]".repeat(128))
     };
     assert_eq!(error_in(&deep("other", "1")).0, Code::TooDeep);
     assert_eq!(error_in(&deep("name", "{\"ok\":true}")).0, Code::TooDeep);
@@ -230,12 +205,7 @@ fn adversarial() -> Vec<String> {
         head("{\"a\":\"", "\\u0041"),
         head(&"{".repeat(63), " "),
         format!("{{\"a\":[{}0]}}", "{\"b\":1},".repeat(120_000)),
-        format!(
-            "{{{}\"z\":0}}",
-            (0..70_000)
-                .map(|n| format!("\"k{n}\":1,"))
-                .collect::<String>()
-        ),
+        format!("{{{}\"z\":0}}", (0..70_000).map(|n| format!("\"k{n}\":1,")).collect::<String>()),
     ]
 }
 

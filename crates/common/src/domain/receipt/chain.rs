@@ -47,10 +47,7 @@ pub fn verify_chain(receipts: &[EvidenceReceipt]) -> Result<(), ChainBreak> {
             prev_digest = &receipt.digest;
             continue;
         };
-        return Err(ChainBreak {
-            seq: receipt.seq,
-            kind,
-        });
+        return Err(ChainBreak { seq: receipt.seq, kind });
     }
     Ok(())
 }
@@ -68,18 +65,11 @@ mod tests {
         let digest = || prop::option::of("[0-9a-f]{0,4}");
         let fact = prop_oneof![
             (text, digest(), digest()).prop_map(|(path, before_digest, after_digest)| {
-                Fact::FileWritten {
-                    path,
-                    before_digest,
-                    after_digest,
-                }
+                Fact::FileWritten { path, before_digest, after_digest }
             }),
             (text, any::<bool>()).prop_map(|(path, exists)| Fact::FileObserved { path, exists }),
             (prop::collection::vec(text, 0..3), any::<i32>()).prop_map(|(argv, exit_code)| {
-                Fact::Command {
-                    command: Command::Argv(argv),
-                    exit_code,
-                }
+                Fact::Command { command: Command::Argv(argv), exit_code }
             }),
             (text, any::<i32>()).prop_map(|(line, exit_code)| Fact::Command {
                 command: Command::Line(line),
@@ -192,12 +182,7 @@ mod tests {
         for left_out in 0..members.len() {
             let mut fewer = members.clone();
             fewer.remove(left_out);
-            assert_ne!(
-                digest_of(&fewer),
-                Ok(whole.clone()),
-                "{:?}",
-                members[left_out]
-            );
+            assert_ne!(digest_of(&fewer), Ok(whole.clone()), "{:?}", members[left_out]);
         }
     }
 }

@@ -36,11 +36,7 @@ fn read(value: &Value, edges: Edges) -> Result<EvidenceReceipt, Problem> {
     if value.as_object().is_none() {
         return Err(mismatch("receipt", "an object", value));
     }
-    let fields = Fields {
-        object: value,
-        path: "",
-        edges,
-    };
+    let fields = Fields { object: value, path: "", edges };
     let source = fields.text("source")?;
     let mut receipt = EvidenceReceipt {
         step_index,
@@ -80,9 +76,7 @@ fn read_step_index(value: Option<&Value>) -> Result<u32, Problem> {
         ));
     };
     let expected = "a whole number from 0";
-    let spelling = value
-        .as_number()
-        .ok_or_else(|| mismatch("step_index", expected, value))?;
+    let spelling = value.as_number().ok_or_else(|| mismatch("step_index", expected, value))?;
     if is_negative(spelling) {
         return Err(Problem::at(
             Code::StepIndexNegative,
@@ -90,10 +84,7 @@ fn read_step_index(value: Option<&Value>) -> Result<u32, Problem> {
             format!("{spelling} is below zero; steps are counted from 0"),
         ));
     }
-    spelling
-        .trim_start_matches('-')
-        .parse()
-        .map_err(|_| mismatch("step_index", expected, value))
+    spelling.trim_start_matches('-').parse().map_err(|_| mismatch("step_index", expected, value))
 }
 
 /// Whether a number is below zero, which `-0` is not. A fraction below zero is.
@@ -125,11 +116,7 @@ pub fn read_fact(value: &Value, path: &str) -> Result<Fact, Problem> {
     if value.as_object().is_none() {
         return Err(mismatch(path, "an object", value));
     }
-    let fields = Fields {
-        object: value,
-        path,
-        edges: Edges::Kept,
-    };
+    let fields = Fields { object: value, path, edges: Edges::Kept };
     match fields.needed_text("fact")?.as_str() {
         "file_written" => Ok(Fact::FileWritten {
             path: fields.needed_text("path")?,
@@ -156,10 +143,9 @@ pub fn read_fact(value: &Value, path: &str) -> Result<Fact, Problem> {
             scope: fields.text("scope")?,
             passed: fields.truth("passed")?,
         }),
-        "output" => Ok(Fact::Output {
-            key: fields.needed_text("key")?,
-            value: fields.text("value")?,
-        }),
+        "output" => {
+            Ok(Fact::Output { key: fields.needed_text("key")?, value: fields.text("value")? })
+        }
         _ => Err(fields.missing("fact", "a known kind of fact")),
     }
 }
@@ -192,11 +178,7 @@ impl<'v> Fields<'v> {
     }
 
     fn at(&self, key: &str) -> String {
-        if self.path.is_empty() {
-            key.to_owned()
-        } else {
-            format!("{}.{key}", self.path)
-        }
+        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
 
     fn missing(&self, key: &str, expected: &str) -> Problem {
@@ -208,9 +190,7 @@ impl<'v> Fields<'v> {
         let Some(value) = self.get(key) else {
             return Ok(None);
         };
-        let text = value
-            .as_str()
-            .ok_or_else(|| mismatch(&self.at(key), "a text", value))?;
+        let text = value.as_str().ok_or_else(|| mismatch(&self.at(key), "a text", value))?;
         Ok(Some(match self.edges {
             Edges::Trimmed => text.trim().to_owned(),
             Edges::Kept => text.to_owned(),
@@ -222,17 +202,14 @@ impl<'v> Fields<'v> {
     }
 
     fn needed_text(&self, key: &str) -> Result<String, Problem> {
-        self.optional_text(key)?
-            .ok_or_else(|| self.missing(key, "a text"))
+        self.optional_text(key)?.ok_or_else(|| self.missing(key, "a text"))
     }
 
     fn truth(&self, key: &str) -> Result<bool, Problem> {
         let Some(value) = self.get(key) else {
             return Ok(false);
         };
-        value
-            .as_bool()
-            .ok_or_else(|| mismatch(&self.at(key), "true or false", value))
+        value.as_bool().ok_or_else(|| mismatch(&self.at(key), "true or false", value))
     }
 
     fn integer<N: std::str::FromStr>(&self, key: &str) -> Result<Option<N>, Problem> {
@@ -259,11 +236,7 @@ impl<'v> Fields<'v> {
 }
 
 fn mismatch(field: &str, expected: &str, found: &Value) -> Problem {
-    Problem::at(
-        Code::TypeMismatch,
-        field,
-        format!("this is {}; give {expected}", found.kind()),
-    )
+    Problem::at(Code::TypeMismatch, field, format!("this is {}; give {expected}", found.kind()))
 }
 
 #[cfg(test)]
@@ -285,10 +258,7 @@ mod tests {
         .unwrap();
         assert_eq!((receipt.step_index, receipt.success), (3, true));
         assert_eq!(receipt.source, EvidenceSource::WriteReceipt);
-        assert_eq!(
-            (receipt.name.as_str(), receipt.summary.as_str()),
-            ("写", "")
-        );
+        assert_eq!((receipt.name.as_str(), receipt.summary.as_str()), ("写", ""));
         let written = Fact::FileWritten {
             path: " a ".into(),
             before_digest: None,
@@ -302,27 +272,11 @@ mod tests {
         let index = "step_index";
         for (text, code, field) in [
             (r#"{"source": "x"}"#, Code::StepIndexMissing, index),
-            (
-                r#"{"step_index": null, "name": 1}"#,
-                Code::StepIndexMissing,
-                index,
-            ),
-            (
-                r#"{"step_index": -1, "name": 1}"#,
-                Code::StepIndexNegative,
-                index,
-            ),
+            (r#"{"step_index": null, "name": 1}"#, Code::StepIndexMissing, index),
+            (r#"{"step_index": -1, "name": 1}"#, Code::StepIndexNegative, index),
             (r#"{"step_index": -1.5}"#, Code::StepIndexNegative, index),
-            (
-                r#"{"step_index": -99999999999999999999}"#,
-                Code::StepIndexNegative,
-                index,
-            ),
-            (
-                r#"{"step_index": 1.5, "source": "x"}"#,
-                Code::TypeMismatch,
-                index,
-            ),
+            (r#"{"step_index": -99999999999999999999}"#, Code::StepIndexNegative, index),
+            (r#"{"step_index": 1.5, "source": "x"}"#, Code::TypeMismatch, index),
             (r#"{"step_index": 1e0}"#, Code::TypeMismatch, index),
             (r#"{"step_index": "1"}"#, Code::TypeMismatch, index),
             (r#"{"step_index": true}"#, Code::TypeMismatch, index),
@@ -332,26 +286,10 @@ mod tests {
                 Code::TypeMismatch,
                 "success",
             ),
-            (
-                r#"{"step_index": 0, "source": 5}"#,
-                Code::TypeMismatch,
-                "source",
-            ),
-            (
-                r#"{"step_index": 0}"#,
-                Code::EvidenceSourceUnknown,
-                "source",
-            ),
-            (
-                r#"{"step_index": 0, "source": "PROBE"}"#,
-                Code::EvidenceSourceUnknown,
-                "source",
-            ),
-            (
-                r#"{"step_index": 0, "source": "model"}"#,
-                Code::EvidenceSourceUnknown,
-                "source",
-            ),
+            (r#"{"step_index": 0, "source": 5}"#, Code::TypeMismatch, "source"),
+            (r#"{"step_index": 0}"#, Code::EvidenceSourceUnknown, "source"),
+            (r#"{"step_index": 0, "source": "PROBE"}"#, Code::EvidenceSourceUnknown, "source"),
+            (r#"{"step_index": 0, "source": "model"}"#, Code::EvidenceSourceUnknown, "source"),
             (
                 r#"{"step_index": 0, "source": "probe", "started_at": "now"}"#,
                 Code::TypeMismatch,
@@ -360,11 +298,7 @@ mod tests {
             (r"[]", Code::StepIndexMissing, index),
         ] {
             let problem = read_receipt(&value(text)).unwrap_err();
-            assert_eq!(
-                (problem.code, problem.field.as_deref()),
-                (code, Some(field)),
-                "{text}"
-            );
+            assert_eq!((problem.code, problem.field.as_deref()), (code, Some(field)), "{text}");
         }
     }
 
@@ -380,34 +314,16 @@ mod tests {
             (r#"{"path": "a"}"#, "facts[0].fact"),
             (r#"{"fact": "claim"}"#, "facts[0].fact"),
             (r#"{"fact": "file_written"}"#, "facts[0].path"),
-            (
-                r#"{"fact": "file_observed", "path": "a", "exists": 1}"#,
-                "facts[0].exists",
-            ),
-            (
-                r#"{"fact": "command", "exit_code": 0}"#,
-                "facts[0].command_line",
-            ),
-            (
-                r#"{"fact": "command", "command_line": "a"}"#,
-                "facts[0].exit_code",
-            ),
-            (
-                r#"{"fact": "command", "argv": ["a", 1], "exit_code": 0}"#,
-                "facts[0].argv",
-            ),
-            (
-                r#"{"fact": "content", "path": "a", "found": true}"#,
-                "facts[0].contains",
-            ),
+            (r#"{"fact": "file_observed", "path": "a", "exists": 1}"#, "facts[0].exists"),
+            (r#"{"fact": "command", "exit_code": 0}"#, "facts[0].command_line"),
+            (r#"{"fact": "command", "command_line": "a"}"#, "facts[0].exit_code"),
+            (r#"{"fact": "command", "argv": ["a", 1], "exit_code": 0}"#, "facts[0].argv"),
+            (r#"{"fact": "content", "path": "a", "found": true}"#, "facts[0].contains"),
             (r#""text""#, "facts[0]"),
         ] {
             let text = format!(r#"{{"step_index": 0, "source": "probe", "facts": [{fact}]}}"#);
             let problem = read_receipt(&value(&text)).unwrap_err();
-            assert_eq!(
-                (problem.code, problem.field.as_deref()),
-                (Code::TypeMismatch, Some(field))
-            );
+            assert_eq!((problem.code, problem.field.as_deref()), (Code::TypeMismatch, Some(field)));
         }
     }
 }

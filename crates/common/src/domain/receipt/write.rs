@@ -92,11 +92,7 @@ impl Fact {
         let mut members = Vec::with_capacity(4);
         push(&mut members, "fact", text(self.kind()));
         match self {
-            Self::FileWritten {
-                path,
-                before_digest,
-                after_digest,
-            } => {
+            Self::FileWritten { path, before_digest, after_digest } => {
                 push(&mut members, "path", text(path));
                 if let Some(digest) = before_digest {
                     push(&mut members, "before_digest", text(digest));
@@ -119,20 +115,12 @@ impl Fact {
                 }
                 push(&mut members, "exit_code", number(*exit_code));
             }
-            Self::Content {
-                path,
-                contains,
-                found,
-            } => {
+            Self::Content { path, contains, found } => {
                 push(&mut members, "path", text(path));
                 push(&mut members, "contains", text(contains));
                 push(&mut members, "found", Value::Bool(*found));
             }
-            Self::Verification {
-                tool,
-                scope,
-                passed,
-            } => {
+            Self::Verification { tool, scope, passed } => {
                 push(&mut members, "tool", text(tool));
                 push(&mut members, "scope", text(scope));
                 push(&mut members, "passed", Value::Bool(*passed));

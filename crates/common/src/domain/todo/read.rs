@@ -2,21 +2,14 @@
 
 use super::{Todo, TodoStatus};
 use crate::domain::fields::{SparseObject, TypedFields, item_path, join};
-use crate::domain::graph::{Node, find_cycle};
+use crate::domain::graph::{Node, find_cycle, name_cycle};
 use crate::domain::json::Value;
 use crate::domain::problem::{Code, Problem, Warning, WarningCode};
 use chrono::{DateTime, SecondsFormat, Utc};
 use std::collections::HashSet;
 
-const KEYS: &[&str] = &[
-    "id",
-    "content",
-    "required",
-    "status",
-    "dependencies",
-    "replaces",
-    "created_at",
-];
+const KEYS: &[&str] =
+    &["id", "content", "required", "status", "dependencies", "replaces", "created_at"];
 
 /// What a list of todos says about how far they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,9 +31,7 @@ pub fn read_todos(
     warnings: &mut Vec<Warning>,
 ) -> Result<Vec<Todo>, Problem> {
     let items = items.iter().enumerate();
-    items
-        .map(|(at, item)| read_todo(item, &item_path(path, at), progress, warnings))
-        .collect()
+    items.map(|(at, item)| read_todo(item, &item_path(path, at), progress, warnings)).collect()
 }
 
 fn read_todo(
@@ -132,27 +123,17 @@ pub fn validate_todos(todos: &[Todo], path: &str) -> Result<(), Problem> {
         let path = at(itself, "dependencies");
         return Err(Problem::at(Code::SelfDependency, path, message));
     }
-    let nodes: Vec<Node<'_>> = todos
-        .iter()
-        .map(|todo| (todo.id.as_str(), &todo.dependencies[..]))
-        .collect();
+    let nodes: Vec<Node<'_>> =
+        todos.iter().map(|todo| (todo.id.as_str(), &todo.dependencies[..])).collect();
     find_cycle(&nodes).map_or(Ok(()), |cycle| {
-        let message = format!("todos depend on each other: {}", cycle.join(" -> "));
+        let message = format!("todos depend on each other: {}", name_cycle(&cycle));
         Err(Problem::at(Code::DependencyCycle, path, message))
     })
 }
 
 /// The todo as [`read_todos`] reads it; what is at its default is left out.
 pub fn todo_to_json(todo: &Todo) -> Value {
-    let Todo {
-        id,
-        content,
-        required,
-        status,
-        dependencies,
-        replaces,
-        created_at,
-    } = todo;
+    let Todo { id, content, required, status, dependencies, replaces, created_at } = todo;
     SparseObject::default()
         .text("id", id)
         .text("content", content)
@@ -160,10 +141,7 @@ pub fn todo_to_json(todo: &Todo) -> Value {
         .text("status", status_word(*status))
         .texts("dependencies", dependencies)
         .texts("replaces", replaces)
-        .text(
-            "created_at",
-            &created_at.map(moment_text).unwrap_or_default(),
-        )
+        .text("created_at", &created_at.map(moment_text).unwrap_or_default())
         .build()
 }
 
@@ -181,4 +159,53 @@ const fn status_word(status: TodoStatus) -> &'static str {
 
 fn moment_text(moment: DateTime<Utc>) -> String {
     moment.to_rfc3339_opts(SecondsFormat::AutoSi, true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::json::parse;
+
+    fn read(text: &str, progress: Progress) -> Result<Vec<Todo>, Problem> {
+        let value = parse(text).unwrap().value;
+        read_todos(value.as_array().unwrap(), "todos", progress, &mut Vec::new())
+    }
+
+    #[test]
+    fn a_list_of_todos_is_wrong_in_one_fixed_order() {
+        for (text, code, field) in [
+            (r#"[{"id":"a","dependencies":["z"]},{"id":" "}]"#, Code::FieldMissing, "todos[1].id"),
+            (
+                r#"[{"id":"甲","dependencies":["z"]},{"id":" 甲"}]"#,
+                Code::DuplicateTodoId,
+                "todos[1].id",
+            ),
+            (
+                r#"[{"id":1,"dependencies":[1]},{"id":"b","dependencies":["z"]}]"#,
+                Code::UnknownDependency,
+                "todos[1].dependencies",
+            ),
+            (r#"[{"id":1,"dependencies":["1"]}]"#, Code::SelfDependency, "todos[0].dependencies"),
+            (
+                r#"[{"id":"a","dependencies":["b"]},{"id":"b","dependencies":["a"]}]"#,
+                Code::DependencyCycle,
+                "todos",
+            ),
+        ] {
+            let todos = read(text, Progress::Kept).unwrap();
+            let problem = validate_todos(&todos, "todos").unwrap_err();
+            assert_eq!((problem.code, problem.field.as_deref()), (code, Some(field)), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_status_or_a_moment_that_is_none_is_refused_where_it_counts() {
+        for text in
+            [r#"[{"id":"a","status":"finished"}]"#, r#"[{"id":"a","created_at":"gestern"}]"#]
+        {
+            assert_eq!(read(text, Progress::Kept).unwrap_err().code, Code::TypeMismatch);
+            let todos = read(text, Progress::Ignored).unwrap();
+            assert_eq!((todos[0].status, todos[0].created_at), (TodoStatus::Pending, None));
+        }
+    }
 }

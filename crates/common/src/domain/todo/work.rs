@@ -93,13 +93,7 @@ mod tests {
             }
         }
         let mut todos = [todo("t", Pending, &[])];
-        for to in [
-            InProgress,
-            TodoStatus::Blocked,
-            Pending,
-            InProgress,
-            Completed,
-        ] {
+        for to in [InProgress, TodoStatus::Blocked, Pending, InProgress, Completed] {
             assert_eq!(code(&mut todos, "t", to), None);
             assert_eq!(todos[0].status, to);
         }
@@ -107,11 +101,8 @@ mod tests {
 
     #[test]
     fn an_unknown_id_is_answered_with_the_active_ids() {
-        let mut todos = [
-            todo("a", Completed, &[]),
-            todo("b", Pending, &[]),
-            todo("丙", Pending, &[]),
-        ];
+        let mut todos =
+            [todo("a", Completed, &[]), todo("b", Pending, &[]), todo("丙", Pending, &[])];
         let problem = move_todo(&mut todos, "zz", Completed).unwrap_err();
         assert_eq!(problem.code, Code::TodoNotFound);
         assert!(problem.message.ends_with("active are: b, 丙"), "{problem}");
@@ -121,10 +112,7 @@ mod tests {
     fn a_required_todo_is_canceled_only_for_another_required_one() {
         let refused = Some(Code::CanceledRequiredNeedsReplacement);
         assert_eq!(code(&mut [todo("a", Pending, &[])], "a", Canceled), refused);
-        assert_eq!(
-            code(&mut [todo("a", Pending, &["a"])], "a", Canceled),
-            refused
-        );
+        assert_eq!(code(&mut [todo("a", Pending, &["a"])], "a", Canceled), refused);
         let mut optional = [todo("a", Pending, &[]), todo("b", Pending, &["a"])];
         optional[1].required = false;
         assert_eq!(code(&mut optional, "a", Canceled), refused);
@@ -137,9 +125,6 @@ mod tests {
     fn two_todos_that_replace_each_other_cannot_both_be_canceled() {
         let mut todos = [todo("a", Pending, &["b"]), todo("b", Pending, &["a"])];
         assert_eq!(code(&mut todos, "a", Canceled), None);
-        assert_eq!(
-            code(&mut todos, "b", Canceled),
-            Some(Code::CanceledRequiredNeedsReplacement)
-        );
+        assert_eq!(code(&mut todos, "b", Canceled), Some(Code::CanceledRequiredNeedsReplacement));
     }
 }

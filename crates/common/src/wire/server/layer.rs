@@ -58,11 +58,8 @@ pub(super) async fn carry_trace(mut request: Request, next: Next) -> Response {
 
 /// Ends a call when the caller's own deadline passes. A stream has it for its beginning only.
 pub(super) async fn keep_deadline(request: Request, next: Next) -> Response {
-    let deadline = request
-        .headers()
-        .get(GRPC_TIMEOUT)
-        .and_then(|value| value.to_str().ok())
-        .and_then(timeout);
+    let deadline =
+        request.headers().get(GRPC_TIMEOUT).and_then(|value| value.to_str().ok()).and_then(timeout);
     let Some(deadline) = deadline else {
         return next.run(request).await;
     };

@@ -62,9 +62,6 @@ mod tests {
         let first = bind("127.0.0.1:0".parse().unwrap(), false).await.unwrap();
         let addr = first.local_addr().unwrap();
         let error = bind(addr, false).await.unwrap_err();
-        assert!(
-            error.to_string().contains(&addr.port().to_string()),
-            "{error}"
-        );
+        assert!(error.to_string().contains(&addr.port().to_string()), "{error}");
     }
 }

@@ -10,11 +10,13 @@
 
 mod layer;
 mod listen;
+mod stop;
 
 #[cfg(test)]
 mod tests;
 
 pub use listen::{BindError, bind};
+pub use stop::on_signal;
 
 use super::token::Token;
 use super::{FILE_DESCRIPTOR_SET, v1};
@@ -108,6 +110,19 @@ grpc_services! {
     toolchain_service_server::ToolchainServiceServer<ToolchainService>;
 }
 
+#[cfg(feature = "config")]
+impl Settings {
+    /// What the common settings say, with the token that callers must show.
+    pub fn of(common: &crate::config::CommonConfig, token: Option<Token>) -> Self {
+        Self {
+            max_message_bytes: usize::try_from(common.max_message_bytes).unwrap_or(usize::MAX),
+            reflection: common.reflection,
+            token,
+            drain: common.drain_timeout(),
+        }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -146,8 +161,7 @@ impl Server {
     {
         self.names.push(S::NAME);
         let bytes = self.settings.max_message_bytes;
-        self.routes
-            .add_service(service.with_max_message_bytes(bytes));
+        self.routes.add_service(service.with_max_message_bytes(bytes));
         self
     }
 
@@ -206,9 +220,7 @@ impl Server {
                     .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
                     .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
                     .with_service_name("grpc.health.v1.Health");
-                self.names
-                    .iter()
-                    .fold(builder, |builder, name| builder.with_service_name(*name))
+                self.names.iter().fold(builder, |builder, name| builder.with_service_name(*name))
             };
             let (v1, v1alpha) = (reflection().build_v1()?, reflection().build_v1alpha()?);
             self.routes.add_service(v1).add_service(v1alpha);
@@ -218,13 +230,8 @@ impl Server {
         if let Some(token) = self.settings.token {
             grpc = grpc.layer(from_fn_with_state(Arc::new(token), layer::authenticate));
         }
-        grpc = grpc
-            .layer(from_fn(layer::carry_trace))
-            .layer(from_fn(layer::complete_errors));
-        Ok(Router::new().fallback_service(ByContentType {
-            grpc,
-            http: self.http,
-        }))
+        grpc = grpc.layer(from_fn(layer::carry_trace)).layer(from_fn(layer::complete_errors));
+        Ok(Router::new().fallback_service(ByContentType { grpc, http: self.http }))
     }
 }
 
@@ -264,10 +271,6 @@ impl Service<Request> for ByContentType {
             .headers()
             .get(http::header::CONTENT_TYPE)
             .is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"));
-        if is_grpc {
-            self.grpc.call(request)
-        } else {
-            self.http.call(request)
-        }
+        if is_grpc { self.grpc.call(request) } else { self.http.call(request) }
     }
 }

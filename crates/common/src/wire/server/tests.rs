@@ -40,13 +40,8 @@ impl AcceptGateService for Sample {
         request: tonic::Request<v1::EvaluateRequest>,
     ) -> Result<Response<v1::EvaluateResponse>, Status> {
         let trace = request.extensions().get::<TraceContext>().cloned();
-        let message = trace
-            .map(|trace| trace.trace_id().to_owned())
-            .unwrap_or_default();
-        let problem = v1::Problem {
-            message,
-            ..v1::Problem::default()
-        };
+        let message = trace.map(|trace| trace.trace_id().to_owned()).unwrap_or_default();
+        let problem = v1::Problem { message, ..v1::Problem::default() };
         Ok(Response::new(v1::EvaluateResponse {
             outcome: Some(v1::evaluate_response::Outcome::Problem(problem)),
             ..v1::EvaluateResponse::default()
@@ -87,10 +82,7 @@ impl ToolService for Sample {
         &self,
         _: tonic::Request<Streaming<v1::ConnectRequest>>,
     ) -> Result<Response<Self::ConnectStream>, Status> {
-        let items = [
-            Ok(v1::ConnectResponse::default()),
-            Err(Status::unavailable("bare")),
-        ];
+        let items = [Ok(v1::ConnectResponse::default()), Err(Status::unavailable("bare"))];
         Ok(Response::new(Box::pin(stream::iter(items))))
     }
 
@@ -123,12 +115,7 @@ impl Port {
         let serving = tokio::spawn(server.serve(listener, async {
             stopped.await.ok();
         }));
-        Self {
-            address,
-            sample,
-            stop: Some(stop),
-            serving,
-        }
+        Self { address, sample, stop: Some(stop), serving }
     }
 
     fn channel(&self) -> ServiceChannel {
@@ -144,9 +131,7 @@ impl Port {
     }
 
     async fn health(&self, service: &str) -> Result<i32, Status> {
-        let request = HealthCheckRequest {
-            service: service.to_owned(),
-        };
+        let request = HealthCheckRequest { service: service.to_owned() };
         let response = HealthClient::new(self.channel()).check(request).await?;
         Ok(response.into_inner().status)
     }
@@ -166,11 +151,7 @@ impl Port {
 }
 
 fn guarded() -> Settings {
-    Settings {
-        token: Some(Token::new("right").unwrap()),
-        reflection: true,
-        ..Settings::default()
-    }
+    Settings { token: Some(Token::new("right").unwrap()), reflection: true, ..Settings::default() }
 }
 
 #[track_caller]
@@ -185,11 +166,7 @@ fn assert_reason(status: &Status, code: Code, reason: FaultCode) {
 async fn health_answers_for_the_port_and_for_each_service() {
     let port = Port::open(Settings::default()).await;
     for name in ["", GATE, TOOLS] {
-        assert_eq!(
-            port.health(name).await.unwrap(),
-            1,
-            "{name:?} is not serving"
-        );
+        assert_eq!(port.health(name).await.unwrap(), 1, "{name:?} is not serving");
     }
     assert_reason(
         &port.health("surety.v1.Other").await.unwrap_err(),
@@ -210,20 +187,14 @@ macro_rules! listed_services {
         };
         let mut client =
             pb::server_reflection_client::ServerReflectionClient::new($port.channel_with("right"));
-        let answers = client
-            .server_reflection_info(stream::iter([request]))
-            .await
-            .unwrap();
+        let answers = client.server_reflection_info(stream::iter([request])).await.unwrap();
         let answer = answers.into_inner().message().await.unwrap().unwrap();
         let Some(pb::server_reflection_response::MessageResponse::ListServicesResponse(list)) =
             answer.message_response
         else {
             panic!("no list of services: {answer:?}");
         };
-        list.service
-            .into_iter()
-            .map(|service| service.name)
-            .collect::<Vec<_>>()
+        list.service.into_iter().map(|service| service.name).collect::<Vec<_>>()
     }};
 }
 
@@ -232,15 +203,9 @@ async fn both_versions_of_reflection_list_what_is_served() {
     let port = Port::open(guarded()).await;
     for names in [listed_services!(port, v1), listed_services!(port, v1alpha)] {
         for name in [GATE, TOOLS, "grpc.health.v1.Health"] {
-            assert!(
-                names.iter().any(|listed| listed == name),
-                "{name} is not in {names:?}"
-            );
+            assert!(names.iter().any(|listed| listed == name), "{name} is not in {names:?}");
         }
-        assert!(
-            !names.iter().any(|listed| listed == "surety.v1.RunService"),
-            "{names:?}"
-        );
+        assert!(!names.iter().any(|listed| listed == "surety.v1.RunService"), "{names:?}");
     }
 }
 
@@ -249,10 +214,7 @@ async fn reflection_is_served_only_where_it_is_asked_for() {
     use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
     let port = Port::open(Settings::default()).await;
     let mut client = ServerReflectionClient::new(port.channel());
-    let status = client
-        .server_reflection_info(stream::iter([]))
-        .await
-        .unwrap_err();
+    let status = client.server_reflection_info(stream::iter([])).await.unwrap_err();
     assert_reason(&status, Code::Unimplemented, FaultCode::Unimplemented);
 }
 
@@ -274,10 +236,7 @@ async fn only_the_right_token_opens_a_service_and_health_needs_none() {
 
 #[tokio::test]
 async fn a_message_over_the_limit_is_refused_by_its_reason() {
-    let settings = Settings {
-        max_message_bytes: 1000,
-        ..Settings::default()
-    };
+    let settings = Settings { max_message_bytes: 1000, ..Settings::default() };
     let port = Port::open(settings).await;
     let request = |bytes| v1::EvaluateRequest {
         final_text: "x".repeat(bytes),
@@ -291,26 +250,17 @@ async fn a_message_over_the_limit_is_refused_by_its_reason() {
 #[tokio::test]
 async fn a_method_and_a_service_that_are_not_there_say_so_with_a_reason() {
     let port = Port::open(Settings::default()).await;
-    for path in [
-        "/surety.v1.AcceptGateService/Nothing",
-        "/surety.v1.RunService/GetRun",
-    ] {
+    for path in ["/surety.v1.AcceptGateService/Nothing", "/surety.v1.RunService/GetRun"] {
         let mut client = tonic::client::Grpc::new(port.channel());
         client.ready().await.unwrap();
         let codec: tonic_prost::ProstCodec<v1::GetRunRequest, v1::GetRunResponse> =
             tonic_prost::ProstCodec::default();
         let request = tonic::Request::new(v1::GetRunRequest::default());
-        let status = client
-            .unary(request, path.parse().unwrap(), codec)
-            .await
-            .unwrap_err();
+        let status = client.unary(request, path.parse().unwrap(), codec).await.unwrap_err();
         assert_reason(&status, Code::Unimplemented, FaultCode::Unimplemented);
     }
-    let status = port
-        .gate()
-        .verify_receipts(v1::VerifyReceiptsRequest::default())
-        .await
-        .unwrap_err();
+    let status =
+        port.gate().verify_receipts(v1::VerifyReceiptsRequest::default()).await.unwrap_err();
     assert_reason(&status, Code::Unimplemented, FaultCode::Unimplemented);
     assert!(status.message().contains("VerifyReceipts"));
 }
@@ -318,11 +268,7 @@ async fn a_method_and_a_service_that_are_not_there_say_so_with_a_reason() {
 #[tokio::test]
 async fn an_error_without_a_reason_gets_one_in_headers_and_in_trailers() {
     let port = Port::open(Settings::default()).await;
-    let status = port
-        .gate()
-        .get_verdict(v1::GetVerdictRequest::default())
-        .await
-        .unwrap_err();
+    let status = port.gate().get_verdict(v1::GetVerdictRequest::default()).await.unwrap_err();
     assert_reason(&status, Code::NotFound, FaultCode::NotFound);
     assert_eq!(status.message(), "a bare status");
 
@@ -338,10 +284,7 @@ async fn an_error_without_a_reason_gets_one_in_headers_and_in_trailers() {
 async fn an_error_that_has_a_reason_arrives_as_it_was_made() {
     let port = Port::open(Settings::default()).await;
     let mut tools = ToolServiceClient::new(port.channel());
-    let status = tools
-        .list_tools(v1::ListToolsRequest::default())
-        .await
-        .unwrap_err();
+    let status = tools.list_tools(v1::ListToolsRequest::default()).await.unwrap_err();
     let sent = Fault::new(FaultCode::DatabaseUnavailable, "gone").with_retry_after_ms(50);
     assert_eq!(from_status(&status), sent);
 }
@@ -350,9 +293,7 @@ async fn an_error_that_has_a_reason_arrives_as_it_was_made() {
 async fn the_callers_trace_reaches_the_handler() {
     let port = Port::open(Settings::default()).await;
     let mut request = tonic::Request::new(v1::EvaluateRequest::default());
-    TraceContext::new(TRACEPARENT, "")
-        .unwrap()
-        .write_to(request.metadata_mut());
+    TraceContext::new(TRACEPARENT, "").unwrap().write_to(request.metadata_mut());
     let response = port.gate().evaluate(request).await.unwrap().into_inner();
     let Some(v1::evaluate_response::Outcome::Problem(problem)) = response.outcome else {
         panic!("the sample answers a problem");
@@ -377,19 +318,13 @@ async fn the_callers_deadline_ends_the_call_on_the_server() {
 async fn http_shares_the_port_and_needs_no_token() {
     let port = Port::open(guarded()).await;
     let answer = port.http_get("/healthz").await;
-    assert!(
-        answer.starts_with("HTTP/1.1 200") && answer.ends_with("ok"),
-        "{answer}"
-    );
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("ok"), "{answer}");
     assert!(port.http_get("/nothing").await.starts_with("HTTP/1.1 404"));
 }
 
 #[tokio::test]
 async fn a_port_stops_when_it_is_told_to_though_a_call_never_ends() {
-    let settings = Settings {
-        drain: Duration::ZERO,
-        ..Settings::default()
-    };
+    let settings = Settings { drain: Duration::ZERO, ..Settings::default() };
     let mut port = Port::open(settings).await;
     assert_eq!(port.health("").await.unwrap(), 1);
     let mut gate = port.gate();

@@ -5,16 +5,8 @@ use proptest::prelude::*;
 fn run(limit: u32, turns: &str) -> String {
     let mut fuse = RepeatCycle::new(limit).unwrap();
     let verdicts = turns.chars().map(|letter| {
-        let part = if letter == '-' {
-            String::new()
-        } else {
-            letter.to_string()
-        };
-        let turn = Turn {
-            call: part,
-            result: "r".into(),
-            subgoal: "g".into(),
-        };
+        let part = if letter == '-' { String::new() } else { letter.to_string() };
+        let turn = Turn { call: part, result: "r".into(), subgoal: "g".into() };
         match fuse.record(turn) {
             Repeat::Ok => '.',
             Repeat::Remind => 'r',
@@ -61,12 +53,8 @@ fn any_of_the_three_parts_makes_a_turn_a_new_one() {
         result: result.into(),
         subgoal: subgoal.into(),
     };
-    for other in [
-        turn("x", "r", "g"),
-        turn("s", "x", "g"),
-        turn("s", "r", "x"),
-        turn("s", "", "g"),
-    ] {
+    for other in [turn("x", "r", "g"), turn("s", "x", "g"), turn("s", "r", "x"), turn("s", "", "g")]
+    {
         let mut fuse = RepeatCycle::new(1).unwrap();
         fuse.record(turn("s", "r", "g"));
         assert_eq!(fuse.record(other.clone()), Repeat::Ok, "{other:?}");
@@ -81,11 +69,7 @@ fn a_limit_of_nothing_is_refused() {
 #[test]
 fn the_detector_survives_being_stored() {
     let mut fuse = RepeatCycle::new(1).unwrap();
-    let turn = Turn {
-        call: "s".into(),
-        result: "r".into(),
-        subgoal: "g".into(),
-    };
+    let turn = Turn { call: "s".into(), result: "r".into(), subgoal: "g".into() };
     fuse.record(turn.clone());
     let stored = serde_json::to_string(&fuse).unwrap();
     let mut restored: RepeatCycle = serde_json::from_str(&stored).unwrap();
@@ -101,29 +85,17 @@ fn a_signature_knows_the_order_of_calls_and_not_that_of_keys() {
     assert_ne!(one, call_signature([("g", r#"{"a":2,"b":1}"#)]));
     let pair = |first, second| call_signature([(first, "{}"), (second, "{}")]);
     assert_ne!(pair("f", "g"), pair("g", "f"));
-    assert_ne!(
-        call_signature([("f", "not json")]),
-        call_signature([("f", "not  json")])
-    );
+    assert_ne!(call_signature([("f", "not json")]), call_signature([("f", "not  json")]));
     assert_eq!(call_signature([]), "");
 }
 
 #[test]
 fn results_and_subgoals_are_hashed_whole() {
     let long = "x".repeat(100_000);
-    assert_ne!(
-        result_fingerprint(&format!("{long}a")),
-        result_fingerprint(&format!("{long}b"))
-    );
+    assert_ne!(result_fingerprint(&format!("{long}a")), result_fingerprint(&format!("{long}b")));
     assert_eq!(result_fingerprint(""), "");
-    assert_eq!(
-        subgoal_fingerprint("s1", &["b", "a"]),
-        subgoal_fingerprint("s1", &["a", "b"])
-    );
-    assert_ne!(
-        subgoal_fingerprint("s1", &["a"]),
-        subgoal_fingerprint("s1", &[])
-    );
+    assert_eq!(subgoal_fingerprint("s1", &["b", "a"]), subgoal_fingerprint("s1", &["a", "b"]));
+    assert_ne!(subgoal_fingerprint("s1", &["a"]), subgoal_fingerprint("s1", &[]));
     assert_eq!(subgoal_fingerprint("", &["a"]), "");
 }
 

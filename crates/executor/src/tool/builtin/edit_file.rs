@@ -34,10 +34,7 @@ struct Edit {
 
 impl EditFile {
     /// The tool.
-    #[expect(
-        clippy::new_without_default,
-        reason = "a tool has no default, it has one form"
-    )]
+    #[expect(clippy::new_without_default, reason = "a tool has no default, it has one form")]
     pub fn new() -> Self {
         let annotations = Annotations {
             read_only: false,
@@ -87,9 +84,7 @@ impl Tool for EditFile {
 
 fn work(ctx: &ToolContext, args: &Args) -> Result<ToolOutcome, ToolError> {
     let edit = prepare(ctx, args)?;
-    let written = ctx
-        .workspace
-        .write(&edit.path, edit.after.as_bytes(), &ctx.write_scope)?;
+    let written = ctx.workspace.write(&edit.path, edit.after.as_bytes(), &ctx.write_scope)?;
     let places = count(edit.places, "place");
     let summary = format!("edited {} in {places}", edit.path.text());
     Ok(ToolOutcome::done(summary, Vec::new(), written.facts()))
@@ -114,10 +109,5 @@ fn prepare(ctx: &ToolContext, args: &Args) -> Result<Edit, ToolError> {
         return Err(ToolError::new(ErrorCode::TextNotUnique, message));
     }
     let after = before.replace(&args.old_text, &args.new_text);
-    Ok(Edit {
-        path,
-        before,
-        after,
-        places,
-    })
+    Ok(Edit { path, before, after, places })
 }

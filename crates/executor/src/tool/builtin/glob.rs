@@ -25,10 +25,7 @@ struct Args {
 
 impl Glob {
     /// The tool.
-    #[expect(
-        clippy::new_without_default,
-        reason = "a tool has no default, it has one form"
-    )]
+    #[expect(clippy::new_without_default, reason = "a tool has no default, it has one form")]
     pub fn new() -> Self {
         Self(scanning(spec(
             "glob",
@@ -79,12 +76,7 @@ fn work(ctx: &ToolContext, args: &Args) -> Result<ToolOutcome, ToolError> {
         }
         Ok(())
     })?;
-    let summary = format!(
-        "{} fit {}{}",
-        count(found, "file"),
-        args.pattern,
-        unread_note(unread)
-    );
+    let summary = format!("{} fit {}{}", count(found, "file"), args.pattern, unread_note(unread));
     Ok(ToolOutcome::done(summary, lines.into_bytes(), Vec::new()))
 }
 

@@ -42,10 +42,7 @@ struct Args {
 
 impl Grep {
     /// The tool.
-    #[expect(
-        clippy::new_without_default,
-        reason = "a tool has no default, it has one form"
-    )]
+    #[expect(clippy::new_without_default, reason = "a tool has no default, it has one form")]
     pub fn new() -> Self {
         Self(scanning(spec(
             "grep",
@@ -111,10 +108,7 @@ struct Filter {
 
 impl Filter {
     fn new(pattern: &str) -> Result<Self, ToolError> {
-        Ok(Self {
-            glob: compile(pattern)?,
-            name_only: !pattern.contains('/'),
-        })
+        Ok(Self { glob: compile(pattern)?, name_only: !pattern.contains('/') })
     }
 
     fn wants(&self, path: &Path) -> bool {

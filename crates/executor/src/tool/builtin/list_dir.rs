@@ -22,10 +22,7 @@ struct Args {
 
 impl ListDir {
     /// The tool.
-    #[expect(
-        clippy::new_without_default,
-        reason = "a tool has no default, it has one form"
-    )]
+    #[expect(clippy::new_without_default, reason = "a tool has no default, it has one form")]
     pub fn new() -> Self {
         Self(spec(
             "list_dir",
@@ -72,9 +69,6 @@ fn work(ctx: &ToolContext, args: &Args) -> Result<ToolOutcome, ToolError> {
         lines.push('\n');
     }
     let summary = format!("listed {name}: {}", count(entries.len() as u64, "name"));
-    let fact = Fact::FileObserved {
-        path: name,
-        exists: true,
-    };
+    let fact = Fact::FileObserved { path: name, exists: true };
     Ok(ToolOutcome::done(summary, lines.into_bytes(), vec![fact]))
 }

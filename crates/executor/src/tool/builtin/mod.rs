@@ -83,9 +83,7 @@ fn blocking<'a, A: DeserializeOwned + Send + 'static>(
             Err(error) => return error.into(),
         };
         let done = tokio::task::spawn_blocking(move || {
-            ctx.check()
-                .and_then(|()| work(&ctx, &args))
-                .unwrap_or_else(ToolOutcome::from)
+            ctx.check().and_then(|()| work(&ctx, &args)).unwrap_or_else(ToolOutcome::from)
         });
         done.await.unwrap_or_else(|error| {
             ToolError::new(ErrorCode::InternalError, error.to_string()).into()
@@ -96,10 +94,7 @@ fn blocking<'a, A: DeserializeOwned + Send + 'static>(
 /// A failed look at one path: that nothing is there is worth knowing too.
 fn unseen(path: String, error: ToolError) -> ToolOutcome {
     let facts = if error.code == ErrorCode::FileNotFound {
-        vec![Fact::FileObserved {
-            path,
-            exists: false,
-        }]
+        vec![Fact::FileObserved { path, exists: false }]
     } else {
         Vec::new()
     };
@@ -109,9 +104,7 @@ fn unseen(path: String, error: ToolError) -> ToolOutcome {
 /// A folder as scans share it: one spelling for one folder.
 fn folder_key(path: Option<&Value>) -> String {
     let path = path.and_then(Value::as_str).unwrap_or(".");
-    let kept = Path::new(path)
-        .components()
-        .filter(|component| *component != Component::CurDir);
+    let kept = Path::new(path).components().filter(|component| *component != Component::CurDir);
     let cleaned: PathBuf = kept.collect();
     if cleaned.as_os_str().is_empty() {
         return ".".to_owned();

@@ -12,10 +12,7 @@ pub struct Noop(ToolSpec);
 
 impl Noop {
     /// The tool.
-    #[expect(
-        clippy::new_without_default,
-        reason = "a tool has no default, it has one form"
-    )]
+    #[expect(clippy::new_without_default, reason = "a tool has no default, it has one form")]
     pub fn new() -> Self {
         Self(spec(
             "noop",

@@ -28,10 +28,7 @@ fn first_line() -> u64 {
 
 impl ReadFile {
     /// The tool.
-    #[expect(
-        clippy::new_without_default,
-        reason = "a tool has no default, it has one form"
-    )]
+    #[expect(clippy::new_without_default, reason = "a tool has no default, it has one form")]
     pub fn new() -> Self {
         Self(spec(
             "read_file",
@@ -71,10 +68,7 @@ fn work(ctx: &ToolContext, args: &Args) -> Result<ToolOutcome, ToolError> {
     };
     let lines = count(text.lines().count() as u64, "line");
     let bytes = count(text.len() as u64, "byte");
-    let fact = Fact::FileObserved {
-        path: name.clone(),
-        exists: true,
-    };
+    let fact = Fact::FileObserved { path: name.clone(), exists: true };
     let summary = format!("read {name}: {lines}, {bytes}");
     Ok(ToolOutcome::done(summary, text.into_bytes(), vec![fact]))
 }
@@ -115,11 +109,8 @@ fn read_lines(ctx: &ToolContext, path: &RelPath, args: &Args) -> Result<String, 
 
 /// The bytes as text; a NUL is what no text holds.
 pub(super) fn as_text(path: &RelPath, bytes: Vec<u8>) -> Result<String, ToolError> {
-    String::from_utf8(bytes)
-        .ok()
-        .filter(|text| !text.contains('\0'))
-        .ok_or_else(|| {
-            let message = format!("{} is not UTF-8 text", path.text());
-            ToolError::new(ErrorCode::NotText, message)
-        })
+    String::from_utf8(bytes).ok().filter(|text| !text.contains('\0')).ok_or_else(|| {
+        let message = format!("{} is not UTF-8 text", path.text());
+        ToolError::new(ErrorCode::NotText, message)
+    })
 }

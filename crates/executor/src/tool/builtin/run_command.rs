@@ -38,10 +38,7 @@ struct Args {
 
 impl RunCommand {
     /// The tool.
-    #[expect(
-        clippy::new_without_default,
-        reason = "a tool has no default, it has one form"
-    )]
+    #[expect(clippy::new_without_default, reason = "a tool has no default, it has one form")]
     pub fn new() -> Self {
         let annotations = Annotations {
             read_only: false,
@@ -150,10 +147,7 @@ pub fn outcome(command: Command, finished: Finished) -> ToolOutcome {
             format!("was ended after more than {OUTPUT_LIMIT} bytes of output"),
         )),
     };
-    let facts = vec![Fact::Command {
-        command,
-        exit_code: code,
-    }];
+    let facts = vec![Fact::Command { command, exit_code: code }];
     let output = joined(finished.stdout, &finished.stderr);
     match failure {
         None => ToolOutcome::done(format!("{said}: ended with 0{note}"), output, facts),

@@ -20,10 +20,7 @@ struct Args {
 
 impl WriteFile {
     /// The tool.
-    #[expect(
-        clippy::new_without_default,
-        reason = "a tool has no default, it has one form"
-    )]
+    #[expect(clippy::new_without_default, reason = "a tool has no default, it has one form")]
     pub fn new() -> Self {
         let annotations = Annotations {
             read_only: false,
@@ -72,9 +69,7 @@ impl Tool for WriteFile {
 
 fn work(ctx: &ToolContext, args: &Args) -> Result<ToolOutcome, ToolError> {
     let path = ctx.workspace.locate(&args.path)?;
-    let written = ctx
-        .workspace
-        .write(&path, args.content.as_bytes(), &ctx.write_scope)?;
+    let written = ctx.workspace.write(&path, args.content.as_bytes(), &ctx.write_scope)?;
     let verb = match written.before_digest {
         None => "created",
         Some(_) => "wrote",

@@ -43,18 +43,9 @@ async fn a_command_tells_its_arguments_its_code_and_all_it_wrote() {
     let argv = ["sh", "-c", script, "sh", "größe; rm -rf $HOME"];
     let outcome = bench.call("run_command", json!({"argv": argv})).await;
     assert_eq!(outcome.error_code, Some(ErrorCode::CommandFailed));
-    assert_eq!(
-        output(&outcome),
-        format!("größe; rm -rf $HOME\n{STDERR_MARK}\noops\n")
-    );
+    assert_eq!(output(&outcome), format!("größe; rm -rf $HOME\n{STDERR_MARK}\noops\n"));
     let command = Command::Argv(argv.map(str::to_owned).to_vec());
-    assert_eq!(
-        outcome.facts,
-        [Fact::Command {
-            command,
-            exit_code: 3
-        }]
-    );
+    assert_eq!(outcome.facts, [Fact::Command { command, exit_code: 3 }]);
     assert!(!outcome.timed_out);
 }
 
@@ -67,10 +58,7 @@ async fn a_command_runs_where_it_is_asked_to_inside_the_workspace() {
     fs::set_permissions(script, mode).unwrap();
     let args = json!({"argv": ["./tool.sh"], "cwd": "sub"});
     let outcome = bench.call("run_command", args).await;
-    assert_eq!(
-        output(&outcome).trim_end(),
-        bench.root.join("sub").to_str().unwrap()
-    );
+    assert_eq!(output(&outcome).trim_end(), bench.root.join("sub").to_str().unwrap());
 }
 
 #[tokio::test]
@@ -90,14 +78,7 @@ async fn a_command_sees_a_scrubbed_environment() {
     let outcome = bench.call("run_command", args).await;
     let mut seen: Vec<_> = output(&outcome).lines().collect();
     seen.sort_unstable();
-    assert_eq!(
-        seen,
-        [
-            "CARGO_HOME=/cargo",
-            "PATH=/usr/bin:/bin",
-            "RUST_BACKTRACE=1"
-        ]
-    );
+    assert_eq!(seen, ["CARGO_HOME=/cargo", "PATH=/usr/bin:/bin", "RUST_BACKTRACE=1"]);
     let args = json!({"argv": ["env"], "env": {"PATH": "/tmp"}});
     let outcome = bench.call("run_command", args).await;
     assert_eq!(outcome.error_code, Some(ErrorCode::EnvNotAllowed));
@@ -114,13 +95,7 @@ async fn a_line_needs_a_policy_that_allows_a_shell() {
     let outcome = bench.call("run_command", args).await;
     assert_eq!(output(&outcome), "a\nb\n");
     let command = Command::Line("echo a && echo b".to_owned());
-    assert_eq!(
-        outcome.facts,
-        [Fact::Command {
-            command,
-            exit_code: 0
-        }]
-    );
+    assert_eq!(outcome.facts, [Fact::Command { command, exit_code: 0 }]);
 }
 
 #[tokio::test]
@@ -226,22 +201,14 @@ async fn what_left_the_group_cannot_hold_the_call_up() {
     fs::remove_file(bench.root.join("pid")).unwrap();
     assert!(outcome.success);
     assert_eq!(output(&outcome), "done\n");
-    assert!(
-        outcome.summary.contains("left running"),
-        "{}",
-        outcome.summary
-    );
+    assert!(outcome.summary.contains("left running"), "{}", outcome.summary);
 }
 
 #[tokio::test]
 async fn a_large_output_is_whole() {
     let bench = Bench::new();
-    let outcome = bench
-        .call("run_command", json!({"argv": ["seq", "1", "1000000"]}))
-        .await;
-    let expected: String = (1..=1_000_000)
-        .map(|number| format!("{number}\n"))
-        .collect();
+    let outcome = bench.call("run_command", json!({"argv": ["seq", "1", "1000000"]})).await;
+    let expected: String = (1..=1_000_000).map(|number| format!("{number}\n")).collect();
     assert!(output(&outcome) == expected);
 }
 

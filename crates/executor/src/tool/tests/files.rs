@@ -13,11 +13,7 @@ async fn no_path_leads_out_of_the_workspace() {
     let bench = Bench::new();
     symlink(&bench.outside, bench.root.join("folder_out")).unwrap();
     symlink("../outside", bench.root.join("relative_out")).unwrap();
-    symlink(
-        bench.outside.join("secret.txt"),
-        bench.root.join("file_out"),
-    )
-    .unwrap();
+    symlink(bench.outside.join("secret.txt"), bench.root.join("file_out")).unwrap();
     symlink("relative_out", bench.root.join("link_to_link")).unwrap();
     let absolute = bench.outside.join("secret.txt");
     for path in [
@@ -34,10 +30,7 @@ async fn no_path_leads_out_of_the_workspace() {
         for (tool, args) in [
             ("read_file", json!({"path": path})),
             ("write_file", json!({"path": path, "content": "gone"})),
-            (
-                "edit_file",
-                json!({"path": path, "old_text": "s", "new_text": "t"}),
-            ),
+            ("edit_file", json!({"path": path, "old_text": "s", "new_text": "t"})),
             ("grep", json!({"path": path, "pattern": "s"})),
         ] {
             let outcome = bench.call(tool, args).await;
@@ -124,11 +117,7 @@ async fn what_is_no_text_file_is_refused_by_name() {
     fs::create_dir(bench.root.join("folder")).unwrap();
     nix::unistd::mkfifo(&bench.root.join("pipe"), nix::sys::stat::Mode::S_IRUSR).unwrap();
     for (path, code, facts) in [
-        (
-            "none",
-            ErrorCode::FileNotFound,
-            vec![observed("none", false)],
-        ),
+        ("none", ErrorCode::FileNotFound, vec![observed("none", false)]),
         ("binary", ErrorCode::NotText, vec![]),
         ("nul", ErrorCode::NotText, vec![]),
         ("folder", ErrorCode::NotAFile, vec![]),
@@ -149,10 +138,7 @@ async fn lines_are_read_from_where_they_are_asked_for() {
     bench.put("a.txt", "one\ntwo\nthree\nfour");
     for (args, expected) in [
         (json!({"path": "a.txt"}), "one\ntwo\nthree\nfour"),
-        (
-            json!({"path": "a.txt", "offset": 2, "limit": 2}),
-            "two\nthree\n",
-        ),
+        (json!({"path": "a.txt", "offset": 2, "limit": 2}), "two\nthree\n"),
         (json!({"path": "a.txt", "offset": 4}), "four"),
         (json!({"path": "a.txt", "offset": 9}), ""),
         (json!({"path": "a.txt", "limit": 1}), "one\n"),
@@ -179,10 +165,7 @@ async fn a_write_makes_its_folders_and_tells_both_digests() {
     assert_eq!(outcome.facts, [written("new/größe/a.txt", None, "one")]);
     let args = json!({"path": "new/größe/a.txt", "content": "two"});
     let outcome = bench.call("write_file", args).await;
-    assert_eq!(
-        outcome.facts,
-        [written("new/größe/a.txt", Some("one"), "two")]
-    );
+    assert_eq!(outcome.facts, [written("new/größe/a.txt", Some("one"), "two")]);
     assert_eq!(bench.text("new/größe/a.txt"), "two");
     assert_eq!(names_in(&bench.root.join("new/größe")), ["a.txt"]);
 }
@@ -194,9 +177,7 @@ async fn a_write_keeps_the_files_mode_and_replaces_it_in_one_step() {
     let path = bench.root.join("run.sh");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o751)).unwrap();
     fs::hard_link(&path, bench.root.join("other_name")).unwrap();
-    bench
-        .call("write_file", json!({"path": "run.sh", "content": "new"}))
-        .await;
+    bench.call("write_file", json!({"path": "run.sh", "content": "new"})).await;
     let mode = fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o751);
     // A reader that had the old file open, or another name for it, still has all of it.
@@ -230,10 +211,7 @@ async fn a_write_through_a_link_changes_the_file_behind_it_and_tells_of_both_nam
     assert_eq!(probed, Probe::Happened(outcome.facts.clone()));
     assert_eq!(
         outcome.facts,
-        [
-            written("AGENTS.md", Some("old"), "new"),
-            written("CLAUDE.md", Some("old"), "new")
-        ]
+        [written("AGENTS.md", Some("old"), "new"), written("CLAUDE.md", Some("old"), "new")]
     );
     assert_eq!(bench.text("AGENTS.md"), "new");
     assert!(bench.root.join("CLAUDE.md").is_symlink());
@@ -245,18 +223,10 @@ async fn a_step_writes_inside_its_scope_only_links_included() {
     bench.put("docs/a.md", "x");
     fs::create_dir(bench.root.join("src")).unwrap();
     symlink("../docs", bench.root.join("src/docs")).unwrap();
-    for path in [
-        "docs/a.md",
-        "src/../docs/a.md",
-        "src/docs/a.md",
-        "src/docs/new/b.md",
-    ] {
+    for path in ["docs/a.md", "src/../docs/a.md", "src/docs/a.md", "src/docs/new/b.md"] {
         for (tool, args) in [
             ("write_file", json!({"path": path, "content": "y"})),
-            (
-                "edit_file",
-                json!({"path": path, "old_text": "x", "new_text": "y"}),
-            ),
+            ("edit_file", json!({"path": path, "old_text": "x", "new_text": "y"})),
         ] {
             if tool == "edit_file" && path.ends_with("b.md") {
                 continue;
@@ -308,21 +278,9 @@ async fn an_edit_replaces_exactly_one_place_or_says_why_not() {
 #[tokio::test]
 async fn a_crash_around_a_write_is_told_from_the_file_itself() {
     for (tool, old, args) in [
-        (
-            "write_file",
-            None,
-            json!({"path": "a.txt", "content": "new"}),
-        ),
-        (
-            "write_file",
-            Some("old"),
-            json!({"path": "a.txt", "content": "new"}),
-        ),
-        (
-            "edit_file",
-            Some("old"),
-            json!({"path": "a.txt", "old_text": "old", "new_text": "new"}),
-        ),
+        ("write_file", None, json!({"path": "a.txt", "content": "new"})),
+        ("write_file", Some("old"), json!({"path": "a.txt", "content": "new"})),
+        ("edit_file", Some("old"), json!({"path": "a.txt", "old_text": "old", "new_text": "new"})),
     ] {
         let bench = Bench::new();
         if let Some(old) = old {
@@ -351,8 +309,5 @@ fn only_what_can_be_told_apart_is_told_apart_after_a_crash() {
     let intended = bench.intend("read_file", json!({"path": "a"}));
     assert_eq!(intended, Ok(Effect::None));
     assert_eq!(Effect::Unknown.probe(&bench.ctx.workspace), Probe::Unknown);
-    assert_eq!(
-        Effect::None.probe(&bench.ctx.workspace),
-        Probe::DidNotHappen
-    );
+    assert_eq!(Effect::None.probe(&bench.ctx.workspace), Probe::DidNotHappen);
 }

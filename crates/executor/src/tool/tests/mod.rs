@@ -43,13 +43,7 @@ impl Bench {
             deadline: Instant::now() + Duration::from_secs(120),
             cancel: CancellationToken::new(),
         };
-        Self {
-            _folder: folder,
-            root,
-            outside,
-            registry: Registry::with_builtin().unwrap(),
-            ctx,
-        }
+        Self { _folder: folder, root, outside, registry: Registry::with_builtin().unwrap(), ctx }
     }
 
     fn scoped(globs: &[&str]) -> Self {
@@ -72,18 +66,11 @@ impl Bench {
     async fn call(&self, name: &str, args: serde_json::Value) -> ToolOutcome {
         let args = value(&args);
         assert_eq!(self.registry.validate(name, &args), Ok(()));
-        self.registry
-            .get(name)
-            .unwrap()
-            .call(&self.ctx, &args)
-            .await
+        self.registry.get(name).unwrap().call(&self.ctx, &args).await
     }
 
     fn intend(&self, name: &str, args: serde_json::Value) -> Result<Effect, ToolError> {
-        self.registry
-            .get(name)
-            .unwrap()
-            .intend(&self.ctx, &value(&args))
+        self.registry.get(name).unwrap().intend(&self.ctx, &value(&args))
     }
 }
 
@@ -96,10 +83,7 @@ fn output(outcome: &ToolOutcome) -> &str {
 }
 
 fn observed(path: &str, exists: bool) -> Fact {
-    Fact::FileObserved {
-        path: path.to_owned(),
-        exists,
-    }
+    Fact::FileObserved { path: path.to_owned(), exists }
 }
 
 fn written(path: &str, before: Option<&str>, after: &str) -> Fact {
@@ -166,28 +150,19 @@ fn arguments_that_do_not_fit_are_refused_with_their_place() {
         ("noop", serde_json::json!({"x": 1}), false),
         ("read_file", serde_json::json!({"path": "a"}), true),
         ("read_file", serde_json::json!({"path": 5}), false),
-        (
-            "read_file",
-            serde_json::json!({"path": "a", "offset": 0}),
-            false,
-        ),
+        ("read_file", serde_json::json!({"path": "a", "offset": 0}), false),
         ("run_command", serde_json::json!({"argv": []}), false),
         ("run_command", serde_json::json!({"argv": "ls"}), false),
         ("run_command", serde_json::json!({"command": "ls"}), true),
-        (
-            "run_command",
-            serde_json::json!({"argv": ["a"], "command": "ls"}),
-            false,
-        ),
+        ("run_command", serde_json::json!({"argv": ["a"], "command": "ls"}), false),
         ("write_file", serde_json::json!({"path": "a"}), false),
         ("nothing", serde_json::json!({}), false),
     ] {
         let answer = registry.validate(name, &value(&args));
         assert_eq!(answer.is_ok(), fits, "{name} {args}: {answer:?}");
     }
-    let wrong = registry
-        .validate("read_file", &value(&serde_json::json!({"path": 5})))
-        .unwrap_err();
+    let wrong =
+        registry.validate("read_file", &value(&serde_json::json!({"path": 5}))).unwrap_err();
     assert!(wrong[0].starts_with("/path: "), "{wrong:?}");
 }
 
@@ -206,9 +181,7 @@ async fn a_scan_past_its_deadline_says_that_it_timed_out() {
     let mut bench = Bench::new();
     bench.put("a.txt", "x");
     bench.ctx.deadline = Instant::now();
-    let outcome = bench
-        .call("grep", serde_json::json!({"pattern": "x"}))
-        .await;
+    let outcome = bench.call("grep", serde_json::json!({"pattern": "x"})).await;
     assert_eq!(outcome.error_code, Some(ErrorCode::Timeout));
     assert!(outcome.timed_out);
 }

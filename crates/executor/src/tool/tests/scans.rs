@@ -10,11 +10,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use surety_common::domain::receipt::Fact;
 
 fn content(path: &str, needle: &str, found: bool) -> Fact {
-    Fact::Content {
-        path: path.to_owned(),
-        contains: needle.to_owned(),
-        found,
-    }
+    Fact::Content { path: path.to_owned(), contains: needle.to_owned(), found }
 }
 
 fn project() -> Bench {
@@ -61,22 +57,10 @@ async fn a_search_stays_where_it_is_asked_to_look() {
         ),
         (json!({"pattern": "FN MAIN"}), ""),
         (json!({"pattern": "^mod .*;$"}), "src/lib.rs:1:mod größe;\n"),
-        (
-            json!({"pattern": "fn", "glob": "main.*"}),
-            "src/main.rs:1:fn main() {}\n",
-        ),
-        (
-            json!({"pattern": "fn", "glob": ".hidden/*.rs"}),
-            ".hidden/a.rs:1:fn main\n",
-        ),
-        (
-            json!({"pattern": "fn", "path": "trace.log"}),
-            "trace.log:1:fn main\n",
-        ),
-        (
-            json!({"pattern": "fn", "path": "target"}),
-            "target/a.rs:1:fn main\n",
-        ),
+        (json!({"pattern": "fn", "glob": "main.*"}), "src/main.rs:1:fn main() {}\n"),
+        (json!({"pattern": "fn", "glob": ".hidden/*.rs"}), ".hidden/a.rs:1:fn main\n"),
+        (json!({"pattern": "fn", "path": "trace.log"}), "trace.log:1:fn main\n"),
+        (json!({"pattern": "fn", "path": "target"}), "target/a.rs:1:fn main\n"),
     ] {
         let outcome = bench.call("grep", args.clone()).await;
         assert!(outcome.success, "{args}: {}", outcome.summary);
@@ -85,18 +69,9 @@ async fn a_search_stays_where_it_is_asked_to_look() {
     for (args, code) in [
         (json!({"pattern": "("}), ErrorCode::PatternInvalid),
         (json!({"pattern": "a\\nb"}), ErrorCode::PatternInvalid),
-        (
-            json!({"pattern": "a", "path": "none"}),
-            ErrorCode::FileNotFound,
-        ),
-        (
-            json!({"pattern": "a", "glob": "../*"}),
-            ErrorCode::PathOutsideWorkspace,
-        ),
-        (
-            json!({"pattern": "a", "glob": "["}),
-            ErrorCode::PatternInvalid,
-        ),
+        (json!({"pattern": "a", "path": "none"}), ErrorCode::FileNotFound),
+        (json!({"pattern": "a", "glob": "../*"}), ErrorCode::PathOutsideWorkspace),
+        (json!({"pattern": "a", "glob": "["}), ErrorCode::PatternInvalid),
     ] {
         let outcome = bench.call("grep", args.clone()).await;
         assert_eq!(outcome.error_code, Some(code), "{args}");
@@ -121,15 +96,9 @@ async fn a_search_states_contents_only_where_its_pattern_is_the_text_itself() {
 async fn a_glob_finds_files_by_their_paths() {
     let bench = project();
     for (args, expected) in [
-        (
-            json!({"pattern": "**/*.rs"}),
-            ".hidden/a.rs\nsrc/lib.rs\nsrc/main.rs\n",
-        ),
+        (json!({"pattern": "**/*.rs"}), ".hidden/a.rs\nsrc/lib.rs\nsrc/main.rs\n"),
         (json!({"pattern": "*.rs"}), ""),
-        (
-            json!({"pattern": "*.rs", "path": "src"}),
-            "src/lib.rs\nsrc/main.rs\n",
-        ),
+        (json!({"pattern": "*.rs", "path": "src"}), "src/lib.rs\nsrc/main.rs\n"),
         (json!({"pattern": "./src/{lib,none}.rs"}), "src/lib.rs\n"),
         (json!({"pattern": "way_out/*"}), ""),
     ] {
@@ -185,11 +154,7 @@ fn the_runner_sees_what_is_there_and_nothing_outside() {
 fn the_runner_finds_a_text_anywhere_in_a_large_file_and_in_bytes() {
     let bench = Bench::new();
     // The needle lies across the end of the first 64 KiB that are read.
-    let text = format!(
-        "{}nadel größe{}",
-        "n".repeat((64 << 10) - 3),
-        "x".repeat(100_000)
-    );
+    let text = format!("{}nadel größe{}", "n".repeat((64 << 10) - 3), "x".repeat(100_000));
     bench.put("large.txt", text);
     bench.put("binary", b"\xff\xfe\0wort\xff");
     symlink("../outside/secret.txt", bench.root.join("out")).unwrap();

@@ -36,13 +36,7 @@ pub fn apply_patch(
     max_plan_steps: u32,
 ) -> Result<Patched, Problem> {
     refuse_conflicts(&patch)?;
-    let PlanPatch {
-        title,
-        remove_steps,
-        update_steps,
-        add_steps,
-        reason: _,
-    } = patch;
+    let PlanPatch { title, remove_steps, update_steps, add_steps, reason: _ } = patch;
     let mut work = Work::begin(state);
     if let Some(title) = title {
         work.plan.title = title;
@@ -61,10 +55,7 @@ pub fn apply_patch(
         return Err(noop());
     }
     Ok(Patched {
-        state: PlanState {
-            plan: work.plan,
-            statuses: work.statuses,
-        },
+        state: PlanState { plan: work.plan, statuses: work.statuses },
         truncated_add,
         warnings: work.warnings,
     })
@@ -103,9 +94,7 @@ impl Work {
     fn begin(state: &PlanState) -> Self {
         Self {
             plan: state.plan.clone(),
-            statuses: (0..state.plan.steps.len())
-                .map(|at| state.status(at))
-                .collect(),
+            statuses: (0..state.plan.steps.len()).map(|at| state.status(at)).collect(),
             warnings: Vec::new(),
             refused: None,
         }
@@ -208,12 +197,7 @@ pub(in crate::plan) fn is_protected(check: &AcceptCheck) -> bool {
 }
 
 fn overwrite(step: &mut PlanStep, update: StepUpdate) {
-    let StepUpdate {
-        id: _,
-        description,
-        dependencies,
-        tools_expected,
-    } = update;
+    let StepUpdate { id: _, description, dependencies, tools_expected } = update;
     if let Some(description) = description {
         step.description = description;
     }

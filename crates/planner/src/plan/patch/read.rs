@@ -12,14 +12,8 @@ use surety_common::domain::reader;
 /// The `type` a patch may carry.
 const TAG: &str = "PlanPatch";
 
-const PATCH_KEYS: &[&str] = &[
-    "type",
-    "title",
-    "remove_steps",
-    "update_steps",
-    "add_steps",
-    "reason",
-];
+const PATCH_KEYS: &[&str] =
+    &["type", "title", "remove_steps", "update_steps", "add_steps", "reason"];
 
 const UPDATE_KEYS: &[&str] = &["id", "description", "dependencies", "tools_expected"];
 
@@ -69,10 +63,7 @@ pub fn parse_patch(text: &str, author: Author) -> Result<(PlanPatch, Vec<Warning
 
 /// The problem with a patch that changes nothing.
 pub(super) fn noop() -> Problem {
-    Problem::new(
-        Code::PatchIsNoop,
-        "the patch changes nothing; change what made the step fail",
-    )
+    Problem::new(Code::PatchIsNoop, "the patch changes nothing; change what made the step fail")
 }
 
 /// Reads a patch from its object.

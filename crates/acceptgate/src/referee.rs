@@ -1,0 +1,166 @@
+//! The gate as a referee: a verdict over what the caller brings. It keeps no state.
+
+use crate::verdict::{self, Evaluation};
+use std::collections::BTreeMap;
+use surety_common::domain::check::{
+    AcceptCheck, Author, normalise_checks, read_checks, validate_check,
+};
+use surety_common::domain::json::{self, JsonError};
+use surety_common::domain::problem::{Code, Problem, Warning};
+use surety_common::domain::receipt::{EvidenceReceipt, read_receipt};
+use surety_common::domain::todo::Todo;
+use surety_common::domain::verdict::Verdict;
+use surety_common::wire::error::MessageError;
+use surety_common::wire::v1::evaluate_request::ChecksSource;
+use surety_common::wire::v1::receipt_input::ReceiptSource;
+use surety_common::wire::v1::{self, evaluate_response};
+
+/// What the referee says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refereed {
+    /// The verdict, or why the checks or the receipts are not good.
+    pub outcome: Result<Verdict, Problem>,
+    /// The checks as they were judged.
+    pub checks: Vec<AcceptCheck>,
+    /// The receipts as they were judged.
+    pub receipts: Vec<EvidenceReceipt>,
+    /// What the reader put right.
+    pub warnings: Vec<Warning>,
+}
+
+/// Decides over what the caller brings. An expression may take its whole time, so it is judged
+/// beside the runtime's own threads.
+pub async fn evaluate(request: v1::EvaluateRequest) -> Refereed {
+    let judged = tokio::task::spawn_blocking(move || judge(request));
+    judged.await.unwrap_or_else(|error| {
+        // Only a defect of ours ends the task; the caller learns that nothing was decided.
+        tracing::error!(%error, "an evaluation ended in a defect");
+        let message = "the evaluation met a defect of the gate's own; nothing was decided";
+        Refereed::refused(Problem::new(Code::TypeMismatch, message))
+    })
+}
+
+fn judge(request: v1::EvaluateRequest) -> Refereed {
+    let v1::EvaluateRequest { workspace_root, checks_source, receipts, final_text, todos } =
+        request;
+    let (checks, warnings) = match read_check_list(checks_source) {
+        Ok(read) => read,
+        Err(problem) => return Refereed::refused(problem),
+    };
+    let read = read_receipts(receipts).and_then(|receipts| Ok((receipts, read_todos(todos)?)));
+    let (receipts, todos) = match read {
+        Ok(read) => read,
+        Err(problem) => return Refereed { checks, warnings, ..Refereed::refused(problem) },
+    };
+    let verdict = verdict::evaluate(&Evaluation {
+        workspace_root: &workspace_root,
+        checks: &checks,
+        receipts: &receipts,
+        final_text: &final_text,
+        todos: &todos,
+        plan_made_at: None,
+        answers: &BTreeMap::new(),
+    });
+    Refereed { outcome: Ok(verdict), checks, receipts, warnings }
+}
+
+impl Refereed {
+    fn refused(problem: Problem) -> Self {
+        Self {
+            outcome: Err(problem),
+            checks: Vec::new(),
+            receipts: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+}
+
+fn read_check_list(
+    source: Option<ChecksSource>,
+) -> Result<(Vec<AcceptCheck>, Vec<Warning>), Problem> {
+    match source {
+        None => Ok((Vec::new(), Vec::new())),
+        Some(ChecksSource::ChecksJson(text)) => {
+            let value = parse("checks_json", &text)?;
+            read_checks(&value, "checks", Author::Service)
+        }
+        Some(ChecksSource::Checks(v1::AcceptChecks { checks })) => {
+            let checks = checks
+                .into_iter()
+                .enumerate()
+                .map(|(index, check)| {
+                    let path = format!("checks[{index}]");
+                    let check = AcceptCheck::try_from(check)
+                        .map_err(|error: MessageError| error.under(&path))?
+                        .normalised();
+                    validate_check(&check, &path)?;
+                    Ok(check)
+                })
+                .collect::<Result<Vec<_>, Problem>>()?;
+            Ok(normalise_checks(checks, "checks"))
+        }
+    }
+}
+
+fn read_receipts(receipts: Vec<v1::ReceiptInput>) -> Result<Vec<EvidenceReceipt>, Problem> {
+    let read = |(index, input): (usize, v1::ReceiptInput)| {
+        let path = format!("receipts[{index}]");
+        let under = |mut problem: Problem| {
+            problem.field = Some(match problem.field {
+                Some(field) => format!("{path}.{field}"),
+                None => path.clone(),
+            });
+            problem
+        };
+        match input.receipt_source {
+            Some(ReceiptSource::Receipt(receipt)) => {
+                EvidenceReceipt::try_from(receipt).map_err(|error| error.under(&path).into())
+            }
+            Some(ReceiptSource::ReceiptJson(text)) => {
+                let value = parse("receipt_json", &text).map_err(under)?;
+                read_receipt(&value).map_err(under)
+            }
+            None => Err(Problem::at(Code::FieldMissing, path, "holds no receipt; set it")),
+        }
+    };
+    receipts.into_iter().enumerate().map(read).collect()
+}
+
+fn read_todos(todos: Vec<v1::Todo>) -> Result<Vec<Todo>, Problem> {
+    todos
+        .into_iter()
+        .enumerate()
+        .map(|(index, todo)| {
+            Todo::try_from(todo)
+                .map_err(|error: MessageError| error.under(&format!("todos[{index}]")).into())
+        })
+        .collect()
+}
+
+fn parse(field: &str, text: &str) -> Result<json::Value, Problem> {
+    match json::parse(text) {
+        Ok(parsed) => Ok(parsed.value),
+        Err(error @ JsonError::Syntax { .. }) => {
+            Err(Problem::at(Code::JsonSyntax, field, error.to_string()))
+        }
+        Err(error @ JsonError::TooDeep { .. }) => {
+            Err(Problem::at(Code::TooDeep, field, error.to_string()))
+        }
+    }
+}
+
+impl From<Refereed> for v1::EvaluateResponse {
+    fn from(refereed: Refereed) -> Self {
+        let Refereed { outcome, checks, receipts, warnings } = refereed;
+        let outcome = match outcome {
+            Ok(verdict) => evaluate_response::Outcome::Verdict(verdict.into()),
+            Err(problem) => evaluate_response::Outcome::Problem(problem.into()),
+        };
+        Self {
+            outcome: Some(outcome),
+            normalised_checks: checks.into_iter().map(Into::into).collect(),
+            normalised_receipts: receipts.into_iter().map(Into::into).collect(),
+            warnings: warnings.into_iter().map(Into::into).collect(),
+        }
+    }
+}

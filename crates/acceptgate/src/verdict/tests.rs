@@ -1,0 +1,222 @@
+use super::*;
+use proptest::prelude::*;
+use surety_common::domain::check::{Author, read_checks};
+use surety_common::domain::json::parse;
+use surety_common::domain::receipt::read_receipt;
+
+/// Long enough for any machine: what is tested is the outcome, not the speed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn checks(text: &str) -> Vec<AcceptCheck> {
+    let value = parse(text).unwrap().value;
+    read_checks(&value, "checks", Author::Service).unwrap().0
+}
+
+fn receipt(fact: &str) -> EvidenceReceipt {
+    let text = format!(
+        r#"{{"step_index": 0, "source": "tool_observation", "success": true, "facts": [{fact}]}}"#
+    );
+    read_receipt(&parse(&text).unwrap().value).unwrap()
+}
+
+fn todo(id: &str, status: TodoStatus, created_s: Option<i64>) -> Todo {
+    Todo {
+        id: id.to_owned(),
+        content: String::new(),
+        required: true,
+        status,
+        dependencies: Vec::new(),
+        replaces: Vec::new(),
+        created_at: created_s.and_then(|seconds| DateTime::from_timestamp(seconds, 0)),
+    }
+}
+
+fn verdict(checks: &[AcceptCheck], receipts: &[EvidenceReceipt], todos: &[Todo]) -> Verdict {
+    let input = Evaluation {
+        workspace_root: "/srv/p",
+        checks,
+        receipts,
+        final_text: "done",
+        todos,
+        plan_made_at: DateTime::from_timestamp(100, 0),
+        answers: &BTreeMap::new(),
+    };
+    evaluate_within(&input, PATIENCE)
+}
+
+#[test]
+fn todos_from_before_the_plan_are_not_its_own() {
+    use TodoStatus::{Canceled, Failed, Pending};
+    for (status, created_s, wanted) in [
+        (Pending, None, StopReason::TodoNotConverged),
+        (Pending, Some(99), StopReason::Accepted),
+        (Pending, Some(100), StopReason::TodoNotConverged),
+        (Failed, Some(101), StopReason::RequiredTodoFailed),
+        (Failed, Some(0), StopReason::Accepted),
+        (Canceled, Some(101), StopReason::Accepted),
+    ] {
+        let found = verdict(&[], &[], &[todo("t1", status, created_s)]);
+        assert_eq!(found.stop_reason, wanted, "{status:?} {created_s:?}");
+    }
+}
+
+#[test]
+fn an_expression_is_decided_over_the_facts() {
+    let receipts = [receipt(r#"{"fact": "output", "key": "coverage", "value": "91"}"#)];
+    for (expression, reason) in [
+        ("facts.exists(f, f.key == 'coverage' && int(f.value) > 90)", ""),
+        ("facts.exists(f, f.key == 'coverage' && int(f.value) > 95)", "expression_false"),
+        ("facts.size()", "expression_not_bool"),
+        ("facts.", "expression_invalid"),
+    ] {
+        let mut check = checks(r#"[{"kind": "expression", "target": "x"}]"#);
+        check[0].target = expression.to_owned();
+        let found = verdict(&check, &receipts, &[]);
+        assert_eq!(found.results[2].reason, reason, "{expression}");
+        assert_eq!(found.accepted, reason.is_empty());
+    }
+}
+
+#[test]
+fn what_receipts_cannot_decide_is_taken_from_its_answer_and_never_guessed() {
+    let checks = checks(
+        r#"[{"kind": "http_probe", "target": "a"}, {"kind": "action_report", "target": "b"},
+            {"kind": "file_exists", "target": "a"}]"#,
+    );
+    let answered = |answers: &BTreeMap<usize, Answer>| {
+        let found = evaluate(&Evaluation {
+            workspace_root: "/srv/p",
+            checks: &checks,
+            receipts: &[],
+            final_text: "done",
+            todos: &[],
+            plan_made_at: None,
+            answers,
+        });
+        let reasons = found.results.into_iter().skip(2).map(|result| result.reason);
+        reasons.collect::<Vec<_>>()
+    };
+    let unknown = "unknown_check_kind";
+    assert_eq!(answered(&BTreeMap::new()), [unknown, unknown, "no_file_evidence"]);
+    let answers = BTreeMap::from([(0, Ok(())), (1, Err("report_missing")), (2, Ok(()))]);
+    assert_eq!(answered(&answers), ["", "report_missing", "no_file_evidence"]);
+}
+
+/// Checks, each with the one fact that proves it. The write comes first wherever it is among
+/// them, because a command is stale after it.
+const PROVED: [(&str, &str); 6] = [
+    (
+        r#"{"kind": "workspace_change"}"#,
+        r#"{"fact": "file_written", "path": "w", "after_digest": "d1"}"#,
+    ),
+    (
+        r#"{"kind": "command_success", "target": "cargo test"}"#,
+        r#"{"fact": "command", "command_line": "cargo test --all", "exit_code": 0}"#,
+    ),
+    (
+        r#"{"kind": "file_exists", "target": "out/a"}"#,
+        r#"{"fact": "file_observed", "path": "out/a", "exists": true}"#,
+    ),
+    (
+        r#"{"kind": "content_contains", "target": "b", "params": {"contains": "x"}}"#,
+        r#"{"fact": "content", "path": "b", "contains": "x", "found": true}"#,
+    ),
+    (
+        r#"{"kind": "tool_fact", "params": {"tool": "lint", "scope": "all"}}"#,
+        r#"{"fact": "verification", "tool": "lint", "scope": "all", "passed": true}"#,
+    ),
+    (
+        r#"{"kind": "expression", "target": "facts.exists(f, f.fact == 'output' && f.key == 'k')"}"#,
+        r#"{"fact": "output", "key": "k", "value": "v"}"#,
+    ),
+];
+
+/// Facts about nothing that any of those checks asks for.
+const UNRELATED: [&str; 12] = [
+    r#"{"fact": "file_written", "path": "/tmp/x"}"#,
+    r#"{"fact": "file_written", "path": "../q/x", "before_digest": "d1", "after_digest": "d2"}"#,
+    r#"{"fact": "file_written", "path": "same", "before_digest": "d1", "after_digest": "d1"}"#,
+    r#"{"fact": "file_observed", "path": "out/A", "exists": true}"#,
+    r#"{"fact": "file_observed", "path": "out/b", "exists": false}"#,
+    r#"{"fact": "command", "command_line": "cargo build", "exit_code": 0}"#,
+    r#"{"fact": "command", "command_line": "cargo test; true", "exit_code": 1}"#,
+    r#"{"fact": "command", "argv": ["echo", "cargo", "test"], "exit_code": 1}"#,
+    r#"{"fact": "content", "path": "b", "contains": "y", "found": false}"#,
+    r#"{"fact": "content", "path": "c", "contains": "x", "found": true}"#,
+    r#"{"fact": "verification", "tool": "lint", "scope": "some", "passed": false}"#,
+    r#"{"fact": "output", "key": "other", "value": "v"}"#,
+];
+
+fn asked(chosen: &[usize]) -> Vec<AcceptCheck> {
+    let texts: Vec<&str> = chosen.iter().map(|at| PROVED[*at].0).collect();
+    checks(&format!("[{}]", texts.join(",")))
+}
+
+fn proofs(chosen: &[usize]) -> Vec<EvidenceReceipt> {
+    let writes_first = chosen.iter().filter(|at| **at == 0);
+    let others = chosen.iter().filter(|at| **at != 0);
+    writes_first.chain(others).map(|at| receipt(PROVED[*at].1)).collect()
+}
+
+fn with_unrelated(
+    mut receipts: Vec<EvidenceReceipt>,
+    unrelated: &[(usize, prop::sample::Index)],
+) -> Vec<EvidenceReceipt> {
+    for (which, place) in unrelated {
+        let place = place.index(receipts.len() + 1);
+        receipts.insert(place, receipt(UNRELATED[*which]));
+    }
+    receipts
+}
+
+fn some_of_them() -> impl Strategy<Value = Vec<usize>> {
+    prop::sample::subsequence((0..PROVED.len()).collect::<Vec<_>>(), 1..=PROVED.len())
+        .prop_shuffle()
+}
+
+fn some_unrelated() -> impl Strategy<Value = Vec<(usize, prop::sample::Index)>> {
+    prop::collection::vec((0..UNRELATED.len(), any::<prop::sample::Index>()), 0..12)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn without_any_one_needed_receipt_nothing_is_accepted(
+        chosen in some_of_them(),
+        unrelated in some_unrelated(),
+    ) {
+        let checks = asked(&chosen);
+        let needed = proofs(&chosen);
+        let all = with_unrelated(needed.clone(), &unrelated);
+        prop_assert!(verdict(&checks, &all, &[]).accepted);
+        for missing in 0..needed.len() {
+            let mut fewer = needed.clone();
+            fewer.remove(missing);
+            let fewer = with_unrelated(fewer, &unrelated);
+            prop_assert!(!verdict(&checks, &fewer, &[]).accepted, "without {:?}", needed[missing]);
+        }
+    }
+
+    #[test]
+    fn a_needed_receipt_of_a_failure_is_as_good_as_none(chosen in some_of_them(), at in any::<prop::sample::Index>()) {
+        // An expression judges failures by itself.
+        prop_assume!(!chosen.contains(&5));
+        let mut receipts = proofs(&chosen);
+        let at = at.index(receipts.len());
+        receipts[at].success = false;
+        prop_assert!(!verdict(&asked(&chosen), &receipts, &[]).accepted);
+    }
+
+    #[test]
+    fn unrelated_receipts_change_no_verdict(
+        chosen in some_of_them(),
+        proved in prop::collection::vec(0..PROVED.len(), 0..8),
+        unrelated in some_unrelated(),
+    ) {
+        let checks = asked(&chosen);
+        let receipts: Vec<_> = proved.iter().map(|at| receipt(PROVED[*at].1)).collect();
+        let alone = verdict(&checks, &receipts, &[]);
+        prop_assert_eq!(verdict(&checks, &with_unrelated(receipts, &unrelated), &[]), alone);
+    }
+}

@@ -1,0 +1,106 @@
+use super::*;
+use crate::domain::json::{Value, parse};
+use crate::domain::problem::{Code, Problem};
+use proptest::collection::{btree_map, vec};
+use proptest::prelude::*;
+
+fn read(text: &str, author: Author) -> Result<Vec<AcceptCheck>, Problem> {
+    read_checks(&parse(text).unwrap().value, "verify", author).map(|(checks, _)| checks)
+}
+
+fn owner(text: &str, author: Author) -> Result<Owner, Code> {
+    read(text, author).map(|checks| checks[0].owner).map_err(|problem| problem.code)
+}
+
+#[test]
+fn only_an_operator_writes_checks_for_the_operator() {
+    use Author::{Model, Operator, Service, Submitter};
+    let check = |owner: &str| format!(r#"{{"kind":"output_only","owner":{owner}}}"#);
+    let refused = Err(Code::TypeMismatch);
+    for (written, author, read) in [
+        (r#""operator""#, Model, Ok(Owner::Plan)),
+        (r#"{"x":1}"#, Model, Ok(Owner::Plan)),
+        (r#""operator""#, Submitter, refused),
+        (r#""user""#, Submitter, Ok(Owner::User)),
+        (r#""plan""#, Submitter, Ok(Owner::Plan)),
+        ("null", Submitter, Ok(Owner::User)),
+        (r#""nobody""#, Submitter, refused),
+        (r#""operator""#, Operator, Ok(Owner::Operator)),
+        (r#""user""#, Operator, Ok(Owner::User)),
+        ("null", Operator, Ok(Owner::Operator)),
+        (r#""operator""#, Service, Ok(Owner::Operator)),
+        ("null", Service, Ok(Owner::Plan)),
+        ("7", Service, refused),
+    ] {
+        assert_eq!(owner(&check(written), author), read, "{written} {author:?}");
+    }
+    assert_eq!(owner(r#""make""#, Submitter), Ok(Owner::User));
+    assert_eq!(owner(r#""make""#, Model), Ok(Owner::Plan));
+}
+
+#[test]
+fn a_wrong_type_is_told_before_a_rule_that_an_earlier_check_breaks() {
+    let text = r#"[{"kind":""},{"kind":"output_only","params":{"甲":null}}]"#;
+    let problem = read(text, Author::Model).unwrap_err();
+    assert_eq!(problem.code, Code::TypeMismatch);
+    assert_eq!(problem.field.as_deref(), Some("verify[1].params.甲"));
+}
+
+#[test]
+fn of_params_that_are_the_same_once_trimmed_the_exact_one_wins_else_the_last() {
+    let text = r#"{"kind":"k","params":{"tool":"a"," tool":"b","scope ":"c"," scope":"d"}}"#;
+    let checks = read(text, Author::Model).unwrap();
+    let param = |key: &str| checks[0].params.get(key).map(String::as_str);
+    assert_eq!((param("tool"), param("scope")), (Some("a"), Some("d")));
+}
+
+#[test]
+fn a_hundred_thousand_checks_are_read_in_good_time() {
+    let many: Vec<String> = (0..100_000).map(|at| format!("\"检查 {at}\"")).collect();
+    let checks = read(&format!("[{}]", many.join(",")), Author::Model).unwrap();
+    assert_eq!(checks.len(), 100_000);
+}
+
+fn loose_check() -> impl Strategy<Value = AcceptCheck> {
+    let loose = "[ aAİß\t\u{3000}s.]{0,5}";
+    let kind = prop_oneof![loose.prop_map(String::from), Just(" Command".to_owned())];
+    let key = prop_oneof![Just(" contains ".to_owned()), loose.prop_map(String::from)];
+    (loose, kind, loose, any::<bool>(), btree_map(key, loose, 0..4)).prop_map(
+        |(id, kind, target, required, params)| AcceptCheck {
+            id,
+            kind,
+            target,
+            r#match: Match::Exact,
+            required,
+            params,
+            owner: Owner::User,
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn normalising_checks_twice_is_once(checks in vec(loose_check(), 0..6)) {
+        let (once, _) = normalise_checks(checks, "verify");
+        let (twice, dropped) = normalise_checks(once.clone(), "verify");
+        prop_assert_eq!(once, twice);
+        prop_assert_eq!(dropped, []);
+    }
+
+    #[test]
+    fn what_was_written_reads_as_the_same_checks(checks in vec(loose_check(), 0..6)) {
+        let (checks, _) = normalise_checks(checks, "verify");
+        let written = Value::Array(checks.iter().map(AcceptCheck::to_json).collect());
+        let read = scan_checks(&written, "verify", Author::Service).unwrap();
+        prop_assert_eq!(read.checks, checks);
+    }
+
+    #[test]
+    fn a_line_of_text_is_one_valid_check_that_keeps_its_text(line in "[a-z A-Z./中。=-]{0,24}") {
+        let read = scan_checks(&Value::String(line.clone()), "verify", Author::Model).unwrap();
+        prop_assert!(read.refused.is_none());
+        let targets: Vec<&str> = read.checks.iter().map(|check| check.target.as_str()).collect();
+        let kept = Some(line.trim()).filter(|line| !line.is_empty());
+        prop_assert_eq!(targets, kept.into_iter().collect::<Vec<_>>());
+    }
+}

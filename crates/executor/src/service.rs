@@ -1,0 +1,156 @@
+//! The RPCs of the executor: wire to domain, one call, domain to wire.
+
+use crate::decision::{Reading, parse_decision};
+use crate::tool::{Annotations, Registry, ToolSpec};
+use futures::stream::BoxStream;
+use std::sync::Arc;
+use surety_common::domain::control::{Control, ControlKind};
+use surety_common::domain::problem::{Problem, WarningCode};
+use surety_common::wire::status::unimplemented;
+use surety_common::wire::v1;
+use surety_common::wire::v1::executor_service_server::ExecutorService;
+use surety_common::wire::v1::parse_decision_response::Outcome;
+use surety_common::wire::v1::tool_service_server::ToolService;
+use tonic::{Request, Response, Status, Streaming};
+
+/// The provider of the tools that every executor has.
+const BUILTIN: &str = "builtin";
+
+/// The executor's handlers.
+#[derive(Clone)]
+pub(crate) struct Service {
+    tools: Arc<Registry>,
+}
+
+impl Service {
+    /// Handlers over the tools.
+    pub(crate) fn new(tools: Arc<Registry>) -> Self {
+        Self { tools }
+    }
+}
+
+#[tonic::async_trait]
+impl ExecutorService for Service {
+    async fn parse_decision(
+        &self,
+        request: Request<v1::ParseDecisionRequest>,
+    ) -> Result<Response<v1::ParseDecisionResponse>, Status> {
+        let v1::ParseDecisionRequest { raw } = request.into_inner();
+        Ok(Response::new(parsed(parse_decision(&raw))))
+    }
+
+    async fn lease_step(
+        &self,
+        _: Request<v1::LeaseStepRequest>,
+    ) -> Result<Response<v1::LeaseStepResponse>, Status> {
+        Err(unimplemented("LeaseStep"))
+    }
+
+    async fn submit_decision(
+        &self,
+        _: Request<v1::SubmitDecisionRequest>,
+    ) -> Result<Response<v1::SubmitDecisionResponse>, Status> {
+        Err(unimplemented("SubmitDecision"))
+    }
+
+    async fn record_receipt(
+        &self,
+        _: Request<v1::RecordReceiptRequest>,
+    ) -> Result<Response<v1::RecordReceiptResponse>, Status> {
+        Err(unimplemented("RecordReceipt"))
+    }
+
+    async fn heartbeat(
+        &self,
+        _: Request<v1::HeartbeatRequest>,
+    ) -> Result<Response<v1::HeartbeatResponse>, Status> {
+        Err(unimplemented("Heartbeat"))
+    }
+
+    async fn release_step(
+        &self,
+        _: Request<v1::ReleaseStepRequest>,
+    ) -> Result<Response<v1::ReleaseStepResponse>, Status> {
+        Err(unimplemented("ReleaseStep"))
+    }
+}
+
+#[tonic::async_trait]
+impl ToolService for Service {
+    type ConnectStream = BoxStream<'static, Result<v1::ConnectResponse, Status>>;
+
+    async fn connect(
+        &self,
+        _: Request<Streaming<v1::ConnectRequest>>,
+    ) -> Result<Response<Self::ConnectStream>, Status> {
+        Err(unimplemented("Connect"))
+    }
+
+    async fn list_tools(
+        &self,
+        request: Request<v1::ListToolsRequest>,
+    ) -> Result<Response<v1::ListToolsResponse>, Status> {
+        let v1::ListToolsRequest { provider } = request.into_inner();
+        if !provider.is_empty() && provider != BUILTIN {
+            return Ok(Response::new(v1::ListToolsResponse::default()));
+        }
+        let tools = self.tools.specs().map(shown).collect();
+        Ok(Response::new(v1::ListToolsResponse { tools }))
+    }
+}
+
+fn parsed(reading: Result<Reading, Problem>) -> v1::ParseDecisionResponse {
+    match reading {
+        Ok(Reading { decision, control, final_text: _, warnings }) => {
+            let legacy =
+                warnings.iter().any(|warning| warning.code == WarningCode::ControlProtocolLegacy);
+            let envelope =
+                control.as_ref().map_or(v1::ControlKind::Unspecified, |control| kind(control.kind));
+            let outcome = match (decision, control) {
+                (Some(decision), _) => Some(Outcome::Decision(decision.into())),
+                (None, Some(Control { kind: said, reason, .. })) => {
+                    let kind = kind(said).into();
+                    Some(Outcome::Control(v1::Control { kind, reason }))
+                }
+                (None, None) => None,
+            };
+            v1::ParseDecisionResponse {
+                outcome,
+                envelope: envelope.into(),
+                legacy,
+                warnings: warnings.into_iter().map(Into::into).collect(),
+            }
+        }
+        Err(problem) => v1::ParseDecisionResponse {
+            outcome: Some(Outcome::Problem(problem.into())),
+            ..v1::ParseDecisionResponse::default()
+        },
+    }
+}
+
+fn kind(kind: ControlKind) -> v1::ControlKind {
+    match kind {
+        ControlKind::StepDone => v1::ControlKind::StepDone,
+        ControlKind::Replan => v1::ControlKind::Replan,
+    }
+}
+
+fn shown(spec: &ToolSpec) -> v1::Tool {
+    let ToolSpec { name, description, input_schema, annotations, scan: _, default_timeout } = spec;
+    let Annotations { read_only, destructive, idempotent, open_world } = *annotations;
+    v1::Tool {
+        name: name.clone(),
+        description: description.clone(),
+        input_schema_json: input_schema.to_string(),
+        annotations: Some(v1::ToolAnnotations {
+            read_only: Some(read_only),
+            destructive: Some(destructive),
+            idempotent: Some(idempotent),
+            open_world: Some(open_world),
+        }),
+        return_sample: String::new(),
+        timeout_ms: u64::try_from(default_timeout.as_millis()).unwrap_or(u64::MAX),
+        provider: BUILTIN.to_owned(),
+        needs_confirmation: false,
+    }
+}

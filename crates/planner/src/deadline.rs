@@ -1,0 +1,54 @@
+//! Runs whose time is over while nobody works on them.
+
+use crate::Planner;
+use chrono::{DateTime, Utc};
+use std::sync::Arc;
+use std::time::Duration;
+use surety_common::domain::execution::Graph;
+use surety_common::domain::execution::draft::Ending;
+use surety_common::domain::fault::Fault;
+use surety_common::domain::stop::StopReason;
+use surety_common::store;
+
+/// How often it looks. A deadline is counted in seconds at least.
+const INTERVAL: Duration = Duration::from_secs(2);
+/// Runs ended in one look.
+const LIMIT: i64 = 200;
+
+/// Ends overdue runs until the process stops.
+pub(crate) async fn run(planner: Arc<Planner>) {
+    let mut ticks = tokio::time::interval(INTERVAL);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        if let Err(error) = run_once(&planner, planner.now()).await {
+            tracing::warn!(%error, "overdue runs could not be ended");
+        }
+    }
+}
+
+/// One look.
+///
+/// # Errors
+/// `database_unavailable`.
+pub(crate) async fn run_once(planner: &Planner, now: DateTime<Utc>) -> Result<(), Fault> {
+    for run_id in store::overdue(&planner.pool, now, LIMIT).await? {
+        planner
+            .change(run_id, |record, draft| {
+                if record.execution.deadline_at.is_none_or(|deadline| deadline > now) {
+                    return Ok(());
+                }
+                let seconds = record.spec.limits.run_deadline_s;
+                let end = Ending {
+                    stop_reason: StopReason::DeadlineExceeded,
+                    user_message: "The run's time is over.".to_owned(),
+                    internal_reason: format!("run_deadline is {seconds} s"),
+                };
+                let graph = Graph::of(&record.plan.clone().unwrap_or_default());
+                // It may have ended by itself meanwhile: the first end stays.
+                draft.stop(&graph, end).or(Ok(()))
+            })
+            .await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,27 @@
+//! The planner's HTTP paths, on the same port.
+
+use axum::Router;
+use axum::http::StatusCode;
+use axum::routing::get;
+use metrics_exporter_prometheus::PrometheusHandle;
+use sqlx::PgPool;
+
+/// `/healthz` for load balancers, `/metrics` for Prometheus.
+pub(crate) fn http(metrics: Option<PrometheusHandle>, pool: PgPool) -> Router {
+    let healthz = move || {
+        let pool = pool.clone();
+        async move {
+            match sqlx::query("select 1").execute(&pool).await {
+                Ok(_) => (StatusCode::OK, "ok\n"),
+                Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "the database does not answer\n"),
+            }
+        }
+    };
+    let router = Router::new().route("/healthz", get(healthz));
+    match metrics {
+        Some(metrics) => {
+            router.route("/metrics", get(move || std::future::ready(metrics.render())))
+        }
+        None => router,
+    }
+}

@@ -1,0 +1,186 @@
+//! Requests that carry a plan: from the wire to what intake takes.
+
+use crate::intake::{NewPlan, RunOrder};
+use crate::plan::{normalise_plan, parse_plan};
+use surety_common::domain::check::{AcceptCheck, Author, normalise_checks, validate_check};
+use surety_common::domain::fault::Fault;
+use surety_common::domain::limits::Limits;
+use surety_common::domain::plan::Plan;
+use surety_common::domain::problem::{Code, Problem, Warning};
+use surety_common::domain::run::{DriverKind, Policy, VerifyCommands};
+use surety_common::wire::error::MessageError;
+use surety_common::wire::v1::{self, create_run_request, submit_plan_request};
+use surety_common::wire::value::{id, sha256_of};
+
+/// The longest request id, in bytes.
+const MAX_REQUEST_ID: usize = 200;
+
+/// An order and what its plan's reader put right.
+///
+/// # Errors
+/// The codes of `CreateRun`.
+pub(super) fn read_order(
+    request: v1::CreateRunRequest,
+    caller_trace: Option<String>,
+) -> Result<(RunOrder, Vec<Warning>), Fault> {
+    let request_digest = sha256_of(&request);
+    let v1::CreateRunRequest {
+        request_id,
+        namespace,
+        goal,
+        plan_source,
+        limits,
+        workspace,
+        policy,
+        driver,
+        labels,
+        verify,
+        priority,
+    } = request;
+    let limits = Limits::try_from(limits.unwrap_or_default())?;
+    let (plan, warnings) = read_plan(plan_source, verify, limits.max_plan_steps)?;
+    let goal = goal_of(goal, plan.as_ref())?;
+    let order = RunOrder {
+        namespace: named(namespace),
+        request_id: bounded("request_id", request_id, MAX_REQUEST_ID)?,
+        request_digest,
+        goal,
+        driver: read_driver(driver)?,
+        plan,
+        limits,
+        workspace: read_workspace(workspace)?,
+        policy: read_policy(policy.unwrap_or_default())?,
+        labels,
+        priority: i16::try_from(priority).map_err(|_| {
+            Problem::at(Code::LimitOutOfRange, "priority", "is outside -32768..32767")
+        })?,
+        caller_trace,
+    };
+    Ok((order, warnings))
+}
+
+/// A plan for a run that waits for one. The limit is the run's own, which the caller looked up.
+///
+/// # Errors
+/// The codes of `SubmitPlan`.
+pub(super) fn read_new_plan(
+    request: v1::SubmitPlanRequest,
+    max_plan_steps: u32,
+) -> Result<(NewPlan, Vec<Warning>), Fault> {
+    let v1::SubmitPlanRequest { run_id, expected_revision, plan_source, reason } = request;
+    let run_id = id("run_id", &run_id)?;
+    let (plan, warnings) = match plan_source {
+        Some(submit_plan_request::PlanSource::Plan(plan)) => {
+            normalise_plan(&Plan::try_from(plan)?, Author::Submitter, max_plan_steps)?
+        }
+        Some(submit_plan_request::PlanSource::PlanText(text)) => {
+            parse_plan(&text, Author::Submitter, max_plan_steps)?
+        }
+        Some(submit_plan_request::PlanSource::PatchText(_)) => {
+            let message = "patches of a stored plan are not taken yet; submit a whole plan";
+            return Err(Problem::at(Code::ForbiddenField, "patch_text", message).into());
+        }
+        None => return Err(missing("plan").into()),
+    };
+    Ok((NewPlan { run_id, expected_revision, plan, reason }, warnings))
+}
+
+fn read_plan(
+    source: Option<create_run_request::PlanSource>,
+    verify: Vec<v1::AcceptCheck>,
+    max_plan_steps: u32,
+) -> Result<(Option<Plan>, Vec<Warning>), Fault> {
+    let (mut plan, mut warnings) = match source {
+        None if verify.is_empty() => return Ok((None, Vec::new())),
+        None => {
+            let message = "checks need a plan to stand in; send both, or neither";
+            return Err(Problem::at(Code::FieldMissing, "plan", message).into());
+        }
+        Some(create_run_request::PlanSource::Plan(plan)) => {
+            normalise_plan(&Plan::try_from(plan)?, Author::Submitter, max_plan_steps)?
+        }
+        Some(create_run_request::PlanSource::PlanText(text)) => {
+            parse_plan(&text, Author::Submitter, max_plan_steps)?
+        }
+    };
+    let mut own = Vec::with_capacity(verify.len());
+    for (index, check) in verify.into_iter().enumerate() {
+        let path = format!("verify[{index}]");
+        let check = AcceptCheck::try_from(check)
+            .map_err(|error: MessageError| error.under(&path))?
+            .normalised();
+        validate_check(&check, &path)?;
+        own.push(AcceptCheck { owner: surety_common::domain::check::Owner::User, ..check });
+    }
+    own.append(&mut plan.verify);
+    let (checks, dropped) = normalise_checks(own, "verify");
+    plan.verify = checks;
+    warnings.extend(dropped);
+    Ok((Some(plan), warnings))
+}
+
+fn goal_of(goal: String, plan: Option<&Plan>) -> Result<String, Problem> {
+    let goal = goal.trim().to_owned();
+    match (goal.is_empty(), plan) {
+        (false, _) => Ok(goal),
+        (true, Some(plan)) if plan.goal.is_empty() => Ok(plan.title.clone()),
+        (true, Some(plan)) => Ok(plan.goal.clone()),
+        (true, None) => Err(missing("goal")),
+    }
+}
+
+fn named(namespace: String) -> String {
+    match namespace.trim() {
+        "" => "default".to_owned(),
+        namespace => namespace.to_owned(),
+    }
+}
+
+fn bounded(field: &str, text: String, bytes: usize) -> Result<String, Problem> {
+    if text.len() <= bytes {
+        return Ok(text);
+    }
+    let message = format!("is longer than {bytes} bytes; shorten it");
+    Err(Problem::at(Code::TooLarge, field, message))
+}
+
+fn read_workspace(workspace: String) -> Result<String, Problem> {
+    if workspace.is_empty() || workspace.starts_with('/') {
+        return Ok(workspace);
+    }
+    let message = format!("{workspace:?} is no absolute path; give the folder from / on");
+    Err(Problem::at(Code::TypeMismatch, "workspace", message))
+}
+
+fn read_driver(driver: i32) -> Result<DriverKind, Problem> {
+    match v1::Driver::try_from(driver) {
+        Ok(v1::Driver::Unspecified | v1::Driver::Script) => Ok(DriverKind::Script),
+        Ok(v1::Driver::Model | v1::Driver::Remote) => {
+            let message = "only the script driver is served yet; send a plan with scripts";
+            Err(Problem::at(Code::TypeMismatch, "driver", message))
+        }
+        Err(_) => Err(Problem::at(Code::TypeMismatch, "driver", "is no driver")),
+    }
+}
+
+fn read_policy(policy: v1::Policy) -> Result<Policy, Problem> {
+    let v1::Policy { verify_commands, repeatable_commands, on_budget, confirm_tools } = policy;
+    if !confirm_tools.is_empty() || on_budget == i32::from(v1::OnBudget::Fail) {
+        // A rule that is not kept would be worse than none.
+        let message = "confirmations and budgets are not served yet; leave these rules out";
+        return Err(Problem::at(Code::TypeMismatch, "policy", message));
+    }
+    let verify_commands = match v1::VerifyCommands::try_from(verify_commands) {
+        Ok(v1::VerifyCommands::Unspecified | v1::VerifyCommands::Runner) => VerifyCommands::Runner,
+        Ok(v1::VerifyCommands::ReceiptsOnly) => VerifyCommands::ReceiptsOnly,
+        Err(_) => {
+            let message = "is no value of this enum";
+            return Err(Problem::at(Code::TypeMismatch, "policy.verify_commands", message));
+        }
+    };
+    Ok(Policy { verify_commands, repeatable_commands })
+}
+
+fn missing(field: &str) -> Problem {
+    Problem::at(Code::FieldMissing, field, "is missing; set it")
+}

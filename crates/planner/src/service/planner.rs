@@ -1,0 +1,223 @@
+//! `PlannerService`.
+
+use super::{Service, order, run_id, status};
+use crate::intake;
+use crate::plan::patch::{Patched, apply_patch, parse_patch};
+use crate::plan::{PlanState, normalise_plan, parse_plan};
+use surety_common::domain::check::Author;
+use surety_common::domain::fault::{Fault, FaultCode};
+use surety_common::domain::limits::Limits;
+use surety_common::domain::plan::Plan;
+use surety_common::domain::problem::{Code, Problem, Warning};
+use surety_common::domain::step::StepState;
+use surety_common::store;
+use surety_common::wire::run::read_step_state;
+use surety_common::wire::status::unimplemented;
+use surety_common::wire::v1;
+use surety_common::wire::v1::planner_service_server::PlannerService;
+use surety_common::wire::value::id;
+use tonic::{Request, Response, Status};
+
+#[tonic::async_trait]
+impl PlannerService for Service {
+    async fn parse_plan(
+        &self,
+        request: Request<v1::ParsePlanRequest>,
+    ) -> Result<Response<v1::ParsePlanResponse>, Status> {
+        let v1::ParsePlanRequest { raw, max_plan_steps } = request.into_inner();
+        let parsed = parse_plan(&raw, Author::Model, max_steps(max_plan_steps));
+        Ok(Response::new(parsed_response(parsed)))
+    }
+
+    async fn validate_plan(
+        &self,
+        request: Request<v1::ValidatePlanRequest>,
+    ) -> Result<Response<v1::ValidatePlanResponse>, Status> {
+        let v1::ValidatePlanRequest { plan, max_plan_steps } = request.into_inner();
+        let plan = plan.ok_or_else(|| status(missing("plan")))?;
+        let validated = Plan::try_from(plan)
+            .map_err(Problem::from)
+            .and_then(|plan| normalise_plan(&plan, Author::Submitter, max_steps(max_plan_steps)));
+        let v1::ParsePlanResponse { ok, outcome, warnings, statuses: _ } =
+            parsed_response(validated);
+        use v1::parse_plan_response::Outcome as Parsed;
+        use v1::validate_plan_response::Outcome;
+        let outcome = outcome.map(|outcome| match outcome {
+            Parsed::Plan(plan) => Outcome::Plan(plan),
+            Parsed::Problem(problem) => Outcome::Problem(problem),
+        });
+        Ok(Response::new(v1::ValidatePlanResponse { ok, outcome, warnings }))
+    }
+
+    async fn apply_patch(
+        &self,
+        request: Request<v1::ApplyPatchRequest>,
+    ) -> Result<Response<v1::ApplyPatchResponse>, Status> {
+        let patched = patch(request.into_inner()).map_err(status)?;
+        Ok(Response::new(patched_response(patched)))
+    }
+
+    async fn submit_plan(
+        &self,
+        request: Request<v1::SubmitPlanRequest>,
+    ) -> Result<Response<v1::SubmitPlanResponse>, Status> {
+        let request = request.into_inner();
+        let record = self.planner.find(run_id(&request.run_id)?).await.map_err(status)?;
+        let limit = record.spec.limits.max_plan_steps;
+        let (new, warnings) = order::read_new_plan(request, limit).map_err(status)?;
+        let (id, plan) = (new.run_id, new.plan.clone());
+        intake::submit(&self.planner, new).await.map_err(status)?;
+        Ok(Response::new(v1::SubmitPlanResponse {
+            plan: Some(plan.into()),
+            warnings: wire_warnings(warnings),
+            run: Some(self.shown(id).await?),
+        }))
+    }
+
+    async fn get_plan(
+        &self,
+        request: Request<v1::GetPlanRequest>,
+    ) -> Result<Response<v1::GetPlanResponse>, Status> {
+        let v1::GetPlanRequest { run_id, revision } = request.into_inner();
+        let id = id("run_id", &run_id).map_err(status)?;
+        let record = self.planner.find(id).await.map_err(status)?;
+        let stored = store::find_plan(&self.planner.pool, id, revision)
+            .await
+            .map_err(status)?
+            .ok_or_else(|| {
+                let message = format!("run {id} has no plan of revision {revision}");
+                status(Fault::new(FaultCode::PlanNotFound, message))
+            })?;
+        let plan = store::plan_of(&stored, id).map_err(status)?;
+        let current = stored.revision == record.execution.plan_revision;
+        let statuses =
+            if current { statuses(&plan, record.execution.step_states()) } else { Vec::new() };
+        Ok(Response::new(v1::GetPlanResponse {
+            plan: Some(v1::Plan {
+                revision: stored.revision,
+                digest: stored.digest,
+                ..plan.into()
+            }),
+            statuses,
+            parent_digest: stored.parent_digest,
+            reason: stored.reason,
+        }))
+    }
+
+    async fn request_replan(
+        &self,
+        _: Request<v1::RequestReplanRequest>,
+    ) -> Result<Response<v1::RequestReplanResponse>, Status> {
+        Err(unimplemented("RequestReplan"))
+    }
+}
+
+fn max_steps(wanted: u32) -> u32 {
+    match wanted {
+        0 => Limits::default().max_plan_steps,
+        wanted => wanted,
+    }
+}
+
+fn wire_warnings(warnings: Vec<Warning>) -> Vec<v1::Warning> {
+    warnings.into_iter().map(Into::into).collect()
+}
+
+fn parsed_response(parsed: Result<(Plan, Vec<Warning>), Problem>) -> v1::ParsePlanResponse {
+    use v1::parse_plan_response::Outcome;
+    match parsed {
+        Ok((plan, warnings)) => v1::ParsePlanResponse {
+            ok: true,
+            statuses: statuses(&plan, std::iter::empty()),
+            outcome: Some(Outcome::Plan(v1::Plan { digest: plan.digest(), ..plan.into() })),
+            warnings: wire_warnings(warnings),
+        },
+        Err(problem) => v1::ParsePlanResponse {
+            ok: false,
+            outcome: Some(Outcome::Problem(problem.into())),
+            warnings: Vec::new(),
+            statuses: Vec::new(),
+        },
+    }
+}
+
+/// The states of a plan's steps; pending where none is given.
+fn statuses(plan: &Plan, states: impl Iterator<Item = StepState>) -> Vec<v1::StepStatus> {
+    let states = states.chain(std::iter::repeat(StepState::Pending));
+    plan.steps
+        .iter()
+        .zip(states)
+        .map(|(step, state)| v1::StepStatus {
+            step_id: step.id.clone(),
+            state: v1::StepState::from(state).into(),
+        })
+        .collect()
+}
+
+/// A text that is no patch, or a patch that does not fit, is an answer; only a call that names no
+/// plan or a plan that is none is an error.
+fn patch(request: v1::ApplyPatchRequest) -> Result<Result<Patched, Problem>, Problem> {
+    use v1::apply_patch_request::PlanSource;
+    let v1::ApplyPatchRequest { plan_source, statuses, patch, max_plan_steps } = request;
+    let max_plan_steps = max_steps(max_plan_steps);
+    // The plan may already be over the capacity: then the patch says so, not the plan.
+    let any_length = u32::MAX;
+    let (plan, _) = match plan_source {
+        Some(PlanSource::Plan(plan)) => {
+            let plan = Plan::try_from(plan).map_err(Problem::from)?;
+            normalise_plan(&plan, Author::Service, any_length)?
+        }
+        Some(PlanSource::PlanText(text)) => parse_plan(&text, Author::Service, any_length)?,
+        None => return Err(missing("plan")),
+    };
+    let states = states_of(&plan, statuses)?;
+    let state = PlanState { plan, statuses: states };
+    Ok(parse_patch(&patch, Author::Model).and_then(|(patch, warnings)| {
+        let mut patched = apply_patch(&state, patch, max_plan_steps)?;
+        patched.warnings.splice(0..0, warnings);
+        Ok(patched)
+    }))
+}
+
+fn states_of(plan: &Plan, given: Vec<v1::StepStatus>) -> Result<Vec<StepState>, Problem> {
+    let mut states = vec![StepState::Pending; plan.steps.len()];
+    for (index, status) in given.into_iter().enumerate() {
+        let v1::StepStatus { step_id, state } = status;
+        let at = |field: &str| format!("statuses[{index}].{field}");
+        let place = plan.steps.iter().position(|step| step.id == step_id).ok_or_else(|| {
+            Problem::at(Code::UnknownStep, at("step_id"), format!("no step has the id {step_id:?}"))
+        })?;
+        let state = read_step_state(state).ok_or_else(|| {
+            Problem::at(Code::TypeMismatch, at("state"), format!("{state} is no step state"))
+        })?;
+        if let Some(slot) = states.get_mut(place) {
+            *slot = state;
+        }
+    }
+    Ok(states)
+}
+
+fn patched_response(patched: Result<Patched, Problem>) -> v1::ApplyPatchResponse {
+    use v1::apply_patch_response::Outcome;
+    match patched {
+        Ok(Patched { state, truncated_add, warnings }) => v1::ApplyPatchResponse {
+            ok: true,
+            statuses: statuses(&state.plan, state.statuses.into_iter()),
+            outcome: Some(Outcome::Plan(v1::Plan {
+                digest: state.plan.digest(),
+                ..state.plan.into()
+            })),
+            truncated_add,
+            warnings: wire_warnings(warnings),
+        },
+        Err(problem) => v1::ApplyPatchResponse {
+            ok: false,
+            outcome: Some(Outcome::Problem(problem.into())),
+            ..v1::ApplyPatchResponse::default()
+        },
+    }
+}
+
+fn missing(field: &str) -> Problem {
+    Problem::at(Code::FieldMissing, field, "is missing; set it")
+}

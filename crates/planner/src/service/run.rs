@@ -1,0 +1,260 @@
+//! `RunService`.
+
+use super::{Service, order, run_id, status};
+use crate::intake;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use std::sync::Arc;
+use surety_common::domain::fault::{Fault, FaultCode};
+use surety_common::domain::journal::{Entry, Event};
+use surety_common::domain::problem::{Code, Problem};
+use surety_common::domain::run::RunRecord;
+use surety_common::store::{self, RunFilter};
+use surety_common::wire::event::event;
+use surety_common::wire::run::{read_run_state, run, trace_id};
+use surety_common::wire::status::unimplemented;
+use surety_common::wire::trace::TraceContext;
+use surety_common::wire::v1;
+use surety_common::wire::v1::run_service_server::RunService;
+use surety_common::wire::value::id;
+use tonic::{Request, Response, Status};
+use uuid::Uuid;
+
+/// Runs a page has unless the request says otherwise, and at most.
+const PAGE: (u32, u32) = (50, 1000);
+/// Receipts and turns that the full view shows.
+const FULL_VIEW: usize = 1000;
+/// Who acts where there are no identities yet: whoever holds the service's token.
+const CALLER: &str = "caller";
+
+#[tonic::async_trait]
+impl RunService for Service {
+    async fn create_run(
+        &self,
+        request: Request<v1::CreateRunRequest>,
+    ) -> Result<Response<v1::CreateRunResponse>, Status> {
+        let caller_trace =
+            request.extensions().get::<TraceContext>().map(|trace| trace.traceparent().to_owned());
+        let (order, warnings) =
+            order::read_order(request.into_inner(), caller_trace).map_err(status)?;
+        let accepted = intake::create(&self.planner, order).await.map_err(status)?;
+        Ok(Response::new(v1::CreateRunResponse {
+            run: Some(self.shown(accepted.run_id).await?),
+            warnings: warnings.into_iter().map(Into::into).collect(),
+            existed: accepted.existed,
+        }))
+    }
+
+    async fn get_run(
+        &self,
+        request: Request<v1::GetRunRequest>,
+    ) -> Result<Response<v1::GetRunResponse>, Status> {
+        let v1::GetRunRequest { run_id: id, view } = request.into_inner();
+        let record = self.planner.find(run_id(&id)?).await.map_err(status)?;
+        let mut response = match view == i32::from(v1::RunView::Full) {
+            true => self.full_view(&record).await.map_err(status)?,
+            false => v1::GetRunResponse::default(),
+        };
+        let verdict = self.planner.verdict(&record).await.map_err(status)?;
+        response.run = Some(run(record, verdict));
+        Ok(Response::new(response))
+    }
+
+    async fn list_runs(
+        &self,
+        request: Request<v1::ListRunsRequest>,
+    ) -> Result<Response<v1::ListRunsResponse>, Status> {
+        let filter = filter(request.into_inner()).map_err(status)?;
+        let page = store::list_runs(&self.planner.pool, &filter).await.map_err(status)?;
+        Ok(Response::new(v1::ListRunsResponse {
+            runs: page.runs.into_iter().map(|record| run(record, None)).collect(),
+            next_page_token: page.next.map(|id| id.to_string()).unwrap_or_default(),
+        }))
+    }
+
+    type WatchRunStream = BoxStream<'static, Result<v1::WatchRunResponse, Status>>;
+
+    async fn watch_run(
+        &self,
+        request: Request<v1::WatchRunRequest>,
+    ) -> Result<Response<Self::WatchRunStream>, Status> {
+        let v1::WatchRunRequest { run_id: id, from_sequence, follow } = request.into_inner();
+        let id = run_id(&id)?;
+        let record = self.planner.find(id).await.map_err(status)?;
+        let trace_id = trace_id(&record.spec.trace_parent).to_owned();
+        let from = i64::try_from(from_sequence).unwrap_or(i64::MAX);
+        let events = Arc::clone(&self.planner).watch(id, from, follow);
+        let stream = events.map(move |found| match found {
+            Ok(found) => Ok(v1::WatchRunResponse { event: Some(event(id, &trace_id, found)) }),
+            Err(fault) => Err(status(fault)),
+        });
+        Ok(Response::new(stream.boxed()))
+    }
+
+    async fn cancel_run(
+        &self,
+        request: Request<v1::CancelRunRequest>,
+    ) -> Result<Response<v1::CancelRunResponse>, Status> {
+        let v1::CancelRunRequest { run_id: id, reason } = request.into_inner();
+        let id = run_id(&id)?;
+        self.planner.cancel(id, &reason, CALLER).await.map_err(status)?;
+        Ok(Response::new(v1::CancelRunResponse { run: Some(self.shown(id).await?) }))
+    }
+
+    async fn list_waits(
+        &self,
+        request: Request<v1::ListWaitsRequest>,
+    ) -> Result<Response<v1::ListWaitsResponse>, Status> {
+        let request = request.into_inner();
+        let page = waits(&self.planner.pool, request).await.map_err(status)?;
+        Ok(Response::new(page))
+    }
+
+    async fn answer_question(
+        &self,
+        request: Request<v1::AnswerQuestionRequest>,
+    ) -> Result<Response<v1::AnswerQuestionResponse>, Status> {
+        let v1::AnswerQuestionRequest { wait_id, answer } = request.into_inner();
+        let wait_id = id("wait_id", &wait_id).map_err(status)?;
+        let id = self.planner.answer(wait_id, &answer, CALLER).await.map_err(status)?;
+        Ok(Response::new(v1::AnswerQuestionResponse { run: Some(self.shown(id).await?) }))
+    }
+
+    async fn pause_run(
+        &self,
+        _: Request<v1::PauseRunRequest>,
+    ) -> Result<Response<v1::PauseRunResponse>, Status> {
+        Err(unimplemented("PauseRun"))
+    }
+
+    async fn resume_run(
+        &self,
+        _: Request<v1::ResumeRunRequest>,
+    ) -> Result<Response<v1::ResumeRunResponse>, Status> {
+        Err(unimplemented("ResumeRun"))
+    }
+
+    async fn resolve_confirmation(
+        &self,
+        _: Request<v1::ResolveConfirmationRequest>,
+    ) -> Result<Response<v1::ResolveConfirmationResponse>, Status> {
+        Err(unimplemented("ResolveConfirmation"))
+    }
+
+    async fn extend_budget(
+        &self,
+        _: Request<v1::ExtendBudgetRequest>,
+    ) -> Result<Response<v1::ExtendBudgetResponse>, Status> {
+        Err(unimplemented("ExtendBudget"))
+    }
+
+    type ExportReceiptsStream = BoxStream<'static, Result<v1::ExportReceiptsResponse, Status>>;
+
+    async fn export_receipts(
+        &self,
+        _: Request<v1::ExportReceiptsRequest>,
+    ) -> Result<Response<Self::ExportReceiptsStream>, Status> {
+        Err(unimplemented("ExportReceipts"))
+    }
+}
+
+impl Service {
+    /// A run as it is now.
+    pub(super) async fn shown(&self, id: Uuid) -> Result<v1::Run, Status> {
+        let record = self.planner.find(id).await.map_err(status)?;
+        let verdict = self.planner.verdict(&record).await.map_err(status)?;
+        Ok(run(record, verdict))
+    }
+
+    async fn full_view(&self, record: &RunRecord) -> Result<v1::GetRunResponse, Fault> {
+        let events = store::events(&self.planner.pool, record.spec.id, 1, i64::MAX).await?;
+        let (mut receipts, mut turns) = (Vec::new(), Vec::new());
+        for Event { entry, .. } in events {
+            match entry {
+                Entry::Receipt(receipt) => receipts.push((*receipt).into()),
+                Entry::Turn(turn) => turns.push((*turn).into()),
+                Entry::Transition(_)
+                | Entry::Plan(_)
+                | Entry::Intent(_)
+                | Entry::Output(_)
+                | Entry::Verdict(_)
+                | Entry::Answer(_) => {}
+            }
+        }
+        receipts.drain(..receipts.len().saturating_sub(FULL_VIEW));
+        turns.drain(..turns.len().saturating_sub(FULL_VIEW));
+        let plan = record.plan.clone().map(|plan| v1::Plan {
+            revision: record.execution.plan_revision,
+            digest: record.plan_digest.clone(),
+            ..plan.into()
+        });
+        Ok(v1::GetRunResponse { run: None, plan, receipts, turns })
+    }
+}
+
+fn page_size(wanted: u32) -> i64 {
+    match wanted {
+        0 => PAGE.0.into(),
+        wanted => wanted.min(PAGE.1).into(),
+    }
+}
+
+fn page_token(text: &str) -> Result<Option<Uuid>, Fault> {
+    match text {
+        "" => Ok(None),
+        token => Uuid::parse_str(token).map(Some).map_err(|_| {
+            Fault::new(FaultCode::PageTokenInvalid, "is no token that this list gave out")
+                .with_field("page_token")
+        }),
+    }
+}
+
+fn filter(request: v1::ListRunsRequest) -> Result<RunFilter, Fault> {
+    let v1::ListRunsRequest { namespace, states, labels, page_size: wanted, page_token: token } =
+        request;
+    let states = states
+        .into_iter()
+        .map(|number| {
+            read_run_state(number).ok_or_else(|| {
+                Problem::at(Code::TypeMismatch, "states", format!("{number} is no state"))
+            })
+        })
+        .collect::<Result<Vec<_>, Problem>>()?;
+    Ok(RunFilter {
+        namespace,
+        states,
+        labels,
+        before: page_token(&token)?,
+        limit: page_size(wanted),
+    })
+}
+
+async fn waits(
+    pool: &sqlx::PgPool,
+    request: v1::ListWaitsRequest,
+) -> Result<v1::ListWaitsResponse, Fault> {
+    let v1::ListWaitsRequest {
+        namespace,
+        run_id,
+        waiting_on,
+        page_size: wanted,
+        page_token: token,
+    } = request;
+    let only = match run_id.as_str() {
+        "" => None,
+        text => Some(id("run_id", text)?),
+    };
+    let after = page_token(&token)?;
+    let limit = page_size(wanted);
+    let mut found = store::list_waits(pool, &namespace, only, after, limit + 1).await?;
+    let more = i64::try_from(found.len()).unwrap_or(i64::MAX) > limit;
+    found.truncate(usize::try_from(limit).unwrap_or_default());
+    let next_page_token =
+        found.last().filter(|_| more).map(|record| record.spec.id.to_string()).unwrap_or_default();
+    let waits = found
+        .into_iter()
+        .filter_map(surety_common::wire::run::wait)
+        .filter(|wait| waiting_on.is_empty() || waiting_on.contains(&wait.waiting_on))
+        .collect();
+    Ok(v1::ListWaitsResponse { waits, next_page_token })
+}

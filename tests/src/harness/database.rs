@@ -1,0 +1,61 @@
+//! A database of a test's own.
+
+use anyhow::{Context, Result};
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
+use std::str::FromStr;
+use uuid::Uuid;
+
+/// An empty database in the cluster that `DATABASE_URL` names; dropped with the value's end.
+pub struct Database {
+    server: PgConnectOptions,
+    name: String,
+    url: String,
+}
+
+impl Database {
+    /// Makes a fresh database.
+    ///
+    /// # Errors
+    /// `DATABASE_URL` is not set, or its role may not create databases.
+    pub async fn create() -> Result<Self> {
+        let url = std::env::var("DATABASE_URL").context(
+            "DATABASE_URL is not set; run the tests with `make test`, or under \
+             `target/debug/surety dev-postgres -- cargo test`",
+        )?;
+        let server = PgConnectOptions::from_str(&url)?;
+        let name = format!("test_{}", Uuid::now_v7().simple());
+        let mut connection = server.connect().await?;
+        // The name is made here, of hex digits only.
+        sqlx::query(AssertSqlSafe(format!("create database {name}")))
+            .execute(&mut connection)
+            .await?;
+        connection.close().await?;
+        let url = server.clone().database(&name).to_url_lossy().to_string();
+        Ok(Self { server, name, url })
+    }
+
+    /// Its address.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// A few connections to look at its rows.
+    ///
+    /// # Errors
+    /// It cannot be reached.
+    pub async fn pool(&self) -> Result<PgPool> {
+        Ok(PgPoolOptions::new().max_connections(3).connect(&self.url).await?)
+    }
+
+    /// Drops it, whoever is connected.
+    ///
+    /// # Errors
+    /// The server refused.
+    pub async fn drop(self) -> Result<()> {
+        let mut connection: PgConnection = self.server.connect().await?;
+        let statement = format!("drop database if exists {} with (force)", self.name);
+        sqlx::query(AssertSqlSafe(statement)).execute(&mut connection).await?;
+        Ok(())
+    }
+}

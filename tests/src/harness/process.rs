@@ -1,0 +1,212 @@
+//! One service as a process.
+
+use super::{Database, PATIENCE};
+use anyhow::{Context, Result, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, ChildStderr, Command};
+use tokio::sync::oneshot;
+
+/// Which service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Service {
+    /// The planner.
+    Planner,
+    /// The executor.
+    Executor,
+    /// The acceptgate.
+    Gate,
+}
+
+impl Service {
+    const fn binary(self) -> &'static str {
+        match self {
+            Self::Planner => "surety-planner",
+            Self::Executor => "surety-executor",
+            Self::Gate => "surety-acceptgate",
+        }
+    }
+
+    const fn listen_variable(self) -> &'static str {
+        match self {
+            Self::Planner => "SURETY_PLANNER_LISTEN",
+            Self::Executor => "SURETY_EXECUTOR_LISTEN",
+            Self::Gate => "SURETY_GATE_LISTEN",
+        }
+    }
+}
+
+/// A running service. It is killed with the value's end.
+pub struct Process {
+    child: Child,
+    address: String,
+    log: Arc<Mutex<Vec<String>>>,
+}
+
+impl Process {
+    /// Starts a service on a free port and waits until it says where it listens.
+    ///
+    /// # Errors
+    /// The binary is not built, or the process ended or said nothing in time; the error shows its
+    /// log.
+    pub async fn start(
+        service: Service,
+        database: &Database,
+        environment: &[(&str, &str)],
+    ) -> Result<Self> {
+        Self::start_on(service, "127.0.0.1:0", database.url(), environment).await
+    }
+
+    /// As [`Process::start`], on an address of the caller's choice.
+    ///
+    /// # Errors
+    /// As [`Process::start`].
+    pub async fn start_on(
+        service: Service,
+        listen: &str,
+        database_url: &str,
+        environment: &[(&str, &str)],
+    ) -> Result<Self> {
+        let mut child = Command::new(binary(service.binary())?)
+            .env(service.listen_variable(), listen)
+            .env("DATABASE_URL", database_url)
+            .env("SURETY_LOG", "info")
+            .env("SURETY_LOG_FORMAT", "json")
+            .envs(environment.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let stderr = child.stderr.take().context("the process has no standard error")?;
+        let (found, address) = oneshot::channel();
+        tokio::spawn(read_log(stderr, Arc::clone(&log), found));
+        let said = tokio::time::timeout(PATIENCE, address).await;
+        match said {
+            Ok(Ok(address)) => Ok(Self { child, address, log }),
+            Ok(Err(_)) | Err(_) => {
+                bail!("{} did not start: {:#?}", service.binary(), lines(&log))
+            }
+        }
+    }
+
+    /// Where it listens, as a URL.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Where it listens, as host and port.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Its process id.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn pid(&self) -> Result<Pid> {
+        let id = self.child.id().context("the process has ended")?;
+        Ok(Pid::from_raw(i32::try_from(id)?))
+    }
+
+    /// Sends it a signal.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        Ok(kill(self.pid()?, signal)?)
+    }
+
+    /// Kills it at once and waits until it is gone.
+    ///
+    /// # Errors
+    /// The operating system refused.
+    pub async fn kill(&mut self) -> Result<()> {
+        Ok(self.child.kill().await?)
+    }
+
+    /// Asks it to stop and waits for its end.
+    ///
+    /// # Errors
+    /// It did not end in time.
+    pub async fn stop(&mut self) -> Result<ExitStatus> {
+        self.signal(Signal::SIGTERM)?;
+        tokio::time::timeout(PATIENCE, self.child.wait())
+            .await
+            .with_context(|| format!("the process did not stop: {:#?}", lines(&self.log)))?
+            .map_err(Into::into)
+    }
+
+    /// What it has logged so far.
+    pub fn log(&self) -> Vec<String> {
+        lines(&self.log)
+    }
+
+    /// Waits until a logged line fulfils a condition.
+    ///
+    /// # Errors
+    /// None did in time.
+    pub async fn wait_for_line(&self, wanted: impl Fn(&str) -> bool) -> Result<String> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(line) = self.log().into_iter().find(|line| wanted(line)) {
+                return Ok(line);
+            }
+            if Instant::now() > deadline {
+                bail!("no such line in time: {:#?}", self.log());
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    }
+}
+
+fn lines(log: &Mutex<Vec<String>>) -> Vec<String> {
+    log.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Gathers the log, and says the first address in it.
+async fn read_log(
+    stderr: ChildStderr,
+    log: Arc<Mutex<Vec<String>>>,
+    found: oneshot::Sender<String>,
+) {
+    let mut found = Some(found);
+    let mut reader = BufReader::new(stderr).lines();
+    while let Ok(Some(line)) = reader.next_line().await {
+        if let Some(address) = address_in(&line)
+            && let Some(found) = found.take()
+        {
+            // A starter that gave up needs no address.
+            drop(found.send(address));
+        }
+        log.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+    }
+}
+
+fn address_in(line: &str) -> Option<String> {
+    let value: serde_json::Value = serde_json::from_str(line).ok()?;
+    let message = value.pointer("/message")?.as_str()?;
+    if !message.ends_with("listens") {
+        return None;
+    }
+    value.pointer("/address")?.as_str().map(str::to_owned)
+}
+
+/// A binary of this workspace, beside the test's own.
+///
+/// # Errors
+/// It is not built.
+pub(super) fn binary(name: &str) -> Result<PathBuf> {
+    let test = std::env::current_exe()?;
+    let folder = test
+        .ancestors()
+        .find(|folder| folder.join(name).is_file())
+        .with_context(|| format!("{name} is not built; run `cargo build --workspace` first"))?;
+    Ok(folder.join(name))
+}
