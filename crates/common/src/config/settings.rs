@@ -35,6 +35,8 @@ pub enum Group {
     Executor,
     /// The acceptgate, and `surety up`.
     Gate,
+    /// The command line.
+    Client,
 }
 
 /// The values a setting accepts.
@@ -84,6 +86,7 @@ impl fmt::Display for Group {
             Self::Planner => "Planner",
             Self::Executor => "Executor",
             Self::Gate => "Acceptgate",
+            Self::Client => "Command line",
         })
     }
 }
@@ -133,6 +136,8 @@ pub const fn settings() -> &'static [Setting] {
         EXECUTOR_DATA_DIR,
         GATE_LISTEN,
         GATE_PROBE_ALLOW,
+        URL,
+        DATA_DIR,
     ]
 }
 
@@ -331,5 +336,28 @@ pub(super) const GATE_PROBE_ALLOW: Setting = Setting {
     accepts: Accepts::Addresses,
     meaning: "The hosts that `http_probe` checks may ask, each with its port. No other address is \
               ever asked, and no redirect is followed.",
+    secret: false,
+};
+
+pub(super) const URL: Setting = Setting {
+    group: Group::Client,
+    flag: "url",
+    env: "SURETY_URL",
+    default: "",
+    accepts: Accepts::Url(&["http"]),
+    meaning: "The planner that a command talks to. Without it, the one that `surety up` noted in \
+              the file `endpoint` of its data folder; where there is none, http://127.0.0.1:7401.",
+    secret: false,
+};
+
+pub(super) const DATA_DIR: Setting = Setting {
+    group: Group::Client,
+    flag: "data-dir",
+    env: "SURETY_DATA_DIR",
+    default: "",
+    accepts: Accepts::Path,
+    meaning: "The folder in which `surety up` keeps its database, its keys, its token and its \
+              address. Without it, /var/lib/surety for root, else $XDG_DATA_HOME/surety or \
+              ~/.local/share/surety.",
     secret: false,
 };
