@@ -25,8 +25,9 @@ async fn main() -> anyhow::Result<()> {
     let listener = bind(gate.gate_listen, token.is_some()).await?;
     tracing::info!(address = %listener.local_addr()?, "the acceptgate listens");
     let drain = common.drain_timeout();
+    let metrics = Some(guard.metrics());
     let database_url = common.required_database_url()?;
-    let setup = surety_acceptgate::Setup { common, gate, database_url, token };
+    let setup = surety_acceptgate::Setup { common, gate, database_url, token, metrics };
     surety_acceptgate::serve(setup, listener, shutdown).await?;
     guard.shutdown(drain).await?;
     Ok(())

@@ -16,6 +16,7 @@ pub mod step;
 pub mod tool;
 
 use chrono::TimeDelta;
+use metrics_exporter_prometheus::PrometheusHandle;
 use std::sync::Arc;
 use surety_common::config::{CommonConfig, ExecutorConfig};
 use surety_common::store::{self, Committer, StoreError, Waker, Wakeups};
@@ -39,6 +40,8 @@ pub struct Setup {
     pub database_url: String,
     /// What callers must show, and what this executor shows to the gate.
     pub token: Option<Token>,
+    /// The process's figures, served at `/metrics`; none serves no such path.
+    pub metrics: Option<PrometheusHandle>,
 }
 
 /// Why an executor ended.
@@ -94,6 +97,7 @@ pub async fn serve(
     let served = Server::new(Settings::of(&setup.common, setup.token))
         .with_service(ExecutorServiceServer::new(handlers.clone()))
         .with_service(ToolServiceServer::new(handlers))
+        .with_http(server::operations(setup.metrics, pool.clone()))
         .serve(listener, shutdown.clone().cancelled_owned())
         .await;
     // Should the port have failed, the work is handed back all the same.

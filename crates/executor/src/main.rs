@@ -26,8 +26,9 @@ async fn main() -> anyhow::Result<()> {
     let listener = bind(executor.executor_listen, token.is_some()).await?;
     tracing::info!(address = %listener.local_addr()?, "the executor listens");
     let drain = common.drain_timeout();
+    let metrics = Some(guard.metrics());
     let database_url = common.required_database_url()?;
-    let setup = surety_executor::Setup { common, executor, database_url, token };
+    let setup = surety_executor::Setup { common, executor, database_url, token, metrics };
     surety_executor::serve(setup, listener, shutdown).await?;
     guard.shutdown(drain).await?;
     Ok(())

@@ -7,11 +7,11 @@
 //!   plan: what text means and whether it is a plan, purely
 //! ```
 
-mod deadline;
 pub mod intake;
 pub mod plan;
 mod runs;
 mod service;
+mod sweep;
 
 use chrono::{DateTime, Utc};
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -100,13 +100,13 @@ pub async fn serve(
         () = shutdown.cancelled() => return Ok(()),
     };
     let planner = Arc::new(Planner::start(pool.clone(), shutdown.clone()));
-    let sweeping = tokio::spawn(deadline::run(Arc::clone(&planner)));
+    let sweeping = tokio::spawn(sweep::run(Arc::clone(&planner)));
     let handlers = service::Service::new(planner);
     let served = Server::new(Settings::of(&setup.common, setup.token))
         .with_service(RunServiceServer::new(handlers.clone()))
         .with_service(PlannerServiceServer::new(handlers.clone()))
         .with_service(ToolchainServiceServer::new(handlers))
-        .with_http(service::http(setup.metrics, pool.clone()))
+        .with_http(server::operations(setup.metrics, pool.clone()))
         .serve(listener, shutdown.cancelled_owned())
         .await;
     sweeping.abort();

@@ -55,6 +55,8 @@ pub enum Accepts {
     Word(&'static [&'static str]),
     /// An address and port; port 0 takes a free one.
     Address,
+    /// Hosts with their ports, separated by commas.
+    Addresses,
     /// A URL of one of these schemes.
     Url(&'static [&'static str]),
     /// Log directives.
@@ -97,6 +99,7 @@ impl fmt::Display for Accepts {
             }
             Self::Word(words) => write!(f, "one of {}", words.join(", ")),
             Self::Address => f.write_str("an IP address and a port, such as 127.0.0.1:7400"),
+            Self::Addresses => f.write_str("host:port, separated by commas"),
             Self::Url(schemes) => {
                 write!(f, "a URL that begins with {}://", schemes.join(":// or "))
             }
@@ -132,6 +135,7 @@ pub const fn settings() -> &'static [Setting] {
         EXECUTOR_HEARTBEAT_AGE_LIMIT_MS,
         EXECUTOR_DATA_DIR,
         GATE_LISTEN,
+        GATE_PROBE_ALLOW,
         URL,
         DATA_DIR,
     ]
@@ -321,6 +325,17 @@ pub(super) const GATE_LISTEN: Setting = Setting {
     default: "127.0.0.1:7403",
     accepts: Accepts::Address,
     meaning: "Where the acceptgate serves gRPC.",
+    secret: false,
+};
+
+pub(super) const GATE_PROBE_ALLOW: Setting = Setting {
+    group: Group::Gate,
+    flag: "gate-probe-allow",
+    env: "SURETY_GATE_PROBE_ALLOW",
+    default: "",
+    accepts: Accepts::Addresses,
+    meaning: "The hosts that `http_probe` checks may ask, each with its port. No other address is \
+              ever asked, and no redirect is followed.",
     secret: false,
 };
 

@@ -58,3 +58,29 @@ pub async fn retire(
         .await?;
     Ok(())
 }
+
+/// What waits for an executor in one namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Backlog {
+    /// The namespace.
+    pub namespace: String,
+    /// Runs that an executor could take up now.
+    pub ready_runs: u32,
+}
+
+/// What waits for an executor, by namespace, from the view that autoscalers look at. A namespace
+/// that has work in hand and nothing waiting is named with none.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn backlog(executor: impl PgExecutor<'_>) -> Result<Vec<Backlog>, StoreError> {
+    let rows: Vec<(String, i64)> =
+        sqlx::query_as(include_str!("sql/backlog.sql")).fetch_all(executor).await?;
+    Ok(rows
+        .into_iter()
+        .map(|(namespace, ready)| Backlog {
+            namespace,
+            ready_runs: u32::try_from(ready).unwrap_or(u32::MAX),
+        })
+        .collect())
+}

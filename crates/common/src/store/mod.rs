@@ -27,7 +27,7 @@ pub use claim::{Claimed, claim, orphans};
 pub use committer::{Commit, Committer, Observer};
 pub use create::{Created, NewRun, create_run, submit_plan};
 pub use error::StoreError;
-pub use executor::{beat, register, retire};
+pub use executor::{Backlog, backlog, beat, register, retire};
 pub use journal::{events, output_text, receipts, verdict};
 pub use plan::{StoredPlan, find_plan, plan_of};
 pub use pool::{connect, connect_with_patience, migrate};

@@ -12,8 +12,9 @@ use surety_common::domain::machine::Refusal;
 use surety_common::domain::plan::{Plan, PlanStep};
 use surety_common::domain::receipt::EvidenceReceipt;
 use surety_common::domain::run::RunSpec;
+use surety_common::domain::step::StepState;
 use surety_common::store::{self, Artifact, Commit, Outcome, StoreError, Topic};
-use surety_common::telemetry::trace;
+use surety_common::telemetry::{self, trace};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -140,6 +141,31 @@ impl HeldRun {
         self.execution.lock().await.clone()
     }
 
+    /// Where one step stands, as it was last written.
+    pub async fn step_state(&self, index: usize) -> StepState {
+        let execution = self.execution.lock().await;
+        execution.steps.get(index).map(|step| step.state).unwrap_or_default()
+    }
+
+    /// The span of the work on one step under this lease.
+    pub async fn step_span(&self, index: usize) -> tracing::Span {
+        let lease_epoch = self.execution.lock().await.lease_epoch;
+        let step = telemetry::StepSpan {
+            service: "executor",
+            run_id: &self.spec.id.to_string(),
+            step_id: self.graph.id(index),
+            driver: self.spec.driver.as_str(),
+            lease_epoch: u64::try_from(lease_epoch).unwrap_or_default(),
+        };
+        telemetry::step_span(&step, &self.spec.trace_parent)
+    }
+
+    /// The span that a change is recorded in: the step's that makes it, else the run's own.
+    fn present_span(&self) -> tracing::Span {
+        let present = tracing::Span::current();
+        if present.is_none() { self.span.clone() } else { present }
+    }
+
     /// One step of it, from the plan and from the row.
     ///
     /// # Errors
@@ -173,13 +199,14 @@ impl HeldRun {
         artifacts: Vec<Artifact>,
         change: impl Fn(&mut Draft) -> Result<T, Refusal>,
     ) -> Result<T, Ended> {
+        let span = self.present_span();
         let mut execution = self.execution.lock().await;
         loop {
             let mut draft = Draft::new(execution.clone(), self.engine.actor(), self.engine.now());
             let answer = change(&mut draft)?;
             let write = draft.into_write();
             let next = write.execution.clone();
-            let mut commit = Commit::new(write, self.span.clone(), trace::span_id(&self.span));
+            let mut commit = Commit::new(write, span.clone(), trace::span_id(&span));
             commit.artifacts.clone_from(&artifacts);
             match self.engine.committer.commit(commit).await? {
                 Outcome::Applied => {

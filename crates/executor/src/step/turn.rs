@@ -10,6 +10,8 @@ use surety_common::domain::journal::{Entry, Turn, Validation};
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::plan::PlanStep;
 use surety_common::domain::stop::{StopReason, WaitingOn};
+use surety_common::telemetry;
+use tokio::time::Instant;
 use uuid::Uuid;
 
 /// Takes turns until the step is no longer running here. Answers the steps that its end started.
@@ -19,6 +21,7 @@ pub(super) async fn work_step(run: &HeldRun, index: usize) -> Result<Vec<usize>,
         if run.engine.drain.is_cancelled() {
             return Err(Ended::Draining);
         }
+        let begun = Instant::now();
         let (step, progress) = run.step(index).await?;
         started = if let Some(open) = progress.open_call.clone() {
             open_call::settle(run, index, open).await?
@@ -27,6 +30,7 @@ pub(super) async fn work_step(run: &HeldRun, index: usize) -> Result<Vec<usize>,
         } else {
             take_turn(run, index, &step, &progress).await?
         };
+        telemetry::record_turn_duration(run.spec.driver.as_str(), begun.elapsed());
     }
     Ok(started)
 }

@@ -8,7 +8,10 @@ use surety_common::domain::machine::run::RunState;
 use surety_common::domain::step::StepState;
 use surety_common::domain::stop::StopReason;
 use surety_common::store::Topic;
+use surety_common::telemetry;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tracing::Instrument;
 
 /// Works until the run ends, blocks, or is no longer held. `started` are the steps that were
 /// started together with the lease.
@@ -60,7 +63,13 @@ async fn work_steps(run: &Arc<HeldRun>, started: Vec<usize>) -> Result<(), Ended
     let mut steps = JoinSet::new();
     let spawn = |steps: &mut JoinSet<_>, index| {
         let run = Arc::clone(run);
-        steps.spawn(async move { turn::work_step(&run, index).await });
+        steps.spawn(async move {
+            let span = run.step_span(index).await;
+            let begun = Instant::now();
+            let ended = turn::work_step(&run, index).instrument(span).await;
+            telemetry::record_step_duration(run.step_state(index).await.as_str(), begun.elapsed());
+            ended
+        });
     };
     for index in started {
         spawn(&mut steps, index);

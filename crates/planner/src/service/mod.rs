@@ -1,12 +1,9 @@
 //! The RPCs of the planner: wire to domain, one call, domain to wire.
 
-mod http;
 mod order;
 mod planner;
 mod run;
 mod toolchain;
-
-pub(crate) use http::http;
 
 use crate::Planner;
 use std::sync::Arc;

@@ -60,7 +60,7 @@ impl Services {
             planner,
             database_url: database_url.clone(),
             token: Some(token.clone()),
-            metrics: Some(metrics),
+            metrics: Some(metrics.clone()),
         };
         let stop = stop_front.clone();
         front.spawn(async move {
@@ -72,13 +72,20 @@ impl Services {
             executor,
             database_url: database_url.clone(),
             token: Some(token.clone()),
+            metrics: Some(metrics.clone()),
         };
         let stop = stop_front.clone();
         front.spawn(async move {
             let ended = surety_executor::serve(setup, executor_port, stop).await;
             ("executor", ended.map_err(Into::into))
         });
-        let setup = surety_acceptgate::Setup { common, gate, database_url, token: Some(token) };
+        let setup = surety_acceptgate::Setup {
+            common,
+            gate,
+            database_url,
+            token: Some(token),
+            metrics: Some(metrics),
+        };
         let stop = stop_gate.clone();
         back.spawn(async move {
             let ended = surety_acceptgate::serve(setup, gate_port, stop).await;

@@ -10,12 +10,16 @@
 
 mod layer;
 mod listen;
+#[cfg(all(feature = "store", feature = "telemetry"))]
+mod operations;
 mod stop;
 
 #[cfg(test)]
 mod tests;
 
 pub use listen::{BindError, bind};
+#[cfg(all(feature = "store", feature = "telemetry"))]
+pub use operations::operations;
 pub use stop::on_signal;
 
 use super::token::Token;

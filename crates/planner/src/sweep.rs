@@ -1,4 +1,5 @@
-//! Runs whose time is over while nobody works on them.
+//! What is looked at from time to time: runs whose time is over while nobody works on them, and
+//! how much waits for an executor.
 
 use crate::Planner;
 use chrono::{DateTime, Utc};
@@ -9,13 +10,14 @@ use surety_common::domain::execution::draft::Ending;
 use surety_common::domain::fault::Fault;
 use surety_common::domain::stop::StopReason;
 use surety_common::store;
+use surety_common::telemetry;
 
 /// How often it looks. A deadline is counted in seconds at least.
 const INTERVAL: Duration = Duration::from_secs(2);
 /// Runs ended in one look.
 const LIMIT: i64 = 200;
 
-/// Ends overdue runs until the process stops.
+/// Looks until the process stops.
 pub(crate) async fn run(planner: Arc<Planner>) {
     let mut ticks = tokio::time::interval(INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -27,11 +29,23 @@ pub(crate) async fn run(planner: Arc<Planner>) {
     }
 }
 
+/// Sets the figure of what waits for an executor.
+///
+/// # Errors
+/// `database_unavailable`.
+async fn measure(planner: &Planner) -> Result<(), Fault> {
+    for waiting in store::backlog(&planner.pool).await? {
+        telemetry::set_queue_depth(&waiting.namespace, waiting.ready_runs);
+    }
+    Ok(())
+}
+
 /// One look.
 ///
 /// # Errors
 /// `database_unavailable`.
 pub(crate) async fn run_once(planner: &Planner, now: DateTime<Utc>) -> Result<(), Fault> {
+    measure(planner).await?;
     for run_id in store::overdue(&planner.pool, now, LIMIT).await? {
         planner
             .change(run_id, |record, draft| {

@@ -1,4 +1,4 @@
-//! The planner's HTTP paths, on the same port.
+//! The HTTP paths that every service has, on its one port.
 
 use axum::Router;
 use axum::http::StatusCode;
@@ -7,7 +7,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use sqlx::PgPool;
 
 /// `/healthz` for load balancers, `/metrics` for Prometheus.
-pub(crate) fn http(metrics: Option<PrometheusHandle>, pool: PgPool) -> Router {
+pub fn operations(metrics: Option<PrometheusHandle>, pool: PgPool) -> Router {
     let healthz = move || {
         let pool = pool.clone();
         async move {
