@@ -209,6 +209,9 @@ impl From<Fault> for Failure {
                 "Name the file with the service's token with --token-file (SURETY_TOKEN_FILE); \
                  `surety up` keeps its own in its data folder."
             }
+            Reason::Input(_) if fault.class == FaultClass::InvalidArgument => {
+                "Correct it; as it is, it is refused again."
+            }
             reason @ (Reason::Input(_) | Reason::Service(_)) => reason.advice(),
         };
         Self::Said(Box::new(Said {

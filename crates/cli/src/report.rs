@@ -178,14 +178,12 @@ fn head(run: &v1::Run) -> String {
 
 fn steps(run: &v1::Run) -> String {
     let row = |step: &v1::StepProgress| {
-        let attempts = match step.attempt {
-            0 => String::new(),
-            attempt => format!(
-                "attempt {attempt}, {}, {}",
-                count(step.rounds, "turn"),
-                count(step.tool_calls, "call")
-            ),
-        };
+        let used = [
+            (step.attempt > 0).then(|| format!("attempt {}", step.attempt)),
+            (step.rounds > 0).then(|| count(step.rounds, "turn")),
+            (step.tool_calls > 0).then(|| count(step.tool_calls, "call")),
+        ];
+        let attempts = used.into_iter().flatten().collect::<Vec<_>>().join(", ");
         let reason = match step.reason.as_str() {
             "" => String::new(),
             reason => format!(" ({})", shortened(reason, LONGEST_TEXT)),

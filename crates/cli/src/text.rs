@@ -108,7 +108,8 @@ pub fn columns(header: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut text = String::new();
     for line in table.lines() {
         // Writing to a String cannot fail, so there is no error to hand on.
-        writeln!(text, "{}", line.trim_end()).unwrap_or_default();
+        writeln!(text, "{}", line.strip_prefix(' ').unwrap_or(&line).trim_end())
+            .unwrap_or_default();
     }
     text.trim_end().to_owned()
 }

@@ -40,7 +40,7 @@ use crate::output::{Output, note};
 
 /// Carries an agent's goal to a proven end.
 #[derive(Debug, Parser)]
-#[command(name = "surety", version, about, after_help = Exit::help())]
+#[command(name = "surety", about = "Carries an agent's goal to a proven end", version, after_help = Exit::help())]
 pub struct Cli {
     /// Write JSON, one value a line: results to standard output, errors to standard error.
     #[arg(long, global = true)]
@@ -107,7 +107,7 @@ pub async fn run(line: impl IntoIterator<Item = OsString>) -> Exit {
     let output = Output { json };
     let ended = match Cli::command().try_get_matches_from(line) {
         Ok(matches) => carry_out(&matches, output).await,
-        Err(error) => unread(&error),
+        Err(error) => unread(&error, output),
     };
     match ended {
         Ok(exit) => exit,
@@ -147,12 +147,17 @@ fn innermost(matches: &ArgMatches) -> &ArgMatches {
 }
 
 /// Help and versions are answers; the rest are errors.
-fn unread(error: &clap::Error) -> Result<Exit, Failure> {
-    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        error.print().map_err(Failure::OutputClosed)?;
-        return Ok(Exit::Done);
-    }
-    Err(usage(error))
+fn unread(error: &clap::Error, output: Output) -> Result<Exit, Failure> {
+    let kind = error.kind();
+    let exit = if matches!(kind, ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        Exit::Done
+    } else if kind == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand && !output.json {
+        Exit::Failed
+    } else {
+        return Err(usage(error));
+    };
+    error.print().map_err(Failure::OutputClosed)?;
+    Ok(exit)
 }
 
 fn usage(error: &clap::Error) -> Failure {

@@ -68,6 +68,11 @@ impl Live {
 
     pub(super) fn finish(&mut self) {
         self.redraw();
+        self.head.set_style(style(match self.view.state.as_str() {
+            "DONE" => "✓",
+            "FAILED" | "CANCELLED" => "✗",
+            _ => "·",
+        }));
         for bar in std::iter::once(&self.head).chain(&self.steps) {
             bar.abandon();
         }

@@ -5,7 +5,7 @@ use surety_common::wire::v1::event::Kind;
 
 use super::Extent;
 use crate::lines::{event_line, fact_line, intent_line, receipt_line, turn_line};
-use crate::text::{columns, harmless, one_line, shortened, time_of_day};
+use crate::text::{columns, count, harmless, one_line, shortened, time_of_day};
 
 /// Lines of an output that are shown unless all are wanted.
 const SHORT_LINES: usize = 6;
@@ -47,7 +47,7 @@ impl Journal<'_> {
     pub(super) fn outputs(&self, extent: Extent) -> String {
         lines(self.0.iter().filter_map(|event| {
             let Some(Kind::Output(output)) = &event.kind else { return None };
-            Some(output_text(output, extent))
+            (output.bytes > 0).then(|| output_text(output, extent))
         }))
     }
 
@@ -68,8 +68,11 @@ fn lines(lines: impl Iterator<Item = String>) -> String {
 fn turn_text(turn: &v1::Turn) -> String {
     let mut text = vec![turn_line(turn)];
     if let Some(decision) = &turn.decision {
-        let said =
-            [("says", &decision.speak), ("why", &decision.reason), ("goal", &decision.goal_check)];
+        let said = [
+            ("says", &decision.speak),
+            ("why", &decision.reason),
+            ("goal check", &decision.goal_check),
+        ];
         let filled = said.into_iter().filter(|(_, said)| !said.is_empty());
         text.extend(filled.map(|(name, said)| format!("    {name}: {}", shortened(said, 200))));
     }
@@ -113,7 +116,8 @@ fn output_text(output: &v1::Output, extent: Extent) -> String {
         Extent::Full => format!("    | {line}"),
     }));
     if all > wanted {
-        text.push(format!("    … {} more lines (--full shows all)", all - wanted));
+        let more = u64::try_from(all - wanted).unwrap_or(u64::MAX);
+        text.push(format!("    … {} (--full shows all)", count(more, "more line")));
     }
     text.join("\n")
 }

@@ -67,6 +67,7 @@ fn outputs_are_shortened_unless_all_is_wanted() {
     let event = v1::Event {
         kind: Some(Kind::Output(v1::Output {
             text: Some(text.join("\n")),
+            bytes: 1,
             ..v1::Output::default()
         })),
         ..v1::Event::default()
