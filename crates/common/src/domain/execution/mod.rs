@@ -216,13 +216,6 @@ impl Graph {
     pub fn dependencies(&self, index: usize) -> &[usize] {
         self.dependencies.get(index).map_or(&[], Vec::as_slice)
     }
-
-    /// The places of the steps that no other depends on.
-    pub fn sinks(&self) -> Vec<usize> {
-        (0..self.len())
-            .filter(|index| !self.dependencies.iter().any(|needed| needed.contains(index)))
-            .collect()
-    }
 }
 
 impl Execution {

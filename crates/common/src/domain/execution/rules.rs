@@ -20,10 +20,11 @@ impl Draft {
         if self.execution.state == RunState::Intake {
             self.run_event(RunEvent::PlanningStarted, "a plan came with the run")?;
         }
+        self.run_event(RunEvent::PlanAccepted, format!("plan revision {revision} is valid"))?;
         self.execution.plan_revision = revision;
         self.execution.steps = vec![StepProgress::default(); graph.len()];
-        self.run_event(RunEvent::PlanAccepted, format!("plan revision {revision} is valid"))?;
-        self.ready_steps(graph)
+        self.ready_steps(graph)?;
+        self.settle(graph)
     }
 
     /// Makes every pending step ready whose dependencies are all done.
@@ -152,7 +153,7 @@ impl Draft {
     }
 
     /// Leaves RECOVERING: failed steps are tried again under `max_replans`, a refused verdict is
-    /// worked on again under `max_repairs`, from the steps that no other depends on.
+    /// worked on again under `max_repairs`, from the done steps that no other done one depends on.
     ///
     /// # Errors
     /// [`Refusal`] unless the run is in RECOVERING.
@@ -185,18 +186,24 @@ impl Draft {
             self.step_event(graph, *index, StepEvent::Retried, "the same plan is tried again")?;
             self.forget_attempt(*index);
         }
-        self.ready_steps(graph)
+        self.ready_steps(graph)?;
+        self.settle(graph)
     }
 
     fn repair(&mut self, graph: &Graph, limits: &Limits) -> Result<(), Refusal> {
         self.execution.counters.repairs += 1;
         let cause = format!("repair {} of {}", self.execution.counters.repairs, limits.max_repairs);
         self.run_event(RunEvent::RetryStarted, cause)?;
-        for index in graph.sinks() {
+        let done: Vec<usize> = self.execution.steps_in(StepState::Done).collect();
+        // A step that was left out has nothing to be worked on again.
+        let is_last =
+            |step: &usize| !done.iter().any(|other| graph.dependencies(*other).contains(step));
+        for index in done.iter().copied().filter(is_last) {
             self.step_event(graph, index, StepEvent::Reopened, "the verdict was not accepted")?;
             self.forget_attempt(index);
         }
-        self.ready_steps(graph)
+        self.ready_steps(graph)?;
+        self.settle(graph)
     }
 
     fn forget_attempt(&mut self, index: usize) {
