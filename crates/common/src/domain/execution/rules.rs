@@ -71,11 +71,18 @@ impl Draft {
         Ok(started)
     }
 
-    /// Gives back every running step, for an executor that drains or for one that is dead.
+    /// Gives back every running step, for an executor that drains or for one that is dead. When a
+    /// step beside them had failed, the run goes to RECOVERING: nobody would start a step again.
     ///
     /// # Errors
     /// [`Refusal`] never in a consistent execution.
     pub fn end_leases(&mut self, graph: &Graph, cause: &str) -> Result<(), Refusal> {
+        self.give_steps_back(graph, cause)?;
+        self.settle(graph)
+    }
+
+    /// Gives back every running step, whatever that means for the run.
+    pub(super) fn give_steps_back(&mut self, graph: &Graph, cause: &str) -> Result<(), Refusal> {
         let running: Vec<usize> = self.execution.steps_in(StepState::Running).collect();
         for index in running {
             self.step_event(graph, index, StepEvent::LeaseEnded, cause)?;
@@ -118,7 +125,7 @@ impl Draft {
 
     /// What the run does once no step can start: VERIFYING when all are done, RECOVERING when one
     /// failed, BLOCKED when one waits, and else it can never move again.
-    fn settle(&mut self, graph: &Graph) -> Result<(), Refusal> {
+    pub(super) fn settle(&mut self, graph: &Graph) -> Result<(), Refusal> {
         let steps = self.execution.steps.clone();
         let count = |state| steps.iter().filter(|step| step.state == state).count();
         if self.execution.state != RunState::Executing || count(StepState::Running) > 0 {
