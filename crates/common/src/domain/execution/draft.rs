@@ -14,6 +14,8 @@ use uuid::Uuid;
 #[derive(Debug, Clone)]
 pub struct Draft {
     fence: Fence,
+    /// Since when the run had been waiting for an executor; none when it was not.
+    queued_at: Option<DateTime<Utc>>,
     pub(super) execution: Execution,
     entries: Vec<Entry>,
     actor: Actor,
@@ -51,7 +53,8 @@ impl Draft {
     /// Begins a change of `execution` by `actor` at `now`.
     pub fn new(execution: Execution, actor: Actor, now: DateTime<Utc>) -> Self {
         let fence = Fence { version: execution.version, lease_epoch: execution.lease_epoch };
-        Self { fence, execution, entries: Vec::new(), actor, now }
+        let queued_at = execution.ready_at.filter(|_| execution.lease_owner.is_none());
+        Self { fence, queued_at, execution, entries: Vec::new(), actor, now }
     }
 
     /// The execution as it will be.
@@ -238,7 +241,9 @@ impl Draft {
         self.execution.updated_at = self.now;
         // A leased row keeps its ready_at, so that the index over it need not be touched.
         if self.execution.lease_owner.is_none() {
-            self.execution.ready_at = self.execution.needs_executor().then_some(self.now);
+            // One that waited already keeps its place among those that wait.
+            let since = self.queued_at.unwrap_or(self.now);
+            self.execution.ready_at = self.execution.needs_executor().then_some(since);
         }
         Write { fence: self.fence, execution: self.execution, entries: self.entries }
     }
