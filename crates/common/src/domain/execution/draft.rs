@@ -136,26 +136,36 @@ impl Draft {
         self.journal(Entry::Receipt(Box::new(receipt)));
     }
 
-    /// Blocks the run on something outside and gives its lease back.
+    /// Blocks the run on something outside and gives its lease back, running steps included.
     ///
     /// # Errors
     /// [`Refusal`] when the run is terminal or blocked already.
-    pub fn block(&mut self, wait: Wait) -> Result<(), Refusal> {
+    pub fn block(&mut self, graph: &Graph, wait: Wait) -> Result<(), Refusal> {
+        run::decide(self.execution.state, RunEvent::Blocked)?;
         let cause = format!("waits on {}: {}", wait.waiting_on.as_str(), wait.unblocks);
+        self.give_steps_back(graph, &cause)?;
         self.run_event(RunEvent::Blocked, cause)?;
         self.execution.wait = Some(wait);
         self.release();
         Ok(())
     }
 
-    /// Ends a block: the run goes back to the phase it left.
+    /// Ends a block: the run goes back to the phase it left, and is blocked again at once when all
+    /// that is left of it there are steps that wait.
     ///
     /// # Errors
     /// [`Refusal`] when the run is not blocked.
-    pub fn unblock(&mut self, cause: impl Into<String>) -> Result<(), Refusal> {
+    pub fn unblock(&mut self, graph: &Graph, cause: impl Into<String>) -> Result<(), Refusal> {
         self.run_event(RunEvent::Unblocked, cause)?;
         self.execution.wait = None;
-        Ok(())
+        self.show_wait();
+        self.settle(graph)
+    }
+
+    /// Shows what the run waits for: what blocks it as a whole, else what its first step waits for.
+    pub(super) fn show_wait(&mut self) {
+        let first = self.execution.waits().next().cloned();
+        self.execution.wait = first;
     }
 
     /// Ends the run as FAILED.
@@ -212,7 +222,9 @@ impl Draft {
 
     fn cancel_open_steps(&mut self, graph: &Graph) -> Result<(), Refusal> {
         for index in 0..self.execution.steps.len() {
-            if self.execution.steps.get(index).is_some_and(|step| !step.state.is_settled()) {
+            let Some(step) = self.execution.steps.get_mut(index) else { continue };
+            step.wait = None;
+            if !step.state.is_settled() {
                 self.step_event(graph, index, StepEvent::Cancelled, "the run ended")?;
             }
         }

@@ -104,13 +104,13 @@ impl Draft {
         self.settle(graph)
     }
 
-    /// Ends a step that will not get what it needed.
+    /// Ends a step that will not get what it needed, and a run that was blocked on it goes on.
     ///
     /// # Errors
     /// [`Refusal`] unless the step is running or waiting.
     pub fn fail_step(&mut self, graph: &Graph, index: usize, cause: &str) -> Result<(), Refusal> {
         self.step_event(graph, index, StepEvent::Failed, cause)?;
-        self.settle(graph)
+        self.end_wait(graph, index, cause)
     }
 
     /// Pauses a step for something outside. When nothing else can move, the run is blocked.
@@ -119,8 +119,33 @@ impl Draft {
     /// [`Refusal`] unless the step is running.
     pub fn pause_step(&mut self, graph: &Graph, index: usize, wait: Wait) -> Result<(), Refusal> {
         self.step_event(graph, index, StepEvent::WaitStarted, wait.unblocks.clone())?;
-        self.execution.wait = Some(wait);
+        if let Some(step) = self.execution.steps.get_mut(index) {
+            step.wait = Some(Wait { step_index: Some(index), ..wait });
+        }
+        self.show_wait();
         self.settle(graph)
+    }
+
+    /// Takes an answer to a waiting step: it becomes ready, and a run that was blocked on steps
+    /// goes on. One that is blocked as a whole stays so.
+    ///
+    /// # Errors
+    /// [`Refusal`] unless the step waits.
+    pub fn resume_step(&mut self, graph: &Graph, index: usize, cause: &str) -> Result<(), Refusal> {
+        self.step_event(graph, index, StepEvent::WaitEnded, cause)?;
+        self.end_wait(graph, index, cause)
+    }
+
+    /// Forgets what a step waited for, and what that means for the run.
+    fn end_wait(&mut self, graph: &Graph, index: usize, cause: &str) -> Result<(), Refusal> {
+        let shown = self.execution.wait.as_ref();
+        let blocked_on_steps = matches!(self.execution.state, RunState::Blocked(_))
+            && shown.is_some_and(|wait| wait.step_index.is_some());
+        if let Some(step) = self.execution.steps.get_mut(index) {
+            step.wait = None;
+        }
+        self.show_wait();
+        if blocked_on_steps { self.unblock(graph, cause) } else { self.settle(graph) }
     }
 
     /// What the run does once no step can start: VERIFYING when all are done, RECOVERING when one
@@ -141,7 +166,7 @@ impl Draft {
         }
         if count(StepState::Waiting) > 0 {
             return match self.execution.wait.clone() {
-                Some(wait) => self.block(wait),
+                Some(wait) => self.block(graph, wait),
                 None => Err(Refusal::Meaningless),
             };
         }
@@ -229,18 +254,5 @@ impl Draft {
             return self.run_event(RunEvent::VerdictRefused, end.user_message);
         }
         self.stop(graph, end)
-    }
-
-    /// Takes an answer to a waiting step: it becomes ready, and a blocked run goes on.
-    ///
-    /// # Errors
-    /// [`Refusal`] unless the step waits.
-    pub fn resume_step(&mut self, graph: &Graph, index: usize, cause: &str) -> Result<(), Refusal> {
-        if matches!(self.execution.state, RunState::Blocked(_)) {
-            self.unblock(cause)?;
-        } else {
-            self.execution.wait = None;
-        }
-        self.step_event(graph, index, StepEvent::WaitEnded, cause)
     }
 }
