@@ -189,9 +189,8 @@ impl Cursor {
 fn give_answer(record: &RunRecord, draft: &mut Draft, answer: &Answer) -> Result<(), Fault> {
     let wait = record
         .execution
-        .wait
-        .as_ref()
-        .filter(|wait| wait.id == answer.wait_id)
+        .waits()
+        .find(|wait| wait.id == answer.wait_id)
         .ok_or_else(|| Fault::new(FaultCode::WaitClosed, "the wait was answered before"))?;
     if answer.text.is_empty() {
         return Err(Problem::at(Code::FieldMissing, "answer", "an answer cannot be blank").into());
