@@ -30,7 +30,7 @@ pub(super) async fn settle(
     let arguments = call::stored_arguments(&open);
     let call =
         Call { id: open.call_id, tool_call: ToolCall { name: open.tool.clone(), arguments } };
-    let bench = match Bench::set_up(run, index, &call) {
+    let bench = match Bench::set_up(run, index, &call).await {
         Ok(bench) => bench,
         Err(_) => return ask(run, index, &open).await,
     };
