@@ -111,7 +111,8 @@ impl Draft {
     /// [`Refusal`] unless the step is running.
     pub fn pause_step(&mut self, graph: &Graph, index: usize, wait: Wait) -> Result<(), Refusal> {
         self.step_event(graph, index, StepEvent::WaitStarted, wait.unblocks.clone())?;
-        self.execution.wait = Some(wait);
+        // One question at a time: the one asked first stays, the others are asked again after it.
+        self.execution.wait.get_or_insert(wait);
         self.settle(graph)
     }
 
@@ -217,7 +218,8 @@ impl Draft {
         self.stop(graph, end)
     }
 
-    /// Takes an answer to a waiting step: it becomes ready, and a blocked run goes on.
+    /// Takes an answer to a waiting step: it becomes ready, and a blocked run goes on. Other steps
+    /// that wait become ready too, to ask what they still have to ask.
     ///
     /// # Errors
     /// [`Refusal`] unless the step waits.
@@ -227,6 +229,16 @@ impl Draft {
         } else {
             self.execution.wait = None;
         }
-        self.step_event(graph, index, StepEvent::WaitEnded, cause)
+        self.step_event(graph, index, StepEvent::WaitEnded, cause)?;
+        let others: Vec<usize> = self.execution.steps_in(StepState::Waiting).collect();
+        for other in others {
+            self.step_event(
+                graph,
+                other,
+                StepEvent::WaitEnded,
+                "asks again after another's answer",
+            )?;
+        }
+        Ok(())
     }
 }
