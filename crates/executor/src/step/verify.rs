@@ -3,7 +3,7 @@
 //!
 //! All of it may be done again after a crash: a verification is repeatable by its nature.
 
-use super::call::{Call, Done};
+use super::call::{Call, Done, called_off};
 use super::evidence::{Place, Record, record_as};
 use super::held::{Ended, HeldRun};
 use crate::tool::builtin::run_command::outcome;
@@ -200,6 +200,7 @@ async fn verify_command(run: &HeldRun, line: String) -> Result<Option<Record>, E
         Ok(outcome) => outcome,
         Err(error) => error.into(),
     };
+    called_off(run, &outcome)?;
     // What was proven is this workspace: should the command itself have changed it, the next
     // verification runs it again.
     if outcome.success
@@ -285,6 +286,7 @@ async fn project_tests(run: &HeldRun) -> Result<Record, Ended> {
         Ok(outcome) => outcome,
         Err(error) => error.into(),
     };
+    called_off(run, &outcome)?;
     Ok(record(run, Done { call, outcome, started_at, finished_at: run.engine.now() }))
 }
 
@@ -324,7 +326,7 @@ fn context(run: &HeldRun) -> Result<ToolContext, ToolError> {
         environment: Arc::clone(&run.engine.environment),
         shell_allowed: false,
         deadline: Instant::now() + Duration::from_secs(run.spec.limits.step_deadline_s),
-        cancel: run.lost.child_token(),
+        cancel: run.calls.child_token(),
     })
 }
 

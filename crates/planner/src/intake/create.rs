@@ -114,7 +114,7 @@ fn first_moves(
         }
         None => {
             draft.run_event(RunEvent::PlanningStarted, "a plan has to be made")?;
-            draft.block(wait_for_plan(now))?;
+            draft.block(&Graph::default(), wait_for_plan(now))?;
         }
     }
     Ok(draft)
@@ -168,7 +168,7 @@ pub async fn submit(planner: &Planner, new: NewPlan) -> Result<(), Fault> {
         ..first_revision(&new.plan, now)
     };
     let mut draft = Draft::new(execution, planner.actor(), now);
-    draft.unblock("a plan was submitted").map_err(refused)?;
+    draft.unblock(&Graph::default(), "a plan was submitted").map_err(refused)?;
     draft.journal(Entry::Plan(stored_entry(&stored)));
     draft.start_plan(&Graph::of(&new.plan), stored.revision).map_err(refused)?;
     let write = draft.into_write();

@@ -252,8 +252,8 @@ async fn waits(
     let next_page_token =
         found.last().filter(|_| more).map(|record| record.spec.id.to_string()).unwrap_or_default();
     let waits = found
-        .into_iter()
-        .filter_map(surety_common::wire::run::wait)
+        .iter()
+        .flat_map(surety_common::wire::run::waits)
         .filter(|wait| waiting_on.is_empty() || waiting_on.contains(&wait.waiting_on))
         .collect();
     Ok(v1::ListWaitsResponse { waits, next_page_token })
