@@ -133,7 +133,7 @@ impl Gate {
         let commit = Commit::new(draft.into_write(), span.clone(), trace::span_id(&span));
         let outcome = self.committer.commit(commit).await?;
         if outcome == Outcome::Applied {
-            self.waker.wake(Topic::Run(record.spec.id));
+            self.waker.wake_now(Topic::Run(record.spec.id));
         }
         Ok(outcome)
     }
