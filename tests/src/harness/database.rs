@@ -35,6 +35,16 @@ impl Database {
         Ok(Self { server, name, url })
     }
 
+    /// A database that is made, started and stopped elsewhere.
+    ///
+    /// # Errors
+    /// The address is none.
+    pub fn at(url: &str) -> Result<Self> {
+        let server = PgConnectOptions::from_str(url)?;
+        let name = server.get_database().context("the address names no database")?.to_owned();
+        Ok(Self { server, name, url: url.to_owned() })
+    }
+
     /// Its address.
     pub fn url(&self) -> &str {
         &self.url
