@@ -23,7 +23,9 @@ impl Draft {
         self.execution.plan_revision = revision;
         self.execution.steps = vec![StepProgress::default(); graph.len()];
         self.run_event(RunEvent::PlanAccepted, format!("plan revision {revision} is valid"))?;
-        self.ready_steps(graph)
+        self.ready_steps(graph)?;
+        // A plan of which nothing can start must not stay in EXECUTING for ever.
+        self.settle(graph)
     }
 
     /// Makes every pending step ready whose dependencies are all done.
