@@ -8,7 +8,7 @@ use surety_common::domain::plan::ToolCall;
 use surety_executor::fuse::completion::{MissingCompletion, Reminder};
 use surety_executor::fuse::correction::{AfterRefusal, Corrections};
 use surety_executor::fuse::repeat::{self, Repeat, RepeatCycle, Turn};
-use surety_executor::fuse::timeout::{CallEnd, Timeouts, timeout_key};
+use surety_executor::fuse::timeout::{CallEnd, Timeouts, Timing};
 
 /// What came of one row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -185,21 +185,25 @@ fn call_of(tool: &str, arguments: Value) -> ToolCall {
     ToolCall { name: tool.to_owned(), arguments }
 }
 
+fn timing_of(tool: &str, base_s: Option<u64>) -> Timing {
+    Timing::of(&call_of(tool, Value::Object(Vec::new())), base_s, None)
+}
+
 fn check_timeouts(given: &Value, expect: &Value) -> Result<(), String> {
     let base_s = number(given, "base_s");
-    let call = call_of(text_of(given, "tool"), Value::Object(Vec::new()));
+    let timing = timing_of(text_of(given, "tool"), base_s);
     let mut state = Timeouts::default();
     let mut seen = Vec::new();
     for outcome in list(given, "outcomes") {
-        seen.push(count(state.budget_s(&call, base_s)));
+        seen.push(count(state.budget_s(&timing)));
         let end = if outcome.as_str() == Some("timeout") {
             CallEnd::DeadlinePassed
         } else {
             CallEnd::Returned
         };
-        state.record(&call, base_s, end);
+        state.record(&timing, end);
     }
-    let next = count(state.budget_s(&call, base_s));
+    let next = count(state.budget_s(&timing));
     compare_stated(expect, "timeouts_s", &Value::Array(seen))?;
     compare_stated(expect, "next_s", &next)?;
     compare_stated(expect, "after_ok_s", &next)
@@ -208,23 +212,22 @@ fn check_timeouts(given: &Value, expect: &Value) -> Result<(), String> {
 fn check_timeout_key(given: &Value, expect: &Value) -> Result<(), String> {
     let key = |side| {
         let call = given.get(side)?;
-        Some(timeout_key(&call_of(text_of(call, "tool"), call.get("args")?.clone())))
+        let call = call_of(text_of(call, "tool"), call.get("args")?.clone());
+        Some(Timing::of(&call, None, None).key().to_owned())
     };
     compare_stated(expect, "same_key", &Value::Bool(key("a") == key("b")))
 }
 
 fn check_timeout_excluded(given: &Value, expect: &Value) -> Result<(), String> {
     for tool in list(given, "tools").iter().filter_map(Value::as_str) {
-        let call = call_of(tool, Value::Object(Vec::new()));
+        let timing = timing_of(tool, None);
         let mut state = Timeouts::default();
-        let before = state.budget_s(&call, None);
-        state.record(&call, None, CallEnd::DeadlinePassed);
-        let backs_off = state.budget_s(&call, None) != before;
+        let before = state.budget_s(&timing);
+        state.record(&timing, CallEnd::DeadlinePassed);
+        let backs_off = state.budget_s(&timing) != before;
         compare_stated(expect, "backoff", &Value::Bool(backs_off))?;
     }
-    let budget = |tool, base_s| {
-        count(Timeouts::default().budget_s(&call_of(tool, Value::Object(Vec::new())), base_s))
-    };
+    let budget = |tool, base_s| count(Timeouts::default().budget_s(&timing_of(tool, base_s)));
     let bounds = |tool| Value::Array(vec![budget(tool, Some(0)), budget(tool, Some(u64::MAX))]);
     compare_stated(expect, "ask_user_s", &bounds("ask_user"))?;
     if let Some(subagent) = expect.get("subagent_s") {
@@ -239,10 +242,10 @@ fn check_timeout_excluded(given: &Value, expect: &Value) -> Result<(), String> {
 fn check_timeout_detect(given: &Value, expect: &Value) -> Result<(), String> {
     let result = given.get("result").ok_or("the row has no result")?;
     let passed = result.get("deadline_passed").and_then(Value::as_bool) == Some(true);
-    let call = call_of("run_command", Value::Object(Vec::new()));
+    let timing = timing_of("run_command", None);
     let mut state = Timeouts::default();
-    let before = state.budget_s(&call, None);
-    state.record(&call, None, if passed { CallEnd::DeadlinePassed } else { CallEnd::Returned });
-    let counted = state.budget_s(&call, None) != before;
+    let before = state.budget_s(&timing);
+    state.record(&timing, if passed { CallEnd::DeadlinePassed } else { CallEnd::Returned });
+    let counted = state.budget_s(&timing) != before;
     compare_stated(expect, "counted_as_timeout", &Value::Bool(counted))
 }

@@ -5,10 +5,12 @@ use super::held::{Ended, HeldRun};
 use super::judge::Judgement;
 use super::{evidence, repeat, turn};
 use crate::driver::{Move, script};
+use crate::fuse::timeout::CallEnd;
 use crate::tool::{
-    Effect, ErrorCode, Probe, Tool, ToolContext, ToolError, ToolOutcome, WriteScope,
+    Effect, ErrorCode, Probe, Tool, ToolContext, ToolError, ToolOutcome, WriteScope, timing,
 };
 use std::sync::Arc;
+use std::time::Duration;
 use surety_common::domain::decision::Action;
 use surety_common::domain::execution::OpenCall;
 use surety_common::domain::execution::draft::Draft;
@@ -100,13 +102,13 @@ impl Bench {
             ));
         };
         let scope = run.plan.steps.get(index).map_or(&[][..], |step| &step.write_scope);
-        let budget = run.budgets().budget(tool.as_ref(), &call.tool_call.arguments);
+        let budget_s = run.timeouts().budget_s(&timing(tool.as_ref(), &call.tool_call));
         let context = ToolContext {
             workspace: run.workspace()?,
             write_scope: Arc::new(WriteScope::new(scope)?),
             environment: Arc::clone(&run.engine.environment),
             shell_allowed: false,
-            deadline: Instant::now() + budget,
+            deadline: Instant::now() + Duration::from_secs(budget_s),
             cancel: run.lost.child_token(),
         };
         Ok(Self { tool, context })
@@ -138,7 +140,8 @@ impl Bench {
         if let Some(code) = outcome.error_code {
             span.record("error.type", code.as_str());
         }
-        run.budgets().record(self.tool.as_ref(), &call.tool_call.arguments, outcome.timed_out);
+        let end = if outcome.timed_out { CallEnd::DeadlinePassed } else { CallEnd::Returned };
+        run.timeouts().record(&timing(self.tool.as_ref(), &call.tool_call), end);
         Done { call, outcome, started_at, finished_at: run.engine.now() }
     }
 }
