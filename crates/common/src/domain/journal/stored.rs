@@ -29,7 +29,7 @@ pub fn write_entries(entries: &[Entry]) -> String {
 /// # Errors
 /// [`StoredError`] when the text was written by something else.
 pub fn read_entries(text: &str) -> Result<Vec<Entry>, StoredError> {
-    let parsed = json::parse(text).map_err(|error| StoredError(format!("{error:?}")))?;
+    let parsed = json::parse_stored(text).map_err(|error| StoredError(format!("{error:?}")))?;
     let entries = parsed.value.as_array().ok_or_else(|| missing("a list"))?;
     entries.iter().map(read_entry).collect()
 }
