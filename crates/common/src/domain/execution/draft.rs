@@ -152,8 +152,8 @@ impl Draft {
         Ok(())
     }
 
-    /// Ends a block: the run goes back to the phase it left, and is blocked again at once when all
-    /// that is left of it there are steps that wait.
+    /// Ends a block: the run goes back to the phase it left, and on from there when one of its
+    /// steps failed meanwhile.
     ///
     /// # Errors
     /// [`Refusal`] when the run is not blocked.
