@@ -45,12 +45,22 @@ impl Deployment {
     /// # Errors
     /// A process did not start.
     pub async fn start_with(environment: &[(&str, &str)]) -> Result<Self> {
-        let database = Database::create().await?;
-        let gate = Process::start(Service::Gate, &database, environment).await?;
-        let planner = Process::start(Service::Planner, &database, environment).await?;
-        let mut deployment = Self { database, planner, executors: Vec::new(), gate };
+        let mut deployment = Self::without_executor(Database::create().await?, environment).await?;
         deployment.add_executor(environment).await?;
         Ok(deployment)
+    }
+
+    /// Starts a planner and a gate over a database, and no executor yet.
+    ///
+    /// # Errors
+    /// A process did not start.
+    pub async fn without_executor(
+        database: Database,
+        environment: &[(&str, &str)],
+    ) -> Result<Self> {
+        let gate = Process::start(Service::Gate, &database, environment).await?;
+        let planner = Process::start(Service::Planner, &database, environment).await?;
+        Ok(Self { database, planner, executors: Vec::new(), gate })
     }
 
     /// Starts one more executor.
