@@ -65,6 +65,11 @@ impl Deployment {
         Ok(Self { database, planner, executors: Vec::new(), gate, environment, token: None })
     }
 
+    /// A deployment of processes that were started one by one.
+    pub fn of(database: Database, planner: Process, gate: Process) -> Self {
+        Self { database, planner, executors: Vec::new(), gate, environment: Vec::new(), token: None }
+    }
+
     /// Shows this token with every call of the clients made after.
     pub fn use_token(&mut self, token: Token) {
         self.token = Some(token);
