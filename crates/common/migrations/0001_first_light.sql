@@ -100,6 +100,8 @@ create table journal (
     sequence   bigint      not null,
     at         timestamptz not null,
     span_id    text,
+    -- Who wrote it: a service's process.
+    actor      text        not null,
     entries    json        not null,
     constraint journal_pkey primary key (run_id, sequence),
     constraint journal_sequence_positive check (sequence > 0)

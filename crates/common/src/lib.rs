@@ -11,6 +11,7 @@
 
 #[cfg(feature = "config")]
 pub mod config;
+pub mod crash;
 pub mod domain;
 #[cfg(feature = "store")]
 pub mod store;

@@ -90,6 +90,8 @@ pub async fn serve(
         workspaces: setup.executor.executor_data_dir.join("workspaces"),
         gate: gate::Gate::new(channel),
         drain: shutdown.clone(),
+        roll: step::Roll::default(),
+        cut: CancellationToken::new(),
         drain_timeout: setup.common.drain_timeout(),
     });
     let working = tokio::spawn(work(engine, setup.executor));
@@ -119,7 +121,7 @@ async fn work(engine: Arc<step::Engine>, config: ExecutorConfig) {
         age_limit,
     ));
     let heartbeat = step::Heartbeat::new(
-        engine,
+        Arc::clone(&engine),
         Arc::clone(&claimer),
         config.heartbeat_interval(),
         age_limit,
@@ -132,9 +134,12 @@ async fn work(engine: Arc<step::Engine>, config: ExecutorConfig) {
         let drained = drained.clone();
         async move { heartbeat.run(drained).await }
     });
+    let following = tokio::spawn(step::follow(engine, drained.clone()));
     claimer.run().await;
     drained.cancel();
-    if let Err(error) = beating.await {
-        tracing::error!(%error, "the heartbeat ended in a defect");
+    for ended in [beating.await, following.await] {
+        if let Err(error) = ended {
+            tracing::error!(%error, "a loop of the engine ended in a defect");
+        }
     }
 }

@@ -104,7 +104,7 @@ impl Planner {
             let span_id = trace::span_id(&span);
             let commit = Commit::new(draft.into_write(), span, span_id);
             if self.committer.commit(commit).await? == Outcome::Applied {
-                self.waker.wake(Topic::Run(run_id));
+                self.waker.wake(Topic::Moved(run_id));
                 return Ok(());
             }
         }
@@ -171,9 +171,9 @@ impl Cursor {
         let woken = async {
             loop {
                 match self.wakeups.recv().await {
-                    Ok(Topic::Run(id)) if id == self.run_id => return,
+                    Ok(Topic::Run(id) | Topic::Moved(id)) if id == self.run_id => return,
                     Ok(Topic::Everything) | Err(broadcast::error::RecvError::Lagged(_)) => return,
-                    Ok(Topic::Run(_) | Topic::Ready) => {}
+                    Ok(Topic::Run(_) | Topic::Moved(_) | Topic::Ready) => {}
                     Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
                 }
             }

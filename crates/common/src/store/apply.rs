@@ -41,6 +41,7 @@ struct Columns {
     span_id: Vec<Option<String>>,
     entries: Vec<String>,
     wait_ids: Vec<Option<String>>,
+    actor: Vec<String>,
 }
 
 impl Columns {
@@ -64,8 +65,9 @@ impl Columns {
         self.deadline_at.push(row.deadline_at);
         self.at.push(row.updated_at);
         self.span_id.push(span_id.map(str::to_owned));
-        self.entries.push(entries_text(&write.entries));
+        self.entries.push(entries_text(write));
         self.wait_ids.push(wait_ids(row));
+        self.actor.push(write.actor.0.clone());
         Ok(())
     }
 }
@@ -103,6 +105,7 @@ pub(super) async fn apply(
         .bind(&columns.span_id)
         .bind(&columns.entries)
         .bind(&columns.wait_ids)
+        .bind(&columns.actor)
         .fetch_all(connection)
         .await?
         .into_iter()

@@ -21,8 +21,8 @@ impl Claimed {
     ///
     /// # Errors
     /// [`StoreError`]; then none of it is stored, or, where the connection broke, it is not known.
-    /// A lease that was stored without this process knowing ends with its heartbeat: see
-    /// [`orphans`].
+    /// A lease that was stored without this process knowing comes to light with its next
+    /// heartbeat: see [`forgotten`].
     pub async fn commit(mut self, commits: &[Commit]) -> Result<Vec<Outcome>, StoreError> {
         let changes: Vec<_> =
             commits.iter().map(|commit| (&commit.write, commit.span_id.as_deref())).collect();
@@ -65,6 +65,22 @@ pub async fn orphans(
         .bind(heard_since)
         .bind(limit)
         .bind(me)
+        .fetch_all(&mut *transaction)
+        .await?;
+    let runs = load(&mut transaction, &ids).await?;
+    Ok(Claimed { transaction, runs })
+}
+
+/// Locks those of `run_ids` whose lease is still `me`'s: for a process that holds leases it does not
+/// know of, because the answer to its claim was lost on the way.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn forgotten(pool: &PgPool, me: Uuid, run_ids: &[Uuid]) -> Result<Claimed, StoreError> {
+    let mut transaction = pool.begin().await?;
+    let ids: Vec<Uuid> = sqlx::query_scalar(include_str!("sql/forgotten.sql"))
+        .bind(me)
+        .bind(run_ids)
         .fetch_all(&mut *transaction)
         .await?;
     let runs = load(&mut transaction, &ids).await?;

@@ -98,8 +98,9 @@ fn bind_execution<'q>(
         .bind(row.terminal.as_ref().map(to_text).transpose()?)
         .bind(row.deadline_at)
         .bind(span_id)
-        .bind(entries_text(&write.entries))
-        .bind(wait_ids(row)))
+        .bind(entries_text(write))
+        .bind(wait_ids(row))
+        .bind(&write.actor.0))
 }
 
 /// Stores a plan revision together with the moves it leads to.

@@ -26,8 +26,17 @@ pub async fn register(
     Ok(())
 }
 
-/// Says that the process is alive. Answers false when nobody knows it any more: its leases are
-/// others' now.
+/// A lease as the rows have it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct HeldLease {
+    /// The run.
+    pub run_id: Uuid,
+    /// The lease's fence.
+    pub lease_epoch: i64,
+}
+
+/// Says that the process is alive. Answers the leases it holds; none at all when nobody knows it
+/// any more.
 ///
 /// # Errors
 /// [`StoreError`]
@@ -35,10 +44,16 @@ pub async fn beat(
     executor: impl PgExecutor<'_>,
     id: Uuid,
     now: DateTime<Utc>,
-) -> Result<bool, StoreError> {
-    let done =
-        sqlx::query(include_str!("sql/beat.sql")).bind(id).bind(now).execute(executor).await?;
-    Ok(done.rows_affected() == 1)
+) -> Result<Option<Vec<HeldLease>>, StoreError> {
+    let rows: Vec<(Option<Uuid>, Option<i64>)> =
+        sqlx::query_as(include_str!("sql/beat.sql")).bind(id).bind(now).fetch_all(executor).await?;
+    if rows.is_empty() {
+        return Ok(None);
+    }
+    let held = rows.into_iter().filter_map(|(run_id, lease_epoch)| {
+        Some(HeldLease { run_id: run_id?, lease_epoch: lease_epoch? })
+    });
+    Ok(Some(held.collect()))
 }
 
 /// Forgets a process that gave all its leases back, and any that has not been heard of since

@@ -23,13 +23,13 @@ mod wake;
 
 pub use apply::Outcome;
 pub use artifact::Artifact;
-pub use claim::{Claimed, claim, orphans};
+pub use claim::{Claimed, claim, forgotten, orphans};
 pub use committer::{Commit, Committer, Observer};
 pub use create::{Created, NewRun, create_run, submit_plan};
 pub use error::StoreError;
-pub use executor::{Backlog, backlog, beat, register, retire};
+pub use executor::{Backlog, HeldLease, backlog, beat, register, retire};
 pub use journal::{events, output_text, receipts, verdict};
 pub use plan::{StoredPlan, find_plan, plan_of};
-pub use pool::{connect, connect_with_patience, migrate};
+pub use pool::{connect, connect_with_patience, migrate, patiently};
 pub use run::{RunFilter, RunPage, find_run, find_wait, list_runs, list_waits, overdue};
 pub use wake::{Topic, Waker, Wakeups};

@@ -51,6 +51,28 @@ pub async fn connect_with_patience(url: &str, size: u32) -> Result<PgPool, Store
         .await
 }
 
+/// Reads, again and again while the database is away.
+///
+/// # Errors
+/// Whatever waiting cannot mend.
+pub async fn patiently<T, F>(read: impl FnMut() -> F) -> Result<T, StoreError>
+where
+    F: Future<Output = Result<T, StoreError>>,
+{
+    read.retry(
+        ExponentialBuilder::default()
+            .with_jitter()
+            .with_min_delay(Duration::from_millis(20))
+            .with_max_delay(Duration::from_secs(2))
+            .without_max_times(),
+    )
+    .when(StoreError::is_transient)
+    .notify(|error, delay| {
+        tracing::warn!(%error, retry_in_ms = delay.as_millis(), "waiting for the database to read");
+    })
+    .await
+}
+
 /// Brings the schema up to date. Several processes may do so at once: one does, the others wait.
 ///
 /// # Errors

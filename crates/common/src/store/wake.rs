@@ -21,6 +21,8 @@ const RECONNECT: Duration = Duration::from_millis(500);
 const CHANNEL: &str = "surety";
 /// Run ids one notification carries; more than that is "look at all of yours".
 const MAX_IDS: usize = 200;
+/// What stands before the id of a run that was moved.
+const MOVED: &str = "moved:";
 /// Wake-ups a slow listener may lag behind before it is told to look at everything.
 const BACKLOG: usize = 1024;
 
@@ -29,8 +31,11 @@ const BACKLOG: usize = 1024;
 pub enum Topic {
     /// There is a run that an executor could take up.
     Ready,
-    /// This run's journal grew, or the run was moved by somebody else than its executor.
+    /// This run's journal grew.
     Run(Uuid),
+    /// This run's journal grew because somebody else than its executor moved it: whoever holds its
+    /// lease looks whether it still does.
+    Moved(Uuid),
     /// Too much happened to name it, or something may have been missed: look at everything.
     Everything,
 }
@@ -40,6 +45,7 @@ impl Topic {
         match self {
             Self::Ready => "ready".to_owned(),
             Self::Run(id) => id.simple().to_string(),
+            Self::Moved(id) => format!("{MOVED}{}", id.simple()),
             Self::Everything => "*".to_owned(),
         }
     }
@@ -47,7 +53,10 @@ impl Topic {
     fn from_word(word: &str) -> Self {
         match word {
             "ready" => Self::Ready,
-            id => Uuid::parse_str(id).map_or(Self::Everything, Self::Run),
+            word => match word.strip_prefix(MOVED) {
+                Some(id) => Uuid::parse_str(id).map_or(Self::Everything, Self::Moved),
+                None => Uuid::parse_str(word).map_or(Self::Everything, Self::Run),
+            },
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::tool::{
     Effect, ErrorCode, Probe, Tool, ToolContext, ToolError, ToolOutcome, WriteScope,
 };
 use std::sync::Arc;
+use surety_common::crash;
 use surety_common::domain::decision::Action;
 use surety_common::domain::execution::OpenCall;
 use surety_common::domain::execution::draft::Draft;
@@ -30,7 +31,7 @@ pub(super) async fn carry_out(
     tool_call: &ToolCall,
 ) -> Result<Vec<usize>, Ended> {
     let call = Call { id: Uuid::now_v7(), tool_call: tool_call.clone() };
-    let bench = match Bench::set_up(run, index, &call) {
+    let bench = match Bench::set_up(run, index, &call).await {
         Ok(bench) => bench,
         Err(error) => {
             let done = Done::now(run, call, error.into());
@@ -48,7 +49,9 @@ pub(super) async fn carry_out(
         }
         Ok(effect) => {
             intend(run, index, judgement, &call, &effect).await?;
+            crash::point("executor.after_intent");
             let done = bench.perform(run, call).await;
+            crash::point("executor.after_effect");
             conclude(run, index, done, None).await
         }
     }
@@ -89,7 +92,11 @@ impl Bench {
     ///
     /// # Errors
     /// The failure that the call itself would end with.
-    pub(super) fn set_up(run: &HeldRun, index: usize, call: &Call) -> Result<Self, ToolError> {
+    pub(super) async fn set_up(
+        run: &HeldRun,
+        index: usize,
+        call: &Call,
+    ) -> Result<Self, ToolError> {
         let name = &call.tool_call.name;
         let Some(tool) = run.engine.tools.get(name) else {
             // The flow validation knows the same tools, so only a stored call of another version
@@ -100,14 +107,16 @@ impl Bench {
             ));
         };
         let scope = run.plan.steps.get(index).map_or(&[][..], |step| &step.write_scope);
-        let budget = run.budgets().budget(tool.as_ref(), &call.tool_call.arguments);
+        // No call outlives its step.
+        let left = run.time_left(index).await;
+        let budget = run.budgets().budget(tool.as_ref(), &call.tool_call.arguments).min(left);
         let context = ToolContext {
             workspace: run.workspace()?,
             write_scope: Arc::new(WriteScope::new(scope)?),
             environment: Arc::clone(&run.engine.environment),
             shell_allowed: false,
             deadline: Instant::now() + budget,
-            cancel: run.lost.child_token(),
+            cancel: run.calls.child_token(),
         };
         Ok(Self { tool, context })
     }
@@ -197,19 +206,14 @@ pub(super) async fn conclude(
     done: Done,
     judgement: Option<&Judgement>,
 ) -> Result<Vec<usize>, Ended> {
-    if run.lost.is_cancelled() {
-        return Err(Ended::NotHeld);
-    }
-    if interrupted(run, &done) {
-        return Err(Ended::Draining);
-    }
+    called_off(run, &done.outcome)?;
     let record = evidence::record(run, index, &done);
     run.change_with(record.artifacts.clone(), |draft| {
         if let Some(judgement) = judgement {
             turn::record(draft, run, index, judgement, "")?;
         }
         draft.receipt(record.receipt.clone());
-        draft.journal(Entry::Output(record.output.clone()));
+        record.output.iter().for_each(|output| draft.journal(Entry::Output(output.clone())));
         draft.execution_mut().counters.tool_calls += 1;
         let progress = draft.execution_mut().steps.get_mut(index).ok_or(Refusal::Meaningless)?;
         progress.open_call = None;
@@ -227,9 +231,18 @@ pub(super) async fn conclude(
     .await
 }
 
-/// A drain that cut a call short leaves it open: nobody knows how far it came.
-fn interrupted(run: &HeldRun, done: &Done) -> bool {
-    run.engine.drain.is_cancelled() && done.outcome.error_code == Some(ErrorCode::Cancelled)
+/// A call that was cut short here is left open: nobody knows how far it came.
+///
+/// # Errors
+/// [`Ended::NotHeld`], [`Ended::Draining`]
+pub(super) fn called_off(run: &HeldRun, outcome: &ToolOutcome) -> Result<(), Ended> {
+    if run.lost.is_cancelled() {
+        return Err(Ended::NotHeld);
+    }
+    match outcome.error_code {
+        Some(ErrorCode::Cancelled) if run.engine.drain.is_cancelled() => Err(Ended::Draining),
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// What a script does after a call, where that needs no further look at the world.

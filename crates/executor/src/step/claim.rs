@@ -12,8 +12,9 @@ use surety_common::domain::machine::run::RunState;
 use surety_common::domain::plan::Plan;
 use surety_common::domain::run::RunRecord;
 use surety_common::store::{self, Claimed, Commit, Outcome, StoreError, Topic};
-use surety_common::telemetry::trace;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
+use surety_common::telemetry::{self, trace};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, broadcast};
+use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 /// How often an idle executor looks by itself, should a wake-up be lost.
@@ -21,12 +22,17 @@ const IDLE_POLL: Duration = Duration::from_secs(2);
 /// How long it waits after a failed look.
 const AFTER_ERROR: Duration = Duration::from_millis(500);
 
+/// How long calls that were called off may take to end and runs to be written back.
+const CUT_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// The loop that takes runs up and hands each to a task of its own.
 pub struct Claimer {
     engine: Arc<Engine>,
     slots: Arc<Semaphore>,
     heartbeat_age_limit: TimeDelta,
     tasks: TaskTracker,
+    /// Held while leases are taken, so that one taken and one not yet entered are never confused.
+    looking: Mutex<()>,
 }
 
 impl Claimer {
@@ -34,7 +40,13 @@ impl Claimer {
     /// have been silent for `heartbeat_age_limit`.
     pub fn new(engine: Arc<Engine>, slots: usize, heartbeat_age_limit: TimeDelta) -> Self {
         let slots = Arc::new(Semaphore::new(slots));
-        Self { engine, slots, heartbeat_age_limit, tasks: TaskTracker::new() }
+        Self {
+            engine,
+            slots,
+            heartbeat_age_limit,
+            tasks: TaskTracker::new(),
+            looking: Mutex::default(),
+        }
     }
 
     /// Claims until the engine drains, then waits until every run was given back.
@@ -55,15 +67,28 @@ impl Claimer {
                 () = self.next_look(&mut wakeups, pause) => {}
             }
         }
+        self.hand_back().await;
+    }
+
+    /// Turns under way may end, then calls under way are called off, and every run is given back.
+    /// While the database is away that cannot be written, and is left to the heartbeat's age.
+    async fn hand_back(&self) {
         self.tasks.close();
-        self.tasks.wait().await;
+        if timeout(self.engine.drain_timeout, self.tasks.wait()).await.is_ok() {
+            return;
+        }
+        self.engine.cut.cancel();
+        if timeout(CUT_TIMEOUT, self.tasks.wait()).await.is_err() {
+            let runs = self.tasks.len();
+            tracing::warn!(runs, "not every run could be handed back; others take over in time");
+        }
     }
 
     /// Waits for a wake-up, but no longer than `pause`, and then for a free slot.
     async fn next_look(&self, wakeups: &mut broadcast::Receiver<Topic>, pause: Duration) {
         if !pause.is_zero() {
             // Whether it was woken or the time ran out, it looks.
-            drop(tokio::time::timeout(pause, ready(wakeups)).await);
+            drop(timeout(pause, ready(wakeups)).await);
         }
         drop(self.slots.acquire().await);
     }
@@ -77,6 +102,7 @@ impl Claimer {
         if free == 0 {
             return Ok(Found::More);
         }
+        let _looking = self.looking.lock().await;
         let waiting = store::claim(&self.engine.pool, now, free).await?;
         let found = i64::try_from(waiting.runs.len()).unwrap_or(i64::MAX);
         self.take_up(waiting, now, "").await?;
@@ -92,9 +118,28 @@ impl Claimer {
         if free == 0 {
             return Ok(());
         }
+        let _looking = self.looking.lock().await;
         let heard_since = now - self.heartbeat_age_limit;
         let orphans = store::orphans(&self.engine.pool, heard_since, self.engine.id, free).await?;
         self.take_up(orphans, now, "its executor is gone").await
+    }
+
+    /// One beat of the heart: says that this process is alive, lays the leases the rows give it
+    /// beside its work, and takes up what it holds without knowing. Answers whether it is known.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn beat_once(&self, now: DateTime<Utc>) -> Result<bool, StoreError> {
+        let _looking = self.looking.lock().await;
+        let Some(leases) = store::beat(&self.engine.pool, self.engine.id, now).await? else {
+            return Ok(false);
+        };
+        let unknown = self.engine.roll.compare(&leases);
+        if !unknown.is_empty() && !self.engine.drain.is_cancelled() {
+            let found = store::forgotten(&self.engine.pool, self.engine.id, &unknown).await?;
+            self.take_up(found, now, "its lease was not known here").await?;
+        }
+        Ok(true)
     }
 
     async fn take_up(
@@ -118,8 +163,9 @@ impl Claimer {
             }
         }
         let outcomes = claimed.commit(&commits).await?;
-        for ((run, permit), outcome) in held.into_iter().zip(outcomes) {
+        for (((run, permit), commit), outcome) in held.into_iter().zip(&commits).zip(outcomes) {
             if outcome == Outcome::Applied {
+                telemetry::observe(&commit.write, &commit.span);
                 self.start(run, permit);
             }
         }
@@ -168,8 +214,10 @@ impl Claimer {
             Order { spec: record.spec, plan, plan_digest: record.plan_digest, span: span.clone() };
         let held = Arc::new(HeldRun::new(Arc::clone(&self.engine), order, execution));
         self.engine.waker.wake(Topic::Run(held.spec.id));
+        self.engine.roll.enter(&held);
         self.tasks.spawn(async move {
             work::work(&held, started).await;
+            held.engine.roll.leave(&held);
             drop(permit);
         });
     }
@@ -200,7 +248,7 @@ async fn ready(wakeups: &mut broadcast::Receiver<Topic>) {
             Ok(Topic::Ready | Topic::Everything) | Err(broadcast::error::RecvError::Lagged(_)) => {
                 return;
             }
-            Ok(Topic::Run(_)) => {}
+            Ok(Topic::Run(_) | Topic::Moved(_)) => {}
             Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
         }
     }

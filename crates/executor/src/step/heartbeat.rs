@@ -69,7 +69,7 @@ impl Heartbeat {
     /// [`StoreError`]
     pub async fn run_once(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
         let name = std::env::var("HOSTNAME").unwrap_or_default();
-        if !store::beat(&self.engine.pool, self.engine.id, now).await? {
+        if !self.claimer.beat_once(now).await? {
             store::register(&self.engine.pool, self.engine.id, &name, self.slots, now).await?;
         }
         if !self.engine.drain.is_cancelled() {

@@ -5,6 +5,7 @@ use crate::tool::budget::Budgets;
 use crate::tool::{ToolError, Workspace};
 use std::path::PathBuf;
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::execution::{Execution, Graph, StepProgress};
 use surety_common::domain::fault::Fault;
@@ -13,7 +14,7 @@ use surety_common::domain::plan::{Plan, PlanStep};
 use surety_common::domain::receipt::EvidenceReceipt;
 use surety_common::domain::run::RunSpec;
 use surety_common::domain::step::StepState;
-use surety_common::store::{self, Artifact, Commit, Outcome, StoreError, Topic};
+use surety_common::store::{self, Artifact, Commit, HeldLease, Outcome, StoreError, Topic};
 use surety_common::telemetry::{self, trace};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -55,11 +56,14 @@ pub struct HeldRun {
     pub plan_revision: u32,
     /// Who depends on whom.
     pub graph: Graph,
-    /// Cancelled when the run is no longer held: tool calls under way are ended.
+    /// Cancelled when the run is no longer held.
     pub lost: CancellationToken,
+    /// Cancelled with `lost`, and when a drain has taken its time: tool calls under way are ended.
+    pub calls: CancellationToken,
+    lease_epoch: i64,
     /// The span all its transitions are recorded in.
     pub span: tracing::Span,
-    execution: Mutex<Execution>,
+    execution: Mutex<Arc<Execution>>,
     workspace: OnceLock<Arc<Workspace>>,
     budgets: std::sync::Mutex<Budgets>,
 }
@@ -70,17 +74,55 @@ impl HeldRun {
         let Order { spec, plan, plan_digest, span } = order;
         Self {
             plan_revision: execution.plan_revision,
+            lease_epoch: execution.lease_epoch,
             graph: Graph::of(&plan),
+            calls: engine.cut.child_token(),
             engine,
             spec,
             plan,
             plan_digest,
             lost: CancellationToken::new(),
             span,
-            execution: Mutex::new(execution),
+            execution: Mutex::new(Arc::new(execution)),
             workspace: OnceLock::new(),
             budgets: std::sync::Mutex::default(),
         }
+    }
+
+    /// The lease it is worked on under.
+    pub fn lease(&self) -> HeldLease {
+        HeldLease { run_id: self.spec.id, lease_epoch: self.lease_epoch }
+    }
+
+    /// Calls the work off: the run is no longer held here.
+    pub fn lose(&self) {
+        self.lost.cancel();
+        self.calls.cancel();
+    }
+
+    /// Looks at the row, and calls the work off when it names another lease. A look that fails is
+    /// made up for by the next heartbeat.
+    pub async fn look_whether_held(&self) {
+        match store::find_run(&self.engine.pool, self.spec.id).await {
+            Ok(Some(record)) if self.holds(&record.execution) => {}
+            Ok(_) => self.lose(),
+            Err(error) => {
+                tracing::debug!(run_id = %self.spec.id, %error, "the run could not be looked at");
+            }
+        }
+    }
+
+    fn holds(&self, row: &Execution) -> bool {
+        row.lease_owner == Some(self.engine.id) && row.lease_epoch == self.lease_epoch
+    }
+
+    /// What is left of a step's deadline.
+    pub async fn time_left(&self, index: usize) -> Duration {
+        let execution = self.execution.lock().await;
+        let started_at = execution.steps.get(index).and_then(|step| step.started_at);
+        let spent = started_at.and_then(|at| (self.engine.now() - at).to_std().ok());
+        let deadline = Duration::from_secs(self.spec.limits.step_deadline_s);
+        deadline.saturating_sub(spent.unwrap_or_default())
     }
 
     /// The folder it works in, opened at the first call that needs one. A run that names none gets
@@ -128,7 +170,8 @@ impl HeldRun {
     /// # Errors
     /// [`Ended::Store`]
     pub async fn receipts(&self) -> Result<Vec<EvidenceReceipt>, Ended> {
-        Ok(store::receipts(&self.engine.pool, self.spec.id).await?)
+        let read = || store::receipts(&self.engine.pool, self.spec.id);
+        Ok(store::patiently(read).await?)
     }
 
     /// Whether any receipt says that a file was written.
@@ -137,8 +180,8 @@ impl HeldRun {
     }
 
     /// The row as it was last written.
-    pub async fn execution(&self) -> Execution {
-        self.execution.lock().await.clone()
+    pub async fn execution(&self) -> Arc<Execution> {
+        Arc::clone(&*self.execution.lock().await)
     }
 
     /// Where one step stands, as it was last written.
@@ -148,14 +191,13 @@ impl HeldRun {
     }
 
     /// The span of the work on one step under this lease.
-    pub async fn step_span(&self, index: usize) -> tracing::Span {
-        let lease_epoch = self.execution.lock().await.lease_epoch;
+    pub fn step_span(&self, index: usize) -> tracing::Span {
         let step = telemetry::StepSpan {
             service: "executor",
             run_id: &self.spec.id.to_string(),
             step_id: self.graph.id(index),
             driver: self.spec.driver.as_str(),
-            lease_epoch: u64::try_from(lease_epoch).unwrap_or_default(),
+            lease_epoch: u64::try_from(self.lease_epoch).unwrap_or_default(),
         };
         telemetry::step_span(&step, &self.spec.trace_parent)
     }
@@ -170,10 +212,10 @@ impl HeldRun {
     ///
     /// # Errors
     /// [`Ended::Refused`] when the plan has no such step, which a consistent row never asks for.
-    pub async fn step(&self, index: usize) -> Result<(PlanStep, StepProgress), Ended> {
+    pub async fn step(&self, index: usize) -> Result<(&PlanStep, StepProgress), Ended> {
         let execution = self.execution.lock().await;
         match (self.plan.steps.get(index), execution.steps.get(index)) {
-            (Some(step), Some(progress)) => Ok((step.clone(), progress.clone())),
+            (Some(step), Some(progress)) => Ok((step, progress.clone())),
             (None, _) | (_, None) => Err(Ended::Refused(Refusal::Meaningless)),
         }
     }
@@ -202,7 +244,8 @@ impl HeldRun {
         let span = self.present_span();
         let mut execution = self.execution.lock().await;
         loop {
-            let mut draft = Draft::new(execution.clone(), self.engine.actor(), self.engine.now());
+            let mut draft =
+                Draft::new(Execution::clone(&execution), self.engine.actor(), self.engine.now());
             let answer = change(&mut draft)?;
             let write = draft.into_write();
             let next = write.execution.clone();
@@ -210,11 +253,11 @@ impl HeldRun {
             commit.artifacts.clone_from(&artifacts);
             match self.engine.committer.commit(commit).await? {
                 Outcome::Applied => {
-                    *execution = next;
+                    *execution = Arc::new(next);
                     self.engine.waker.wake(Topic::Run(self.spec.id));
                     return Ok(answer);
                 }
-                Outcome::Lost => *execution = self.read_again(&execution).await?,
+                Outcome::Lost => *execution = Arc::new(self.read_again().await?),
             }
         }
     }
@@ -225,20 +268,17 @@ impl HeldRun {
     /// [`Ended::NotHeld`] when the lease is gone.
     pub async fn refresh(&self) -> Result<(), Ended> {
         let mut execution = self.execution.lock().await;
-        *execution = self.read_again(&execution).await?;
+        *execution = Arc::new(self.read_again().await?);
         Ok(())
     }
 
-    async fn read_again(&self, held: &Execution) -> Result<Execution, Ended> {
-        let found = store::find_run(&self.engine.pool, self.spec.id).await?;
+    async fn read_again(&self) -> Result<Execution, Ended> {
+        let read = || store::find_run(&self.engine.pool, self.spec.id);
+        let found = store::patiently(read).await?;
         match found.map(|record| record.execution) {
-            Some(row)
-                if row.lease_owner == held.lease_owner && row.lease_epoch == held.lease_epoch =>
-            {
-                Ok(row)
-            }
+            Some(row) if self.holds(&row) => Ok(row),
             Some(_) | None => {
-                self.lost.cancel();
+                self.lose();
                 Err(Ended::NotHeld)
             }
         }

@@ -19,6 +19,7 @@ mod held;
 mod judge;
 mod open_call;
 mod repeat;
+mod roll;
 mod turn;
 mod verify;
 mod work;
@@ -26,6 +27,7 @@ mod work;
 pub use claim::Claimer;
 pub use heartbeat::Heartbeat;
 pub use held::{Ended, HeldRun};
+pub use roll::{Roll, follow};
 
 use crate::gate::Gate;
 use crate::tool::{Environment, Registry};
@@ -61,6 +63,10 @@ pub struct Engine {
     pub gate: Gate,
     /// Cancelled when the process drains: turns under way end, nothing new starts.
     pub drain: CancellationToken,
+    /// The runs that are worked on here.
+    pub roll: Roll,
+    /// Cancelled when a drain has taken its time: calls under way are called off.
+    pub cut: CancellationToken,
     /// How long turns under way may take to end while draining.
     pub drain_timeout: Duration,
 }

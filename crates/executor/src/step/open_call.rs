@@ -12,6 +12,7 @@ use surety_common::domain::check::Match;
 use surety_common::domain::command::CommandLine;
 use surety_common::domain::execution::{CallAnswer, OpenCall, Wait};
 use surety_common::domain::json::Value;
+use surety_common::domain::machine::Refusal;
 use surety_common::domain::plan::ToolCall;
 use surety_common::domain::receipt::Command;
 use surety_common::domain::stop::WaitingOn;
@@ -27,24 +28,23 @@ pub(super) async fn settle(
     open: OpenCall,
 ) -> Result<Vec<usize>, Ended> {
     let (_, progress) = run.step(index).await?;
+    if progress.answer == Some(CallAnswer::Fail) {
+        let reason = format!("whether {} had happened could not be told", open.tool);
+        return turn::fail(run, index, &reason).await;
+    }
     let arguments = call::stored_arguments(&open);
     let call =
         Call { id: open.call_id, tool_call: ToolCall { name: open.tool.clone(), arguments } };
-    let bench = match Bench::set_up(run, index, &call) {
+    let bench = match Bench::set_up(run, index, &call).await {
         Ok(bench) => bench,
         Err(_) => return ask(run, index, &open).await,
     };
-    match progress.answer {
-        Some(CallAnswer::Repeat) => return again(run, index, &bench, call).await,
-        Some(CallAnswer::Fail) => {
-            let reason = format!("whether {} had happened could not be told", open.tool);
-            return give_up(run, index, &reason).await;
-        }
-        None => {}
-    }
-    if may_repeat(run, &bench, &call) {
+    if progress.answer == Some(CallAnswer::Repeat) {
+        use_up_answer(run, index).await?;
         return again(run, index, &bench, call).await;
     }
+    // Looked at first even where it may be repeated: a write that is made twice would tell as its
+    // facts that it changed nothing.
     let effect = serde_json::from_value(open.effect.clone()).unwrap_or(Effect::Unknown);
     match bench.probe(effect).await {
         Probe::Happened(facts) => {
@@ -53,6 +53,7 @@ pub(super) async fn settle(
             call::conclude(run, index, done, None).await
         }
         Probe::DidNotHappen => again(run, index, &bench, call).await,
+        Probe::Unknown if may_repeat(run, &bench, &call) => again(run, index, &bench, call).await,
         Probe::Unknown => ask(run, index, &open).await,
     }
 }
@@ -111,6 +112,13 @@ async fn ask(run: &HeldRun, index: usize, open: &OpenCall) -> Result<Vec<usize>,
     Ok(Vec::new())
 }
 
-async fn give_up(run: &HeldRun, index: usize, reason: &str) -> Result<Vec<usize>, Ended> {
-    turn::fail(run, index, reason).await
+/// One answer allows one repetition: should this process die in the middle of it, the question is
+/// asked again.
+async fn use_up_answer(run: &HeldRun, index: usize) -> Result<(), Ended> {
+    run.change(|draft| {
+        let steps = &mut draft.execution_mut().steps;
+        steps.get_mut(index).ok_or(Refusal::Meaningless)?.answer = None;
+        Ok(())
+    })
+    .await
 }

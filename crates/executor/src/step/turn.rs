@@ -28,7 +28,7 @@ pub(super) async fn work_step(run: &HeldRun, index: usize) -> Result<Vec<usize>,
         } else if let Some(reason) = spent(run, &progress).await {
             fail(run, index, &reason).await?
         } else {
-            take_turn(run, index, &step, &progress).await?
+            take_turn(run, index, step, &progress).await?
         };
         telemetry::record_turn_duration(run.spec.driver.as_str(), begun.elapsed());
     }
@@ -61,6 +61,10 @@ async fn take_turn(
         Move::Decide(decision) => *decision,
         Move::Replan(reason) => return fail(run, index, &reason).await,
     };
+    let calls = run.spec.limits.max_step_tool_calls;
+    if decision.tool_call.is_some() && progress.tool_calls >= calls {
+        return fail(run, index, &format!("max_step_tool_calls ({calls}) is reached")).await;
+    }
     let judgement = judge::judge(run, index, &decision).await?;
     if !judgement.passed() {
         return correct(run, index, judgement).await;

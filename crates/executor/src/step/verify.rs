@@ -3,7 +3,7 @@
 //!
 //! All of it may be done again after a crash: a verification is repeatable by its nature.
 
-use super::call::{Call, Done};
+use super::call::{Call, Done, called_off};
 use super::evidence::{Place, Record, record_as};
 use super::held::{Ended, HeldRun};
 use crate::tool::builtin::run_command::outcome;
@@ -58,13 +58,9 @@ pub(super) async fn verify(run: &HeldRun) -> Result<(), Ended> {
 
 async fn observe_all(run: &HeldRun) -> Result<(), Ended> {
     let wanted = wanted(run).await;
+    // Nothing to see is nothing to write: looking again costs nothing.
     if wanted.is_empty() {
-        return run
-            .change(|draft| {
-                draft.execution_mut().counters.observed = true;
-                Ok(())
-            })
-            .await;
+        return Ok(());
     }
     let mut records = Vec::new();
     for look in wanted {
@@ -77,7 +73,7 @@ async fn observe_all(run: &HeldRun) -> Result<(), Ended> {
     run.change_with(artifacts, |draft| {
         for record in &records {
             draft.receipt(record.receipt.clone());
-            draft.journal(Entry::Output(record.output.clone()));
+            record.output.iter().for_each(|output| draft.journal(Entry::Output(output.clone())));
         }
         draft.execution_mut().counters.observed = true;
         Ok(())
@@ -200,6 +196,7 @@ async fn verify_command(run: &HeldRun, line: String) -> Result<Option<Record>, E
         Ok(outcome) => outcome,
         Err(error) => error.into(),
     };
+    called_off(run, &outcome)?;
     // What was proven is this workspace: should the command itself have changed it, the next
     // verification runs it again.
     if outcome.success
@@ -285,6 +282,7 @@ async fn project_tests(run: &HeldRun) -> Result<Record, Ended> {
         Ok(outcome) => outcome,
         Err(error) => error.into(),
     };
+    called_off(run, &outcome)?;
     Ok(record(run, Done { call, outcome, started_at, finished_at: run.engine.now() }))
 }
 
@@ -324,7 +322,7 @@ fn context(run: &HeldRun) -> Result<ToolContext, ToolError> {
         environment: Arc::clone(&run.engine.environment),
         shell_allowed: false,
         deadline: Instant::now() + Duration::from_secs(run.spec.limits.step_deadline_s),
-        cancel: run.lost.child_token(),
+        cancel: run.calls.child_token(),
     })
 }
 

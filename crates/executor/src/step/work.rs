@@ -64,7 +64,7 @@ async fn work_steps(run: &Arc<HeldRun>, started: Vec<usize>) -> Result<(), Ended
     let spawn = |steps: &mut JoinSet<_>, index| {
         let run = Arc::clone(run);
         steps.spawn(async move {
-            let span = run.step_span(index).await;
+            let span = run.step_span(index);
             let begun = Instant::now();
             let ended = turn::work_step(&run, index).instrument(span).await;
             telemetry::record_step_duration(run.step_state(index).await.as_str(), begun.elapsed());

@@ -40,6 +40,8 @@ pub struct Write {
     pub execution: Execution,
     /// What happened, in order; the last one has the number `execution.sequence`.
     pub entries: Vec<Entry>,
+    /// Who did it.
+    pub actor: Actor,
 }
 
 impl Write {
@@ -257,7 +259,12 @@ impl Draft {
             let since = self.queued_at.unwrap_or(self.now);
             self.execution.ready_at = self.execution.needs_executor().then_some(since);
         }
-        Write { fence: self.fence, execution: self.execution, entries: self.entries }
+        Write {
+            fence: self.fence,
+            execution: self.execution,
+            entries: self.entries,
+            actor: self.actor,
+        }
     }
 }
 

@@ -19,7 +19,7 @@ executing as (
     from made
 ),
 written as (
-    insert into journal (run_id, sequence, at, span_id, entries)
-    select id, $18, $12, $27, $28::json from made
+    insert into journal (run_id, sequence, at, span_id, actor, entries)
+    select id, $18, $12, $27, $30, $28::json from made
 )
 select id from made
