@@ -10,7 +10,7 @@ use sqlx::postgres::PgListener;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::{Notify, broadcast};
+use tokio::sync::{broadcast, mpsc};
 use uuid::Uuid;
 
 /// The shortest time between two batches of one process.
@@ -65,24 +65,21 @@ impl Topic {
 #[derive(Clone)]
 pub struct Waker {
     pending: Arc<Mutex<HashSet<Topic>>>,
-    bell: Arc<Notify>,
+    /// Holds one ring: what is gathered until the sender looks goes out together.
+    bell: mpsc::Sender<()>,
 }
 
 impl Waker {
-    /// Starts the sender over a pool. It ends with the last clone.
+    /// Starts the sender over a pool. It ends with the last clone, once it has sent what was
+    /// gathered.
     pub fn start(pool: PgPool) -> Self {
-        let waker =
-            Self { pending: Arc::new(Mutex::new(HashSet::new())), bell: Arc::new(Notify::new()) };
-        let pending = Arc::downgrade(&waker.pending);
-        let bell = Arc::clone(&waker.bell);
+        let pending = Arc::new(Mutex::new(HashSet::new()));
+        let (bell, mut rings) = mpsc::channel(1);
+        let waker = Self { pending: Arc::clone(&pending), bell };
         tokio::spawn(async move {
-            loop {
-                bell.notified().await;
-                let Some(pending) = pending.upgrade() else {
-                    return;
-                };
+            while rings.recv().await.is_some() {
                 let topics = std::mem::take(&mut *lock(&pending));
-                drop(pending);
+                // A ring may come after the look that already saw what it was for.
                 if topics.is_empty() {
                     continue;
                 }
@@ -97,16 +94,9 @@ impl Waker {
 
     /// Wakes whoever waits for `topic`, soon.
     pub fn wake(&self, topic: Topic) {
-        if lock(&self.pending).insert(topic) {
-            self.bell.notify_one();
-        }
-    }
-}
-
-impl Drop for Waker {
-    fn drop(&mut self) {
-        // The sender looks up and finds nobody left.
-        self.bell.notify_one();
+        lock(&self.pending).insert(topic);
+        // A full bell is one that the sender has yet to hear.
+        self.bell.try_send(()).ok();
     }
 }
 
