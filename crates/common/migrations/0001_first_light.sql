@@ -12,7 +12,7 @@ create table run (
     workspace       text        not null,
     limits          json        not null,
     policy          json        not null,
-    labels          json        not null,
+    labels          jsonb       not null,
     -- W3C trace context: every service links its spans to it, days later too.
     trace_parent    text        not null,
     created_at      timestamptz not null,

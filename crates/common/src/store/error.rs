@@ -1,6 +1,7 @@
 //! What can go wrong between a service and its rows.
 
 use crate::domain::fault::{Fault, FaultCode};
+use crate::domain::problem::{Code, Problem};
 
 /// After how long a call that met a database that is away is worth another try.
 const RETRY_AFTER_MS: u64 = 500;
@@ -35,6 +36,20 @@ pub enum StoreError {
         /// What the database said.
         source: sqlx::Error,
     },
+    /// A text holds a character that the database cannot keep: U+0000.
+    #[error("a text holds U+0000, which cannot be stored")]
+    Unstorable,
+    /// The database was brought up to date by a newer program than this one.
+    #[error(
+        "the database's schema is of version {found} and this program knows versions up to \
+         {known}: use a program as new as the one that made it"
+    )]
+    NewerSchema {
+        /// The version of the database.
+        found: i64,
+        /// The newest version this program knows.
+        known: i64,
+    },
     /// The migrations do not fit this program.
     #[error("the schema could not be brought up to date: {0}")]
     Migration(#[from] sqlx::migrate::MigrateError),
@@ -56,6 +71,8 @@ impl StoreError {
             Self::Constraint { .. }
             | Self::Corrupt { .. }
             | Self::Refused { .. }
+            | Self::Unstorable
+            | Self::NewerSchema { .. }
             | Self::Migration(_)
             | Self::ShuttingDown => false,
         }
@@ -68,11 +85,14 @@ impl From<sqlx::Error> for StoreError {
             if let Some(constraint) = error.constraint() {
                 return Self::Constraint { constraint: constraint.to_owned() };
             }
-            let class = error.code().map(|code| code.chars().take(2).collect::<String>());
-            // Classes of SQLSTATE: 08 connection, 40 rollback, 53 resources, 57 operator, 58 system.
-            return match class.as_deref() {
-                Some("08" | "40" | "53" | "57" | "58") => Self::Unavailable { source },
-                Some(_) | None => Self::Refused { source },
+            let code = error.code().unwrap_or_default();
+            return match (&*code, code.get(..2)) {
+                ("22021" | "22P05", _) => Self::Unstorable,
+                // Read only: this one is, or was until a failover, a standby.
+                ("25006", _)
+                // Classes: connection, rollback, resources, operator, system.
+                | (_, Some("08" | "40" | "53" | "57" | "58")) => Self::Unavailable { source },
+                (_, _) => Self::Refused { source },
             };
         }
         // The driver's own kinds of a connection that cannot be had or was lost.
@@ -98,9 +118,13 @@ impl From<StoreError> for Fault {
             }
             StoreError::ShuttingDown => Self::new(FaultCode::ShuttingDown, error.to_string())
                 .with_retry_after_ms(RETRY_AFTER_MS),
+            StoreError::Unstorable => {
+                Problem::new(Code::TypeMismatch, format!("{error}; take it out")).into()
+            }
             StoreError::Constraint { .. }
             | StoreError::Corrupt { .. }
             | StoreError::Refused { .. }
+            | StoreError::NewerSchema { .. }
             | StoreError::Migration(_) => {
                 // What a defect says of our insides is for the log, not for the caller.
                 tracing::error!(%error, "a defect in the rows");

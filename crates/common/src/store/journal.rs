@@ -131,8 +131,9 @@ pub async fn output_text(
     Ok(body.map(|body| String::from_utf8_lossy(&body).into_owned()))
 }
 
-/// Whether exactly this change is in the journal: for a writer that lost its connection before it
-/// heard the answer.
+/// Whether exactly this change was stored: for a writer that lost its connection before it heard
+/// the answer. One that journalled nothing is known by its row alone, and only while nobody wrote
+/// after it.
 pub(super) async fn holds(
     connection: &mut PgConnection,
     write: &Write,
@@ -144,6 +145,8 @@ pub(super) async fn holds(
         .bind(write.execution.updated_at)
         .bind(span_id)
         .bind(entries_text(write))
+        .bind(write.execution.version)
+        .bind(write.execution.lease_epoch)
         .fetch_one(connection)
         .await?)
 }

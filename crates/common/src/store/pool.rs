@@ -2,6 +2,7 @@
 
 use super::StoreError;
 use backon::{ExponentialBuilder, Retryable};
+use sqlx::migrate::MigrateError;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use std::str::FromStr;
 use std::time::Duration;
@@ -76,11 +77,17 @@ where
 /// Brings the schema up to date. Several processes may do so at once: one does, the others wait.
 ///
 /// # Errors
-/// [`StoreError::Migration`] when the database holds a migration this program does not know.
+/// [`StoreError::NewerSchema`] when the database holds a migration this program does not know,
+/// [`StoreError::Migration`] when it holds another one under a number that this program knows.
 pub async fn migrate(pool: &PgPool) -> Result<(), StoreError> {
-    match sqlx::migrate!("./migrations").run(pool).await {
+    let migrator = sqlx::migrate!("./migrations");
+    let known = migrator.iter().map(|migration| migration.version).max().unwrap_or_default();
+    match migrator.run(pool).await {
         Ok(()) => Ok(()),
-        Err(sqlx::migrate::MigrateError::Execute(source)) => Err(source.into()),
+        Err(MigrateError::Execute(source)) => Err(source.into()),
+        Err(MigrateError::VersionMissing(found)) if found > known => {
+            Err(StoreError::NewerSchema { found, known })
+        }
         Err(error) => Err(error.into()),
     }
 }

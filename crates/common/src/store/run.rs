@@ -121,7 +121,7 @@ pub async fn list_runs(
         .bind(&filter.namespace)
         .bind(&states)
         .bind(filter.before)
-        .bind(filter.limit + 1)
+        .bind(filter.limit.saturating_add(1))
         .bind(sqlx::types::Json(&filter.labels))
         .fetch_all(executor)
         .await?;

@@ -11,8 +11,12 @@ use sqlx::postgres::PgListener;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
+<<<<<<< HEAD
 use tokio::sync::{Notify, broadcast};
 use tokio::time::Instant;
+=======
+use tokio::sync::{broadcast, mpsc};
+>>>>>>> store
 use uuid::Uuid;
 
 /// The shortest time between two batches of one process.
@@ -70,8 +74,14 @@ impl Topic {
 /// Sends wake-ups for one process. Cloning shares it.
 #[derive(Clone)]
 pub struct Waker {
+<<<<<<< HEAD
     pending: Arc<Mutex<Pending>>,
     bell: Arc<Notify>,
+=======
+    pending: Arc<Mutex<HashSet<Topic>>>,
+    /// Holds one ring: what is gathered until the sender looks goes out together.
+    bell: mpsc::Sender<()>,
+>>>>>>> store
 }
 
 /// What was not sent yet.
@@ -85,16 +95,37 @@ struct Pending {
 }
 
 impl Waker {
-    /// Starts the sender over a pool. It ends with the last clone.
+    /// Starts the sender over a pool. It ends with the last clone, once it has sent what was
+    /// gathered.
     pub fn start(pool: PgPool) -> Self {
+<<<<<<< HEAD
         let waker = Self { pending: Arc::default(), bell: Arc::new(Notify::new()) };
         let pending = Arc::downgrade(&waker.pending);
         tokio::spawn(run(pool, pending, Arc::clone(&waker.bell)));
+=======
+        let pending = Arc::new(Mutex::new(HashSet::new()));
+        let (bell, mut rings) = mpsc::channel(1);
+        let waker = Self { pending: Arc::clone(&pending), bell };
+        tokio::spawn(async move {
+            while rings.recv().await.is_some() {
+                let topics = std::mem::take(&mut *lock(&pending));
+                // A ring may come after the look that already saw what it was for.
+                if topics.is_empty() {
+                    continue;
+                }
+                if let Err(error) = send(&pool, &topics).await {
+                    tracing::debug!(%error, "a wake-up was not sent; polling covers it");
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+        });
+>>>>>>> store
         waker
     }
 
     /// Wakes whoever follows `topic`, together with what else comes within [`PAUSE`].
     pub fn wake(&self, topic: Topic) {
+<<<<<<< HEAD
         self.add(topic, false);
     }
 
@@ -118,6 +149,11 @@ impl Drop for Waker {
     fn drop(&mut self) {
         // The sender looks up and finds nobody left.
         self.bell.notify_one();
+=======
+        lock(&self.pending).insert(topic);
+        // A full bell is one that the sender has yet to hear.
+        self.bell.try_send(()).ok();
+>>>>>>> store
     }
 }
 

@@ -2,7 +2,7 @@
 with made as (
     insert into run (id, namespace, request_id, request_digest, goal, driver, workspace,
                      limits, policy, labels, trace_parent, created_at)
-    values ($1, $2, $3, $4, $5, $6, $7, $8::json, $9::json, $10::json, $11, $12)
+    values ($1, $2, $3, $4, $5, $6, $7, $8::json, $9::json, $10::jsonb, $11, $12)
     on conflict (namespace, request_id) where request_id <> '' do nothing
     returning id
 ),

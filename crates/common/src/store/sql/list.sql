@@ -7,6 +7,6 @@ join execution on execution.run_id = run.id
 where ($1 = '' or run.namespace = $1)
   and (cardinality($2::text[]) = 0 or execution.state = any($2))
   and ($3::uuid is null or run.id < $3)
-  and run.labels::jsonb @> $5::jsonb
+  and run.labels @> $5::jsonb
 order by run.id desc
 limit $4
