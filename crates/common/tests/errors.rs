@@ -1,6 +1,5 @@
 //! The codes as callers meet them: every one crosses the wire and stands in the documentation.
 
-use std::fmt::Write;
 use std::path::Path;
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::problem::{Code, Problem, WarningCode};
@@ -40,13 +39,14 @@ fn status_name(fault: &Fault) -> String {
 }
 
 fn table(page: &mut String, title: &str, faults: &[Fault]) {
-    write!(page, "\n## {title}\n\n| code | meaning | status | what to do |\n|---|---|---|---|\n")
-        .unwrap();
+    page.push_str(&format!(
+        "\n## {title}\n\n| code | meaning | status | what to do |\n|---|---|---|---|\n"
+    ));
     for fault in faults {
         let (code, meaning, advice) =
             (fault.reason.as_str(), fault.reason.meaning(), fault.reason.advice());
         let status = status_name(fault);
-        writeln!(page, "| `{code}` | {meaning} | {status} | {advice} |").unwrap();
+        page.push_str(&format!("| `{code}` | {meaning} | {status} | {advice} |\n"));
     }
 }
 
@@ -59,14 +59,14 @@ fn document() -> String {
          doing.\n\n| code | meaning |\n|---|---|\n",
     );
     for code in WarningCode::ALL {
-        writeln!(page, "| `{code}` | {} |", code.meaning()).unwrap();
+        page.push_str(&format!("| `{code}` | {} |\n", code.meaning()));
     }
     page.push_str(
         "\n## Stop reasons\n\nWhy a run ended, in `terminal.stop_reason`.\n\n\
          | reason | meaning |\n|---|---|\n",
     );
     for reason in StopReason::ALL {
-        writeln!(page, "| `{}` | {} |", reason.as_str(), reason.meaning()).unwrap();
+        page.push_str(&format!("| `{}` | {} |\n", reason.as_str(), reason.meaning()));
     }
     page
 }
