@@ -12,11 +12,21 @@ const INDEXED_FROM: usize = 16;
 /// [`JsonError::Syntax`] when the text is not strict JSON, wherever in it; else
 /// [`JsonError::TooDeep`] when a value stands below level [`MAX_DEPTH`].
 pub fn parse(text: &str) -> Result<Parsed, JsonError> {
-    Parser { text, at: 0, stack: Vec::new(), duplicate_key: false, too_deep: false }.run()
+    parse_within(text, MAX_DEPTH)
+}
+
+/// As [`parse`], with another number of levels; for texts around messages, never for a message.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_within(text: &str, max_depth: usize) -> Result<Parsed, JsonError> {
+    Parser { text, max_depth, at: 0, stack: Vec::new(), duplicate_key: false, too_deep: false }
+        .run()
 }
 
 struct Parser<'a> {
     text: &'a str,
+    max_depth: usize,
     at: usize,
     stack: Vec<Frame>,
     duplicate_key: bool,
@@ -158,7 +168,7 @@ impl Parser<'_> {
     }
 
     fn is_below_last_level(&mut self) -> bool {
-        let deep = self.stack.len() >= MAX_DEPTH;
+        let deep = self.stack.len() >= self.max_depth;
         self.too_deep |= deep;
         deep
     }
