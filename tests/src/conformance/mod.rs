@@ -18,6 +18,9 @@ pub mod runtime;
 use std::path::{Path, PathBuf};
 use surety_common::domain::json::{self, Value};
 
+/// Levels of a row: a message of the deepest kind may stand in it several times over.
+const ROW_DEPTH: usize = 1024;
+
 /// One row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
@@ -51,17 +54,19 @@ fn folders() -> Vec<PathBuf> {
 fn rows_of(path: &Path) -> Result<Vec<Row>, String> {
     let shown = path.display();
     let text = std::fs::read_to_string(path).map_err(|error| format!("{shown}: {error}"))?;
-    let lines = text.split('\n').enumerate();
-    lines
-        .filter(|(_, line)| !line.trim().is_empty())
-        .map(|(number, line)| {
-            let value = json::parse(line)
-                .map_err(|error| format!("{shown}:{}: {error}", number + 1))?
-                .value;
-            let id = text_of(&value, "id").to_owned();
-            Ok(Row { id, value })
-        })
-        .collect()
+    let lines = text.split('\n').zip(1..).filter(|(line, _)| !line.trim().is_empty());
+    Ok(lines.map(|(line, number)| row_of(line, &format!("{shown}:{number}"))).collect())
+}
+
+/// A line that cannot be read is a row that fails, so that it hides no other.
+fn row_of(line: &str, place: &str) -> Row {
+    match json::parse_within(line, ROW_DEPTH) {
+        Ok(parsed) => Row { id: text_of(&parsed.value, "id").to_owned(), value: parsed.value },
+        Err(error) => {
+            let case = ("case".to_owned(), Value::String(error.to_string()));
+            Row { id: place.to_owned(), value: Value::Object(vec![case]) }
+        }
+    }
 }
 
 /// The text under a key; empty when there is none.
