@@ -95,6 +95,16 @@ impl Waker {
         waker
     }
 
+    /// Sends at once what is still to be sent: for a process that is about to end.
+    pub async fn flush(&self, pool: &PgPool) {
+        let topics = std::mem::take(&mut *lock(&self.pending));
+        if !topics.is_empty()
+            && let Err(error) = send(pool, &topics).await
+        {
+            tracing::debug!(%error, "a last wake-up was not sent; polling covers it");
+        }
+    }
+
     /// Wakes whoever waits for `topic`, soon.
     pub fn wake(&self, topic: Topic) {
         if lock(&self.pending).insert(topic) {
