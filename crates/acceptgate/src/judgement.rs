@@ -3,7 +3,6 @@
 
 use crate::Gate;
 use crate::verdict::{Evaluation, evaluate};
-use std::collections::BTreeMap;
 use surety_common::crash;
 use surety_common::domain::decision::Action;
 use surety_common::domain::execution::draft::{Draft, Ending};
@@ -12,7 +11,6 @@ use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::journal::{Entry, Event, VerdictRecord};
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::machine::run::RunState;
-use surety_common::domain::plan::Plan;
 use surety_common::domain::receipt::{EvidenceReceipt, verify_chain};
 use surety_common::domain::run::RunRecord;
 use surety_common::domain::verdict::Verdict;
@@ -37,7 +35,7 @@ impl Gate {
                 return Ok(given);
             }
             let evidence = self.evidence(&record).await?;
-            let decided = decide(&record, &evidence);
+            let decided = self.decide(&record, evidence).await?;
             if lease_epoch == 0 {
                 return Ok(decided);
             }
@@ -90,6 +88,37 @@ impl Gate {
         Ok(evidence)
     }
 
+    async fn decide(
+        &self,
+        record: &RunRecord,
+        evidence: RunEvidence,
+    ) -> Result<VerdictRecord, Fault> {
+        let plan = record.plan.clone().unwrap_or_default();
+        let answers = self.probes.answers(&plan.verify).await;
+        let root = record.spec.workspace.clone();
+        // An expression may take its whole time, beside the runtime's own threads.
+        let judged = tokio::task::spawn_blocking(move || {
+            evaluate(&Evaluation {
+                workspace_root: &root,
+                checks: &plan.verify,
+                receipts: &evidence.receipts,
+                final_text: &evidence.final_text,
+                todos: &plan.todos,
+                plan_made_at: None,
+                answers: &answers,
+            })
+        });
+        let verdict = judged.await.map_err(|error| {
+            Fault::new(FaultCode::Internal, format!("the evaluation ended in a defect: {error}"))
+        })?;
+        Ok(VerdictRecord {
+            plan_revision: record.execution.plan_revision,
+            verdict,
+            receipts: record.execution.counters.receipts,
+            last_receipt_digest: record.execution.counters.last_receipt_digest.clone(),
+        })
+    }
+
     async fn store(&self, record: &RunRecord, decided: VerdictRecord) -> Result<Outcome, Fault> {
         let now = self.now();
         let run_id = record.spec.id.to_string();
@@ -106,7 +135,7 @@ impl Gate {
         let commit = Commit::new(draft.into_write(), span.clone(), trace::span_id(&span));
         let outcome = self.committer.commit(commit).await?;
         if outcome == Outcome::Applied {
-            self.waker.wake(Topic::Run(record.spec.id));
+            self.waker.wake_now(Topic::Run(record.spec.id));
         }
         Ok(outcome)
     }
@@ -165,26 +194,6 @@ impl RunEvidence {
             )));
         }
         Ok(())
-    }
-}
-
-fn decide(record: &RunRecord, evidence: &RunEvidence) -> VerdictRecord {
-    let nothing = Plan::default();
-    let plan = record.plan.as_ref().unwrap_or(&nothing);
-    let verdict = evaluate(&Evaluation {
-        workspace_root: &record.spec.workspace,
-        checks: &plan.verify,
-        receipts: &evidence.receipts,
-        final_text: &evidence.final_text,
-        todos: &plan.todos,
-        plan_made_at: None,
-        answers: &BTreeMap::new(),
-    });
-    VerdictRecord {
-        plan_revision: record.execution.plan_revision,
-        verdict,
-        receipts: record.execution.counters.receipts,
-        last_receipt_digest: record.execution.counters.last_receipt_digest.clone(),
     }
 }
 

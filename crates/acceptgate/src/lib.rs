@@ -7,10 +7,11 @@
 
 pub mod check;
 mod judgement;
-mod referee;
+pub mod referee;
 mod service;
 pub mod verdict;
 
+use check::http_probe::Probes;
 use chrono::{DateTime, Utc};
 use metrics_exporter_prometheus::PrometheusHandle;
 use sqlx::PgPool;
@@ -24,8 +25,6 @@ use surety_common::wire::token::Token;
 use surety_common::wire::v1::accept_gate_service_server::AcceptGateServiceServer;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-
-pub use referee::{Refereed, evaluate};
 
 /// What a gate needs to run.
 pub struct Setup {
@@ -47,6 +46,9 @@ pub enum ServeError {
     /// The rows cannot be used, for a reason that waiting does not mend.
     #[error("the database cannot be used")]
     Store(#[from] StoreError),
+    /// No HTTP client for probes can be made.
+    #[error("the client for http_probe checks cannot be made")]
+    Probes(#[from] reqwest::Error),
     /// The port can no longer be served.
     #[error("the port can no longer be served")]
     Server(#[from] server::ServeError),
@@ -57,14 +59,16 @@ pub struct Gate {
     pool: PgPool,
     committer: Committer,
     waker: Waker,
+    probes: Probes,
 }
 
 impl Gate {
-    fn start(pool: PgPool) -> Self {
+    fn start(pool: PgPool, probes: Probes) -> Self {
         Self {
             committer: Committer::start(pool.clone(), telemetry::observe),
             waker: Waker::start(pool.clone()),
             pool,
+            probes,
         }
     }
 
@@ -87,13 +91,14 @@ pub async fn serve(
     listener: TcpListener,
     shutdown: CancellationToken,
 ) -> Result<(), ServeError> {
+    let probes = Probes::new(setup.gate.gate_probe_allow.as_deref())?;
     let connecting =
         store::connect_with_patience(&setup.database_url, setup.common.database_pool_size);
     let pool = tokio::select! {
         pool = connecting => pool?,
         () = shutdown.cancelled() => return Ok(()),
     };
-    let gate = Arc::new(Gate::start(pool.clone()));
+    let gate = Arc::new(Gate::start(pool.clone(), probes));
     let served = Server::new(Settings::of(&setup.common, setup.token))
         .with_service(AcceptGateServiceServer::new(service::Service::new(gate)))
         .with_http(server::operations(setup.metrics, pool.clone()))

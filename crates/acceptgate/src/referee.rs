@@ -1,6 +1,7 @@
 //! The gate as a referee: a verdict over what the caller brings. It keeps no state.
 
-use crate::verdict::{self, Evaluation};
+use crate::check::http_probe::Probes;
+use crate::verdict::{self, Answer, Evaluation};
 use std::collections::BTreeMap;
 use surety_common::domain::check::{
     AcceptCheck, Author, normalise_checks, read_checks, validate_check,
@@ -30,48 +31,70 @@ pub struct Refereed {
 
 /// Decides over what the caller brings. An expression may take its whole time, so it is judged
 /// beside the runtime's own threads.
-pub async fn evaluate(request: v1::EvaluateRequest) -> Refereed {
-    let judged = tokio::task::spawn_blocking(move || judge(request));
+pub async fn evaluate(request: v1::EvaluateRequest, probes: &Probes) -> Refereed {
+    let case = match Case::read(request) {
+        Ok(case) => case,
+        Err(refused) => return *refused,
+    };
+    let answers = probes.answers(&case.checks).await;
+    let judged = tokio::task::spawn_blocking(move || case.judge(&answers));
     judged.await.unwrap_or_else(|error| {
         // Only a defect of ours ends the task; the caller learns that nothing was decided.
         tracing::error!(%error, "an evaluation ended in a defect");
         let message = "the evaluation met a defect of the gate's own; nothing was decided";
-        Refereed::refused(Problem::new(Code::TypeMismatch, message))
+        *Refereed::refused(Problem::new(Code::TypeMismatch, message))
     })
 }
 
-fn judge(request: v1::EvaluateRequest) -> Refereed {
-    let v1::EvaluateRequest { workspace_root, checks_source, receipts, final_text, todos } =
-        request;
-    let (checks, warnings) = match read_check_list(checks_source) {
-        Ok(read) => read,
-        Err(problem) => return Refereed::refused(problem),
-    };
-    let read = read_receipts(receipts).and_then(|receipts| Ok((receipts, read_todos(todos)?)));
-    let (receipts, todos) = match read {
-        Ok(read) => read,
-        Err(problem) => return Refereed { checks, warnings, ..Refereed::refused(problem) },
-    };
-    let verdict = verdict::evaluate(&Evaluation {
-        workspace_root: &workspace_root,
-        checks: &checks,
-        receipts: &receipts,
-        final_text: &final_text,
-        todos: &todos,
-        plan_made_at: None,
-        answers: &BTreeMap::new(),
-    });
-    Refereed { outcome: Ok(verdict), checks, receipts, warnings }
+/// What the caller brought, read.
+struct Case {
+    workspace_root: String,
+    checks: Vec<AcceptCheck>,
+    receipts: Vec<EvidenceReceipt>,
+    final_text: String,
+    todos: Vec<Todo>,
+    warnings: Vec<Warning>,
+}
+
+impl Case {
+    fn read(request: v1::EvaluateRequest) -> Result<Self, Box<Refereed>> {
+        let v1::EvaluateRequest { workspace_root, checks_source, receipts, final_text, todos } =
+            request;
+        let (checks, warnings) = read_check_list(checks_source).map_err(Refereed::refused)?;
+        let read = read_receipts(receipts).and_then(|receipts| Ok((receipts, read_todos(todos)?)));
+        match read {
+            Ok((receipts, todos)) => {
+                Ok(Self { workspace_root, checks, receipts, final_text, todos, warnings })
+            }
+            Err(problem) => {
+                Err(Box::new(Refereed { checks, warnings, ..*Refereed::refused(problem) }))
+            }
+        }
+    }
+
+    fn judge(self, answers: &BTreeMap<usize, Answer>) -> Refereed {
+        let verdict = verdict::evaluate(&Evaluation {
+            workspace_root: &self.workspace_root,
+            checks: &self.checks,
+            receipts: &self.receipts,
+            final_text: &self.final_text,
+            todos: &self.todos,
+            plan_made_at: None,
+            answers,
+        });
+        let Self { checks, receipts, warnings, .. } = self;
+        Refereed { outcome: Ok(verdict), checks, receipts, warnings }
+    }
 }
 
 impl Refereed {
-    fn refused(problem: Problem) -> Self {
-        Self {
+    fn refused(problem: Problem) -> Box<Self> {
+        Box::new(Self {
             outcome: Err(problem),
             checks: Vec::new(),
             receipts: Vec::new(),
             warnings: Vec::new(),
-        }
+        })
     }
 }
 

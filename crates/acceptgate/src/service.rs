@@ -32,7 +32,7 @@ impl AcceptGateService for Service {
         &self,
         request: Request<v1::EvaluateRequest>,
     ) -> Result<Response<v1::EvaluateResponse>, Status> {
-        let refereed: Refereed = referee::evaluate(request.into_inner()).await;
+        let refereed: Refereed = referee::evaluate(request.into_inner(), &self.gate.probes).await;
         Ok(Response::new(refereed.into()))
     }
 

@@ -1,4 +1,25 @@
 //! The command line `surety`, as a library, so that tests and other tools can use its parts.
+//!
+//! ```text
+//!   commands    one module for each subcommand
+//!     order     a plan's file        -> what is asked for
+//!     connection                     -> the service
+//!     follow    a run's journal      -> lines, a live view, or JSON
+//!     report    a run as it stands   -> text
+//!   postgres    the private database of `surety up`
+//! ```
 
 pub mod commands;
+pub mod connection;
+pub mod exit;
+pub mod failure;
+pub mod folder;
+pub mod follow;
+pub mod health;
+pub mod lines;
+pub mod order;
+pub mod output;
 pub mod postgres;
+pub mod report;
+pub mod text;
+pub mod wire_json;

@@ -2,10 +2,7 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
-use surety_cli::commands::Cli;
-
 #[tokio::main]
 async fn main() -> ExitCode {
-    Cli::parse().run().await
+    surety_cli::commands::run(std::env::args_os()).await.into()
 }

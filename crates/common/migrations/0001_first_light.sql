@@ -57,7 +57,10 @@ create table execution (
     step_states   text        not null,
     -- Counters, and what open steps remember.
     progress      json        not null,
+    -- What the run is shown to wait for. What each step waits for is in its progress.
     wait          json,
+    -- The ids of all that is waited for, so that an answer finds its run.
+    wait_ids      uuid[],
     terminal      json,
     deadline_at   timestamptz,
     updated_at    timestamptz not null,
@@ -68,6 +71,7 @@ create table execution (
     constraint execution_blocked_remembers check (
         (state = 'BLOCKED') = (blocked_from is not null)),
     constraint execution_blocked_says_why check ((state <> 'BLOCKED') or (wait is not null)),
+    constraint execution_waits_are_named check ((wait is null) = (wait_ids is null)),
     constraint execution_terminal_says_why check (
         (state in ('DONE', 'FAILED', 'CANCELLED')) = (terminal is not null)),
     constraint execution_terminal_is_at_rest check (
@@ -87,7 +91,7 @@ create index execution_claimable on execution (priority desc, ready_at)
     where ready_at is not null and lease_owner is null;
 create index execution_leased on execution (lease_owner) where lease_owner is not null;
 create index execution_deadline on execution (deadline_at) where deadline_at is not null;
-create index execution_wait on execution ((wait ->> 'id')) where wait is not null;
+create index execution_waits on execution using gin (wait_ids) where wait_ids is not null;
 
 -- What happened, one row a committed change. `sequence` is the number of the row's last entry,
 -- and the first one's is `sequence - (number of entries) + 1`: numbered from 1 without gaps.
@@ -96,6 +100,8 @@ create table journal (
     sequence   bigint      not null,
     at         timestamptz not null,
     span_id    text,
+    -- Who wrote it: a service's process.
+    actor      text        not null,
     entries    json        not null,
     constraint journal_pkey primary key (run_id, sequence),
     constraint journal_sequence_positive check (sequence > 0)

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use clap::{Args, Command, CommandFactory, FromArgMatches, Parser};
 use surety_common::config::{
-    Accepts, CommonConfig, ConfigError, ExecutorConfig, GateConfig, PlannerConfig, Source,
-    document, effective, settings,
+    Accepts, AddressConfig, CommonConfig, ConfigError, DataDirConfig, ExecutorConfig, GateConfig,
+    PlannerConfig, Source, document, effective, settings,
 };
 
 #[derive(Debug, Parser)]
@@ -20,6 +20,10 @@ struct All {
     executor: ExecutorConfig,
     #[command(flatten)]
     gate: GateConfig,
+    #[command(flatten)]
+    address: AddressConfig,
+    #[command(flatten)]
+    folder: DataDirConfig,
 }
 
 /// The command without the variables of the machine the test runs on.

@@ -1,10 +1,10 @@
 //! `surety dev-postgres -- COMMAND...`
 
-use std::ffi::OsString;
-use std::process::ExitCode;
-
 use clap::Args;
+use std::ffi::OsString;
 
+use crate::exit::Exit;
+use crate::failure::Failure;
 use crate::postgres::{Durability, run_with_database};
 
 /// Starts a temporary Postgres, runs a command with its `DATABASE_URL`, stops it, and exits with
@@ -21,8 +21,8 @@ pub struct DevPostgres {
 }
 
 impl DevPostgres {
-    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+    pub(super) async fn run(self) -> Result<Exit, Failure> {
         let durability = if self.durable { Durability::Full } else { Durability::Fast };
-        Ok(run_with_database(durability, &self.command).await?)
+        Ok(Exit::Command(run_with_database(durability, &self.command).await?))
     }
 }

@@ -1,18 +1,51 @@
 //! The subcommands, one module each. A new one is a module with an `Args` struct and a `run`, a
-//! variant of [`Command`] and a line in [`Cli::run`].
+//! variant of [`Command`] and a line in `carry_out`.
 
+mod answer;
+mod cancel;
+mod config;
 mod dev_postgres;
+mod health;
+mod plan;
+mod run;
+mod runs;
+mod show;
+mod up;
+mod waits;
+mod watch;
 
-use std::process::ExitCode;
+use std::ffi::OsString;
 
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use surety_common::config::ClientConfig;
 
+pub use answer::Answer;
+pub use cancel::Cancel;
+pub use config::Config;
 pub use dev_postgres::DevPostgres;
+pub use health::Health;
+pub use plan::Plan;
+pub use run::Run;
+pub use runs::Runs;
+pub use show::Show;
+pub use up::Up;
+pub use waits::Waits;
+pub use watch::Watch;
+
+use crate::connection::Connection;
+use crate::exit::Exit;
+use crate::failure::{Code, Failure};
+use crate::output::{Output, note};
 
 /// Carries an agent's goal to a proven end.
 #[derive(Debug, Parser)]
-#[command(name = "surety", version, about)]
+#[command(name = "surety", about = "Carries an agent's goal to a proven end", version, after_help = Exit::help())]
 pub struct Cli {
+    /// Write JSON, one value a line: results to standard output, errors to standard error.
+    #[arg(long, global = true)]
+    pub json: bool,
+
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -21,20 +54,124 @@ pub struct Cli {
 /// Everything `surety` can do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Start planner, executor and acceptgate in one process, with a private Postgres.
+    Up(Box<Up>),
+    /// Submit a plan's file and follow the run to its verdict.
+    #[command(after_help = Exit::help())]
+    Run(Box<Run>),
+    /// List runs, newest first.
+    Runs(Runs),
+    /// Show everything about one run: steps, turns, receipts, verdict with every reason.
+    Show(Show),
+    /// Follow a run from any point of its journal to its end.
+    #[command(after_help = Exit::help())]
+    Watch(Watch),
+    /// Cancel a run.
+    Cancel(Cancel),
+    /// List what runs wait for, and how to answer it.
+    Waits(Waits),
+    /// Answer a question that a run asked.
+    Answer(Answer),
+    /// Look at plans without a service.
+    Plan(Plan),
+    /// Look at the settings without a service.
+    Config(Box<Config>),
+    /// Ask a service whether it serves.
+    Health(Health),
     /// Run a command beside a temporary Postgres, for tests of Surety itself.
     #[command(hide = true)]
     DevPostgres(DevPostgres),
 }
 
-impl Cli {
-    /// Does it, and says on standard error why when it cannot.
-    pub async fn run(self) -> ExitCode {
-        let done = match self.command {
-            Command::DevPostgres(command) => command.run().await,
-        };
-        done.unwrap_or_else(|error| {
-            eprintln!("surety: {error:#}");
-            ExitCode::FAILURE
-        })
+/// A run, as a person names it.
+#[derive(Debug, Clone, clap::Args)]
+pub struct NamedRun {
+    /// A run's id, the beginning of one that fits no other, or `last`.
+    #[arg(value_name = "RUN")]
+    pub run: String,
+}
+
+impl NamedRun {
+    async fn find(&self, client: &ClientConfig) -> Result<(Connection, String), Failure> {
+        let connection = Connection::open(client)?;
+        let run_id = connection.resolve(&self.run).await?;
+        Ok((connection, run_id))
+    }
+}
+
+/// Does what the command line says, and says on standard error why when it cannot.
+pub async fn run(line: impl IntoIterator<Item = OsString>) -> Exit {
+    let line: Vec<_> = line.into_iter().collect();
+    // A line that does not read may ask for JSON all the same.
+    let json = line.iter().take_while(|word| *word != "--").any(|word| word == "--json");
+    let output = Output { json };
+    let ended = match Cli::command().try_get_matches_from(line) {
+        Ok(matches) => carry_out(&matches, output).await,
+        Err(error) => unread(&error, output),
+    };
+    match ended {
+        Ok(exit) => exit,
+        Err(Failure::OutputClosed(_)) => Exit::OutputClosed,
+        Err(failure) => {
+            note(&if json { failure.to_json().to_compact() } else { failure.to_text() });
+            Exit::Failed
+        }
+    }
+}
+
+async fn carry_out(matches: &ArgMatches, output: Output) -> Result<Exit, Failure> {
+    let cli = Cli::from_arg_matches(matches).map_err(|error| usage(&error))?;
+    match cli.command {
+        Command::Up(command) => command.run(innermost(matches), output).await,
+        Command::Run(command) => command.run(output).await,
+        Command::Runs(command) => command.run(output).await,
+        Command::Show(command) => command.run(output).await,
+        Command::Watch(command) => command.run(output).await,
+        Command::Cancel(command) => command.run(output).await,
+        Command::Waits(command) => command.run(output).await,
+        Command::Answer(command) => command.run(output).await,
+        Command::Plan(command) => command.run(output),
+        Command::Config(command) => command.run(innermost(matches), output),
+        Command::Health(command) => command.run(output).await,
+        Command::DevPostgres(command) => command.run().await,
+    }
+}
+
+/// The matches of the subcommand that the settings belong to.
+fn innermost(matches: &ArgMatches) -> &ArgMatches {
+    let mut matches = matches;
+    while let Some((_, inner)) = matches.subcommand() {
+        matches = inner;
+    }
+    matches
+}
+
+/// Help and versions are answers; the rest are errors.
+fn unread(error: &clap::Error, output: Output) -> Result<Exit, Failure> {
+    let kind = error.kind();
+    let exit = if matches!(kind, ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        Exit::Done
+    } else if kind == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand && !output.json {
+        Exit::Failed
+    } else {
+        return Err(usage(error));
+    };
+    error.print().map_err(Failure::OutputClosed)?;
+    Ok(exit)
+}
+
+fn usage(error: &clap::Error) -> Failure {
+    let text = error.to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    Failure::new(Code::Usage, text.trim_end(), "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{ExitCode, ExitStatus};
+use std::process::ExitStatus;
 
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -19,7 +19,7 @@ use super::{Durability, EmbeddedPostgres};
 pub async fn run_with_database(
     durability: Durability,
     command: &[OsString],
-) -> Result<ExitCode, PostgresError> {
+) -> Result<u8, PostgresError> {
     let refused = |source| PostgresError::Command { command: shown(command), source };
     // Before the server starts, so that no signal can end us with the server left behind.
     let interrupts = Interrupts::listen().map_err(refused)?;
@@ -71,9 +71,9 @@ fn terminate(child: &Child) {
     }
 }
 
-fn code_of(status: ExitStatus) -> ExitCode {
+fn code_of(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
-    code.and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 
 fn shown(command: &[OsString]) -> String {

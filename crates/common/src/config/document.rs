@@ -19,7 +19,7 @@ there, run `UPDATE_DOCS=1 cargo test -p surety-common --test configuration`.
 #[must_use]
 pub fn document() -> String {
     let mut page = INTRODUCTION.to_owned();
-    for group in [Group::Common, Group::Planner, Group::Executor, Group::Gate] {
+    for group in [Group::Common, Group::Planner, Group::Executor, Group::Gate, Group::Client] {
         page.push_str(&section(group));
     }
     page

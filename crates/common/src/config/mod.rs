@@ -9,6 +9,7 @@
 //! A setting is declared once, in [`settings`]. The structs take flag, variable, default, range
 //! and meaning from that declaration, so the table, the help and the documentation cannot differ.
 
+mod client;
 mod common;
 mod document;
 mod effective;
@@ -19,6 +20,7 @@ mod settings;
 mod token;
 mod value;
 
+pub use client::{AddressConfig, ClientConfig, DataDirConfig};
 pub use common::{CommonConfig, TelemetryConfig};
 pub use document::document;
 pub use effective::{Effective, Source, effective};

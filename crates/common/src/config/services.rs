@@ -71,6 +71,13 @@ pub struct GateConfig {
           default_value = s::GATE_LISTEN.default, help = s::GATE_LISTEN.meaning,
           value_parser = s::GATE_LISTEN.reads::<SocketAddr>())]
     pub gate_listen: SocketAddr,
+
+    /// The hosts that `http_probe` checks may ask, `host:port` separated by commas; none when
+    /// absent.
+    #[arg(long = s::GATE_PROBE_ALLOW.flag, env = s::GATE_PROBE_ALLOW.env,
+          help = s::GATE_PROBE_ALLOW.meaning,
+          value_parser = s::GATE_PROBE_ALLOW.reads::<String>())]
+    pub gate_probe_allow: Option<String>,
 }
 
 impl ExecutorConfig {

@@ -35,6 +35,8 @@ pub enum Group {
     Executor,
     /// The acceptgate, and `surety up`.
     Gate,
+    /// The command line.
+    Client,
 }
 
 /// The values a setting accepts.
@@ -53,6 +55,8 @@ pub enum Accepts {
     Word(&'static [&'static str]),
     /// An address and port; port 0 takes a free one.
     Address,
+    /// Hosts with their ports, separated by commas.
+    Addresses,
     /// A URL of one of these schemes.
     Url(&'static [&'static str]),
     /// Log directives.
@@ -82,6 +86,7 @@ impl fmt::Display for Group {
             Self::Planner => "Planner",
             Self::Executor => "Executor",
             Self::Gate => "Acceptgate",
+            Self::Client => "Command line",
         })
     }
 }
@@ -94,6 +99,7 @@ impl fmt::Display for Accepts {
             }
             Self::Word(words) => write!(f, "one of {}", words.join(", ")),
             Self::Address => f.write_str("an IP address and a port, such as 127.0.0.1:7400"),
+            Self::Addresses => f.write_str("host:port, separated by commas"),
             Self::Url(schemes) => {
                 write!(f, "a URL that begins with {}://", schemes.join(":// or "))
             }
@@ -129,6 +135,9 @@ pub const fn settings() -> &'static [Setting] {
         EXECUTOR_HEARTBEAT_AGE_LIMIT_MS,
         EXECUTOR_DATA_DIR,
         GATE_LISTEN,
+        GATE_PROBE_ALLOW,
+        URL,
+        DATA_DIR,
     ]
 }
 
@@ -316,5 +325,39 @@ pub(super) const GATE_LISTEN: Setting = Setting {
     default: "127.0.0.1:7403",
     accepts: Accepts::Address,
     meaning: "Where the acceptgate serves gRPC.",
+    secret: false,
+};
+
+pub(super) const GATE_PROBE_ALLOW: Setting = Setting {
+    group: Group::Gate,
+    flag: "gate-probe-allow",
+    env: "SURETY_GATE_PROBE_ALLOW",
+    default: "",
+    accepts: Accepts::Addresses,
+    meaning: "The hosts that `http_probe` checks may ask, each with its port. No other address is \
+              ever asked, and no redirect is followed.",
+    secret: false,
+};
+
+pub(super) const URL: Setting = Setting {
+    group: Group::Client,
+    flag: "url",
+    env: "SURETY_URL",
+    default: "",
+    accepts: Accepts::Url(&["http"]),
+    meaning: "The planner that a command talks to. Without it, the one that `surety up` noted in \
+              the file `endpoint` of its data folder; where there is none, http://127.0.0.1:7401.",
+    secret: false,
+};
+
+pub(super) const DATA_DIR: Setting = Setting {
+    group: Group::Client,
+    flag: "data-dir",
+    env: "SURETY_DATA_DIR",
+    default: "",
+    accepts: Accepts::Path,
+    meaning: "The folder in which `surety up` keeps its database, its keys, its token and its \
+              address. Without it, /var/lib/surety for root, else $XDG_DATA_HOME/surety or \
+              ~/.local/share/surety.",
     secret: false,
 };

@@ -178,6 +178,7 @@ impl Accepts {
             Self::Word(words) => words.contains(&text),
             Self::Address => text.parse::<SocketAddr>().is_ok(),
             Self::Url(schemes) => schemes.iter().any(|scheme| is_url_of(scheme, text)),
+            Self::Addresses => text.split(',').all(is_host_and_port),
             Self::LogFilter => is_log_filter(text),
             Self::Path => !text.is_empty(),
             Self::Switch => matches!(text, "true" | "false"),
@@ -189,6 +190,13 @@ fn is_url_of(scheme: &str, text: &str) -> bool {
     text.strip_prefix(scheme)
         .and_then(|rest| rest.strip_prefix("://"))
         .is_some_and(|rest| !rest.is_empty() && !rest.contains(char::is_whitespace))
+}
+
+/// A host, by name or number, and a port.
+fn is_host_and_port(text: &str) -> bool {
+    text.trim().rsplit_once(':').is_some_and(|(host, port)| {
+        !host.is_empty() && !host.contains(['/', '@', ' ']) && port.parse::<u16>().is_ok()
+    })
 }
 
 /// Directives divided by commas, each a level or a target and a level. A misspelt level must not
@@ -219,6 +227,9 @@ mod tests {
             (Accepts::Address, "127.0.0.1:7401", true),
             (Accepts::Address, "[::1]:0", true),
             (Accepts::Address, "7401", false),
+            (Accepts::Addresses, "localhost:80, [::1]:8080", true),
+            (Accepts::Addresses, "localhost", false),
+            (Accepts::Addresses, "http://localhost:80", false),
             (postgres, "postgres://surety@%2Ftmp%2Fx/surety", true),
             (postgres, "postgresql://h/d", true),
             (postgres, "mysql://h/d", false),

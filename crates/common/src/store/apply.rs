@@ -1,7 +1,7 @@
 //! The one statement that changes executions.
 
 use super::StoreError;
-use super::execution::{blocked_from, letters, progress, to_text};
+use super::execution::{blocked_from, letters, progress, to_text, wait_ids};
 use super::journal::entries_text;
 use crate::domain::execution::draft::Write;
 use chrono::{DateTime, Utc};
@@ -40,6 +40,8 @@ struct Columns {
     at: Vec<DateTime<Utc>>,
     span_id: Vec<Option<String>>,
     entries: Vec<String>,
+    wait_ids: Vec<Option<String>>,
+    actor: Vec<String>,
 }
 
 impl Columns {
@@ -63,7 +65,9 @@ impl Columns {
         self.deadline_at.push(row.deadline_at);
         self.at.push(row.updated_at);
         self.span_id.push(span_id.map(str::to_owned));
-        self.entries.push(entries_text(&write.entries));
+        self.entries.push(entries_text(write));
+        self.wait_ids.push(wait_ids(row));
+        self.actor.push(write.actor.0.clone());
         Ok(())
     }
 }
@@ -100,6 +104,8 @@ pub(super) async fn apply(
         .bind(&columns.at)
         .bind(&columns.span_id)
         .bind(&columns.entries)
+        .bind(&columns.wait_ids)
+        .bind(&columns.actor)
         .fetch_all(connection)
         .await?
         .into_iter()

@@ -2,7 +2,7 @@
 
 use super::StoreError;
 use super::apply::{Outcome, apply, plan_revision};
-use super::execution::{blocked_from, letters, progress, to_text};
+use super::execution::{blocked_from, letters, progress, to_text, wait_ids};
 use super::journal::entries_text;
 use super::plan::StoredPlan;
 use crate::domain::execution::draft::Write;
@@ -98,7 +98,9 @@ fn bind_execution<'q>(
         .bind(row.terminal.as_ref().map(to_text).transpose()?)
         .bind(row.deadline_at)
         .bind(span_id)
-        .bind(entries_text(&write.entries)))
+        .bind(entries_text(write))
+        .bind(wait_ids(row))
+        .bind(&write.actor.0))
 }
 
 /// Stores a plan revision together with the moves it leads to.

@@ -95,6 +95,12 @@ pub(super) fn progress(execution: &Execution) -> Result<String, StoreError> {
     to_text(&Progress { counters: execution.counters.clone(), steps })
 }
 
+/// The column `wait_ids` of an execution, as the text of an array: whoever answers names one.
+pub(super) fn wait_ids(execution: &Execution) -> Option<String> {
+    let ids: Vec<String> = execution.waits().map(|wait| wait.id.to_string()).collect();
+    (!ids.is_empty()).then(|| format!("{{{}}}", ids.join(",")))
+}
+
 /// The word of the phase a blocked run left; none for any other.
 pub(super) fn blocked_from(state: RunState) -> Option<&'static str> {
     match state {

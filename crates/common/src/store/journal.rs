@@ -2,7 +2,9 @@
 
 use super::StoreError;
 use crate::domain::execution::draft::Write;
-use crate::domain::journal::{Entry, Event, Output, VerdictRecord, read_entries, write_entries};
+use crate::domain::journal::{
+    Actor, Entry, Event, Output, VerdictRecord, read_entries, write_entries,
+};
 use crate::domain::receipt::EvidenceReceipt;
 use chrono::{DateTime, Utc};
 use sqlx::{PgConnection, PgExecutor};
@@ -13,12 +15,13 @@ struct JournalRow {
     sequence: i64,
     at: DateTime<Utc>,
     span_id: Option<String>,
+    actor: String,
     entries: String,
 }
 
 impl JournalRow {
     fn into_events(self, run_id: Uuid) -> Result<Vec<Event>, StoreError> {
-        let entries = read_entries(&self.entries).map_err(|error| {
+        let entries = read_entries(&self.entries, &Actor(self.actor)).map_err(|error| {
             StoreError::corrupt(format!("journal {run_id} at {}", self.sequence), error)
         })?;
         let count = i64::try_from(entries.len()).unwrap_or(i64::MAX);
@@ -36,8 +39,8 @@ impl JournalRow {
 }
 
 /// The column `entries` of a change.
-pub(super) fn entries_text(entries: &[Entry]) -> String {
-    write_entries(entries)
+pub(super) fn entries_text(write: &Write) -> String {
+    write_entries(&write.entries, &write.actor)
 }
 
 /// Events of a run from the number `from` on, in order, from at most `rows` committed changes.
@@ -140,7 +143,7 @@ pub(super) async fn holds(
         .bind(write.execution.sequence)
         .bind(write.execution.updated_at)
         .bind(span_id)
-        .bind(entries_text(&write.entries))
+        .bind(entries_text(write))
         .fetch_one(connection)
         .await?)
 }

@@ -142,7 +142,7 @@ pub async fn find_wait(
     wait_id: Uuid,
 ) -> Result<Option<Uuid>, StoreError> {
     Ok(sqlx::query_scalar(include_str!("sql/find_wait.sql"))
-        .bind(wait_id.to_string())
+        .bind(wait_id)
         .fetch_optional(executor)
         .await?)
 }

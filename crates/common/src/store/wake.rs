@@ -2,19 +2,25 @@
 //!
 //! A notification takes one lock of the whole database when it commits, so none is sent inside a
 //! hot transaction: each process gathers its wake-ups and sends at most one batch per
-//! [`PAUSE`], on a connection of its own. They are hints: whoever waits polls behind them.
+//! [`PAUSE`], on a connection of its own. Only a process that has little to say may say at once
+//! what somebody stands idle for. They are hints: whoever waits polls behind them.
 
 use super::StoreError;
 use sqlx::PgPool;
 use sqlx::postgres::PgListener;
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::{Notify, broadcast};
+use tokio::time::Instant;
 use uuid::Uuid;
 
 /// The shortest time between two batches of one process.
 const PAUSE: Duration = Duration::from_millis(20);
+/// The same, for what somebody stands idle for, while the process has little to say.
+const SHORT_PAUSE: Duration = Duration::from_millis(1);
+/// Wake-ups in one batch from which on a process has much to say.
+const BUSY: usize = 8;
 /// How long a lost listener waits before it connects again.
 const RECONNECT: Duration = Duration::from_millis(500);
 /// The channel of the database that everybody listens on.
@@ -64,40 +70,32 @@ impl Topic {
 /// Sends wake-ups for one process. Cloning shares it.
 #[derive(Clone)]
 pub struct Waker {
-    pending: Arc<Mutex<HashSet<Topic>>>,
+    pending: Arc<Mutex<Pending>>,
     bell: Arc<Notify>,
+}
+
+/// What was not sent yet.
+#[derive(Default)]
+struct Pending {
+    topics: HashSet<Topic>,
+    /// How often somebody was to be woken, the same topic counted again.
+    calls: usize,
+    /// Whether somebody stands idle for one of them.
+    urgent: bool,
 }
 
 impl Waker {
     /// Starts the sender over a pool. It ends with the last clone.
     pub fn start(pool: PgPool) -> Self {
-        let waker =
-            Self { pending: Arc::new(Mutex::new(HashSet::new())), bell: Arc::new(Notify::new()) };
+        let waker = Self { pending: Arc::default(), bell: Arc::new(Notify::new()) };
         let pending = Arc::downgrade(&waker.pending);
-        let bell = Arc::clone(&waker.bell);
-        tokio::spawn(async move {
-            loop {
-                bell.notified().await;
-                let Some(pending) = pending.upgrade() else {
-                    return;
-                };
-                let topics = std::mem::take(&mut *lock(&pending));
-                drop(pending);
-                if topics.is_empty() {
-                    continue;
-                }
-                if let Err(error) = send(&pool, &topics).await {
-                    tracing::debug!(%error, "a wake-up was not sent; polling covers it");
-                }
-                tokio::time::sleep(PAUSE).await;
-            }
-        });
+        tokio::spawn(run(pool, pending, Arc::clone(&waker.bell)));
         waker
     }
 
     /// Sends at once what is still to be sent: for a process that is about to end.
     pub async fn flush(&self, pool: &PgPool) {
-        let topics = std::mem::take(&mut *lock(&self.pending));
+        let topics = std::mem::take(&mut lock(&self.pending).topics);
         if !topics.is_empty()
             && let Err(error) = send(pool, &topics).await
         {
@@ -105,9 +103,22 @@ impl Waker {
         }
     }
 
-    /// Wakes whoever waits for `topic`, soon.
+    /// Wakes whoever follows `topic`, together with what else comes within [`PAUSE`].
     pub fn wake(&self, topic: Topic) {
-        if lock(&self.pending).insert(topic) {
+        self.add(topic, false);
+    }
+
+    /// Wakes whoever stands idle until `topic`, at once unless the process has much to say.
+    pub fn wake_now(&self, topic: Topic) {
+        self.add(topic, true);
+    }
+
+    fn add(&self, topic: Topic, urgent: bool) {
+        let mut pending = lock(&self.pending);
+        pending.calls += 1;
+        let louder = urgent && !pending.urgent;
+        pending.urgent |= urgent;
+        if pending.topics.insert(topic) || louder {
             self.bell.notify_one();
         }
     }
@@ -120,7 +131,38 @@ impl Drop for Waker {
     }
 }
 
-fn lock(pending: &Mutex<HashSet<Topic>>) -> std::sync::MutexGuard<'_, HashSet<Topic>> {
+async fn run(pool: PgPool, pending: Weak<Mutex<Pending>>, bell: Arc<Notify>) {
+    let mut busy = false;
+    let mut sent_at = Instant::now();
+    loop {
+        bell.notified().await;
+        loop {
+            let Some(urgent) = pending.upgrade().map(|pending| lock(&pending).urgent) else {
+                return;
+            };
+            let pause = if urgent && !busy { SHORT_PAUSE } else { PAUSE };
+            tokio::select! {
+                () = tokio::time::sleep_until(sent_at + pause) => break,
+                // Something urgent may have come.
+                () = bell.notified() => {}
+            }
+        }
+        let Some(batch) = pending.upgrade().map(|pending| std::mem::take(&mut *lock(&pending)))
+        else {
+            return;
+        };
+        if batch.topics.is_empty() {
+            continue;
+        }
+        busy = batch.calls >= BUSY;
+        if let Err(error) = send(&pool, &batch.topics).await {
+            tracing::debug!(%error, "a wake-up was not sent; polling covers it");
+        }
+        sent_at = Instant::now();
+    }
+}
+
+fn lock(pending: &Mutex<Pending>) -> std::sync::MutexGuard<'_, Pending> {
     pending.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -1,5 +1,6 @@
 //! Setting up and taking down.
 
+use std::io::IsTerminal;
 use std::time::Duration;
 
 use metrics_exporter_prometheus::{
@@ -206,7 +207,9 @@ where
     let filter = EnvFilter::try_new(format!("{QUIET_LOGS},{}", config.log)).map_err(|error| {
         TelemetryError::LogFilter { directives: config.log.clone(), reason: error.to_string() }
     })?;
-    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    // Colours are for a person; in a file they are noise.
+    let colours = std::io::stderr().is_terminal();
+    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colours);
     let layer = match config.log_format {
         LogFormat::Text => layer.boxed(),
         LogFormat::Json => layer.json().flatten_event(true).with_span_list(false).boxed(),

@@ -119,18 +119,21 @@ fn blocked(execution: &Execution) -> Option<v1::Blocked> {
     })
 }
 
-/// What a run waits for; none when it waits for nothing.
-pub fn wait(record: RunRecord) -> Option<v1::Wait> {
-    let Wait { id, waiting_on, since, unblocks, question, choices, step_index } =
-        record.execution.wait?;
+/// All that a run waits for.
+pub fn waits(record: &RunRecord) -> Vec<v1::Wait> {
+    record.execution.waits().map(|wait| wait_of(record, wait.clone())).collect()
+}
+
+fn wait_of(record: &RunRecord, wait: Wait) -> v1::Wait {
+    let Wait { id, waiting_on, since, unblocks, question, choices, step_index } = wait;
     let step_id = step_index
         .and_then(|index| record.plan.as_ref()?.steps.get(index).map(|step| step.id.clone()))
         .unwrap_or_default();
-    Some(v1::Wait {
+    v1::Wait {
         id: id.to_string(),
         run_id: record.spec.id.to_string(),
         step_id,
-        namespace: record.spec.namespace,
+        namespace: record.spec.namespace.clone(),
         waiting_on: v1::WaitingOn::from(waiting_on).into(),
         question,
         unblocks,
@@ -139,7 +142,7 @@ pub fn wait(record: RunRecord) -> Option<v1::Wait> {
         tool_call: None,
         call_digest: String::new(),
         choices,
-    })
+    }
 }
 
 fn ended(terminal: Terminal, state: RunState) -> v1::Terminal {

@@ -213,7 +213,7 @@ pub(super) async fn conclude(
             turn::record(draft, run, index, judgement, "")?;
         }
         draft.receipt(record.receipt.clone());
-        draft.journal(Entry::Output(record.output.clone()));
+        record.output.iter().for_each(|output| draft.journal(Entry::Output(output.clone())));
         draft.execution_mut().counters.tool_calls += 1;
         let progress = draft.execution_mut().steps.get_mut(index).ok_or(Refusal::Meaningless)?;
         progress.open_call = None;

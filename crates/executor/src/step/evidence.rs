@@ -14,7 +14,8 @@ const INLINE_OUTPUT_BYTES: usize = 32 * 1024;
 /// What is recorded of one call.
 pub(super) struct Record {
     pub(super) receipt: EvidenceReceipt,
-    pub(super) output: Output,
+    /// None when the call put nothing out.
+    pub(super) output: Option<Output>,
     pub(super) artifacts: Vec<Artifact>,
 }
 
@@ -63,7 +64,7 @@ pub(super) fn record_as(
     done: &Done,
 ) -> Record {
     let bytes = &done.outcome.output;
-    let digest = json::sha256_hex(bytes);
+    let digest = if bytes.is_empty() { String::new() } else { json::sha256_hex(bytes) };
     let text = std::str::from_utf8(bytes).ok().filter(|text| text.len() <= INLINE_OUTPUT_BYTES);
     let artifacts = match text {
         Some(_) => Vec::new(),
@@ -92,11 +93,11 @@ pub(super) fn record_as(
         prev_digest: String::new(),
         digest: String::new(),
     };
-    let output = Output {
+    let output = (!bytes.is_empty()).then(|| Output {
         call_id,
         digest,
         bytes: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
         text: text.map(str::to_owned),
-    };
+    });
     Record { receipt, output, artifacts }
 }

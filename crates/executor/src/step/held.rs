@@ -65,7 +65,7 @@ pub struct HeldRun {
     over: AtomicBool,
     /// The span all its transitions are recorded in.
     pub span: tracing::Span,
-    execution: Mutex<Execution>,
+    execution: Mutex<Arc<Execution>>,
     workspace: OnceLock<Arc<Workspace>>,
     budgets: std::sync::Mutex<Budgets>,
 }
@@ -86,7 +86,7 @@ impl HeldRun {
             plan_digest,
             lost: CancellationToken::new(),
             span,
-            execution: Mutex::new(execution),
+            execution: Mutex::new(Arc::new(execution)),
             workspace: OnceLock::new(),
             budgets: std::sync::Mutex::default(),
         }
@@ -185,8 +185,8 @@ impl HeldRun {
     }
 
     /// The row as it was last written.
-    pub async fn execution(&self) -> Execution {
-        self.execution.lock().await.clone()
+    pub async fn execution(&self) -> Arc<Execution> {
+        Arc::clone(&*self.execution.lock().await)
     }
 
     /// Where one step stands, as it was last written.
@@ -217,10 +217,10 @@ impl HeldRun {
     ///
     /// # Errors
     /// [`Ended::Refused`] when the plan has no such step, which a consistent row never asks for.
-    pub async fn step(&self, index: usize) -> Result<(PlanStep, StepProgress), Ended> {
+    pub async fn step(&self, index: usize) -> Result<(&PlanStep, StepProgress), Ended> {
         let execution = self.execution.lock().await;
         match (self.plan.steps.get(index), execution.steps.get(index)) {
-            (Some(step), Some(progress)) => Ok((step.clone(), progress.clone())),
+            (Some(step), Some(progress)) => Ok((step, progress.clone())),
             (None, _) | (_, None) => Err(Ended::Refused(Refusal::Meaningless)),
         }
     }
@@ -249,7 +249,8 @@ impl HeldRun {
         let span = self.present_span();
         let mut execution = self.execution.lock().await;
         loop {
-            let mut draft = Draft::new(execution.clone(), self.engine.actor(), self.engine.now());
+            let mut draft =
+                Draft::new(Execution::clone(&execution), self.engine.actor(), self.engine.now());
             let answer = change(&mut draft)?;
             let write = draft.into_write();
             let next = write.execution.clone();
@@ -258,11 +259,11 @@ impl HeldRun {
             match self.engine.committer.commit(commit).await? {
                 Outcome::Applied => {
                     self.over.fetch_or(next.state.is_terminal(), Ordering::Relaxed);
-                    *execution = next;
+                    *execution = Arc::new(next);
                     self.engine.waker.wake(Topic::Run(self.spec.id));
                     return Ok(answer);
                 }
-                Outcome::Lost => *execution = self.read_again().await?,
+                Outcome::Lost => *execution = Arc::new(self.read_again().await?),
             }
         }
     }
@@ -273,7 +274,7 @@ impl HeldRun {
     /// [`Ended::NotHeld`] when the lease is gone.
     pub async fn refresh(&self) -> Result<(), Ended> {
         let mut execution = self.execution.lock().await;
-        *execution = self.read_again().await?;
+        *execution = Arc::new(self.read_again().await?);
         Ok(())
     }
 

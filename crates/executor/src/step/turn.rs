@@ -28,7 +28,7 @@ pub(super) async fn work_step(run: &HeldRun, index: usize) -> Result<Vec<usize>,
         } else if let Some(reason) = spent(run, &progress).await {
             fail(run, index, &reason).await?
         } else {
-            take_turn(run, index, &step, &progress).await?
+            take_turn(run, index, step, &progress).await?
         };
         telemetry::record_turn_duration(run.spec.driver.as_str(), begun.elapsed());
     }

@@ -6,6 +6,7 @@
 use super::call::{Call, Done, called_off};
 use super::evidence::{Place, Record, record_as};
 use super::held::{Ended, HeldRun};
+use crate::gate::Moved;
 use crate::tool::builtin::run_command::outcome;
 use crate::tool::process::{self, CommandRequest};
 use crate::tool::{
@@ -42,7 +43,9 @@ pub(super) async fn verify(run: &HeldRun) -> Result<(), Ended> {
     let given_up = &run.engine.drain;
     let asked = run.engine.gate.evaluate_run(run.spec.id, execution.lease_epoch, given_up).await;
     match asked {
-        Ok(()) => run.refresh().await,
+        // The verdict ended the run and its lease with it: there is nothing left to read.
+        Ok(Moved::Done) => Err(Ended::NotHeld),
+        Ok(Moved::Elsewhere) => run.refresh().await,
         Err(_) if given_up.is_cancelled() => Err(Ended::Draining),
         // The run moved on, or was taken over: what the row says counts.
         Err(fault)
@@ -58,13 +61,9 @@ pub(super) async fn verify(run: &HeldRun) -> Result<(), Ended> {
 
 async fn observe_all(run: &HeldRun) -> Result<(), Ended> {
     let wanted = wanted(run).await;
+    // Nothing to see is nothing to write: looking again costs nothing.
     if wanted.is_empty() {
-        return run
-            .change(|draft| {
-                draft.execution_mut().counters.observed = true;
-                Ok(())
-            })
-            .await;
+        return Ok(());
     }
     let mut records = Vec::new();
     for look in wanted {
@@ -77,7 +76,7 @@ async fn observe_all(run: &HeldRun) -> Result<(), Ended> {
     run.change_with(artifacts, |draft| {
         for record in &records {
             draft.receipt(record.receipt.clone());
-            draft.journal(Entry::Output(record.output.clone()));
+            record.output.iter().for_each(|output| draft.journal(Entry::Output(output.clone())));
         }
         draft.execution_mut().counters.observed = true;
         Ok(())

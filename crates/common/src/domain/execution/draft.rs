@@ -14,6 +14,8 @@ use uuid::Uuid;
 #[derive(Debug, Clone)]
 pub struct Draft {
     fence: Fence,
+    /// Since when the run had been waiting for an executor; none when it was not.
+    queued_at: Option<DateTime<Utc>>,
     pub(super) execution: Execution,
     entries: Vec<Entry>,
     actor: Actor,
@@ -38,6 +40,8 @@ pub struct Write {
     pub execution: Execution,
     /// What happened, in order; the last one has the number `execution.sequence`.
     pub entries: Vec<Entry>,
+    /// Who did it.
+    pub actor: Actor,
 }
 
 impl Write {
@@ -51,7 +55,8 @@ impl Draft {
     /// Begins a change of `execution` by `actor` at `now`.
     pub fn new(execution: Execution, actor: Actor, now: DateTime<Utc>) -> Self {
         let fence = Fence { version: execution.version, lease_epoch: execution.lease_epoch };
-        Self { fence, execution, entries: Vec::new(), actor, now }
+        let queued_at = execution.ready_at.filter(|_| execution.lease_owner.is_none());
+        Self { fence, queued_at, execution, entries: Vec::new(), actor, now }
     }
 
     /// The execution as it will be.
@@ -133,26 +138,36 @@ impl Draft {
         self.journal(Entry::Receipt(Box::new(receipt)));
     }
 
-    /// Blocks the run on something outside and gives its lease back.
+    /// Blocks the run on something outside and gives its lease back, running steps included.
     ///
     /// # Errors
     /// [`Refusal`] when the run is terminal or blocked already.
-    pub fn block(&mut self, wait: Wait) -> Result<(), Refusal> {
+    pub fn block(&mut self, graph: &Graph, wait: Wait) -> Result<(), Refusal> {
+        run::decide(self.execution.state, RunEvent::Blocked)?;
         let cause = format!("waits on {}: {}", wait.waiting_on.as_str(), wait.unblocks);
+        self.give_steps_back(graph, &cause)?;
         self.run_event(RunEvent::Blocked, cause)?;
         self.execution.wait = Some(wait);
         self.release();
         Ok(())
     }
 
-    /// Ends a block: the run goes back to the phase it left.
+    /// Ends a block: the run goes back to the phase it left, and is blocked again at once when all
+    /// that is left of it there are steps that wait.
     ///
     /// # Errors
     /// [`Refusal`] when the run is not blocked.
-    pub fn unblock(&mut self, cause: impl Into<String>) -> Result<(), Refusal> {
+    pub fn unblock(&mut self, graph: &Graph, cause: impl Into<String>) -> Result<(), Refusal> {
         self.run_event(RunEvent::Unblocked, cause)?;
         self.execution.wait = None;
-        Ok(())
+        self.show_wait();
+        self.settle(graph)
+    }
+
+    /// Shows what the run waits for: what blocks it as a whole, else what its first step waits for.
+    pub(super) fn show_wait(&mut self) {
+        let first = self.execution.waits().next().cloned();
+        self.execution.wait = first;
     }
 
     /// Ends the run as FAILED.
@@ -209,7 +224,9 @@ impl Draft {
 
     fn cancel_open_steps(&mut self, graph: &Graph) -> Result<(), Refusal> {
         for index in 0..self.execution.steps.len() {
-            if self.execution.steps.get(index).is_some_and(|step| !step.state.is_settled()) {
+            let Some(step) = self.execution.steps.get_mut(index) else { continue };
+            step.wait = None;
+            if !step.state.is_settled() {
                 self.step_event(graph, index, StepEvent::Cancelled, "the run ended")?;
             }
         }
@@ -238,9 +255,16 @@ impl Draft {
         self.execution.updated_at = self.now;
         // A leased row keeps its ready_at, so that the index over it need not be touched.
         if self.execution.lease_owner.is_none() {
-            self.execution.ready_at = self.execution.needs_executor().then_some(self.now);
+            // One that waited already keeps its place among those that wait.
+            let since = self.queued_at.unwrap_or(self.now);
+            self.execution.ready_at = self.execution.needs_executor().then_some(since);
         }
-        Write { fence: self.fence, execution: self.execution, entries: self.entries }
+        Write {
+            fence: self.fence,
+            execution: self.execution,
+            entries: self.entries,
+            actor: self.actor,
+        }
     }
 }
 

@@ -47,7 +47,8 @@ pub struct Execution {
     pub steps: Vec<StepProgress>,
     /// What has been used up, and where the chains end.
     pub counters: Counters,
-    /// Why the run is blocked; some exactly when it is.
+    /// What the run is shown to wait for: what blocks it, else what its first waiting step waits
+    /// for while others go on. All that is waited for is in [`Execution::waits`].
     pub wait: Option<Wait>,
     /// How the run ended; some exactly when it did.
     pub terminal: Option<Terminal>,
@@ -122,6 +123,9 @@ pub struct StepProgress {
     /// The call that was written down and has no outcome yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open_call: Option<OpenCall>,
+    /// What it waits for; some exactly while it waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait: Option<Wait>,
     /// What was answered about the open call, when it was asked about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<CallAnswer>,
@@ -216,13 +220,6 @@ impl Graph {
     pub fn dependencies(&self, index: usize) -> &[usize] {
         self.dependencies.get(index).map_or(&[], Vec::as_slice)
     }
-
-    /// The places of the steps that no other depends on.
-    pub fn sinks(&self) -> Vec<usize> {
-        (0..self.len())
-            .filter(|index| !self.dependencies.iter().any(|needed| needed.contains(index)))
-            .collect()
-    }
 }
 
 impl Execution {
@@ -265,6 +262,12 @@ impl Execution {
     /// The states of the steps, in the plan's order.
     pub fn step_states(&self) -> impl Iterator<Item = StepState> + '_ {
         self.steps.iter().map(|step| step.state)
+    }
+
+    /// All that is waited for: what the run itself waits for, then each step in the plan's order.
+    pub fn waits(&self) -> impl Iterator<Item = &Wait> {
+        let own = self.wait.iter().filter(|wait| wait.step_index.is_none());
+        own.chain(self.steps.iter().filter_map(|step| step.wait.as_ref()))
     }
 
     /// Whether there is something that an executor could do now.

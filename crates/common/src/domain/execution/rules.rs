@@ -20,10 +20,11 @@ impl Draft {
         if self.execution.state == RunState::Intake {
             self.run_event(RunEvent::PlanningStarted, "a plan came with the run")?;
         }
+        self.run_event(RunEvent::PlanAccepted, format!("plan revision {revision} is valid"))?;
         self.execution.plan_revision = revision;
         self.execution.steps = vec![StepProgress::default(); graph.len()];
-        self.run_event(RunEvent::PlanAccepted, format!("plan revision {revision} is valid"))?;
-        self.ready_steps(graph)
+        self.ready_steps(graph)?;
+        self.settle(graph)
     }
 
     /// Makes every pending step ready whose dependencies are all done.
@@ -70,11 +71,18 @@ impl Draft {
         Ok(started)
     }
 
-    /// Gives back every running step, for an executor that drains or for one that is dead.
+    /// Gives back every running step, for an executor that drains or for one that is dead. When a
+    /// step beside them had failed, the run goes to RECOVERING: nobody would start a step again.
     ///
     /// # Errors
     /// [`Refusal`] never in a consistent execution.
     pub fn end_leases(&mut self, graph: &Graph, cause: &str) -> Result<(), Refusal> {
+        self.give_steps_back(graph, cause)?;
+        self.settle(graph)
+    }
+
+    /// Gives back every running step, whatever that means for the run.
+    pub(super) fn give_steps_back(&mut self, graph: &Graph, cause: &str) -> Result<(), Refusal> {
         let running: Vec<usize> = self.execution.steps_in(StepState::Running).collect();
         for index in running {
             self.step_event(graph, index, StepEvent::LeaseEnded, cause)?;
@@ -96,13 +104,13 @@ impl Draft {
         self.settle(graph)
     }
 
-    /// Ends a step that will not get what it needed.
+    /// Ends a step that will not get what it needed, and a run that was blocked on it goes on.
     ///
     /// # Errors
     /// [`Refusal`] unless the step is running or waiting.
     pub fn fail_step(&mut self, graph: &Graph, index: usize, cause: &str) -> Result<(), Refusal> {
         self.step_event(graph, index, StepEvent::Failed, cause)?;
-        self.settle(graph)
+        self.end_wait(graph, index, cause)
     }
 
     /// Pauses a step for something outside. When nothing else can move, the run is blocked.
@@ -111,14 +119,38 @@ impl Draft {
     /// [`Refusal`] unless the step is running.
     pub fn pause_step(&mut self, graph: &Graph, index: usize, wait: Wait) -> Result<(), Refusal> {
         self.step_event(graph, index, StepEvent::WaitStarted, wait.unblocks.clone())?;
-        // One question at a time: the one asked first stays, the others are asked again after it.
-        self.execution.wait.get_or_insert(wait);
+        if let Some(step) = self.execution.steps.get_mut(index) {
+            step.wait = Some(Wait { step_index: Some(index), ..wait });
+        }
+        self.show_wait();
         self.settle(graph)
+    }
+
+    /// Takes an answer to a waiting step: it becomes ready, and a run that was blocked on steps
+    /// goes on. One that is blocked as a whole stays so.
+    ///
+    /// # Errors
+    /// [`Refusal`] unless the step waits.
+    pub fn resume_step(&mut self, graph: &Graph, index: usize, cause: &str) -> Result<(), Refusal> {
+        self.step_event(graph, index, StepEvent::WaitEnded, cause)?;
+        self.end_wait(graph, index, cause)
+    }
+
+    /// Forgets what a step waited for, and what that means for the run.
+    fn end_wait(&mut self, graph: &Graph, index: usize, cause: &str) -> Result<(), Refusal> {
+        let shown = self.execution.wait.as_ref();
+        let blocked_on_steps = matches!(self.execution.state, RunState::Blocked(_))
+            && shown.is_some_and(|wait| wait.step_index.is_some());
+        if let Some(step) = self.execution.steps.get_mut(index) {
+            step.wait = None;
+        }
+        self.show_wait();
+        if blocked_on_steps { self.unblock(graph, cause) } else { self.settle(graph) }
     }
 
     /// What the run does once no step can start: VERIFYING when all are done, RECOVERING when one
     /// failed, BLOCKED when one waits, and else it can never move again.
-    fn settle(&mut self, graph: &Graph) -> Result<(), Refusal> {
+    pub(super) fn settle(&mut self, graph: &Graph) -> Result<(), Refusal> {
         let steps = self.execution.steps.clone();
         let count = |state| steps.iter().filter(|step| step.state == state).count();
         if self.execution.state != RunState::Executing || count(StepState::Running) > 0 {
@@ -134,7 +166,7 @@ impl Draft {
         }
         if count(StepState::Waiting) > 0 {
             return match self.execution.wait.clone() {
-                Some(wait) => self.block(wait),
+                Some(wait) => self.block(graph, wait),
                 None => Err(Refusal::Meaningless),
             };
         }
@@ -153,7 +185,7 @@ impl Draft {
     }
 
     /// Leaves RECOVERING: failed steps are tried again under `max_replans`, a refused verdict is
-    /// worked on again under `max_repairs`, from the steps that no other depends on.
+    /// worked on again under `max_repairs`, from the done steps that no other done one depends on.
     ///
     /// # Errors
     /// [`Refusal`] unless the run is in RECOVERING.
@@ -186,18 +218,24 @@ impl Draft {
             self.step_event(graph, *index, StepEvent::Retried, "the same plan is tried again")?;
             self.forget_attempt(*index);
         }
-        self.ready_steps(graph)
+        self.ready_steps(graph)?;
+        self.settle(graph)
     }
 
     fn repair(&mut self, graph: &Graph, limits: &Limits) -> Result<(), Refusal> {
         self.execution.counters.repairs += 1;
         let cause = format!("repair {} of {}", self.execution.counters.repairs, limits.max_repairs);
         self.run_event(RunEvent::RetryStarted, cause)?;
-        for index in graph.sinks() {
+        let done: Vec<usize> = self.execution.steps_in(StepState::Done).collect();
+        // A step that was left out has nothing to be worked on again.
+        let is_last =
+            |step: &usize| !done.iter().any(|other| graph.dependencies(*other).contains(step));
+        for index in done.iter().copied().filter(is_last) {
             self.step_event(graph, index, StepEvent::Reopened, "the verdict was not accepted")?;
             self.forget_attempt(index);
         }
-        self.ready_steps(graph)
+        self.ready_steps(graph)?;
+        self.settle(graph)
     }
 
     fn forget_attempt(&mut self, index: usize) {
@@ -216,29 +254,5 @@ impl Draft {
             return self.run_event(RunEvent::VerdictRefused, end.user_message);
         }
         self.stop(graph, end)
-    }
-
-    /// Takes an answer to a waiting step: it becomes ready, and a blocked run goes on. Other steps
-    /// that wait become ready too, to ask what they still have to ask.
-    ///
-    /// # Errors
-    /// [`Refusal`] unless the step waits.
-    pub fn resume_step(&mut self, graph: &Graph, index: usize, cause: &str) -> Result<(), Refusal> {
-        if matches!(self.execution.state, RunState::Blocked(_)) {
-            self.unblock(cause)?;
-        } else {
-            self.execution.wait = None;
-        }
-        self.step_event(graph, index, StepEvent::WaitEnded, cause)?;
-        let others: Vec<usize> = self.execution.steps_in(StepState::Waiting).collect();
-        for other in others {
-            self.step_event(
-                graph,
-                other,
-                StepEvent::WaitEnded,
-                "asks again after another's answer",
-            )?;
-        }
-        Ok(())
     }
 }

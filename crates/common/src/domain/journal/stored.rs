@@ -19,24 +19,24 @@ use uuid::Uuid;
 #[error("a journal entry does not read: {0}")]
 pub struct StoredError(pub String);
 
-/// The stored text of entries.
-pub fn write_entries(entries: &[Entry]) -> String {
-    Value::Array(entries.iter().map(write_entry).collect()).to_compact()
+/// The stored text of entries that `actor` wrote together. He is kept beside them, once.
+pub fn write_entries(entries: &[Entry], actor: &Actor) -> String {
+    Value::Array(entries.iter().map(|entry| write_entry(entry, actor)).collect()).to_compact()
 }
 
 /// Reads what [`write_entries`] wrote.
 ///
 /// # Errors
 /// [`StoredError`] when the text was written by something else.
-pub fn read_entries(text: &str) -> Result<Vec<Entry>, StoredError> {
+pub fn read_entries(text: &str, actor: &Actor) -> Result<Vec<Entry>, StoredError> {
     let parsed = json::parse(text).map_err(|error| StoredError(format!("{error:?}")))?;
     let entries = parsed.value.as_array().ok_or_else(|| missing("a list"))?;
-    entries.iter().map(read_entry).collect()
+    entries.iter().map(|entry| read_entry(entry, actor)).collect()
 }
 
-fn write_entry(entry: &Entry) -> Value {
+fn write_entry(entry: &Entry, actor: &Actor) -> Value {
     let (kind, body) = match entry {
-        Entry::Transition(transition) => ("transition", write_transition(transition)),
+        Entry::Transition(transition) => ("transition", write_transition(transition, actor)),
         Entry::Plan(plan) => ("plan", write_plan(plan)),
         Entry::Turn(turn) => ("turn", write_turn(turn)),
         Entry::Intent(intent) => ("intent", write_intent(intent)),
@@ -48,13 +48,13 @@ fn write_entry(entry: &Entry) -> Value {
     Value::Object(vec![(kind.to_owned(), body)])
 }
 
-fn read_entry(value: &Value) -> Result<Entry, StoredError> {
+fn read_entry(value: &Value, actor: &Actor) -> Result<Entry, StoredError> {
     let [(kind, body)] = value.as_object().ok_or_else(|| missing("an object"))? else {
         return Err(missing("one key"));
     };
     let body = Fields(body);
     Ok(match kind.as_str() {
-        "transition" => Entry::Transition(read_transition(&body)?),
+        "transition" => Entry::Transition(read_transition(&body, actor)?),
         "plan" => Entry::Plan(read_plan(&body)?),
         "turn" => Entry::Turn(Box::new(read_turn(&body)?)),
         "intent" => Entry::Intent(read_intent(&body)?),
@@ -136,7 +136,8 @@ fn missing(what: &str) -> StoredError {
     StoredError(format!("{what} is missing or of another type"))
 }
 
-fn write_transition(transition: &Transition) -> Value {
+fn write_transition(transition: &Transition, actor: &Actor) -> Value {
+    let other = if transition.actor == *actor { "" } else { &transition.actor.0 };
     let object = match &transition.subject {
         Subject::Run => Object::default(),
         Subject::Step(id) => Object::default().text("step", id),
@@ -146,12 +147,12 @@ fn write_transition(transition: &Transition) -> Value {
         .text("to", &transition.to)
         .text("event", &transition.event)
         .text("cause", &transition.cause)
-        .text("actor", &transition.actor.0)
+        .text("actor", other)
         .text("stop_reason", transition.stop_reason.map_or("", StopReason::as_str))
         .build()
 }
 
-fn read_transition(body: &Fields<'_>) -> Result<Transition, StoredError> {
+fn read_transition(body: &Fields<'_>, actor: &Actor) -> Result<Transition, StoredError> {
     let step = body.text("step");
     let stop_reason = body.text("stop_reason");
     Ok(Transition {
@@ -160,7 +161,10 @@ fn read_transition(body: &Fields<'_>) -> Result<Transition, StoredError> {
         to: body.text("to"),
         event: body.text("event"),
         cause: body.text("cause"),
-        actor: Actor(body.text("actor")),
+        actor: match body.text("actor") {
+            other if !other.is_empty() => Actor(other),
+            _ => actor.clone(),
+        },
         stop_reason: match stop_reason.as_str() {
             "" => None,
             word => Some(StopReason::from_text(word).ok_or_else(|| missing("stop_reason"))?),
@@ -187,13 +191,15 @@ fn read_plan(body: &Fields<'_>) -> Result<PlanStored, StoredError> {
 }
 
 fn write_turn(turn: &Turn) -> Value {
-    let validations = turn.validations.iter().map(write_validation).collect();
+    // Most turns pass all three, and then the list says nothing that its absence does not.
+    let validations = (turn.validations != all_passed())
+        .then(|| Value::Array(turn.validations.iter().map(write_validation).collect()));
     Object::default()
         .text("step", &turn.step_id)
         .number("attempt", turn.attempt)
         .number("number", turn.number)
         .value("decision", turn.decision.as_ref().map(write_decision))
-        .value("validations", Some(Value::Array(validations)))
+        .value("validations", validations)
         .text("correction", &turn.correction)
         .build()
 }
@@ -204,12 +210,25 @@ fn read_turn(body: &Fields<'_>) -> Result<Turn, StoredError> {
         attempt: body.number("attempt")?,
         number: body.number("number")?,
         decision: body.object("decision").map(|decision| read_decision(&decision)).transpose()?,
-        validations: body
-            .list("validations")
-            .iter()
-            .map(|validation| read_validation(&Fields(validation)))
-            .collect::<Result<_, _>>()?,
+        validations: match body.0.get("validations") {
+            None => all_passed().to_vec(),
+            Some(_) => body
+                .list("validations")
+                .iter()
+                .map(|validation| read_validation(&Fields(validation)))
+                .collect::<Result<_, _>>()?,
+        },
         correction: body.text("correction"),
+    })
+}
+
+/// Flow, evidence and safety, each passed.
+fn all_passed() -> [Validation; 3] {
+    ["flow", "evidence", "safety"].map(|name| Validation {
+        name: name.to_owned(),
+        passed: true,
+        code: None,
+        reason: String::new(),
     })
 }
 

@@ -36,7 +36,7 @@ pub struct EvidenceReceipt {
     /// What is known now, in the order it was seen; later facts override earlier ones about the
     /// same thing.
     pub facts: Vec<Fact>,
-    /// Digest of the whole output.
+    /// Digest of the whole output; empty when there was none.
     pub output_digest: String,
     /// When the call began.
     pub started_at: Option<DateTime<Utc>>,

@@ -4,12 +4,12 @@ with change as (
         $1::uuid[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::bigint[],
         $7::smallint[], $8::timestamptz[], $9::uuid[], $10::bigint[], $11::integer[], $12::text[],
         $13::text[], $14::text[], $15::text[], $16::timestamptz[], $17::timestamptz[],
-        $18::text[], $19::text[]
+        $18::text[], $19::text[], $20::text[], $21::text[]
     ) as change (
         run_id, read_version, read_epoch, state, blocked_from, sequence,
         priority, ready_at, lease_owner, lease_epoch, plan_revision, step_states,
         progress, wait, terminal, deadline_at, at,
-        span_id, entries)
+        span_id, entries, wait_ids, actor)
 ),
 moved as (
     update execution
@@ -25,6 +25,7 @@ moved as (
         step_states = change.step_states,
         progress = change.progress::json,
         wait = change.wait::json,
+        wait_ids = change.wait_ids::uuid[],
         terminal = change.terminal::json,
         deadline_at = change.deadline_at,
         updated_at = change.at
@@ -38,8 +39,9 @@ moved as (
     returning execution.run_id
 ),
 written as (
-    insert into journal (run_id, sequence, at, span_id, entries)
-    select change.run_id, change.sequence, change.at, change.span_id, change.entries::json
+    insert into journal (run_id, sequence, at, span_id, actor, entries)
+    select change.run_id, change.sequence, change.at, change.span_id, change.actor,
+           change.entries::json
     from change join moved on moved.run_id = change.run_id
     where change.entries <> '[]'
 )

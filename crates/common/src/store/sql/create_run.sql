@@ -13,13 +13,13 @@ planned as (
 executing as (
     insert into execution (run_id, namespace, state, blocked_from, version, sequence, priority,
                            ready_at, lease_owner, lease_epoch, plan_revision, step_states,
-                           progress, wait, terminal, deadline_at, updated_at)
+                           progress, wait, wait_ids, terminal, deadline_at, updated_at)
     select id, $2, $16, $17, 1, $18, $19, $20, null, 0, $21, $22,
-           $23::json, $24::json, $25::json, $26, $12
+           $23::json, $24::json, $29::uuid[], $25::json, $26, $12
     from made
 ),
 written as (
-    insert into journal (run_id, sequence, at, span_id, entries)
-    select id, $18, $12, $27, $28::json from made
+    insert into journal (run_id, sequence, at, span_id, actor, entries)
+    select id, $18, $12, $27, $30, $28::json from made
 )
 select id from made

@@ -1,1 +1,1 @@
-select run_id from execution where wait is not null and wait ->> 'id' = $1
+select run_id from execution where wait_ids @> array[$1]

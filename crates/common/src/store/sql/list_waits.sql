@@ -5,7 +5,7 @@ select execution.*,
 from execution
 join run on run.id = execution.run_id
 left join plan on plan.run_id = execution.run_id and plan.revision = execution.plan_revision
-where execution.wait is not null
+where execution.wait_ids is not null
   and ($1 = '' or execution.namespace = $1)
   and ($2::uuid is null or execution.run_id = $2)
   and ($3::uuid is null or execution.run_id > $3)

@@ -1,0 +1,205 @@
+//! `http_probe`: the gate itself asks an address that the operator allowed.
+//!
+//! The check's target is the URL; `params.status` is the status that must come (200 when absent),
+//! `params.contains` a text that the answer must hold. No redirect is followed: where it leads to
+//! is another address.
+
+use crate::verdict::Answer;
+use reqwest::redirect::Policy;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use surety_common::domain::check::AcceptCheck;
+
+/// How long an answer may take, from the connection to its last byte.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes of an answer that are looked at.
+const BODY_LIMIT: usize = 1 << 20;
+/// The status that must come unless the check names another.
+const DEFAULT_STATUS: u16 = 200;
+/// The kind of these checks.
+pub const KIND: &str = "http_probe";
+
+/// Why a probe does not hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// The target is no URL of http or https.
+    TargetInvalid,
+    /// The operator did not allow that host and port.
+    NotAllowed,
+    /// Nobody answered in time.
+    NoAnswer,
+    /// Another status came.
+    StatusDiffers,
+    /// The text is not in the answer.
+    TextMissing,
+}
+
+impl Failure {
+    /// The stable word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::TargetInvalid => "probe_target_invalid",
+            Self::NotAllowed => "probe_not_allowed",
+            Self::NoAnswer => "probe_no_answer",
+            Self::StatusDiffers => "probe_status_differs",
+            Self::TextMissing => "probe_text_missing",
+        }
+    }
+}
+
+/// The gate's way to the addresses that the operator allowed.
+pub struct Probes {
+    client: reqwest::Client,
+    /// `host:port`, in lower case.
+    allowed: BTreeSet<String>,
+}
+
+impl Probes {
+    /// Probes of the addresses in `allowed`, `host:port` separated by commas.
+    ///
+    /// # Errors
+    /// The TLS provider cannot be used.
+    pub fn new(allowed: Option<&str>) -> Result<Self, reqwest::Error> {
+        // A provider that was installed before, by another service of the process, is as good.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let client = reqwest::Client::builder()
+            .redirect(Policy::none())
+            .timeout(TIMEOUT)
+            .no_proxy()
+            .build()?;
+        let allowed = allowed
+            .unwrap_or_default()
+            .split(',')
+            .map(|address| address.trim().to_ascii_lowercase())
+            .filter(|address| !address.is_empty())
+            .collect();
+        Ok(Self { client, allowed })
+    }
+
+    /// What the addresses say, by the place of each `http_probe` in the list.
+    pub async fn answers(&self, checks: &[AcceptCheck]) -> BTreeMap<usize, Answer> {
+        let mut answers = BTreeMap::new();
+        for (place, check) in checks.iter().enumerate() {
+            if check.kind == KIND {
+                answers.insert(place, self.ask(check).await.map_err(Failure::as_str));
+            }
+        }
+        answers
+    }
+
+    async fn ask(&self, check: &AcceptCheck) -> Result<(), Failure> {
+        let url = reqwest::Url::parse(&check.target).map_err(|_| Failure::TargetInvalid)?;
+        if !self.allowed.contains(&address_of(&url).ok_or(Failure::TargetInvalid)?) {
+            return Err(Failure::NotAllowed);
+        }
+        let wanted = match check.params.get("status") {
+            None => DEFAULT_STATUS,
+            Some(status) => status.parse().map_err(|_| Failure::StatusDiffers)?,
+        };
+        let answer = self.client.get(url).send().await.map_err(|_| Failure::NoAnswer)?;
+        if answer.status().as_u16() != wanted {
+            return Err(Failure::StatusDiffers);
+        }
+        match check.params.get("contains") {
+            None => Ok(()),
+            Some(text) => holds(answer, text.as_bytes()).await,
+        }
+    }
+}
+
+/// Host and port as the operator writes them; none for a URL that is not of http or https.
+fn address_of(url: &reqwest::Url) -> Option<String> {
+    if !matches!(url.scheme(), "http" | "https") {
+        return None;
+    }
+    let (host, port) = (url.host_str()?, url.port_or_known_default()?);
+    Some(format!("{}:{port}", host.to_ascii_lowercase()))
+}
+
+async fn holds(mut answer: reqwest::Response, text: &[u8]) -> Result<(), Failure> {
+    let mut body = Vec::new();
+    while let Some(chunk) = answer.chunk().await.map_err(|_| Failure::NoAnswer)? {
+        body.extend_from_slice(&chunk);
+        if body.len() >= BODY_LIMIT {
+            body.truncate(BODY_LIMIT);
+            break;
+        }
+    }
+    let found = text.is_empty() || body.windows(text.len()).any(|window| window == text);
+    if found { Ok(()) } else { Err(Failure::TextMissing) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use surety_common::domain::check::{Match, Owner};
+
+    fn check(target: &str, params: &[(&str, &str)]) -> AcceptCheck {
+        AcceptCheck {
+            id: String::new(),
+            kind: KIND.to_owned(),
+            target: target.to_owned(),
+            r#match: Match::Prefix,
+            required: true,
+            params: params.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
+            owner: Owner::Operator,
+        }
+    }
+
+    /// A real server that gives every caller the same answer.
+    fn server(answer: &'static str) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let mut request = [0; 1024];
+                drop(stream.read(&mut request));
+                drop(stream.write_all(answer.as_bytes()));
+            }
+        });
+        address
+    }
+
+    async fn asked(allowed: &str, check: AcceptCheck) -> Answer {
+        let probes = Probes::new(Some(allowed)).unwrap();
+        probes.answers(&[check]).await.remove(&0).unwrap()
+    }
+
+    #[tokio::test]
+    async fn an_allowed_address_is_asked_and_its_answer_decides() {
+        let up = server("HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\nhealthy");
+        let url = format!("http://{up}/health");
+        assert_eq!(asked(&up, check(&url, &[])).await, Ok(()));
+        assert_eq!(asked(&up, check(&url, &[("contains", "health")])).await, Ok(()));
+        let missing = asked(&up, check(&url, &[("contains", "ill")])).await;
+        assert_eq!(missing, Err("probe_text_missing"));
+        let other = asked(&up, check(&url, &[("status", "503")])).await;
+        assert_eq!(other, Err("probe_status_differs"));
+    }
+
+    #[tokio::test]
+    async fn no_other_address_is_asked_and_no_redirect_followed() {
+        let up = server("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+        let url = format!("http://{up}/");
+        assert_eq!(asked("localhost:1", check(&url, &[])).await, Err("probe_not_allowed"));
+        assert_eq!(asked(&up, check("file:///etc/passwd", &[])).await, Err("probe_target_invalid"));
+        let away = server(
+            "HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n",
+        );
+        let redirected = asked(&away, check(&format!("http://{away}/"), &[])).await;
+        assert_eq!(redirected, Err("probe_status_differs"));
+    }
+
+    #[tokio::test]
+    async fn silence_is_no_success() {
+        let gone = {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            listener.local_addr().unwrap().to_string()
+        };
+        let answer = asked(&gone, check(&format!("http://{gone}/"), &[])).await;
+        assert_eq!(answer, Err("probe_no_answer"));
+    }
+}

@@ -1,0 +1,31 @@
+//! `surety health URL`
+
+use clap::Args;
+
+use crate::exit::Exit;
+use crate::failure::{Code, Failure};
+use crate::health::serving;
+use crate::output::Output;
+use crate::wire_json::{object, text};
+
+/// Asks a service whether it serves: 0 when it does, 1 when not.
+#[derive(Debug, Args)]
+pub struct Health {
+    /// The service's address, such as http://127.0.0.1:7401.
+    url: String,
+}
+
+impl Health {
+    pub(super) async fn run(self, output: Output) -> Result<Exit, Failure> {
+        if !serving(&self.url).await? {
+            return Err(Failure::new(
+                Code::NotServing,
+                format!("{} does not serve now", self.url),
+                "It is starting, stopping, or waits for its database; its log says which.",
+            ));
+        }
+        let value = object([("url", text(&self.url)), ("status", text("serving"))]);
+        output.either(&value, || format!("{} serves", self.url))?;
+        Ok(Exit::Done)
+    }
+}

@@ -1,0 +1,121 @@
+//! `surety plan check FILE`
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use surety_common::domain::check::Author;
+use surety_common::domain::json::Value;
+use surety_common::domain::limits::Limits;
+use surety_common::domain::plan::Plan as PlanData;
+use surety_common::domain::problem::{Problem, Warning};
+use surety_planner::plan::parse_plan;
+
+use crate::exit::Exit;
+use crate::failure::{Code, Failure};
+use crate::order::{read_order, read_text};
+use crate::output::Output;
+use crate::text::{count, one_line};
+use crate::wire_json::{object, text};
+
+/// Looks at plans without a service.
+#[derive(Debug, Args)]
+pub struct Plan {
+    #[command(subcommand)]
+    command: PlanCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum PlanCommand {
+    /// Say whether a file holds a valid plan, what was put right, and the plan as it is read.
+    Check {
+        /// The plan's file, YAML or JSON; `-` is standard input.
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+}
+
+impl Plan {
+    pub(super) fn run(self, output: Output) -> Result<Exit, Failure> {
+        let PlanCommand::Check { file } = self.command;
+        let order = read_order(&read_text(&file)?)?;
+        let Some(plan_text) = order.plan_text else {
+            return Err(Failure::new(
+                Code::ValueInvalid,
+                "the file holds no plan, only what stands beside one",
+                "A plan has at least `title` and `steps`.",
+            ));
+        };
+        let default = Limits::default().max_plan_steps;
+        let most = order.limits.and_then(|limits| limits.max_plan_steps).unwrap_or(default);
+        let read = parse_plan(&plan_text, Author::Submitter, most);
+        match read {
+            Ok((plan, warnings)) => {
+                output.either(&accepted(&plan, &warnings), || accepted_text(&plan, &warnings))?;
+                Ok(Exit::Done)
+            }
+            Err(problem) => {
+                if output.json {
+                    output.value(&refused(&problem))?;
+                }
+                Err(problem.into())
+            }
+        }
+    }
+}
+
+fn accepted(plan: &PlanData, warnings: &[Warning]) -> Value {
+    object([
+        ("ok", Value::Bool(true)),
+        ("digest", text(plan.digest())),
+        ("warnings", Value::Array(warnings.iter().map(warning_value).collect())),
+        ("plan", plan.to_json()),
+    ])
+}
+
+fn refused(problem: &Problem) -> Value {
+    let field = problem.field.as_deref().map_or(Value::Null, text);
+    let problem = object([
+        ("code", text(problem.code.as_str())),
+        ("field", field),
+        ("message", text(&problem.message)),
+    ]);
+    object([("ok", Value::Bool(false)), ("problem", problem)])
+}
+
+fn warning_value(warning: &Warning) -> Value {
+    object([
+        ("code", text(warning.code.as_str())),
+        ("field", warning.field.as_deref().map_or(Value::Null, text)),
+        ("message", text(warning.code.meaning())),
+    ])
+}
+
+fn accepted_text(plan: &PlanData, warnings: &[Warning]) -> String {
+    let mut lines: Vec<_> = warnings
+        .iter()
+        .map(|warning| {
+            let place =
+                warning.field.as_deref().map(|field| format!(" at {field}")).unwrap_or_default();
+            one_line(&format!("warning[{}]{place}: {}", warning.code, warning.code.meaning()))
+        })
+        .collect();
+    lines.push(format!("{} is a plan", one_line(&plan.title)));
+    lines.push(format!("digest  {}", plan.digest()));
+    lines.push(count(count_of(&plan.steps), "step"));
+    lines.extend(plan.steps.iter().map(|step| {
+        let after = match step.dependencies.join(", ") {
+            after if after.is_empty() => after,
+            after => format!(" (after {after})"),
+        };
+        one_line(&format!("{}{after}: {}", step.id, step.description))
+    }));
+    lines.push(count(count_of(&plan.verify), "check"));
+    lines.extend(plan.verify.iter().map(|check| one_line(&check.to_json().to_compact())));
+    lines.push("the plan as it is read".to_owned());
+    lines.push(plan.to_json().to_compact());
+    lines.join("\n")
+}
+
+fn count_of<T>(items: &[T]) -> u64 {
+    u64::try_from(items.len()).unwrap_or(u64::MAX)
+}

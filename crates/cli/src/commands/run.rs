@@ -1,0 +1,159 @@
+//! `surety run PLAN.yaml`
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use surety_common::config::ClientConfig;
+use surety_common::wire::v1;
+
+use crate::connection::{Connection, bounded, is_passing};
+use crate::exit::Exit;
+use crate::failure::{Code, Failure};
+use crate::follow::{Screen, follow};
+use crate::order::{Order, read_order, read_text};
+use crate::output::{Output, note};
+use crate::text::one_line;
+use crate::wire_json;
+
+/// How often, and with which first pause, a service that cannot take the run now is asked again.
+const ATTEMPTS: u32 = 6;
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+
+/// Submits a plan's file and follows the run to its verdict.
+#[derive(Debug, Args)]
+pub struct Run {
+    /// The plan's file, YAML or JSON; `-` is standard input. Beside the plan's own keys (title,
+    /// goal, steps, verify, todos) it may have limits, policy, workspace, labels and driver.
+    #[arg(value_name = "PLAN.yaml")]
+    plan: PathBuf,
+
+    /// The folder to work in, on the executor's host; wins over the file's own.
+    #[arg(long, value_name = "DIR")]
+    workspace: Option<PathBuf>,
+
+    /// The namespace; `default` when left out.
+    #[arg(long, default_value = "", hide_default_value = true)]
+    namespace: String,
+
+    /// A name for this submission: submitting it again makes no second run.
+    #[arg(long, value_name = "ID")]
+    request_id: Option<String>,
+
+    /// Print the run's id and end.
+    #[arg(long)]
+    no_follow: bool,
+
+    #[command(flatten)]
+    client: ClientConfig,
+}
+
+impl Run {
+    pub(super) async fn run(self, output: Output) -> Result<Exit, Failure> {
+        let order = read_order(&read_text(&self.plan)?)?;
+        let request = self.request(order)?;
+        let connection = Connection::open(&self.client)?;
+        let answer = submit(&connection, request).await?;
+        let Some(run) = answer.run else {
+            return Err(Failure::new(Code::Internal, "the service answered without a run", ""));
+        };
+        let created = wire_json::object([
+            ("run_id", wire_json::text(&run.id)),
+            ("existed", surety_common::domain::json::Value::Bool(answer.existed)),
+            ("warnings", wire_json::list("Warning", &answer.warnings)),
+        ]);
+        output.either(&created, || run.id.clone())?;
+        if !output.json {
+            say_what_was_put_right(&answer.warnings);
+        }
+        if self.no_follow {
+            return Ok(Exit::Done);
+        }
+        follow(&connection, &run, 1, &mut Screen::of(output, &run)).await
+    }
+
+    fn request(&self, order: Order) -> Result<v1::CreateRunRequest, Failure> {
+        let workspace = match (&self.workspace, &order.workspace) {
+            (Some(folder), _) => absolute(folder, Path::new(""))?,
+            (None, Some(folder)) => {
+                absolute(folder, self.plan.parent().unwrap_or_else(|| Path::new("")))?
+            }
+            (None, None) => String::new(),
+        };
+        let made_up = || uuid::Uuid::now_v7().to_string();
+        let mut request = v1::CreateRunRequest {
+            request_id: self.request_id.clone().unwrap_or_else(made_up),
+            namespace: self.namespace.clone(),
+            goal: order.goal,
+            plan_source: order.plan_text.map(v1::create_run_request::PlanSource::PlanText),
+            limits: order.limits,
+            workspace,
+            policy: order.policy,
+            labels: order.labels.into_iter().collect(),
+            ..v1::CreateRunRequest::default()
+        };
+        request.set_driver(order.driver);
+        Ok(request)
+    }
+}
+
+/// A folder that is not here may be on the executor's host, where only a whole path says which.
+fn absolute(folder: &Path, base: &Path) -> Result<String, Failure> {
+    let joined = base.join(folder);
+    let whole = match std::fs::canonicalize(&joined) {
+        Ok(whole) => whole,
+        Err(_) if folder.is_absolute() => folder.to_owned(),
+        Err(error) => return Err(Failure::file(&joined)(error)),
+    };
+    whole.into_os_string().into_string().map_err(|path| {
+        let message = format!("the workspace {} is no UTF-8 path", path.display());
+        Failure::new(Code::FileUnusable, message, "Rename the folder.")
+    })
+}
+
+/// Asking again is safe: the request has an id, which makes one run at most.
+async fn submit(
+    connection: &Connection,
+    request: v1::CreateRunRequest,
+) -> Result<v1::CreateRunResponse, Failure> {
+    let mut pause = FIRST_PAUSE;
+    let mut left = ATTEMPTS;
+    loop {
+        left -= 1;
+        match connection.runs().create_run(bounded(request.clone())).await {
+            Ok(answer) => return Ok(answer.into_inner()),
+            Err(status) if left > 0 && is_passing(&status) => {
+                note(&format!("surety: {}; trying again", one_line(status.message())));
+                tokio::time::sleep(pause).await;
+                pause *= 2;
+            }
+            Err(status) => return Err(connection.failure(&status)),
+        }
+    }
+}
+
+fn say_what_was_put_right(warnings: &[v1::Warning]) {
+    for warning in warnings {
+        let place =
+            warning.field.as_deref().map(|field| format!(" at {field}")).unwrap_or_default();
+        let line = format!("warning[{}]{place}: {}", warning.code, warning.message);
+        note(&one_line(&line));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workspace_becomes_a_whole_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let here = folder.path().canonicalize().unwrap();
+        std::fs::create_dir(here.join("w")).unwrap();
+        let whole = here.join("w").display().to_string();
+        assert_eq!(absolute(Path::new("w"), &here).unwrap(), whole);
+        assert_eq!(absolute(Path::new("/elsewhere/w"), &here).unwrap(), "/elsewhere/w");
+        let refused = absolute(Path::new("missing"), &here).unwrap_err();
+        assert!(refused.to_text().starts_with("error[file_unusable]"));
+    }
+}

@@ -1,0 +1,94 @@
+//! `surety runs`
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use surety_common::config::ClientConfig;
+use surety_common::wire::v1;
+
+use crate::connection::{Connection, bounded};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::{Output, note};
+use crate::report;
+use crate::wire_json;
+
+const STATES: [&str; 9] = [
+    "INTAKE",
+    "PLANNING",
+    "EXECUTING",
+    "VERIFYING",
+    "RECOVERING",
+    "BLOCKED",
+    "DONE",
+    "FAILED",
+    "CANCELLED",
+];
+/// Runs on one page at most.
+const PAGE_SIZE: u32 = 1_000;
+
+/// Lists runs, newest first.
+#[derive(Debug, Args)]
+pub struct Runs {
+    /// Only those of this namespace.
+    #[arg(long, default_value = "", hide_default_value = true)]
+    namespace: String,
+
+    /// Only those in one of these states.
+    #[arg(long, value_delimiter = ',', ignore_case = true,
+          value_parser = PossibleValuesParser::new(STATES))]
+    state: Vec<String>,
+
+    /// At most so many.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    limit: u32,
+
+    #[command(flatten)]
+    client: ClientConfig,
+}
+
+impl Runs {
+    pub(super) async fn run(self, output: Output) -> Result<Exit, Failure> {
+        let connection = Connection::open(&self.client)?;
+        let (runs, more) = self.list(&connection).await?;
+        if output.json {
+            output.value(&wire_json::list("Run", &runs))?;
+            return Ok(Exit::Done);
+        }
+        if runs.is_empty() {
+            note("No runs. `surety run PLAN.yaml` makes one.");
+            return Ok(Exit::Done);
+        }
+        output.line(&report::table(&runs))?;
+        if more {
+            note("There are more; --limit shows them.");
+        }
+        Ok(Exit::Done)
+    }
+
+    async fn list(&self, connection: &Connection) -> Result<(Vec<v1::Run>, bool), Failure> {
+        let wanted = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        let states = self.state.iter().filter_map(|word| {
+            let name = format!("RUN_STATE_{}", word.to_ascii_uppercase());
+            v1::RunState::from_str_name(&name).map(i32::from)
+        });
+        let mut request = v1::ListRunsRequest {
+            namespace: self.namespace.clone(),
+            states: states.collect(),
+            page_size: self.limit.min(PAGE_SIZE),
+            ..v1::ListRunsRequest::default()
+        };
+        let mut runs = Vec::new();
+        loop {
+            let answer = connection.runs().list_runs(bounded(request.clone())).await;
+            let page = answer.map_err(|status| connection.failure(&status))?.into_inner();
+            runs.extend(page.runs);
+            let more = !page.next_page_token.is_empty();
+            if runs.len() >= wanted || !more {
+                let cut = runs.len() > wanted;
+                runs.truncate(wanted);
+                return Ok((runs, more || cut));
+            }
+            request.page_token = page.next_page_token;
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! `surety show RUN`
+
+use clap::Args;
+use surety_common::config::ClientConfig;
+use surety_common::wire::v1;
+
+use super::NamedRun;
+use crate::connection::{Connection, bounded};
+use crate::exit::Exit;
+use crate::failure::{Code, Failure};
+use crate::output::Output;
+use crate::report::{self, Extent, Journal};
+use crate::wire_json;
+
+/// Shows everything about one run.
+#[derive(Debug, Args)]
+pub struct Show {
+    #[command(flatten)]
+    named: NamedRun,
+
+    /// Show the outputs of tools whole.
+    #[arg(long)]
+    full: bool,
+
+    #[command(flatten)]
+    client: ClientConfig,
+}
+
+impl Show {
+    pub(super) async fn run(self, output: Output) -> Result<Exit, Failure> {
+        let (connection, run_id) = self.named.find(&self.client).await?;
+        let answer = connection.run(&run_id, v1::RunView::Full).await;
+        let answer = answer.map_err(|status| connection.failure(&status))?;
+        let Some(run) = answer.run else {
+            return Err(Failure::new(Code::Internal, "the service answered without a run", ""));
+        };
+        let events = journal(&connection, &run_id).await?;
+        let extent = if self.full { Extent::Full } else { Extent::Short };
+        let plan = answer.plan.map(|plan| wire_json::message("Plan", &plan));
+        let value = wire_json::object([
+            ("run", wire_json::message("Run", &run)),
+            ("plan", plan.unwrap_or(surety_common::domain::json::Value::Null)),
+            ("events", wire_json::list("Event", &events)),
+        ]);
+        output.either(&value, || report::whole(&run, &Journal(&events), extent))?;
+        Ok(Exit::Done)
+    }
+}
+
+/// All that was written so far.
+async fn journal(connection: &Connection, run_id: &str) -> Result<Vec<v1::Event>, Failure> {
+    let failure = |status: tonic::Status| connection.failure(&status);
+    let request =
+        v1::WatchRunRequest { run_id: run_id.to_owned(), from_sequence: 0, follow: false };
+    let answer = connection.runs().watch_run(bounded(request)).await.map_err(failure)?;
+    let mut stream = answer.into_inner();
+    let mut events = Vec::new();
+    while let Some(item) = stream.message().await.map_err(failure)? {
+        events.extend(item.event);
+    }
+    Ok(events)
+}

@@ -1,0 +1,241 @@
+//! `surety up`: the three services in one process, with a database of their own.
+//!
+//! ```text
+//!   folder, token -> ports -> database -> services -> healthy: `endpoint` is written
+//!   signal -> planner and executor drain -> gate drains -> database stops -> 0
+//! ```
+//!
+//! The ports are taken first: what stands in the way is said before anything is started. The gate
+//! stops last, for a run that drains may still ask it.
+
+mod services;
+mod signals;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::time::Duration;
+
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args};
+use surety_common::config::{
+    CommonConfig, DataDirConfig, ExecutorConfig, GateConfig, PlannerConfig,
+};
+use surety_common::telemetry::{self, Guard};
+use surety_common::wire::server::{BindError, bind};
+use surety_common::wire::token::Token;
+use tokio::net::TcpListener;
+
+use self::services::{Plan, Services};
+use self::signals::Signals;
+use crate::exit::Exit;
+use crate::failure::{Code, Failure};
+use crate::folder::DataFolder;
+use crate::output::{Output, note};
+use crate::postgres::EmbeddedPostgres;
+use crate::wire_json::{object, text};
+
+/// How long the last spans may take to be sent.
+const TELEMETRY_BOUND: Duration = Duration::from_secs(3);
+
+/// Starts planner, executor and acceptgate in one process, with a private Postgres.
+#[derive(Debug, Args)]
+pub struct Up {
+    #[command(flatten)]
+    folder: DataDirConfig,
+    #[command(flatten)]
+    common: CommonConfig,
+    #[command(flatten)]
+    planner: PlannerConfig,
+    #[command(flatten)]
+    executor: ExecutorConfig,
+    #[command(flatten)]
+    gate: GateConfig,
+}
+
+/// The three ports, taken.
+struct Ports {
+    planner: TcpListener,
+    executor: TcpListener,
+    gate: TcpListener,
+}
+
+impl Up {
+    pub(super) async fn run(
+        mut self: Box<Self>,
+        matches: &ArgMatches,
+        output: Output,
+    ) -> Result<Exit, Failure> {
+        self.executor.check()?;
+        let signals = Signals::listen()
+            .map_err(|error| Failure::new(Code::Internal, error.to_string(), ""))?;
+        let folder = DataFolder::choose(&self.folder)?;
+        folder.make()?;
+        if matches.value_source("executor_data_dir") == Some(ValueSource::DefaultValue) {
+            self.executor.executor_data_dir = folder.executor();
+        }
+        let token_file = self.common.token_file.clone().unwrap_or_else(|| folder.token());
+        let token = self.token(&folder)?;
+        let ports = self.bind().await?;
+        let guard = telemetry::init("surety", &self.common.telemetry)
+            .map_err(|error| Failure::new(Code::SettingInvalid, error.to_string(), ""))?;
+        let started = Started { folder, token_file, token, ports, output };
+        let ended = self.serve(started, signals, &guard).await;
+        if let Err(error) = guard.shutdown(TELEMETRY_BOUND).await {
+            note(&format!("surety: {error}"));
+        }
+        ended
+    }
+
+    fn token(&self, folder: &DataFolder) -> Result<Token, Failure> {
+        let secret = match self.common.token()? {
+            Some(secret) => secret,
+            None => folder.token_made_if_missing()?,
+        };
+        Ok(Token::new(secret.expose())?)
+    }
+
+    async fn bind(&self) -> Result<Ports, Failure> {
+        Ok(Ports {
+            planner: listen(self.planner.planner_listen, "planner-listen", "PLANNER").await?,
+            executor: listen(self.executor.executor_listen, "executor-listen", "EXECUTOR").await?,
+            gate: listen(self.gate.gate_listen, "gate-listen", "GATE").await?,
+        })
+    }
+
+    async fn serve(
+        self,
+        started: Started,
+        mut signals: Signals,
+        guard: &Guard,
+    ) -> Result<Exit, Failure> {
+        let database = match &self.common.database_url {
+            Some(url) => Database::Named(url.expose().to_owned()),
+            None => match start_database(&started.folder.postgres(), &mut signals).await? {
+                Some(postgres) => Database::Ours(postgres),
+                None => return Ok(Exit::Done),
+            },
+        };
+        let ended = self.serve_on(&database.url(), started, signals, guard).await;
+        if let Database::Ours(postgres) = database {
+            postgres.stop().await?;
+        }
+        ended
+    }
+
+    async fn serve_on(
+        self,
+        database_url: &str,
+        started: Started,
+        mut signals: Signals,
+        guard: &Guard,
+    ) -> Result<Exit, Failure> {
+        let Started { folder, token_file, token, ports, output } = started;
+        let plan = Plan {
+            common: self.common,
+            planner: self.planner,
+            executor: self.executor,
+            gate: self.gate,
+            database_url: database_url.to_owned(),
+            token,
+            metrics: guard.metrics(),
+        };
+        let mut services = Services::start(plan, ports)?;
+        let address = services.planner_url().to_owned();
+        let ready = tokio::select! {
+            ready = services.ready() => ready,
+            () = signals.first() => return services.stop(&mut signals).await,
+        };
+        if let Err(failure) = ready.and_then(|()| folder.note_endpoint(&address)) {
+            services.stop(&mut signals).await?;
+            return Err(failure);
+        }
+        let said = announce(&address, &token_file, folder.path(), output);
+        let ended = match said {
+            Ok(()) => tokio::select! {
+                ended = services.any_ended() => Err(ended),
+                () = signals.first() => Ok(()),
+            },
+            Err(failure) => Err(failure),
+        };
+        folder.forget_endpoint(&address);
+        let stopped = services.stop(&mut signals).await;
+        ended.and(stopped)
+    }
+}
+
+/// What is there before the database is.
+struct Started {
+    folder: DataFolder,
+    token_file: PathBuf,
+    token: Token,
+    ports: Ports,
+    output: Output,
+}
+
+enum Database {
+    Named(String),
+    Ours(EmbeddedPostgres),
+}
+
+impl Database {
+    fn url(&self) -> String {
+        match self {
+            Self::Named(url) => url.clone(),
+            Self::Ours(postgres) => postgres.url(),
+        }
+    }
+}
+
+/// None when a signal came meanwhile. A start is not broken off but undone once it is through: the
+/// programs of Postgres that make a cluster would go on without us. A second signal does not wait.
+async fn start_database(
+    cluster: &Path,
+    signals: &mut Signals,
+) -> Result<Option<EmbeddedPostgres>, Failure> {
+    let mut starting = pin!(EmbeddedPostgres::start(cluster));
+    tokio::select! {
+        started = &mut starting => return Ok(Some(started?)),
+        () = signals.first() => note("surety: stopping as soon as Postgres has started"),
+    }
+    tokio::select! {
+        started = &mut starting => started?.stop().await?,
+        () = signals.first() => {}
+    }
+    Ok(None)
+}
+
+/// A token is always there, so an address that others can reach is no accident.
+async fn listen(addr: SocketAddr, flag: &str, name: &str) -> Result<TcpListener, Failure> {
+    bind(addr, true).await.map_err(|error| {
+        let cause = match &error {
+            BindError::Refused { source, .. } => format!("{error}: {source}"),
+            BindError::OpenToAll(_) | BindError::InUse(_) => error.to_string(),
+        };
+        Failure::new(
+            Code::PortUnusable,
+            cause,
+            format!("--{flag} (SURETY_{name}_LISTEN) chooses another; port 0 takes any free one."),
+        )
+    })
+}
+
+fn announce(
+    address: &str,
+    token_file: &Path,
+    folder: &Path,
+    output: Output,
+) -> Result<(), Failure> {
+    let value = object([
+        ("url", text(address)),
+        ("token_file", text(token_file.display().to_string())),
+        ("data_dir", text(folder.display().to_string())),
+    ]);
+    output.either(&value, || {
+        format!(
+            "surety is up at {address}\n  data   {}\n  token  {}\nCtrl-C stops it.",
+            folder.display(),
+            token_file.display()
+        )
+    })
+}

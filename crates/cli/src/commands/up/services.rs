@@ -1,0 +1,210 @@
+//! The three services as tasks of this process.
+
+use std::error::Error;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use metrics_exporter_prometheus::PrometheusHandle;
+use surety_common::config::{CommonConfig, ExecutorConfig, GateConfig, PlannerConfig};
+use surety_common::wire::token::Token;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::Ports;
+use super::signals::Signals;
+use crate::exit::Exit;
+use crate::failure::{Code, Failure};
+use crate::health::serving;
+use crate::output::note;
+
+/// How often a service that starts is asked whether it serves.
+const ASK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// What the services are given.
+pub(super) struct Plan {
+    pub(super) common: CommonConfig,
+    pub(super) planner: PlannerConfig,
+    pub(super) executor: ExecutorConfig,
+    pub(super) gate: GateConfig,
+    pub(super) database_url: String,
+    pub(super) token: Token,
+    pub(super) metrics: PrometheusHandle,
+}
+
+/// The services, running.
+pub(super) struct Services {
+    /// Planner and executor.
+    front: JoinSet<Ended>,
+    stop_front: CancellationToken,
+    gate: JoinSet<Ended>,
+    stop_gate: CancellationToken,
+    urls: [String; 3],
+}
+
+/// A service's name, and how it ended.
+type Ended = (&'static str, Result<(), Box<dyn Error + Send + Sync>>);
+
+impl Services {
+    /// Starts all three. The executor asks the gate at the port that the gate really has.
+    pub(super) fn start(plan: Plan, ports: Ports) -> Result<Self, Failure> {
+        let Plan { common, planner, mut executor, gate, database_url, token, metrics } = plan;
+        let Ports { planner: planner_port, executor: executor_port, gate: gate_port } = ports;
+        let urls = [url_of(&planner_port)?, url_of(&executor_port)?, url_of(&gate_port)?];
+        let [_, _, gate_url] = &urls;
+        executor.gate_url.clone_from(gate_url);
+        let (stop_front, stop_gate) = (CancellationToken::new(), CancellationToken::new());
+        let (mut front, mut back) = (JoinSet::new(), JoinSet::new());
+        let setup = surety_planner::Setup {
+            common: common.clone(),
+            planner,
+            database_url: database_url.clone(),
+            token: Some(token.clone()),
+            metrics: Some(metrics.clone()),
+        };
+        let stop = stop_front.clone();
+        front.spawn(async move {
+            let ended = surety_planner::serve(setup, planner_port, stop).await;
+            ("planner", ended.map_err(Into::into))
+        });
+        let setup = surety_executor::Setup {
+            common: common.clone(),
+            executor,
+            database_url: database_url.clone(),
+            token: Some(token.clone()),
+            metrics: Some(metrics.clone()),
+        };
+        let stop = stop_front.clone();
+        front.spawn(async move {
+            let ended = surety_executor::serve(setup, executor_port, stop).await;
+            ("executor", ended.map_err(Into::into))
+        });
+        let setup = surety_acceptgate::Setup {
+            common,
+            gate,
+            database_url,
+            token: Some(token),
+            metrics: Some(metrics),
+        };
+        let stop = stop_gate.clone();
+        back.spawn(async move {
+            let ended = surety_acceptgate::serve(setup, gate_port, stop).await;
+            ("acceptgate", ended.map_err(Into::into))
+        });
+        Ok(Self { front, stop_front, gate: back, stop_gate, urls })
+    }
+
+    /// Where callers go.
+    pub(super) fn planner_url(&self) -> &str {
+        let [planner, _, _] = &self.urls;
+        planner
+    }
+
+    /// Done when all three serve.
+    pub(super) async fn ready(&mut self) -> Result<(), Failure> {
+        let urls = self.urls.clone();
+        let all_serve = async {
+            for url in &urls {
+                // A port that is taken and not served yet keeps its callers waiting.
+                while !serving(url).await.unwrap_or(false) {
+                    tokio::time::sleep(ASK_INTERVAL).await;
+                }
+            }
+        };
+        tokio::select! {
+            ended = self.any_ended() => Err(ended),
+            () = all_serve => Ok(()),
+        }
+    }
+
+    /// Done when one ends that nobody told to.
+    pub(super) async fn any_ended(&mut self) -> Failure {
+        let ended = tokio::select! {
+            Some(ended) = self.front.join_next() => ended,
+            Some(ended) = self.gate.join_next() => ended,
+            else => return Failure::new(Code::Internal, "no service is there", ""),
+        };
+        let (name, reason) = match ended {
+            Ok((name, Ok(()))) => (name, "it ended without being told to".to_owned()),
+            Ok((name, Err(error))) => (name, with_causes(error.as_ref())),
+            Err(error) => ("a service", error.to_string()),
+        };
+        let message = format!("{name} ended: {reason}");
+        Failure::new(Code::ServiceEnded, message, "Its log lines above say more.")
+    }
+
+    /// Lets everything drain, the gate last; a second signal ends the waiting.
+    pub(super) async fn stop(mut self, signals: &mut Signals) -> Result<Exit, Failure> {
+        let draining = async {
+            self.stop_front.cancel();
+            let front = drain(&mut self.front).await;
+            self.stop_gate.cancel();
+            front.and(drain(&mut self.gate).await)
+        };
+        tokio::select! {
+            drained = draining => drained.map(|()| Exit::Done),
+            () = signals.first() => {
+                note("surety: stopped without draining; what was under way is taken up again later");
+                Ok(Exit::Done)
+            }
+        }
+    }
+}
+
+async fn drain(tasks: &mut JoinSet<Ended>) -> Result<(), Failure> {
+    let mut all = Ok(());
+    while let Some(ended) = tasks.join_next().await {
+        let reason = match ended {
+            Ok((_, Ok(()))) => continue,
+            Ok((name, Err(error))) => format!("{name}: {}", with_causes(error.as_ref())),
+            Err(error) => error.to_string(),
+        };
+        all = Err(Failure::new(Code::ServiceEnded, reason, "Its log lines above say more."));
+    }
+    all
+}
+
+fn with_causes(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
+
+/// Where this machine reaches the port: an address that stands for all of them is none to call.
+fn url_of(port: &TcpListener) -> Result<String, Failure> {
+    let address = port
+        .local_addr()
+        .map_err(|error| Failure::new(Code::PortUnusable, error.to_string(), ""))?;
+    Ok(format!("http://{}", reachable(address)))
+}
+
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address {
+        SocketAddr::V4(v4) if v4.ip().is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        SocketAddr::V6(v6) if v6.ip().is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        SocketAddr::V4(_) | SocketAddr::V6(_) => address.ip(),
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_for_all_is_called_at_this_machine() {
+        let cases = [
+            ("0.0.0.0:7401", "127.0.0.1:7401"),
+            ("[::]:7401", "[::1]:7401"),
+            ("10.1.2.3:7401", "10.1.2.3:7401"),
+        ];
+        for (address, expected) in cases {
+            assert_eq!(reachable(address.parse().unwrap()).to_string(), expected);
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! `surety waits`
+
+use clap::Args;
+use surety_common::config::ClientConfig;
+use surety_common::wire::v1;
+
+use crate::connection::{Connection, bounded};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::{Output, note};
+use crate::report;
+use crate::wire_json;
+
+/// Lists what runs wait for, oldest first.
+#[derive(Debug, Args)]
+pub struct Waits {
+    /// Only those of this namespace.
+    #[arg(long, default_value = "", hide_default_value = true)]
+    namespace: String,
+
+    /// Only those of this run: an id, the beginning of one, or `last`.
+    #[arg(long, value_name = "RUN")]
+    run: Option<String>,
+
+    #[command(flatten)]
+    client: ClientConfig,
+}
+
+impl Waits {
+    pub(super) async fn run(self, output: Output) -> Result<Exit, Failure> {
+        let connection = Connection::open(&self.client)?;
+        let run_id = match &self.run {
+            Some(named) => connection.resolve(named).await?,
+            None => String::new(),
+        };
+        let mut request =
+            v1::ListWaitsRequest { namespace: self.namespace, run_id, ..Default::default() };
+        let mut waits = Vec::new();
+        loop {
+            let answer = connection.runs().list_waits(bounded(request.clone())).await;
+            let page = answer.map_err(|status| connection.failure(&status))?.into_inner();
+            waits.extend(page.waits);
+            request.page_token = page.next_page_token;
+            if request.page_token.is_empty() {
+                break;
+            }
+        }
+        if output.json {
+            output.value(&wire_json::list("Wait", &waits))?;
+        } else if waits.is_empty() {
+            note("No run waits for anything.");
+        } else {
+            output.line(&report::waits(&waits))?;
+        }
+        Ok(Exit::Done)
+    }
+}

@@ -1,0 +1,201 @@
+//! The way to the service: which address, which token, and what its errors mean.
+
+use std::time::Duration;
+
+use surety_common::config::ClientConfig;
+use surety_common::domain::fault::FaultClass;
+use surety_common::wire::client::{ServiceChannel, channel};
+use surety_common::wire::status::from_status;
+use surety_common::wire::token::Token;
+use surety_common::wire::v1;
+use surety_common::wire::v1::run_service_client::RunServiceClient;
+use tonic::{Request, Status};
+
+use crate::failure::{Code, Failure, is_unreachable};
+use crate::folder::DataFolder;
+
+const DEFAULT_URL: &str = "http://127.0.0.1:7401";
+/// As much as a service may be set to send.
+const MAX_ANSWER_BYTES: usize = 268_435_456;
+/// A call that is neither answered nor refused in this time is given up.
+const CALL_DEADLINE: Duration = Duration::from_secs(30);
+/// Runs on one page while a prefix is looked for, and pages looked at.
+const PAGE_SIZE: u32 = 1_000;
+const MOST_PAGES: usize = 20;
+/// Runs named when a prefix fits several.
+const MOST_NAMED: usize = 5;
+
+/// A service that is talked to.
+#[derive(Clone)]
+pub struct Connection {
+    url: String,
+    runs: RunServiceClient<ServiceChannel>,
+}
+
+impl Connection {
+    /// Finds the service; nothing is sent yet.
+    ///
+    /// # Errors
+    /// The address or the token cannot be used.
+    pub fn open(config: &ClientConfig) -> Result<Self, Failure> {
+        let folder = DataFolder::choose(&config.folder).ok();
+        let noted = folder.as_ref().and_then(DataFolder::noted_endpoint);
+        let url = config.address.url.clone().or(noted);
+        let url = url.unwrap_or_else(|| DEFAULT_URL.to_owned());
+        let secret = match config.token()? {
+            Some(secret) => Some(secret),
+            // Our own token is for our own machine: another service must not learn it.
+            None => match folder.map(|folder| folder.token()).filter(|path| path.exists()) {
+                Some(path) if is_loopback(&url) => {
+                    Some(surety_common::config::read_token_file(&path)?)
+                }
+                Some(_) | None => None,
+            },
+        };
+        let token = secret.map(|secret| Token::new(secret.expose())).transpose()?;
+        let channel = channel(&url, token.as_ref())?;
+        let runs = RunServiceClient::new(channel).max_decoding_message_size(MAX_ANSWER_BYTES);
+        Ok(Self { url, runs })
+    }
+
+    /// The client of the runs.
+    #[must_use]
+    pub fn runs(&self) -> RunServiceClient<ServiceChannel> {
+        self.runs.clone()
+    }
+
+    /// What a refused call means.
+    #[must_use]
+    pub fn failure(&self, status: &Status) -> Failure {
+        Failure::from_service(&self.url, status)
+    }
+
+    /// One run.
+    ///
+    /// # Errors
+    /// What the service said.
+    pub async fn run(&self, run_id: &str, view: v1::RunView) -> Result<v1::GetRunResponse, Status> {
+        let request = v1::GetRunRequest { run_id: run_id.to_owned(), view: view.into() };
+        let answer = self.runs().get_run(bounded(request)).await?;
+        Ok(answer.into_inner())
+    }
+
+    /// The id of the run that a person named: an id, the beginning of one, or `last`.
+    ///
+    /// # Errors
+    /// No run fits, or several do.
+    pub async fn resolve(&self, named: &str) -> Result<String, Failure> {
+        let named = named.trim().to_ascii_lowercase();
+        if uuid::Uuid::try_parse(&named).is_ok() {
+            return Ok(named);
+        }
+        if named == "last" {
+            let page = self.page(1, String::new()).await?;
+            let newest = page.runs.into_iter().next().map(|run| run.id);
+            return newest.ok_or_else(|| unclear("there is no run yet", "`surety run` makes one."));
+        }
+        if named.is_empty() || !named.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-') {
+            return Err(unclear(
+                format!("{named:?} is no run"),
+                "Give an id, the beginning of one, or `last`.",
+            ));
+        }
+        let found = self.beginning_with(&named).await?;
+        match found.as_slice() {
+            [only] => Ok(only.clone()),
+            [] => Err(unclear(
+                format!("no run's id begins with {named}"),
+                "`surety runs` lists them.",
+            )),
+            several => Err(unclear(
+                format!("several runs' ids begin with {named}: {}", several.join(", ")),
+                "Give more of the id.",
+            )),
+        }
+    }
+
+    async fn beginning_with(&self, prefix: &str) -> Result<Vec<String>, Failure> {
+        let mut found = Vec::new();
+        let mut token = String::new();
+        for _ in 0..MOST_PAGES {
+            let page = self.page(PAGE_SIZE, token).await?;
+            let fitting = page.runs.into_iter().map(|run| run.id);
+            found.extend(fitting.filter(|id| id.starts_with(prefix)));
+            found.truncate(MOST_NAMED);
+            token = page.next_page_token;
+            if token.is_empty() || found.len() == MOST_NAMED {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    async fn page(
+        &self,
+        page_size: u32,
+        page_token: String,
+    ) -> Result<v1::ListRunsResponse, Failure> {
+        let request = v1::ListRunsRequest { page_size, page_token, ..Default::default() };
+        let answer = self.runs().list_runs(bounded(request)).await;
+        Ok(answer.map_err(|status| self.failure(&status))?.into_inner())
+    }
+}
+
+fn unclear(message: impl Into<String>, advice: &str) -> Failure {
+    Failure::new(Code::RunUnclear, message, advice)
+}
+
+/// A request that is given up when nobody answers it.
+pub fn bounded<M>(message: M) -> Request<M> {
+    let mut request = Request::new(message);
+    request.set_timeout(CALL_DEADLINE);
+    request
+}
+
+/// Whether the service is there and can just not do it now.
+#[must_use]
+pub fn is_passing(status: &Status) -> bool {
+    let fault = from_status(status);
+    fault.class == FaultClass::Unavailable && !is_unreachable(&fault)
+}
+
+/// Whether a stream that ended so can be taken up again.
+#[must_use]
+pub fn is_lost(status: &Status) -> bool {
+    use tonic::Code::{Aborted, Cancelled, DeadlineExceeded, Internal, Unavailable, Unknown};
+    matches!(
+        status.code(),
+        Unavailable | Aborted | Cancelled | DeadlineExceeded | Internal | Unknown
+    )
+}
+
+fn is_loopback(url: &str) -> bool {
+    let Ok(uri) = url.parse::<tonic::transport::Uri>() else { return false };
+    let host = uri.host().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost"
+        || address
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_own_token_is_shown_on_this_machine_only() {
+        let cases = [
+            ("http://127.0.0.1:7401", true),
+            ("http://[::1]:7401", true),
+            ("http://localhost:7401", true),
+            ("http://10.0.0.1:7401", false),
+            ("http://localhost.example.com:7401", false),
+            ("http://127.0.0.1.example.com:1", false),
+            ("no url", false),
+        ];
+        for (url, expected) in cases {
+            assert_eq!(is_loopback(url), expected, "{url}");
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Why a command did not do what it was asked, in words that say what to do.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use surety_common::config::ConfigError;
+use surety_common::domain::fault::{Fault, FaultClass, FaultCode, Reason};
+use surety_common::domain::json::Value;
+use surety_common::domain::problem::Problem;
+use surety_common::wire::client::ClientError;
+use surety_common::wire::status::from_status;
+use surety_common::wire::token::TokenError;
+
+use crate::postgres::PostgresError;
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// It could not do what it was asked.
+    #[error("error[{}]: {}", .0.code, .0.message)]
+    Said(Box<Said>),
+    /// Nobody reads what it writes any more.
+    #[error("the output was closed")]
+    OutputClosed(#[source] io::Error),
+}
+
+/// A failure as a person and a script read it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Said {
+    /// The stable code: one of [`Code`], or the reason that a service gave.
+    pub code: String,
+    /// What is wrong.
+    pub message: String,
+    /// What to do; empty when the message says it.
+    pub advice: String,
+    /// The path of the field at fault, where one is.
+    pub field: Option<String>,
+}
+
+/// The stable codes of the command line's own failures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Code {
+    /// The command line does not read.
+    Usage,
+    /// A file or folder cannot be used.
+    FileUnusable,
+    /// A plan's file is neither YAML nor JSON.
+    OrderUnreadable,
+    /// A plan's file has a key that nobody knows.
+    UnknownKey,
+    /// A plan's file has a value that its key does not take.
+    ValueInvalid,
+    /// A setting cannot be used.
+    SettingInvalid,
+    /// Nothing answers at the service's address.
+    ServiceUnreachable,
+    /// The service is there and does not serve.
+    NotServing,
+    /// The connection was lost and did not come back.
+    ConnectionLost,
+    /// Several runs match, or none does.
+    RunUnclear,
+    /// A port is in use, or may not be taken.
+    PortUnusable,
+    /// The private Postgres does not start or stop.
+    Postgres,
+    /// A service of `surety up` ended by itself.
+    ServiceEnded,
+    /// Anything else; a defect.
+    Internal,
+}
+
+impl Code {
+    /// Every code, in the order of the documentation.
+    pub const ALL: [Self; 14] = [
+        Self::Usage,
+        Self::FileUnusable,
+        Self::OrderUnreadable,
+        Self::UnknownKey,
+        Self::ValueInvalid,
+        Self::SettingInvalid,
+        Self::ServiceUnreachable,
+        Self::NotServing,
+        Self::ConnectionLost,
+        Self::RunUnclear,
+        Self::PortUnusable,
+        Self::Postgres,
+        Self::ServiceEnded,
+        Self::Internal,
+    ];
+
+    /// The stable text.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Usage => "usage",
+            Self::FileUnusable => "file_unusable",
+            Self::OrderUnreadable => "order_unreadable",
+            Self::UnknownKey => "unknown_key",
+            Self::ValueInvalid => "value_invalid",
+            Self::SettingInvalid => "setting_invalid",
+            Self::ServiceUnreachable => "service_unreachable",
+            Self::NotServing => "not_serving",
+            Self::ConnectionLost => "connection_lost",
+            Self::RunUnclear => "run_unclear",
+            Self::PortUnusable => "port_unusable",
+            Self::Postgres => "postgres_failed",
+            Self::ServiceEnded => "service_ended",
+            Self::Internal => "internal",
+        }
+    }
+}
+
+impl Failure {
+    /// A failure that the command line itself found.
+    pub fn new(code: Code, message: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self::Said(Box::new(Said {
+            code: code.as_str().to_owned(),
+            message: message.into(),
+            advice: advice.into(),
+            field: None,
+        }))
+    }
+
+    /// The same failure, naming the field at fault.
+    #[must_use]
+    pub fn at(self, field: impl Into<String>) -> Self {
+        match self {
+            Self::Said(mut said) => {
+                said.field = Some(field.into());
+                Self::Said(said)
+            }
+            Self::OutputClosed(error) => Self::OutputClosed(error),
+        }
+    }
+
+    /// A file or folder that cannot be used.
+    pub fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path: PathBuf = path.to_owned();
+        move |source| {
+            let message = format!("{} cannot be used: {source}", path.display());
+            Self::new(Code::FileUnusable, message, "Check the path and its permissions.")
+        }
+    }
+
+    /// What a service at `url` answered.
+    #[must_use]
+    pub fn from_service(url: &str, status: &tonic::Status) -> Self {
+        let fault = from_status(status);
+        if is_unreachable(&fault) {
+            let message = format!("nothing answers at {url} ({})", fault.message);
+            return Self::new(
+                Code::ServiceUnreachable,
+                message,
+                "`surety up` starts a service; --url (SURETY_URL) names one that runs elsewhere.",
+            );
+        }
+        fault.into()
+    }
+
+    /// As a script reads it.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let text = |text: &str| Value::String(text.to_owned());
+        let members = match self {
+            Self::Said(said) => vec![
+                ("code".to_owned(), text(&said.code)),
+                ("message".to_owned(), text(&said.message)),
+                ("advice".to_owned(), text(&said.advice)),
+                ("field".to_owned(), said.field.as_deref().map_or(Value::Null, text)),
+            ],
+            Self::OutputClosed(error) => vec![("message".to_owned(), text(&error.to_string()))],
+        };
+        Value::Object(vec![("error".to_owned(), Value::Object(members))])
+    }
+
+    /// As a person reads it, on one line or more.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        match self {
+            Self::Said(said) => {
+                let place = said
+                    .field
+                    .as_deref()
+                    .filter(|field| !field.is_empty() && !said.message.contains(field))
+                    .map(|field| format!(" (at {field})"))
+                    .unwrap_or_default();
+                let advice = match said.advice.as_str() {
+                    "" => String::new(),
+                    advice => format!("\n  {advice}"),
+                };
+                format!("error[{}]: {}{place}{advice}", said.code, said.message)
+            }
+            Self::OutputClosed(error) => format!("error: {error}"),
+        }
+    }
+}
+
+/// Whether no service was reached: a service that is there names its reason.
+pub(crate) fn is_unreachable(fault: &Fault) -> bool {
+    fault.class == FaultClass::Unavailable
+        && fault.reason == Reason::Service(FaultCode::ServiceUnavailable)
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        let advice = match fault.reason {
+            Reason::Service(FaultCode::Unauthenticated) => {
+                "Name the file with the service's token with --token-file (SURETY_TOKEN_FILE); \
+                 `surety up` keeps its own in its data folder."
+            }
+            Reason::Input(_) if fault.class == FaultClass::InvalidArgument => {
+                "Correct it; as it is, it is refused again."
+            }
+            reason @ (Reason::Input(_) | Reason::Service(_)) => reason.advice(),
+        };
+        Self::Said(Box::new(Said {
+            code: fault.reason.as_str().to_owned(),
+            message: fault.message,
+            advice: advice.to_owned(),
+            field: fault.field,
+        }))
+    }
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        Fault::from(problem).into()
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        Self::new(Code::SettingInvalid, error.to_string(), "")
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        Self::new(Code::SettingInvalid, error.to_string(), "")
+    }
+}
+
+impl From<TokenError> for Failure {
+    fn from(error: TokenError) -> Self {
+        Self::new(
+            Code::SettingInvalid,
+            error.to_string(),
+            "Put the token alone into the token file.",
+        )
+    }
+}
+
+impl From<PostgresError> for Failure {
+    fn from(error: PostgresError) -> Self {
+        Self::new(Code::Postgres, error.to_string(), "")
+    }
+}

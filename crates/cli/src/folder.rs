@@ -1,0 +1,224 @@
+//! The data folder of `surety up`: what lies where, so that other commands find it.
+//!
+//! ```text
+//!   DIR/ -+- endpoint    the planner's address, written when everything is ready
+//!         +- token       the bearer token of all three services, 0600
+//!         +- postgres/   the private database
+//!         +- executor/   the executor's signing key and cloned workspaces
+//! ```
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use nix::unistd::geteuid;
+use surety_common::config::{DataDirConfig, Secret};
+
+use crate::failure::{Code, Failure};
+
+/// Bytes of randomness in a token that we make.
+const TOKEN_BYTES: usize = 32;
+
+/// A data folder, made or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataFolder {
+    path: PathBuf,
+}
+
+impl DataFolder {
+    /// The folder that was named, else the user's own.
+    ///
+    /// # Errors
+    /// None was named and the user has no home.
+    pub fn choose(config: &DataDirConfig) -> Result<Self, Failure> {
+        let path = match &config.data_dir {
+            Some(path) => path.clone(),
+            None => {
+                default_path(geteuid().is_root(), |name| std::env::var_os(name).map(PathBuf::from))
+                    .ok_or_else(|| {
+                        Failure::new(
+                            Code::SettingInvalid,
+                            "no data folder was named and HOME is not set",
+                            "Name one with --data-dir (SURETY_DATA_DIR).",
+                        )
+                    })?
+            }
+        };
+        let path = std::path::absolute(&path).map_err(Failure::file(&path))?;
+        Ok(Self { path })
+    }
+
+    /// Makes the folder where it is missing.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn make(&self) -> Result<(), Failure> {
+        // As root the database runs as another user, who has to get through; what is private lies
+        // in files and folders of its own.
+        let mode = if geteuid().is_root() { 0o711 } else { 0o700 };
+        DirBuilder::new()
+            .recursive(true)
+            .mode(mode)
+            .create(&self.path)
+            .map_err(Failure::file(&self.path))
+    }
+
+    /// The folder itself.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where the private database is.
+    #[must_use]
+    pub fn postgres(&self) -> PathBuf {
+        self.path.join("postgres")
+    }
+
+    /// Where the executor keeps what it needs.
+    #[must_use]
+    pub fn executor(&self) -> PathBuf {
+        self.path.join("executor")
+    }
+
+    /// The token's file.
+    #[must_use]
+    pub fn token(&self) -> PathBuf {
+        self.path.join("token")
+    }
+
+    /// The file with the planner's address.
+    #[must_use]
+    pub fn endpoint(&self) -> PathBuf {
+        self.path.join("endpoint")
+    }
+
+    /// The address that was noted; none when nothing runs, or ran, here.
+    #[must_use]
+    pub fn noted_endpoint(&self) -> Option<String> {
+        let text = fs::read_to_string(self.endpoint()).ok()?;
+        let address = text.trim();
+        (!address.is_empty()).then(|| address.to_owned())
+    }
+
+    /// Notes the address, so that a reader sees all of it or nothing.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub fn note_endpoint(&self, address: &str) -> Result<(), Failure> {
+        let path = self.endpoint();
+        let file = self.beside(&format!("{address}\n"))?;
+        file.persist(&path).map(drop).map_err(|error| Failure::file(&path)(error.error))
+    }
+
+    /// Takes the address away again, unless somebody noted another meanwhile.
+    pub fn forget_endpoint(&self, address: &str) {
+        if self.noted_endpoint().as_deref() == Some(address)
+            && let Err(error) = fs::remove_file(self.endpoint())
+        {
+            tracing::warn!(%error, "the file endpoint stays, and names nobody");
+        }
+    }
+
+    /// The token in the folder, made at the first start.
+    ///
+    /// # Errors
+    /// It cannot be made, or what is there cannot be used.
+    pub fn token_made_if_missing(&self) -> Result<Secret, Failure> {
+        let path = self.token();
+        if !path.exists() {
+            // Nobody else can read a file that is made this way.
+            let made = self.beside(&format!("{}\n", random_token()?))?;
+            match made.persist_noclobber(&path) {
+                Ok(_) => {}
+                Err(error) if error.error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(Failure::file(&path)(error.error)),
+            }
+        }
+        Ok(surety_common::config::read_token_file(&path)?)
+    }
+
+    fn beside(&self, text: &str) -> Result<tempfile::NamedTempFile, Failure> {
+        let unusable = Failure::file;
+        let mut file = tempfile::NamedTempFile::new_in(&self.path).map_err(unusable(&self.path))?;
+        file.write_all(text.as_bytes())
+            .and_then(|()| file.as_file().sync_all())
+            .map_err(unusable(&self.path))?;
+        Ok(file)
+    }
+}
+
+fn random_token() -> Result<String, Failure> {
+    let source = Path::new("/dev/urandom");
+    let mut bytes = [0; TOKEN_BYTES];
+    File::open(source)
+        .and_then(|mut file| file.read_exact(&mut bytes))
+        .map_err(Failure::file(source))?;
+    Ok(hex::encode(bytes))
+}
+
+/// Root's database runs as another user, who cannot enter root's home.
+fn default_path(root: bool, variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+    if root {
+        return Some(PathBuf::from("/var/lib/surety"));
+    }
+    let absolute = |path: &PathBuf| path.is_absolute();
+    let data = variable("XDG_DATA_HOME").filter(absolute).or_else(|| {
+        let home = variable("HOME").filter(absolute)?;
+        Some(home.join(".local/share"))
+    })?;
+    Some(data.join("surety"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn folder() -> (tempfile::TempDir, DataFolder) {
+        let kept = tempfile::tempdir().unwrap();
+        let data_dir = Some(kept.path().join("data"));
+        let folder = DataFolder::choose(&DataDirConfig { data_dir }).unwrap();
+        folder.make().unwrap();
+        (kept, folder)
+    }
+
+    #[test]
+    fn the_token_is_made_once_and_for_its_owner_alone() {
+        let (_kept, folder) = folder();
+        let first = folder.token_made_if_missing().unwrap();
+        let again = folder.token_made_if_missing().unwrap();
+        assert!(first == again && first.expose().len() == 64);
+        let mode = fs::metadata(folder.token()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn an_address_is_taken_away_only_by_whoever_noted_it() {
+        let (_kept, folder) = folder();
+        assert_eq!(folder.noted_endpoint(), None);
+        folder.note_endpoint("http://127.0.0.1:1").unwrap();
+        folder.note_endpoint("http://127.0.0.1:2").unwrap();
+        folder.forget_endpoint("http://127.0.0.1:1");
+        assert_eq!(folder.noted_endpoint().as_deref(), Some("http://127.0.0.1:2"));
+        folder.forget_endpoint("http://127.0.0.1:2");
+        assert_eq!(folder.noted_endpoint(), None);
+    }
+
+    #[test]
+    fn the_default_folder_is_one_that_the_database_can_enter() {
+        let home = |name: &str| (name == "HOME").then(|| PathBuf::from("/home/me"));
+        let xdg = |name: &str| (name == "XDG_DATA_HOME").then(|| PathBuf::from("/data"));
+        let cases = [
+            (default_path(true, home), Some("/var/lib/surety")),
+            (default_path(false, home), Some("/home/me/.local/share/surety")),
+            (default_path(false, xdg), Some("/data/surety")),
+            (default_path(false, |_| None), None),
+        ];
+        for (found, expected) in cases {
+            assert_eq!(found.as_deref(), expected.map(Path::new));
+        }
+    }
+}

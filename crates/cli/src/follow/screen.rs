@@ -1,0 +1,83 @@
+//! Where events are shown.
+
+use surety_common::wire::v1;
+
+use super::live::Live;
+use super::view::RunView;
+use crate::failure::Failure;
+use crate::lines::event_line;
+use crate::output::{Output, note};
+use crate::report::waits_for;
+use crate::wire_json;
+
+/// Where events are shown: one JSON object a line, one line of text each, or a view that changes.
+pub enum Screen {
+    /// For a script, or a file.
+    Lines(Output),
+    /// For a person at a terminal.
+    Live(Box<Live>),
+}
+
+impl Screen {
+    /// The one that fits who looks on.
+    #[must_use]
+    pub fn of(output: Output, run: &v1::Run) -> Self {
+        if output.is_live() {
+            Self::Live(Box::new(Live::new(RunView::of(run))))
+        } else {
+            Self::Lines(output)
+        }
+    }
+
+    pub(super) fn output(&self) -> Output {
+        match self {
+            Self::Lines(output) => *output,
+            Self::Live(_) => Output { json: false },
+        }
+    }
+
+    pub(super) fn event(&mut self, event: &v1::Event) -> Result<(), Failure> {
+        match self {
+            Self::Lines(output) => {
+                output.either(&wire_json::message("Event", event), || event_line(event))
+            }
+            Self::Live(live) => {
+                live.event(event);
+                Ok(())
+            }
+        }
+    }
+
+    /// Says that the run waits for a person. True when nobody is there who would answer.
+    pub(super) fn blocked(&mut self, run: &v1::Run) -> bool {
+        match self {
+            Self::Lines(_) => true,
+            Self::Live(live) => {
+                live.say(&waits_for(run));
+                false
+            }
+        }
+    }
+
+    pub(super) fn notice(&mut self, text: &str) {
+        match self {
+            Self::Lines(_) => note(&format!("surety: {text}")),
+            Self::Live(live) => live.say(text),
+        }
+    }
+
+    pub(super) fn redraw(&mut self) {
+        match self {
+            Self::Lines(_) => {}
+            Self::Live(live) => live.redraw(),
+        }
+    }
+
+    /// Leaves what was shown standing, and stops changing it.
+    pub(super) fn clear(&mut self) {
+        match self {
+            Self::Lines(_) => {}
+            Self::Live(live) => live.finish(),
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Asking a service whether it serves, by the standard gRPC health service. It asks for no token.
+
+use std::time::Duration;
+
+use surety_common::wire::client::channel;
+use tonic::Request;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+
+use crate::failure::Failure;
+
+/// A service that serves answers at once.
+const DEADLINE: Duration = Duration::from_secs(4);
+
+/// Whether the service at this address serves.
+///
+/// # Errors
+/// The address is none, or nothing answers there.
+pub async fn serving(url: &str) -> Result<bool, Failure> {
+    let mut client = HealthClient::new(channel(url, None)?);
+    let mut request = Request::new(HealthCheckRequest { service: String::new() });
+    request.set_timeout(DEADLINE);
+    let answer = tokio::time::timeout(DEADLINE, client.check(request))
+        .await
+        .unwrap_or_else(|_| Err(tonic::Status::unavailable("no answer in time")));
+    let answer = answer.map_err(|status| Failure::from_service(url, &status))?;
+    Ok(answer.into_inner().status() == ServingStatus::Serving)
+}

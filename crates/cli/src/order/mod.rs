@@ -1,0 +1,125 @@
+//! A plan's file: what a person wrote becomes an order for a run.
+//!
+//! ```text
+//!   text --YAML or JSON--> Value --split--> the plan, as JSON text, for the planner to read
+//!                                      +--> goal, limits, policy, workspace, labels, driver
+//! ```
+
+mod near;
+mod options;
+mod yaml;
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use surety_common::domain::json::{self, Value};
+use surety_common::wire::v1;
+
+use crate::failure::{Code, Failure};
+
+pub use near::nearest;
+
+/// The keys of the plan itself.
+pub const PLAN_KEYS: [&str; 6] = ["type", "title", "goal", "steps", "verify", "todos"];
+/// The keys beside the plan.
+pub const ORDER_KEYS: [&str; 6] = ["goal", "limits", "policy", "workspace", "labels", "driver"];
+/// Far more than any plan that is accepted; a file this large is a mistake.
+const MOST_BYTES: u64 = 16 * 1024 * 1024;
+
+/// What a file asks for.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Order {
+    /// The goal in the submitter's words; may be empty when a plan is there.
+    pub goal: String,
+    /// The plan as the text of one JSON object; none leaves it to a model.
+    pub plan_text: Option<String>,
+    /// Limits; absent ones have their defaults.
+    pub limits: Option<v1::Limits>,
+    /// The rules the run is made under.
+    pub policy: Option<v1::Policy>,
+    /// The folder to work in, as it was written.
+    pub workspace: Option<PathBuf>,
+    /// Labels.
+    pub labels: Vec<(String, String)>,
+    /// Who decides.
+    pub driver: v1::Driver,
+}
+
+/// The text of a file, or of standard input for `-`.
+///
+/// # Errors
+/// It cannot be read, is too large, or is no text.
+pub fn read_text(path: &Path) -> Result<String, Failure> {
+    let mut bytes = Vec::new();
+    let read = if path == Path::new("-") {
+        std::io::stdin().lock().take(MOST_BYTES + 1).read_to_end(&mut bytes)
+    } else {
+        std::fs::File::open(path).and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes))
+    };
+    let length = read.map_err(Failure::file(path))?;
+    if u64::try_from(length).unwrap_or(u64::MAX) > MOST_BYTES {
+        return Err(Failure::new(
+            Code::FileUnusable,
+            format!("{} is larger than {MOST_BYTES} bytes", path.display()),
+            "Is it the right file?",
+        ));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let message = format!("{} is no UTF-8 text: {error}", path.display());
+        Failure::new(Code::FileUnusable, message, "Is it the right file?")
+    })
+}
+
+/// What the text asks for.
+///
+/// # Errors
+/// It is neither YAML nor JSON, has a key that nobody knows, or a value that its key does not take.
+pub fn read_order(text: &str) -> Result<Order, Failure> {
+    split(read_value(text)?)
+}
+
+/// JSON is read by the reader that the services use, everything else as YAML.
+fn read_value(text: &str) -> Result<Value, Failure> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if text.trim_start().starts_with('{')
+        && let Ok(parsed) = json::parse(text)
+    {
+        return if parsed.duplicate_key {
+            Err(unreadable("a key stands twice in one object", "Keep one of them."))
+        } else {
+            Ok(parsed.value)
+        };
+    }
+    yaml::parse(text)
+}
+
+fn unreadable(message: impl Into<String>, advice: &str) -> Failure {
+    Failure::new(Code::OrderUnreadable, message, advice)
+}
+
+fn split(value: Value) -> Result<Order, Failure> {
+    let Value::Object(members) = value else {
+        return Err(unreadable(
+            format!("the file holds a {}, not keys and values", value.kind()),
+            "examples/repair/plan.yaml is a plan to start from.",
+        ));
+    };
+    let mut order = Order::default();
+    let mut plan = Vec::new();
+    let mut is_plan = false;
+    for (key, value) in members {
+        if !PLAN_KEYS.contains(&key.as_str()) && !ORDER_KEYS.contains(&key.as_str()) {
+            return Err(near::unknown_key("", &key, &[PLAN_KEYS, ORDER_KEYS].concat()));
+        }
+        if PLAN_KEYS.contains(&key.as_str()) {
+            is_plan |= key != "goal";
+            plan.push((key.clone(), value.clone()));
+        }
+        options::take(&mut order, &key, &value)?;
+    }
+    order.plan_text = is_plan.then(|| Value::Object(plan).to_compact());
+    Ok(order)
+}
+
+#[cfg(test)]
+mod tests;

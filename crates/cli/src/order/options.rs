@@ -1,0 +1,152 @@
+//! What stands beside the plan in its file.
+
+use std::path::PathBuf;
+
+use surety_common::domain::json::Value;
+use surety_common::wire::v1;
+
+use super::Order;
+use super::near::{nearest, unknown_key};
+use crate::failure::{Code, Failure};
+
+const POLICY_KEYS: [&str; 4] =
+    ["verify_commands", "repeatable_commands", "on_budget", "confirm_tools"];
+
+/// Takes what the key says beside the plan; the plan's own keys are the planner's to read.
+pub(super) fn take(order: &mut Order, key: &str, value: &Value) -> Result<(), Failure> {
+    if value.is_null() {
+        return Ok(());
+    }
+    match key {
+        "goal" => order.goal = text(key, value)?,
+        "limits" => order.limits = Some(limits(value)?),
+        "policy" => order.policy = Some(policy(value)?),
+        "workspace" => order.workspace = Some(PathBuf::from(text(key, value)?)),
+        "labels" => order.labels = labels(value)?,
+        "driver" => order.driver = word(key, value, &DRIVERS)?,
+        _ => {}
+    }
+    Ok(())
+}
+
+const DRIVERS: [(&str, v1::Driver); 3] =
+    [("script", v1::Driver::Script), ("model", v1::Driver::Model), ("remote", v1::Driver::Remote)];
+const VERIFY_COMMANDS: [(&str, v1::VerifyCommands); 2] =
+    [("runner", v1::VerifyCommands::Runner), ("receipts_only", v1::VerifyCommands::ReceiptsOnly)];
+const ON_BUDGET: [(&str, v1::OnBudget); 2] =
+    [("block", v1::OnBudget::Block), ("fail", v1::OnBudget::Fail)];
+
+fn policy(value: &Value) -> Result<v1::Policy, Failure> {
+    let mut policy = v1::Policy::default();
+    for (key, value) in object("policy", value)? {
+        let path = format!("policy.{key}");
+        match key.as_str() {
+            "verify_commands" => {
+                policy.set_verify_commands(word(&path, value, &VERIFY_COMMANDS)?);
+            }
+            "repeatable_commands" => policy.repeatable_commands = texts(&path, value)?,
+            "on_budget" => policy.set_on_budget(word(&path, value, &ON_BUDGET)?),
+            "confirm_tools" => policy.confirm_tools = texts(&path, value)?,
+            _ => return Err(unknown_key("policy", key, &POLICY_KEYS)),
+        }
+    }
+    Ok(policy)
+}
+
+/// Where a limit's number goes.
+enum Slot<'a> {
+    Short(&'a mut Option<u32>),
+    Long(&'a mut Option<u64>),
+}
+
+fn slots(limits: &mut v1::Limits) -> [(&'static str, Slot<'_>); 17] {
+    use Slot::{Long, Short};
+    [
+        ("max_plan_steps", Short(&mut limits.max_plan_steps)),
+        ("planning_retry", Short(&mut limits.planning_retry)),
+        ("max_step_tool_calls", Short(&mut limits.max_step_tool_calls)),
+        ("max_step_rounds", Short(&mut limits.max_step_rounds)),
+        ("max_run_rounds", Short(&mut limits.max_run_rounds)),
+        ("max_replans", Short(&mut limits.max_replans)),
+        ("max_repairs", Short(&mut limits.max_repairs)),
+        ("max_consecutive_corrections", Short(&mut limits.max_consecutive_corrections)),
+        ("max_missing_completion", Short(&mut limits.max_missing_completion)),
+        ("max_thinking_only", Short(&mut limits.max_thinking_only)),
+        ("max_repeat_cycle", Short(&mut limits.max_repeat_cycle)),
+        ("max_parallel_steps", Short(&mut limits.max_parallel_steps)),
+        ("step_deadline_s", Long(&mut limits.step_deadline_s)),
+        ("run_deadline_s", Long(&mut limits.run_deadline_s)),
+        ("token_budget", Long(&mut limits.token_budget)),
+        ("cost_budget_micros", Long(&mut limits.cost_budget_micros)),
+        ("confirm_ttl_s", Long(&mut limits.confirm_ttl_s)),
+    ]
+}
+
+/// Numbers are taken as they are: the planner knows the ranges.
+fn limits(value: &Value) -> Result<v1::Limits, Failure> {
+    let mut limits = v1::Limits::default();
+    let mut slots = slots(&mut limits);
+    let known = slots.each_ref().map(|(name, _)| *name);
+    for (key, value) in object("limits", value)? {
+        let slot = slots.iter_mut().find(|(name, _)| name == key);
+        let Some((_, slot)) = slot else { return Err(unknown_key("limits", key, &known)) };
+        if value.is_null() {
+            continue;
+        }
+        let path = format!("limits.{key}");
+        let spelling = value.as_number().unwrap_or_default();
+        let refused = || invalid(&path, "a whole number, 0 or more", value);
+        match slot {
+            Slot::Short(slot) => **slot = Some(spelling.parse().map_err(|_| refused())?),
+            Slot::Long(slot) => **slot = Some(spelling.parse().map_err(|_| refused())?),
+        }
+    }
+    Ok(limits)
+}
+
+/// Plain numbers and truths are taken as the text they are written with.
+fn labels(value: &Value) -> Result<Vec<(String, String)>, Failure> {
+    let label = |(key, value): &(String, Value)| {
+        let text = match value {
+            Value::String(text) | Value::Number(text) => text.clone(),
+            Value::Bool(truth) => truth.to_string(),
+            Value::Null | Value::Array(_) | Value::Object(_) => {
+                return Err(invalid(&format!("labels.{key}"), "a text", value));
+            }
+        };
+        Ok((key.clone(), text))
+    };
+    object("labels", value)?.iter().map(label).collect()
+}
+
+fn object<'a>(path: &str, value: &'a Value) -> Result<&'a [(String, Value)], Failure> {
+    value.as_object().ok_or_else(|| invalid(path, "keys and values", value))
+}
+
+fn text(path: &str, value: &Value) -> Result<String, Failure> {
+    let text = value.as_str().ok_or_else(|| invalid(path, "a text", value))?;
+    Ok(text.to_owned())
+}
+
+fn texts(path: &str, value: &Value) -> Result<Vec<String>, Failure> {
+    let items = value.as_array().ok_or_else(|| invalid(path, "a list of texts", value))?;
+    let item = |(at, item)| text(&format!("{path}[{at}]"), item);
+    items.iter().enumerate().map(item).collect()
+}
+
+fn word<T: Copy>(path: &str, value: &Value, known: &[(&str, T)]) -> Result<T, Failure> {
+    let words: Vec<&str> = known.iter().map(|(word, _)| *word).collect();
+    let found = value.as_str().unwrap_or_default();
+    let meant = known.iter().find(|(word, _)| *word == found);
+    meant.map(|(_, meant)| *meant).ok_or_else(|| {
+        let near = nearest(found, &words).map(|near| format!("; did you mean {near}?"));
+        let wanted = format!("one of {}{}", words.join(", "), near.unwrap_or_default());
+        invalid(path, &wanted, value)
+    })
+}
+
+fn invalid(path: &str, wanted: &str, found: &Value) -> Failure {
+    let shown: String = found.to_compact().chars().take(80).collect();
+    Failure::new(Code::ValueInvalid, format!("`{path}` is {shown}"), format!("Give {wanted}."))
+        .at(path)
+}

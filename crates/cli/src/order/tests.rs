@@ -1,0 +1,148 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn refused(text: &str) -> String {
+    read_order(text).expect_err("a refusal").to_text()
+}
+
+fn plan_of(text: &str) -> String {
+    read_order(text).expect("an order").plan_text.expect("a plan")
+}
+
+#[test]
+fn the_examples_are_orders_with_plans_that_the_planner_accepts() {
+    use surety_common::domain::check::Author;
+    for text in [
+        include_str!("../../../../examples/repair/plan.yaml"),
+        include_str!("../../../../examples/liar/plan.yaml"),
+    ] {
+        let plan = plan_of(text);
+        let (plan, warnings) =
+            surety_planner::plan::parse_plan(&plan, Author::Submitter, 12).expect("a plan");
+        assert!(warnings.is_empty() && plan.verify.len() == 4, "{warnings:?}");
+    }
+    let liar = read_order(include_str!("../../../../examples/liar/plan.yaml")).unwrap();
+    assert_eq!(liar.limits.unwrap().max_repairs, Some(1));
+    let policy = liar.policy.unwrap();
+    assert_eq!(policy.verify_commands(), v1::VerifyCommands::Runner);
+    assert_eq!(policy.repeatable_commands, ["cargo test"]);
+}
+
+#[test]
+fn numbers_keep_their_spelling() {
+    let cases = [
+        "123456789012345678901234567890",
+        "-123456789012345678901234567890",
+        "1.10",
+        "1e400",
+        "0.1000000000000000055511151231257827",
+        "-0",
+    ];
+    for number in cases {
+        for text in [
+            format!("title: {number}\n"),
+            format!("title: {number} # why\n"),
+            format!("{{title: {number}}}"),
+            format!("{{\"title\": {number}}}"),
+        ] {
+            assert_eq!(plan_of(&text), format!("{{\"title\":{number}}}"), "{text}");
+        }
+    }
+    let nested = plan_of("title: t\nsteps: [{id: 12345678901234567890123, n: &a 1.50, m: *a}]\n");
+    assert_eq!(
+        nested,
+        r#"{"title":"t","steps":[{"id":12345678901234567890123,"n":1.50,"m":1.50}]}"#
+    );
+}
+
+#[test]
+fn spellings_that_json_does_not_have_become_ones_that_it_has() {
+    assert_eq!(plan_of("title: 0x1f"), r#"{"title":31}"#);
+    assert_eq!(plan_of("title: +1"), r#"{"title":1}"#);
+    assert!(refused("title: .inf").contains("JSON does not have"));
+}
+
+#[test]
+fn words_stay_words() {
+    let plan = plan_of("title: no\nsteps: ['1', \"true\", on, ~, true]\n");
+    assert_eq!(plan, r#"{"title":"no","steps":["1","true","on",null,true]}"#);
+}
+
+#[test]
+fn a_goal_alone_is_no_plan() {
+    let order =
+        read_order("goal: Make it so.\nlabels: {team: a, build: 17}\ndriver: model").unwrap();
+    assert_eq!(order.goal, "Make it so.");
+    assert_eq!(order.plan_text, None);
+    assert_eq!(order.driver, v1::Driver::Model);
+    let labels = [("team", "a"), ("build", "17")].map(|(k, v)| (k.to_owned(), v.to_owned()));
+    assert_eq!(order.labels, labels);
+}
+
+#[test]
+fn a_key_that_nobody_knows_is_named_with_the_nearest_one() {
+    let cases = [
+        ("tittle: t", "`tittle`", "`title`"),
+        ("title: t\nVerify: []", "`Verify`", "`verify`"),
+        ("limits: {max_repair: 1}", "`limits.max_repair`", "`max_repairs`"),
+        ("policy: {on_budgets: fail}", "`policy.on_budgets`", "`on_budget`"),
+    ];
+    for (text, key, near) in cases {
+        let said = refused(text);
+        assert!(said.starts_with("error[unknown_key]"), "{said}");
+        assert!(said.contains(key) && said.contains(near), "{said}");
+    }
+    assert!(!refused("zzzzzz: t").contains("Did you mean"));
+}
+
+#[test]
+fn a_value_of_the_wrong_kind_is_named_with_what_is_wanted() {
+    let cases = [
+        ("limits: {max_repairs: -1}", "limits.max_repairs"),
+        ("limits: {max_repairs: 1.5}", "whole number"),
+        ("limits: {max_repairs: 99999999999}", "whole number"),
+        ("limits: []", "keys and values"),
+        ("policy: {verify_commands: runer}", "did you mean runner?"),
+        ("policy: {repeatable_commands: [1]}", "repeatable_commands[0]"),
+        ("labels: {a: [1]}", "labels.a"),
+        ("driver: robot", "script, model, remote"),
+        ("goal: [1]", "a text"),
+    ];
+    for (text, expected) in cases {
+        let said = refused(text);
+        assert!(said.starts_with("error[value_invalid]"), "{said}");
+        assert!(said.contains(expected), "{said}");
+    }
+}
+
+#[test]
+fn what_is_no_yaml_is_refused_with_its_place() {
+    let cases = [
+        ("title: t\n  bad: [", "line 2"),
+        ("- a\n- b", "not keys and values"),
+        ("", "not keys and values"),
+        ("title: a\ntitle: b", "title"),
+        ("{\"title\": \"a\", \"title\": \"b\"}", "twice"),
+    ];
+    for (text, expected) in cases {
+        let said = refused(text);
+        assert!(said.starts_with("error[order_unreadable]"), "{said}");
+        assert!(said.contains(expected), "{said}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_text_can_panic_the_reader(text in ".{0,200}") {
+        read_order(&text).ok();
+    }
+
+    #[test]
+    fn json_and_yaml_say_the_same(number in "-?(0|[1-9][0-9]{0,40})(\\.[0-9]{1,20})?", word in "[a-z ]{1,20}") {
+        let word = format!("w{word}");
+        let yaml = format!("title: {word:?}\nsteps:\n  - x: {number}\n");
+        let json = format!("{{\"title\": {word:?}, \"steps\": [{{\"x\": {number}}}]}}");
+        prop_assert_eq!(plan_of(&yaml), plan_of(&json));
+    }
+}

@@ -1,0 +1,259 @@
+//! A run as it stands, as text.
+
+mod history;
+
+use std::fmt::Write;
+
+use surety_common::wire::v1;
+
+use crate::text::{
+    between, columns, count, day_and_time, driver, harmless, one_line, run_state, shortened,
+    step_state, stop_reason, waiting_on,
+};
+
+pub use history::Journal;
+
+/// Letters of a goal or a description on one line.
+const LONGEST_TEXT: usize = 100;
+
+/// How much of the outputs is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// Their first lines.
+    Short,
+    /// All of them.
+    Full,
+}
+
+/// Everything about a run.
+#[must_use]
+pub fn whole(run: &v1::Run, journal: &Journal<'_>, extent: Extent) -> String {
+    let sections = [
+        head(run),
+        section("Steps", &steps(run)),
+        section("Timeline", &journal.timeline()),
+        section("Turns", &journal.turns()),
+        section("Intents", &journal.intents()),
+        section("Receipts", &journal.receipts()),
+        section("Outputs", &journal.outputs(extent)),
+        section("Answers", &journal.answers()),
+        section("Verdict", &run.verdict.as_ref().map(verdict).unwrap_or_default()),
+        section("Ended", &run.terminal.as_ref().map(terminal).unwrap_or_default()),
+        section("Waits", &waits_for(run)),
+    ];
+    let filled: Vec<_> = sections.into_iter().filter(|section| !section.is_empty()).collect();
+    filled.join("\n\n")
+}
+
+/// How a run that was followed ended: the verdict with every check, and why it stopped.
+#[must_use]
+pub fn ending(run: &v1::Run) -> String {
+    let parts = [
+        run.verdict.as_ref().map(verdict).unwrap_or_default(),
+        run.terminal.as_ref().map(terminal).unwrap_or_default(),
+        format!(
+            "run {} is {} after {}",
+            run.id,
+            run_state(run.state()),
+            between(run.created_at.as_ref(), run.updated_at.as_ref())
+        ),
+    ];
+    let filled: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    filled.join("\n")
+}
+
+/// Runs, one a line.
+#[must_use]
+pub fn table(runs: &[v1::Run]) -> String {
+    let row = |run: &v1::Run| {
+        let done = run.steps.iter().filter(|step| step.state() == v1::StepState::Done).count();
+        vec![
+            run.id.clone(),
+            run_state(run.state()).to_owned(),
+            format!("{done}/{}", run.steps.len()),
+            day_and_time(run.created_at.as_ref()),
+            one_line(&run.namespace),
+            shortened(&run.goal, 60),
+        ]
+    };
+    let header = ["RUN", "STATE", "STEPS", "CREATED", "NAMESPACE", "GOAL"];
+    columns(&header, runs.iter().map(row).collect())
+}
+
+/// Waits, one a paragraph, each with how to answer it.
+#[must_use]
+pub fn waits(waits: &[v1::Wait]) -> String {
+    let paragraph = |wait: &v1::Wait| {
+        let mut text = format!(
+            "{}  run {}  on {} since {}",
+            wait.id,
+            wait.run_id,
+            waiting_on(wait.waiting_on()),
+            day_and_time(wait.since.as_ref())
+        );
+        push(&mut text, "question", &harmless(&wait.question));
+        push(&mut text, "choices", &harmless(&wait.choices.join(", ")));
+        push(&mut text, "unblocks", &harmless(&wait.unblocks));
+        if is_answered_in_words(wait.waiting_on()) && !wait.question.is_empty() {
+            push(&mut text, "answer", &format!("surety answer {} TEXT", wait.id));
+        }
+        text
+    };
+    let paragraphs: Vec<_> = waits.iter().map(paragraph).collect();
+    paragraphs.join("\n\n")
+}
+
+/// What a blocked run waits for and how to let it go on; empty for any other.
+#[must_use]
+pub fn waits_for(run: &v1::Run) -> String {
+    let Some(blocked) = &run.blocked else { return String::new() };
+    let since = day_and_time(blocked.since.as_ref());
+    let mut text = format!("BLOCKED on {} since {since}", waiting_on(blocked.waiting_on()));
+    push(&mut text, "question", &harmless(&blocked.question));
+    push(&mut text, "unblocks", &harmless(&blocked.unblocks));
+    if is_answered_in_words(blocked.waiting_on()) && !blocked.wait_id.is_empty() {
+        push(&mut text, "answer", &format!("surety answer {} TEXT", blocked.wait_id));
+    }
+    push(&mut text, "watch", &format!("surety watch {}", run.id));
+    push(&mut text, "cancel", &format!("surety cancel {}", run.id));
+    text
+}
+
+/// Whether a person has to move, so that nothing happens without one.
+#[must_use]
+pub const fn needs_a_person(waiting_on: v1::WaitingOn) -> bool {
+    match waiting_on {
+        v1::WaitingOn::User | v1::WaitingOn::Approver | v1::WaitingOn::Operator => true,
+        v1::WaitingOn::Unspecified
+        | v1::WaitingOn::Worker
+        | v1::WaitingOn::Model
+        | v1::WaitingOn::Timer => false,
+    }
+}
+
+fn is_answered_in_words(waiting_on: v1::WaitingOn) -> bool {
+    matches!(waiting_on, v1::WaitingOn::User | v1::WaitingOn::Operator)
+}
+
+fn head(run: &v1::Run) -> String {
+    let mut text = format!("Run {}  {}", run.id, run_state(run.state()));
+    if let Some(terminal) = &run.terminal {
+        push_inline(&mut text, &format!(" [{}]", stop_reason(terminal.stop_reason())));
+    }
+    let counters = run.counters.unwrap_or_default();
+    let plan = match run.plan_revision {
+        0 => "none yet".to_owned(),
+        revision => format!("revision {revision}, digest {}", one_line(&run.plan_digest)),
+    };
+    let used = [
+        count(counters.rounds, "turn"),
+        count(counters.tool_calls, "tool call"),
+        count(counters.receipts, "receipt"),
+        count(counters.replans, "replan"),
+        count(counters.repairs, "repair"),
+    ];
+    let created = format!(
+        "{}, last change {} later",
+        day_and_time(run.created_at.as_ref()),
+        between(run.created_at.as_ref(), run.updated_at.as_ref())
+    );
+    let labels: Vec<_> =
+        run.labels.iter().map(|(key, value)| one_line(&format!("{key}={value}"))).collect();
+    let rows = [
+        ("goal", shortened(&run.goal, 2 * LONGEST_TEXT)),
+        ("namespace", one_line(&run.namespace)),
+        ("driver", driver(run.driver())),
+        ("workspace", one_line(&run.workspace)),
+        ("labels", labels.join(", ")),
+        ("created", created),
+        ("plan", plan),
+        ("used", used.join(", ")),
+        ("trace", one_line(&run.trace_id)),
+    ];
+    for (name, value) in rows {
+        push(&mut text, name, &value);
+    }
+    text
+}
+
+fn steps(run: &v1::Run) -> String {
+    let row = |step: &v1::StepProgress| {
+        let used = [
+            (step.attempt > 0).then(|| format!("attempt {}", step.attempt)),
+            (step.rounds > 0).then(|| count(step.rounds, "turn")),
+            (step.tool_calls > 0).then(|| count(step.tool_calls, "call")),
+        ];
+        let attempts = used.into_iter().flatten().collect::<Vec<_>>().join(", ");
+        let reason = match step.reason.as_str() {
+            "" => String::new(),
+            reason => format!(" ({})", shortened(reason, LONGEST_TEXT)),
+        };
+        vec![
+            one_line(&step.id),
+            step_state(step.state()),
+            attempts,
+            format!("{}{reason}", shortened(&step.description, LONGEST_TEXT)),
+        ]
+    };
+    columns(&[], run.steps.iter().map(row).collect())
+}
+
+/// The verdict with every check and its reason.
+#[must_use]
+pub fn verdict(verdict: &v1::Verdict) -> String {
+    let mut text = if verdict.accepted {
+        "accepted".to_owned()
+    } else {
+        format!("refused: {}", stop_reason(verdict.stop_reason()))
+    };
+    let evidence = format!(
+        " (plan revision {}, {} read)",
+        verdict.plan_revision,
+        count(verdict.receipt_count, "receipt")
+    );
+    push_inline(&mut text, &evidence);
+    for result in &verdict.results {
+        let mark = if result.passed { "passed" } else { "FAILED" };
+        let optional = if result.optional { " (optional)" } else { "" };
+        let name = one_line(&result.name);
+        let line = format!("\n  {mark}  {name}{optional}  {}", one_line(&result.reason));
+        push_inline(&mut text, line.trim_end());
+    }
+    text
+}
+
+fn terminal(terminal: &v1::Terminal) -> String {
+    let mut text = format!(
+        "{} [{}] at {}",
+        run_state(terminal.status()),
+        stop_reason(terminal.stop_reason()),
+        one_line(&terminal.stage)
+    );
+    push(&mut text, "message", &harmless(&terminal.user_message));
+    push(&mut text, "internal", &harmless(&terminal.internal_reason));
+    text
+}
+
+fn section(title: &str, body: &str) -> String {
+    if body.is_empty() {
+        return String::new();
+    }
+    let lines: Vec<_> = body.lines().map(|line| format!("  {line}")).collect();
+    format!("{title}\n{}", lines.join("\n"))
+}
+
+/// Adds a named line when there is something to say.
+fn push(text: &mut String, name: &str, value: &str) {
+    if !value.trim().is_empty() {
+        let value = value.trim_end().replace('\n', "\n             ");
+        push_inline(text, &format!("\n  {name:<10} {value}"));
+    }
+}
+
+fn push_inline(text: &mut String, more: &str) {
+    // Writing to a String cannot fail, so there is no error to hand on.
+    text.write_str(more).unwrap_or_default();
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+use prost_types::Timestamp;
+use surety_common::wire::v1::event::Kind;
+
+use super::*;
+
+fn refused() -> v1::Run {
+    let mut run = v1::Run { id: "0190".to_owned(), goal: "Do it".to_owned(), ..v1::Run::default() };
+    run.set_state(v1::RunState::Failed);
+    run.created_at = Some(Timestamp { seconds: 0, nanos: 0 });
+    run.updated_at = Some(Timestamp { seconds: 3, nanos: 0 });
+    let result = |name: &str, passed, reason: &str| v1::CheckResult {
+        name: name.to_owned(),
+        passed,
+        reason: reason.to_owned(),
+        optional: false,
+    };
+    run.verdict = Some(v1::Verdict {
+        plan_revision: 1,
+        receipt_count: 2,
+        results: vec![
+            result("tests-pass", false, "no_successful_command"),
+            result("changelog-is-there", true, ""),
+        ],
+        stop_reason: v1::StopReason::AcceptCheckFailed.into(),
+        ..v1::Verdict::default()
+    });
+    run.terminal = Some(v1::Terminal {
+        status: v1::RunState::Failed.into(),
+        stop_reason: v1::StopReason::AcceptCheckFailed.into(),
+        stage: "verifying".to_owned(),
+        user_message: "Not proven.".to_owned(),
+        internal_reason: String::new(),
+    });
+    run
+}
+
+#[test]
+fn a_refusal_names_every_check_and_its_reason() {
+    let expected = "\
+refused: accept_check_failed (plan revision 1, 2 receipts read)
+  FAILED  tests-pass  no_successful_command
+  passed  changelog-is-there
+FAILED [accept_check_failed] at verifying
+  message    Not proven.
+run 0190 is FAILED after 3.0 s";
+    assert_eq!(ending(&refused()), expected);
+}
+
+#[test]
+fn a_blocked_run_says_how_to_answer_watch_and_cancel_it() {
+    let mut run = v1::Run { id: "0190".to_owned(), ..v1::Run::default() };
+    run.blocked = Some(v1::Blocked {
+        waiting_on: v1::WaitingOn::User.into(),
+        question: "May it have happened?".to_owned(),
+        wait_id: "0191".to_owned(),
+        ..v1::Blocked::default()
+    });
+    let said = waits_for(&run);
+    for part in ["May it", "surety answer 0191", "surety watch 0190", "surety cancel 0190"] {
+        assert!(said.contains(part), "{said}");
+    }
+}
+
+#[test]
+fn outputs_are_shortened_unless_all_is_wanted() {
+    let text: Vec<_> = (1..=20).map(|line| format!("line {line}")).collect();
+    let event = v1::Event {
+        kind: Some(Kind::Output(v1::Output {
+            text: Some(text.join("\n")),
+            bytes: 1,
+            ..v1::Output::default()
+        })),
+        ..v1::Event::default()
+    };
+    let events = [event];
+    let short = whole(&refused(), &Journal(&events), Extent::Short);
+    assert!(short.contains("14 more lines") && !short.contains("line 20"), "{short}");
+    let full = whole(&refused(), &Journal(&events), Extent::Full);
+    assert!(full.contains("line 20"), "{full}");
+}
+
+#[test]
+fn what_the_whole_report_shows_of_a_refused_run() {
+    let said = whole(&refused(), &Journal(&[]), Extent::Short);
+    for part in ["Run 0190  FAILED", "goal       Do it", "Verdict\n", "no_successful_command"] {
+        assert!(said.contains(part), "{said}");
+    }
+}

@@ -1,0 +1,263 @@
+//! The real binary, as a person or a script calls it.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "helpers of tests")]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+const CYCLE: &str = "\
+title: t
+steps:
+  - {id: a, description: x, dependencies: [b]}
+  - {id: b, description: y, dependencies: [a]}
+";
+const PROVEN: &str = "\
+title: A note
+goal: Write a note.
+steps:
+  - id: write
+    description: Write the note.
+    tools_expected: [write_file]
+    script:
+      - name: write_file
+        arguments: { path: note.txt, content: written }
+verify:
+  - { id: note, kind: content_contains, target: note.txt, params: { contains: written } }
+";
+
+/// A folder of its own for each test, and the binary without the machine's own settings.
+struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        // Short and open to the database's own user: a socket's path is bounded.
+        let folder = tempfile::Builder::new().prefix("surety-cli-").tempdir_in("/tmp");
+        let folder = folder.expect("a folder");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o711);
+        fs::set_permissions(folder.path(), mode).expect("a mode");
+        Self { folder }
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        fs::write(&path, text).expect("a file");
+        path
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_surety"));
+        for name in ["SURETY_URL", "SURETY_TOKEN_FILE", "DATABASE_URL", "SURETY_LOG_FORMAT"] {
+            command.env_remove(name);
+        }
+        command.env("SURETY_DATA_DIR", self.data()).current_dir(self.folder.path());
+        command.env("SURETY_LOG", "warn").args(words);
+        command
+    }
+
+    fn run(&self, words: &[&str]) -> Answer {
+        Answer::of(self.command(words).output().expect("surety runs"))
+    }
+}
+
+struct Answer {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+impl Answer {
+    fn of(output: Output) -> Self {
+        Self {
+            code: output.status.code().expect("a code"),
+            out: String::from_utf8(output.stdout).expect("text"),
+            err: String::from_utf8(output.stderr).expect("text"),
+        }
+    }
+
+    fn says(&self, code: i32, parts: &[&str]) {
+        assert_eq!(self.code, code, "{}\n{}", self.out, self.err);
+        for part in parts {
+            assert!(self.err.contains(part), "{part:?} is not in {}", self.err);
+        }
+    }
+}
+
+/// `surety up` on free ports; ended with SIGTERM.
+struct Up {
+    child: Child,
+}
+
+impl Up {
+    fn start(place: &Place) -> Self {
+        let ports = ["PLANNER", "EXECUTOR", "GATE"].map(|name| format!("SURETY_{name}_LISTEN"));
+        let mut command = place.command(&["up"]);
+        command.envs(ports.map(|name| (name, "127.0.0.1:0")));
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("surety up");
+        let mut first = String::new();
+        let stdout = child.stdout.as_mut().expect("its output");
+        BufReader::new(stdout).read_line(&mut first).expect("a line");
+        assert!(first.starts_with("surety is up at http://127.0.0.1:"), "{first:?}");
+        Self { child }
+    }
+
+    fn stop(mut self) -> i32 {
+        let pid = i32::try_from(self.child.id()).expect("a process id");
+        kill(Pid::from_raw(pid), Signal::SIGTERM).expect("a signal");
+        self.child.wait().expect("an end").code().expect("a code")
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        // Only after a failed assertion: the end of a parent ends the database as well.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+fn lines_of(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+#[test]
+fn a_plan_with_a_cycle_is_refused_without_a_service() {
+    let place = Place::new();
+    let file = place.file("plan.yaml", CYCLE);
+    let name = file.to_str().expect("a path");
+    place.run(&["plan", "check", name]).says(1, &["error[dependency_cycle]", "a -> b -> a"]);
+    let json = place.run(&["plan", "check", name, "--json"]);
+    json.says(1, &["{\"error\":{\"code\":\"dependency_cycle\""]);
+    assert!(json.out.starts_with("{\"ok\":false,"), "{}", json.out);
+}
+
+#[test]
+fn a_good_plan_is_shown_as_it_is_read_also_from_standard_input() {
+    let place = Place::new();
+    let mut command = place.command(&["plan", "check", "-", "--json"]);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("surety");
+    let mut stdin = child.stdin.take().expect("its input");
+    stdin.write_all(PROVEN.as_bytes()).expect("a plan");
+    drop(stdin);
+    let answer = Answer::of(child.wait_with_output().expect("an end"));
+    answer.says(0, &[]);
+    assert!(answer.out.starts_with("{\"ok\":true,\"digest\":\""), "{}", answer.out);
+}
+
+#[test]
+fn a_key_that_nobody_knows_is_refused_before_anything_is_sent() {
+    let place = Place::new();
+    let file = place.file("plan.yaml", "title: t\nstep: []\n");
+    let answer = place.run(&["run", file.to_str().expect("a path")]);
+    answer.says(1, &["error[unknown_key]", "`step`", "Did you mean `steps`?"]);
+}
+
+#[test]
+fn without_a_service_a_command_says_how_to_start_one() {
+    let place = Place::new();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    drop(listener);
+    let file = place.file("plan.yaml", PROVEN);
+    let file = file.to_str().expect("a path");
+    for words in [vec!["run", file], vec!["runs"], vec!["show", "last"], vec!["waits"]] {
+        let words = [words, vec!["--url", &url]].concat();
+        place.run(&words).says(1, &["error[service_unreachable]", &url, "surety up"]);
+    }
+    place.run(&["health", &url]).says(1, &["error[service_unreachable]"]);
+}
+
+#[test]
+fn a_line_that_does_not_read_is_an_error_and_no_refused_run() {
+    let place = Place::new();
+    place.run(&["bogus"]).says(1, &["error[usage]"]);
+    place.run(&["runs", "--state", "SLEEPING"]).says(1, &["error[usage]", "EXECUTING"]);
+    place.run(&["--json", "bogus"]).says(1, &["{\"error\":{\"code\":\"usage\""]);
+    assert!(place.run(&["--help"]).out.contains("Exit codes:"));
+}
+
+#[test]
+fn the_settings_are_shown_with_their_origin_and_without_secrets() {
+    let place = Place::new();
+    let mut command = place.command(&["config", "check", "--executor-slots", "7"]);
+    command.env("DATABASE_URL", "postgres://u:hunter2@h/d");
+    let answer = Answer::of(command.output().expect("surety"));
+    answer.says(0, &[]);
+    let row = |flag: &str| {
+        let line = answer.out.lines().find(|line| line.contains(flag)).expect("a row");
+        line.split_whitespace().skip(2).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(row("--executor-slots"), "7 flag");
+    assert_eq!(row("--database-url"), "postgres://u:***@h/d environment");
+    assert_eq!(row("--gate-listen"), "127.0.0.1:7403 default");
+    assert!(!answer.out.contains("hunter2"));
+}
+
+#[test]
+fn a_port_in_use_is_named_with_its_flag_before_anything_is_started() {
+    let place = Place::new();
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let free = ["--planner-listen", "127.0.0.1:0", "--executor-listen", "127.0.0.1:0"];
+    let words = [&["up"], &free[..], &["--gate-listen", &address]].concat();
+    let port = address.rsplit(':').next().expect("a port");
+    place.run(&words).says(1, &["error[port_unusable]", port, "--gate-listen"]);
+    assert!(!place.data().join("postgres").exists() && !place.data().join("endpoint").exists());
+}
+
+#[test]
+fn a_run_goes_from_its_file_to_its_verdict_and_up_leaves_nothing_behind() {
+    let place = Place::new();
+    let up = Up::start(&place);
+    let endpoint = lines_of(&place.data().join("endpoint"));
+    place.run(&["health", endpoint.trim()]).says(0, &[]);
+    let workspace = place.folder.path().join("work");
+    fs::create_dir(&workspace).expect("a folder");
+    let file = place.file("plan.yaml", PROVEN);
+    let file = file.to_str().expect("a path");
+    let submit = ["run", file, "--workspace", "work", "--request-id", "once"];
+
+    let proven = place.run(&submit);
+    proven.says(0, &[]);
+    let id = proven.out.lines().next().expect("an id").to_owned();
+    assert!(proven.out.contains("passed  note"), "{}", proven.out);
+    assert_eq!(lines_of(&workspace.join("note.txt")), "written");
+
+    let again = place.run(&[&submit[..], &["--no-follow"]].concat());
+    assert_eq!((again.code, again.out.trim()), (0, id.as_str()));
+    let shown = place.run(&["show", "last"]);
+    for part in [&id, "Receipts", "file_written note.txt", "accepted"] {
+        assert!(shown.out.contains(part), "{part} is not in {}", shown.out);
+    }
+    let prefix = id.get(..13).expect("a prefix");
+    place.run(&["watch", prefix, "--json"]).says(0, &[]);
+    assert!(place.run(&["runs", "--state", "done"]).out.contains(&id));
+    place.run(&["cancel", &id]).says(1, &["error[run_terminal]"]);
+    place.run(&["show", "ffff"]).says(1, &["error[run_unclear]"]);
+
+    let lie = place.file("lie.yaml", &PROVEN.replace("contains: written", "contains: other"));
+    let lie = lie.to_str().expect("a path");
+    let refused = place.run(&["run", lie, "--workspace", "work"]);
+    refused.says(2, &[]);
+    assert!(refused.out.contains("no_content_evidence"), "{}", refused.out);
+
+    assert_eq!(up.stop(), 0);
+    assert!(!place.data().join("endpoint").exists());
+    assert!(!place.data().join("postgres/cluster/postmaster.pid").exists());
+}
