@@ -132,3 +132,61 @@ async fn a_cancelled_run_ends_its_command_at_once() -> Result<()> {
     assert_eq!(again.run.map(|run| run.version), Some(run.version));
     deployment.finish().await
 }
+
+#[tokio::test]
+async fn a_lease_whose_holder_never_heard_of_it_is_found_by_its_heartbeat() -> Result<()> {
+    let one_slot =
+        [("SURETY_EXECUTOR_SLOTS", "1"), ("SURETY_EXECUTOR_HEARTBEAT_INTERVAL_MS", "200")];
+    let trail = Trail::new()?;
+    let deployment = Deployment::start_with(&one_slot).await?;
+    let busy = plan(&[step("only", &[], &[shell(&trail.mark_and_wait("began"))])]);
+    let busy = deployment.create(&busy, "").await?;
+    wait_until("the command began", || trail.marks("began") == 1).await?;
+    let lease = deployment.run(&busy.id).await?.lease.context("somebody holds the run")?;
+    let other = deployment.create(&plan(&[step("only", &[], &[noop()])]), "").await?;
+    // As a claim leaves it that was committed while its answer was lost on the way.
+    let claim = "update execution set lease_owner = $1, lease_epoch = lease_epoch + 1
+                 where run_id = $2 and lease_owner is null";
+    let claimed = sqlx::query(claim)
+        .bind(uuid::Uuid::parse_str(&lease.executor_id)?)
+        .bind(uuid::Uuid::parse_str(&other.id)?)
+        .execute(&deployment.database.pool().await?)
+        .await?;
+    assert_eq!(claimed.rows_affected(), 1);
+    trail.let_go()?;
+    for run in [busy, other] {
+        let run = deployment.wait_for_end(&run.id).await?;
+        assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
+    }
+    deployment.finish().await
+}
+
+#[tokio::test]
+async fn a_verification_that_is_cut_off_is_begun_anew_by_the_next_executor() -> Result<()> {
+    for signal in [Signal::SIGTERM, Signal::SIGKILL] {
+        let quick = [
+            ("SURETY_EXECUTOR_HEARTBEAT_AGE_LIMIT_MS", "2000"),
+            ("SURETY_EXECUTOR_HEARTBEAT_INTERVAL_MS", "200"),
+            ("SURETY_DRAIN_TIMEOUT_MS", "100"),
+        ];
+        let trail = Trail::new()?;
+        let workspace = tempfile::tempdir()?;
+        std::fs::write(workspace.path().join("check.sh"), trail.mark_and_wait("check"))?;
+        let mut deployment = Deployment::start_with(&quick).await?;
+        let mut plan = plan(&[step("only", &[], &[noop()])]);
+        plan["verify"] = serde_json::json!([{"kind": "command_success", "target": "sh check.sh"}]);
+        let run = deployment.create(&plan, &workspace.path().to_string_lossy()).await?;
+        wait_until("the verification began", || trail.marks("check") == 1).await?;
+        let executor = deployment.first_executor()?;
+        executor.signal(signal)?;
+        executor.wait_for_exit().await?;
+        deployment.add_executor(&[]).await?;
+        wait_until("the verification began anew", || trail.marks("check") == 2).await?;
+        trail.let_go()?;
+        let run = deployment.wait_for_end(&run.id).await?;
+        assert_eq!(run.state(), v1::RunState::Done, "{signal}: {run:#?}");
+        assert_eq!(run.counters.unwrap_or_default().repairs, 0, "{signal}");
+        deployment.finish().await?;
+    }
+    Ok(())
+}
