@@ -38,9 +38,9 @@ conformance: setup ## The contract's cases, one by one
 fuzz: ## The domain's property tests, with many more cases than usual
 	PROPTEST_CASES=$${PROPTEST_CASES:-100000} cargo test --locked --release -p surety-common --no-default-features --lib
 
-bench: setup ## Measure throughput, latency and the cost at rest (release profile)
+bench: setup ## Measure the engine (release profile); BENCH="throughput --runs 10000", "--quick"
 	cargo build --locked --release --workspace --bins
-	$(TARGET_DIR)/release/surety dev-postgres -- cargo bench --locked -p surety-e2e
+	cargo bench --locked --workspace --bench engine -- $(BENCH)
 
 clean: ## Remove what was built
 	cargo clean

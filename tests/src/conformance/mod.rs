@@ -1,11 +1,18 @@
 //! The conformance rows: inputs with their exact outcomes, one JSON object a line.
 //!
+//! ```text
+//!   row --> referee: the rule itself, or three live services --> the same values --> compare
+//! ```
+//!
 //! Rows lie in `tests/conformance/`, and in the folder that `SURETY_CONFORMANCE_DIR` names. Each
-//! module checks the rows of one subject in process, by asking the rule itself.
+//! module compares the rows of one subject; `report` counts.
 
 pub mod decision;
 pub mod gate;
+pub mod movement;
 pub mod plan;
+pub mod referee;
+pub mod report;
 pub mod runtime;
 
 use std::path::{Path, PathBuf};
@@ -85,23 +92,4 @@ fn sorted(value: &Value) -> Value {
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
     }
-}
-
-/// Runs a check over rows and gathers what failed.
-///
-/// # Errors
-/// One line for each row that failed, or for a set without rows.
-pub fn check_all(file: &str, check: impl Fn(&Row) -> Result<(), String>) -> Result<usize, String> {
-    let rows = rows(file)?;
-    if rows.is_empty() {
-        return Err(format!("{file} has no rows"));
-    }
-    let failed: Vec<String> = rows
-        .iter()
-        .filter_map(|row| {
-            let message = check(row).err()?;
-            Some(format!("{file} {} {}: {message}", row.id, text_of(&row.value, "case")))
-        })
-        .collect();
-    if failed.is_empty() { Ok(rows.len()) } else { Err(failed.join("\n")) }
 }

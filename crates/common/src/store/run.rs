@@ -60,7 +60,7 @@ impl RunRow {
 /// The plan that a row's text holds.
 pub(super) fn read_plan(body: &str, run_id: Uuid) -> Result<Plan, StoreError> {
     let what = || format!("plan of run {run_id}");
-    let value = json::parse(body).map_err(|error| StoreError::corrupt(what(), error))?.value;
+    let value = json::parse_stored(body).map_err(|error| StoreError::corrupt(what(), error))?.value;
     Plan::from_json(&value).map_err(|error| StoreError::corrupt(what(), error))
 }
 

@@ -1,7 +1,7 @@
 //! A run that this process holds the lease of.
 
 use super::Engine;
-use crate::tool::budget::Budgets;
+use crate::fuse::timeout::Timeouts;
 use crate::tool::{ToolError, Workspace};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -67,7 +67,7 @@ pub struct HeldRun {
     pub span: tracing::Span,
     execution: Mutex<Arc<Execution>>,
     workspace: OnceLock<Arc<Workspace>>,
-    budgets: std::sync::Mutex<Budgets>,
+    timeouts: std::sync::Mutex<Timeouts>,
 }
 
 impl HeldRun {
@@ -88,7 +88,7 @@ impl HeldRun {
             span,
             execution: Mutex::new(Arc::new(execution)),
             workspace: OnceLock::new(),
-            budgets: std::sync::Mutex::default(),
+            timeouts: std::sync::Mutex::default(),
         }
     }
 
@@ -166,8 +166,8 @@ impl HeldRun {
     }
 
     /// How long calls may take, as their timeouts so far say.
-    pub fn budgets(&self) -> MutexGuard<'_, Budgets> {
-        self.budgets.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn timeouts(&self) -> MutexGuard<'_, Timeouts> {
+        self.timeouts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Every receipt of the run.

@@ -3,7 +3,7 @@
 use super::{Execution, Graph, Wait};
 use crate::domain::journal::{Actor, Entry, Subject, Transition};
 use crate::domain::machine::Refusal;
-use crate::domain::machine::run::{self, RunEvent, RunState};
+use crate::domain::machine::run::{self, Phase, RunEvent, RunState};
 use crate::domain::machine::step::{self, StepEvent};
 use crate::domain::receipt::{EvidenceReceipt, Fact};
 use crate::domain::stop::{StopReason, Terminal};
@@ -152,8 +152,8 @@ impl Draft {
         Ok(())
     }
 
-    /// Ends a block: the run goes back to the phase it left, and is blocked again at once when all
-    /// that is left of it there are steps that wait.
+    /// Ends a block: the run goes back to the phase it left, and on from there when one of its
+    /// steps failed meanwhile.
     ///
     /// # Errors
     /// [`Refusal`] when the run is not blocked.
@@ -281,18 +281,7 @@ pub struct Ending {
 
 /// The state a run is left in, as the stage of its end: lower case, a blocked run's own phase.
 fn stage(state: RunState) -> &'static str {
-    let phase = match state {
-        RunState::Blocked(phase) => phase.state(),
-        RunState::Intake
-        | RunState::Planning
-        | RunState::Executing
-        | RunState::Verifying
-        | RunState::Recovering
-        | RunState::Done
-        | RunState::Failed
-        | RunState::Cancelled => state,
-    };
-    match phase {
+    match state.blocked_in().map_or(state, Phase::state) {
         RunState::Intake => "intake",
         RunState::Planning => "planning",
         RunState::Executing => "executing",

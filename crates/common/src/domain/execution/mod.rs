@@ -12,6 +12,9 @@
 pub mod draft;
 mod rules;
 
+#[cfg(test)]
+mod tests;
+
 use crate::domain::machine::run::RunState;
 use crate::domain::plan::Plan;
 use crate::domain::step::StepState;

@@ -5,7 +5,7 @@ use super::draft::{Draft, Ending};
 use super::{Graph, StepProgress, Wait};
 use crate::domain::limits::Limits;
 use crate::domain::machine::Refusal;
-use crate::domain::machine::run::{RunEvent, RunState};
+use crate::domain::machine::run::{self, RunEvent, RunState};
 use crate::domain::machine::step::StepEvent;
 use crate::domain::step::StepState;
 use crate::domain::stop::StopReason;
@@ -24,6 +24,7 @@ impl Draft {
         self.execution.plan_revision = revision;
         self.execution.steps = vec![StepProgress::default(); graph.len()];
         self.ready_steps(graph)?;
+        // A plan of which nothing can start must not stay in EXECUTING for ever.
         self.settle(graph)
     }
 
@@ -190,6 +191,7 @@ impl Draft {
     /// # Errors
     /// [`Refusal`] unless the run is in RECOVERING.
     pub fn recover(&mut self, graph: &Graph, limits: &Limits) -> Result<(), Refusal> {
+        run::decide(self.execution.state, RunEvent::RetryStarted)?;
         let failed: Vec<usize> = self.execution.steps_in(StepState::Failed).collect();
         if failed.is_empty() {
             self.repair(graph, limits)

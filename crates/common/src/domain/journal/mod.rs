@@ -2,6 +2,9 @@
 
 mod stored;
 
+#[cfg(test)]
+mod tests;
+
 pub use stored::{StoredError, read_entries, write_entries};
 
 use crate::domain::decision::ExecuteDecision;

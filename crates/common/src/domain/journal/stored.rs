@@ -29,7 +29,7 @@ pub fn write_entries(entries: &[Entry], actor: &Actor) -> String {
 /// # Errors
 /// [`StoredError`] when the text was written by something else.
 pub fn read_entries(text: &str, actor: &Actor) -> Result<Vec<Entry>, StoredError> {
-    let parsed = json::parse(text).map_err(|error| StoredError(format!("{error:?}")))?;
+    let parsed = json::parse_stored(text).map_err(|error| StoredError(format!("{error:?}")))?;
     let entries = parsed.value.as_array().ok_or_else(|| missing("a list"))?;
     entries.iter().map(|entry| read_entry(entry, actor)).collect()
 }
@@ -52,7 +52,7 @@ fn read_entry(value: &Value, actor: &Actor) -> Result<Entry, StoredError> {
     let [(kind, body)] = value.as_object().ok_or_else(|| missing("an object"))? else {
         return Err(missing("one key"));
     };
-    let body = Fields(body);
+    let body = Fields::of(body)?;
     Ok(match kind.as_str() {
         "transition" => Entry::Transition(read_transition(&body, actor)?),
         "plan" => Entry::Plan(read_plan(&body)?),
@@ -102,33 +102,45 @@ impl Object {
     }
 }
 
-/// Reads an object field by field; what was left out is empty.
+/// Reads an object field by field; what was left out is empty, what is of another type an error.
 struct Fields<'a>(&'a Value);
 
 impl<'a> Fields<'a> {
-    fn text(&self, key: &str) -> String {
-        self.0.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
+    fn of(value: &'a Value) -> Result<Self, StoredError> {
+        value.as_object().map(|_| Fields(value)).ok_or_else(|| missing("an object"))
     }
 
-    fn number<T: std::str::FromStr>(&self, key: &str) -> Result<T, StoredError> {
-        let number = self.0.get(key).and_then(Value::as_number).unwrap_or("0");
-        number.parse().map_err(|_| missing(key))
+    fn optional<T>(
+        &self,
+        key: &str,
+        read: impl Fn(&'a Value) -> Option<T>,
+    ) -> Result<Option<T>, StoredError> {
+        self.0.get(key).map(|value| read(value).ok_or_else(|| missing(key))).transpose()
+    }
+
+    fn text(&self, key: &str) -> Result<String, StoredError> {
+        Ok(self.optional(key, Value::as_str)?.unwrap_or_default().to_owned())
+    }
+
+    fn number<T: std::str::FromStr + Default>(&self, key: &str) -> Result<T, StoredError> {
+        let number = self.optional(key, |value| value.as_number()?.parse().ok())?;
+        Ok(number.unwrap_or_default())
     }
 
     fn uuid(&self, key: &str) -> Result<Uuid, StoredError> {
-        Uuid::parse_str(&self.text(key)).map_err(|_| missing(key))
+        Uuid::parse_str(&self.text(key)?).map_err(|_| missing(key))
     }
 
-    fn flag(&self, key: &str) -> bool {
-        self.0.get(key).and_then(Value::as_bool).unwrap_or_default()
+    fn flag(&self, key: &str) -> Result<bool, StoredError> {
+        Ok(self.optional(key, Value::as_bool)?.unwrap_or_default())
     }
 
-    fn list(&self, key: &str) -> &'a [Value] {
-        self.0.get(key).and_then(Value::as_array).unwrap_or_default()
+    fn list(&self, key: &str) -> Result<&'a [Value], StoredError> {
+        Ok(self.optional(key, Value::as_array)?.unwrap_or_default())
     }
 
-    fn object(&self, key: &str) -> Option<Fields<'a>> {
-        self.0.get(key).map(Fields)
+    fn object(&self, key: &str) -> Result<Option<Fields<'a>>, StoredError> {
+        self.0.get(key).map(Fields::of).transpose()
     }
 }
 
@@ -137,7 +149,7 @@ fn missing(what: &str) -> StoredError {
 }
 
 fn write_transition(transition: &Transition, actor: &Actor) -> Value {
-    let other = if transition.actor == *actor { "" } else { &transition.actor.0 };
+    let other = (transition.actor != *actor).then(|| Value::String(transition.actor.0.clone()));
     let object = match &transition.subject {
         Subject::Run => Object::default(),
         Subject::Step(id) => Object::default().text("step", id),
@@ -147,23 +159,23 @@ fn write_transition(transition: &Transition, actor: &Actor) -> Value {
         .text("to", &transition.to)
         .text("event", &transition.event)
         .text("cause", &transition.cause)
-        .text("actor", other)
+        .value("actor", other)
         .text("stop_reason", transition.stop_reason.map_or("", StopReason::as_str))
         .build()
 }
 
 fn read_transition(body: &Fields<'_>, actor: &Actor) -> Result<Transition, StoredError> {
-    let step = body.text("step");
-    let stop_reason = body.text("stop_reason");
+    let step = body.text("step")?;
+    let stop_reason = body.text("stop_reason")?;
     Ok(Transition {
         subject: if step.is_empty() { Subject::Run } else { Subject::Step(step) },
-        from: body.text("from"),
-        to: body.text("to"),
-        event: body.text("event"),
-        cause: body.text("cause"),
-        actor: match body.text("actor") {
-            other if !other.is_empty() => Actor(other),
-            _ => actor.clone(),
+        from: body.text("from")?,
+        to: body.text("to")?,
+        event: body.text("event")?,
+        cause: body.text("cause")?,
+        actor: match body.0.get("actor") {
+            Some(_) => Actor(body.text("actor")?),
+            None => actor.clone(),
         },
         stop_reason: match stop_reason.as_str() {
             "" => None,
@@ -184,9 +196,9 @@ fn write_plan(plan: &PlanStored) -> Value {
 fn read_plan(body: &Fields<'_>) -> Result<PlanStored, StoredError> {
     Ok(PlanStored {
         revision: body.number("revision")?,
-        digest: body.text("digest"),
-        parent_digest: body.text("parent_digest"),
-        reason: body.text("reason"),
+        digest: body.text("digest")?,
+        parent_digest: body.text("parent_digest")?,
+        reason: body.text("reason")?,
     })
 }
 
@@ -206,19 +218,19 @@ fn write_turn(turn: &Turn) -> Value {
 
 fn read_turn(body: &Fields<'_>) -> Result<Turn, StoredError> {
     Ok(Turn {
-        step_id: body.text("step"),
+        step_id: body.text("step")?,
         attempt: body.number("attempt")?,
         number: body.number("number")?,
-        decision: body.object("decision").map(|decision| read_decision(&decision)).transpose()?,
+        decision: body.object("decision")?.map(|decision| read_decision(&decision)).transpose()?,
         validations: match body.0.get("validations") {
             None => all_passed().to_vec(),
             Some(_) => body
-                .list("validations")
+                .list("validations")?
                 .iter()
-                .map(|validation| read_validation(&Fields(validation)))
+                .map(|validation| read_validation(&Fields::of(validation)?))
                 .collect::<Result<_, _>>()?,
         },
-        correction: body.text("correction"),
+        correction: body.text("correction")?,
     })
 }
 
@@ -242,15 +254,15 @@ fn write_validation(validation: &Validation) -> Value {
 }
 
 fn read_validation(body: &Fields<'_>) -> Result<Validation, StoredError> {
-    let code = body.text("code");
+    let code = body.text("code")?;
     Ok(Validation {
-        name: body.text("name"),
-        passed: body.flag("passed"),
+        name: body.text("name")?,
+        passed: body.flag("passed")?,
         code: match code.as_str() {
             "" => None,
             word => Some(Code::from_text(word).ok_or_else(|| missing("code"))?),
         },
-        reason: body.text("reason"),
+        reason: body.text("reason")?,
     })
 }
 
@@ -266,24 +278,32 @@ fn write_decision(decision: &ExecuteDecision) -> Value {
 }
 
 fn read_decision(body: &Fields<'_>) -> Result<ExecuteDecision, StoredError> {
-    let action = body.text("action");
+    let action = body.text("action")?;
     Ok(ExecuteDecision {
         action: Action::ALL
             .into_iter()
             .find(|known| known.as_str() == action)
             .ok_or_else(|| missing("action"))?,
-        speak: body.text("speak"),
-        reason: body.text("reason"),
-        goal_check: body.text("goal_check"),
-        tool_call: body.object("tool_call").map(|call| ToolCall {
-            name: call.text("name"),
-            arguments: call.0.get("arguments").cloned().unwrap_or(Value::Object(Vec::new())),
-        }),
-        abort: body.object("abort").map(|abort| Abort {
-            code: abort.text("code"),
-            user_message: abort.text("user_message"),
-            internal_reason: abort.text("internal_reason"),
-        }),
+        speak: body.text("speak")?,
+        reason: body.text("reason")?,
+        goal_check: body.text("goal_check")?,
+        tool_call: body.object("tool_call")?.map(|call| read_call(&call)).transpose()?,
+        abort: body.object("abort")?.map(|abort| read_abort(&abort)).transpose()?,
+    })
+}
+
+fn read_call(call: &Fields<'_>) -> Result<ToolCall, StoredError> {
+    Ok(ToolCall {
+        name: call.text("name")?,
+        arguments: call.0.get("arguments").cloned().unwrap_or(Value::Object(Vec::new())),
+    })
+}
+
+fn read_abort(abort: &Fields<'_>) -> Result<Abort, StoredError> {
+    Ok(Abort {
+        code: abort.text("code")?,
+        user_message: abort.text("user_message")?,
+        internal_reason: abort.text("internal_reason")?,
     })
 }
 
@@ -313,10 +333,10 @@ fn write_intent(intent: &Intent) -> Value {
 
 fn read_intent(body: &Fields<'_>) -> Result<Intent, StoredError> {
     Ok(Intent {
-        step_id: body.text("step"),
+        step_id: body.text("step")?,
         call_id: body.uuid("call_id")?,
-        tool: body.text("tool"),
-        arguments_json: body.text("arguments_json"),
+        tool: body.text("tool")?,
+        arguments_json: body.text("arguments_json")?,
     })
 }
 
@@ -332,10 +352,10 @@ fn write_output(output: &Output) -> Value {
 
 fn read_output(body: &Fields<'_>) -> Result<Output, StoredError> {
     Ok(Output {
-        call_id: body.text("call_id"),
-        digest: body.text("digest"),
+        call_id: body.text("call_id")?,
+        digest: body.text("digest")?,
         bytes: body.number("bytes")?,
-        text: body.0.get("text").and_then(Value::as_str).map(str::to_owned),
+        text: body.optional("text", Value::as_str)?.map(str::to_owned),
     })
 }
 
@@ -352,25 +372,26 @@ fn write_verdict(record: &VerdictRecord) -> Value {
 }
 
 fn read_verdict(body: &Fields<'_>) -> Result<VerdictRecord, StoredError> {
-    let stop_reason = StopReason::from_text(&body.text("stop_reason"));
-    let results = body.list("results").iter().map(|result| {
-        let result = Fields(result);
-        CheckResult {
-            name: result.text("name"),
-            passed: result.flag("passed"),
-            reason: result.text("reason"),
-            optional: result.flag("optional"),
-        }
-    });
+    let stop_reason = StopReason::from_text(&body.text("stop_reason")?);
+    let results = body.list("results")?.iter().map(|result| read_result(&Fields::of(result)?));
     Ok(VerdictRecord {
         plan_revision: body.number("plan_revision")?,
         verdict: Verdict {
-            accepted: body.flag("accepted"),
+            accepted: body.flag("accepted")?,
             stop_reason: stop_reason.ok_or_else(|| missing("stop_reason"))?,
-            results: results.collect(),
+            results: results.collect::<Result<_, _>>()?,
         },
         receipts: body.number("receipts")?,
-        last_receipt_digest: body.text("last_receipt_digest"),
+        last_receipt_digest: body.text("last_receipt_digest")?,
+    })
+}
+
+fn read_result(result: &Fields<'_>) -> Result<CheckResult, StoredError> {
+    Ok(CheckResult {
+        name: result.text("name")?,
+        passed: result.flag("passed")?,
+        reason: result.text("reason")?,
+        optional: result.flag("optional")?,
     })
 }
 
@@ -394,7 +415,7 @@ fn write_answer(answer: &Answer) -> Value {
 fn read_answer(body: &Fields<'_>) -> Result<Answer, StoredError> {
     Ok(Answer {
         wait_id: body.uuid("wait_id")?,
-        by: Actor(body.text("by")),
-        text: body.text("text"),
+        by: Actor(body.text("by")?),
+        text: body.text("text")?,
     })
 }

@@ -11,10 +11,14 @@ mod write;
 
 use sha2::{Digest, Sha256};
 
-pub use parse::parse;
+pub use parse::{parse, parse_stored};
 
 /// The deepest level an object or array may stand at; the outermost one is level 1.
 pub const MAX_DEPTH: usize = 128;
+
+/// The deepest level inside a stored text: a call's arguments were read by themselves and may use
+/// every level, and they are stored inside a decision, in a turn, in a list.
+pub const STORED_DEPTH: usize = MAX_DEPTH + 16;
 
 /// One JSON value, as it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Text to value, in one pass and without recursion, so that no nesting can exhaust the stack.
 
-use super::{JsonError, MAX_DEPTH, Parsed, Value};
+use super::{JsonError, MAX_DEPTH, Parsed, STORED_DEPTH, Value};
 use std::collections::HashMap;
 
 /// Objects with fewer keys find a repeated one by looking at all; larger ones keep an index.
@@ -12,12 +12,27 @@ const INDEXED_FROM: usize = 16;
 /// [`JsonError::Syntax`] when the text is not strict JSON, wherever in it; else
 /// [`JsonError::TooDeep`] when a value stands below level [`MAX_DEPTH`].
 pub fn parse(text: &str) -> Result<Parsed, JsonError> {
-    Parser { text, at: 0, stack: Vec::new(), duplicate_key: false, too_deep: false }.run()
+    parse_to(text, MAX_DEPTH)
+}
+
+/// Reads what was stored: as [`parse`], with room for the levels that storing put around values
+/// which had been read before.
+///
+/// # Errors
+/// As [`parse`], from level [`STORED_DEPTH`] on.
+pub fn parse_stored(text: &str) -> Result<Parsed, JsonError> {
+    parse_to(text, STORED_DEPTH)
+}
+
+fn parse_to(text: &str, last_level: usize) -> Result<Parsed, JsonError> {
+    let stack = Vec::new();
+    Parser { text, at: 0, last_level, stack, duplicate_key: false, too_deep: false }.run()
 }
 
 struct Parser<'a> {
     text: &'a str,
     at: usize,
+    last_level: usize,
     stack: Vec<Frame>,
     duplicate_key: bool,
     too_deep: bool,
@@ -158,7 +173,7 @@ impl Parser<'_> {
     }
 
     fn is_below_last_level(&mut self) -> bool {
-        let deep = self.stack.len() >= MAX_DEPTH;
+        let deep = self.stack.len() >= self.last_level;
         self.too_deep |= deep;
         deep
     }

@@ -22,7 +22,7 @@ impl Value {
         out
     }
 
-    /// Recursion is bounded by [`super::MAX_DEPTH`]: the parser makes no deeper value.
+    /// Recursion is bounded by [`super::STORED_DEPTH`]: the parser makes no deeper value.
     fn write(&self, out: &mut String, canonical: bool) {
         match self {
             Self::Null => out.push_str("null"),

@@ -1,0 +1,175 @@
+//! Random plans under random work: what must hold whatever happens in which order.
+
+mod rows;
+mod world;
+
+use super::draft::{Draft, Ending};
+use super::{Execution, Graph};
+use crate::domain::journal::Entry;
+use crate::domain::machine::Refusal;
+use crate::domain::machine::run::{self, RunEvent, RunState};
+use crate::domain::step::StepState;
+use crate::domain::stop::StopReason;
+use proptest::prelude::*;
+use world::{Op, actor, now, ops, worlds};
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_happens_a_run_stays_consistent(mut world in worlds(), ops in ops()) {
+        for op in ops {
+            world.play(op);
+        }
+    }
+
+    #[test]
+    fn from_wherever_it_is_a_run_comes_to_done_when_everybody_does_their_part(
+        mut world in worlds(),
+        ops in ops(),
+    ) {
+        for op in ops {
+            world.play(op);
+        }
+        world.finish(&[Op::Unblock, Op::Resume(0), Op::Claim, Op::Recover, Op::LeaseSteps,
+            Op::Finish(0), Op::Accept]);
+        if let Some(reason) = world.execution.stop_reason() {
+            prop_assert!(
+                world.execution.state == RunState::Done || reason != StopReason::Accepted
+            );
+        }
+    }
+
+    #[test]
+    fn a_run_in_which_everything_fails_comes_to_an_end(mut world in worlds(), ops in ops()) {
+        for op in ops {
+            world.play(op);
+        }
+        world.finish(&[Op::Unblock, Op::FailWaiting(0), Op::Claim, Op::Recover, Op::LeaseSteps,
+            Op::Fail(0), Op::Refuse]);
+        prop_assert!(world.execution.state != RunState::Done || world.played(Op::Accept));
+    }
+
+    #[test]
+    fn work_that_ends_in_refusals_ends_for_the_verdicts_own_reason(mut world in worlds()) {
+        world.finish(&[Op::Claim, Op::Recover, Op::LeaseSteps, Op::Finish(0), Op::Refuse]);
+        prop_assert_eq!(world.execution.stop_reason(), Some(StopReason::AcceptCheckFailed));
+        prop_assert_eq!(world.execution.counters.repairs, world.limits.max_repairs);
+    }
+
+    #[test]
+    fn a_terminal_is_never_overwritten(mut world in worlds(), ops in ops(), end in ending()) {
+        for op in ops {
+            world.play(op);
+        }
+        world.play(end);
+        let ended = world.execution.clone();
+        prop_assert!(ended.state.is_terminal());
+        for event in RunEvent::ALL {
+            prop_assert_eq!(run::decide(ended.state, event), Err(Refusal::Terminal));
+        }
+        let mut draft = Draft::new(ended.clone(), actor(), now());
+        let again = Ending {
+            stop_reason: StopReason::InternalError,
+            user_message: "again".to_owned(),
+            internal_reason: String::new(),
+        };
+        prop_assert_eq!(draft.stop(&world.graph, again), Err(Refusal::Terminal));
+        prop_assert_eq!(draft.cancel(&world.graph, "again".to_owned()), Err(Refusal::Terminal));
+        prop_assert_eq!(draft.accept(&world.graph), Err(Refusal::Terminal));
+        prop_assert!(draft.is_empty());
+        prop_assert_eq!(draft.execution(), &ended);
+    }
+}
+
+fn ending() -> impl Strategy<Value = Op> {
+    prop_oneof![Just(Op::Stop), Just(Op::Cancel)]
+}
+
+/// What must hold of every row, however it came about.
+fn check_row(graph: &Graph, limits: &crate::domain::limits::Limits, row: &Execution) {
+    let count = |state| row.steps_in(state).count();
+    let running = count(StepState::Running);
+    assert!(running <= usize::try_from(limits.max_parallel_steps).unwrap());
+    assert!(running == 0 || row.lease_owner.is_some(), "a running step under nobody's lease");
+    assert!(row.counters.replans <= limits.max_replans);
+    assert!(row.counters.repairs <= limits.max_repairs);
+    check_steps(graph, row);
+    check_waits(row);
+    check_movement(row);
+    if row.state.is_terminal() {
+        check_terminal(row);
+    } else {
+        assert_eq!(row.terminal, None);
+        assert!(row.deadline_at.is_some());
+    }
+}
+
+fn check_steps(graph: &Graph, row: &Execution) {
+    for (index, step) in row.steps.iter().enumerate() {
+        let needed = graph.dependencies(index);
+        let all_done = needed.iter().all(|place| row.steps[*place].state == StepState::Done);
+        match step.state {
+            StepState::Ready | StepState::Running | StepState::Waiting | StepState::Done => {
+                assert!(all_done, "step {index} went on before what it depends on");
+            }
+            StepState::Pending => {
+                assert!(!all_done || row.state.is_terminal(), "step {index} was not made ready");
+            }
+            StepState::Failed | StepState::Blocked | StepState::Skipped | StepState::Cancelled => {}
+        }
+        assert_eq!(step.wait.is_some(), step.state == StepState::Waiting, "wait of step {index}");
+    }
+}
+
+fn check_waits(row: &Execution) {
+    let blocked = matches!(row.state, RunState::Blocked(_));
+    assert!(!blocked || row.wait.is_some(), "a blocked run says what it waits for");
+    assert!(!blocked || row.lease_owner.is_none(), "a blocked run holds no lease");
+    assert_eq!(row.wait.as_ref(), row.waits().next(), "what is shown is what is waited for first");
+    let own = row.wait.iter().filter(|wait| wait.step_index.is_none()).count();
+    assert!(own == 0 || blocked, "a run that is not blocked waits for nothing of its own");
+    assert_eq!(row.waits().count(), own + row.steps_in(StepState::Waiting).count());
+}
+
+/// Work that remains can always go on: by an executor, or by whoever is waited for.
+fn check_movement(row: &Execution) {
+    let needs_executor = row.needs_executor();
+    if !row.state.is_terminal() && !matches!(row.state, RunState::Blocked(_)) {
+        assert!(needs_executor, "{:?} and nobody would take it up: {row:?}", row.state);
+        assert!(row.lease_owner.is_some() || row.ready_at.is_some(), "it is in no queue: {row:?}");
+    }
+    if row.state == RunState::Executing && row.steps_in(StepState::Running).next().is_none() {
+        assert_eq!(row.steps_in(StepState::Failed).next(), None, "it would start nothing for ever");
+        assert!(row.steps_in(StepState::Ready).next().is_some());
+    }
+    if !needs_executor && row.lease_owner.is_none() {
+        assert_eq!(row.ready_at, None, "in the queue with nothing to do");
+    }
+}
+
+fn check_terminal(row: &Execution) {
+    let terminal = row.terminal.as_ref().expect("a terminal run says why");
+    assert!(row.steps.iter().all(|step| step.state.is_settled()), "an open step: {row:?}");
+    assert!(row.lease_owner.is_none() && row.ready_at.is_none() && row.deadline_at.is_none());
+    assert_eq!(row.wait, None);
+    assert_eq!(row.state == RunState::Done, terminal.stop_reason == StopReason::Accepted);
+    assert_eq!(row.state == RunState::Cancelled, terminal.stop_reason == StopReason::Cancelled);
+    if row.state == RunState::Done {
+        let settled = |step: StepState| matches!(step, StepState::Done | StepState::Skipped);
+        assert!(row.step_states().all(settled));
+    }
+}
+
+/// Counters say what the journal says.
+fn check_counters(row: &Execution, journal: &[Entry]) {
+    let moves = |event: &str| {
+        let named = |entry: &&Entry| matches!(entry, Entry::Transition(t) if t.event == event);
+        u32::try_from(journal.iter().filter(named).count()).unwrap()
+    };
+    let receipts = journal.iter().filter(|entry| matches!(entry, Entry::Receipt(_))).count();
+    assert_eq!(row.sequence, i64::try_from(journal.len()).unwrap());
+    assert_eq!(usize::try_from(row.counters.receipts).unwrap(), receipts);
+    assert_eq!(row.counters.replans + row.counters.repairs, moves("retry_started"));
+    assert!(row.counters.repairs <= moves("verdict_refused"));
+}

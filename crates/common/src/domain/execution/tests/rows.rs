@@ -1,0 +1,219 @@
+//! Single situations, each of which once went or could go wrong.
+
+use super::world::{Op, World, actor, ending, now};
+use crate::domain::execution::draft::Draft;
+use crate::domain::limits::Limits;
+use crate::domain::machine::Refusal;
+use crate::domain::machine::run::{Phase, RunState};
+use crate::domain::machine::step::StepEvent;
+use crate::domain::plan::{Plan, PlanStep};
+use crate::domain::step::StepState;
+use crate::domain::stop::StopReason;
+use chrono::TimeDelta;
+use uuid::Uuid;
+
+const BLOCKED: RunState = RunState::Blocked(Phase::Executing);
+
+/// A run of these steps, each with what it depends on.
+fn world(steps: &[(&str, &[&str])]) -> World {
+    let steps = steps.iter().map(|(id, dependencies)| PlanStep {
+        id: (*id).to_owned(),
+        dependencies: dependencies.iter().map(|id| (*id).to_owned()).collect(),
+        ..PlanStep::default()
+    });
+    World::new(&Plan { steps: steps.collect(), ..Plan::default() }, Limits::default())
+}
+
+fn play(world: &mut World, ops: &[Op]) {
+    for op in ops {
+        world.play(*op);
+    }
+}
+
+fn states(world: &World) -> Vec<StepState> {
+    world.execution.step_states().collect()
+}
+
+#[test]
+fn two_steps_ask_and_either_can_be_answered_first() {
+    for first in [0, 1] {
+        let mut world = world(&[("a", &[]), ("b", &[])]);
+        play(&mut world, &[Op::Claim, Op::Pause(0), Op::Pause(0)]);
+        assert_eq!(world.execution.state, BLOCKED);
+        let asked: Vec<Option<usize>> =
+            world.execution.waits().map(|wait| wait.step_index).collect();
+        assert_eq!(asked, [Some(0), Some(1)]);
+
+        world.play(Op::Resume(first));
+        assert_eq!(world.execution.state, RunState::Executing);
+        let left: Vec<Option<usize>> =
+            world.execution.waits().map(|wait| wait.step_index).collect();
+        assert_eq!(left, [Some(1 - first)]);
+
+        play(&mut world, &[Op::Claim, Op::Finish(0)]);
+        assert_eq!(world.execution.state, BLOCKED, "the other question is still open");
+        play(&mut world, &[Op::Resume(0), Op::Claim, Op::Finish(0)]);
+        assert_eq!(world.execution.state, RunState::Verifying);
+    }
+}
+
+#[test]
+fn an_answer_while_another_step_runs_moves_only_its_own_step() {
+    let mut world = world(&[("a", &[]), ("b", &[])]);
+    play(&mut world, &[Op::Claim, Op::Pause(0)]);
+    assert_eq!(world.execution.state, RunState::Executing);
+    assert!(world.execution.wait.is_some(), "the question is shown while b runs");
+    world.play(Op::Resume(0));
+    assert_eq!(states(&world), [StepState::Ready, StepState::Running]);
+    assert_eq!(world.execution.wait, None);
+}
+
+#[test]
+fn a_step_keeps_its_question_while_another_fails_and_is_tried_again() {
+    let mut world = world(&[("a", &[]), ("b", &[])]);
+    play(&mut world, &[Op::Claim, Op::Pause(0), Op::Fail(0)]);
+    assert_eq!(world.execution.state, RunState::Recovering);
+    assert_eq!(world.execution.waits().count(), 1);
+    play(&mut world, &[Op::Recover, Op::LeaseSteps]);
+    assert_eq!(states(&world), [StepState::Waiting, StepState::Running]);
+    world.play(Op::Finish(0));
+    assert_eq!(world.execution.state, BLOCKED);
+    play(&mut world, &[Op::Resume(0), Op::Claim, Op::Finish(0)]);
+    assert_eq!(world.execution.state, RunState::Verifying);
+}
+
+#[test]
+fn an_answer_in_recovering_waits_for_the_recovery() {
+    let mut world = world(&[("a", &[]), ("b", &[])]);
+    play(&mut world, &[Op::Claim, Op::Pause(0), Op::Fail(0), Op::Resume(0)]);
+    assert_eq!(world.execution.state, RunState::Recovering);
+    assert_eq!(states(&world), [StepState::Ready, StepState::Failed]);
+    play(&mut world, &[Op::Recover, Op::LeaseSteps]);
+    assert_eq!(states(&world), [StepState::Running, StepState::Running]);
+}
+
+#[test]
+fn a_waiting_step_that_fails_takes_its_blocked_run_to_recovering() {
+    let mut world = world(&[("a", &[])]);
+    play(&mut world, &[Op::Claim, Op::Pause(0)]);
+    assert_eq!(world.execution.state, BLOCKED);
+    world.play(Op::FailWaiting(0));
+    assert_eq!(world.execution.state, RunState::Recovering);
+    assert_eq!(world.execution.wait, None);
+    assert!(world.execution.ready_at.is_some());
+}
+
+#[test]
+fn an_answer_does_not_unblock_a_run_that_is_blocked_as_a_whole() {
+    let mut world = world(&[("a", &[]), ("b", &[])]);
+    play(&mut world, &[Op::Claim, Op::Pause(0), Op::Block]);
+    assert_eq!(states(&world), [StepState::Waiting, StepState::Ready]);
+    world.play(Op::Resume(0));
+    assert_eq!(world.execution.state, BLOCKED);
+    world.play(Op::Unblock);
+    assert_eq!(world.execution.state, RunState::Executing);
+    assert_eq!(states(&world), [StepState::Ready, StepState::Ready]);
+}
+
+#[test]
+fn a_step_that_fails_while_the_run_is_blocked_as_a_whole_is_recovered_from_after_it() {
+    let mut world = world(&[("a", &[]), ("b", &[])]);
+    play(&mut world, &[Op::Claim, Op::Pause(0), Op::Block, Op::FailWaiting(0)]);
+    assert_eq!(world.execution.state, BLOCKED);
+    world.play(Op::Unblock);
+    assert_eq!(world.execution.state, RunState::Recovering);
+}
+
+#[test]
+fn a_run_whose_executor_dies_beside_a_failed_step_recovers() {
+    let mut world = world(&[("a", &[]), ("b", &[])]);
+    play(&mut world, &[Op::Claim, Op::Fail(0)]);
+    assert_eq!(world.execution.state, RunState::Executing, "b still runs");
+    world.play(Op::TakeOver);
+    assert_eq!(world.execution.state, RunState::Recovering);
+    assert_eq!(states(&world), [StepState::Failed, StepState::Ready]);
+}
+
+#[test]
+fn a_repair_goes_back_to_the_last_steps_that_were_done() {
+    let mut world = world(&[("a", &[]), ("b", &["a"]), ("c", &["a"])]);
+    // c is left out, b and then nothing else is done.
+    play(&mut world, &[Op::Claim, Op::Finish(0), Op::Skip(1), Op::LeaseSteps, Op::Finish(0)]);
+    assert_eq!(states(&world), [StepState::Done, StepState::Done, StepState::Skipped]);
+    play(&mut world, &[Op::Refuse, Op::Recover]);
+    assert_eq!(states(&world), [StepState::Done, StepState::Ready, StepState::Skipped]);
+    assert_eq!(world.execution.steps[1].attempt, 1);
+    world.play(Op::LeaseSteps);
+    assert_eq!(world.execution.steps[1].attempt, 2);
+}
+
+#[test]
+fn a_repair_with_nothing_done_goes_back_to_the_gate_until_the_repairs_are_used_up() {
+    let mut world = world(&[("a", &[])]);
+    world.play(Op::Skip(0));
+    assert_eq!(world.execution.state, RunState::Verifying);
+    world.finish(&[Op::Claim, Op::Refuse, Op::Recover]);
+    assert_eq!(world.execution.stop_reason(), Some(StopReason::AcceptCheckFailed));
+    assert_eq!(world.execution.counters.repairs, Limits::default().max_repairs);
+}
+
+#[test]
+fn a_step_behind_one_that_was_left_out_is_a_dependency_deadlock() {
+    let mut world = world(&[("a", &[]), ("b", &["a"])]);
+    world.play(Op::Skip(0));
+    assert_eq!(world.execution.stop_reason(), Some(StopReason::DependencyDeadlock));
+    assert_eq!(states(&world), [StepState::Skipped, StepState::Cancelled]);
+    assert_eq!(world.execution.terminal.as_ref().unwrap().stage, "executing");
+}
+
+#[test]
+fn a_failed_step_is_tried_as_often_as_replans_allow() {
+    let mut world = world(&[("a", &[])]);
+    world.finish(&[Op::Claim, Op::LeaseSteps, Op::Fail(0), Op::Recover]);
+    assert_eq!(world.execution.stop_reason(), Some(StopReason::MaxReplansReached));
+    assert_eq!(world.execution.steps[0].attempt, 1 + Limits::default().max_replans);
+}
+
+#[test]
+fn a_blocked_run_whose_time_is_over_ends_where_it_was_and_asks_nothing_more() {
+    let mut world = world(&[("a", &[]), ("b", &[])]);
+    play(&mut world, &[Op::Claim, Op::Pause(0), Op::Pause(0)]);
+    world.change(|world, draft| draft.stop(&world.graph, ending(StopReason::DeadlineExceeded)));
+    let terminal = world.execution.terminal.clone().unwrap();
+    assert_eq!(terminal.stop_reason, StopReason::DeadlineExceeded);
+    assert_eq!(terminal.stage, "executing");
+    assert_eq!(world.execution.waits().count(), 0);
+}
+
+#[test]
+fn a_refused_change_leaves_the_draft_as_it_was() {
+    let mut world = world(&[("a", &[])]);
+    play(&mut world, &[Op::Claim, Op::Pause(0)]);
+    let before = world.execution.clone();
+    let mut draft = Draft::new(before.clone(), actor(), now());
+    assert_eq!(draft.start_plan(&world.graph, 2), Err(Refusal::Meaningless));
+    assert_eq!(draft.finish_step(&world.graph, 0, ""), Err(Refusal::Meaningless));
+    assert_eq!(draft.block(&world.graph, before.wait.clone().unwrap()), Err(Refusal::Meaningless));
+    assert_eq!(draft.resume_step(&world.graph, 7, ""), Err(Refusal::Meaningless));
+    assert_eq!(draft.accept(&world.graph), Err(Refusal::Meaningless));
+    assert_eq!(draft.recover(&world.graph, &world.limits), Err(Refusal::Meaningless));
+    let missing = draft.step_event(&world.graph, 7, StepEvent::Leased, "");
+    assert_eq!(missing, Err(Refusal::Meaningless));
+    assert!(draft.is_empty());
+    assert_eq!(draft.execution(), &before);
+}
+
+#[test]
+fn a_run_that_waits_for_an_executor_keeps_its_place_when_it_is_written_to() {
+    let world = world(&[("a", &[])]);
+    let since = world.execution.ready_at;
+    let later = now() + TimeDelta::hours(1);
+    let written = Draft::new(world.execution.clone(), actor(), later).into_write().execution;
+    assert_eq!(written.ready_at, since);
+
+    let mut draft = Draft::new(written, actor(), later);
+    draft.lease(Uuid::from_u128(9));
+    let mut draft = Draft::new(draft.into_write().execution, actor(), later);
+    draft.release();
+    assert_eq!(draft.into_write().execution.ready_at, Some(later), "given back, it queues anew");
+}

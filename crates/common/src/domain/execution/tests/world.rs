@@ -1,0 +1,346 @@
+//! One run with everything that can be done to it, each only where it is legal.
+
+use super::{check_counters, check_row};
+use crate::domain::execution::draft::{Draft, Ending, Write};
+use crate::domain::execution::{Execution, Graph, Wait};
+use crate::domain::journal::{Actor, Entry, Subject};
+use crate::domain::limits::Limits;
+use crate::domain::machine::Refusal;
+use crate::domain::machine::run::{self, RunEvent, RunState};
+use crate::domain::machine::step::{self, StepEvent};
+use crate::domain::plan::{Plan, PlanStep};
+use crate::domain::receipt::{EvidenceReceipt, EvidenceSource, verify_chain};
+use crate::domain::step::StepState;
+use crate::domain::stop::{StopReason, WaitingOn};
+use chrono::{DateTime, TimeDelta, Utc};
+use proptest::prelude::*;
+use uuid::Uuid;
+
+/// One thing that somebody does. A number picks among the steps it can be done to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Op {
+    Claim,
+    TakeOver,
+    Drain,
+    LeaseSteps,
+    Finish(usize),
+    FinishAndGoOn(usize),
+    Fail(usize),
+    Pause(usize),
+    Resume(usize),
+    FailWaiting(usize),
+    Skip(usize),
+    Receipt,
+    Recover,
+    Accept,
+    Refuse,
+    Block,
+    Unblock,
+    Stop,
+    Cancel,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct World {
+    pub(super) graph: Graph,
+    pub(super) limits: Limits,
+    pub(super) execution: Execution,
+    journal: Vec<Entry>,
+    ops: Vec<Op>,
+    ids: u128,
+}
+
+pub(super) fn now() -> DateTime<Utc> {
+    DateTime::UNIX_EPOCH
+}
+
+pub(super) fn actor() -> Actor {
+    Actor("somebody".to_owned())
+}
+
+/// A plan of up to twelve steps in any order, with the run that executes it.
+pub(super) fn worlds() -> impl Strategy<Value = World> {
+    let plan = (1_usize..=12).prop_flat_map(|steps| {
+        let edges =
+            prop::collection::vec(prop::collection::vec(prop::bool::weighted(0.3), steps), steps);
+        let order = Just((0..steps).collect::<Vec<_>>()).prop_shuffle();
+        (edges, order)
+    });
+    (plan, 1_u32..=4, 0_u32..=3, 0_u32..=3).prop_map(
+        |((edges, order), parallel, replans, repairs)| {
+            let plan = plan_of(&edges, &order);
+            let limits = Limits {
+                max_parallel_steps: parallel,
+                max_replans: replans,
+                max_repairs: repairs,
+                ..Limits::default()
+            };
+            World::new(&plan, limits)
+        },
+    )
+}
+
+/// Each step may depend on those that stand before it in `order`.
+fn plan_of(edges: &[Vec<bool>], order: &[usize]) -> Plan {
+    let rank = |step: usize| order.iter().position(|other| *other == step).unwrap();
+    let steps = edges.iter().enumerate().map(|(step, row)| PlanStep {
+        id: format!("s{step}"),
+        dependencies: row
+            .iter()
+            .enumerate()
+            .filter(|(other, edge)| **edge && rank(*other) < rank(step))
+            .map(|(other, _)| format!("s{other}"))
+            .collect(),
+        ..PlanStep::default()
+    });
+    Plan { steps: steps.collect(), ..Plan::default() }
+}
+
+pub(super) fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let step = 0_usize..12;
+    let op = prop_oneof![
+        6 => Just(Op::Claim),
+        1 => Just(Op::TakeOver),
+        1 => Just(Op::Drain),
+        3 => Just(Op::LeaseSteps),
+        3 => step.clone().prop_map(Op::Finish),
+        6 => step.clone().prop_map(Op::FinishAndGoOn),
+        2 => step.clone().prop_map(Op::Fail),
+        4 => step.clone().prop_map(Op::Pause),
+        4 => step.clone().prop_map(Op::Resume),
+        1 => step.clone().prop_map(Op::FailWaiting),
+        1 => step.prop_map(Op::Skip),
+        1 => Just(Op::Receipt),
+        4 => Just(Op::Recover),
+        1 => Just(Op::Accept),
+        3 => Just(Op::Refuse),
+        1 => Just(Op::Block),
+        3 => Just(Op::Unblock),
+    ];
+    prop::collection::vec(op, 0..120)
+}
+
+impl World {
+    pub(super) fn new(plan: &Plan, limits: Limits) -> Self {
+        let deadline = now() + TimeDelta::hours(1);
+        let execution = Execution::new(Uuid::from_u128(1), "test".to_owned(), deadline, now());
+        let graph = Graph::of(plan);
+        let mut world =
+            Self { graph, limits, execution, journal: Vec::new(), ops: Vec::new(), ids: 1 };
+        world.change(|world, draft| draft.start_plan(&world.graph, 1));
+        world
+    }
+
+    pub(super) fn played(&self, op: Op) -> bool {
+        self.ops.contains(&op)
+    }
+
+    /// Plays these over and over, each where it is legal, until the run has ended.
+    pub(super) fn finish(&mut self, ops: &[Op]) {
+        for _ in 0..200 {
+            for op in ops {
+                self.play(*op);
+            }
+            if self.execution.state.is_terminal() {
+                return;
+            }
+        }
+        panic!("the run never ends: {:?}", self.execution);
+    }
+
+    /// Does one thing where it is legal, and checks that all holds after it.
+    pub(super) fn play(&mut self, op: Op) {
+        if !self.is_legal(op) {
+            return;
+        }
+        self.ops.push(op);
+        self.ids += 1;
+        self.change(|world, draft| world.apply(op, draft));
+        if op == Op::Receipt {
+            self.check_chain();
+        }
+    }
+
+    fn is_legal(&self, op: Op) -> bool {
+        let row = &self.execution;
+        let open = !row.state.is_terminal();
+        let held = row.lease_owner.is_some();
+        let any = |state| row.steps_in(state).next().is_some();
+        let shown_is_own = row.wait.as_ref().is_some_and(|wait| wait.step_index.is_none());
+        match op {
+            Op::Claim => row.ready_at.is_some() && !held,
+            Op::TakeOver | Op::Drain => held,
+            Op::LeaseSteps => held && row.state == RunState::Executing,
+            Op::Finish(_) | Op::FinishAndGoOn(_) | Op::Fail(_) | Op::Pause(_) | Op::Receipt => {
+                any(StepState::Running)
+            }
+            Op::Resume(_) | Op::FailWaiting(_) => any(StepState::Waiting),
+            Op::Skip(_) => any(StepState::Ready) && row.state == RunState::Executing,
+            Op::Recover => held && row.state == RunState::Recovering,
+            Op::Accept | Op::Refuse => row.state == RunState::Verifying,
+            Op::Block => open && !matches!(row.state, RunState::Blocked(_)),
+            Op::Unblock => matches!(row.state, RunState::Blocked(_)) && shown_is_own,
+            Op::Stop | Op::Cancel => open,
+        }
+    }
+
+    fn apply(&self, op: Op, draft: &mut Draft) -> Result<(), Refusal> {
+        let graph = &self.graph;
+        let pick = |state, number: usize| {
+            let steps: Vec<usize> = self.execution.steps_in(state).collect();
+            steps[number % steps.len()]
+        };
+        match op {
+            Op::Claim | Op::TakeOver => self.claim(draft),
+            Op::Drain => {
+                draft.end_leases(graph, "drains")?;
+                draft.release();
+                Ok(())
+            }
+            Op::LeaseSteps => self.lease_steps(draft),
+            Op::Finish(number) => draft.finish_step(graph, pick(StepState::Running, number), ""),
+            Op::FinishAndGoOn(number) => {
+                draft.finish_step(graph, pick(StepState::Running, number), "")?;
+                self.lease_steps(draft)
+            }
+            Op::Fail(number) => draft.fail_step(graph, pick(StepState::Running, number), ""),
+            Op::Pause(number) => {
+                let index = pick(StepState::Running, number);
+                draft.pause_step(graph, index, self.wait(Some(index)))
+            }
+            Op::Resume(number) => draft.resume_step(graph, pick(StepState::Waiting, number), ""),
+            Op::FailWaiting(number) => draft.fail_step(graph, pick(StepState::Waiting, number), ""),
+            Op::Skip(number) => {
+                draft.step_event(graph, pick(StepState::Ready, number), StepEvent::Skipped, "")?;
+                draft.settle(graph)
+            }
+            Op::Receipt => {
+                draft.receipt(receipt());
+                Ok(())
+            }
+            Op::Recover => draft.recover(graph, &self.limits),
+            Op::Accept => draft.accept(graph),
+            Op::Refuse => draft.refuse(graph, &self.limits, ending(StopReason::AcceptCheckFailed)),
+            Op::Block => draft.block(graph, self.wait(None)),
+            Op::Unblock => draft.unblock(graph, "came"),
+            Op::Stop => draft.stop(graph, ending(StopReason::Aborted)),
+            Op::Cancel => draft.cancel(graph, "cancelled".to_owned()),
+        }
+    }
+
+    fn claim(&self, draft: &mut Draft) -> Result<(), Refusal> {
+        draft.end_leases(&self.graph, "its executor is gone")?;
+        draft.lease(Uuid::from_u128(self.ids));
+        self.lease_steps(draft)
+    }
+
+    fn lease_steps(&self, draft: &mut Draft) -> Result<(), Refusal> {
+        draft.lease_steps(&self.graph, self.limits.max_parallel_steps).map(drop)
+    }
+
+    fn wait(&self, step_index: Option<usize>) -> Wait {
+        Wait {
+            id: Uuid::from_u128(self.ids),
+            waiting_on: WaitingOn::User,
+            since: now(),
+            unblocks: "an answer".to_owned(),
+            question: "Which?".to_owned(),
+            choices: Vec::new(),
+            step_index,
+        }
+    }
+
+    pub(super) fn change(&mut self, change: impl Fn(&Self, &mut Draft) -> Result<(), Refusal>) {
+        let before = self.execution.clone();
+        let mut draft = Draft::new(before.clone(), actor(), now());
+        let answer = change(self, &mut draft);
+        assert_eq!(answer, Ok(()), "a legal change was refused: {before:?} after {:?}", self.ops);
+        let write = draft.into_write();
+        self.check_change(&before, &write);
+        self.journal.extend(write.entries);
+        self.execution = write.execution;
+        check_row(&self.graph, &self.limits, &self.execution);
+        check_counters(&self.execution, &self.journal);
+    }
+
+    /// The fence is what was read, numbers have no gaps, and replaying what was journalled through
+    /// the machine leads from the row before to the row after.
+    fn check_change(&self, before: &Execution, write: &Write) {
+        let after = &write.execution;
+        assert_eq!(write.fence.version, before.version);
+        assert_eq!(write.fence.lease_epoch, before.lease_epoch);
+        assert_eq!(after.version, before.version + 1);
+        assert_eq!(write.first_sequence(), before.sequence + 1);
+        let mut run_state = before.state;
+        let mut steps: Vec<StepState> = match before.steps.is_empty() {
+            true => vec![StepState::Pending; after.steps.len()],
+            false => before.step_states().collect(),
+        };
+        for entry in &write.entries {
+            let Entry::Transition(moved) = entry else { continue };
+            match &moved.subject {
+                Subject::Run => {
+                    assert_eq!(moved.from, run_state.as_str());
+                    let event = RunEvent::ALL.into_iter().find(|e| e.as_str() == moved.event);
+                    run_state = run::decide(run_state, event.unwrap()).unwrap();
+                    assert_eq!(moved.to, run_state.as_str());
+                    assert_eq!(moved.stop_reason.is_some(), run_state.is_terminal());
+                }
+                Subject::Step(id) => {
+                    let index = (0..self.graph.len()).find(|i| self.graph.id(*i) == id).unwrap();
+                    assert_eq!(moved.from, steps[index].as_str());
+                    let event = StepEvent::ALL.into_iter().find(|e| e.as_str() == moved.event);
+                    steps[index] = step::decide(steps[index], event.unwrap()).unwrap();
+                    assert_eq!(moved.to, steps[index].as_str());
+                }
+            }
+        }
+        assert_eq!(run_state, after.state);
+        assert_eq!(steps, after.step_states().collect::<Vec<_>>());
+    }
+
+    fn check_chain(&self) {
+        let receipts: Vec<EvidenceReceipt> = self
+            .journal
+            .iter()
+            .filter_map(|entry| match entry {
+                Entry::Receipt(receipt) => Some((**receipt).clone()),
+                Entry::Transition(_)
+                | Entry::Plan(_)
+                | Entry::Turn(_)
+                | Entry::Intent(_)
+                | Entry::Output(_)
+                | Entry::Verdict(_)
+                | Entry::Answer(_) => None,
+            })
+            .collect();
+        verify_chain(&receipts).unwrap();
+        let last = receipts.last().map_or("", |receipt| receipt.digest.as_str());
+        assert_eq!(self.execution.counters.last_receipt_digest, last);
+    }
+}
+
+pub(super) fn ending(stop_reason: StopReason) -> Ending {
+    Ending { stop_reason, user_message: "it ends".to_owned(), internal_reason: String::new() }
+}
+
+fn receipt() -> EvidenceReceipt {
+    EvidenceReceipt {
+        step_index: 0,
+        step_id: "s0".to_owned(),
+        plan_revision: 1,
+        seq: 0,
+        call_id: String::new(),
+        source: EvidenceSource::ToolObservation,
+        name: "read_file".to_owned(),
+        arguments_digest: String::new(),
+        success: true,
+        summary: String::new(),
+        facts: Vec::new(),
+        output_digest: String::new(),
+        started_at: None,
+        finished_at: None,
+        prev_digest: String::new(),
+        digest: String::new(),
+    }
+}

@@ -1,0 +1,266 @@
+//! What is written to the journal is what is read from it.
+
+use super::*;
+use crate::domain::decision::{Abort, Action};
+use crate::domain::json::{self, Value};
+use crate::domain::plan::ToolCall;
+use crate::domain::receipt::{Command, EvidenceSource, Fact};
+use crate::domain::verdict::CheckResult;
+use proptest::option::of;
+use proptest::prelude::*;
+
+fn someone() -> Actor {
+    Actor("executor/1".to_owned())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+
+    #[test]
+    fn entries_read_back_as_they_were_written(entries in prop::collection::vec(entry(), 0..6)) {
+        let text = write_entries(&entries, &someone());
+        prop_assert_eq!(read_entries(&text, &someone()), Ok(entries));
+    }
+
+    #[test]
+    fn text_that_is_no_journal_is_refused_and_never_panics(text in ".*") {
+        drop(read_entries(&text, &someone()));
+    }
+}
+
+#[test]
+fn a_kind_or_a_word_that_is_not_known_is_refused() {
+    for text in [
+        "",
+        "{}",
+        "[1]",
+        "[{}]",
+        r#"[{"dream":{}}]"#,
+        r#"[{"answer":{},"plan":{}}]"#,
+        r#"[{"answer":{"by":"a"}}]"#,
+        r#"[{"plan":{"revision":"one"}}]"#,
+        r#"[{"plan":{"revision":-1}}]"#,
+        r#"[{"transition":{"stop_reason":"tired"}}]"#,
+        r#"[{"turn":{"decision":{"action":"sleep"}}}]"#,
+        r#"[{"turn":{"validations":[{"code":"odd"}]}}]"#,
+        r#"[{"verdict":{}}]"#,
+        r#"[{"plan":7}]"#,
+        r#"[{"plan":{"reason":7}}]"#,
+        r#"[{"output":{"text":7}}]"#,
+        r#"[{"turn":{"decision":7}}]"#,
+        r#"[{"turn":{"validations":7}}]"#,
+        r#"[{"turn":{"validations":[7]}}]"#,
+        r#"[{"verdict":{"stop_reason":"accepted","accepted":"yes"}}]"#,
+    ] {
+        assert!(read_entries(text, &someone()).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn numbers_a_driver_wrote_keep_their_spelling() {
+    let arguments = r#"{"n":[1e5,-0,1.50,0.1E+2,123456789012345678901234567890]}"#;
+    let text = format!(
+        r#"[{{"turn":{{"step":"s","attempt":1,"number":1,"decision":{{"action":"continue","tool_call":{{"name":"t","arguments":{arguments}}}}},"validations":[]}}}}]"#
+    );
+    assert_eq!(write_entries(&read_entries(&text, &someone()).unwrap(), &someone()), text);
+}
+
+#[test]
+fn arguments_as_deep_as_a_decision_may_have_them_read_back() {
+    let deep = "[".repeat(json::MAX_DEPTH - 1) + &"]".repeat(json::MAX_DEPTH - 1);
+    let arguments = json::parse(&format!(r#"{{"deep":{deep}}}"#)).unwrap().value;
+    let turn = Turn {
+        step_id: "s".to_owned(),
+        attempt: 1,
+        number: 1,
+        decision: Some(ExecuteDecision {
+            speak: String::new(),
+            action: Action::Continue,
+            reason: String::new(),
+            goal_check: String::new(),
+            tool_call: Some(ToolCall { name: "t".to_owned(), arguments }),
+            abort: None,
+        }),
+        validations: Vec::new(),
+        correction: String::new(),
+    };
+    let entries = vec![Entry::Turn(Box::new(turn))];
+    assert_eq!(read_entries(&write_entries(&entries, &someone()), &someone()), Ok(entries));
+}
+
+/// Any text: empty, blank, not ASCII, with quotes, controls and a zero.
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        1 => Just(String::new()),
+        1 => Just("\u{0}\u{1f}\"\\/\u{7f}\u{2028}\r\n\t".to_owned()),
+        1 => Just("Größe 東京 🚀 e\u{301}".to_owned()),
+        3 => any::<String>(),
+    ]
+}
+
+fn entry() -> impl Strategy<Value = Entry> {
+    prop_oneof![
+        transition().prop_map(Entry::Transition),
+        (any::<u32>(), text(), text(), text()).prop_map(
+            |(revision, digest, parent_digest, reason)| {
+                Entry::Plan(PlanStored { revision, digest, parent_digest, reason })
+            }
+        ),
+        turn().prop_map(|turn| Entry::Turn(Box::new(turn))),
+        (text(), any::<u128>(), text(), text()).prop_map(|(step_id, id, tool, arguments_json)| {
+            Entry::Intent(Intent { step_id, call_id: Uuid::from_u128(id), tool, arguments_json })
+        }),
+        receipt().prop_map(|receipt| Entry::Receipt(Box::new(receipt))),
+        (text(), text(), any::<u64>(), of(text())).prop_map(|(call_id, digest, bytes, text)| {
+            Entry::Output(Output { call_id, digest, bytes, text })
+        }),
+        verdict().prop_map(|record| Entry::Verdict(Box::new(record))),
+        (any::<u128>(), text(), text()).prop_map(|(id, by, text)| {
+            Entry::Answer(Answer { wait_id: Uuid::from_u128(id), by: Actor(by), text })
+        }),
+    ]
+}
+
+fn transition() -> impl Strategy<Value = Transition> {
+    // An id is never empty: an empty one is the run.
+    let subject = of(text().prop_filter("an id", |id| !id.is_empty()))
+        .prop_map(|step| step.map_or(Subject::Run, Subject::Step));
+    let stop_reason = of(prop::sample::select(StopReason::ALL.to_vec()));
+    (subject, text(), text(), text(), text(), text(), stop_reason).prop_map(
+        |(subject, from, to, event, cause, actor, stop_reason)| {
+            let actor = Actor(actor);
+            Transition { subject, from, to, event, cause, actor, stop_reason }
+        },
+    )
+}
+
+fn turn() -> impl Strategy<Value = Turn> {
+    let validation = (text(), any::<bool>(), of(prop::sample::select(Code::ALL)), text())
+        .prop_map(|(name, passed, code, reason)| Validation { name, passed, code, reason });
+    let validations = prop::collection::vec(validation, 0..4);
+    (text(), any::<u32>(), any::<u32>(), of(decision()), validations, text()).prop_map(
+        |(step_id, attempt, number, decision, validations, correction)| Turn {
+            step_id,
+            attempt,
+            number,
+            decision,
+            validations,
+            correction,
+        },
+    )
+}
+
+fn decision() -> impl Strategy<Value = ExecuteDecision> {
+    let action = prop::sample::select(Action::ALL.to_vec());
+    let call = (text(), value()).prop_map(|(name, arguments)| ToolCall { name, arguments });
+    let abort = (text(), text(), text()).prop_map(|(code, user_message, internal_reason)| Abort {
+        code,
+        user_message,
+        internal_reason,
+    });
+    (action, text(), text(), text(), of(call), of(abort)).prop_map(
+        |(action, speak, reason, goal_check, tool_call, abort)| ExecuteDecision {
+            speak,
+            action,
+            reason,
+            goal_check,
+            tool_call,
+            abort,
+        },
+    )
+}
+
+/// Any JSON value, with numbers as people and models spell them.
+fn value() -> impl Strategy<Value = Value> {
+    let spelled = "-?(0|[1-9][0-9]{0,30})(\\.[0-9]{1,20})?([eE][+-]?[0-9]{1,4})?";
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::Bool),
+        spelled.prop_map(Value::Number),
+        text().prop_map(Value::String),
+    ];
+    leaf.prop_recursive(4, 24, 4, |inner| {
+        let members = prop::collection::btree_map(text(), inner.clone(), 0..4)
+            .prop_map(|members| Value::Object(members.into_iter().collect()));
+        prop_oneof![prop::collection::vec(inner, 0..4).prop_map(Value::Array), members]
+    })
+}
+
+fn verdict() -> impl Strategy<Value = VerdictRecord> {
+    let result = (text(), any::<bool>(), text(), any::<bool>()).prop_map(
+        |(name, passed, reason, optional)| CheckResult { name, passed, reason, optional },
+    );
+    let stop_reason = prop::sample::select(StopReason::ALL.to_vec());
+    let verdict = (any::<bool>(), stop_reason, prop::collection::vec(result, 0..4))
+        .prop_map(|(accepted, stop_reason, results)| Verdict { accepted, stop_reason, results });
+    (any::<u32>(), verdict, any::<u32>(), text()).prop_map(
+        |(plan_revision, verdict, receipts, last_receipt_digest)| VerdictRecord {
+            plan_revision,
+            verdict,
+            receipts,
+            last_receipt_digest,
+        },
+    )
+}
+
+fn receipt() -> impl Strategy<Value = EvidenceReceipt> {
+    let at = || of((0_i64..4_000_000_000, 0_u32..1_000_000).prop_map(|(s, us)| moment(s, us)));
+    let source = prop::sample::select(EvidenceSource::ALL.to_vec());
+    let place = (any::<u32>(), text(), any::<u32>(), any::<u64>());
+    let what = (text(), source, text(), text(), any::<bool>(), text());
+    let rest = (prop::collection::vec(fact(), 0..4), text(), at(), at(), text(), text());
+    (place, what, rest).prop_map(|(place, what, rest)| {
+        let (step_index, step_id, plan_revision, seq) = place;
+        let (call_id, source, name, arguments_digest, success, summary) = what;
+        let (facts, output_digest, started_at, finished_at, prev_digest, digest) = rest;
+        EvidenceReceipt {
+            step_index,
+            step_id,
+            plan_revision,
+            seq,
+            call_id,
+            source,
+            name,
+            arguments_digest,
+            success,
+            summary,
+            facts,
+            output_digest,
+            started_at,
+            finished_at,
+            prev_digest,
+            digest,
+        }
+    })
+}
+
+/// Instants are kept to the microsecond.
+fn moment(seconds: i64, microseconds: u32) -> DateTime<Utc> {
+    DateTime::from_timestamp(seconds, microseconds * 1000).unwrap()
+}
+
+fn fact() -> impl Strategy<Value = Fact> {
+    let command = prop_oneof![
+        prop::collection::vec(text(), 0..4).prop_map(Command::Argv),
+        text().prop_map(Command::Line),
+    ];
+    prop_oneof![
+        (text(), of(text()), of(text())).prop_map(|(path, before_digest, after_digest)| {
+            Fact::FileWritten { path, before_digest, after_digest }
+        }),
+        (text(), any::<bool>()).prop_map(|(path, exists)| Fact::FileObserved { path, exists }),
+        (command, any::<i32>())
+            .prop_map(|(command, exit_code)| Fact::Command { command, exit_code }),
+        (text(), text(), any::<bool>()).prop_map(|(path, contains, found)| Fact::Content {
+            path,
+            contains,
+            found
+        }),
+        (text(), text(), any::<bool>()).prop_map(|(tool, scope, passed)| Fact::Verification {
+            tool,
+            scope,
+            passed
+        }),
+        (text(), text()).prop_map(|(key, value)| Fact::Output { key, value }),
+    ]
+}
