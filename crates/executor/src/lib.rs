@@ -134,8 +134,10 @@ async fn work(engine: Arc<step::Engine>, config: ExecutorConfig) {
         let drained = drained.clone();
         async move { heartbeat.run(drained).await }
     });
-    let following = tokio::spawn(step::follow(engine, drained.clone()));
+    let following = tokio::spawn(step::follow(Arc::clone(&engine), drained.clone()));
     claimer.run().await;
+    // What was handed back is taken up by the others now, not at their next look.
+    engine.waker.flush(&engine.pool).await;
     drained.cancel();
     for ended in [beating.await, following.await] {
         if let Err(error) = ended {

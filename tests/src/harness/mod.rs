@@ -17,6 +17,7 @@ use surety_common::wire::v1::accept_gate_service_client::AcceptGateServiceClient
 use surety_common::wire::v1::executor_service_client::ExecutorServiceClient;
 use surety_common::wire::v1::planner_service_client::PlannerServiceClient;
 use surety_common::wire::v1::run_service_client::RunServiceClient;
+use tempfile::TempDir;
 
 /// How long a test waits for something before it counts as not coming.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -32,6 +33,7 @@ pub struct Deployment {
     /// The gate's process.
     pub gate: Process,
     environment: Vec<(String, String)>,
+    data_dir: TempDir,
     token: Option<Token>,
 }
 
@@ -62,7 +64,8 @@ impl Deployment {
         let gate = Process::start(Service::Gate, &database, environment).await?;
         let planner = Process::start(Service::Planner, &database, environment).await?;
         let environment = owned(environment);
-        Ok(Self { database, planner, executors: Vec::new(), gate, environment, token: None })
+        let (executors, data_dir) = (Vec::new(), tempfile::tempdir()?);
+        Ok(Self { database, planner, executors, gate, environment, data_dir, token: None })
     }
 
     /// A deployment of processes that were started one by one.
@@ -81,7 +84,9 @@ impl Deployment {
     /// The process did not start.
     pub async fn add_executor(&mut self, environment: &[(&str, &str)]) -> Result<()> {
         let gate_url = self.gate.url();
-        let mut all = vec![("SURETY_GATE_URL", gate_url.as_str())];
+        let data_dir = self.data_dir.path().to_string_lossy().into_owned();
+        let mut all =
+            vec![("SURETY_GATE_URL", gate_url.as_str()), ("SURETY_EXECUTOR_DATA_DIR", &data_dir)];
         all.extend(self.environment.iter().map(|(name, value)| (name.as_str(), value.as_str())));
         all.extend_from_slice(environment);
         self.executors.push(Process::start(Service::Executor, &self.database, &all).await?);
@@ -95,24 +100,30 @@ impl Deployment {
     pub async fn replace_planner(&mut self) -> Result<()> {
         self.planner.kill().await?;
         let address = self.planner.address().to_owned();
-        self.planner = self.start_on(Service::Planner, &address).await?;
+        self.planner = self.start_on(Service::Planner, &address, &[]).await?;
         Ok(())
     }
 
-    /// Starts a gate where the gate listened that is gone.
+    /// Starts a gate where the gate listened that is gone, with further environment variables.
     ///
     /// # Errors
     /// The new process did not start.
-    pub async fn start_gate_again(&mut self) -> Result<()> {
+    pub async fn start_gate_with(&mut self, environment: &[(&str, &str)]) -> Result<()> {
         let address = self.gate.address().to_owned();
-        self.gate = self.start_on(Service::Gate, &address).await?;
+        self.gate = self.start_on(Service::Gate, &address, environment).await?;
         Ok(())
     }
 
-    async fn start_on(&self, service: Service, address: &str) -> Result<Process> {
-        let environment: Vec<(&str, &str)> =
+    async fn start_on(
+        &self,
+        service: Service,
+        address: &str,
+        environment: &[(&str, &str)],
+    ) -> Result<Process> {
+        let mut all: Vec<(&str, &str)> =
             self.environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        Process::start_on(service, address, self.database.url(), &environment).await
+        all.extend_from_slice(environment);
+        Process::start_on(service, address, self.database.url(), &all).await
     }
 
     /// The first executor.

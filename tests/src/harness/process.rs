@@ -115,6 +115,14 @@ impl Process {
         Ok((output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned()))
     }
 
+    /// Whether it has ended.
+    ///
+    /// # Errors
+    /// The operating system does not say.
+    pub fn has_ended(&mut self) -> Result<bool> {
+        Ok(self.child.try_wait()?.is_some())
+    }
+
     /// Waits until it has ended by itself.
     ///
     /// # Errors

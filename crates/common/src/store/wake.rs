@@ -123,6 +123,16 @@ impl Waker {
         waker
     }
 
+    /// Sends at once what is still to be sent: for a process that is about to end.
+    pub async fn flush(&self, pool: &PgPool) {
+        let topics = std::mem::take(&mut lock(&self.pending).topics);
+        if !topics.is_empty()
+            && let Err(error) = send(pool, &topics).await
+        {
+            tracing::debug!(%error, "a last wake-up was not sent; polling covers it");
+        }
+    }
+
     /// Wakes whoever follows `topic`, together with what else comes within [`PAUSE`].
     pub fn wake(&self, topic: Topic) {
 <<<<<<< HEAD
