@@ -39,14 +39,10 @@ fuzz: ## Feed every reader arbitrary bytes, a minute each, and the property test
 	@scripts/fuzz.sh $${FUZZ_SECONDS:-60}
 	PROPTEST_CASES=$${PROPTEST_CASES:-100000} cargo test --locked --release -p surety-common --no-default-features --lib
 
-<<<<<<< HEAD
 bench: setup ## Measure the engine (release profile); BENCH="throughput --runs 10000", "--quick"
-=======
-bench: setup ## Measure throughput, latency and the cost at rest (release profile)
 	cargo bench --locked -p surety-executor --bench decisions
 	cargo bench --locked -p surety-planner --bench plans
 	cargo bench --locked -p surety-acceptgate --bench verdicts
->>>>>>> conf
 	cargo build --locked --release --workspace --bins
 	cargo bench --locked --workspace --bench engine -- $(BENCH)
 

@@ -21,7 +21,7 @@ pub(crate) async fn measure(stand: &Stand<'_>, report: &mut Report) -> Result<()
     let with_gate = rate(stand, &database).await?;
     let planner = Process::start(Service::Planner, &database, &environment).await?;
     let with_planner = rate(stand, &database).await?;
-    let mut deployment = Deployment::of(database, planner, gate);
+    let mut deployment = Deployment::of(database, planner, gate)?;
     deployment.add_executor(&environment).await?;
     let meter = Meter::start(stand, &deployment).await?;
     let with_executor = rate(stand, &deployment.database).await?;

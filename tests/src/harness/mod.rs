@@ -69,8 +69,13 @@ impl Deployment {
     }
 
     /// A deployment of processes that were started one by one.
-    pub fn of(database: Database, planner: Process, gate: Process) -> Self {
-        Self { database, planner, executors: Vec::new(), gate, environment: Vec::new(), token: None }
+    ///
+    /// # Errors
+    /// No folder could be made for its executors.
+    pub fn of(database: Database, planner: Process, gate: Process) -> Result<Self> {
+        let (executors, environment, token) = (Vec::new(), Vec::new(), None);
+        let data_dir = tempfile::tempdir()?;
+        Ok(Self { database, planner, executors, gate, environment, data_dir, token })
     }
 
     /// Shows this token with every call of the clients made after.

@@ -9,14 +9,10 @@ use super::StoreError;
 use sqlx::PgPool;
 use sqlx::postgres::PgListener;
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-<<<<<<< HEAD
-use tokio::sync::{Notify, broadcast};
-use tokio::time::Instant;
-=======
 use tokio::sync::{broadcast, mpsc};
->>>>>>> store
+use tokio::time::Instant;
 use uuid::Uuid;
 
 /// The shortest time between two batches of one process.
@@ -74,14 +70,9 @@ impl Topic {
 /// Sends wake-ups for one process. Cloning shares it.
 #[derive(Clone)]
 pub struct Waker {
-<<<<<<< HEAD
     pending: Arc<Mutex<Pending>>,
-    bell: Arc<Notify>,
-=======
-    pending: Arc<Mutex<HashSet<Topic>>>,
     /// Holds one ring: what is gathered until the sender looks goes out together.
     bell: mpsc::Sender<()>,
->>>>>>> store
 }
 
 /// What was not sent yet.
@@ -98,28 +89,9 @@ impl Waker {
     /// Starts the sender over a pool. It ends with the last clone, once it has sent what was
     /// gathered.
     pub fn start(pool: PgPool) -> Self {
-<<<<<<< HEAD
-        let waker = Self { pending: Arc::default(), bell: Arc::new(Notify::new()) };
-        let pending = Arc::downgrade(&waker.pending);
-        tokio::spawn(run(pool, pending, Arc::clone(&waker.bell)));
-=======
-        let pending = Arc::new(Mutex::new(HashSet::new()));
-        let (bell, mut rings) = mpsc::channel(1);
-        let waker = Self { pending: Arc::clone(&pending), bell };
-        tokio::spawn(async move {
-            while rings.recv().await.is_some() {
-                let topics = std::mem::take(&mut *lock(&pending));
-                // A ring may come after the look that already saw what it was for.
-                if topics.is_empty() {
-                    continue;
-                }
-                if let Err(error) = send(&pool, &topics).await {
-                    tracing::debug!(%error, "a wake-up was not sent; polling covers it");
-                }
-                tokio::time::sleep(PAUSE).await;
-            }
-        });
->>>>>>> store
+        let (bell, rings) = mpsc::channel(1);
+        let waker = Self { pending: Arc::default(), bell };
+        tokio::spawn(run(pool, Arc::clone(&waker.pending), rings));
         waker
     }
 
@@ -135,7 +107,6 @@ impl Waker {
 
     /// Wakes whoever follows `topic`, together with what else comes within [`PAUSE`].
     pub fn wake(&self, topic: Topic) {
-<<<<<<< HEAD
         self.add(topic, false);
     }
 
@@ -147,46 +118,21 @@ impl Waker {
     fn add(&self, topic: Topic, urgent: bool) {
         let mut pending = lock(&self.pending);
         pending.calls += 1;
-        let louder = urgent && !pending.urgent;
         pending.urgent |= urgent;
-        if pending.topics.insert(topic) || louder {
-            self.bell.notify_one();
-        }
-    }
-}
-
-impl Drop for Waker {
-    fn drop(&mut self) {
-        // The sender looks up and finds nobody left.
-        self.bell.notify_one();
-=======
-        lock(&self.pending).insert(topic);
+        pending.topics.insert(topic);
+        drop(pending);
         // A full bell is one that the sender has yet to hear.
         self.bell.try_send(()).ok();
->>>>>>> store
     }
 }
 
-async fn run(pool: PgPool, pending: Weak<Mutex<Pending>>, bell: Arc<Notify>) {
+async fn run(pool: PgPool, pending: Arc<Mutex<Pending>>, mut rings: mpsc::Receiver<()>) {
     let mut busy = false;
     let mut sent_at = Instant::now();
-    loop {
-        bell.notified().await;
-        loop {
-            let Some(urgent) = pending.upgrade().map(|pending| lock(&pending).urgent) else {
-                return;
-            };
-            let pause = if urgent && !busy { SHORT_PAUSE } else { PAUSE };
-            tokio::select! {
-                () = tokio::time::sleep_until(sent_at + pause) => break,
-                // Something urgent may have come.
-                () = bell.notified() => {}
-            }
-        }
-        let Some(batch) = pending.upgrade().map(|pending| std::mem::take(&mut *lock(&pending)))
-        else {
-            return;
-        };
+    while rings.recv().await.is_some() {
+        wait_for_company(&pending, &mut rings, busy, sent_at).await;
+        let batch = std::mem::take(&mut *lock(&pending));
+        // A ring may come after the look that already saw what it was for.
         if batch.topics.is_empty() {
             continue;
         }
@@ -195,6 +141,24 @@ async fn run(pool: PgPool, pending: Weak<Mutex<Pending>>, bell: Arc<Notify>) {
             tracing::debug!(%error, "a wake-up was not sent; polling covers it");
         }
         sent_at = Instant::now();
+    }
+}
+
+/// Waits until the pause after the last batch is over, which something urgent makes shorter, or
+/// until nobody can add anything any more.
+async fn wait_for_company(
+    pending: &Mutex<Pending>,
+    rings: &mut mpsc::Receiver<()>,
+    busy: bool,
+    sent_at: Instant,
+) {
+    loop {
+        let urgent = lock(pending).urgent;
+        let pause = if urgent && !busy { SHORT_PAUSE } else { PAUSE };
+        tokio::select! {
+            () = tokio::time::sleep_until(sent_at + pause) => return,
+            ring = rings.recv() => if ring.is_none() { return },
+        }
     }
 }
 

@@ -173,15 +173,9 @@ fn read_transition(body: &Fields<'_>, actor: &Actor) -> Result<Transition, Store
         to: body.text("to")?,
         event: body.text("event")?,
         cause: body.text("cause")?,
-<<<<<<< HEAD
         actor: match body.0.get("actor") {
             Some(_) => Actor(body.text("actor")?),
             None => actor.clone(),
-=======
-        actor: match body.text("actor")? {
-            other if !other.is_empty() => Actor(other),
-            _ => actor.clone(),
->>>>>>> store
         },
         stop_reason: match stop_reason.as_str() {
             "" => None,
@@ -228,16 +222,9 @@ fn read_turn(body: &Fields<'_>) -> Result<Turn, StoredError> {
         attempt: body.number("attempt")?,
         number: body.number("number")?,
         decision: body.object("decision")?.map(|decision| read_decision(&decision)).transpose()?,
-<<<<<<< HEAD
-        validations: match body.0.get("validations") {
-            None => all_passed().to_vec(),
-            Some(_) => body
-                .list("validations")?
-=======
         validations: match body.optional("validations", Value::as_array)? {
             None => all_passed().to_vec(),
             Some(list) => list
->>>>>>> store
                 .iter()
                 .map(|validation| read_validation(&Fields::of(validation)?))
                 .collect::<Result<_, _>>()?,

@@ -9,31 +9,18 @@ use crate::domain::verdict::CheckResult;
 use proptest::option::of;
 use proptest::prelude::*;
 
-fn someone() -> Actor {
-    Actor("executor/1".to_owned())
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
     #[test]
     fn entries_read_back_as_they_were_written(entries in prop::collection::vec(entry(), 0..6)) {
-<<<<<<< HEAD
-        let text = write_entries(&entries, &someone());
-        prop_assert_eq!(read_entries(&text, &someone()), Ok(entries));
-=======
         let text = write_entries(&entries, &writer());
         prop_assert_eq!(read_entries(&text, &writer()), Ok(entries));
->>>>>>> store
     }
 
     #[test]
     fn text_that_is_no_journal_is_refused_and_never_panics(text in ".*") {
-<<<<<<< HEAD
-        drop(read_entries(&text, &someone()));
-=======
         drop(read_entries(&text, &writer()));
->>>>>>> store
     }
 }
 
@@ -61,11 +48,7 @@ fn a_kind_or_a_word_that_is_not_known_is_refused() {
         r#"[{"turn":{"validations":[7]}}]"#,
         r#"[{"verdict":{"stop_reason":"accepted","accepted":"yes"}}]"#,
     ] {
-<<<<<<< HEAD
-        assert!(read_entries(text, &someone()).is_err(), "{text}");
-=======
         assert!(read_entries(text, &writer()).is_err(), "{text}");
->>>>>>> store
     }
 }
 
@@ -75,12 +58,8 @@ fn numbers_a_driver_wrote_keep_their_spelling() {
     let text = format!(
         r#"[{{"turn":{{"step":"s","attempt":1,"number":1,"decision":{{"action":"continue","tool_call":{{"name":"t","arguments":{arguments}}}}},"validations":[]}}}}]"#
     );
-<<<<<<< HEAD
-    assert_eq!(write_entries(&read_entries(&text, &someone()).unwrap(), &someone()), text);
-=======
     let entries = read_entries(&text, &writer()).unwrap();
     assert_eq!(write_entries(&entries, &writer()), text);
->>>>>>> store
 }
 
 #[test]
@@ -103,9 +82,6 @@ fn arguments_as_deep_as_a_decision_may_have_them_read_back() {
         correction: String::new(),
     };
     let entries = vec![Entry::Turn(Box::new(turn))];
-<<<<<<< HEAD
-    assert_eq!(read_entries(&write_entries(&entries, &someone()), &someone()), Ok(entries));
-=======
     let text = write_entries(&entries, &writer());
     assert_eq!(read_entries(&text, &writer()), Ok(entries));
 }
@@ -117,7 +93,6 @@ fn writer() -> Actor {
 /// Mostly whoever wrote the row, sometimes somebody else. Nobody is nameless.
 fn actor() -> impl Strategy<Value = Actor> {
     prop_oneof![3 => Just(writer()), 1 => ".+".prop_map(Actor)]
->>>>>>> store
 }
 
 /// Any text: empty, blank, not ASCII, with quotes, controls and a zero.

@@ -12,8 +12,7 @@ const INDEXED_FROM: usize = 16;
 /// [`JsonError::Syntax`] when the text is not strict JSON, wherever in it; else
 /// [`JsonError::TooDeep`] when a value stands below level [`MAX_DEPTH`].
 pub fn parse(text: &str) -> Result<Parsed, JsonError> {
-<<<<<<< HEAD
-    parse_to(text, MAX_DEPTH)
+    parse_within(text, MAX_DEPTH)
 }
 
 /// Reads what was stored: as [`parse`], with room for the levels that storing put around values
@@ -22,14 +21,7 @@ pub fn parse(text: &str) -> Result<Parsed, JsonError> {
 /// # Errors
 /// As [`parse`], from level [`STORED_DEPTH`] on.
 pub fn parse_stored(text: &str) -> Result<Parsed, JsonError> {
-    parse_to(text, STORED_DEPTH)
-}
-
-fn parse_to(text: &str, last_level: usize) -> Result<Parsed, JsonError> {
-    let stack = Vec::new();
-    Parser { text, at: 0, last_level, stack, duplicate_key: false, too_deep: false }.run()
-=======
-    parse_within(text, MAX_DEPTH)
+    parse_within(text, STORED_DEPTH)
 }
 
 /// As [`parse`], with another number of levels; for texts around messages, never for a message.
@@ -37,14 +29,13 @@ fn parse_to(text: &str, last_level: usize) -> Result<Parsed, JsonError> {
 /// # Errors
 /// As [`parse`].
 pub fn parse_within(text: &str, max_depth: usize) -> Result<Parsed, JsonError> {
-    Parser { text, max_depth, at: 0, stack: Vec::new(), duplicate_key: false, too_deep: false }
+    let stack = Vec::new();
+    Parser { text, at: 0, last_level: max_depth, stack, duplicate_key: false, too_deep: false }
         .run()
->>>>>>> conf
 }
 
 struct Parser<'a> {
     text: &'a str,
-    max_depth: usize,
     at: usize,
     last_level: usize,
     stack: Vec<Frame>,
@@ -187,11 +178,7 @@ impl Parser<'_> {
     }
 
     fn is_below_last_level(&mut self) -> bool {
-<<<<<<< HEAD
         let deep = self.stack.len() >= self.last_level;
-=======
-        let deep = self.stack.len() >= self.max_depth;
->>>>>>> conf
         self.too_deep |= deep;
         deep
     }
