@@ -1,5 +1,6 @@
 //! What the end-to-end tests share.
 
+pub mod arbitrary;
 pub mod conformance;
 pub mod harness;
 pub mod otlp;
