@@ -8,9 +8,9 @@ use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use surety_common::domain::execution::Execution;
+use surety_common::domain::execution::draft::Write;
 use surety_common::domain::journal::Output;
-use surety_common::store::{self, Artifact, Commit, Committer, Outcome, StoreError};
+use surety_common::store::{self, Artifact, Commit, Outcome, StoreError};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
@@ -146,46 +146,54 @@ async fn a_change_whose_answer_was_lost_is_known_to_be_applied(
     pool: PgPoolOptions,
     options: PgConnectOptions,
 ) {
-    let proxy = Proxy::start(&options).await;
-    let direct = pool.clone().connect_with(options.clone()).await.unwrap();
-    let through = PgPoolOptions::new()
-        .max_connections(1)
-        .connect_with(proxy.options(&options))
-        .await
-        .unwrap();
+    let direct = pool.connect_with(options.clone()).await.unwrap();
     let told = make(&direct, 1, 1).await;
     let silent = make(&direct, 2, 1).await;
-    let committer = committer(&through);
-    // The statement is prepared, so that nothing but the write itself is still to be asked.
-    let told = warm(&committer, &told).await;
-    let silent = warm(&committer, &silent).await;
-    for write in [
-        remark(&told, "told"),
-        change(&silent, |draft| {
-            draft.execution_mut().counters.rounds += 1;
-            Ok(())
-        }),
-    ] {
+    let told = remark(&told, "told");
+    let silent = change(&silent, |draft| {
+        draft.execution_mut().counters.rounds += 1;
+        Ok(())
+    });
+    for write in [told, silent] {
         let next = write.execution.clone();
-        proxy.mute();
-        let commit = committer.commit(commit(write));
-        let break_line = async {
-            until(|| async { find(&direct, next.run_id).await.execution.version == next.version })
-                .await;
-            proxy.cut();
-        };
-        let (outcome, ()) = tokio::join!(commit, break_line);
-        assert_eq!(outcome.unwrap(), Outcome::Applied);
+        assert_eq!(lose_the_answer(&direct, &options, write).await.unwrap(), Outcome::Applied);
         assert_eq!(find(&direct, next.run_id).await.execution, next);
     }
-    assert_eq!(remarks(&direct, told.run_id).await, ["warm", "told"]);
+    assert_eq!(remarks(&direct, Uuid::from_u128(1)).await, ["told"]);
 }
 
-async fn warm(committer: &Committer, row: &Execution) -> Execution {
-    let write = remark(row, "warm");
-    let next = write.execution.clone();
-    assert_eq!(committer.commit(commit(write)).await.unwrap(), Outcome::Applied);
-    next
+/// Writes a change over a line that is cut after the database wrote it and before it said so.
+async fn lose_the_answer(
+    direct: &PgPool,
+    options: &PgConnectOptions,
+    write: Write,
+) -> Result<Outcome, StoreError> {
+    let proxy = Proxy::new();
+    proxy.listen(options);
+    let options = proxy.options(options).application_name("muted");
+    let through = PgPoolOptions::new().max_connections(1).connect_with(options).await.unwrap();
+    let committer = committer(&through);
+    let (id, version) = (write.execution.run_id, write.execution.version);
+    let mut lock = direct.begin().await.unwrap();
+    sqlx::query("select from execution for update").execute(&mut *lock).await.unwrap();
+    let cut = async {
+        until(|| waits_for_a_lock(direct)).await;
+        proxy.mute();
+        lock.rollback().await.unwrap();
+        until(|| async { find(direct, id).await.execution.version == version }).await;
+        proxy.cut();
+    };
+    tokio::join!(committer.commit(commit(write)), cut).0
+}
+
+async fn waits_for_a_lock(pool: &PgPool) -> bool {
+    sqlx::query_scalar(
+        "select exists (select from pg_stat_activity where datname = current_database()
+         and application_name = 'muted' and wait_event_type = 'Lock')",
+    )
+    .fetch_one(pool)
+    .await
+    .unwrap()
 }
 
 #[sqlx::test(migrations = "./migrations")]

@@ -4,7 +4,6 @@ use chrono::{DateTime, TimeDelta, Utc};
 use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use surety_common::domain::execution::draft::{Draft, Write};
 use surety_common::domain::execution::{Execution, Graph, Wait};
 use surety_common::domain::journal::{Actor, Answer, Entry};
@@ -16,8 +15,9 @@ use surety_common::domain::stop::WaitingOn;
 use surety_common::store::{
     self, Commit, Committer, Created, NewRun, Outcome, StoreError, StoredPlan,
 };
+use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncWrite, copy};
-use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio::net::{TcpStream, UnixListener, UnixStream};
 use tokio::sync::watch;
 use uuid::Uuid;
 
@@ -186,26 +186,32 @@ struct Line {
 
 /// A line to the database that can be made mute and be cut.
 pub(crate) struct Proxy {
-    pub(crate) port: u16,
-    line: Arc<watch::Sender<Line>>,
+    folder: TempDir,
+    line: watch::Sender<Line>,
 }
 
 impl Proxy {
-    pub(crate) async fn start(options: &PgConnectOptions) -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-        Self::over(listener, options)
+    /// A line that nobody answers at yet.
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Self { folder, line: watch::channel(Line::default()).0 }
     }
 
-    pub(crate) fn over(listener: TcpListener, options: &PgConnectOptions) -> Self {
-        let port = listener.local_addr().unwrap().port();
-        let line = Arc::new(watch::channel(Line::default()).0);
-        let (watched, options) = (Arc::clone(&line), options.clone());
+    /// Connects the line with the database that `options` lead to.
+    pub(crate) fn listen(&self, options: &PgConnectOptions) {
+        let path = self.folder.path().join(format!(".s.PGSQL.{}", options.get_port()));
+        let listener = UnixListener::bind(path).unwrap();
+        let (line, options) = (self.line.subscribe(), options.clone());
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                tokio::spawn(carry(client, options.clone(), watched.subscribe()));
+                tokio::spawn(carry(client, options.clone(), line.clone()));
             }
         });
-        Self { port, line }
+    }
+
+    /// The same database over this line.
+    pub(crate) fn options(&self, options: &PgConnectOptions) -> PgConnectOptions {
+        options.clone().socket(self.folder.path())
     }
 
     /// What the database answers goes nowhere from now on.
@@ -217,31 +223,26 @@ impl Proxy {
     pub(crate) fn cut(&self) {
         self.line.send_modify(|line| *line = Line { mute: false, cuts: line.cuts + 1 });
     }
-
-    /// The same database over this line.
-    pub(crate) fn options(&self, options: &PgConnectOptions) -> PgConnectOptions {
-        let options = options.clone().host("127.0.0.1").port(self.port);
-        options.ssl_mode(sqlx::postgres::PgSslMode::Disable)
-    }
 }
 
-async fn carry(client: TcpStream, options: PgConnectOptions, line: watch::Receiver<Line>) {
-    let socket = options.get_socket().map(|folder| folder.display().to_string());
-    let folder = socket
-        .or_else(|| options.get_host().starts_with('/').then(|| options.get_host().to_owned()));
-    match folder {
+async fn carry(client: UnixStream, options: PgConnectOptions, line: watch::Receiver<Line>) {
+    match options.get_socket() {
         Some(folder) => {
-            let path = format!("{folder}/.s.PGSQL.{}", options.get_port());
+            let path = folder.join(format!(".s.PGSQL.{}", options.get_port()));
             join(client, UnixStream::connect(path).await.unwrap(), line).await;
         }
         None => {
-            let server = (options.get_host().to_owned(), options.get_port());
+            let server = (options.get_host(), options.get_port());
             join(client, TcpStream::connect(server).await.unwrap(), line).await;
         }
     }
 }
 
-async fn join(client: TcpStream, server: impl AsyncRead + AsyncWrite, line: watch::Receiver<Line>) {
+async fn join(
+    client: UnixStream,
+    server: impl AsyncRead + AsyncWrite,
+    line: watch::Receiver<Line>,
+) {
     let cuts = line.borrow().cuts;
     let (mut from_client, mut to_client) = tokio::io::split(client);
     let (mut from_server, mut to_server) = tokio::io::split(server);
