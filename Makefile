@@ -35,13 +35,17 @@ docs: ## The API documentation, with warnings as errors
 conformance: setup ## The contract's cases, one by one
 	@scripts/test.sh conformance
 
-fuzz: ## The domain's property tests, with many more cases than usual
+fuzz: ## Feed every reader arbitrary bytes, a minute each, and the property tests many cases
+	@scripts/fuzz.sh $${FUZZ_SECONDS:-60}
 	PROPTEST_CASES=$${PROPTEST_CASES:-100000} cargo test --locked --release -p surety-common --no-default-features --lib
 
-bench: setup ## Measure throughput, latency and the cost at rest (release profile)
+bench: setup ## Measure the engine (release profile); BENCH="throughput --runs 10000", "--quick"
+	cargo bench --locked -p surety-executor --bench decisions
+	cargo bench --locked -p surety-planner --bench plans
+	cargo bench --locked -p surety-acceptgate --bench verdicts
 	cargo build --locked --release --workspace --bins
-	$(TARGET_DIR)/release/surety dev-postgres -- cargo bench --locked -p surety-e2e
+	cargo bench --locked --workspace --bench engine -- $(BENCH)
 
 clean: ## Remove what was built
 	cargo clean
-	rm -rf tools/buf/node_modules examples/*/project/target
+	rm -rf tools/buf/node_modules clients/node/node_modules fuzz/target examples/*/project/target

@@ -97,8 +97,9 @@ built() { cargo build --locked --workspace --bins --tests; }
 # All tests share one private Postgres, which ends with them.
 tests_pass() { "$SURETY" dev-postgres -- cargo test --locked --workspace "$@"; }
 
+# Prints the rows that fail and then its own closing line, after which nothing follows.
 conformance() {
-  "$SURETY" dev-postgres -- cargo test --locked --workspace --test conformance
+  "$SURETY" dev-postgres -- cargo test --locked --quiet --workspace --test conformance
 }
 
 case "${1:-}" in
@@ -128,8 +129,10 @@ case "${1:-}" in
     ;;
   docs) check "documentation" documented ;;
   conformance)
-    check "build" built
-    check "conformance" conformance
+    trap - EXIT
+    built
+    conformance
+    exit
     ;;
   *)
     echo "usage: scripts/test.sh all | fast | lint | docs | conformance" >&2

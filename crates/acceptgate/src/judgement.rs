@@ -3,6 +3,7 @@
 
 use crate::Gate;
 use crate::verdict::{Evaluation, evaluate};
+use surety_common::crash;
 use surety_common::domain::decision::Action;
 use surety_common::domain::execution::draft::{Draft, Ending};
 use surety_common::domain::execution::{Execution, Graph};
@@ -45,6 +46,7 @@ impl Gate {
                 ));
             }
             if self.store(&record, decided.clone()).await? == Outcome::Applied {
+                crash::point("gate.after_verdict");
                 return Ok(decided);
             }
         }
@@ -133,7 +135,7 @@ impl Gate {
         let commit = Commit::new(draft.into_write(), span.clone(), trace::span_id(&span));
         let outcome = self.committer.commit(commit).await?;
         if outcome == Outcome::Applied {
-            self.waker.wake(Topic::Run(record.spec.id));
+            self.waker.wake_now(Topic::Run(record.spec.id));
         }
         Ok(outcome)
     }

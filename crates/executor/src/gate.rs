@@ -13,6 +13,15 @@ use uuid::Uuid;
 /// The shortest and the longest pause between two tries.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
+/// Where a verdict moved the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moved {
+    /// It is DONE.
+    Done,
+    /// It is in another state, which its row says.
+    Elsewhere,
+}
+
 /// The acceptgate, wherever it is. Cloning shares the connection.
 #[derive(Clone)]
 pub struct Gate {
@@ -36,7 +45,7 @@ impl Gate {
         run_id: Uuid,
         lease_epoch: i64,
         given_up: &CancellationToken,
-    ) -> Result<(), Fault> {
+    ) -> Result<Moved, Fault> {
         let mut pauses = ExponentialBuilder::default()
             .with_jitter()
             .with_min_delay(PAUSES.0)
@@ -49,7 +58,11 @@ impl Gate {
                 lease_epoch: u64::try_from(lease_epoch).unwrap_or_default(),
             };
             let fault = match self.client.clone().evaluate_run(request).await {
-                Ok(_) => return Ok(()),
+                Ok(response) => {
+                    let accepted =
+                        response.into_inner().verdict.is_some_and(|verdict| verdict.accepted);
+                    return Ok(if accepted { Moved::Done } else { Moved::Elsewhere });
+                }
                 Err(status) => from_status(&status),
             };
             if !worth_a_retry(fault.class) {

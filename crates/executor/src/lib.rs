@@ -19,7 +19,7 @@ use chrono::TimeDelta;
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::sync::Arc;
 use surety_common::config::{CommonConfig, ExecutorConfig};
-use surety_common::store::{self, Committer, StoreError, Waker, Wakeups};
+use surety_common::store::{self, Committer, PoolSize, StoreError, Waker, Wakeups};
 use surety_common::telemetry;
 use surety_common::wire::client::{self, ClientError};
 use surety_common::wire::server::{self, Server, Settings};
@@ -73,8 +73,7 @@ pub async fn serve(
 ) -> Result<(), ServeError> {
     let tools = Arc::new(tool::Registry::with_builtin()?);
     let channel = client::channel(&setup.executor.gate_url, setup.token.as_ref())?;
-    let connecting =
-        store::connect_with_patience(&setup.database_url, setup.common.database_pool_size);
+    let connecting = store::connect_with_patience(&setup.database_url, PoolSize::of(&setup.common));
     let pool = tokio::select! {
         pool = connecting => pool?,
         () = shutdown.cancelled() => return Ok(()),
@@ -134,8 +133,10 @@ async fn work(engine: Arc<step::Engine>, config: ExecutorConfig) {
         let drained = drained.clone();
         async move { heartbeat.run(drained).await }
     });
-    let following = tokio::spawn(step::follow(engine, drained.clone()));
+    let following = tokio::spawn(step::follow(Arc::clone(&engine), drained.clone()));
     claimer.run().await;
+    // What was handed back is taken up by the others now, not at their next look.
+    engine.waker.flush(&engine.pool).await;
     drained.cancel();
     for ended in [beating.await, following.await] {
         if let Err(error) = ended {

@@ -19,7 +19,7 @@ use sqlx::PgPool;
 use std::sync::Arc;
 use surety_common::config::{CommonConfig, PlannerConfig};
 use surety_common::domain::journal::Actor;
-use surety_common::store::{self, Committer, StoreError, Waker, Wakeups};
+use surety_common::store::{self, Committer, PoolSize, StoreError, Waker, Wakeups};
 use surety_common::telemetry;
 use surety_common::wire::server::{self, Server, Settings};
 use surety_common::wire::token::Token;
@@ -93,8 +93,7 @@ pub async fn serve(
     listener: TcpListener,
     shutdown: CancellationToken,
 ) -> Result<(), ServeError> {
-    let connecting =
-        store::connect_with_patience(&setup.database_url, setup.common.database_pool_size);
+    let connecting = store::connect_with_patience(&setup.database_url, PoolSize::of(&setup.common));
     let pool = tokio::select! {
         pool = connecting => pool?,
         () = shutdown.cancelled() => return Ok(()),

@@ -83,7 +83,7 @@ impl Planner {
             give_answer(record, draft, &Answer { wait_id, by: by.clone(), text: answer.to_owned() })
         })
         .await?;
-        self.waker.wake(Topic::Ready);
+        self.waker.wake_now(Topic::Ready);
         Ok(run_id)
     }
 
@@ -104,7 +104,7 @@ impl Planner {
             let span_id = trace::span_id(&span);
             let commit = Commit::new(draft.into_write(), span, span_id);
             if self.committer.commit(commit).await? == Outcome::Applied {
-                self.waker.wake(Topic::Moved(run_id));
+                self.waker.wake_now(Topic::Moved(run_id));
                 return Ok(());
             }
         }

@@ -1,19 +1,20 @@
 //! Rows about decisions and the control envelope.
 
+use super::referee::Referee;
 use super::{Row, compare, text_of};
 use surety_common::domain::control::ControlKind;
-use surety_common::domain::decision::ExecuteDecision;
+use surety_common::domain::decision::{Action, ExecuteDecision};
 use surety_common::domain::json::Value;
 use surety_common::domain::problem::{Problem, Warning};
-use surety_executor::decision::{Reading, parse_decision};
+use surety_executor::decision::Reading;
 
 /// Checks one row of `decision.jsonl`.
 ///
 /// # Errors
 /// What came back and what the row expects.
-pub fn check_decision(row: &Row) -> Result<(), String> {
+pub async fn check_decision(row: &Row, referee: Referee<'_>) -> Result<(), String> {
     let expect = row.value.get("expect").ok_or("the row expects nothing")?;
-    let outcome = parse_decision(text_of(&row.value, "raw"));
+    let outcome = referee.decision(text_of(&row.value, "raw")).await?;
     match (outcome, expect.get("ok").and_then(Value::as_bool)) {
         (Ok(reading), Some(true)) => check_reading(&reading, expect),
         (Err(problem), Some(false)) => check_problem(&problem, expect),
@@ -61,12 +62,22 @@ pub fn check_warnings(warnings: &[Warning], expect: &Value) -> Result<(), String
 ///
 /// # Errors
 /// What came back and what the row expects.
-pub fn check_control(row: &Row) -> Result<(), String> {
+pub async fn check_control(row: &Row, referee: Referee<'_>) -> Result<(), String> {
     let expect = row.value.get("expect").ok_or("the row expects nothing")?;
-    let control =
-        parse_decision(text_of(&row.value, "raw")).ok().and_then(|reading| reading.control);
+    let reading = referee.decision(text_of(&row.value, "raw")).await?.ok();
+    let decision = reading.as_ref().and_then(|reading| reading.decision.clone());
+    let control = reading.and_then(|reading| reading.control);
     let kind = control.as_ref().map(|control| control.kind);
     let legacy = control.is_some_and(|control| control.legacy);
+    let action = decision.map(|decision| decision.action);
+    let stands_for = match kind {
+        Some(ControlKind::StepDone) => Some(Action::NextPlan),
+        Some(ControlKind::Replan) => None,
+        None => action,
+    };
+    if action != stands_for {
+        return Err(format!("the control {kind:?} came with the action {action:?}"));
+    }
     let expected = text_of(expect, "control");
     if kind.map_or("", ControlKind::as_str) != expected {
         return Err(format!("expected {expected:?}, found {kind:?}"));

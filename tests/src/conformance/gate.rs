@@ -1,64 +1,72 @@
 //! Rows for the gate: whole evaluations (`gate.jsonl`) and single receipts (`receipt.jsonl`).
 
-use super::{Row, compare};
-use std::collections::BTreeMap;
-use std::time::Duration;
-use surety_acceptgate::verdict::{Evaluation, evaluate_within};
-use surety_common::domain::check::{Author, read_checks};
+use super::referee::{GateCase, Referee};
+use super::{Row, compare, text_of};
 use surety_common::domain::json::Value;
-use surety_common::domain::receipt::{
-    EvidenceReceipt, EvidenceSource, Fact, read_fact, read_receipt,
-};
+use surety_common::domain::problem::Problem;
+use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource, Fact, read_fact};
 use surety_common::domain::todo::{Todo, TodoStatus};
 use surety_common::domain::verdict::{CheckResult, Verdict};
 
-/// Long enough for any machine: what is compared is the outcome, not the speed.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// What a row says about a verdict. Whatever else stands in it is a note.
+const VERDICT_KEYS: [&str; 4] = ["ok", "accepted", "stop_reason", "results"];
 
 /// Checks one row of `gate.jsonl`.
 ///
 /// # Errors
 /// What came back and what the row expects.
-pub fn check_evaluation(row: &Row) -> Result<(), String> {
+pub async fn check_evaluation(row: &Row, referee: Referee<'_>) -> Result<(), String> {
     let expected = member(&row.value, "expect")?;
-    compare("the verdict", expected, &answer(&row.value)?)
+    match referee.evaluate(case(&row.value)?).await? {
+        Ok(verdict) => compare("the verdict", &stated(expected, &VERDICT_KEYS), &told(&verdict)),
+        Err(problem) => compare_refusal(expected, &problem),
+    }
 }
 
 /// Checks one row of `receipt.jsonl`. Members that say nothing may be written or left out.
 ///
 /// # Errors
 /// What came back and what the row expects.
-pub fn check_receipt(row: &Row) -> Result<(), String> {
-    let expected = filled(member(&row.value, "expect")?);
-    let found = match read_receipt(member(&row.value, "receipt")?) {
-        Ok(receipt) => object([("ok", Value::Bool(true)), ("receipt", receipt.to_json())]),
-        Err(problem) => refusal(problem.code.as_str()),
-    };
-    compare("the receipt", &expected, &filled(&found))
+pub async fn check_receipt(row: &Row, referee: Referee<'_>) -> Result<(), String> {
+    let expected = member(&row.value, "expect")?;
+    match referee.receipt(member(&row.value, "receipt")?).await? {
+        Ok(receipt) => {
+            let found = object([("ok", Value::Bool(true)), ("receipt", receipt.to_json())]);
+            compare("the receipt", &filled(expected), &filled(&found))
+        }
+        Err(problem) => compare_refusal(expected, &problem),
+    }
 }
 
-fn answer(row: &Value) -> Result<Value, String> {
-    let checks = match read_checks(member(row, "checks")?, "checks", Author::Service) {
-        Ok((checks, _)) => checks,
-        Err(problem) => return Ok(refusal(problem.code.as_str())),
-    };
-    let receipts = receipts(row)?;
-    let todos = todos(row)?;
-    let input = Evaluation {
-        workspace_root: text(row, "workspace_root")?,
-        checks: &checks,
-        receipts: &receipts,
-        final_text: text(row, "final_text")?,
-        todos: &todos,
-        plan_made_at: None,
-        answers: &BTreeMap::new(),
-    };
-    Ok(told(&evaluate_within(&input, PATIENCE)))
+/// The members of an expectation that are compared.
+fn stated(expected: &Value, keys: &[&str]) -> Value {
+    let members = expected.as_object().unwrap_or_default().iter();
+    Value::Object(members.filter(|(key, _)| keys.contains(&key.as_str())).cloned().collect())
+}
+
+fn compare_refusal(expected: &Value, problem: &Problem) -> Result<(), String> {
+    let field = problem.field.as_deref().unwrap_or_default();
+    let refused = expected.get("ok").and_then(Value::as_bool) == Some(false);
+    let code = text_of(expected, "error");
+    if refused && problem.code.as_str() == code && field.ends_with(text_of(expected, "field")) {
+        return Ok(());
+    }
+    Err(format!("expected {}, refused: {problem}", expected.to_compact()))
+}
+
+fn case(row: &Value) -> Result<GateCase, String> {
+    Ok(GateCase {
+        workspace_root: text_of(row, "workspace_root").to_owned(),
+        checks: row.get("checks").cloned().unwrap_or(Value::Null),
+        receipts: receipts(row)?,
+        final_text: text_of(row, "final_text").to_owned(),
+        todos: todos(row)?,
+    })
 }
 
 /// The receipts of a row: one fact each, of a success, from a call of its own unless it is named.
 fn receipts(row: &Value) -> Result<Vec<EvidenceReceipt>, String> {
-    let facts = member(row, "receipts")?.as_array().ok_or("receipts is no list")?;
+    let facts = list(row, "receipts")?;
     facts
         .iter()
         .zip(1..)
@@ -92,8 +100,7 @@ fn receipt_of(fact: Fact, call_id: &str, seq: u64) -> EvidenceReceipt {
 }
 
 fn todos(row: &Value) -> Result<Vec<Todo>, String> {
-    let todos = member(row, "todos")?.as_array().ok_or("todos is no list")?;
-    todos
+    list(row, "todos")?
         .iter()
         .map(|todo| {
             let word = text(todo, "status")?;
@@ -135,10 +142,6 @@ fn told_result(result: &CheckResult) -> Value {
     object(members)
 }
 
-fn refusal(code: &str) -> Value {
-    object([("ok", Value::Bool(false)), ("error", string(code))])
-}
-
 /// The value without the members that say nothing: rows leave them out or write them as they like.
 fn filled(value: &Value) -> Value {
     let Some(members) = value.as_object() else {
@@ -155,6 +158,14 @@ fn filled(value: &Value) -> Value {
         .filter(|(_, value)| says_something(value))
         .map(|(key, value)| (key.clone(), filled(value)));
     Value::Object(members.collect())
+}
+
+/// The items under a key; none where the row does not have it.
+fn list<'v>(row: &'v Value, key: &str) -> Result<&'v [Value], String> {
+    match row.get(key) {
+        None | Some(Value::Null) => Ok(&[]),
+        Some(value) => value.as_array().ok_or_else(|| format!("{key} is no list")),
+    }
 }
 
 fn member<'v>(value: &'v Value, key: &str) -> Result<&'v Value, String> {

@@ -1,15 +1,25 @@
 //! The conformance rows: inputs with their exact outcomes, one JSON object a line.
 //!
+//! ```text
+//!   row --> referee: the rule itself, or three live services --> the same values --> compare
+//! ```
+//!
 //! Rows lie in `tests/conformance/`, and in the folder that `SURETY_CONFORMANCE_DIR` names. Each
-//! module checks the rows of one subject in process, by asking the rule itself.
+//! module compares the rows of one subject; `report` counts.
 
 pub mod decision;
 pub mod gate;
+pub mod movement;
 pub mod plan;
+pub mod referee;
+pub mod report;
 pub mod runtime;
 
 use std::path::{Path, PathBuf};
 use surety_common::domain::json::{self, Value};
+
+/// Levels of a row: a message of the deepest kind may stand in it several times over.
+const ROW_DEPTH: usize = 1024;
 
 /// One row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,17 +54,19 @@ fn folders() -> Vec<PathBuf> {
 fn rows_of(path: &Path) -> Result<Vec<Row>, String> {
     let shown = path.display();
     let text = std::fs::read_to_string(path).map_err(|error| format!("{shown}: {error}"))?;
-    let lines = text.split('\n').enumerate();
-    lines
-        .filter(|(_, line)| !line.trim().is_empty())
-        .map(|(number, line)| {
-            let value = json::parse(line)
-                .map_err(|error| format!("{shown}:{}: {error}", number + 1))?
-                .value;
-            let id = text_of(&value, "id").to_owned();
-            Ok(Row { id, value })
-        })
-        .collect()
+    let lines = text.split('\n').zip(1..).filter(|(line, _)| !line.trim().is_empty());
+    Ok(lines.map(|(line, number)| row_of(line, &format!("{shown}:{number}"))).collect())
+}
+
+/// A line that cannot be read is a row that fails, so that it hides no other.
+fn row_of(line: &str, place: &str) -> Row {
+    match json::parse_within(line, ROW_DEPTH) {
+        Ok(parsed) => Row { id: text_of(&parsed.value, "id").to_owned(), value: parsed.value },
+        Err(error) => {
+            let case = ("case".to_owned(), Value::String(error.to_string()));
+            Row { id: place.to_owned(), value: Value::Object(vec![case]) }
+        }
+    }
 }
 
 /// The text under a key; empty when there is none.
@@ -85,23 +97,4 @@ fn sorted(value: &Value) -> Value {
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
     }
-}
-
-/// Runs a check over rows and gathers what failed.
-///
-/// # Errors
-/// One line for each row that failed, or for a set without rows.
-pub fn check_all(file: &str, check: impl Fn(&Row) -> Result<(), String>) -> Result<usize, String> {
-    let rows = rows(file)?;
-    if rows.is_empty() {
-        return Err(format!("{file} has no rows"));
-    }
-    let failed: Vec<String> = rows
-        .iter()
-        .filter_map(|row| {
-            let message = check(row).err()?;
-            Some(format!("{file} {} {}: {message}", row.id, text_of(&row.value, "case")))
-        })
-        .collect();
-    if failed.is_empty() { Ok(rows.len()) } else { Err(failed.join("\n")) }
 }

@@ -1,26 +1,24 @@
 //! Rows about plans, patches and checks.
 
 use super::decision::check_warnings;
+use super::referee::Referee;
 use super::{Row, compare, text_of};
-use surety_common::domain::check::{AcceptCheck, Author};
+use surety_common::domain::check::AcceptCheck;
 use surety_common::domain::fields::SparseObject;
 use surety_common::domain::json::Value;
 use surety_common::domain::limits::Limits;
 use surety_common::domain::plan::Plan;
 use surety_common::domain::problem::Problem;
 use surety_common::domain::step::StepState;
-use surety_planner::plan::patch::{Patched, apply_patch, parse_patch};
-use surety_planner::plan::{PlanState, parse_plan};
+use surety_planner::plan::PlanState;
 
 /// Checks one row of `plan.jsonl`.
 ///
 /// # Errors
 /// What came back and what the row expects.
-pub fn check_plan(row: &Row) -> Result<(), String> {
-    let max_plan_steps = Limits::default().max_plan_steps;
-    let outcome = parse_plan(text_of(&row.value, "raw"), Author::Model, max_plan_steps);
-    compare_outcome(row, outcome, |(plan, warnings), expect| {
-        let state = PlanState { plan, statuses: Vec::new() };
+pub async fn check_plan(row: &Row, referee: Referee<'_>) -> Result<(), String> {
+    let outcome = referee.plan(text_of(&row.value, "raw")).await?;
+    compare_outcome(row, outcome, |(state, warnings), expect| {
         compare_state(&state, expect)?;
         check_warnings(&warnings, expect)
     })
@@ -30,7 +28,7 @@ pub fn check_plan(row: &Row) -> Result<(), String> {
 ///
 /// # Errors
 /// What came back and what the row expects.
-pub fn check_patch(row: &Row) -> Result<(), String> {
+pub async fn check_patch(row: &Row, referee: Referee<'_>) -> Result<(), String> {
     let plan = row.value.get("plan").ok_or("the row has no plan")?;
     let state = read_state(plan).map_err(|problem| format!("the row's plan: {problem}"))?;
     let patch = row.value.get("patch").ok_or("the row has no patch")?;
@@ -38,11 +36,7 @@ pub fn check_patch(row: &Row) -> Result<(), String> {
     let limit = row.value.get("max_plan_steps").and_then(Value::as_number);
     let limit = limit.map_or(Ok(Limits::default().max_plan_steps), str::parse);
     let limit: u32 = limit.map_err(|error| format!("max_plan_steps: {error}"))?;
-    let outcome = parse_patch(&patch, Author::Model).and_then(|(patch, mut warnings)| {
-        let mut patched = apply_patch(&state, patch, limit)?;
-        warnings.append(&mut patched.warnings);
-        Ok(Patched { warnings, ..patched })
-    });
+    let outcome = referee.patch(state, &patch, limit).await?;
     compare_outcome(row, outcome, |patched, expect| {
         compare_state(&patched.state, expect)?;
         if let Some(truncated) = expect.get("truncated_add") {
@@ -56,7 +50,7 @@ pub fn check_patch(row: &Row) -> Result<(), String> {
 ///
 /// # Errors
 /// What came back and what the row expects.
-pub fn check_checks(row: &Row) -> Result<(), String> {
+pub async fn check_checks(row: &Row, referee: Referee<'_>) -> Result<(), String> {
     let step = SparseObject::default().text("id", "a").text("description", "d");
     let verify = row.value.get("verify").ok_or("the row has no verify")?;
     let raw = SparseObject::default()
@@ -65,13 +59,12 @@ pub fn check_checks(row: &Row) -> Result<(), String> {
         .value_if(true, "verify", verify.clone())
         .build()
         .to_compact();
-    let max_plan_steps = Limits::default().max_plan_steps;
-    let outcome = parse_plan(&raw, Author::Model, max_plan_steps);
-    compare_outcome(row, outcome, |(plan, warnings), expect| {
+    let outcome = referee.plan(&raw).await?;
+    compare_outcome(row, outcome, |(state, warnings), expect| {
         let expected = expect.get("checks").and_then(Value::as_array);
         let expected = expected.ok_or("the row expects no checks")?;
         let expected = expected.iter().map(without_defaults).collect();
-        let found = plan.verify.iter().map(AcceptCheck::to_json).collect();
+        let found = state.plan.verify.iter().map(AcceptCheck::to_json).collect();
         compare("checks", &Value::Array(expected), &Value::Array(found))?;
         check_warnings(&warnings, expect)
     })

@@ -1,17 +1,42 @@
 //! Rows about repeat cycles, completion, corrections and tool timeouts.
 
-use super::{Row, compare, text_of};
+use super::{Row, compare, movement, text_of};
 use surety_common::domain::control;
-use surety_common::domain::json::{self, Value};
+use surety_common::domain::json::Value;
 use surety_common::domain::limits::Limits;
 use surety_common::domain::plan::ToolCall;
 use surety_executor::fuse::completion::{MissingCompletion, Reminder};
 use surety_executor::fuse::correction::{AfterRefusal, Corrections};
 use surety_executor::fuse::repeat::{self, Repeat, RepeatCycle, Turn};
-use surety_executor::fuse::timeout::{CallEnd, Timeouts, timeout_key};
+use surety_executor::fuse::timeout::{CallEnd, Timeouts, Timing};
 
-/// Checks a row of `runtime.jsonl` about a fuse; none when the row is about something else.
-pub fn check_fuse(row: &Row) -> Option<Result<(), String>> {
+/// What came of one row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Checked {
+    /// It holds.
+    Holds,
+    /// It does not; what came back.
+    Fails(String),
+    /// Nobody was asked, and why.
+    Skipped(String),
+}
+
+/// Checks a row of `runtime.jsonl` by asking the pure module that decides what it is about.
+pub fn check(row: &Row) -> Checked {
+    let kind = row.value.get("given").map_or("", |given| text_of(given, "kind"));
+    let outcome = check_fuse(row).or_else(|| movement::check_movement(row));
+    match (outcome, kind) {
+        (Some(Ok(())), _) => Checked::Holds,
+        (Some(Err(message)), _) => Checked::Fails(message),
+        (None, "context_window" | "context_dedup" | "context_skeleton" | "role_alternation") => {
+            Checked::Skipped(format!("{kind}: no context is sent to a model yet"))
+        }
+        (None, _) => Checked::Fails(format!("nobody knows rows of the kind {kind:?}")),
+    }
+}
+
+/// Checks a row about a fuse; none when the row is about something else.
+fn check_fuse(row: &Row) -> Option<Result<(), String>> {
     let given = row.value.get("given")?;
     let expect = row.value.get("expect")?;
     Some(match text_of(given, "kind") {
@@ -22,29 +47,30 @@ pub fn check_fuse(row: &Row) -> Option<Result<(), String>> {
         "corrections" => check_corrections(given, expect),
         "timeout_seq" => check_timeouts(given, expect),
         "timeout_key" => check_timeout_key(given, expect),
-        "timeout_excluded" => check_timeout_excluded(given),
+        "timeout_excluded" => check_timeout_excluded(given, expect),
+        "timeout_detect" => check_timeout_detect(given, expect),
         _ => return None,
     })
 }
 
-fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+pub(super) fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value.get(key).and_then(Value::as_array).unwrap_or_default()
 }
 
-fn number(value: &Value, key: &str) -> Option<u64> {
+pub(super) fn number(value: &Value, key: &str) -> Option<u64> {
     value.get(key)?.as_number()?.parse().ok()
 }
 
-fn text(text: &str) -> Value {
+pub(super) fn text(text: &str) -> Value {
     Value::String(text.to_owned())
 }
 
-fn count(count: impl ToString) -> Value {
+pub(super) fn count(count: impl ToString) -> Value {
     Value::Number(count.to_string())
 }
 
 /// Compares what was found with an expectation, where the row states one.
-fn compare_stated(expect: &Value, key: &str, found: &Value) -> Result<(), String> {
+pub(super) fn compare_stated(expect: &Value, key: &str, found: &Value) -> Result<(), String> {
     match expect.get(key) {
         Some(expected) => compare(key, expected, found),
         None => Ok(()),
@@ -159,21 +185,25 @@ fn call_of(tool: &str, arguments: Value) -> ToolCall {
     ToolCall { name: tool.to_owned(), arguments }
 }
 
+fn timing_of(tool: &str, base_s: Option<u64>) -> Timing {
+    Timing::of(&call_of(tool, Value::Object(Vec::new())), base_s, None)
+}
+
 fn check_timeouts(given: &Value, expect: &Value) -> Result<(), String> {
     let base_s = number(given, "base_s");
-    let call = call_of(text_of(given, "tool"), Value::Object(Vec::new()));
+    let timing = timing_of(text_of(given, "tool"), base_s);
     let mut state = Timeouts::default();
     let mut seen = Vec::new();
     for outcome in list(given, "outcomes") {
-        seen.push(count(state.budget_s(&call, base_s)));
+        seen.push(count(state.budget_s(&timing)));
         let end = if outcome.as_str() == Some("timeout") {
             CallEnd::DeadlinePassed
         } else {
             CallEnd::Returned
         };
-        state.record(&call, base_s, end);
+        state.record(&timing, end);
     }
-    let next = count(state.budget_s(&call, base_s));
+    let next = count(state.budget_s(&timing));
     compare_stated(expect, "timeouts_s", &Value::Array(seen))?;
     compare_stated(expect, "next_s", &next)?;
     compare_stated(expect, "after_ok_s", &next)
@@ -182,21 +212,40 @@ fn check_timeouts(given: &Value, expect: &Value) -> Result<(), String> {
 fn check_timeout_key(given: &Value, expect: &Value) -> Result<(), String> {
     let key = |side| {
         let call = given.get(side)?;
-        Some(timeout_key(&call_of(text_of(call, "tool"), call.get("args")?.clone())))
+        let call = call_of(text_of(call, "tool"), call.get("args")?.clone());
+        Some(Timing::of(&call, None, None).key().to_owned())
     };
     compare_stated(expect, "same_key", &Value::Bool(key("a") == key("b")))
 }
 
-fn check_timeout_excluded(given: &Value) -> Result<(), String> {
+fn check_timeout_excluded(given: &Value, expect: &Value) -> Result<(), String> {
     for tool in list(given, "tools").iter().filter_map(Value::as_str) {
-        let no_arguments = json::parse("{}").map_err(|error| error.to_string())?;
-        let call = call_of(tool, no_arguments.value);
+        let timing = timing_of(tool, None);
         let mut state = Timeouts::default();
-        let before = state.budget_s(&call, None);
-        state.record(&call, None, CallEnd::DeadlinePassed);
-        if state.budget_s(&call, None) != before {
-            return Err(format!("{tool} backs off"));
+        let before = state.budget_s(&timing);
+        state.record(&timing, CallEnd::DeadlinePassed);
+        let backs_off = state.budget_s(&timing) != before;
+        compare_stated(expect, "backoff", &Value::Bool(backs_off))?;
+    }
+    let budget = |tool, base_s| count(Timeouts::default().budget_s(&timing_of(tool, base_s)));
+    let bounds = |tool| Value::Array(vec![budget(tool, Some(0)), budget(tool, Some(u64::MAX))]);
+    compare_stated(expect, "ask_user_s", &bounds("ask_user"))?;
+    if let Some(subagent) = expect.get("subagent_s") {
+        for (key, base_s) in [("default", None), ("min", Some(0)), ("max", Some(u64::MAX))] {
+            compare_stated(subagent, key, &budget("spawn_subagent", base_s))?;
         }
     }
-    Ok(())
+    compare_stated(expect, "diagnose_min_s", &budget("diagnose", Some(0)))
+}
+
+/// Only a passed deadline counts, whatever a result says.
+fn check_timeout_detect(given: &Value, expect: &Value) -> Result<(), String> {
+    let result = given.get("result").ok_or("the row has no result")?;
+    let passed = result.get("deadline_passed").and_then(Value::as_bool) == Some(true);
+    let timing = timing_of("run_command", None);
+    let mut state = Timeouts::default();
+    let before = state.budget_s(&timing);
+    state.record(&timing, if passed { CallEnd::DeadlinePassed } else { CallEnd::Returned });
+    let counted = state.budget_s(&timing) != before;
+    compare_stated(expect, "counted_as_timeout", &Value::Bool(counted))
 }

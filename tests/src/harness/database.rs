@@ -23,7 +23,15 @@ impl Database {
             "DATABASE_URL is not set; run the tests with `make test`, or under \
              `target/debug/surety dev-postgres -- cargo test`",
         )?;
-        let server = PgConnectOptions::from_str(&url)?;
+        Self::create_on(&url).await
+    }
+
+    /// Makes a fresh database on the server that `url` names.
+    ///
+    /// # Errors
+    /// The server cannot be reached, or the role may not create databases.
+    pub async fn create_on(url: &str) -> Result<Self> {
+        let server = PgConnectOptions::from_str(url)?;
         let name = format!("test_{}", Uuid::now_v7().simple());
         let mut connection = server.connect().await?;
         // The name is made here, of hex digits only.
@@ -35,9 +43,24 @@ impl Database {
         Ok(Self { server, name, url })
     }
 
+    /// A database that is made, started and stopped elsewhere.
+    ///
+    /// # Errors
+    /// The address is none.
+    pub fn at(url: &str) -> Result<Self> {
+        let server = PgConnectOptions::from_str(url)?;
+        let name = server.get_database().context("the address names no database")?.to_owned();
+        Ok(Self { server, name, url: url.to_owned() })
+    }
+
     /// Its address.
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// A few connections to look at its rows.

@@ -7,14 +7,17 @@ mod process;
 pub use database::Database;
 pub use process::{Process, Service};
 
+use crate::{audit, script};
 use anyhow::{Context, Result};
 use std::time::{Duration, Instant};
 use surety_common::wire::client::{ServiceChannel, channel};
+use surety_common::wire::token::Token;
 use surety_common::wire::v1;
 use surety_common::wire::v1::accept_gate_service_client::AcceptGateServiceClient;
 use surety_common::wire::v1::executor_service_client::ExecutorServiceClient;
 use surety_common::wire::v1::planner_service_client::PlannerServiceClient;
 use surety_common::wire::v1::run_service_client::RunServiceClient;
+use tempfile::TempDir;
 
 /// How long a test waits for something before it counts as not coming.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -29,6 +32,9 @@ pub struct Deployment {
     pub executors: Vec<Process>,
     /// The gate's process.
     pub gate: Process,
+    environment: Vec<(String, String)>,
+    data_dir: TempDir,
+    token: Option<Token>,
 }
 
 impl Deployment {
@@ -45,24 +51,101 @@ impl Deployment {
     /// # Errors
     /// A process did not start.
     pub async fn start_with(environment: &[(&str, &str)]) -> Result<Self> {
-        let database = Database::create().await?;
-        let gate = Process::start(Service::Gate, &database, environment).await?;
-        let planner = Process::start(Service::Planner, &database, environment).await?;
-        let mut deployment = Self { database, planner, executors: Vec::new(), gate };
-        deployment.add_executor(environment).await?;
+        let mut deployment = Self::start_idle(Database::create().await?, environment).await?;
+        deployment.add_executor(&[]).await?;
         Ok(deployment)
     }
 
-    /// Starts one more executor.
+    /// Starts a planner and a gate over a database, and no executor yet.
+    ///
+    /// # Errors
+    /// A process did not start.
+    pub async fn start_idle(database: Database, environment: &[(&str, &str)]) -> Result<Self> {
+        let gate = Process::start(Service::Gate, &database, environment).await?;
+        let planner = Process::start(Service::Planner, &database, environment).await?;
+        let environment = owned(environment);
+        let (executors, data_dir) = (Vec::new(), tempfile::tempdir()?);
+        Ok(Self { database, planner, executors, gate, environment, data_dir, token: None })
+    }
+
+    /// A deployment of processes that were started one by one.
+    ///
+    /// # Errors
+    /// No folder could be made for its executors.
+    pub fn of(database: Database, planner: Process, gate: Process) -> Result<Self> {
+        let (executors, environment, token) = (Vec::new(), Vec::new(), None);
+        let data_dir = tempfile::tempdir()?;
+        Ok(Self { database, planner, executors, gate, environment, data_dir, token })
+    }
+
+    /// Shows this token with every call of the clients made after.
+    pub fn use_token(&mut self, token: Token) {
+        self.token = Some(token);
+    }
+
+    /// Starts one more executor, with environment variables of its own beside the common ones.
     ///
     /// # Errors
     /// The process did not start.
     pub async fn add_executor(&mut self, environment: &[(&str, &str)]) -> Result<()> {
         let gate_url = self.gate.url();
-        let mut all = vec![("SURETY_GATE_URL", gate_url.as_str())];
+        let data_dir = self.data_dir.path().to_string_lossy().into_owned();
+        let mut all =
+            vec![("SURETY_GATE_URL", gate_url.as_str()), ("SURETY_EXECUTOR_DATA_DIR", &data_dir)];
+        all.extend(self.environment.iter().map(|(name, value)| (name.as_str(), value.as_str())));
         all.extend_from_slice(environment);
         self.executors.push(Process::start(Service::Executor, &self.database, &all).await?);
         Ok(())
+    }
+
+    /// Kills the planner, and starts another where it listened.
+    ///
+    /// # Errors
+    /// The new process did not start.
+    pub async fn replace_planner(&mut self) -> Result<()> {
+        self.planner.kill().await?;
+        let address = self.planner.address().to_owned();
+        self.planner = self.start_on(Service::Planner, &address, &[]).await?;
+        Ok(())
+    }
+
+    /// Starts a gate where the gate listened that is gone, with further environment variables.
+    ///
+    /// # Errors
+    /// The new process did not start.
+    pub async fn start_gate_with(&mut self, environment: &[(&str, &str)]) -> Result<()> {
+        let address = self.gate.address().to_owned();
+        self.gate = self.start_on(Service::Gate, &address, environment).await?;
+        Ok(())
+    }
+
+    async fn start_on(
+        &self,
+        service: Service,
+        address: &str,
+        environment: &[(&str, &str)],
+    ) -> Result<Process> {
+        let mut all: Vec<(&str, &str)> =
+            self.environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        all.extend_from_slice(environment);
+        Process::start_on(service, address, self.database.url(), &all).await
+    }
+
+    /// The first executor.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn first_executor(&mut self) -> Result<&mut Process> {
+        self.executors.first_mut().context("no executor runs")
+    }
+
+    /// Audits every run, and drops the database. The end of every test.
+    ///
+    /// # Errors
+    /// What the auditor found.
+    pub async fn finish(self) -> Result<()> {
+        audit::audit_all(&self.database.pool().await?).await?;
+        self.database.drop().await
     }
 
     /// A client of the runs.
@@ -70,7 +153,7 @@ impl Deployment {
     /// # Errors
     /// The address is none.
     pub fn runs(&self) -> Result<RunServiceClient<ServiceChannel>> {
-        Ok(RunServiceClient::new(channel(&self.planner.url(), None)?))
+        Ok(RunServiceClient::new(self.channel(&self.planner)?))
     }
 
     /// A client of the planner.
@@ -78,7 +161,7 @@ impl Deployment {
     /// # Errors
     /// The address is none.
     pub fn plans(&self) -> Result<PlannerServiceClient<ServiceChannel>> {
-        Ok(PlannerServiceClient::new(channel(&self.planner.url(), None)?))
+        Ok(PlannerServiceClient::new(self.channel(&self.planner)?))
     }
 
     /// A client of the first executor.
@@ -87,7 +170,7 @@ impl Deployment {
     /// There is none, or its address is none.
     pub fn executor(&self) -> Result<ExecutorServiceClient<ServiceChannel>> {
         let executor = self.executors.first().context("no executor runs")?;
-        Ok(ExecutorServiceClient::new(channel(&executor.url(), None)?))
+        Ok(ExecutorServiceClient::new(self.channel(executor)?))
     }
 
     /// A client of the gate.
@@ -95,7 +178,11 @@ impl Deployment {
     /// # Errors
     /// The address is none.
     pub fn gate(&self) -> Result<AcceptGateServiceClient<ServiceChannel>> {
-        Ok(AcceptGateServiceClient::new(channel(&self.gate.url(), None)?))
+        Ok(AcceptGateServiceClient::new(self.channel(&self.gate)?))
+    }
+
+    fn channel(&self, process: &Process) -> Result<ServiceChannel> {
+        Ok(channel(&process.url(), self.token.as_ref())?)
     }
 
     /// Creates a run of a plan that is written as JSON.
@@ -103,12 +190,7 @@ impl Deployment {
     /// # Errors
     /// The call failed.
     pub async fn create(&self, plan: &serde_json::Value, workspace: &str) -> Result<v1::Run> {
-        let request = v1::CreateRunRequest {
-            plan_source: Some(v1::create_run_request::PlanSource::PlanText(plan.to_string())),
-            workspace: workspace.to_owned(),
-            ..v1::CreateRunRequest::default()
-        };
-        self.create_run(request).await
+        self.create_run(script::request(plan, workspace)).await
     }
 
     /// Creates a run.
@@ -145,6 +227,27 @@ impl Deployment {
         Ok(events)
     }
 
+    /// The open question of a run.
+    ///
+    /// # Errors
+    /// The run did not block on one in time.
+    pub async fn question(&self, run_id: &str) -> Result<v1::Blocked> {
+        let blocked = |run: &v1::Run| run.state() == v1::RunState::Blocked;
+        let run = self.wait_for(run_id, "blocked", blocked).await?;
+        run.blocked.context("a blocked run says what it waits for")
+    }
+
+    /// Answers a question.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub async fn answer(&self, wait_id: &str, answer: &str) -> Result<()> {
+        let request =
+            v1::AnswerQuestionRequest { wait_id: wait_id.to_owned(), answer: answer.to_owned() };
+        self.runs()?.answer_question(request).await?;
+        Ok(())
+    }
+
     /// Waits until the run fulfils a condition.
     ///
     /// # Errors
@@ -176,4 +279,21 @@ impl Deployment {
     pub async fn wait_for_end(&self, run_id: &str) -> Result<v1::Run> {
         self.wait_for(run_id, "terminal", |run| run.terminal.is_some()).await
     }
+}
+
+fn owned(environment: &[(&str, &str)]) -> Vec<(String, String)> {
+    environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+/// Waits until something is so.
+///
+/// # Errors
+/// It was not within [`PATIENCE`].
+pub async fn wait_until(what: &str, condition: impl Fn() -> bool) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    while !condition() {
+        anyhow::ensure!(Instant::now() < deadline, "not in time: {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    Ok(())
 }

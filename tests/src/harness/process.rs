@@ -96,6 +96,42 @@ impl Process {
         }
     }
 
+    /// Runs a service that is expected to end by itself, and gives its exit code and its log.
+    ///
+    /// # Errors
+    /// It did not end in time.
+    pub async fn run_to_end(
+        service: Service,
+        listen: &str,
+        environment: &[(&str, &str)],
+    ) -> Result<(Option<i32>, String)> {
+        let ending = Command::new(binary(service.binary())?)
+            .env(service.listen_variable(), listen)
+            .envs(environment.iter().copied())
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .output();
+        let output = tokio::time::timeout(PATIENCE, ending).await??;
+        Ok((output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned()))
+    }
+
+    /// Whether it has ended.
+    ///
+    /// # Errors
+    /// The operating system does not say.
+    pub fn has_ended(&mut self) -> Result<bool> {
+        Ok(self.child.try_wait()?.is_some())
+    }
+
+    /// Waits until it has ended by itself.
+    ///
+    /// # Errors
+    /// It did not in time.
+    pub async fn wait_for_exit(&mut self) -> Result<ExitStatus> {
+        let ended = tokio::time::timeout(PATIENCE, self.child.wait()).await;
+        Ok(ended.context("the process did not end")??)
+    }
+
     /// Where it listens, as a URL.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)

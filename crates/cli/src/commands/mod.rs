@@ -1,5 +1,5 @@
 //! The subcommands, one module each. A new one is a module with an `Args` struct and a `run`, a
-//! variant of [`Command`] and a line in [`carry_out`].
+//! variant of [`Command`] and a line in `carry_out`.
 
 mod answer;
 mod cancel;

@@ -13,6 +13,7 @@ mod signals;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::time::Duration;
 
 use clap::parser::ValueSource;
@@ -110,15 +111,10 @@ impl Up {
     ) -> Result<Exit, Failure> {
         let database = match &self.common.database_url {
             Some(url) => Database::Named(url.expose().to_owned()),
-            None => {
-                let cluster = started.folder.postgres();
-                let starting = EmbeddedPostgres::start(&cluster);
-                tokio::select! {
-                    postgres = starting => Database::Ours(postgres?),
-                    // Dropping what has started so far stops it.
-                    () = signals.first() => return Ok(Exit::Done),
-                }
-            }
+            None => match start_database(&started.folder.postgres(), &mut signals).await? {
+                Some(postgres) => Database::Ours(postgres),
+                None => return Ok(Exit::Done),
+            },
         };
         let ended = self.serve_on(&database.url(), started, signals, guard).await;
         if let Database::Ours(postgres) = database {
@@ -189,6 +185,24 @@ impl Database {
             Self::Ours(postgres) => postgres.url(),
         }
     }
+}
+
+/// None when a signal came meanwhile. A start is not broken off but undone once it is through: the
+/// programs of Postgres that make a cluster would go on without us. A second signal does not wait.
+async fn start_database(
+    cluster: &Path,
+    signals: &mut Signals,
+) -> Result<Option<EmbeddedPostgres>, Failure> {
+    let mut starting = pin!(EmbeddedPostgres::start(cluster));
+    tokio::select! {
+        started = &mut starting => return Ok(Some(started?)),
+        () = signals.first() => note("surety: stopping as soon as Postgres has started"),
+    }
+    tokio::select! {
+        started = &mut starting => started?.stop().await?,
+        () = signals.first() => {}
+    }
+    Ok(None)
 }
 
 /// A token is always there, so an address that others can reach is no accident.

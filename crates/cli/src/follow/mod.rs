@@ -7,6 +7,7 @@
 //! ```
 
 mod live;
+mod patience;
 mod screen;
 mod view;
 
@@ -19,6 +20,7 @@ use tonic::{Request, Status};
 pub use screen::Screen;
 pub use view::{RunView, StepView};
 
+use self::patience::{Next, Patience};
 use crate::connection::{Connection, is_lost};
 use crate::exit::Exit;
 use crate::failure::{Code, Failure};
@@ -27,10 +29,6 @@ use crate::report::{ending, needs_a_person, waits_for};
 use crate::text::run_state;
 use crate::wire_json;
 
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// A service that is gone for longer than a restart takes is not waited for.
-const PATIENCE: Duration = Duration::from_secs(120);
 /// How often a live view is drawn again while nothing happens.
 const REDRAW_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -44,7 +42,8 @@ pub async fn follow(
     from_sequence: u64,
     screen: &mut Screen,
 ) -> Result<Exit, Failure> {
-    let follower = Follower { connection, run_id: &run.id, next: from_sequence.max(1) };
+    let follower =
+        Follower { connection, run_id: &run.id, next: from_sequence.max(1), opened: None };
     let stopped = tokio::select! {
         stopped = follower.run_out(screen) => Some(stopped?),
         _ = tokio::signal::ctrl_c() => None,
@@ -69,6 +68,7 @@ struct Follower<'a> {
     connection: &'a Connection,
     run_id: &'a str,
     next: u64,
+    opened: Option<Instant>,
 }
 
 /// Why one stream was left.
@@ -81,8 +81,7 @@ enum Pass {
 
 impl Follower<'_> {
     async fn run_out(mut self, screen: &mut Screen) -> Result<v1::Run, Failure> {
-        let mut pause = FIRST_PAUSE;
-        let mut lost_since: Option<Instant> = None;
+        let mut patience = Patience::default();
         loop {
             let before = self.next;
             let reason = match self.pass(screen).await? {
@@ -98,18 +97,15 @@ impl Follower<'_> {
                 }
                 Err(status) => self.reason(&status)?,
             };
-            if self.next > before {
-                (pause, lost_since) = (FIRST_PAUSE, None);
+            match patience.lost(Instant::now(), self.opened.take(), self.next > before) {
+                Next::GiveUp => return Err(self.given_up(&reason)),
+                Next::Retry { pause, first } => {
+                    if first {
+                        screen.notice(&format!("the connection was lost ({reason}); trying again"));
+                    }
+                    tokio::time::sleep(pause).await;
+                }
             }
-            let since = *lost_since.get_or_insert_with(|| {
-                screen.notice(&format!("the connection was lost ({reason}); trying again"));
-                Instant::now()
-            });
-            if since.elapsed() > PATIENCE {
-                return Err(self.given_up(&reason));
-            }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 
@@ -124,6 +120,7 @@ impl Follower<'_> {
             Ok(answer) => answer.into_inner(),
             Err(status) => return Ok(Err(status)),
         };
+        self.opened = Some(Instant::now());
         let mut redraw = tokio::time::interval(REDRAW_INTERVAL);
         loop {
             let item = tokio::select! {

@@ -68,7 +68,7 @@ impl EmbeddedPostgres {
     /// No Postgres is installed, the folder is in use or cannot be used, or the server does not
     /// start; each error says what to do.
     pub async fn start(data_dir: &Path) -> Result<Self, PostgresError> {
-        Self::launch(data_dir, Durability::Full, None).await
+        Self::launch(data_dir, Durability::Full, &[], None).await
     }
 
     /// Starts a server whose data is removed with it.
@@ -76,9 +76,21 @@ impl EmbeddedPostgres {
     /// # Errors
     /// As [`EmbeddedPostgres::start`].
     pub async fn start_temporary(durability: Durability) -> Result<Self, PostgresError> {
+        Self::start_temporary_with(durability, &[]).await
+    }
+
+    /// As [`EmbeddedPostgres::start_temporary`], with settings of the caller's own, each
+    /// `name=value`. They win over ours, except where the server would no longer be private.
+    ///
+    /// # Errors
+    /// As [`EmbeddedPostgres::start`]; a setting that Postgres does not take keeps it from starting.
+    pub async fn start_temporary_with(
+        durability: Durability,
+        settings: &[&str],
+    ) -> Result<Self, PostgresError> {
         let folder = layout::temporary_folder()?;
         let data_dir = folder.path().to_owned();
-        Self::launch(&data_dir, durability, Some(folder)).await
+        Self::launch(&data_dir, durability, settings, Some(folder)).await
     }
 
     /// The database `surety`, as `DATABASE_URL` wants it.
@@ -122,6 +134,7 @@ impl EmbeddedPostgres {
     async fn launch(
         data_dir: &Path,
         durability: Durability,
+        settings: &[&str],
         temporary: Option<tempfile::TempDir>,
     ) -> Result<Self, PostgresError> {
         let layout = Layout::open(data_dir)?;
@@ -132,7 +145,8 @@ impl EmbeddedPostgres {
         if !layout.has_cluster() {
             layout.initialise(&binaries, &account, durability).await?;
         }
-        let server = Server::start(&binaries, &layout, &account, durability)?;
+        let settings = server::settings(&layout, durability, settings);
+        let server = Server::start(&binaries, &layout, &account, &settings)?;
         let this = Self { server, layout, _temporary: temporary };
         this.make_ready().await?;
         Ok(this)

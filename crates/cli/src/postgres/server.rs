@@ -37,13 +37,13 @@ impl Server {
         binaries: &Binaries,
         layout: &Layout,
         account: &Account,
-        durability: Durability,
+        settings: &[String],
     ) -> Result<Self, PostgresError> {
         let log = layout.open_log()?;
         let copy = log.try_clone().map_err(PostgresError::folder(layout.cluster()))?;
         let mut command = dying_with_us(binaries, account);
         command.arg("-D").arg(layout.cluster());
-        for setting in settings(layout, durability) {
+        for setting in settings {
             command.arg("-c").arg(setting);
         }
         // In a process group of its own: Ctrl-C is for us, who still need it while we drain.
@@ -155,19 +155,25 @@ fn dying_with_us(binaries: &Binaries, account: &Account) -> Command {
     command
 }
 
-fn settings(layout: &Layout, durability: Durability) -> Vec<String> {
+/// The server's settings. Of two values for one name the last counts: what keeps the server private
+/// comes after the caller's.
+pub(super) fn settings(layout: &Layout, durability: Durability, own: &[&str]) -> Vec<String> {
     let (fsync, synchronous_commit) = match durability {
         Durability::Full => ("on", "on"),
         Durability::Fast => ("off", "off"),
     };
-    vec![
-        "listen_addresses=".to_owned(),
-        format!("unix_socket_directories={}", layout.socket().display()),
-        "unix_socket_permissions=0700".to_owned(),
-        format!("port={PORT}"),
+    let mut settings = vec![
         format!("fsync={fsync}"),
         format!("synchronous_commit={synchronous_commit}"),
         "shared_buffers=128MB".to_owned(),
         "max_connections=200".to_owned(),
-    ]
+    ];
+    settings.extend(own.iter().map(|&setting| setting.to_owned()));
+    settings.extend([
+        "listen_addresses=".to_owned(),
+        format!("unix_socket_directories={}", layout.socket().display()),
+        "unix_socket_permissions=0700".to_owned(),
+        format!("port={PORT}"),
+    ]);
+    settings
 }

@@ -1,9 +1,9 @@
 //! The fields of a message's own object with their types looked at and null read as absent, so
 //! that plans, checks and todos are wrong in the same words.
 
-use crate::domain::json::Value;
+use crate::domain::json::{JsonError, Value, parse};
 use crate::domain::problem::{Code, Problem, Warning, WarningCode};
-use crate::domain::reader::Fields;
+use crate::domain::reader::{Fields, too_deep};
 use std::collections::HashSet;
 
 /// One of a message's own objects. Arguments and params are not: their keys are their author's.
@@ -25,13 +25,23 @@ impl<'a> TypedFields<'a> {
         warnings: &mut Vec<Warning>,
     ) -> Result<Self, Problem> {
         let members = value.as_object().ok_or_else(|| mismatch(path, "an object", value))?;
+        Ok(Self::of_members(members, path, keys, warnings))
+    }
+
+    /// As [`TypedFields::of`], of members whose object is known to be one.
+    pub fn of_members(
+        members: &'a [(String, Value)],
+        path: &str,
+        keys: &[&'a str],
+        warnings: &mut Vec<Warning>,
+    ) -> Self {
         let mut folded = Vec::new();
         let fields = Fields::fold(members, keys, &mut folded);
         warnings.extend(folded.into_iter().map(|warning| Warning {
             field: warning.field.map(|key| join(path, &key)),
             ..warning
         }));
-        Ok(Self { path: path.to_owned(), fields })
+        Self { path: path.to_owned(), fields }
     }
 
     /// The keys that the message does not have, in the order of the text.
@@ -141,6 +151,61 @@ impl<'a> TypedFields<'a> {
         }
         Ok(texts)
     }
+}
+
+/// Reads an optional object: null, blank text and an empty list are none, `{}` is one, and text that
+/// is itself an object is read.
+///
+/// # Errors
+/// `not_object` for anything else, `too_deep` for text that nests too deep.
+pub fn read_optional_object(
+    value: &Value,
+    path: &str,
+    not_object: Code,
+    warnings: &mut Vec<Warning>,
+) -> Result<Option<Value>, Problem> {
+    let refuse = || {
+        let message = format!("one object is wanted here or nothing, not {}", value.kind());
+        Err(Problem::at(not_object, path, message))
+    };
+    match value {
+        Value::Null => Ok(None),
+        Value::Object(_) => Ok(Some(value.clone())),
+        Value::String(text) if text.trim().is_empty() => Ok(None),
+        Value::String(text) => read_object_in_text(text, path, warnings)?
+            .map_or_else(refuse, |object| Ok(Some(object))),
+        Value::Array(items) if items.is_empty() => {
+            warnings.push(Warning::at(WarningCode::EmptyArrayAsAbsent, path));
+            Ok(None)
+        }
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) => refuse(),
+    }
+}
+
+/// The object that a text is; none when it is anything else.
+///
+/// # Errors
+/// `too_deep` when it nests too deep.
+pub fn read_object_in_text(
+    text: &str,
+    path: &str,
+    warnings: &mut Vec<Warning>,
+) -> Result<Option<Value>, Problem> {
+    let parsed = match parse(text.trim()) {
+        Ok(parsed) => parsed,
+        Err(JsonError::TooDeep { .. }) => {
+            return Err(Problem { field: Some(path.to_owned()), ..too_deep() });
+        }
+        Err(JsonError::Syntax { .. }) => return Ok(None),
+    };
+    if parsed.value.as_object().is_none() {
+        return Ok(None);
+    }
+    warnings.push(Warning::at(WarningCode::ObjectInString, path));
+    if parsed.duplicate_key {
+        warnings.push(Warning::at(WarningCode::DuplicateKey, path));
+    }
+    Ok(Some(parsed.value))
 }
 
 /// An object in the making, without what is at its default: a field that comes later then leaves

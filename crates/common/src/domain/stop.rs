@@ -103,6 +103,33 @@ impl StopReason {
         }
     }
 
+    /// What the reason means, in one sentence.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Accepted => "The gate accepted.",
+            Self::AcceptCheckFailed => "A required check does not hold and no repairs remain.",
+            Self::RequiredTodoFailed => "A required todo failed.",
+            Self::TodoNotConverged => "A required todo is still open.",
+            Self::MissingCompletionSignal => "The driver never said it was done.",
+            Self::RepeatCycle => "The same turn came again and again.",
+            Self::MaxReplansReached => "No replans remain.",
+            Self::ReplanParseFailed => "No readable patch came.",
+            Self::PlanParseFailed => "No readable plan came.",
+            Self::PlanRejected => "The plan was refused by whoever had to agree to it.",
+            Self::DependencyDeadlock => "Work remains and none of it can ever start.",
+            Self::MaxRoundsReached => "The run took all its turns.",
+            Self::MaxConsecutiveCorrections => "Too many refused decisions in a row.",
+            Self::Aborted => "The driver gave up.",
+            Self::Cancelled => "Somebody cancelled the run.",
+            Self::DeadlineExceeded => "The run's time is over.",
+            Self::BudgetExceeded => "The run's budget is used up.",
+            Self::ConfirmationDenied => "A confirmation was refused.",
+            Self::ConfirmationExpired => "A confirmation was not given in time.",
+            Self::ModelUnavailable => "No model answers.",
+            Self::InternalError => "A defect of Surety's own.",
+        }
+    }
+
     /// The reason with this word.
     pub fn from_text(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|reason| reason.as_str() == text)

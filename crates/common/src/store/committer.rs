@@ -5,6 +5,7 @@
 use super::StoreError;
 use super::apply::{Outcome, apply};
 use super::artifact::{self, Artifact};
+use crate::crash;
 use crate::domain::execution::draft::Write;
 use backon::{BackoffBuilder, ExponentialBuilder};
 use sqlx::PgPool;
@@ -182,7 +183,9 @@ async fn write_once(
     }
     let changes: Vec<_> =
         batch.iter().map(|job| (&job.commit.write, job.commit.span_id.as_deref())).collect();
+    crash::point("committer.before_write");
     let mut outcomes = apply(&mut connection, &changes).await?;
+    crash::point("committer.after_write");
     if in_doubt {
         // An earlier try may have been committed although its answer was lost on the way.
         for ((write, span_id), outcome) in changes.iter().zip(&mut outcomes) {

@@ -103,17 +103,7 @@ pub(super) fn wait_ids(execution: &Execution) -> Option<String> {
 
 /// The word of the phase a blocked run left; none for any other.
 pub(super) fn blocked_from(state: RunState) -> Option<&'static str> {
-    match state {
-        RunState::Blocked(phase) => Some(phase.state().as_str()),
-        RunState::Intake
-        | RunState::Planning
-        | RunState::Executing
-        | RunState::Verifying
-        | RunState::Recovering
-        | RunState::Done
-        | RunState::Failed
-        | RunState::Cancelled => None,
-    }
+    state.blocked_in().map(|phase| phase.state().as_str())
 }
 
 /// A value of ours as JSON text for a column.

@@ -30,6 +30,6 @@ pub use error::StoreError;
 pub use executor::{Backlog, HeldLease, backlog, beat, register, retire};
 pub use journal::{events, output_text, receipts, verdict};
 pub use plan::{StoredPlan, find_plan, plan_of};
-pub use pool::{connect, connect_with_patience, migrate, patiently};
+pub use pool::{PoolSize, connect, connect_with_patience, migrate, patiently};
 pub use run::{RunFilter, RunPage, find_run, find_wait, list_runs, list_waits, overdue};
 pub use wake::{Topic, Waker, Wakeups};

@@ -7,19 +7,46 @@ use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// How long a call waits for a free connection before it counts the database as away.
-const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Every statement of ours finds its rows by an index. Left to itself the planner of the database
+/// scans whole tables while they are young and were never analysed, and thinks each statement over
+/// again at every call.
+const PINNED_PLANS: [(&str, &str); 4] = [
+    ("plan_cache_mode", "force_generic_plan"),
+    ("enable_seqscan", "off"),
+    ("enable_hashjoin", "off"),
+    ("enable_mergejoin", "off"),
+];
 
-/// Opens a pool of at most `size` connections.
+/// How many connections a process may open, and how patient its calls are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolSize {
+    /// Connections at most.
+    pub connections: u32,
+    /// How long a call waits for a free one before it counts the database as away.
+    pub acquire_timeout: Duration,
+}
+
+#[cfg(feature = "config")]
+impl PoolSize {
+    /// What the common settings say.
+    pub fn of(common: &crate::config::CommonConfig) -> Self {
+        Self {
+            connections: common.database_pool_size,
+            acquire_timeout: common.database_acquire_timeout(),
+        }
+    }
+}
+
+/// Opens a pool.
 ///
 /// # Errors
 /// [`StoreError::Unavailable`] while no connection can be made; [`StoreError::Refused`] when the
 /// address does not read or the database refuses this role.
-pub async fn connect(url: &str, size: u32) -> Result<PgPool, StoreError> {
-    let options = PgConnectOptions::from_str(url)?.application_name("surety");
+pub async fn connect(url: &str, size: PoolSize) -> Result<PgPool, StoreError> {
+    let options = PgConnectOptions::from_str(url)?.application_name("surety").options(PINNED_PLANS);
     Ok(PgPoolOptions::new()
-        .max_connections(size)
-        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .max_connections(size.connections)
+        .acquire_timeout(size.acquire_timeout)
         .connect_with(options)
         .await?)
 }
@@ -31,7 +58,7 @@ pub async fn connect(url: &str, size: u32) -> Result<PgPool, StoreError> {
 ///
 /// # Cancel safety
 /// Dropping the future leaves at most a finished migration behind.
-pub async fn connect_with_patience(url: &str, size: u32) -> Result<PgPool, StoreError> {
+pub async fn connect_with_patience(url: &str, size: PoolSize) -> Result<PgPool, StoreError> {
     let attempt = || async {
         let pool = connect(url, size).await?;
         migrate(&pool).await?;

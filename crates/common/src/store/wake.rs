@@ -2,7 +2,8 @@
 //!
 //! A notification takes one lock of the whole database when it commits, so none is sent inside a
 //! hot transaction: each process gathers its wake-ups and sends at most one batch per
-//! [`PAUSE`], on a connection of its own. They are hints: whoever waits polls behind them.
+//! [`PAUSE`], on a connection of its own. Only a process that has little to say may say at once
+//! what somebody stands idle for. They are hints: whoever waits polls behind them.
 
 use super::StoreError;
 use sqlx::PgPool;
@@ -11,10 +12,15 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{broadcast, mpsc};
+use tokio::time::Instant;
 use uuid::Uuid;
 
 /// The shortest time between two batches of one process.
 const PAUSE: Duration = Duration::from_millis(20);
+/// The same, for what somebody stands idle for, while the process has little to say.
+const SHORT_PAUSE: Duration = Duration::from_millis(1);
+/// Wake-ups in one batch from which on a process has much to say.
+const BUSY: usize = 8;
 /// How long a lost listener waits before it connects again.
 const RECONNECT: Duration = Duration::from_millis(500);
 /// The channel of the database that everybody listens on.
@@ -64,43 +70,99 @@ impl Topic {
 /// Sends wake-ups for one process. Cloning shares it.
 #[derive(Clone)]
 pub struct Waker {
-    pending: Arc<Mutex<HashSet<Topic>>>,
+    pending: Arc<Mutex<Pending>>,
     /// Holds one ring: what is gathered until the sender looks goes out together.
     bell: mpsc::Sender<()>,
+}
+
+/// What was not sent yet.
+#[derive(Default)]
+struct Pending {
+    topics: HashSet<Topic>,
+    /// How often somebody was to be woken, the same topic counted again.
+    calls: usize,
+    /// Whether somebody stands idle for one of them.
+    urgent: bool,
 }
 
 impl Waker {
     /// Starts the sender over a pool. It ends with the last clone, once it has sent what was
     /// gathered.
     pub fn start(pool: PgPool) -> Self {
-        let pending = Arc::new(Mutex::new(HashSet::new()));
-        let (bell, mut rings) = mpsc::channel(1);
-        let waker = Self { pending: Arc::clone(&pending), bell };
-        tokio::spawn(async move {
-            while rings.recv().await.is_some() {
-                let topics = std::mem::take(&mut *lock(&pending));
-                // A ring may come after the look that already saw what it was for.
-                if topics.is_empty() {
-                    continue;
-                }
-                if let Err(error) = send(&pool, &topics).await {
-                    tracing::debug!(%error, "a wake-up was not sent; polling covers it");
-                }
-                tokio::time::sleep(PAUSE).await;
-            }
-        });
+        let (bell, rings) = mpsc::channel(1);
+        let waker = Self { pending: Arc::default(), bell };
+        tokio::spawn(run(pool, Arc::clone(&waker.pending), rings));
         waker
     }
 
-    /// Wakes whoever waits for `topic`, soon.
+    /// Sends at once what is still to be sent: for a process that is about to end.
+    pub async fn flush(&self, pool: &PgPool) {
+        let topics = std::mem::take(&mut lock(&self.pending).topics);
+        if !topics.is_empty()
+            && let Err(error) = send(pool, &topics).await
+        {
+            tracing::debug!(%error, "a last wake-up was not sent; polling covers it");
+        }
+    }
+
+    /// Wakes whoever follows `topic`, together with what else comes within [`PAUSE`].
     pub fn wake(&self, topic: Topic) {
-        lock(&self.pending).insert(topic);
+        self.add(topic, false);
+    }
+
+    /// Wakes whoever stands idle until `topic`, at once unless the process has much to say.
+    pub fn wake_now(&self, topic: Topic) {
+        self.add(topic, true);
+    }
+
+    fn add(&self, topic: Topic, urgent: bool) {
+        let mut pending = lock(&self.pending);
+        pending.calls += 1;
+        pending.urgent |= urgent;
+        pending.topics.insert(topic);
+        drop(pending);
         // A full bell is one that the sender has yet to hear.
         self.bell.try_send(()).ok();
     }
 }
 
-fn lock(pending: &Mutex<HashSet<Topic>>) -> std::sync::MutexGuard<'_, HashSet<Topic>> {
+async fn run(pool: PgPool, pending: Arc<Mutex<Pending>>, mut rings: mpsc::Receiver<()>) {
+    let mut busy = false;
+    let mut sent_at = Instant::now();
+    while rings.recv().await.is_some() {
+        wait_for_company(&pending, &mut rings, busy, sent_at).await;
+        let batch = std::mem::take(&mut *lock(&pending));
+        // A ring may come after the look that already saw what it was for.
+        if batch.topics.is_empty() {
+            continue;
+        }
+        busy = batch.calls >= BUSY;
+        if let Err(error) = send(&pool, &batch.topics).await {
+            tracing::debug!(%error, "a wake-up was not sent; polling covers it");
+        }
+        sent_at = Instant::now();
+    }
+}
+
+/// Waits until the pause after the last batch is over, which something urgent makes shorter, or
+/// until nobody can add anything any more.
+async fn wait_for_company(
+    pending: &Mutex<Pending>,
+    rings: &mut mpsc::Receiver<()>,
+    busy: bool,
+    sent_at: Instant,
+) {
+    loop {
+        let urgent = lock(pending).urgent;
+        let pause = if urgent && !busy { SHORT_PAUSE } else { PAUSE };
+        tokio::select! {
+            () = tokio::time::sleep_until(sent_at + pause) => return,
+            ring = rings.recv() => if ring.is_none() { return },
+        }
+    }
+}
+
+fn lock(pending: &Mutex<Pending>) -> std::sync::MutexGuard<'_, Pending> {
     pending.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

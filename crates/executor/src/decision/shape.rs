@@ -1,10 +1,11 @@
 //! The types and the shape of a decision: which fields go with which action.
 
 use surety_common::domain::decision::{Abort, Action, ExecuteDecision};
-use surety_common::domain::json::{self, JsonError, Value};
-use surety_common::domain::plan::ToolCall;
+use surety_common::domain::fields::{TypedFields, read_optional_object};
+use surety_common::domain::json::Value;
+use surety_common::domain::plan::read_tool_call;
 use surety_common::domain::problem::{Code, Problem, Warning, WarningCode};
-use surety_common::domain::reader::{DECISION_KEYS, Fields, too_deep};
+use surety_common::domain::reader::DECISION_KEYS;
 
 /// The members of an object, as written.
 type Members = [(String, Value)];
@@ -14,12 +15,15 @@ pub(super) fn read_decision(
     members: &Members,
     warnings: &mut Vec<Warning>,
 ) -> Result<ExecuteDecision, Problem> {
-    let fields = Fields::fold(members, DECISION_KEYS, warnings);
-    let speak = read_text(&fields, "speak", "speak")?;
-    let action = read_text(&fields, "action", "action")?;
-    let reason = read_text(&fields, "reason", "reason")?;
+    let fields = TypedFields::of_members(members, "", DECISION_KEYS, warnings);
+    let speak = fields.text("speak")?;
+    let action = fields.text("action")?;
+    let reason = fields.text("reason")?;
     let goal_check = read_goal_check(&fields, warnings)?;
-    let tool_call = read_tool_call(&fields, warnings)?;
+    let tool_call = match fields.get("tool_call") {
+        Some(value) => read_tool_call(value, "tool_call", warnings)?,
+        None => None,
+    };
     let abort = read_abort(&fields, warnings)?;
     let decision = ExecuteDecision {
         speak,
@@ -48,142 +52,40 @@ pub fn words(decision: &ExecuteDecision) -> &str {
         .unwrap_or(stock)
 }
 
-fn mismatch(path: &str, value: &Value, expected: &str) -> Problem {
-    let kind = value.kind();
-    Problem::at(Code::TypeMismatch, path, format!("{path} is of type {kind}; send {expected}"))
-}
-
-/// Reads a text field; missing and null are empty.
-fn read_text(fields: &Fields<'_>, name: &str, path: &str) -> Result<String, Problem> {
-    let Some(value) = fields.filled(name) else {
-        return Ok(String::new());
-    };
-    let text = value.as_str().ok_or_else(|| mismatch(path, value, "text"))?;
-    Ok(text.trim().to_owned())
-}
-
-fn read_goal_check(fields: &Fields<'_>, warnings: &mut Vec<Warning>) -> Result<String, Problem> {
+/// What is an object or a list stays as its JSON text.
+fn read_goal_check(
+    fields: &TypedFields<'_>,
+    warnings: &mut Vec<Warning>,
+) -> Result<String, Problem> {
     match fields.get("goal_check") {
         Some(value @ (Value::Object(_) | Value::Array(_))) => {
             warnings.push(Warning::at(WarningCode::GoalCheckSerialized, "goal_check"));
             Ok(value.to_compact())
         }
         Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) | None => {
-            read_text(fields, "goal_check", "goal_check")
+            fields.text("goal_check")
         }
     }
 }
 
-fn read_tool_call(
-    fields: &Fields<'_>,
+fn read_abort(
+    fields: &TypedFields<'_>,
     warnings: &mut Vec<Warning>,
-) -> Result<Option<ToolCall>, Problem> {
-    let filled = read_filled(fields, "tool_call", Code::ToolCallNotObject, warnings)?;
-    let Some(members) = filled else {
+) -> Result<Option<Abort>, Problem> {
+    let Some(value) = fields.get("abort") else {
         return Ok(None);
     };
-    let fields = Fields::fold(&members, &["name", "arguments", "parameters"], warnings);
-    Ok(Some(ToolCall {
-        name: read_text(&fields, "name", "tool_call.name")?,
-        arguments: read_arguments(&fields, warnings)?,
-    }))
-}
-
-/// `arguments` wins; `parameters`, as some models call them, is read only in its absence.
-fn read_arguments(fields: &Fields<'_>, warnings: &mut Vec<Warning>) -> Result<Value, Problem> {
-    let arguments = read_object(fields.filled("arguments"), "tool_call.arguments", warnings)?;
-    let members = if arguments.is_empty() {
-        read_object(fields.filled("parameters"), "tool_call.parameters", warnings)?
-    } else {
-        arguments
-    };
-    Ok(Value::Object(members))
-}
-
-/// Reads an object that may be written as text, or be blank text for an empty one.
-fn read_object(
-    value: Option<&Value>,
-    path: &str,
-    warnings: &mut Vec<Warning>,
-) -> Result<Vec<(String, Value)>, Problem> {
-    let Some(value) = value else {
-        return Ok(Vec::new());
-    };
-    match value {
-        Value::Object(members) => Ok(members.clone()),
-        Value::String(text) if text.trim().is_empty() => {
-            warnings.push(Warning::at(WarningCode::EmptyStringAsObject, path));
-            Ok(Vec::new())
-        }
-        Value::String(text) => {
-            object_in(text, path, warnings)?.ok_or_else(|| mismatch(path, value, "an object"))
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {
-            Err(mismatch(path, value, "an object"))
-        }
-    }
-}
-
-fn read_abort(fields: &Fields<'_>, warnings: &mut Vec<Warning>) -> Result<Option<Abort>, Problem> {
-    let Some(members) = read_filled(fields, "abort", Code::AbortNotObject, warnings)? else {
+    let object = read_optional_object(value, "abort", Code::AbortNotObject, warnings)?;
+    let Some(object) = object else {
         return Ok(None);
     };
-    let names = ["code", "user_message", "internal_reason"];
-    let fields = Fields::fold(&members, &names, warnings);
+    let keys = ["code", "user_message", "internal_reason"];
+    let fields = TypedFields::of(&object, "abort", &keys, warnings)?;
     Ok(Some(Abort {
-        code: read_text(&fields, "code", "abort.code")?,
-        user_message: read_text(&fields, "user_message", "abort.user_message")?,
-        internal_reason: read_text(&fields, "internal_reason", "abort.internal_reason")?,
+        code: fields.text("code")?,
+        user_message: fields.text("user_message")?,
+        internal_reason: fields.text("internal_reason")?,
     }))
-}
-
-/// Reads an optional object: none when it is not filled. `{}` is filled.
-fn read_filled(
-    fields: &Fields<'_>,
-    name: &str,
-    not_object: Code,
-    warnings: &mut Vec<Warning>,
-) -> Result<Option<Vec<(String, Value)>>, Problem> {
-    let refuse = |what: &str| {
-        Problem::at(not_object, name, format!("{name} is {what}; send one object or leave it out"))
-    };
-    match fields.get(name) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::Object(members)) => Ok(Some(members.clone())),
-        Some(Value::String(text)) if text.trim().is_empty() => Ok(None),
-        Some(Value::String(text)) => object_in(text, name, warnings)?
-            .map(Some)
-            .ok_or_else(|| refuse("text that is no object")),
-        Some(Value::Array(items)) if items.is_empty() => {
-            warnings.push(Warning::at(WarningCode::EmptyArrayAsAbsent, name));
-            Ok(None)
-        }
-        Some(Value::Array(_)) => Err(refuse("a list")),
-        Some(value @ (Value::Bool(_) | Value::Number(_))) => Err(refuse(value.kind())),
-    }
-}
-
-/// The members of an object written as text; none when the text is anything else.
-fn object_in(
-    text: &str,
-    path: &str,
-    warnings: &mut Vec<Warning>,
-) -> Result<Option<Vec<(String, Value)>>, Problem> {
-    let parsed = match json::parse(text.trim()) {
-        Ok(parsed) => parsed,
-        Err(JsonError::TooDeep { .. }) => {
-            return Err(Problem { field: Some(path.to_owned()), ..too_deep() });
-        }
-        Err(JsonError::Syntax { .. }) => return Ok(None),
-    };
-    let Value::Object(members) = parsed.value else {
-        return Ok(None);
-    };
-    warnings.push(Warning::at(WarningCode::ObjectInString, path));
-    if parsed.duplicate_key {
-        warnings.push(Warning::at(WarningCode::DuplicateKey, path));
-    }
-    Ok(Some(members))
 }
 
 fn read_action(text: &str, warnings: &mut Vec<Warning>) -> Result<Action, Problem> {

@@ -9,7 +9,7 @@ use surety_common::domain::plan::ToolCall;
 pub const DEFAULT_S: u64 = 20;
 
 /// Seconds a scan of the workspace may take at least.
-const SCAN_MIN_S: u64 = 60;
+pub const SCAN_MIN_S: u64 = 60;
 
 /// Seconds that doubling goes up to.
 const MAX_RAISED_S: u64 = 160;
@@ -21,10 +21,10 @@ const SCAN_WORDS: &[&str] = &["grep", "rg", "glob", "search", "find", "scan"];
 const FOLDER_ARGUMENTS: &[&str] =
     &["dir", "directory", "path", "paths", "folder", "root", "scope", "cwd", "workdir"];
 
-/// The raised budgets, stored with the step.
+/// The raised budgets of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timeouts {
-    /// Seconds by [`timeout_key`].
+    /// Seconds by a call's key.
     raised: BTreeMap<String, u64>,
 }
 
@@ -37,55 +37,74 @@ pub enum CallEnd {
     DeadlinePassed,
 }
 
-impl Timeouts {
-    /// Seconds a call may take now. `base_s` is what the tool or the policy asks for, none for
-    /// the default.
-    pub fn budget_s(&self, call: &ToolCall, base_s: Option<u64>) -> u64 {
-        if let Some(fixed) = fixed_budget_s(&call.name, base_s) {
-            return fixed;
+/// What is known about a call's time before anything went wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Timing {
+    key: String,
+    usual_s: u64,
+    doubles: bool,
+}
+
+impl Timing {
+    /// `base_s` is what the tool, its policy or the call's own arguments ask for, none for the
+    /// default; it is granted even beyond what doubling reaches. `folder` is the folder that a tool
+    /// says it scans; where a tool says nothing, its name and the names of its arguments tell.
+    pub fn of(call: &ToolCall, base_s: Option<u64>, folder: Option<&str>) -> Self {
+        let scans = folder.is_some() || is_scan(&call.name);
+        let fixed = fixed_budget_s(&call.name, base_s);
+        let usual_s = base_s.unwrap_or(DEFAULT_S).max(if scans { SCAN_MIN_S } else { 0 });
+        Self {
+            key: match folder {
+                Some(folder) => format!("{} in {folder}", call.name),
+                None => format!("{}:{}", call.name, shared_arguments(call).digest()),
+            },
+            usual_s: fixed.unwrap_or(usual_s),
+            doubles: fixed.is_none(),
         }
-        let base = usual_s(&call.name, base_s);
-        let raised = self.raised.get(&timeout_key(call)).copied();
-        raised.unwrap_or(base).max(base)
     }
 
-    /// Counts how a call ended.
-    pub fn record(&mut self, call: &ToolCall, base_s: Option<u64>, end: CallEnd) {
-        let key = timeout_key(call);
-        let doubles = fixed_budget_s(&call.name, base_s).is_none();
+    /// What shares a budget: the same tool with the same arguments, and for scans the same tool
+    /// in the same folder, whatever is looked for.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+}
+
+impl Timeouts {
+    /// Seconds a call may take now.
+    pub fn budget_s(&self, timing: &Timing) -> u64 {
+        let raised = self.raised.get(&timing.key).copied().unwrap_or_default();
+        raised.max(timing.usual_s)
+    }
+
+    /// Counts how a call ended: only a passed deadline makes the next budget grow, anything else
+    /// puts it back.
+    pub fn record(&mut self, timing: &Timing, end: CallEnd) {
         match end {
-            CallEnd::DeadlinePassed if doubles => {
-                let doubled = self.budget_s(call, base_s).saturating_mul(2);
-                self.raised.insert(key, doubled.min(MAX_RAISED_S));
+            CallEnd::DeadlinePassed if timing.doubles => {
+                let doubled = self.budget_s(timing).saturating_mul(2);
+                self.raised.insert(timing.key.clone(), doubled.min(MAX_RAISED_S));
             }
             CallEnd::DeadlinePassed => {}
             CallEnd::Returned => {
-                self.raised.remove(&key);
+                self.raised.remove(&timing.key);
             }
         }
     }
 }
 
-/// What shares a budget: the same tool with the same arguments, and for scans the same tool in
-/// the same folder, whatever is looked for.
-pub fn timeout_key(call: &ToolCall) -> String {
-    let arguments = if is_scan(&call.name) {
-        let members = call.arguments.as_object().unwrap_or_default().iter();
-        let folders = members.filter(|(key, _)| FOLDER_ARGUMENTS.contains(&key.as_str()));
-        &Value::Object(folders.cloned().collect())
-    } else {
-        &call.arguments
-    };
-    format!("{}:{}", call.name, arguments.digest())
-}
-
-fn usual_s(tool: &str, base_s: Option<u64>) -> u64 {
-    let base = base_s.unwrap_or(DEFAULT_S);
-    if is_scan(tool) { base.max(SCAN_MIN_S) } else { base }
+/// The arguments that tell calls apart: all of them, or of a scan those that say where.
+fn shared_arguments(call: &ToolCall) -> Value {
+    if !is_scan(&call.name) {
+        return call.arguments.clone();
+    }
+    let members = call.arguments.as_object().unwrap_or_default().iter();
+    let folders = members.filter(|(key, _)| FOLDER_ARGUMENTS.contains(&key.as_str()));
+    Value::Object(folders.cloned().collect())
 }
 
 /// Whether a tool looks through the workspace, by its name.
-pub fn is_scan(tool: &str) -> bool {
+fn is_scan(tool: &str) -> bool {
     tool.to_ascii_lowercase()
         .split(|letter: char| !letter.is_ascii_alphanumeric())
         .any(|word| SCAN_WORDS.contains(&word))
@@ -111,14 +130,17 @@ mod tests {
         ToolCall { name: name.into(), arguments: json::parse(arguments).unwrap().value }
     }
 
+    fn timing(name: &str, arguments: &str) -> Timing {
+        Timing::of(&call(name, arguments), None, None)
+    }
+
     /// The budgets before each timeout, and the one after the last.
-    fn budgets(name: &str, base_s: Option<u64>, timeouts: usize) -> Vec<u64> {
-        let call = call(name, "{}");
+    fn budgets(timing: &Timing, timeouts: usize) -> Vec<u64> {
         let mut state = Timeouts::default();
-        let mut seen = vec![state.budget_s(&call, base_s)];
+        let mut seen = vec![state.budget_s(timing)];
         for _ in 0..timeouts {
-            state.record(&call, base_s, CallEnd::DeadlinePassed);
-            seen.push(state.budget_s(&call, base_s));
+            state.record(timing, CallEnd::DeadlinePassed);
+            seen.push(state.budget_s(timing));
         }
         seen
     }
@@ -134,24 +156,25 @@ mod tests {
             ("spawn_subagent", Some(10_000), vec![600, 600]),
             ("diagnose", Some(20), vec![60, 60]),
         ] {
-            assert_eq!(budgets(name, base_s, expected.len() - 1), expected, "{name}");
+            let timing = Timing::of(&call(name, "{}"), base_s, None);
+            assert_eq!(budgets(&timing, expected.len() - 1), expected, "{name}");
         }
     }
 
     #[test]
     fn anything_but_a_timeout_brings_the_usual_budget_back() {
-        let call = call("run_command", r#"{"argv":["x"]}"#);
+        let timing = timing("run_command", r#"{"argv":["x"]}"#);
         let mut state = Timeouts::default();
-        state.record(&call, None, CallEnd::DeadlinePassed);
-        state.record(&call, None, CallEnd::DeadlinePassed);
-        assert_eq!(state.budget_s(&call, None), 80);
-        state.record(&call, None, CallEnd::Returned);
-        assert_eq!(state.budget_s(&call, None), 20);
+        state.record(&timing, CallEnd::DeadlinePassed);
+        state.record(&timing, CallEnd::DeadlinePassed);
+        assert_eq!(state.budget_s(&timing), 80);
+        state.record(&timing, CallEnd::Returned);
+        assert_eq!(state.budget_s(&timing), 20);
     }
 
     #[test]
     fn scans_share_a_budget_by_folder_and_other_tools_by_all_arguments() {
-        let key = |name, arguments| timeout_key(&call(name, arguments));
+        let key = |name, arguments| timing(name, arguments).key;
         assert_eq!(
             key("grep", r#"{"dir":"src","pattern":"x"}"#),
             key("grep", r#"{"pattern":"y","dir":"src"}"#)
@@ -162,9 +185,17 @@ mod tests {
     }
 
     #[test]
+    fn a_tool_that_names_the_folder_it_scans_is_taken_at_its_word() {
+        let scan = |name, folder| Timing::of(&call(name, "{}"), Some(20), Some(folder));
+        assert_eq!(budgets(&scan("tree", "src"), 2), [60, 120, 160]);
+        assert_eq!(scan("tree", "src").key(), scan("tree", "src").key());
+        assert_ne!(scan("tree", "src").key(), scan("tree", "doc").key());
+    }
+
+    #[test]
     fn one_calls_timeout_raises_no_other_calls_budget() {
         let mut state = Timeouts::default();
-        state.record(&call("bash", r#"{"command":"x"}"#), None, CallEnd::DeadlinePassed);
-        assert_eq!(state.budget_s(&call("bash", r#"{"command":"y"}"#), None), 20);
+        state.record(&timing("bash", r#"{"command":"x"}"#), CallEnd::DeadlinePassed);
+        assert_eq!(state.budget_s(&timing("bash", r#"{"command":"y"}"#)), 20);
     }
 }

@@ -5,10 +5,12 @@ use super::held::{Ended, HeldRun};
 use super::judge::Judgement;
 use super::{evidence, repeat, turn};
 use crate::driver::{Move, script};
+use crate::fuse::timeout::CallEnd;
 use crate::tool::{
-    Effect, ErrorCode, Probe, Tool, ToolContext, ToolError, ToolOutcome, WriteScope,
+    Effect, ErrorCode, Probe, Tool, ToolContext, ToolError, ToolOutcome, WriteScope, timing,
 };
 use std::sync::Arc;
+use std::time::Duration;
 use surety_common::crash;
 use surety_common::domain::decision::Action;
 use surety_common::domain::execution::OpenCall;
@@ -109,7 +111,8 @@ impl Bench {
         let scope = run.plan.steps.get(index).map_or(&[][..], |step| &step.write_scope);
         // No call outlives its step.
         let left = run.time_left(index).await;
-        let budget = run.budgets().budget(tool.as_ref(), &call.tool_call.arguments).min(left);
+        let budget_s = run.timeouts().budget_s(&timing(tool.as_ref(), &call.tool_call));
+        let budget = Duration::from_secs(budget_s).min(left);
         let context = ToolContext {
             workspace: run.workspace()?,
             write_scope: Arc::new(WriteScope::new(scope)?),
@@ -147,7 +150,8 @@ impl Bench {
         if let Some(code) = outcome.error_code {
             span.record("error.type", code.as_str());
         }
-        run.budgets().record(self.tool.as_ref(), &call.tool_call.arguments, outcome.timed_out);
+        let end = if outcome.timed_out { CallEnd::DeadlinePassed } else { CallEnd::Returned };
+        run.timeouts().record(&timing(self.tool.as_ref(), &call.tool_call), end);
         Done { call, outcome, started_at, finished_at: run.engine.now() }
     }
 }

@@ -5,6 +5,7 @@ use super::{Engine, work};
 use chrono::{DateTime, TimeDelta, Utc};
 use std::sync::Arc;
 use std::time::Duration;
+use surety_common::crash;
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::execution::{Execution, Graph};
 use surety_common::domain::machine::Refusal;
@@ -163,6 +164,9 @@ impl Claimer {
             }
         }
         let outcomes = claimed.commit(&commits).await?;
+        if !commits.is_empty() {
+            crash::point("executor.after_claim");
+        }
         for (((run, permit), commit), outcome) in held.into_iter().zip(&commits).zip(outcomes) {
             if outcome == Outcome::Applied {
                 telemetry::observe(&commit.write, &commit.span);

@@ -2,6 +2,7 @@
 
 use super::call::Done;
 use super::held::HeldRun;
+use crate::tool::ToolOutcome;
 use surety_common::domain::journal::Output;
 use surety_common::domain::json;
 use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource, Fact};
@@ -23,6 +24,14 @@ pub(super) fn record(run: &HeldRun, index: usize, done: &Done) -> Record {
     let wrote = done.outcome.facts.iter().any(|fact| matches!(fact, Fact::FileWritten { .. }));
     let source = if wrote { EvidenceSource::WriteReceipt } else { EvidenceSource::ToolObservation };
     record_as(run, Place::of_step(run, index), source, done)
+}
+
+/// The outcome in one line; one that failed begins with its code, for whoever acts on it.
+fn summary(outcome: &ToolOutcome) -> String {
+    match outcome.error_code {
+        Some(code) => format!("{}: {}", code.as_str(), outcome.summary),
+        None => outcome.summary.clone(),
+    }
 }
 
 /// Where in the plan a receipt belongs.
@@ -76,7 +85,7 @@ pub(super) fn record_as(
         name: done.call.tool_call.name.clone(),
         arguments_digest: done.call.tool_call.arguments.digest(),
         success: done.outcome.success,
-        summary: done.outcome.summary.clone(),
+        summary: summary(&done.outcome),
         facts: done.outcome.facts.clone(),
         output_digest: digest.clone(),
         started_at: Some(done.started_at),

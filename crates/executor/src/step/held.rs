@@ -1,9 +1,10 @@
 //! A run that this process holds the lease of.
 
 use super::Engine;
-use crate::tool::budget::Budgets;
+use crate::fuse::timeout::Timeouts;
 use crate::tool::{ToolError, Workspace};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use surety_common::domain::execution::draft::Draft;
@@ -61,11 +62,12 @@ pub struct HeldRun {
     /// Cancelled with `lost`, and when a drain has taken its time: tool calls under way are ended.
     pub calls: CancellationToken,
     lease_epoch: i64,
+    over: AtomicBool,
     /// The span all its transitions are recorded in.
     pub span: tracing::Span,
     execution: Mutex<Arc<Execution>>,
     workspace: OnceLock<Arc<Workspace>>,
-    budgets: std::sync::Mutex<Budgets>,
+    timeouts: std::sync::Mutex<Timeouts>,
 }
 
 impl HeldRun {
@@ -75,6 +77,7 @@ impl HeldRun {
         Self {
             plan_revision: execution.plan_revision,
             lease_epoch: execution.lease_epoch,
+            over: AtomicBool::new(false),
             graph: Graph::of(&plan),
             calls: engine.cut.child_token(),
             engine,
@@ -85,7 +88,7 @@ impl HeldRun {
             span,
             execution: Mutex::new(Arc::new(execution)),
             workspace: OnceLock::new(),
-            budgets: std::sync::Mutex::default(),
+            timeouts: std::sync::Mutex::default(),
         }
     }
 
@@ -152,17 +155,19 @@ impl HeldRun {
         self.engine.workspaces.join(self.spec.id.to_string())
     }
 
-    /// Removes the run's own folder when nothing was put into it.
+    /// Removes the run's own folder when the run is over and nothing was put into it. While it is
+    /// not over, somebody else may be at work there.
     pub fn remove_empty_folder(&self) {
-        if self.spec.workspace.is_empty() && self.workspace.get().is_some() {
+        let over = self.over.load(Ordering::Relaxed);
+        if over && self.spec.workspace.is_empty() && self.workspace.get().is_some() {
             // A folder with files in it stays: it is what the run made.
             drop(std::fs::remove_dir(self.own_folder()));
         }
     }
 
     /// How long calls may take, as their timeouts so far say.
-    pub fn budgets(&self) -> MutexGuard<'_, Budgets> {
-        self.budgets.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn timeouts(&self) -> MutexGuard<'_, Timeouts> {
+        self.timeouts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Every receipt of the run.
@@ -253,6 +258,7 @@ impl HeldRun {
             commit.artifacts.clone_from(&artifacts);
             match self.engine.committer.commit(commit).await? {
                 Outcome::Applied => {
+                    self.over.fetch_or(next.state.is_terminal(), Ordering::Relaxed);
                     *execution = Arc::new(next);
                     self.engine.waker.wake(Topic::Run(self.spec.id));
                     return Ok(answer);
@@ -275,7 +281,10 @@ impl HeldRun {
     async fn read_again(&self) -> Result<Execution, Ended> {
         let read = || store::find_run(&self.engine.pool, self.spec.id);
         let found = store::patiently(read).await?;
-        match found.map(|record| record.execution) {
+        let row = found.map(|record| record.execution);
+        let over = row.as_ref().is_none_or(|row| row.state.is_terminal());
+        self.over.fetch_or(over, Ordering::Relaxed);
+        match row {
             Some(row) if self.holds(&row) => Ok(row),
             Some(_) | None => {
                 self.lose();

@@ -17,6 +17,7 @@ mod evidence;
 mod heartbeat;
 mod held;
 mod judge;
+pub mod looks;
 mod open_call;
 mod repeat;
 mod roll;

@@ -9,6 +9,7 @@ use surety_common::domain::execution::{StepProgress, Wait};
 use surety_common::domain::journal::{Entry, Turn, Validation};
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::plan::PlanStep;
+use surety_common::domain::problem::Code;
 use surety_common::domain::stop::{StopReason, WaitingOn};
 use surety_common::telemetry;
 use tokio::time::Instant;
@@ -165,8 +166,13 @@ async fn correct(
 ) -> Result<Vec<usize>, Ended> {
     let limit = run.spec.limits.max_consecutive_corrections;
     let correction = judgement.correction();
+    let fuse = judgement.validations.iter().find(|said| said.code == Some(Code::FuseReached));
     run.change(|draft| {
         record(draft, run, index, &judgement, &correction)?;
+        // A fuse that has gone stays gone: no other answer would get the step any further.
+        if let Some(fuse) = fuse {
+            return draft.fail_step(&run.graph, index, &fuse.reason);
+        }
         let corrections = draft.execution().steps.get(index).map_or(0, |step| step.corrections);
         if corrections < limit {
             return Ok(());

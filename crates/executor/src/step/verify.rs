@@ -6,6 +6,8 @@
 use super::call::{Call, Done, called_off};
 use super::evidence::{Place, Record, record_as};
 use super::held::{Ended, HeldRun};
+use super::looks::{Look, looks};
+use crate::gate::Moved;
 use crate::tool::builtin::run_command::outcome;
 use crate::tool::process::{self, CommandRequest};
 use crate::tool::{
@@ -15,14 +17,12 @@ use crate::tool::{
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use surety_common::domain::check::AcceptCheck;
 use surety_common::domain::command::{Program, programs};
 use surety_common::domain::fault::FaultClass;
 use surety_common::domain::journal::{Entry, Intent};
 use surety_common::domain::json::Value;
 use surety_common::domain::plan::ToolCall;
 use surety_common::domain::receipt::{Command, EvidenceReceipt, EvidenceSource, Fact};
-use surety_common::domain::run::VerifyCommands;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -42,7 +42,9 @@ pub(super) async fn verify(run: &HeldRun) -> Result<(), Ended> {
     let given_up = &run.engine.drain;
     let asked = run.engine.gate.evaluate_run(run.spec.id, execution.lease_epoch, given_up).await;
     match asked {
-        Ok(()) => run.refresh().await,
+        // The verdict ended the run and its lease with it: there is nothing left to read.
+        Ok(Moved::Done) => Err(Ended::NotHeld),
+        Ok(Moved::Elsewhere) => run.refresh().await,
         Err(_) if given_up.is_cancelled() => Err(Ended::Draining),
         // The run moved on, or was taken over: what the row says counts.
         Err(fault)
@@ -81,55 +83,9 @@ async fn observe_all(run: &HeldRun) -> Result<(), Ended> {
     .await
 }
 
-/// One thing the runner does before the gate decides.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Look {
-    /// Runs a command that a check names, exactly as written.
-    Command(String),
-    /// Runs the project's own test command, because files were written and no check names one.
-    ProjectTests,
-    /// Looks whether a path is there.
-    File(String),
-    /// Looks for a text in a file.
-    Content { path: String, needle: String },
-}
-
-/// What the plan's checks ask the runner to do, each thing once, commands first: they may write
-/// the files that are looked at after them.
 async fn wanted(run: &HeldRun) -> Vec<Look> {
-    let mut looks: Vec<Look> = Vec::new();
-    if run.spec.policy.verify_commands == VerifyCommands::Runner {
-        let commands = run.plan.verify.iter().filter(|check| check.kind == "command_success");
-        let mut named = false;
-        for check in commands {
-            named = true;
-            if check.required {
-                looks.push(Look::Command(check.target.clone()));
-            }
-        }
-        if !named && run.wrote_files().await {
-            looks.push(Look::ProjectTests);
-        }
-    }
-    looks.extend(run.plan.verify.iter().filter_map(observation));
-    let mut once = Vec::new();
-    looks.retain(|look| {
-        let new = !once.contains(look);
-        once.push(look.clone());
-        new
-    });
-    looks
-}
-
-fn observation(check: &AcceptCheck) -> Option<Look> {
-    match check.kind.as_str() {
-        "file_exists" => Some(Look::File(check.target.clone())),
-        "content_contains" => {
-            let needle = check.params.get("contains")?.clone();
-            Some(Look::Content { path: check.target.clone(), needle })
-        }
-        _ => None,
-    }
+    let policy = run.spec.policy.verify_commands;
+    looks(&run.plan.verify, policy, run.wrote_files().await)
 }
 
 /// Does one thing and makes its record; none when an earlier success still stands.

@@ -118,7 +118,7 @@ async fn give_back(run: &HeldRun) {
         })
         .await;
     match given {
-        Ok(()) => run.engine.waker.wake(Topic::Ready),
+        Ok(()) => run.engine.waker.wake_now(Topic::Ready),
         Err(error) => {
             tracing::warn!(run_id = %run.spec.id, %error, "the run could not be handed back");
         }

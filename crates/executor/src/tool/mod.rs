@@ -9,7 +9,6 @@
 //!
 //! A tool keeps no state of its own between calls.
 
-pub mod budget;
 pub mod builtin;
 pub mod environment;
 pub mod error;
@@ -31,12 +30,14 @@ pub use registry::{Registry, RegistryError};
 pub use scope::WriteScope;
 pub use workspace::{RelPath, Workspace};
 
+use crate::fuse::timeout::Timing;
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use surety_common::domain::json::Value;
+use surety_common::domain::plan::ToolCall;
 use surety_common::domain::receipt::Fact;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -223,6 +224,14 @@ pub trait Tool: Send + Sync {
     fn scanned_folder(&self, _args: &Value) -> Option<String> {
         None
     }
+}
+
+/// What is known about the time of a call of this tool.
+pub fn timing(tool: &dyn Tool, call: &ToolCall) -> Timing {
+    let spec = tool.spec();
+    let base = tool.requested_timeout(&call.arguments).unwrap_or(spec.default_timeout);
+    let folder = tool.scanned_folder(&call.arguments).filter(|_| spec.scan);
+    Timing::of(call, Some(base.as_secs()), folder.as_deref())
 }
 
 impl fmt::Debug for dyn Tool {

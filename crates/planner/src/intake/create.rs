@@ -10,19 +10,19 @@ use surety_common::domain::journal::{Entry, PlanStored};
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::machine::run::{Phase, RunEvent, RunState};
 use surety_common::domain::plan::Plan;
-use surety_common::domain::run::RunSpec;
+use surety_common::domain::run::{RunRecord, RunSpec};
 use surety_common::domain::stop::WaitingOn;
 use surety_common::store::{self, Created, NewRun, Outcome, StoredPlan, Topic};
 use surety_common::telemetry::trace;
 use uuid::Uuid;
 
 /// The run an order led to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Accepted {
-    /// The run.
-    pub run_id: Uuid,
-    /// Whether the same order had made it before.
-    pub existed: bool,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Accepted {
+    /// This one, made now.
+    Made(Box<RunRecord>),
+    /// This one, which the same order had made before.
+    Existed(Uuid),
 }
 
 /// Makes a run, once for a request id. With a plan it is ready to be executed; without one it is
@@ -46,10 +46,15 @@ pub async fn create(planner: &Planner, order: RunOrder) -> Result<Accepted, Faul
     match store::create_run(&planner.pool, &new, span_id.as_deref()).await? {
         Created::New => {
             surety_common::telemetry::observe(&new.write, &span);
-            planner.waker.wake(Topic::Ready);
-            Ok(Accepted { run_id: id, existed: false })
+            planner.waker.wake_now(Topic::Ready);
+            Ok(Accepted::Made(Box::new(RunRecord {
+                spec: new.spec,
+                execution: new.write.execution,
+                plan,
+                plan_digest: new.plan.map(|plan| plan.digest).unwrap_or_default(),
+            })))
         }
-        Created::Before(run_id) => Ok(Accepted { run_id, existed: true }),
+        Created::Before(run_id) => Ok(Accepted::Existed(run_id)),
         Created::Conflict(run_id) => Err(Fault::new(
             FaultCode::RequestIdConflict,
             format!(
@@ -178,7 +183,7 @@ pub async fn submit(planner: &Planner, new: NewPlan) -> Result<(), Fault> {
     match store::submit_plan(&planner.pool, &stored, &write, span_id.as_deref()).await? {
         Outcome::Applied => {
             surety_common::telemetry::observe(&write, &span);
-            planner.waker.wake(Topic::Ready);
+            planner.waker.wake_now(Topic::Ready);
             planner.waker.wake(Topic::Run(new.run_id));
             Ok(())
         }

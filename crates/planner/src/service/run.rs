@@ -1,7 +1,7 @@
 //! `RunService`.
 
 use super::{Service, order, run_id, status};
-use crate::intake;
+use crate::intake::{self, Accepted};
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use std::sync::Arc;
@@ -38,10 +38,14 @@ impl RunService for Service {
         let (order, warnings) =
             order::read_order(request.into_inner(), caller_trace).map_err(status)?;
         let accepted = intake::create(&self.planner, order).await.map_err(status)?;
+        let (run, existed) = match accepted {
+            Accepted::Made(record) => (run(*record, None), false),
+            Accepted::Existed(id) => (self.shown(id).await?, true),
+        };
         Ok(Response::new(v1::CreateRunResponse {
-            run: Some(self.shown(accepted.run_id).await?),
+            run: Some(run),
             warnings: warnings.into_iter().map(Into::into).collect(),
-            existed: accepted.existed,
+            existed,
         }))
     }
 
@@ -51,12 +55,14 @@ impl RunService for Service {
     ) -> Result<Response<v1::GetRunResponse>, Status> {
         let v1::GetRunRequest { run_id: id, view } = request.into_inner();
         let record = self.planner.find(run_id(&id)?).await.map_err(status)?;
+        let verdict = self.planner.verdict(&record).await.map_err(status)?;
         let mut response = match view == i32::from(v1::RunView::Full) {
             true => self.full_view(&record).await.map_err(status)?,
             false => v1::GetRunResponse::default(),
         };
-        let verdict = self.planner.verdict(&record).await.map_err(status)?;
-        response.run = Some(run(record, verdict));
+        let mut run = run(record, verdict);
+        run.steps.iter_mut().for_each(|step| count_turns(step, &response.turns));
+        response.run = Some(run);
         Ok(Response::new(response))
     }
 
@@ -190,6 +196,20 @@ impl Service {
         });
         Ok(v1::GetRunResponse { run: None, plan, receipts, turns })
     }
+}
+
+/// What a settled step used up is no longer in the run's row: the turns tell.
+fn count_turns(step: &mut v1::StepProgress, turns: &[v1::Turn]) {
+    let own =
+        || turns.iter().filter(|turn| turn.step_id == step.id && turn.attempt == step.attempt);
+    let rounds = own().count();
+    let calls = own().filter(|turn| {
+        let decision = turn.decision.as_ref();
+        turn.correction.is_empty() && decision.is_some_and(|decision| decision.tool_call.is_some())
+    });
+    let tool_calls = calls.count();
+    step.rounds = step.rounds.max(u32::try_from(rounds).unwrap_or(u32::MAX));
+    step.tool_calls = step.tool_calls.max(u32::try_from(tool_calls).unwrap_or(u32::MAX));
 }
 
 fn page_size(wanted: u32) -> i64 {

@@ -3,7 +3,7 @@
 use super::{Execution, Graph, Wait};
 use crate::domain::journal::{Actor, Entry, Subject, Transition};
 use crate::domain::machine::Refusal;
-use crate::domain::machine::run::{self, RunEvent, RunState};
+use crate::domain::machine::run::{self, Phase, RunEvent, RunState};
 use crate::domain::machine::step::{self, StepEvent};
 use crate::domain::receipt::{EvidenceReceipt, Fact};
 use crate::domain::stop::{StopReason, Terminal};
@@ -281,18 +281,7 @@ pub struct Ending {
 
 /// The state a run is left in, as the stage of its end: lower case, a blocked run's own phase.
 fn stage(state: RunState) -> &'static str {
-    let phase = match state {
-        RunState::Blocked(phase) => phase.state(),
-        RunState::Intake
-        | RunState::Planning
-        | RunState::Executing
-        | RunState::Verifying
-        | RunState::Recovering
-        | RunState::Done
-        | RunState::Failed
-        | RunState::Cancelled => state,
-    };
-    match phase {
+    match state.blocked_in().map_or(state, Phase::state) {
         RunState::Intake => "intake",
         RunState::Planning => "planning",
         RunState::Executing => "executing",

@@ -24,6 +24,7 @@ impl Draft {
         self.execution.plan_revision = revision;
         self.execution.steps = vec![StepProgress::default(); graph.len()];
         self.ready_steps(graph)?;
+        // A plan of which nothing can start must not stay in EXECUTING for ever.
         self.settle(graph)
     }
 

@@ -149,7 +149,7 @@ fn missing(what: &str) -> StoredError {
 }
 
 fn write_transition(transition: &Transition, actor: &Actor) -> Value {
-    let other = if transition.actor == *actor { "" } else { &transition.actor.0 };
+    let other = (transition.actor != *actor).then(|| Value::String(transition.actor.0.clone()));
     let object = match &transition.subject {
         Subject::Run => Object::default(),
         Subject::Step(id) => Object::default().text("step", id),
@@ -159,7 +159,7 @@ fn write_transition(transition: &Transition, actor: &Actor) -> Value {
         .text("to", &transition.to)
         .text("event", &transition.event)
         .text("cause", &transition.cause)
-        .text("actor", other)
+        .value("actor", other)
         .text("stop_reason", transition.stop_reason.map_or("", StopReason::as_str))
         .build()
 }
@@ -173,9 +173,9 @@ fn read_transition(body: &Fields<'_>, actor: &Actor) -> Result<Transition, Store
         to: body.text("to")?,
         event: body.text("event")?,
         cause: body.text("cause")?,
-        actor: match body.text("actor")? {
-            other if !other.is_empty() => Actor(other),
-            _ => actor.clone(),
+        actor: match body.0.get("actor") {
+            Some(_) => Actor(body.text("actor")?),
+            None => actor.clone(),
         },
         stop_reason: match stop_reason.as_str() {
             "" => None,

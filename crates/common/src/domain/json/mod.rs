@@ -11,7 +11,7 @@ mod write;
 
 use sha2::{Digest, Sha256};
 
-pub use parse::{parse, parse_stored};
+pub use parse::{parse, parse_stored, parse_within};
 
 /// The deepest level an object or array may stand at; the outermost one is level 1.
 pub const MAX_DEPTH: usize = 128;

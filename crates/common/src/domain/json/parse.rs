@@ -12,7 +12,7 @@ const INDEXED_FROM: usize = 16;
 /// [`JsonError::Syntax`] when the text is not strict JSON, wherever in it; else
 /// [`JsonError::TooDeep`] when a value stands below level [`MAX_DEPTH`].
 pub fn parse(text: &str) -> Result<Parsed, JsonError> {
-    parse_to(text, MAX_DEPTH)
+    parse_within(text, MAX_DEPTH)
 }
 
 /// Reads what was stored: as [`parse`], with room for the levels that storing put around values
@@ -21,12 +21,17 @@ pub fn parse(text: &str) -> Result<Parsed, JsonError> {
 /// # Errors
 /// As [`parse`], from level [`STORED_DEPTH`] on.
 pub fn parse_stored(text: &str) -> Result<Parsed, JsonError> {
-    parse_to(text, STORED_DEPTH)
+    parse_within(text, STORED_DEPTH)
 }
 
-fn parse_to(text: &str, last_level: usize) -> Result<Parsed, JsonError> {
+/// As [`parse`], with another number of levels; for texts around messages, never for a message.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_within(text: &str, max_depth: usize) -> Result<Parsed, JsonError> {
     let stack = Vec::new();
-    Parser { text, at: 0, last_level, stack, duplicate_key: false, too_deep: false }.run()
+    Parser { text, at: 0, last_level: max_depth, stack, duplicate_key: false, too_deep: false }
+        .run()
 }
 
 struct Parser<'a> {

@@ -120,6 +120,21 @@ impl RunState {
         matches!(self, Self::Done | Self::Failed | Self::Cancelled)
     }
 
+    /// The phase that a blocked run left; none for any other.
+    pub const fn blocked_in(self) -> Option<Phase> {
+        match self {
+            Self::Blocked(phase) => Some(phase),
+            Self::Intake
+            | Self::Planning
+            | Self::Executing
+            | Self::Verifying
+            | Self::Recovering
+            | Self::Done
+            | Self::Failed
+            | Self::Cancelled => None,
+        }
+    }
+
     /// The phase, where it is in one.
     pub const fn phase(self) -> Option<Phase> {
         match self {

@@ -1,13 +1,14 @@
 //! A tool call as models write it.
 
 use super::ToolCall;
-use crate::domain::fields::{TypedFields, mismatch};
-use crate::domain::json::{Value, parse};
+use crate::domain::fields::{TypedFields, mismatch, read_object_in_text, read_optional_object};
+use crate::domain::json::Value;
 use crate::domain::problem::{Code, Problem, Warning, WarningCode};
 
 const KEYS: &[&str] = &["name", "arguments", "parameters"];
 
 /// Reads a tool call. Null, blank text and an empty list are none. Its name may be empty.
+/// `arguments` wins; `parameters`, as some models call them, is read only in its absence.
 ///
 /// # Errors
 /// `tool_call_not_object`, or `type_mismatch` at the name, the arguments or the parameters.
@@ -16,37 +17,11 @@ pub fn read_tool_call(
     path: &str,
     warnings: &mut Vec<Warning>,
 ) -> Result<Option<ToolCall>, Problem> {
-    match value {
-        Value::Null => Ok(None),
-        Value::String(text) if text.trim().is_empty() => Ok(None),
-        Value::Array(items) if items.is_empty() => {
-            warnings.push(Warning::at(WarningCode::EmptyArrayAsAbsent, path));
-            Ok(None)
-        }
-        Value::Object(_) => read_object(value, path, warnings).map(Some),
-        Value::String(text) => {
-            let object = object_in_string(text, path, warnings);
-            let object = object.ok_or_else(|| not_object(value, path))?;
-            read_object(&object, path, warnings).map(Some)
-        }
-        Value::Bool(_) | Value::Number(_) | Value::Array(_) => Err(not_object(value, path)),
-    }
-}
-
-fn not_object(value: &Value, path: &str) -> Problem {
-    let message = format!(
-        "one object {{name, arguments}} is wanted here, not {}; one tool a turn",
-        value.kind()
-    );
-    Problem::at(Code::ToolCallNotObject, path, message)
-}
-
-fn read_object(
-    value: &Value,
-    path: &str,
-    warnings: &mut Vec<Warning>,
-) -> Result<ToolCall, Problem> {
-    let fields = TypedFields::of(value, path, KEYS, warnings)?;
+    let object = read_optional_object(value, path, Code::ToolCallNotObject, warnings)?;
+    let Some(object) = object else {
+        return Ok(None);
+    };
+    let fields = TypedFields::of(&object, path, KEYS, warnings)?;
     let name = fields.text("name")?;
     let arguments = read_arguments(&fields, "arguments", warnings)?;
     let arguments = if is_empty(&arguments) {
@@ -54,7 +29,7 @@ fn read_object(
     } else {
         arguments
     };
-    Ok(ToolCall { name, arguments })
+    Ok(Some(ToolCall { name, arguments }))
 }
 
 fn is_empty(arguments: &Value) -> bool {
@@ -76,20 +51,10 @@ fn read_arguments(
             Ok(Value::Object(Vec::new()))
         }
         Some(value @ Value::String(text)) => {
-            object_in_string(text, &path, warnings).ok_or_else(|| wrong(value))
+            read_object_in_text(text, &path, warnings)?.ok_or_else(|| wrong(value))
         }
         Some(value @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_))) => {
             Err(wrong(value))
         }
     }
-}
-
-fn object_in_string(text: &str, path: &str, warnings: &mut Vec<Warning>) -> Option<Value> {
-    let parsed = parse(text.trim()).ok()?;
-    parsed.value.as_object()?;
-    warnings.push(Warning::at(WarningCode::ObjectInString, path));
-    if parsed.duplicate_key {
-        warnings.push(Warning::at(WarningCode::DuplicateKey, path));
-    }
-    Some(parsed.value)
 }

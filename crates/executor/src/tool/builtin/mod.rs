@@ -9,8 +9,9 @@ pub mod read_file;
 pub mod run_command;
 pub mod write_file;
 
+use crate::fuse::timeout::{DEFAULT_S, SCAN_MIN_S};
 use crate::tool::error::{ErrorCode, ToolError};
-use crate::tool::{Annotations, Tool, ToolContext, ToolOutcome, ToolSpec, budget};
+use crate::tool::{Annotations, Tool, ToolContext, ToolOutcome, ToolSpec};
 use futures::future::BoxFuture;
 use serde::de::DeserializeOwned;
 use std::path::{Component, Path, PathBuf};
@@ -51,14 +52,14 @@ fn spec(
         input_schema,
         annotations,
         scan: false,
-        default_timeout: budget::DEFAULT,
+        default_timeout: Duration::from_secs(DEFAULT_S),
     }
 }
 
 fn scanning(spec: ToolSpec) -> ToolSpec {
     ToolSpec {
         scan: true,
-        default_timeout: Duration::max(spec.default_timeout, budget::SCAN),
+        default_timeout: spec.default_timeout.max(Duration::from_secs(SCAN_MIN_S)),
         ..spec
     }
 }

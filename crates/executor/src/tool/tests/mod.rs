@@ -3,6 +3,7 @@
 mod commands;
 mod files;
 mod scans;
+mod timing;
 
 use crate::tool::{
     Effect, Environment, ErrorCode, Registry, ToolContext, ToolError, ToolOutcome, Workspace,

@@ -1,0 +1,85 @@
+// The conformance rows, read so that no digit of a number is lost.
+
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+
+const OWN = join(import.meta.dirname, "..", "..", "tests", "conformance");
+
+// A number in its own spelling.
+export class Numeral {
+  constructor(text) {
+    this.text = String(text);
+  }
+}
+
+const TOKEN = /\s*([{}[\]:,]|"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|true|false|null)\s*/y;
+
+// JSON text as a value: objects are Maps, so that no key is special, and numbers Numerals.
+export function parse(text) {
+  const tokens = [];
+  TOKEN.lastIndex = 0;
+  while (TOKEN.lastIndex < text.length) {
+    const found = TOKEN.exec(text);
+    if (!found) throw new Error(`no JSON: ${text}`);
+    tokens.push(found[1]);
+  }
+  let at = 0;
+  const next = () => tokens[at++];
+  const value = () => {
+    const token = next();
+    if (token === "{") return members();
+    if (token === "[") return items();
+    if (token === "true") return true;
+    if (token === "false") return false;
+    if (token === "null") return null;
+    return token.startsWith('"') ? JSON.parse(token) : new Numeral(token);
+  };
+  const members = () => {
+    const object = new Map();
+    if (tokens[at] === "}") at += 1;
+    else
+      do {
+        const key = JSON.parse(next());
+        next();
+        object.set(key, value());
+      } while (next() === ",");
+    return object;
+  };
+  const items = () => {
+    const list = [];
+    if (tokens[at] === "]") at += 1;
+    else
+      do {
+        list.push(value());
+      } while (next() === ",");
+    return list;
+  };
+  return value();
+}
+
+// JSON text of a value.
+export function write(value) {
+  if (value instanceof Numeral) return value.text;
+  if (value instanceof Map)
+    return `{${[...value].map(([key, item]) => `${JSON.stringify(key)}:${write(item)}`).join(",")}}`;
+  if (Array.isArray(value)) return `[${value.map(write).join(",")}]`;
+  return JSON.stringify(value);
+}
+
+// One text for all values that are the same: keys sorted, every digit kept.
+export function canonical(value) {
+  if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
+  if (value instanceof Map) {
+    const members = [...value].sort(([left], [right]) => (left < right ? -1 : 1));
+    return `{${members.map(([key, item]) => `${JSON.stringify(key)}:${canonical(item)}`).join(",")}}`;
+  }
+  return write(value);
+}
+
+// The rows of a file, from the project's folder and from the one SURETY_CONFORMANCE_DIR names.
+export function rows(name) {
+  const folders = [OWN, process.env.SURETY_CONFORMANCE_DIR].filter(Boolean);
+  const paths = folders.map((folder) => join(folder, name)).filter((path) => existsSync(path));
+  const lines = paths.flatMap((path) => readFileSync(path, "utf8").split("\n"));
+  return lines.filter((line) => line.trim()).map(parse);
+}

@@ -1,0 +1,83 @@
+//! Verdicts over more and more receipts; the throughput is receipts a second.
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use std::collections::BTreeMap;
+use std::hint::black_box;
+use surety_acceptgate::verdict::{Evaluation, evaluate};
+use surety_common::domain::check::{AcceptCheck, Match, Owner};
+use surety_common::domain::receipt::{Command, EvidenceReceipt, EvidenceSource, Fact};
+
+fn check(kind: &str, target: &str) -> AcceptCheck {
+    AcceptCheck {
+        id: String::new(),
+        kind: kind.to_owned(),
+        target: target.to_owned(),
+        r#match: Match::Prefix,
+        required: true,
+        params: BTreeMap::new(),
+        owner: Owner::Plan,
+    }
+}
+
+/// A write, a look and a command in turn, as a run leaves them.
+fn receipt(seq: u64) -> EvidenceReceipt {
+    let fact = match seq % 3 {
+        0 => Fact::FileWritten {
+            path: format!("src/part_{}.rs", seq % 50),
+            before_digest: Some(format!("{seq:064x}")),
+            after_digest: Some(format!("{:064x}", seq + 1)),
+        },
+        1 => Fact::FileObserved { path: format!("src/part_{}.rs", seq % 50), exists: true },
+        _ => Fact::Command { command: Command::Line("cargo test --all".to_owned()), exit_code: 0 },
+    };
+    EvidenceReceipt {
+        step_index: 0,
+        step_id: "s".to_owned(),
+        plan_revision: 1,
+        seq,
+        call_id: format!("call-{seq}"),
+        source: EvidenceSource::ToolObservation,
+        name: "tool".to_owned(),
+        arguments_digest: String::new(),
+        success: true,
+        summary: String::new(),
+        facts: vec![fact],
+        output_digest: String::new(),
+        started_at: None,
+        finished_at: None,
+        prev_digest: String::new(),
+        digest: String::new(),
+    }
+}
+
+fn verdicts(c: &mut Criterion) {
+    let checks = [
+        check("output_only", ""),
+        check("workspace_change", ""),
+        check("command_success", "cargo test"),
+        check("file_exists", "src/part_7.rs"),
+    ];
+    let mut group = c.benchmark_group("evaluate");
+    group.sample_size(20);
+    for count in [10, 1_000, 100_000] {
+        let receipts: Vec<EvidenceReceipt> = (1..=count).map(receipt).collect();
+        group.throughput(Throughput::Elements(count));
+        group.bench_with_input(BenchmarkId::from_parameter(count), &receipts, |b, receipts| {
+            b.iter(|| {
+                evaluate(&Evaluation {
+                    workspace_root: "/srv/p",
+                    checks: &checks,
+                    receipts: black_box(receipts),
+                    final_text: "done",
+                    todos: &[],
+                    plan_made_at: None,
+                    answers: &BTreeMap::new(),
+                })
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, verdicts);
+criterion_main!(benches);

@@ -1,0 +1,89 @@
+//! The codes as callers meet them: every one crosses the wire and stands in the documentation.
+
+use std::path::Path;
+use surety_common::domain::fault::{Fault, FaultCode};
+use surety_common::domain::problem::{Code, Problem, WarningCode};
+use surety_common::domain::stop::StopReason;
+use surety_common::wire::status::{from_status, to_status};
+
+const INTRODUCTION: &str = "\
+# Errors
+
+<!-- Written by `UPDATE_DOCS=1 cargo test -p surety-common --test errors`; edits are lost. -->
+
+Every gRPC error carries `google.rpc.ErrorInfo` with `domain` `surety` and one of the codes below as
+its `reason`; its metadata holds `advice` and, where a field is at fault, `field`. Where they fit,
+`BadRequest`, `PreconditionFailure`, `QuotaFailure` and `RetryInfo` join it. A text that does not
+read is an ordinary answer of the calls that read texts: the same codes then stand in `problem`.
+";
+
+/// The reasons of a group, each as the fault it makes.
+fn inputs() -> Vec<Fault> {
+    Code::ALL.iter().map(|code| Problem::new(*code, code.meaning()).into()).collect()
+}
+
+fn services() -> Vec<Fault> {
+    FaultCode::ALL.iter().map(|code| Fault::new(*code, code.meaning())).collect()
+}
+
+/// `InvalidArgument` as the status is written everywhere else: `INVALID_ARGUMENT`.
+fn status_name(fault: &Fault) -> String {
+    let mut name = String::new();
+    for letter in format!("{:?}", to_status(fault).code()).chars() {
+        if letter.is_ascii_uppercase() && !name.is_empty() {
+            name.push('_');
+        }
+        name.push(letter.to_ascii_uppercase());
+    }
+    name
+}
+
+fn table(page: &mut String, title: &str, faults: &[Fault]) {
+    page.push_str(&format!(
+        "\n## {title}\n\n| code | meaning | status | what to do |\n|---|---|---|---|\n"
+    ));
+    for fault in faults {
+        let (code, meaning, advice) =
+            (fault.reason.as_str(), fault.reason.meaning(), fault.reason.advice());
+        let status = status_name(fault);
+        page.push_str(&format!("| `{code}` | {meaning} | {status} | {advice} |\n"));
+    }
+}
+
+fn document() -> String {
+    let mut page = INTRODUCTION.to_owned();
+    table(&mut page, "What was sent is at fault", &inputs());
+    table(&mut page, "The call is good and cannot be carried out", &services());
+    page.push_str(
+        "\n## Warnings\n\nThe input was good all the same; what was put right is said. Nothing needs \
+         doing.\n\n| code | meaning |\n|---|---|\n",
+    );
+    for code in WarningCode::ALL {
+        page.push_str(&format!("| `{code}` | {} |\n", code.meaning()));
+    }
+    page.push_str(
+        "\n## Stop reasons\n\nWhy a run ended, in `terminal.stop_reason`.\n\n\
+         | reason | meaning |\n|---|---|\n",
+    );
+    for reason in StopReason::ALL {
+        page.push_str(&format!("| `{}` | {} |\n", reason.as_str(), reason.meaning()));
+    }
+    page
+}
+
+#[test]
+fn the_documentation_is_what_the_enums_say() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/errors.md");
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, document()).expect("docs/errors.md can be written");
+    }
+    let page = std::fs::read_to_string(&path).expect("docs/errors.md");
+    assert_eq!(page, document(), "run UPDATE_DOCS=1 cargo test -p surety-common --test errors");
+}
+
+#[test]
+fn every_code_comes_back_from_the_status_it_became() {
+    for fault in inputs().into_iter().chain(services()) {
+        assert_eq!(from_status(&to_status(&fault)), fault);
+    }
+}

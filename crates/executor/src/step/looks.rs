@@ -1,0 +1,96 @@
+//! What the runner looks at before the gate decides: purely, from the checks and the policy.
+
+use surety_common::domain::check::AcceptCheck;
+use surety_common::domain::run::VerifyCommands;
+
+/// One thing the runner does before the gate decides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Look {
+    /// Runs a command that a check names, exactly as written.
+    Command(String),
+    /// Runs the project's own test command, because files were written and no check names one.
+    ProjectTests,
+    /// Looks whether a path is there.
+    File(String),
+    /// Looks for a text in a file.
+    Content {
+        /// The file.
+        path: String,
+        /// The text.
+        needle: String,
+    },
+}
+
+/// What a plan's checks ask the runner to do, each thing once, commands first: they may write the
+/// files that are looked at after them.
+pub fn looks(checks: &[AcceptCheck], policy: VerifyCommands, wrote_files: bool) -> Vec<Look> {
+    let mut looks: Vec<Look> = Vec::new();
+    if policy == VerifyCommands::Runner {
+        let commands = || checks.iter().filter(|check| check.kind == "command_success");
+        let required = commands().filter(|check| check.required);
+        looks.extend(required.map(|check| Look::Command(check.target.clone())));
+        if wrote_files && commands().next().is_none() {
+            looks.push(Look::ProjectTests);
+        }
+    }
+    looks.extend(checks.iter().filter_map(observation));
+    let mut once = Vec::new();
+    looks.retain(|look| {
+        let new = !once.contains(look);
+        once.push(look.clone());
+        new
+    });
+    looks
+}
+
+fn observation(check: &AcceptCheck) -> Option<Look> {
+    match check.kind.as_str() {
+        "file_exists" => Some(Look::File(check.target.clone())),
+        "content_contains" => {
+            let needle = check.params.get("contains")?.clone();
+            Some(Look::Content { path: check.target.clone(), needle })
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surety_common::domain::check::{Author, read_checks};
+    use surety_common::domain::json;
+
+    #[test]
+    fn the_checks_and_the_policy_say_what_is_looked_at() {
+        let command = || Look::Command("make test".to_owned());
+        let file = || Look::File("a".to_owned());
+        let optional = r#"[{"kind":"command_success","target":"make","required":false}]"#;
+        for (checks, policy, wrote, expected) in [
+            (
+                r#"["make test","./a","make test"]"#,
+                VerifyCommands::Runner,
+                true,
+                vec![command(), Look::File("./a".to_owned())],
+            ),
+            (
+                r#"["make test","a.txt"]"#,
+                VerifyCommands::ReceiptsOnly,
+                true,
+                vec![Look::File("a.txt".to_owned())],
+            ),
+            ("[]", VerifyCommands::Runner, true, vec![Look::ProjectTests]),
+            ("[]", VerifyCommands::Runner, false, vec![]),
+            (optional, VerifyCommands::Runner, true, vec![]),
+            (
+                r#"[{"kind":"file_exists","target":"a"}]"#,
+                VerifyCommands::Runner,
+                true,
+                vec![Look::ProjectTests, file()],
+            ),
+        ] {
+            let list = json::parse(checks).unwrap().value;
+            let (list, _) = read_checks(&list, "verify", Author::Model).unwrap();
+            assert_eq!(looks(&list, policy, wrote), expected, "{checks}");
+        }
+    }
+}

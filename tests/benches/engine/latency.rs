@@ -1,0 +1,144 @@
+//! How long one run takes when nothing else is there, and how soon it is begun.
+
+use crate::load::{self, Followed};
+use crate::meter::Meter;
+use crate::peers;
+use crate::report::{Report, Row};
+use crate::stand::Stand;
+use anyhow::{Context, Result};
+use chrono::{DateTime, Utc};
+use std::time::Duration;
+use surety_common::wire::v1;
+use surety_common::wire::v1::event::Kind;
+use surety_common::wire::v1::transition::Subject;
+
+/// Runs that nobody measures, made first.
+const WARM_UP: usize = 20;
+/// Runs that are measured.
+const ROUNDS: usize = 200;
+/// Pauses before a wake-up is measured, one after the other: long enough that everybody is idle,
+/// and none a multiple of a poll.
+const PAUSES_MS: [u64; 5] = [53, 117, 191, 83, 149];
+
+/// A run of ten steps alone, and one of none.
+pub(crate) async fn measure_lone_runs(stand: &Stand<'_>, report: &mut Report) -> Result<()> {
+    let deployment = stand.deploy_with(1).await?;
+    for (name, order) in [("one run of 10 steps", load::chain()), ("an empty run", load::empty())] {
+        let mut client = deployment.runs()?;
+        for _ in 0..stand.options.small_or(2, WARM_UP) {
+            load::follow(&mut client, order.clone()).await?;
+        }
+        let rounds = stand.options.small_or(20, ROUNDS);
+        let meter = Meter::start(stand, &deployment).await?;
+        let (mut seen, mut journalled) = (Times::default(), Times::default());
+        for _ in 0..rounds {
+            let followed = load::follow(&mut client, order.clone()).await?;
+            seen.add(followed.seen_after);
+            journalled.add(between(created_at(&followed)?, ended_at(&followed)?));
+        }
+        let usage = meter.read(&deployment).await?;
+        let ten = order == load::chain();
+        let row = Row::new(format!("{name}, until its watcher sees the end, ms"), seen.shown())
+            .beside(if ten { beside_ten(&seen) } else { beside_empty(&seen) })
+            .foreign(usage.foreign_cores);
+        report.add(row);
+        let row = Row::new("  of that, made until ended by the journal, ms", journalled.shown())
+            .foreign(usage.foreign_cores);
+        report.add(row);
+        let commits = usage.writing_commits.map(|count| count.to_string()).unwrap_or_default();
+        report.add(Row::new(
+            format!("  writing commits of {rounds} runs, wake-ups included"),
+            commits,
+        ));
+    }
+    deployment.database.drop().await
+}
+
+/// From CreateRun's answer until the first step runs.
+pub(crate) async fn measure_wake_up(stand: &Stand<'_>, report: &mut Report) -> Result<()> {
+    let deployment = stand.deploy_with(1).await?;
+    let mut client = deployment.runs()?;
+    load::follow(&mut client, load::empty()).await?;
+    let meter = Meter::start(stand, &deployment).await?;
+    let (mut answered, mut made) = (Times::default(), Times::default());
+    for pause in PAUSES_MS.into_iter().cycle().take(stand.options.small_or(20, ROUNDS)) {
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+        let followed = load::follow(&mut client, load::empty()).await?;
+        let running_at = running_at(&followed)?;
+        answered.add(between(followed.answered_at, running_at));
+        made.add(between(created_at(&followed)?, running_at));
+    }
+    let usage = meter.read(&deployment).await?;
+    let row =
+        Row::new("wake-up: CreateRun answered until the first step runs, ms", answered.shown())
+            .beside("target p50 5, p99 30")
+            .foreign(usage.foreign_cores);
+    report.add(row);
+    let row =
+        Row::new("  made until the first step runs, ms", made.shown()).foreign(usage.foreign_cores);
+    report.add(row);
+    deployment.database.drop().await
+}
+
+/// Measured times.
+#[derive(Default)]
+struct Times(Vec<Duration>);
+
+impl Times {
+    fn add(&mut self, time: Duration) {
+        self.0.push(time);
+    }
+
+    /// The time that so many in a hundred do not exceed, milliseconds.
+    fn percentile_ms(&self, percent: usize) -> f64 {
+        let mut sorted = self.0.clone();
+        sorted.sort();
+        let index = (sorted.len() * percent / 100).min(sorted.len().saturating_sub(1));
+        sorted.get(index).map_or(f64::NAN, |time| time.as_secs_f64() * 1000.0)
+    }
+
+    fn shown(&self) -> String {
+        format!("p50 **{:.1}**, p99 **{:.1}**", self.percentile_ms(50), self.percentile_ms(99))
+    }
+}
+
+fn beside_ten(seen: &Times) -> String {
+    format!(
+        "target p50 6, p99 12; p50: {}; p99: {}",
+        peers::ratios(seen.percentile_ms(50), |peer| peer.run_p50_ms),
+        peers::ratios(seen.percentile_ms(99), |peer| peer.run_p99_ms)
+    )
+}
+
+fn beside_empty(seen: &Times) -> String {
+    let p50 = seen.percentile_ms(50);
+    format!(
+        "target p50 2; p50: DBOS x{}, Restate x{}",
+        peers::short(p50 / peers::DBOS_EMPTY_P50_MS),
+        peers::short(p50 / peers::RESTATE_EMPTY_P50_MS)
+    )
+}
+
+/// Nothing when it was the other way round: the step can run before the caller has his answer.
+fn between(from: DateTime<Utc>, to: DateTime<Utc>) -> Duration {
+    (to - from).to_std().unwrap_or_default()
+}
+
+fn created_at(followed: &Followed) -> Result<DateTime<Utc>> {
+    load::instant(followed.run.created_at.as_ref())
+}
+
+fn ended_at(followed: &Followed) -> Result<DateTime<Utc>> {
+    load::instant(followed.events.last().and_then(|event| event.at.as_ref()))
+}
+
+fn running_at(followed: &Followed) -> Result<DateTime<Utc>> {
+    let running = |event: &&v1::Event| match &event.kind {
+        Some(Kind::Transition(transition)) => {
+            matches!(transition.subject, Some(Subject::StepId(_))) && transition.to == "running"
+        }
+        Some(_) | None => false,
+    };
+    let event = followed.events.iter().find(running).context("no step was started")?;
+    load::instant(event.at.as_ref())
+}

@@ -1,0 +1,187 @@
+//! Runs: how they look, how they are made, and when all have ended.
+
+use anyhow::{Context, Result, ensure};
+use chrono::{DateTime, Utc};
+use futures::stream::{self, StreamExt, TryStreamExt};
+use sqlx::PgPool;
+use std::time::{Duration, Instant};
+use surety_common::wire::v1;
+use surety_common::wire::v1::event::Kind;
+use surety_e2e::harness::Deployment;
+
+/// Steps of the run that everything is measured with.
+pub(crate) const STEPS: usize = 10;
+/// How often it is looked whether all runs have ended. When they did is read from their rows.
+const LOOK: Duration = Duration::from_millis(100);
+/// Work that gets no further for so long is a defect, and its figure would be none.
+const STALL: Duration = Duration::from_secs(120);
+
+/// Ten steps, each after the one before, each calling a tool that does nothing; each needs
+/// evidence, and a check of the whole looks at what was said last.
+pub(crate) fn chain() -> v1::CreateRunRequest {
+    let steps = (0..STEPS).map(|index| v1::PlanStep {
+        dependencies: index.checked_sub(1).map(|before| format!("s{before}")).into_iter().collect(),
+        ..step(index, v1::ToolCall { name: "noop".to_owned(), arguments_json: String::new() })
+    });
+    order(steps.collect())
+}
+
+/// One step without a tool call and without evidence: what a run costs that does nothing.
+pub(crate) fn empty() -> v1::CreateRunRequest {
+    order(vec![v1::PlanStep {
+        id: "s0".to_owned(),
+        description: "nothing".to_owned(),
+        evidence: v1::Evidence::None.into(),
+        ..v1::PlanStep::default()
+    }])
+}
+
+/// One step that sleeps, and that may be called again.
+pub(crate) fn sleep(seconds: u32) -> v1::CreateRunRequest {
+    let call = v1::ToolCall {
+        name: "run_command".to_owned(),
+        arguments_json: format!(r#"{{"argv":["sleep","{seconds}"]}}"#),
+    };
+    v1::CreateRunRequest {
+        policy: Some(v1::Policy {
+            repeatable_commands: vec!["sleep".to_owned()],
+            ..v1::Policy::default()
+        }),
+        ..order(vec![step(0, call)])
+    }
+}
+
+fn step(index: usize, call: v1::ToolCall) -> v1::PlanStep {
+    v1::PlanStep {
+        id: format!("s{index}"),
+        description: "one step of a chain".to_owned(),
+        evidence: v1::Evidence::Required.into(),
+        script: vec![call],
+        ..v1::PlanStep::default()
+    }
+}
+
+fn order(steps: Vec<v1::PlanStep>) -> v1::CreateRunRequest {
+    let plan = v1::Plan { title: "measured".to_owned(), steps, ..v1::Plan::default() };
+    v1::CreateRunRequest {
+        plan_source: Some(v1::create_run_request::PlanSource::Plan(plan)),
+        ..v1::CreateRunRequest::default()
+    }
+}
+
+/// Makes `count` runs, `in_flight` side by side.
+pub(crate) async fn create(
+    deployment: &Deployment,
+    order: &v1::CreateRunRequest,
+    count: usize,
+    in_flight: usize,
+) -> Result<()> {
+    let client = deployment.runs()?;
+    stream::iter(0..count)
+        .map(|_| {
+            let (mut client, order) = (client.clone(), order.clone());
+            async move { client.create_run(order).await.map(drop) }
+        })
+        .buffer_unordered(in_flight)
+        .try_collect::<()>()
+        .await?;
+    Ok(())
+}
+
+/// Waits until no run is left that has not ended.
+///
+/// # Errors
+/// Work stalls, or a run did not end accepted.
+pub(crate) async fn wait_for_all(rows: &PgPool) -> Result<()> {
+    let (mut before, mut moved) = (i64::MAX, Instant::now());
+    loop {
+        let open: i64 =
+            sqlx::query_scalar("select count(*) from execution where deadline_at is not null")
+                .fetch_one(rows)
+                .await?;
+        if open == 0 {
+            break;
+        }
+        if open < before {
+            (before, moved) = (open, Instant::now());
+        }
+        ensure!(moved.elapsed() < STALL, "{open} runs do not end");
+        tokio::time::sleep(LOOK).await;
+    }
+    let refused: i64 = sqlx::query_scalar("select count(*) from execution where state <> 'DONE'")
+        .fetch_one(rows)
+        .await?;
+    ensure!(refused == 0, "{refused} runs ended without being accepted");
+    Ok(())
+}
+
+/// When the first step was taken up and when the last run ended, of the runs made since `since`.
+pub(crate) async fn worked(
+    rows: &PgPool,
+    since: DateTime<Utc>,
+) -> Result<(DateTime<Utc>, DateTime<Utc>)> {
+    sqlx::query_as::<_, (Option<DateTime<Utc>>, Option<DateTime<Utc>>)>(
+        "select min(journal.at) filter (where journal.at > run.created_at),
+                max(journal.at)
+         from journal join run on run.id = journal.run_id
+         where run.created_at >= $1",
+    )
+    .bind(since)
+    .fetch_one(rows)
+    .await
+    .map(|(first, last)| first.zip(last))?
+    .context("nothing was journalled")
+}
+
+/// A run that was made and followed to its end.
+pub(crate) struct Followed {
+    pub(crate) run: v1::Run,
+    /// When CreateRun answered.
+    pub(crate) answered_at: DateTime<Utc>,
+    pub(crate) events: Vec<v1::Event>,
+    /// From the call of CreateRun until the end was seen by WatchRun.
+    pub(crate) seen_after: Duration,
+}
+
+/// Makes one run and follows it to its end.
+///
+/// # Errors
+/// A call failed, or the run did not end accepted.
+pub(crate) async fn follow(client: &mut Client, order: v1::CreateRunRequest) -> Result<Followed> {
+    let begun = Instant::now();
+    let created = client.create_run(order).await?.into_inner();
+    let answered_at = Utc::now();
+    let run = created.run.context("the response holds no run")?;
+    let request = v1::WatchRunRequest { run_id: run.id.clone(), from_sequence: 1, follow: true };
+    let mut stream = client.watch_run(request).await?.into_inner();
+    let mut events = Vec::new();
+    while let Some(event) = stream.message().await?.and_then(|response| response.event) {
+        let stop_reason = stop_reason(&event);
+        events.push(event);
+        if let Some(reason) = stop_reason {
+            let seen_after = begun.elapsed();
+            ensure!(reason == v1::StopReason::Accepted, "the run ended as {reason:?}");
+            return Ok(Followed { run, answered_at, events, seen_after });
+        }
+    }
+    anyhow::bail!("run {} was followed to no end", run.id)
+}
+
+/// A client of the runs.
+pub(crate) type Client =
+    v1::run_service_client::RunServiceClient<surety_common::wire::client::ServiceChannel>;
+
+fn stop_reason(event: &v1::Event) -> Option<v1::StopReason> {
+    match &event.kind {
+        Some(Kind::Transition(transition)) => {
+            Some(transition.stop_reason()).filter(|&reason| reason != v1::StopReason::Unspecified)
+        }
+        Some(_) | None => None,
+    }
+}
+
+/// A wire time as one of ours.
+pub(crate) fn instant(at: Option<&prost_types::Timestamp>) -> Result<DateTime<Utc>> {
+    let at = at.context("an event without its time")?;
+    DateTime::from_timestamp(at.seconds, u32::try_from(at.nanos)?).context("a time out of range")
+}

@@ -1,0 +1,65 @@
+//! The benchmark of the engine: three services as release-built processes over a private, durable
+//! Postgres, and one table of what they did.
+//!
+//! ```text
+//!   stand      Postgres, a fresh database and fresh processes for each measurement
+//!     |
+//!   part ----> throughput | latency | idle | wake-up | executors | recovery
+//!     |           load (runs are made and awaited)   meter (CPU, WAL, commits, foreign load)
+//!     v
+//!   report     one table: figure, what it is held against, load of others meanwhile
+//! ```
+//!
+//! It measures and asserts no time. A run that does not end accepted is an error, as its figure
+//! would be one of something else.
+
+mod latency;
+mod load;
+mod machine;
+mod meter;
+mod options;
+mod peers;
+mod processes;
+mod profile;
+mod recovery;
+mod report;
+mod rest;
+mod stand;
+mod throughput;
+
+use anyhow::Result;
+use clap::Parser;
+use options::{Options, Part};
+use report::Report;
+use stand::Stand;
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let options = Options::parse();
+    tokio::select! {
+        measured = measure(&options) => measured,
+        // Returning drops every process; dying here would leave them behind.
+        interrupted = tokio::signal::ctrl_c() => {
+            interrupted?;
+            anyhow::bail!("interrupted")
+        }
+    }
+}
+
+async fn measure(options: &Options) -> Result<()> {
+    let stand = Stand::start(options).await?;
+    let mut report = Report::new(machine::describe(&stand).await?);
+    for part in options.parts() {
+        eprintln!("measuring: {}", part.name());
+        match part {
+            Part::Throughput => throughput::measure(&stand, &mut report).await?,
+            Part::Latency => latency::measure_lone_runs(&stand, &mut report).await?,
+            Part::Idle => rest::measure(&stand, &mut report).await?,
+            Part::Wakeup => latency::measure_wake_up(&stand, &mut report).await?,
+            Part::Executors => throughput::measure_executors(&stand, &mut report).await?,
+            Part::Recovery => recovery::measure(&stand, &mut report).await?,
+        }
+    }
+    print!("{report}");
+    stand.stop().await
+}

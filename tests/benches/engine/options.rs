@@ -1,0 +1,81 @@
+//! What is measured, and how much of it.
+
+use clap::{Parser, ValueEnum};
+
+/// Measures the engine and prints one table.
+#[derive(Debug, Parser)]
+pub(crate) struct Options {
+    /// Which parts; none is all of them.
+    #[arg(value_enum)]
+    parts: Vec<Part>,
+    /// Runs of ten steps that one measurement of throughput carries.
+    #[arg(long, default_value_t = 1000)]
+    runs: usize,
+    /// How often throughput is measured; the median of all is shown, with the spread.
+    #[arg(long, default_value_t = 3)]
+    repeat: usize,
+    /// Runs made side by side.
+    #[arg(long, default_value_t = 64)]
+    pub(crate) in_flight: usize,
+    /// Everything once and small, in under a minute: shows that it works, and no figures.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Also shows which statements and which tables cost most. It costs some speed itself.
+    #[arg(long)]
+    pub(crate) profile: bool,
+    /// Handed over by `cargo bench`.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+/// One part of the benchmark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Part {
+    /// Steps a second, and what each cost.
+    Throughput,
+    /// How long one run alone takes.
+    Latency,
+    /// Memory and queries of processes that have nothing to do.
+    Idle,
+    /// From a run's making to its first step's start.
+    Wakeup,
+    /// Throughput with 1, 2 and 4 executors.
+    Executors,
+    /// From an executor's death until its runs go on.
+    Recovery,
+}
+
+impl Part {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Throughput => "throughput",
+            Self::Latency => "latency",
+            Self::Idle => "idle",
+            Self::Wakeup => "wakeup",
+            Self::Executors => "executors",
+            Self::Recovery => "recovery",
+        }
+    }
+}
+
+impl Options {
+    pub(crate) fn parts(&self) -> Vec<Part> {
+        match self.parts.is_empty() {
+            true => Part::value_variants().to_vec(),
+            false => self.parts.clone(),
+        }
+    }
+
+    pub(crate) fn runs(&self) -> usize {
+        self.small_or(50, self.runs)
+    }
+
+    pub(crate) fn repeat(&self) -> usize {
+        self.small_or(1, self.repeat.max(1))
+    }
+
+    /// `quick` when everything is to be small, else `full`.
+    pub(crate) fn small_or<T>(&self, quick: T, full: T) -> T {
+        if self.quick { quick } else { full }
+    }
+}

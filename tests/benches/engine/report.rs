@@ -1,0 +1,73 @@
+//! The one table.
+
+use std::fmt;
+
+/// Everything that was measured, and on what.
+pub(crate) struct Report {
+    machine: String,
+    rows: Vec<Row>,
+    notes: Vec<String>,
+}
+
+/// One figure.
+pub(crate) struct Row {
+    pub(crate) what: String,
+    pub(crate) figure: String,
+    /// What it is held against.
+    pub(crate) beside: String,
+    /// Cores that everybody else on the machine used meanwhile.
+    pub(crate) foreign: Option<f64>,
+}
+
+impl Row {
+    pub(crate) fn new(what: impl Into<String>, figure: impl Into<String>) -> Self {
+        Self { what: what.into(), figure: figure.into(), beside: String::new(), foreign: None }
+    }
+
+    pub(crate) fn beside(self, beside: impl Into<String>) -> Self {
+        Self { beside: beside.into(), ..self }
+    }
+
+    pub(crate) fn foreign(self, cores: f64) -> Self {
+        Self { foreign: Some(cores), ..self }
+    }
+}
+
+impl Report {
+    pub(crate) fn new(machine: String) -> Self {
+        Self { machine, rows: Vec::new(), notes: Vec::new() }
+    }
+
+    /// Adds a figure, and says it at once: a long benchmark that is cut off has said something.
+    pub(crate) fn add(&mut self, row: Row) {
+        eprintln!("  {}", row);
+        self.rows.push(row);
+    }
+
+    /// Adds a text that is shown under the table.
+    pub(crate) fn note(&mut self, text: String) {
+        self.notes.push(text);
+    }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let foreign = self.foreign.map(|cores| format!("{cores:.2}")).unwrap_or_default();
+        write!(f, "| {} | {} | {} | {foreign} |", self.what, self.figure, self.beside)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\n{}\n", self.machine)?;
+        writeln!(f, "| what | figure | beside | foreign cores |")?;
+        writeln!(f, "|---|---|---|---|")?;
+        for row in &self.rows {
+            writeln!(f, "{row}")?;
+        }
+        for note in &self.notes {
+            writeln!(f, "\n{note}")?;
+        }
+        Ok(())
+    }
+}

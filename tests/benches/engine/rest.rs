@@ -1,0 +1,56 @@
+//! What processes cost that have nothing to do.
+
+use crate::meter::{self, Meter};
+use crate::processes;
+use crate::report::{Report, Row};
+use crate::stand::Stand;
+use anyhow::Result;
+use std::time::Duration;
+use surety_e2e::harness::{Database, Deployment, Process, Service};
+
+/// A process that just started does more than one at rest, and servers count up to ten seconds late.
+const SETTLED: Duration = Duration::from_secs(12);
+/// How long is looked.
+const WATCHED: Duration = Duration::from_secs(20);
+
+/// Queries a second at rest by process, by starting one after the other; memory at the end.
+pub(crate) async fn measure(stand: &Stand<'_>, report: &mut Report) -> Result<()> {
+    let database = stand.database().await?;
+    let environment = stand.environment();
+    let gate = Process::start(Service::Gate, &database, &environment).await?;
+    let with_gate = rate(stand, &database).await?;
+    let planner = Process::start(Service::Planner, &database, &environment).await?;
+    let with_planner = rate(stand, &database).await?;
+    let mut deployment = Deployment::of(database, planner, gate)?;
+    deployment.add_executor(&environment).await?;
+    let meter = Meter::start(stand, &deployment).await?;
+    let with_executor = rate(stand, &deployment.database).await?;
+    let usage = meter.read(&deployment).await?;
+
+    let rates = [
+        ("acceptgate", with_gate),
+        ("planner", with_planner - with_gate),
+        ("executor", with_executor - with_planner),
+    ];
+    let pids = [deployment.gate.pid()?, deployment.planner.pid()?, deployment.executors[0].pid()?];
+    for ((name, rate), pid) in rates.into_iter().zip(pids) {
+        let row =
+            Row::new(format!("{name} at rest, queries/s"), format!("**{:.1}**", rate.max(0.0)))
+                .beside("target under 2");
+        report.add(row.foreign(usage.foreign_cores));
+        let memory = processes::resident_mib(pid.as_raw())?;
+        let row = Row::new(format!("{name} at rest, MiB resident"), format!("**{memory:.1}**"))
+            .beside("target 30 MB");
+        report.add(row);
+    }
+    deployment.database.drop().await
+}
+
+async fn rate(stand: &Stand<'_>, database: &Database) -> Result<f64> {
+    tokio::time::sleep(stand.options.small_or(Duration::from_secs(2), SETTLED)).await;
+    let watched = stand.options.small_or(Duration::from_secs(4), WATCHED);
+    let before = meter::transactions(stand, database.name()).await?;
+    tokio::time::sleep(watched).await;
+    let after = meter::transactions(stand, database.name()).await?;
+    Ok(f64::from(u32::try_from(after - before)?) / watched.as_secs_f64())
+}

@@ -1,0 +1,91 @@
+//! What every measurement stands on: one durable Postgres for all, and for each a fresh database
+//! with fresh processes.
+
+use crate::options::Options;
+use anyhow::Result;
+use sqlx::postgres::{PgPool, PgPoolOptions};
+use surety_cli::postgres::{Durability, EmbeddedPostgres};
+use surety_e2e::harness::{Database, Deployment};
+
+/// As the published engines were measured; everything else is Postgres's default.
+const SETTINGS: [&str; 2] = ["shared_buffers=512MB", "max_connections=200"];
+/// Counts every statement. Only for profiles, as it costs some.
+const STATEMENTS: [&str; 2] =
+    ["shared_preload_libraries=pg_stat_statements", "pg_stat_statements.track=all"];
+/// Quiet, but for the line by which a service says its address.
+const LOG: &str = "warn,surety_planner=info,surety_executor=info,surety_acceptgate=info";
+
+/// Postgres, and what the benchmark was asked for.
+pub(crate) struct Stand<'a> {
+    pub(crate) options: &'a Options,
+    postgres: EmbeddedPostgres,
+    /// Into the database `postgres`, so that what is asked over it counts for no measured one.
+    pub(crate) observer: PgPool,
+    data_dir: tempfile::TempDir,
+}
+
+impl<'a> Stand<'a> {
+    pub(crate) async fn start(options: &'a Options) -> Result<Self> {
+        let mut settings = SETTINGS.to_vec();
+        if options.profile {
+            settings.extend(STATEMENTS);
+        }
+        let postgres = EmbeddedPostgres::start_temporary_with(Durability::Full, &settings).await?;
+        let observer =
+            PgPoolOptions::new().max_connections(1).connect(&postgres.url_of("postgres")).await?;
+        for extension in ["pg_walinspect", "pg_stat_statements"] {
+            let statement = format!("create extension if not exists {extension}");
+            // What the extension would have shown is then left out.
+            if let Err(error) = sqlx::query(sqlx::AssertSqlSafe(statement)).execute(&observer).await
+            {
+                eprintln!("without {extension}: {error}");
+            }
+        }
+        Ok(Self { options, postgres, observer, data_dir: tempfile::tempdir()? })
+    }
+
+    /// A planner and a gate over a fresh database; no executor yet.
+    pub(crate) async fn deploy(&self) -> Result<Deployment> {
+        Deployment::start_idle(self.database().await?, &self.environment()).await
+    }
+
+    /// As [`Stand::deploy`], with executors.
+    pub(crate) async fn deploy_with(&self, executors: usize) -> Result<Deployment> {
+        let mut deployment = self.deploy().await?;
+        for _ in 0..executors {
+            deployment.add_executor(&self.environment()).await?;
+        }
+        Ok(deployment)
+    }
+
+    pub(crate) async fn database(&self) -> Result<Database> {
+        Database::create_on(&self.postgres.url()).await
+    }
+
+    /// What every service is told.
+    pub(crate) fn environment(&self) -> Vec<(&str, &str)> {
+        let data_dir = self.data_dir.path().to_str().unwrap_or("/tmp");
+        vec![("SURETY_LOG", LOG), ("SURETY_EXECUTOR_DATA_DIR", data_dir)]
+    }
+
+    pub(crate) fn postgres_pid(&self) -> i32 {
+        i32::try_from(self.postgres.process_id()).unwrap_or_default()
+    }
+
+    pub(crate) async fn postgres_version(&self) -> Result<String> {
+        let version: String = sqlx::query_scalar("select current_setting('server_version')")
+            .fetch_one(&self.observer)
+            .await?;
+        Ok(format!("Postgres {version}"))
+    }
+
+    pub(crate) fn settings_shown(&self) -> String {
+        let profile = if self.options.profile { ", every statement counted" } else { "" };
+        format!("fsync and synchronous_commit on, {}{profile}", SETTINGS.join(", "))
+    }
+
+    pub(crate) async fn stop(self) -> Result<()> {
+        self.observer.close().await;
+        Ok(self.postgres.stop().await?)
+    }
+}

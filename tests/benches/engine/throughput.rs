@@ -1,0 +1,259 @@
+//! Steps a second, and what each cost.
+
+use crate::load;
+use crate::meter::{self, Meter, Usage};
+use crate::peers::{self, POSTGRES_ALONE_UNBATCHED};
+use crate::report::{Report, Row};
+use crate::stand::Stand;
+use crate::{options::Options, profile};
+use anyhow::Result;
+use chrono::{DateTime, Utc};
+use std::time::Duration;
+use surety_e2e::harness::Deployment;
+
+/// Runs that nobody measures, made first.
+const WARM_UP: usize = 50;
+/// How long the server takes at most to count what an idle process did last.
+const COUNTED_WITHIN: Duration = Duration::from_secs(11);
+
+/// How the work comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Arrival {
+    /// Executors are there, and runs are made as fast as the API takes them.
+    Made,
+    /// All runs are there before the first executor starts.
+    Waiting,
+}
+
+/// One measurement.
+struct Sample {
+    steps: f64,
+    steps_per_second: f64,
+    /// Runs that the API took a second.
+    made_per_second: f64,
+    usage: Usage,
+    transactions: Option<i64>,
+}
+
+/// Both arrivals, with one executor.
+pub(crate) async fn measure(stand: &Stand<'_>, report: &mut Report) -> Result<()> {
+    for arrival in [Arrival::Made, Arrival::Waiting] {
+        let samples = repeated(stand, report, arrival, 1).await?;
+        add(report, stand.options, arrival, &samples);
+    }
+    Ok(())
+}
+
+/// The same work with more executors.
+pub(crate) async fn measure_executors(stand: &Stand<'_>, report: &mut Report) -> Result<()> {
+    let mut alone = None;
+    for executors in [1, 2, 4] {
+        let samples = repeated(stand, report, Arrival::Waiting, executors).await?;
+        let middle = median(&samples);
+        let speed = middle.steps_per_second;
+        let one = *alone.get_or_insert(speed);
+        let what =
+            format!("{executors} executor(s), {} runs waiting, steps/s", stand.options.runs());
+        let row = Row::new(what, spread(&samples, |sample| sample.steps_per_second))
+            .beside(format!("x{} of one executor", peers::short(speed / one)))
+            .foreign(middle.usage.foreign_cores);
+        report.add(row);
+        let what = format!("{executors} executor(s), CPU ms per step");
+        report.add(Row::new(what, cpu(middle)).foreign(middle.usage.foreign_cores));
+    }
+    Ok(())
+}
+
+async fn repeated(
+    stand: &Stand<'_>,
+    report: &mut Report,
+    arrival: Arrival,
+    executors: usize,
+) -> Result<Vec<Sample>> {
+    let mut samples = Vec::new();
+    for round in 0..stand.options.repeat() {
+        let shown = stand.options.profile && round == 0;
+        let sample = sample(stand, arrival, executors, shown.then_some(&mut *report)).await?;
+        eprintln!(
+            "  {arrival:?}, {executors} executor(s): {:.0} steps/s, foreign {:.2}",
+            sample.steps_per_second, sample.usage.foreign_cores
+        );
+        samples.push(sample);
+    }
+    samples.sort_by(|a, b| a.steps_per_second.total_cmp(&b.steps_per_second));
+    Ok(samples)
+}
+
+async fn sample(
+    stand: &Stand<'_>,
+    arrival: Arrival,
+    executors: usize,
+    profiled: Option<&mut Report>,
+) -> Result<Sample> {
+    let mut deployment = stand.deploy_with(executors).await?;
+    let rows = deployment.database.pool().await?;
+    let in_flight = stand.options.in_flight;
+    load::create(&deployment, &load::chain(), WARM_UP, in_flight).await?;
+    load::wait_for_all(&rows).await?;
+    if arrival == Arrival::Waiting {
+        for mut executor in deployment.executors.drain(..) {
+            executor.stop().await?;
+        }
+    }
+    tokio::time::sleep(stand.options.small_or(Duration::ZERO, COUNTED_WITHIN)).await;
+    let database = deployment.database.name().to_owned();
+    let before = meter::transactions(stand, &database).await?;
+    if profiled.is_some() {
+        profile::reset(stand).await?;
+    }
+
+    let meter = Meter::start(stand, &deployment).await?;
+    let (begun, made) = carry(stand, arrival, executors, &mut deployment).await?;
+    load::wait_for_all(&rows).await?;
+    let usage = meter.read(&deployment).await?;
+    let (first, last) = load::worked(&rows, begun).await?;
+    if let Some(report) = profiled {
+        report.note(profile::shown(stand, &rows, meter.log_start(), arrival.name()).await?);
+    }
+    rows.close().await;
+    stop(&mut deployment).await?;
+    let after = meter::transactions(stand, &database).await?;
+    deployment.database.drop().await?;
+
+    let from = match arrival {
+        Arrival::Made => begun,
+        Arrival::Waiting => first,
+    };
+    let runs = whole(stand.options.runs());
+    let steps = runs * whole(load::STEPS);
+    Ok(Sample {
+        steps,
+        steps_per_second: steps / seconds(from, last),
+        made_per_second: runs / seconds(begun, made),
+        usage,
+        transactions: (!stand.options.quick).then_some(after - before),
+    })
+}
+
+/// Makes the runs; answers when the first was asked for and when the last was taken.
+async fn carry(
+    stand: &Stand<'_>,
+    arrival: Arrival,
+    executors: usize,
+    deployment: &mut Deployment,
+) -> Result<(DateTime<Utc>, DateTime<Utc>)> {
+    let begun = Utc::now();
+    let (runs, in_flight) = (stand.options.runs(), stand.options.in_flight);
+    load::create(deployment, &load::chain(), runs, in_flight).await?;
+    let made = Utc::now();
+    if arrival == Arrival::Waiting {
+        for _ in 0..executors {
+            deployment.add_executor(&stand.environment()).await?;
+        }
+    }
+    Ok((begun, made))
+}
+
+/// Ends the processes, so that the server counts the last of what they did.
+async fn stop(deployment: &mut Deployment) -> Result<()> {
+    for executor in &mut deployment.executors {
+        executor.stop().await?;
+    }
+    deployment.planner.stop().await?;
+    deployment.gate.stop().await?;
+    Ok(())
+}
+
+impl Arrival {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Made => "runs made while worked on",
+            Self::Waiting => "runs all waiting first",
+        }
+    }
+}
+
+fn add(report: &mut Report, options: &Options, arrival: Arrival, samples: &[Sample]) {
+    let middle = median(samples);
+    let foreign = middle.usage.foreign_cores;
+    let name = format!("{} runs x {} steps, {}", options.runs(), load::STEPS, arrival.name());
+    let speed = middle.steps_per_second;
+    let row = Row::new(format!("{name}: steps/s"), spread(samples, |one| one.steps_per_second))
+        .beside(format!(
+            "target 14,000; {}; Postgres alone, a commit a step, x{}",
+            peers::ratios(speed, |peer| peer.steps_per_second),
+            peers::short(speed / POSTGRES_ALONE_UNBATCHED)
+        ))
+        .foreign(foreign);
+    report.add(row);
+    report.add(
+        Row::new("  runs made/s", spread(samples, |one| one.made_per_second)).foreign(foreign),
+    );
+    let per_step = |count: i64| signed(count) / middle.steps;
+    let commits = middle.usage.writing_commits;
+    report.add(
+        Row::new("  writing commits per step", shown(commits.map(per_step), 3))
+            .beside("target 0.05 under load; DBOS 1.20"),
+    );
+    report.add(
+        Row::new("  transactions per step, reads too", shown(middle.transactions.map(per_step), 2))
+            .beside("DBOS 4.2"),
+    );
+    report.add(
+        Row::new("  WAL bytes per step", format!("{:.0}", per_step(middle.usage.wal_bytes)))
+            .beside("target 1,100; DBOS 848"),
+    );
+    report.add(
+        Row::new("  CPU ms per step (= s per 1,000)", cpu(middle))
+            .beside("target 0.13; Restate 0.26, DBOS 1.21, LangGraph 2.13, all with client")
+            .foreign(foreign),
+    );
+}
+
+fn cpu(sample: &Sample) -> String {
+    let spent = &sample.usage.spent;
+    let per_step = |spent: Duration| spent.as_secs_f64() * 1000.0 / sample.steps;
+    format!(
+        "{:.3} = Postgres {:.3} + planner {:.3} + executors {:.3} + gate {:.3} + client {:.3}",
+        per_step(spent.total()),
+        per_step(spent.postgres),
+        per_step(spent.planner),
+        per_step(spent.executors),
+        per_step(spent.gate),
+        per_step(spent.client),
+    )
+}
+
+/// The middle one of samples in order of speed.
+fn median(samples: &[Sample]) -> &Sample {
+    &samples[samples.len() / 2]
+}
+
+/// The median, and the range where there were several.
+fn spread(samples: &[Sample], of: impl Fn(&Sample) -> f64) -> String {
+    let mut values: Vec<f64> = samples.iter().map(of).collect();
+    values.sort_by(f64::total_cmp);
+    match values.as_slice() {
+        [one] => format!("**{one:.0}**"),
+        many => {
+            format!("**{:.0}** ({:.0}..{:.0})", many[many.len() / 2], many[0], many[many.len() - 1])
+        }
+    }
+}
+
+fn shown(value: Option<f64>, digits: usize) -> String {
+    value.map_or_else(|| "not measured".to_owned(), |value| format!("{value:.digits$}"))
+}
+
+fn seconds(from: DateTime<Utc>, to: DateTime<Utc>) -> f64 {
+    (to - from).to_std().unwrap_or_default().as_secs_f64()
+}
+
+/// A count as a number to divide by; counts here are far below where this loses digits.
+fn whole(count: usize) -> f64 {
+    u32::try_from(count).map_or(f64::INFINITY, f64::from)
+}
+
+fn signed(count: i64) -> f64 {
+    u32::try_from(count).map_or(f64::NAN, f64::from)
+}

@@ -1,0 +1,110 @@
+//! Every row of every file asked, and what came of it.
+
+use super::referee::Referee;
+use super::runtime::Checked;
+use super::{Row, decision, gate, plan, rows, runtime, text_of};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The files whose rows any referee can be asked, in the order of the report.
+pub const ASKED: [&str; 7] = [
+    "decision.jsonl",
+    "control.jsonl",
+    "plan.jsonl",
+    "patch.jsonl",
+    "checks.jsonl",
+    "receipt.jsonl",
+    "gate.jsonl",
+];
+/// Rows about what happens inside a run: they have no call of their own.
+pub const RUNTIME: &str = "runtime.jsonl";
+/// Rows about events from a forge.
+pub const TOOLCHAIN: &str = "toolchain.jsonl";
+
+/// Why a row about the toolchain is not asked.
+const NO_TOOLCHAIN: &str = "toolchain.jsonl: the toolchain is not carried out yet";
+
+/// What came of the rows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Report {
+    /// How many rows hold, in every way they were asked.
+    pub passed: usize,
+    /// One line for each row that does not hold, with what came back.
+    pub failed: Vec<String>,
+    /// How many rows were not asked, by the reason.
+    pub skipped: BTreeMap<String, usize>,
+    /// How many rows each file has.
+    pub counts: BTreeMap<&'static str, usize>,
+}
+
+impl Report {
+    fn count(&mut self, file: &'static str, row: &Row, checked: Checked) {
+        *self.counts.entry(file).or_default() += 1;
+        match checked {
+            Checked::Holds => self.passed += 1,
+            Checked::Skipped(reason) => *self.skipped.entry(reason).or_default() += 1,
+            Checked::Fails(message) => {
+                let case = text_of(&row.value, "case");
+                self.failed.push(format!("{file} {} {case}: {message}", row.id));
+            }
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    /// The failing rows, the reasons for skipping, and the closing line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for line in &self.failed {
+            writeln!(f, "FAILED {line}")?;
+        }
+        for (reason, count) in &self.skipped {
+            writeln!(f, "skipped {count}: {reason}")?;
+        }
+        write!(f, "conformance: {} passed, {} failed", self.passed, self.failed.len())
+    }
+}
+
+/// Asks every referee every row. A row holds when it holds with all of them.
+///
+/// # Errors
+/// A file cannot be read, or one of the project's own has no rows.
+pub async fn ask_all(referees: &[Referee<'_>]) -> Result<Report, String> {
+    let mut report = Report::default();
+    for file in ASKED {
+        for row in some_rows(file)? {
+            let mut checked = Checked::Holds;
+            for referee in referees {
+                if let Err(message) = check(file, &row, *referee).await {
+                    checked = Checked::Fails(format!("({}) {message}", referee.name()));
+                    break;
+                }
+            }
+            report.count(file, &row, checked);
+        }
+    }
+    for row in some_rows(RUNTIME)? {
+        report.count(RUNTIME, &row, runtime::check(&row));
+    }
+    for row in rows(TOOLCHAIN)? {
+        report.count(TOOLCHAIN, &row, Checked::Skipped(NO_TOOLCHAIN.to_owned()));
+    }
+    Ok(report)
+}
+
+fn some_rows(file: &str) -> Result<Vec<Row>, String> {
+    let rows = rows(file)?;
+    if rows.is_empty() { Err(format!("{file} has no rows")) } else { Ok(rows) }
+}
+
+async fn check(file: &str, row: &Row, referee: Referee<'_>) -> Result<(), String> {
+    match file {
+        "decision.jsonl" => decision::check_decision(row, referee).await,
+        "control.jsonl" => decision::check_control(row, referee).await,
+        "plan.jsonl" => plan::check_plan(row, referee).await,
+        "patch.jsonl" => plan::check_patch(row, referee).await,
+        "checks.jsonl" => plan::check_checks(row, referee).await,
+        "receipt.jsonl" => gate::check_receipt(row, referee).await,
+        "gate.jsonl" => gate::check_evaluation(row, referee).await,
+        _ => Err(format!("nobody is asked about {file}")),
+    }
+}

@@ -1,0 +1,90 @@
+//! Plans for tests, and what their commands leave behind.
+
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use surety_common::wire::v1;
+
+/// A step that depends on others and makes these calls.
+pub fn step(id: &str, dependencies: &[&str], calls: &[Value]) -> Value {
+    json!({"id": id, "description": format!("step {id}"), "dependencies": dependencies,
+           "script": calls})
+}
+
+/// A plan whose acceptance asks for nothing but a final text.
+pub fn plan(steps: &[Value]) -> Value {
+    json!({"title": "A test", "steps": steps, "verify": [{"kind": "output_only"}]})
+}
+
+/// A call that does nothing.
+pub fn noop() -> Value {
+    json!({"name": "noop", "arguments": {}})
+}
+
+/// A call that runs a line of shell, for a minute at most.
+pub fn shell(line: &str) -> Value {
+    json!({"name": "run_command", "arguments": {"argv": ["sh", "-c", line], "timeout_s": 60}})
+}
+
+/// A call that writes a file.
+pub fn write(path: &str, content: &str) -> Value {
+    json!({"name": "write_file", "arguments": {"path": path, "content": content}})
+}
+
+/// The request that creates a run of a plan in a workspace.
+pub fn request(plan: &Value, workspace: &str) -> v1::CreateRunRequest {
+    v1::CreateRunRequest {
+        plan_source: Some(v1::create_run_request::PlanSource::PlanText(plan.to_string())),
+        workspace: workspace.to_owned(),
+        ..v1::CreateRunRequest::default()
+    }
+}
+
+/// A folder outside every workspace, where commands say that they were there and wait for leave
+/// to go on. Its removal lets every command that still waits end.
+pub struct Trail {
+    folder: tempfile::TempDir,
+}
+
+impl Trail {
+    /// An empty one.
+    ///
+    /// # Errors
+    /// No folder can be made.
+    pub fn new() -> std::io::Result<Self> {
+        Ok(Self { folder: tempfile::tempdir()? })
+    }
+
+    /// A place in it.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A line of shell that leaves one mark under `name`.
+    pub fn mark(&self, name: &str) -> String {
+        format!("echo here >> '{}'", self.path(name).display())
+    }
+
+    /// A line of shell that leaves one mark under `name` and then waits for [`Trail::let_go`].
+    pub fn mark_and_wait(&self, name: &str) -> String {
+        let folder = self.folder.path().display();
+        let mark = self.mark(name);
+        format!("{mark}; while [ -d '{folder}' ] && [ ! -e '{folder}/go' ]; do sleep 0.02; done")
+    }
+
+    /// Lets every command go on that waits.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn let_go(&self) -> std::io::Result<()> {
+        std::fs::write(self.path("go"), "")
+    }
+
+    /// How many marks were left under `name`.
+    pub fn marks(&self, name: &str) -> usize {
+        lines(&self.path(name))
+    }
+}
+
+fn lines(path: &Path) -> usize {
+    std::fs::read_to_string(path).map_or(0, |text| text.lines().count())
+}

@@ -1,0 +1,185 @@
+//! The database is down at the start, goes down midway, and comes back: services wait and go on,
+//! and nothing is lost.
+
+use anyhow::{Context, Result, ensure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::time::Duration;
+use surety_cli::postgres::EmbeddedPostgres;
+use surety_common::wire::status::from_status;
+use surety_common::wire::v1;
+use surety_e2e::audit::audit_all;
+use surety_e2e::harness::{Database, Deployment, wait_until};
+use surety_e2e::script::{self, Trail, noop, plan, shell, step, write};
+use tempfile::TempDir;
+
+/// A Postgres of the test's own, on a data folder that outlives its stops.
+struct Cluster {
+    folder: TempDir,
+    server: Option<EmbeddedPostgres>,
+}
+
+impl Cluster {
+    async fn start() -> Result<Self> {
+        // Postgres may run under an account that has to reach its folder.
+        let folder = tempfile::Builder::new().permissions(open()).tempdir()?;
+        let mut cluster = Self { folder, server: None };
+        cluster.again().await?;
+        Ok(cluster)
+    }
+
+    async fn again(&mut self) -> Result<()> {
+        self.server = Some(EmbeddedPostgres::start(self.folder.path()).await?);
+        Ok(())
+    }
+
+    fn url(&self) -> Result<String> {
+        Ok(self.server.as_ref().context("the server runs")?.url())
+    }
+
+    /// Ends it without a goodbye to anybody, as a crash would.
+    async fn crash(&mut self) -> Result<()> {
+        let server = self.server.take().context("the server runs")?;
+        kill(Pid::from_raw(i32::try_from(server.process_id())?), Signal::SIGQUIT)?;
+        Ok(server.stop().await?)
+    }
+
+    async fn stop(&mut self) -> Result<()> {
+        match self.server.take() {
+            Some(server) => Ok(server.stop().await?),
+            None => Ok(()),
+        }
+    }
+}
+
+fn open() -> std::fs::Permissions {
+    std::os::unix::fs::PermissionsExt::from_mode(0o755)
+}
+
+async fn audited(deployment: Deployment, mut cluster: Cluster) -> Result<()> {
+    audit_all(&deployment.database.pool().await?).await?;
+    drop(deployment);
+    cluster.stop().await
+}
+
+#[tokio::test]
+async fn services_that_start_before_their_database_wait_for_it() -> Result<()> {
+    let mut cluster = Cluster::start().await?;
+    let url = cluster.url()?;
+    cluster.stop().await?;
+    let mut deployment = Deployment::start_idle(Database::at(&url)?, &[]).await?;
+    deployment.add_executor(&[]).await?;
+    for process in [&deployment.planner, &deployment.gate, &deployment.executors[0]] {
+        process.wait_for_line(|line| line.contains("waiting for the database")).await?;
+    }
+    cluster.again().await?;
+    let request = script::request(&plan(&[step("only", &[], &[noop()])]), "");
+    let run = create_with_patience(&deployment, request).await?;
+    let run = deployment.wait_for_end(&run.id).await?;
+    assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
+    audited(deployment, cluster).await
+}
+
+/// Creates a run as a client should: the same request id again while the service is unavailable.
+async fn create_with_patience(
+    deployment: &Deployment,
+    request: v1::CreateRunRequest,
+) -> Result<v1::Run> {
+    let request = v1::CreateRunRequest { request_id: "once".to_owned(), ..request };
+    let deadline = std::time::Instant::now() + surety_e2e::harness::PATIENCE;
+    loop {
+        match deployment.runs()?.create_run(request.clone()).await {
+            Ok(response) => return response.into_inner().run.context("no run"),
+            Err(status) => {
+                ensure!(status.code() == tonic::Code::Unavailable, "{status:?}");
+                ensure!(std::time::Instant::now() < deadline, "{status:?}");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_run_whose_database_crashes_midway_goes_on_and_loses_nothing() -> Result<()> {
+    let mut cluster = Cluster::start().await?;
+    let quick = [("SURETY_EXECUTOR_HEARTBEAT_INTERVAL_MS", "200")];
+    let mut deployment = Deployment::start_idle(Database::at(&cluster.url()?)?, &quick).await?;
+    deployment.add_executor(&[]).await?;
+    let workspace = tempfile::tempdir()?;
+    let trail = Trail::new()?;
+    let mut checked = step("checked", &["waits"], &[write("a.txt", "good")]);
+    checked["verify"] = serde_json::json!([{"kind": "workspace_change"}]);
+    let steps = [
+        step("first", &[], &[shell(&trail.mark("first"))]),
+        step("waits", &["first"], &[shell(&trail.mark_and_wait("waits"))]),
+        checked,
+        step("last", &["checked"], &[shell(&trail.mark("last"))]),
+    ];
+    let run = deployment.create(&plan(&steps), &workspace.path().to_string_lossy()).await?;
+    wait_until("the command began", || trail.marks("waits") == 1).await?;
+    cluster.crash().await?;
+    // The outcome of a call that ended while nobody could write it down.
+    trail.let_go()?;
+    let waits = |line: &str| line.contains("waiting for the database to write");
+    deployment.executors[0].wait_for_line(waits).await?;
+    let get = v1::GetRunRequest { run_id: run.id.clone(), view: 0 };
+    let status = deployment.runs()?.get_run(get).await.err().context("the database is away")?;
+    assert_eq!(status.code(), tonic::Code::Unavailable, "{status:?}");
+    assert_eq!(from_status(&status).reason.as_str(), "database_unavailable");
+    cluster.again().await?;
+    let run = deployment.wait_for_end(&run.id).await?;
+    assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
+    assert_eq!(["first", "waits", "last"].map(|name| trail.marks(name)), [1, 1, 1]);
+    audited(deployment, cluster).await
+}
+
+#[tokio::test]
+async fn runs_under_load_outlive_crash_after_crash_of_their_database() -> Result<()> {
+    let mut cluster = Cluster::start().await?;
+    let mut deployment = Deployment::start_idle(Database::at(&cluster.url()?)?, &[]).await?;
+    deployment.add_executor(&[]).await?;
+    deployment.add_executor(&[]).await?;
+    let trail = Trail::new()?;
+    let mut runs = Vec::new();
+    for n in 0..12 {
+        let name = format!("r{n}");
+        let steps: Vec<_> = (0..6)
+            .map(|at| {
+                let before = if at == 0 { vec![] } else { vec![format!("s{}", at - 1)] };
+                let before: Vec<&str> = before.iter().map(String::as_str).collect();
+                step(&format!("s{at}"), &before, &[shell(&trail.mark(&name)), noop()])
+            })
+            .collect();
+        runs.push((deployment.create(&plan(&steps), "").await?, name));
+    }
+    for round in 1..=2 {
+        let total = || runs.iter().map(|(_, name)| trail.marks(name)).sum::<usize>();
+        wait_until("some steps went by", || total() >= round * 20).await?;
+        cluster.crash().await?;
+        cluster.again().await?;
+    }
+    for (run, name) in &runs {
+        let run = deployment.wait_for_end(&run.id).await?;
+        assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
+        assert_eq!(trail.marks(name), 6, "each command ran once");
+    }
+    audited(deployment, cluster).await
+}
+
+#[tokio::test]
+async fn a_service_that_is_told_to_stop_while_its_database_is_away_ends_in_time() -> Result<()> {
+    let mut cluster = Cluster::start().await?;
+    let brief = [("SURETY_DRAIN_TIMEOUT_MS", "500")];
+    let mut deployment = Deployment::start_idle(Database::at(&cluster.url()?)?, &brief).await?;
+    deployment.add_executor(&[]).await?;
+    let trail = Trail::new()?;
+    let steps = [step("waits", &[], &[shell(&trail.mark_and_wait("waits"))])];
+    deployment.create(&plan(&steps), "").await?;
+    wait_until("the command began", || trail.marks("waits") == 1).await?;
+    cluster.crash().await?;
+    trail.let_go()?;
+    assert!(deployment.first_executor()?.stop().await?.success());
+    assert!(deployment.planner.stop().await?.success());
+    assert!(deployment.gate.stop().await?.success());
+    Ok(())
+}

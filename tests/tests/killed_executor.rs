@@ -1,0 +1,202 @@
+//! An executor that is killed in the middle of a step: another goes on, and nothing is repeated
+//! that must not be.
+
+use anyhow::{Context, Result};
+use serde_json::json;
+use surety_common::wire::v1;
+use surety_e2e::harness::{Deployment, wait_until};
+use surety_e2e::script::{self, Trail, plan, shell, step, write};
+
+/// An executor counts as dead after two seconds of silence.
+const QUICK: [(&str, &str); 2] = [
+    ("SURETY_EXECUTOR_HEARTBEAT_AGE_LIMIT_MS", "2000"),
+    ("SURETY_EXECUTOR_HEARTBEAT_INTERVAL_MS", "200"),
+];
+
+fn receipts(events: &[v1::Event]) -> Vec<&v1::EvidenceReceipt> {
+    let receipts = events.iter().filter_map(|event| match &event.kind {
+        Some(v1::event::Kind::Receipt(receipt)) => Some(receipt),
+        _ => None,
+    });
+    receipts.collect()
+}
+
+fn intents(events: &[v1::Event]) -> Vec<&v1::Intent> {
+    let intents = events.iter().filter_map(|event| match &event.kind {
+        Some(v1::event::Kind::Intent(intent)) => Some(intent),
+        _ => None,
+    });
+    intents.collect()
+}
+
+/// A run of one command, whose executor is killed while the command waits, and a second executor.
+async fn killed_in_a_command(trail: &Trail, repeatable: &[&str]) -> Result<(Deployment, v1::Run)> {
+    let mut deployment = Deployment::start_with(&QUICK).await?;
+    let steps = [
+        step("before", &[], &[shell(&trail.mark("before"))]),
+        step("middle", &["before"], &[shell(&trail.mark_and_wait("middle"))]),
+        step("after", &["middle"], &[shell(&trail.mark("after"))]),
+    ];
+    let request = v1::CreateRunRequest {
+        policy: Some(v1::Policy {
+            repeatable_commands: repeatable.iter().map(|line| (*line).to_owned()).collect(),
+            ..v1::Policy::default()
+        }),
+        ..script::request(&plan(&steps), "")
+    };
+    let run = deployment.create_run(request).await?;
+    wait_until("the command began", || trail.marks("middle") == 1).await?;
+    deployment.first_executor()?.kill().await?;
+    deployment.add_executor(&[]).await?;
+    Ok((deployment, run))
+}
+
+#[tokio::test]
+async fn a_command_that_was_declared_repeatable_is_run_again_under_the_same_call_id() -> Result<()>
+{
+    let trail = Trail::new()?;
+    let (deployment, run) = killed_in_a_command(&trail, &["sh -c"]).await?;
+    wait_until("the command was run again", || trail.marks("middle") == 2).await?;
+    trail.let_go()?;
+    let run = deployment.wait_for_end(&run.id).await?;
+    assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
+    let marks = ["before", "middle", "after"].map(|name| trail.marks(name));
+    assert_eq!(marks, [1, 2, 1]);
+    let events = deployment.events(&run.id).await?;
+    let (intents, receipts) = (intents(&events), receipts(&events));
+    assert_eq!(intents.len(), 3, "the repetition is no new intent");
+    let of = |step: &str| receipts.iter().find(|receipt| receipt.step_id == step);
+    assert_eq!(of("middle").map(|receipt| &receipt.call_id), Some(&intents[1].call_id));
+    deployment.finish().await
+}
+
+#[tokio::test]
+async fn a_command_that_must_not_be_repeated_is_asked_about_and_an_answer_lets_it_be() -> Result<()>
+{
+    let trail = Trail::new()?;
+    let (deployment, run) = killed_in_a_command(&trail, &[]).await?;
+    let blocked = deployment.question(&run.id).await?;
+    assert_eq!(blocked.waiting_on(), v1::WaitingOn::User);
+    for said in ["middle", "run_command", "may have happened", "repeat", "fail"] {
+        assert!(blocked.question.contains(said), "no {said} in {}", blocked.question);
+    }
+    assert_eq!(trail.marks("middle"), 1, "it was repeated without being asked about");
+    trail.let_go()?;
+    deployment.answer(&blocked.wait_id, "repeat").await?;
+    let run = deployment.wait_for_end(&run.id).await?;
+    assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
+    assert_eq!(["before", "middle", "after"].map(|name| trail.marks(name)), [1, 2, 1]);
+    deployment.finish().await
+}
+
+#[tokio::test]
+async fn the_answer_fail_fails_the_step_and_the_run_ends_when_no_retry_remains() -> Result<()> {
+    let trail = Trail::new()?;
+    let mut deployment = Deployment::start_with(&QUICK).await?;
+    let plan = plan(&[step("only", &[], &[shell(&trail.mark_and_wait("only"))])]);
+    let request = v1::CreateRunRequest {
+        limits: Some(v1::Limits { max_replans: Some(0), ..v1::Limits::default() }),
+        ..script::request(&plan, "")
+    };
+    let run = deployment.create_run(request).await?;
+    wait_until("the command began", || trail.marks("only") == 1).await?;
+    deployment.first_executor()?.kill().await?;
+    deployment.add_executor(&[]).await?;
+    let blocked = deployment.question(&run.id).await?;
+    deployment.answer(&blocked.wait_id, "fail").await?;
+    let run = deployment.wait_for_end(&run.id).await?;
+    let terminal = run.terminal.clone().unwrap_or_default();
+    assert_eq!(terminal.stop_reason(), v1::StopReason::MaxReplansReached, "{run:#?}");
+    assert_eq!(trail.marks("only"), 1);
+    deployment.finish().await
+}
+
+#[tokio::test]
+async fn one_answer_allows_one_repetition_only() -> Result<()> {
+    let trail = Trail::new()?;
+    let (mut deployment, run) = killed_in_a_command(&trail, &[]).await?;
+    let first = deployment.question(&run.id).await?;
+    deployment.answer(&first.wait_id, "repeat").await?;
+    wait_until("the command was repeated", || trail.marks("middle") == 2).await?;
+    deployment.executors.last_mut().context("an executor")?.kill().await?;
+    deployment.add_executor(&[]).await?;
+    let second = deployment.question(&run.id).await?;
+    assert_ne!(first.wait_id, second.wait_id);
+    assert_eq!(trail.marks("middle"), 2, "an answer that was used up was used again");
+    trail.let_go()?;
+    deployment.answer(&second.wait_id, "repeat").await?;
+    let run = deployment.wait_for_end(&run.id).await?;
+    assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
+    deployment.finish().await
+}
+
+#[tokio::test]
+async fn two_steps_that_were_cut_off_together_are_asked_about_one_after_the_other() -> Result<()> {
+    let trail = Trail::new()?;
+    let mut deployment = Deployment::start_with(&QUICK).await?;
+    let steps = [
+        step("left", &[], &[shell(&trail.mark_and_wait("left"))]),
+        step("right", &[], &[shell(&trail.mark_and_wait("right"))]),
+    ];
+    let run = deployment.create(&plan(&steps), "").await?;
+    wait_until("both began", || trail.marks("left") + trail.marks("right") == 2).await?;
+    deployment.first_executor()?.kill().await?;
+    deployment.add_executor(&[]).await?;
+    trail.let_go()?;
+    let first = deployment.question(&run.id).await?;
+    deployment.answer(&first.wait_id, "repeat").await?;
+    let other = |run: &v1::Run| {
+        run.blocked.as_ref().is_some_and(|blocked| blocked.wait_id != first.wait_id)
+    };
+    let asked = deployment.wait_for(&run.id, "blocked on the other", other).await?;
+    let second = asked.blocked.context("a blocked run says what it waits for")?;
+    deployment.answer(&second.wait_id, "repeat").await?;
+    let run = deployment.wait_for_end(&run.id).await?;
+    assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
+    assert_eq!(["left", "right"].map(|name| trail.marks(name)), [2, 2]);
+    deployment.finish().await
+}
+
+/// A run that writes a file under an executor that dies at a named point, and its end under another.
+async fn dies_at(point: &str) -> Result<(Deployment, v1::Run, tempfile::TempDir)> {
+    let workspace = tempfile::tempdir()?;
+    let database = surety_e2e::harness::Database::create().await?;
+    let mut deployment = Deployment::start_idle(database, &QUICK).await?;
+    deployment.add_executor(&[("SURETY_CRASH_POINT", point)]).await?;
+    let plan = json!({
+        "title": "A note",
+        "steps": [step("write", &[], &[write("note.txt", "hello\n")])],
+        "verify": [{"kind": "workspace_change"}, {"kind": "file_exists", "target": "note.txt"}]
+    });
+    let run = deployment.create(&plan, &workspace.path().to_string_lossy()).await?;
+    deployment.first_executor()?.wait_for_exit().await?;
+    deployment.add_executor(&[]).await?;
+    let run = deployment.wait_for_end(&run.id).await?;
+    Ok((deployment, run, workspace))
+}
+
+#[tokio::test]
+async fn a_write_that_had_happened_is_seen_and_not_made_again() -> Result<()> {
+    let (deployment, run, workspace) = dies_at("executor.after_effect").await?;
+    assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
+    assert_eq!(std::fs::read_to_string(workspace.path().join("note.txt"))?, "hello\n");
+    let events = deployment.events(&run.id).await?;
+    let receipts = receipts(&events);
+    let write = receipts.iter().find(|receipt| receipt.step_id == "write").context("a receipt")?;
+    assert!(write.summary.contains("had happened"), "{write:#?}");
+    assert_eq!(Some(&write.call_id), intents(&events).first().map(|intent| &intent.call_id));
+    deployment.finish().await
+}
+
+#[tokio::test]
+async fn a_write_that_had_not_happened_is_made_once() -> Result<()> {
+    let (deployment, run, workspace) = dies_at("executor.after_intent").await?;
+    assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
+    assert_eq!(std::fs::read_to_string(workspace.path().join("note.txt"))?, "hello\n");
+    let events = deployment.events(&run.id).await?;
+    let receipts = receipts(&events);
+    let write = receipts.iter().find(|receipt| receipt.step_id == "write").context("a receipt")?;
+    assert!(write.summary.contains("created"), "{write:#?}");
+    assert_eq!(intents(&events).len(), 2, "one of the step, one of the runner's own tests");
+    deployment.finish().await
+}

@@ -1,0 +1,213 @@
+//! Bad input, each with a code of its own, over gRPC.
+
+use anyhow::{Context, Result};
+use serde_json::json;
+use surety_common::wire::status::from_status;
+use surety_common::wire::v1;
+use surety_e2e::harness::Deployment;
+use surety_e2e::script::{noop, plan, request, step};
+use tonic::{Code, Status};
+
+/// The gRPC code, our reason, and the field of a refusal.
+fn refusal<T: std::fmt::Debug>(answer: Result<T, Status>) -> Result<(Code, String, String)> {
+    let status = answer.err().context("it was not refused")?;
+    let fault = from_status(&status);
+    let field = fault.field.unwrap_or_default();
+    Ok((status.code(), fault.reason.as_str().to_owned(), field))
+}
+
+fn good() -> serde_json::Value {
+    plan(&[step("only", &[], &[noop()])])
+}
+
+#[tokio::test]
+async fn each_bad_order_is_refused_with_its_code_and_makes_no_run() -> Result<()> {
+    let deployment = Deployment::start().await?;
+    let cycle = plan(&[step("a", &["b"], &[noop()]), step("b", &["a"], &[noop()])]);
+    let limits = |limits| v1::CreateRunRequest { limits: Some(limits), ..request(&good(), "") };
+    let cases = [
+        (request(&cycle, ""), "dependency_cycle", None),
+        (request(&plan(&[step("a", &["z"], &[noop()])]), ""), "unknown_dependency", None),
+        (request(&plan(&[]), ""), "steps_empty", None),
+        (request(&good(), "some/folder"), "type_mismatch", Some("workspace")),
+        (v1::CreateRunRequest::default(), "field_missing", Some("goal")),
+        (
+            limits(v1::Limits { max_replans: Some(11), ..v1::Limits::default() }),
+            "limit_out_of_range",
+            Some("limits.max_replans"),
+        ),
+        (
+            limits(v1::Limits { run_deadline_s: Some(0), ..v1::Limits::default() }),
+            "limit_out_of_range",
+            Some("limits.run_deadline_s"),
+        ),
+        (
+            v1::CreateRunRequest { request_id: "r".repeat(201), ..request(&good(), "") },
+            "too_large",
+            Some("request_id"),
+        ),
+        (
+            v1::CreateRunRequest { driver: 99, ..request(&good(), "") },
+            "type_mismatch",
+            Some("driver"),
+        ),
+    ];
+    for (request, code, field) in cases {
+        let answer = deployment.runs()?.create_run(request).await;
+        let (class, reason, at) = refusal(answer).with_context(|| code.to_owned())?;
+        assert_eq!((class, reason.as_str()), (Code::InvalidArgument, code));
+        if let Some(field) = field {
+            assert_eq!(at, field, "{code}");
+        }
+    }
+    let answer = deployment.runs()?.create_run(request(&cycle, "")).await;
+    let message = answer.err().context("a cycle was taken")?.message().to_owned();
+    assert!(message.contains('a') && message.contains("->"), "no cycle named: {message}");
+    let listed = deployment.runs()?.list_runs(v1::ListRunsRequest::default()).await?;
+    assert!(listed.into_inner().runs.is_empty());
+    deployment.finish().await
+}
+
+#[tokio::test]
+async fn an_id_that_is_none_and_one_that_nobody_has_are_told_apart_in_every_call() -> Result<()> {
+    let deployment = Deployment::start().await?;
+    let (wrong, strange) = ("no-uuid", "0199f4d0-0000-7000-8000-000000000001");
+    for (id, class, reason) in
+        [(wrong, Code::InvalidArgument, "invalid_id"), (strange, Code::NotFound, "run_not_found")]
+    {
+        let run_id = || id.to_owned();
+        let mut runs = deployment.runs()?;
+        let get = runs.get_run(v1::GetRunRequest { run_id: run_id(), view: 0 }).await;
+        let cancel =
+            runs.cancel_run(v1::CancelRunRequest { run_id: run_id(), reason: String::new() }).await;
+        let watch = v1::WatchRunRequest { run_id: run_id(), from_sequence: 1, follow: true };
+        let watch = runs.watch_run(watch).await;
+        let mut gate = deployment.gate()?;
+        let evaluate = v1::EvaluateRunRequest { run_id: run_id(), lease_epoch: 0 };
+        let evaluate = gate.evaluate_run(evaluate).await;
+        let verdict = v1::GetVerdictRequest { run_id: run_id(), plan_revision: 0 };
+        let verdict = gate.get_verdict(verdict).await;
+        let mut plans = deployment.plans()?;
+        let submit = v1::SubmitPlanRequest {
+            run_id: run_id(),
+            plan_source: Some(v1::submit_plan_request::PlanSource::PlanText(good().to_string())),
+            ..v1::SubmitPlanRequest::default()
+        };
+        let submit = plans.submit_plan(submit).await;
+        let refusals = [
+            refusal(get)?,
+            refusal(cancel)?,
+            refusal(watch.map(|_| ()))?,
+            refusal(evaluate)?,
+            refusal(verdict)?,
+            refusal(submit)?,
+        ];
+        for (found_class, found, _) in refusals {
+            assert_eq!((found_class, found.as_str()), (class, reason), "{id}");
+        }
+    }
+    let answer = |wait_id: &str| v1::AnswerQuestionRequest {
+        wait_id: wait_id.to_owned(),
+        answer: "yes".to_owned(),
+    };
+    let mut runs = deployment.runs()?;
+    assert_eq!(refusal(runs.answer_question(answer(wrong)).await)?.1, "invalid_id");
+    assert_eq!(refusal(runs.answer_question(answer(strange)).await)?.1, "wait_not_found");
+    deployment.finish().await
+}
+
+#[tokio::test]
+async fn a_message_over_the_limit_is_refused_by_its_name_and_the_service_goes_on() -> Result<()> {
+    let small = [("SURETY_MAX_MESSAGE_BYTES", "2097152")];
+    let deployment = Deployment::start_with(&small).await?;
+    let big = v1::CreateRunRequest { goal: "g".repeat(3 << 20), ..request(&good(), "") };
+    let (class, reason, _) = refusal(deployment.runs()?.create_run(big).await)?;
+    assert_eq!((class, reason.as_str()), (Code::ResourceExhausted, "message_too_large"));
+    let run = deployment.create(&good(), "").await?;
+    deployment.wait_for_end(&run.id).await?;
+    deployment.finish().await
+}
+
+#[tokio::test]
+async fn the_same_request_makes_one_run_and_another_under_its_id_is_refused() -> Result<()> {
+    let deployment = Deployment::start().await?;
+    let order = |goal: &str| v1::CreateRunRequest {
+        request_id: "order-7".to_owned(),
+        goal: goal.to_owned(),
+        ..request(&good(), "")
+    };
+    let mut runs = deployment.runs()?;
+    let first = runs.create_run(order("one")).await?.into_inner();
+    let clients = (0..8).map(|_| {
+        let mut runs = runs.clone();
+        let order = order("one");
+        async move { runs.create_run(order).await }
+    });
+    for again in futures::future::try_join_all(clients).await? {
+        let again = again.into_inner();
+        assert!(again.existed && !first.existed);
+        assert_eq!(again.run.map(|run| run.id), first.run.as_ref().map(|run| run.id.clone()));
+    }
+    let (class, reason, field) = refusal(runs.create_run(order("two")).await)?;
+    let expected = (Code::AlreadyExists, "request_id_conflict", "request_id");
+    assert_eq!((class, reason.as_str(), field.as_str()), expected);
+    // In another namespace the id is free.
+    let elsewhere = v1::CreateRunRequest { namespace: "other".to_owned(), ..order("two") };
+    assert!(!runs.create_run(elsewhere).await?.into_inner().existed);
+    for run in runs.list_runs(v1::ListRunsRequest::default()).await?.into_inner().runs {
+        deployment.wait_for_end(&run.id).await?;
+    }
+    deployment.finish().await
+}
+
+#[tokio::test]
+async fn what_comes_after_the_end_does_not_change_it() -> Result<()> {
+    let deployment = Deployment::start().await?;
+    let run = deployment.create(&good(), "").await?;
+    let run = deployment.wait_for_end(&run.id).await?;
+    let cancel = v1::CancelRunRequest { run_id: run.id.clone(), reason: "late".to_owned() };
+    let (class, reason, _) = refusal(deployment.runs()?.cancel_run(cancel).await)?;
+    assert_eq!((class, reason.as_str()), (Code::FailedPrecondition, "run_terminal"));
+    let submit = v1::SubmitPlanRequest {
+        run_id: run.id.clone(),
+        expected_revision: 1,
+        plan_source: Some(v1::submit_plan_request::PlanSource::PlanText(good().to_string())),
+        ..v1::SubmitPlanRequest::default()
+    };
+    let (class, reason, _) = refusal(deployment.plans()?.submit_plan(submit).await)?;
+    assert_eq!((class, reason.as_str()), (Code::FailedPrecondition, "plan_not_wanted"));
+    assert_eq!(deployment.run(&run.id).await?.version, run.version);
+    deployment.finish().await
+}
+
+#[tokio::test]
+async fn calls_that_are_not_served_yet_say_so_with_a_code() -> Result<()> {
+    let deployment = Deployment::start().await?;
+    let pause = v1::PauseRunRequest::default();
+    let (class, reason, _) = refusal(deployment.runs()?.pause_run(pause).await)?;
+    assert_eq!((class, reason.as_str()), (Code::Unimplemented, "unimplemented"));
+    deployment.finish().await
+}
+
+#[tokio::test]
+async fn a_run_without_a_plan_waits_for_one_and_goes_on_with_it() -> Result<()> {
+    let deployment = Deployment::start().await?;
+    let order = v1::CreateRunRequest { goal: "rest".to_owned(), ..Default::default() };
+    let run = deployment.create_run(order).await?;
+    assert_eq!(run.state(), v1::RunState::Blocked);
+    let blocked = run.blocked.context("a blocked run says what it waits for")?;
+    assert_eq!(blocked.waiting_on(), v1::WaitingOn::Model);
+    assert!(blocked.unblocks.contains("SubmitPlan"), "{}", blocked.unblocks);
+    let submit = |text: String| v1::SubmitPlanRequest {
+        run_id: run.id.clone(),
+        plan_source: Some(v1::submit_plan_request::PlanSource::PlanText(text)),
+        ..v1::SubmitPlanRequest::default()
+    };
+    let mut plans = deployment.plans()?;
+    let bad = json!({"title": "t", "steps": []}).to_string();
+    assert_eq!(refusal(plans.submit_plan(submit(bad)).await)?.1, "steps_empty");
+    plans.submit_plan(submit(good().to_string())).await?;
+    let run = deployment.wait_for_end(&run.id).await?;
+    assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
+    deployment.finish().await
+}

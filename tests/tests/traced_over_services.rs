@@ -1,0 +1,88 @@
+//! One run over three processes is one trace, and what it shows of transitions is the journal.
+
+use anyhow::{Result, ensure};
+use std::collections::BTreeSet;
+use std::time::Duration;
+use surety_common::wire::v1;
+use surety_e2e::harness::{Deployment, PATIENCE};
+use surety_e2e::otlp::{OtlpReceiver, ReceivedSpan};
+use surety_e2e::script::{noop, plan, shell, step};
+
+/// Run, subject, from, to, sequence.
+type Moved = (String, String, String, String, u64);
+
+fn journalled(run: &v1::Run, events: &[v1::Event]) -> Vec<Moved> {
+    let moved = events.iter().filter_map(|event| match &event.kind {
+        Some(v1::event::Kind::Transition(moved)) => {
+            let subject = match &moved.subject {
+                Some(v1::transition::Subject::StepId(id)) => id.clone(),
+                Some(v1::transition::Subject::RunId(_)) | None => String::new(),
+            };
+            let (from, to) = (moved.from.clone(), moved.to.clone());
+            Some((run.id.clone(), subject, from, to, event.sequence))
+        }
+        _ => None,
+    });
+    moved.collect()
+}
+
+/// The transitions among the spans' events, in the order of their numbers.
+fn exported(spans: &[ReceivedSpan]) -> Vec<Moved> {
+    let events = spans.iter().flat_map(|span| &span.events);
+    let mut moved: Vec<Moved> = events
+        .filter(|event| event.name == "surety.transition")
+        .map(|event| {
+            let text = |key: &str| event.attribute(key).unwrap_or_default().to_owned();
+            let sequence = text("surety.sequence").parse().unwrap_or_default();
+            let subject = text("surety.step.id");
+            (text("surety.run.id"), subject, text("surety.from"), text("surety.to"), sequence)
+        })
+        .collect();
+    moved.sort_by_key(|moved| moved.4);
+    moved
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_journal_and_the_exported_transitions_are_the_same_list_in_one_trace() -> Result<()> {
+    let receiver = OtlpReceiver::start().await?;
+    let mut deployment =
+        Deployment::start_with(&[("OTEL_EXPORTER_OTLP_ENDPOINT", &receiver.endpoint())]).await?;
+    let folder = tempfile::tempdir()?;
+    let marker = folder.path().join("once");
+    // Fails the first time, so that the list holds a recovery; then three steps side by side.
+    let flaky = format!("test -e '{0}' || {{ touch '{0}'; exit 1; }}", marker.display());
+    let steps = [
+        step("flaky", &[], &[shell(&flaky)]),
+        step("a", &["flaky"], &[noop()]),
+        step("b", &["flaky"], &[noop(), noop()]),
+        step("c", &["a", "b"], &[shell("true")]),
+    ];
+    let run = deployment.create(&plan(&steps), "").await?;
+    let run = deployment.wait_for_end(&run.id).await?;
+    assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
+    let events = deployment.events(&run.id).await?;
+    let expected = journalled(&run, &events);
+    ensure!(expected.len() > 15, "{expected:#?}");
+    // A span is sent when it ends, and the last ones when their process does.
+    deployment.first_executor()?.stop().await?;
+    deployment.gate.stop().await?;
+    let complete = |spans: &[ReceivedSpan]| exported(spans).len() >= expected.len();
+    deployment.planner.stop().await?;
+    let spans = receiver.wait_for(complete, PATIENCE).await;
+    let spans = spans.unwrap_or_else(|partial| partial);
+    assert_eq!(exported(&spans), expected);
+    let of_run: Vec<_> =
+        spans.iter().filter(|span| span.attribute("surety.run.id") == Some(&run.id)).collect();
+    let traces: BTreeSet<&str> = of_run.iter().map(|span| span.trace_id.as_str()).collect();
+    assert_eq!(traces, BTreeSet::from([run.trace_id.as_str()]));
+    let services: BTreeSet<&str> =
+        of_run.iter().filter_map(|span| span.attribute("surety.service")).collect();
+    assert_eq!(services, BTreeSet::from(["acceptgate", "executor", "planner"]));
+    // Each event names the span it was written under, and that span arrived.
+    let arrived: BTreeSet<&str> = spans.iter().map(|span| span.span_id.as_str()).collect();
+    for event in &events {
+        assert_eq!(event.trace_id, run.trace_id);
+        assert!(arrived.contains(event.span_id.as_str()), "no span of {event:#?}");
+    }
+    tokio::time::timeout(Duration::from_secs(30), deployment.finish()).await?
+}

@@ -1,0 +1,60 @@
+//! Following a run: from any place, by many at once, without gaps or repeats.
+
+use anyhow::Result;
+use futures::future::try_join_all;
+use surety_common::wire::v1;
+use surety_e2e::harness::{Deployment, wait_until};
+use surety_e2e::script::{Trail, noop, plan, shell, step};
+
+async fn watch(deployment: &Deployment, run_id: &str, from: u64, follow: bool) -> Result<Vec<u64>> {
+    let request = v1::WatchRunRequest { run_id: run_id.to_owned(), from_sequence: from, follow };
+    let mut stream = deployment.runs()?.watch_run(request).await?.into_inner();
+    let mut seen = Vec::new();
+    while let Some(response) = stream.message().await? {
+        seen.extend(response.event.map(|event| event.sequence));
+    }
+    Ok(seen)
+}
+
+#[tokio::test]
+async fn every_watcher_sees_every_event_from_its_place_on_exactly_once() -> Result<()> {
+    let trail = Trail::new()?;
+    let deployment = Deployment::start().await?;
+    let mut steps = vec![step("s0", &[], &[shell(&trail.mark_and_wait("began"))])];
+    for n in 1..12 {
+        steps.push(step(&format!("s{n}"), &[&format!("s{}", n - 1)], &[noop(), noop()]));
+    }
+    let run = deployment.create(&plan(&steps), "").await?;
+    wait_until("the command began", || trail.marks("began") == 1).await?;
+    let now = deployment.run(&run.id).await?.last_sequence;
+    let places = [0, 1, 2, 3, now, now + 1, now + 7, now + 30];
+    let watching = try_join_all(places.map(|from| watch(&deployment, &run.id, from, true)));
+    let (seen, ended) = tokio::join!(watching, async {
+        trail.let_go()?;
+        deployment.wait_for_end(&run.id).await
+    });
+    let last = ended?.last_sequence;
+    assert!(last > now + 30, "{last} events");
+    for (from, seen) in places.into_iter().zip(seen?) {
+        assert_eq!(seen, (from.max(1)..=last).collect::<Vec<_>>(), "from {from}");
+    }
+    for from in [1, last, last + 1, last + 100] {
+        let seen = watch(&deployment, &run.id, from, true).await?;
+        assert_eq!(seen, (from..=last).collect::<Vec<_>>(), "after the end, from {from}");
+    }
+    deployment.finish().await
+}
+
+#[tokio::test]
+async fn a_look_without_following_ends_with_what_is_there() -> Result<()> {
+    let trail = Trail::new()?;
+    let deployment = Deployment::start().await?;
+    let steps = [step("only", &[], &[shell(&trail.mark_and_wait("began"))])];
+    let run = deployment.create(&plan(&steps), "").await?;
+    wait_until("the command began", || trail.marks("began") == 1).await?;
+    let now = deployment.run(&run.id).await?.last_sequence;
+    assert_eq!(watch(&deployment, &run.id, 1, false).await?, (1..=now).collect::<Vec<_>>());
+    trail.let_go()?;
+    deployment.wait_for_end(&run.id).await?;
+    deployment.finish().await
+}
