@@ -1,0 +1,247 @@
+//! The one writer: order, lost races, bad changes, lost connections.
+
+use crate::support::{
+    Proxy, applied, apply, change, commit, committer, find, make, now, remark, remarks, until,
+};
+use futures::future::join_all;
+use sqlx::PgPool;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use surety_common::domain::execution::draft::Write;
+use surety_common::domain::journal::Output;
+use surety_common::store::{self, Artifact, Commit, Outcome, StoreError};
+use tokio::sync::Notify;
+use uuid::Uuid;
+
+#[sqlx::test(migrations = "./migrations")]
+async fn a_change_is_applied_once_and_a_late_one_is_lost(pool: PgPool) {
+    let row = make(&pool, 1, 1).await;
+    let first = remark(&row, "first");
+    let second = remark(&row, "second");
+    let next = first.execution.clone();
+    assert_eq!(apply(&pool, first).await.unwrap(), Outcome::Applied);
+    assert_eq!(apply(&pool, second).await.unwrap(), Outcome::Lost);
+    let found = find(&pool, row.run_id).await.execution;
+    assert_eq!(found, next);
+    assert_eq!(remarks(&pool, row.run_id).await, ["first"]);
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn a_change_under_an_earlier_lease_is_lost(pool: PgPool) {
+    let row = make(&pool, 1, 1).await;
+    let mut late = remark(&row, "late");
+    let leased = applied(
+        &pool,
+        change(&row, |draft| {
+            draft.lease(Uuid::from_u128(9));
+            Ok(())
+        }),
+    )
+    .await;
+    // Even with the right version: the lease is a fence of its own.
+    late.fence.version = leased.version;
+    assert_eq!(apply(&pool, late).await.unwrap(), Outcome::Lost);
+    assert_eq!(find(&pool, row.run_id).await.execution, leased);
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn of_many_changes_in_one_statement_each_has_its_own_outcome(pool: PgPool) {
+    for id in 1..=6 {
+        make(&pool, id, 1).await;
+    }
+    let claimed = store::claim(&pool, now(), 10).await.unwrap();
+    let commits: Vec<Commit> = claimed
+        .runs
+        .iter()
+        .enumerate()
+        .map(|(place, record)| {
+            let mut write = remark(&record.execution, "told");
+            write.fence.version += i64::from(place % 3 == 0);
+            commit(write)
+        })
+        .collect();
+    let ids: Vec<Uuid> = claimed.runs.iter().map(|record| record.spec.id).collect();
+    let outcomes = claimed.commit(&commits).await.unwrap();
+    for (place, (id, outcome)) in ids.into_iter().zip(outcomes).enumerate() {
+        let lost = place % 3 == 0;
+        assert_eq!(outcome, if lost { Outcome::Lost } else { Outcome::Applied });
+        assert_eq!(remarks(&pool, id).await.len(), usize::from(!lost));
+    }
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn two_changes_of_one_run_queued_at_once_are_applied_in_order(pool: PgPool) {
+    let row = make(&pool, 1, 1).await;
+    let first = remark(&row, "first");
+    let second = remark(&first.execution, "second");
+    let third = remark(&second.execution, "third");
+    let committer = committer(&pool);
+    let queued = [first, second, third].map(|write| committer.commit(commit(write)));
+    for outcome in join_all(queued).await {
+        assert_eq!(outcome.unwrap(), Outcome::Applied);
+    }
+    assert_eq!(remarks(&pool, row.run_id).await, ["first", "second", "third"]);
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn a_bad_change_does_not_take_the_others_with_it(pool: PgPool) {
+    let mut writes = Vec::new();
+    for id in 1..=5 {
+        writes.push(remark(&make(&pool, id, 1).await, "told"));
+    }
+    writes[2].execution.lease_epoch = -1;
+    let committer = committer(&pool);
+    let queued = writes.into_iter().map(|write| committer.commit(commit(write)));
+    for (place, outcome) in join_all(queued).await.into_iter().enumerate() {
+        match (place, outcome) {
+            (2, Err(StoreError::Constraint { constraint })) => {
+                assert_eq!(constraint, "execution_numbers_grow");
+            }
+            (2, other) => panic!("{other:?}"),
+            (_, outcome) => assert_eq!(outcome.unwrap(), Outcome::Applied),
+        }
+    }
+    assert_eq!(remarks(&pool, Uuid::from_u128(3)).await, [""; 0]);
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn a_change_handed_in_is_written_though_nobody_waits_for_the_answer(pool: PgPool) {
+    let row = make(&pool, 1, 1).await;
+    let committer = committer(&pool);
+    let mut handed_in = Box::pin(committer.commit(commit(remark(&row, "told"))));
+    assert!(futures::poll!(&mut handed_in).is_pending());
+    drop(handed_in);
+    until(|| async { remarks(&pool, row.run_id).await == ["told"] }).await;
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn an_output_is_stored_once_and_read_back_whole(pool: PgPool) {
+    let row = make(&pool, 1, 1).await;
+    let body = "Größe 🚀".repeat(10_000).into_bytes();
+    let digest = "ab".repeat(32);
+    let artifact = Artifact { digest: digest.clone(), body: body.clone(), created_at: now() };
+    let mut last = row;
+    for text in ["first", "second"] {
+        let mut commit = commit(remark(&last, text));
+        last = commit.write.execution.clone();
+        commit.artifacts = vec![artifact.clone(), artifact.clone()];
+        assert_eq!(committer(&pool).commit(commit).await.unwrap(), Outcome::Applied);
+    }
+    let stored: i64 =
+        sqlx::query_scalar("select count(*) from artifact").fetch_one(&pool).await.unwrap();
+    assert_eq!(stored, 1);
+    let output = Output { call_id: String::new(), digest, bytes: 0, text: None };
+    let text = store::output_text(&pool, &output).await.unwrap();
+    assert_eq!(text, Some(String::from_utf8(body).unwrap()));
+    let inline = Output { text: Some("here".to_owned()), ..output.clone() };
+    assert_eq!(store::output_text(&pool, &inline).await.unwrap().as_deref(), Some("here"));
+    let unknown = Output { digest: "cd".repeat(32), ..output };
+    assert_eq!(store::output_text(&pool, &unknown).await.unwrap(), None);
+}
+
+/// Postgres says nothing of a commit whose connection died: the change may be stored.
+#[sqlx::test(migrations = "./migrations")]
+async fn a_change_whose_answer_was_lost_is_known_to_be_applied(
+    pool: PgPoolOptions,
+    options: PgConnectOptions,
+) {
+    let direct = pool.connect_with(options.clone()).await.unwrap();
+    let told = make(&direct, 1, 1).await;
+    let silent = make(&direct, 2, 1).await;
+    let told = remark(&told, "told");
+    let silent = change(&silent, |draft| {
+        draft.execution_mut().counters.rounds += 1;
+        Ok(())
+    });
+    for write in [told, silent] {
+        let next = write.execution.clone();
+        assert_eq!(lose_the_answer(&direct, &options, write).await.unwrap(), Outcome::Applied);
+        assert_eq!(find(&direct, next.run_id).await.execution, next);
+    }
+    assert_eq!(remarks(&direct, Uuid::from_u128(1)).await, ["told"]);
+}
+
+/// Writes a change over a line that is cut after the database wrote it and before it said so.
+async fn lose_the_answer(
+    direct: &PgPool,
+    options: &PgConnectOptions,
+    write: Write,
+) -> Result<Outcome, StoreError> {
+    let proxy = Proxy::new();
+    proxy.listen(options);
+    let options = proxy.options(options).application_name("muted");
+    let through = PgPoolOptions::new().max_connections(1).connect_with(options).await.unwrap();
+    let committer = committer(&through);
+    let (id, version) = (write.execution.run_id, write.execution.version);
+    let mut lock = direct.begin().await.unwrap();
+    sqlx::query("select from execution for update").execute(&mut *lock).await.unwrap();
+    let cut = async {
+        until(|| waits_for_a_lock(direct)).await;
+        proxy.mute();
+        lock.rollback().await.unwrap();
+        until(|| async { find(direct, id).await.execution.version == version }).await;
+        proxy.cut();
+    };
+    tokio::join!(committer.commit(commit(write)), cut).0
+}
+
+async fn waits_for_a_lock(pool: &PgPool) -> bool {
+    sqlx::query_scalar(
+        "select exists (select from pg_stat_activity where datname = current_database()
+         and application_name = 'muted' and wait_event_type = 'Lock')",
+    )
+    .fetch_one(pool)
+    .await
+    .unwrap()
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn every_acknowledged_change_is_there_once_though_connections_are_killed(
+    pool: PgPoolOptions,
+    options: PgConnectOptions,
+) {
+    const RUNS: u128 = 6;
+    const CHANGES: usize = 30;
+    let direct = pool.clone().connect_with(options.clone()).await.unwrap();
+    let victims = PgPoolOptions::new()
+        .max_connections(2)
+        .connect_with(options.application_name("victim"))
+        .await
+        .unwrap();
+    let committer = committer(&victims);
+    let (acknowledged, bell) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+    let mut workers = tokio::task::JoinSet::new();
+    for id in 1..=RUNS {
+        let mut row = make(&direct, id, 1).await;
+        let (committer, count, bell) =
+            (committer.clone(), Arc::clone(&acknowledged), Arc::clone(&bell));
+        workers.spawn(async move {
+            for number in 0..CHANGES {
+                let write = remark(&row, &number.to_string());
+                row = write.execution.clone();
+                assert_eq!(committer.commit(commit(write)).await.unwrap(), Outcome::Applied);
+                count.fetch_add(1, Ordering::Relaxed);
+                bell.notify_one();
+            }
+        });
+    }
+    let kill = async {
+        while acknowledged.load(Ordering::Relaxed) < CHANGES * usize::try_from(RUNS).unwrap() {
+            bell.notified().await;
+            sqlx::query(
+                "select pg_terminate_backend(pid) from pg_stat_activity
+                 where datname = current_database() and application_name = 'victim'",
+            )
+            .execute(&direct)
+            .await
+            .unwrap();
+        }
+    };
+    let (done, ()) = tokio::join!(workers.join_all(), kill);
+    assert_eq!(done.len(), usize::try_from(RUNS).unwrap());
+    let expected: Vec<String> = (0..CHANGES).map(|number| number.to_string()).collect();
+    for id in 1..=RUNS {
+        assert_eq!(remarks(&direct, Uuid::from_u128(id)).await, expected);
+    }
+}

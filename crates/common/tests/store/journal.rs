@@ -1,0 +1,140 @@
+//! Reading what happened.
+
+use crate::support::{applied, change, commit, committer, make, remark, said};
+use sqlx::PgPool;
+use surety_common::domain::journal::{Entry, VerdictRecord};
+use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource, verify_chain};
+use surety_common::domain::stop::StopReason;
+use surety_common::domain::verdict::Verdict;
+use surety_common::store::{self, Outcome, StoreError};
+use uuid::Uuid;
+
+#[sqlx::test(migrations = "./migrations")]
+async fn events_read_from_any_number_even_inside_a_change(pool: PgPool) {
+    let mut row = make(&pool, 1, 3).await;
+    make(&pool, 2, 3).await;
+    for text in ["a", "b", "c"] {
+        row = applied(
+            &pool,
+            change(&row, |draft| {
+                draft.journal(said(text));
+                draft.journal(said(text));
+                Ok(())
+            }),
+        )
+        .await;
+    }
+    let all = store::events(&pool, row.run_id, 1, i64::MAX).await.unwrap();
+    assert_eq!(i64::try_from(all.len()).unwrap(), row.sequence);
+    for from in 1..=row.sequence + 1 {
+        let events = store::events(&pool, row.run_id, from, i64::MAX).await.unwrap();
+        let skipped = usize::try_from(from - 1).unwrap();
+        assert_eq!(events, all[skipped..], "from {from}");
+    }
+    let mut paged = Vec::new();
+    loop {
+        let next = paged.len() + 1;
+        let from = i64::try_from(next).unwrap();
+        let page = store::events(&pool, row.run_id, from, 1).await.unwrap();
+        if page.is_empty() {
+            break;
+        }
+        paged.extend(page);
+    }
+    assert_eq!(paged, all, "by pages of one change");
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn a_change_keeps_its_span_and_its_time(pool: PgPool) {
+    let row = make(&pool, 1, 1).await;
+    let mut told = commit(remark(&row, "told"));
+    told.span_id = Some("00f067aa0ba902b7".to_owned());
+    let at = told.write.execution.updated_at;
+    assert_eq!(committer(&pool).commit(told).await.unwrap(), Outcome::Applied);
+    let last = store::events(&pool, row.run_id, row.sequence + 1, 9).await.unwrap();
+    let [event] = &last[..] else { panic!("{last:?}") };
+    assert_eq!(event.span_id.as_deref(), Some("00f067aa0ba902b7"));
+    assert_eq!(event.at, at);
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn a_verdict_is_found_at_its_number_and_at_no_other(pool: PgPool) {
+    let row = make(&pool, 1, 1).await;
+    let record = VerdictRecord {
+        plan_revision: 1,
+        verdict: Verdict {
+            accepted: false,
+            stop_reason: StopReason::AcceptCheckFailed,
+            results: Vec::new(),
+        },
+        receipts: 0,
+        last_receipt_digest: String::new(),
+    };
+    let row = applied(
+        &pool,
+        change(&row, |draft| {
+            draft.journal(said("before"));
+            draft.journal(Entry::Verdict(Box::new(record.clone())));
+            draft.journal(said("after"));
+            Ok(())
+        }),
+    )
+    .await;
+    let at = row.sequence - 1;
+    assert_eq!(store::verdict(&pool, row.run_id, at).await.unwrap(), Some(record));
+    for other in [0, at - 1, at + 1, at + 9] {
+        assert_eq!(store::verdict(&pool, row.run_id, other).await.unwrap(), None, "at {other}");
+    }
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn receipts_come_back_as_a_chain_that_holds(pool: PgPool) {
+    let mut row = make(&pool, 1, 1).await;
+    for name in ["read_file", "grep\u{0}", "Größe"] {
+        row = applied(
+            &pool,
+            change(&row, |draft| {
+                draft.receipt(receipt(name));
+                draft.journal(said("between"));
+                draft.receipt(receipt(name));
+                Ok(())
+            }),
+        )
+        .await;
+    }
+    let receipts = store::receipts(&pool, row.run_id).await.unwrap();
+    assert_eq!(receipts.len(), 6);
+    verify_chain(&receipts).unwrap();
+    assert_eq!(receipts[5].digest, row.counters.last_receipt_digest);
+    assert_eq!(store::receipts(&pool, Uuid::from_u128(9)).await.unwrap(), []);
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn a_journal_row_that_does_not_read_is_named(pool: PgPool) {
+    let row = make(&pool, 1, 1).await;
+    sqlx::query("update journal set entries = '[{\"dream\": {}}]'").execute(&pool).await.unwrap();
+    let corrupt = store::events(&pool, row.run_id, 1, 9).await.unwrap_err();
+    let StoreError::Corrupt { what, .. } = corrupt else { panic!("{corrupt}") };
+    assert_eq!(what, format!("journal {} at {}", row.run_id, row.sequence));
+}
+
+fn receipt(name: &str) -> EvidenceReceipt {
+    EvidenceReceipt {
+        step_index: 0,
+        step_id: "s0".to_owned(),
+        plan_revision: 1,
+        seq: 0,
+        call_id: String::new(),
+        source: EvidenceSource::ToolObservation,
+        name: name.to_owned(),
+        arguments_digest: String::new(),
+        success: true,
+        summary: String::new(),
+        facts: Vec::new(),
+        output_digest: String::new(),
+        started_at: None,
+        finished_at: None,
+        prev_digest: String::new(),
+        digest: String::new(),
+    }
+}

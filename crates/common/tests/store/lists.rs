@@ -1,0 +1,147 @@
+//! Looking for runs and for what they wait for.
+
+use crate::support::{applied, change, graph, later, make, make_from, now, spec, wait};
+use sqlx::PgPool;
+use std::collections::BTreeMap;
+use surety_common::domain::execution::Execution;
+use surety_common::domain::machine::run::{Phase, RunState};
+use surety_common::domain::run::RunSpec;
+use surety_common::store::{self, RunFilter};
+use uuid::Uuid;
+
+fn filter() -> RunFilter {
+    RunFilter { limit: 100, ..RunFilter::default() }
+}
+
+async fn listed(pool: &PgPool, filter: &RunFilter) -> Vec<u128> {
+    let page = store::list_runs(pool, filter).await.unwrap();
+    page.runs.iter().map(|record| record.spec.id.as_u128()).collect()
+}
+
+fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+/// Both steps of a run ask, the first with `first`, the second with the number after it.
+async fn asking(pool: &PgPool, id: u128, first: u128) -> Execution {
+    let row = make(pool, id, 2).await;
+    let asked = change(&row, |draft| {
+        draft.lease(Uuid::from_u128(9));
+        draft.lease_steps(&graph(2), 2)?;
+        draft.pause_step(&graph(2), 0, wait(first))?;
+        draft.pause_step(&graph(2), 1, wait(first + 1))
+    });
+    applied(pool, asked).await
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn pages_go_from_the_newest_to_the_oldest_and_name_the_next(pool: PgPool) {
+    for id in 1..=5 {
+        make(&pool, id, 1).await;
+    }
+    let mut pages = Vec::new();
+    let mut before = None;
+    loop {
+        let filter = RunFilter { before, limit: 2, ..filter() };
+        let page = store::list_runs(&pool, &filter).await.unwrap();
+        pages.push(page.runs.iter().map(|run| run.spec.id.as_u128()).collect::<Vec<_>>());
+        before = page.next;
+        if before.is_none() {
+            break;
+        }
+    }
+    assert_eq!(pages, [vec![5, 4], vec![3, 2], vec![1]]);
+    assert_eq!(listed(&pool, &RunFilter { limit: i64::MAX, ..filter() }).await.len(), 5);
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn a_page_that_ends_with_the_last_run_has_no_next(pool: PgPool) {
+    make(&pool, 1, 1).await;
+    make(&pool, 2, 1).await;
+    let page = store::list_runs(&pool, &RunFilter { limit: 2, ..filter() }).await.unwrap();
+    assert_eq!((page.runs.len(), page.next), (2, None));
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn runs_are_found_by_namespace_state_and_labels(pool: PgPool) {
+    let other = RunSpec { namespace: "other".to_owned(), ..spec(1) };
+    make_from(&pool, other, 1).await;
+    let labelled = RunSpec { labels: labels(&[("a", "1"), ("b", "2 \"quoted\"")]), ..spec(2) };
+    make_from(&pool, labelled, 1).await;
+    let labelled = RunSpec { labels: labels(&[("a", "1")]), ..spec(3) };
+    let row = make_from(&pool, labelled, 1).await;
+    applied(&pool, change(&row, |draft| draft.cancel(&graph(1), "no".to_owned()))).await;
+    asking(&pool, 4, 50).await;
+
+    let state = |states: &[RunState]| RunFilter { states: states.to_vec(), ..filter() };
+    let blocked_elsewhere = RunState::Blocked(Phase::Planning);
+    for (filter, expected) in [
+        (filter(), vec![4, 3, 2, 1]),
+        (RunFilter { namespace: "other".to_owned(), ..filter() }, vec![1]),
+        (RunFilter { namespace: "none".to_owned(), ..filter() }, vec![]),
+        (state(&[RunState::Cancelled]), vec![3]),
+        (state(&[RunState::Cancelled, RunState::Executing]), vec![3, 2, 1]),
+        (state(&[blocked_elsewhere]), vec![4]),
+        (state(&[RunState::Done]), vec![]),
+        (RunFilter { labels: labels(&[("a", "1")]), ..filter() }, vec![3, 2]),
+        (RunFilter { labels: labels(&[("a", "1"), ("b", "2 \"quoted\"")]), ..filter() }, vec![2]),
+        (RunFilter { labels: labels(&[("a", "2")]), ..filter() }, vec![]),
+        (RunFilter { labels: labels(&[("a", "1")]), ..state(&[RunState::Executing]) }, vec![2]),
+    ] {
+        assert_eq!(listed(&pool, &filter).await, expected, "{filter:?}");
+    }
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn each_of_two_questions_of_a_run_finds_it_until_it_is_answered(pool: PgPool) {
+    let row = asking(&pool, 1, 50).await;
+    assert_eq!(row.waits().map(|wait| wait.id.as_u128()).collect::<Vec<_>>(), [50, 51]);
+    let found = |id| store::find_wait(&pool, Uuid::from_u128(id));
+    for id in [50, 51] {
+        assert_eq!(found(id).await.unwrap(), Some(row.run_id));
+    }
+    assert_eq!(found(52).await.unwrap(), None);
+
+    let row = applied(&pool, change(&row, |draft| draft.resume_step(&graph(2), 0, "yes"))).await;
+    assert_eq!(found(50).await.unwrap(), None);
+    assert_eq!(found(51).await.unwrap(), Some(row.run_id));
+
+    let end = change(&row, |draft| draft.cancel(&graph(2), "no".to_owned()));
+    applied(&pool, end).await;
+    assert_eq!(found(51).await.unwrap(), None);
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn runs_that_wait_are_listed_the_oldest_first_and_by_pages(pool: PgPool) {
+    make(&pool, 1, 1).await;
+    for (id, first) in [(3, 30), (2, 20), (4, 40)] {
+        asking(&pool, id, first).await;
+    }
+    let list = async |namespace: &str, run: Option<u128>, after: Option<u128>, limit| {
+        let (run, after) = (run.map(Uuid::from_u128), after.map(Uuid::from_u128));
+        let found = store::list_waits(&pool, namespace, run, after, limit).await.unwrap();
+        assert!(
+            found.iter().all(|record| record.plan.is_some() && record.execution.wait.is_some())
+        );
+        found.iter().map(|record| record.spec.id.as_u128()).collect::<Vec<_>>()
+    };
+    assert_eq!(list("", None, None, 9).await, [2, 3, 4]);
+    assert_eq!(list("test", None, None, 2).await, [2, 3]);
+    assert_eq!(list("test", None, Some(3), 2).await, [4]);
+    assert_eq!(list("other", None, None, 9).await, [0; 0]);
+    assert_eq!(list("", Some(3), None, 9).await, [3]);
+    assert_eq!(list("", Some(1), None, 9).await, [0; 0]);
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn runs_are_overdue_from_their_deadline_until_they_end(pool: PgPool) {
+    let row = make(&pool, 1, 1).await;
+    asking(&pool, 2, 50).await;
+    let deadline = row.deadline_at.unwrap();
+    let overdue = |at, limit| store::overdue(&pool, at, limit);
+    assert_eq!(overdue(now(), 9).await.unwrap(), [Uuid::nil(); 0]);
+    assert_eq!(overdue(deadline, 9).await.unwrap().len(), 2, "a blocked run is overdue too");
+    assert_eq!(overdue(later(9999), 1).await.unwrap().len(), 1);
+    applied(&pool, change(&row, |draft| draft.cancel(&graph(1), "no".to_owned()))).await;
+    assert_eq!(overdue(later(9999), 9).await.unwrap(), [Uuid::from_u128(2)]);
+}

@@ -1,0 +1,12 @@
+//! The store over a real Postgres: `DATABASE_URL` names one whose role may create databases.
+
+mod claims;
+mod committing;
+mod constraints;
+mod creating;
+mod journal;
+mod lists;
+mod schema;
+mod support;
+mod updates;
+mod wakeups;

@@ -1,0 +1,264 @@
+//! Runs in any state, and what stands between a test and its database.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use sqlx::PgPool;
+use sqlx::postgres::PgConnectOptions;
+use std::collections::BTreeMap;
+use surety_common::domain::execution::draft::{Draft, Write};
+use surety_common::domain::execution::{Execution, Graph, Wait};
+use surety_common::domain::journal::{Actor, Answer, Entry};
+use surety_common::domain::limits::Limits;
+use surety_common::domain::machine::Refusal;
+use surety_common::domain::plan::{Plan, PlanStep};
+use surety_common::domain::run::{DriverKind, Policy, RunRecord, RunSpec};
+use surety_common::domain::stop::WaitingOn;
+use surety_common::store::{
+    self, Commit, Committer, Created, NewRun, Outcome, StoreError, StoredPlan,
+};
+use tempfile::TempDir;
+use tokio::io::{AsyncRead, AsyncWrite, copy};
+use tokio::net::{TcpStream, UnixListener, UnixStream};
+use tokio::sync::watch;
+use uuid::Uuid;
+
+pub(crate) fn now() -> DateTime<Utc> {
+    DateTime::from_timestamp(1_700_000_000, 0).unwrap()
+}
+
+pub(crate) fn later(seconds: i64) -> DateTime<Utc> {
+    now() + TimeDelta::seconds(seconds)
+}
+
+pub(crate) fn actor() -> Actor {
+    Actor("tester".to_owned())
+}
+
+/// A plan of steps that depend on nothing.
+pub(crate) fn plan(steps: usize) -> Plan {
+    let steps = (0..steps).map(|step| PlanStep {
+        id: format!("s{step}"),
+        description: "do it".to_owned(),
+        ..PlanStep::default()
+    });
+    Plan { title: "a plan".to_owned(), steps: steps.collect(), ..Plan::default() }
+}
+
+pub(crate) fn graph(steps: usize) -> Graph {
+    Graph::of(&plan(steps))
+}
+
+pub(crate) fn spec(id: u128) -> RunSpec {
+    RunSpec {
+        id: Uuid::from_u128(id),
+        namespace: "test".to_owned(),
+        request_id: String::new(),
+        goal: "a goal".to_owned(),
+        driver: DriverKind::Script,
+        workspace: String::new(),
+        limits: Limits::default(),
+        policy: Policy::default(),
+        labels: BTreeMap::new(),
+        trace_parent: String::new(),
+        created_at: now(),
+    }
+}
+
+/// An order with a plan of `steps` steps, ready to be executed since `at`.
+pub(crate) fn order(spec: RunSpec, steps: usize, at: DateTime<Utc>) -> NewRun {
+    let mut execution =
+        Execution::new(spec.id, spec.namespace.clone(), later(3600), spec.created_at);
+    execution.priority = spec.labels.get("priority").map_or(0, |text| text.parse().unwrap());
+    let mut draft = Draft::new(execution, actor(), at);
+    draft.start_plan(&graph(steps), 1).unwrap();
+    let plan = plan(steps);
+    let stored = StoredPlan {
+        revision: 1,
+        digest: plan.digest(),
+        parent_digest: String::new(),
+        reason: "it came with the run".to_owned(),
+        body: plan.to_json().to_compact(),
+        created_at: at,
+    };
+    let write = draft.into_write();
+    NewRun { spec, request_digest: "digest".to_owned(), plan: Some(stored), write }
+}
+
+/// Makes a run of `steps` steps that waits for an executor.
+pub(crate) async fn make(pool: &PgPool, id: u128, steps: usize) -> Execution {
+    make_from(pool, spec(id), steps).await
+}
+
+pub(crate) async fn make_from(pool: &PgPool, spec: RunSpec, steps: usize) -> Execution {
+    let at = spec.created_at;
+    let new = order(spec, steps, at);
+    assert_eq!(store::create_run(pool, &new, None).await.unwrap(), Created::New);
+    find(pool, new.spec.id).await.execution
+}
+
+pub(crate) async fn find(pool: &PgPool, id: Uuid) -> RunRecord {
+    store::find_run(pool, id).await.unwrap().expect("the run is there")
+}
+
+/// One change of an execution.
+pub(crate) fn change(
+    execution: &Execution,
+    change: impl FnOnce(&mut Draft) -> Result<(), Refusal>,
+) -> Write {
+    let mut draft = Draft::new(execution.clone(), actor(), later(1));
+    change(&mut draft).unwrap();
+    draft.into_write()
+}
+
+/// A change that only journals a remark.
+pub(crate) fn remark(execution: &Execution, text: &str) -> Write {
+    change(execution, |draft| {
+        draft.journal(said(text));
+        Ok(())
+    })
+}
+
+pub(crate) fn said(text: &str) -> Entry {
+    Entry::Answer(Answer { wait_id: Uuid::nil(), by: actor(), text: text.to_owned() })
+}
+
+/// The remarks of a run, in order.
+pub(crate) async fn remarks(pool: &PgPool, id: Uuid) -> Vec<String> {
+    let events = store::events(pool, id, 1, i64::MAX).await.unwrap();
+    let numbers: Vec<i64> = events.iter().map(|event| event.sequence).collect();
+    assert_eq!(numbers, (1..).take(numbers.len()).collect::<Vec<i64>>(), "numbers without gaps");
+    let texts = events.into_iter().filter_map(|event| match event.entry {
+        Entry::Answer(answer) => Some(answer.text),
+        Entry::Transition(_)
+        | Entry::Plan(_)
+        | Entry::Turn(_)
+        | Entry::Intent(_)
+        | Entry::Receipt(_)
+        | Entry::Output(_)
+        | Entry::Verdict(_) => None,
+    });
+    texts.collect()
+}
+
+pub(crate) fn wait(id: u128) -> Wait {
+    Wait {
+        id: Uuid::from_u128(id),
+        waiting_on: WaitingOn::User,
+        since: now(),
+        unblocks: "an answer".to_owned(),
+        question: "Which\u{0} of Größe, 東京?".to_owned(),
+        choices: vec!["a".to_owned()],
+        step_index: None,
+    }
+}
+
+pub(crate) fn committer(pool: &PgPool) -> Committer {
+    Committer::start(pool.clone(), |_, _| {})
+}
+
+pub(crate) fn commit(write: Write) -> Commit {
+    Commit::new(write, tracing::Span::none(), None)
+}
+
+/// Writes one change alone.
+pub(crate) async fn apply(pool: &PgPool, write: Write) -> Result<Outcome, StoreError> {
+    committer(pool).commit(commit(write)).await
+}
+
+/// Writes one change that must fit, and answers the row as it is then.
+pub(crate) async fn applied(pool: &PgPool, write: Write) -> Execution {
+    let id = write.execution.run_id;
+    assert_eq!(apply(pool, write).await.unwrap(), Outcome::Applied);
+    find(pool, id).await.execution
+}
+
+/// Waits until something holds. A test that waits for ever is ended by its runner.
+pub(crate) async fn until<F: Future<Output = bool>>(mut holds: impl FnMut() -> F) {
+    while !holds().await {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Line {
+    mute: bool,
+    cuts: u32,
+}
+
+/// A line to the database that can be made mute and be cut.
+pub(crate) struct Proxy {
+    folder: TempDir,
+    line: watch::Sender<Line>,
+}
+
+impl Proxy {
+    /// A line that nobody answers at yet.
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Self { folder, line: watch::channel(Line::default()).0 }
+    }
+
+    /// Connects the line with the database that `options` lead to.
+    pub(crate) fn listen(&self, options: &PgConnectOptions) {
+        let path = self.folder.path().join(format!(".s.PGSQL.{}", options.get_port()));
+        let listener = UnixListener::bind(path).unwrap();
+        let (line, options) = (self.line.subscribe(), options.clone());
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                tokio::spawn(carry(client, options.clone(), line.clone()));
+            }
+        });
+    }
+
+    /// The same database over this line.
+    pub(crate) fn options(&self, options: &PgConnectOptions) -> PgConnectOptions {
+        options.clone().socket(self.folder.path())
+    }
+
+    /// What the database answers goes nowhere from now on.
+    pub(crate) fn mute(&self) {
+        self.line.send_modify(|line| line.mute = true);
+    }
+
+    /// Cuts every connection there is. New ones work.
+    pub(crate) fn cut(&self) {
+        self.line.send_modify(|line| *line = Line { mute: false, cuts: line.cuts + 1 });
+    }
+}
+
+async fn carry(client: UnixStream, options: PgConnectOptions, line: watch::Receiver<Line>) {
+    match options.get_socket() {
+        Some(folder) => {
+            let path = folder.join(format!(".s.PGSQL.{}", options.get_port()));
+            join(client, UnixStream::connect(path).await.unwrap(), line).await;
+        }
+        None => {
+            let server = (options.get_host(), options.get_port());
+            join(client, TcpStream::connect(server).await.unwrap(), line).await;
+        }
+    }
+}
+
+async fn join(
+    client: UnixStream,
+    server: impl AsyncRead + AsyncWrite,
+    line: watch::Receiver<Line>,
+) {
+    let cuts = line.borrow().cuts;
+    let (mut from_client, mut to_client) = tokio::io::split(client);
+    let (mut from_server, mut to_server) = tokio::io::split(server);
+    let answers = async {
+        tokio::select! {
+            done = copy(&mut from_server, &mut to_client) => drop(done),
+            () = reaches(line.clone(), |line| line.mute) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        done = copy(&mut from_client, &mut to_server) => drop(done),
+        () = answers => {}
+        () = reaches(line.clone(), |line| line.cuts != cuts) => {}
+    }
+}
+
+async fn reaches(mut line: watch::Receiver<Line>, is_there: impl FnMut(&Line) -> bool) {
+    drop(line.wait_for(is_there).await);
+}

@@ -1,0 +1,116 @@
+//! Wake-ups from one process to another.
+
+use crate::support::until;
+use sqlx::PgPool;
+use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
+use surety_common::store::{Topic, Waker, Wakeups};
+use tokio::sync::broadcast::Receiver;
+use uuid::Uuid;
+
+/// The next topic that is not "look at everything".
+async fn next(topics: &mut Receiver<Topic>) -> Topic {
+    loop {
+        match topics.recv().await.unwrap() {
+            Topic::Everything => {}
+            topic @ (Topic::Ready | Topic::Run(_) | Topic::Moved(_)) => return topic,
+        }
+    }
+}
+
+/// A listener that listens already: it says so by telling to look at everything.
+async fn listening(pool: &PgPool) -> Receiver<Topic> {
+    let mut topics = Wakeups::start(pool.clone()).subscribe();
+    assert_eq!(topics.recv().await.unwrap(), Topic::Everything, "what came before it is unknown");
+    topics
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_wake_up_reaches_another_process_as_it_was_sent(
+    pool: PgPoolOptions,
+    options: PgConnectOptions,
+) {
+    let here = pool.connect_with(options.clone()).await.unwrap();
+    let there = PgPoolOptions::new().connect_with(options).await.unwrap();
+    let mut topics = listening(&there).await;
+    let waker = Waker::start(here);
+    for topic in [
+        Topic::Ready,
+        Topic::Run(Uuid::from_u128(7)),
+        Topic::Moved(Uuid::from_u128(7)),
+        Topic::Moved(Uuid::from_u128(8)),
+    ] {
+        waker.wake(topic);
+        assert_eq!(next(&mut topics).await, topic);
+    }
+}
+
+#[sqlx::test(migrations = false)]
+async fn what_is_told_many_times_at_once_is_sent_once(pool: PgPool) {
+    let mut listener = PgListener::connect_with(&pool).await.unwrap();
+    listener.listen("surety").await.unwrap();
+    let waker = Waker::start(pool.clone());
+    let other = waker.clone();
+    for _ in 0..100 {
+        waker.wake(Topic::Ready);
+        other.wake(Topic::Run(Uuid::from_u128(7)));
+    }
+    let heard = listener.recv().await.unwrap();
+    let mut words: Vec<&str> = heard.payload().split(',').collect();
+    words.sort_unstable();
+    assert_eq!(words, ["00000000000000000000000000000007", "ready"]);
+    waker.wake(Topic::Everything);
+    assert_eq!(listener.recv().await.unwrap().payload(), "*", "and nothing between");
+}
+
+#[sqlx::test(migrations = false)]
+async fn too_many_to_name_are_told_as_everything(pool: PgPool) {
+    let mut listener = PgListener::connect_with(&pool).await.unwrap();
+    listener.listen("surety").await.unwrap();
+    let waker = Waker::start(pool.clone());
+    for (count, named) in [(200_u128, true), (201, false)] {
+        (0..count).for_each(|id| waker.wake(Topic::Moved(Uuid::from_u128(id))));
+        let heard = listener.recv().await.unwrap();
+        assert_eq!(heard.payload() != "*", named, "{count} runs");
+        assert_eq!(heard.payload().split(',').count(), if named { 200 } else { 1 });
+    }
+}
+
+#[sqlx::test(migrations = false)]
+async fn the_last_wake_up_is_sent_though_its_waker_is_gone(pool: PgPool) {
+    let mut topics = listening(&pool).await;
+    let waker = Waker::start(pool.clone());
+    waker.wake(Topic::Ready);
+    drop(waker);
+    assert_eq!(next(&mut topics).await, Topic::Ready);
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_listener_that_lost_its_connection_says_to_look_at_everything_and_hears_again(
+    pool: PgPoolOptions,
+    options: PgConnectOptions,
+) {
+    let here = pool.connect_with(options.clone()).await.unwrap();
+    let there =
+        PgPoolOptions::new().connect_with(options.application_name("listener")).await.unwrap();
+    let mut topics = listening(&there).await;
+    sqlx::query(
+        "select pg_terminate_backend(pid) from pg_stat_activity
+         where datname = current_database() and application_name = 'listener'",
+    )
+    .execute(&here)
+    .await
+    .unwrap();
+    assert_eq!(topics.recv().await.unwrap(), Topic::Everything);
+    // It is told that it missed something before it listens again, so this one is sent until heard.
+    let waker = Waker::start(here);
+    until(|| {
+        waker.wake(Topic::Ready);
+        let heard =
+            std::iter::from_fn(|| topics.try_recv().ok()).any(|topic| topic == Topic::Ready);
+        async move {
+            tokio::task::yield_now().await;
+            heard
+        }
+    })
+    .await;
+}
