@@ -3,7 +3,12 @@
 use crate::stand::Stand;
 use anyhow::Result;
 use std::fs;
+use std::io::{Seek, SeekFrom, Write};
 use std::process::Command;
+use std::time::Instant;
+
+/// Tries of the disk.
+const SYNCS: usize = 51;
 
 /// One paragraph: processor, memory, kernel, versions, date.
 pub(crate) async fn describe(stand: &Stand<'_>) -> Result<String> {
@@ -27,6 +32,22 @@ pub(crate) async fn describe(stand: &Stand<'_>) -> Result<String> {
         chrono::Utc::now().format("%Y-%m-%d"),
         stand.settings_shown(),
     ))
+}
+
+/// How long the disk under the database takes to keep 8 KiB, the middle of many tries, in
+/// milliseconds. Every commit waits at least so long, and others who write make it longer.
+pub(crate) fn sync_ms() -> Result<f64> {
+    let mut file = tempfile::tempfile()?;
+    let mut times = Vec::new();
+    for _ in 0..SYNCS {
+        file.seek(SeekFrom::Start(0))?;
+        let begun = Instant::now();
+        file.write_all(&[1; 8192])?;
+        file.sync_data()?;
+        times.push(begun.elapsed());
+    }
+    times.sort();
+    Ok(times.get(SYNCS / 2).map_or(f64::NAN, |time| time.as_secs_f64() * 1000.0))
 }
 
 fn field(text: &str, name: &str) -> String {

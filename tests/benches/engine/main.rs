@@ -30,7 +30,7 @@ mod throughput;
 use anyhow::Result;
 use clap::Parser;
 use options::{Options, Part};
-use report::Report;
+use report::{Report, Row};
 use stand::Stand;
 
 #[tokio::main]
@@ -51,6 +51,11 @@ async fn measure(options: &Options) -> Result<()> {
     let mut report = Report::new(machine::describe(&stand).await?);
     for part in options.parts() {
         eprintln!("measuring: {}", part.name());
+        let disk = format!("before {}: the disk keeps 8 KiB in, ms", part.name());
+        report.add(
+            Row::new(disk, format!("{:.2}", machine::sync_ms()?))
+                .beside("0.13 when the peers were measured"),
+        );
         match part {
             Part::Throughput => throughput::measure(&stand, &mut report).await?,
             Part::Latency => latency::measure_lone_runs(&stand, &mut report).await?,

@@ -6,6 +6,11 @@ use anyhow::Result;
 use std::time::{Duration, Instant};
 use surety_e2e::harness::Deployment;
 
+/// A machine that uses fewer cores while we do nothing is quiet.
+const QUIET_CORES: f64 = 0.2;
+/// How long the machine is looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// A reading of everything that only grows.
 struct Reading {
     at: Instant,
@@ -89,6 +94,7 @@ impl Reading {
 
 impl<'a> Meter<'a> {
     pub(crate) async fn start(stand: &'a Stand<'a>, deployment: &Deployment) -> Result<Self> {
+        wait_for_quiet(Duration::from_secs(stand.options.wait_for_quiet)).await?;
         Ok(Self { stand, first: Reading::now(stand, deployment).await? })
     }
 
@@ -128,6 +134,20 @@ impl<'a> Meter<'a> {
         .inspect_err(|error| eprintln!("the log cannot be counted: {error}"))
         .ok()
     }
+}
+
+/// Waits until the machine has next to nothing to do, but no longer than `patience`.
+async fn wait_for_quiet(patience: Duration) -> Result<()> {
+    let begun = Instant::now();
+    while begun.elapsed() < patience {
+        let before = processes::machine_busy()?;
+        tokio::time::sleep(LOOK).await;
+        let busy = processes::machine_busy()?.saturating_sub(before);
+        if busy.as_secs_f64() / LOOK.as_secs_f64() < QUIET_CORES {
+            return Ok(());
+        }
+    }
+    Ok(())
 }
 
 /// All transactions of a database so far, those that only read included. Servers count late: of a

@@ -23,6 +23,12 @@ pub(crate) struct Options {
     /// Also shows which statements and which tables cost most. It costs some speed itself.
     #[arg(long)]
     pub(crate) profile: bool,
+    /// Seconds to wait at most, before each measurement, until others leave the machine alone.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) wait_for_quiet: u64,
+    /// A setting of Postgres, `name=value`, to compare; may be repeated.
+    #[arg(long)]
+    pub(crate) setting: Vec<String>,
     /// Handed over by `cargo bench`.
     #[arg(long, hide = true)]
     bench: bool,

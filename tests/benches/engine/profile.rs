@@ -22,13 +22,16 @@ pub(crate) async fn shown(
     name: &str,
 ) -> Result<String> {
     let mut text = format!("Statements, {name}:\n\n");
-    text.push_str("| calls | rows | ms in all | us a call | WAL KiB | statement |\n");
-    text.push_str("|---|---|---|---|---|---|\n");
-    for (calls, returned, total_ms, wal_bytes, statement) in statements(stand).await? {
+    text.push_str(
+        "| calls | rows | ms in all | of it planning | us a call | WAL KiB | statement |\n",
+    );
+    text.push_str("|---|---|---|---|---|---|---|\n");
+    for (calls, returned, total_ms, planning_ms, wal_bytes, statement) in statements(stand).await? {
         let call_us = total_ms * 1000.0 / calls;
         writeln!(
             text,
-            "| {calls:.0} | {returned:.0} | {total_ms:.0} | {call_us:.0} | {:.0} | `{statement}` |",
+            "| {calls:.0} | {returned:.0} | {total_ms:.0} | {planning_ms:.0} | {call_us:.0} | {:.0} | \
+             `{statement}` |",
             wal_bytes / 1024.0
         )?;
     }
@@ -45,13 +48,14 @@ pub(crate) async fn shown(
     Ok(text)
 }
 
-type Statement = (f64, f64, f64, f64, String);
+type Statement = (f64, f64, f64, f64, f64, String);
 
 async fn statements(stand: &Stand<'_>) -> Result<Vec<Statement>> {
     Ok(sqlx::query_as(
-        "select calls::float8, rows::float8, total_exec_time, wal_bytes::float8,
+        "select calls::float8, rows::float8, total_exec_time + total_plan_time, total_plan_time,
+                wal_bytes::float8,
                 left(regexp_replace(regexp_replace(query, '--[^\\n]*', '', 'g'), '\\s+', ' ', 'g'), 90)
-         from pg_stat_statements order by total_exec_time desc limit $1",
+         from pg_stat_statements order by total_exec_time + total_plan_time desc limit $1",
     )
     .bind(STATEMENTS)
     .fetch_all(&stand.observer)

@@ -11,7 +11,7 @@ use surety_e2e::harness::{Database, Deployment};
 const SETTINGS: [&str; 2] = ["shared_buffers=512MB", "max_connections=200"];
 /// Counts every statement. Only for profiles, as it costs some.
 const STATEMENTS: [&str; 2] =
-    ["shared_preload_libraries=pg_stat_statements", "pg_stat_statements.track=all"];
+    ["shared_preload_libraries=pg_stat_statements", "pg_stat_statements.track_planning=on"];
 /// Quiet, but for the line by which a service says its address.
 const LOG: &str = "warn,surety_planner=info,surety_executor=info,surety_acceptgate=info";
 
@@ -30,6 +30,7 @@ impl<'a> Stand<'a> {
         if options.profile {
             settings.extend(STATEMENTS);
         }
+        settings.extend(options.setting.iter().map(String::as_str));
         let postgres = EmbeddedPostgres::start_temporary_with(Durability::Full, &settings).await?;
         let observer =
             PgPoolOptions::new().max_connections(1).connect(&postgres.url_of("postgres")).await?;
@@ -81,7 +82,9 @@ impl<'a> Stand<'a> {
 
     pub(crate) fn settings_shown(&self) -> String {
         let profile = if self.options.profile { ", every statement counted" } else { "" };
-        format!("fsync and synchronous_commit on, {}{profile}", SETTINGS.join(", "))
+        let own = self.options.setting.iter().map(|setting| format!(", {setting}"));
+        let own: String = own.collect();
+        format!("fsync and synchronous_commit on, {}{own}{profile}", SETTINGS.join(", "))
     }
 
     pub(crate) async fn stop(self) -> Result<()> {
