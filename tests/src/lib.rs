@@ -1,7 +1,7 @@
 //! What the end-to-end tests share.
 
-pub mod audit;
 pub mod arbitrary;
+pub mod audit;
 pub mod conformance;
 pub mod harness;
 pub mod otlp;
