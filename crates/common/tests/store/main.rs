@@ -1,5 +1,11 @@
 //! The store over a real Postgres: `DATABASE_URL` names one whose role may create databases.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "the helpers of a test fail as the test does"
+)]
+
 mod claims;
 mod committing;
 mod constraints;
