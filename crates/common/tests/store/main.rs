@@ -1,5 +1,7 @@
 //! The store over a real Postgres: `DATABASE_URL` names one whose role may create databases.
 
+#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "a test may fail")]
+
 mod claims;
 mod committing;
 mod constraints;
