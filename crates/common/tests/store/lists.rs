@@ -139,7 +139,7 @@ async fn runs_are_overdue_from_their_deadline_until_they_end(pool: PgPool) {
     asking(&pool, 2, 50).await;
     let deadline = row.deadline_at.unwrap();
     let overdue = |at, limit| store::overdue(&pool, at, limit);
-    assert_eq!(overdue(now(), 9).await.unwrap(), [Uuid::nil(); 0]);
+    assert!(overdue(now(), 9).await.unwrap().is_empty());
     assert_eq!(overdue(deadline, 9).await.unwrap().len(), 2, "a blocked run is overdue too");
     assert_eq!(overdue(later(9999), 1).await.unwrap().len(), 1);
     applied(&pool, change(&row, |draft| draft.cancel(&graph(1), "no".to_owned()))).await;

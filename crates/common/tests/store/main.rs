@@ -1,10 +1,6 @@
 //! The store over a real Postgres: `DATABASE_URL` names one whose role may create databases.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "the helpers of a test fail as the test does"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "a test may fail")]
 
 mod claims;
 mod committing;

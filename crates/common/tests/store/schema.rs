@@ -7,6 +7,8 @@ use sqlx::{ConnectOptions, PgPool};
 use std::time::Duration;
 use surety_common::store::{self, PoolSize, StoreError};
 
+const SIZE: PoolSize = PoolSize { connections: 1, acquire_timeout: Duration::from_secs(5) };
+
 #[sqlx::test(migrations = false)]
 async fn processes_that_migrate_at_once_leave_one_schema(pool: PgPool) {
     try_join_all((0..4).map(|_| store::migrate(&pool))).await.unwrap();
@@ -28,7 +30,7 @@ async fn a_database_of_a_newer_version_is_refused_with_both_versions(
     .execute(&pool)
     .await
     .unwrap();
-    let refused = store::connect_with_patience(url.as_str(), one()).await.unwrap_err();
+    let refused = store::connect_with_patience(url.as_str(), SIZE).await.unwrap_err();
     assert!(matches!(refused, StoreError::NewerSchema { found: 9999, .. }), "{refused}");
     assert!(!refused.is_transient());
     assert!(refused.to_string().contains("9999"), "{refused}");
@@ -48,10 +50,10 @@ async fn a_database_that_is_not_there_yet_is_waited_for(
 ) {
     let proxy = Proxy::new();
     let url = proxy.options(&options).to_url_lossy();
-    let absent = store::connect(url.as_str(), one()).await.unwrap_err();
+    let absent = store::connect(url.as_str(), SIZE).await.unwrap_err();
     assert!(absent.is_transient(), "{absent}");
 
-    let mut waiting = Box::pin(store::connect_with_patience(url.as_str(), one()));
+    let mut waiting = Box::pin(store::connect_with_patience(url.as_str(), SIZE));
     assert!(futures::poll!(&mut waiting).is_pending());
     proxy.listen(&options);
     let pool = waiting.await.unwrap();
@@ -64,18 +66,13 @@ async fn a_database_that_nobody_made_is_a_wrong_address(
     options: PgConnectOptions,
 ) {
     let url = options.database("nobody_made_this").to_url_lossy();
-    let refused = store::connect_with_patience(url.as_str(), one()).await.unwrap_err();
+    let refused = store::connect_with_patience(url.as_str(), SIZE).await.unwrap_err();
     assert!(matches!(refused, StoreError::Refused { .. }), "{refused}");
     assert!(refused.to_string().contains("nobody_made_this"), "{refused}");
 }
 
 #[tokio::test]
 async fn an_address_that_does_not_read_is_refused() {
-    let refused = store::connect_with_patience("nonsense", one()).await.unwrap_err();
+    let refused = store::connect_with_patience("nonsense", SIZE).await.unwrap_err();
     assert!(!refused.is_transient(), "{refused}");
-}
-
-/// One connection, and some patience.
-fn one() -> PoolSize {
-    PoolSize { connections: 1, acquire_timeout: Duration::from_secs(5) }
 }
