@@ -40,9 +40,7 @@ fuzz: ## Feed every reader arbitrary bytes, a minute each, and the property test
 	PROPTEST_CASES=$${PROPTEST_CASES:-100000} cargo test --locked --release -p surety-common --no-default-features --lib
 
 bench: setup ## Measure throughput, latency and the cost at rest (release profile)
-	cargo bench --locked -p surety-executor --bench decisions
-	cargo bench --locked -p surety-planner --bench plans
-	cargo bench --locked -p surety-acceptgate --bench verdicts
+	cargo bench --locked --workspace --bench decisions --bench plans --bench verdicts
 	cargo build --locked --release --workspace --bins
 	$(TARGET_DIR)/release/surety dev-postgres -- cargo bench --locked -p surety-e2e
 
