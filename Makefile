@@ -39,10 +39,8 @@ fuzz: ## Feed every reader arbitrary bytes, a minute each, and the property test
 	@scripts/fuzz.sh $${FUZZ_SECONDS:-60}
 	PROPTEST_CASES=$${PROPTEST_CASES:-100000} cargo test --locked --release -p surety-common --no-default-features --lib
 
-bench: setup ## Measure the engine (release profile); BENCH="throughput --runs 10000", "--quick"
-	cargo bench --locked -p surety-executor --bench decisions
-	cargo bench --locked -p surety-planner --bench plans
-	cargo bench --locked -p surety-acceptgate --bench verdicts
+bench: setup ## Measure readers, gate and engine (release profile); BENCH="throughput --runs 10000"
+	cargo bench --locked --workspace --bench decisions --bench plans --bench verdicts
 	cargo build --locked --release --workspace --bins
 	cargo bench --locked --workspace --bench engine -- $(BENCH)
 
