@@ -105,7 +105,7 @@ impl Waker {
         }
     }
 
-    /// Wakes whoever follows `topic`, together with what else comes within [`PAUSE`].
+    /// Wakes whoever follows `topic`, together with what else comes within 20 ms.
     pub fn wake(&self, topic: Topic) {
         self.add(topic, false);
     }
