@@ -65,7 +65,7 @@ pub struct Gate {
 impl Gate {
     fn start(pool: PgPool, probes: Probes) -> Self {
         Self {
-            committer: Committer::start(pool.clone(), telemetry::observe),
+            committer: Committer::start(pool.clone(), Arc::new(telemetry::observe)),
             waker: Waker::start(pool.clone()),
             pool,
             probes,

@@ -93,16 +93,17 @@ create index execution_leased on execution (lease_owner) where lease_owner is no
 create index execution_deadline on execution (deadline_at) where deadline_at is not null;
 create index execution_waits on execution using gin (wait_ids) where wait_ids is not null;
 
--- What happened, one row a committed change. `sequence` is the number of the row's last entry,
--- and the first one's is `sequence - (number of entries) + 1`: numbered from 1 without gaps.
+-- What happened, one row for what was committed together. `sequence` is the number of the row's
+-- last entry, and the first one's is `sequence - (number of entries) + 1`: numbered from 1 without
+-- gaps. `entries` is JSON, a list of changes: [[microseconds after `at`, span id, entry, ...], ...].
+-- It is text, because nobody but us writes it, and reading it once more at every insert costs.
 create table journal (
     run_id     uuid        not null,
     sequence   bigint      not null,
     at         timestamptz not null,
-    span_id    text,
     -- Who wrote it: a service's process.
     actor      text        not null,
-    entries    json        not null,
+    entries    text        not null,
     constraint journal_pkey primary key (run_id, sequence),
     constraint journal_sequence_positive check (sequence > 0)
 );

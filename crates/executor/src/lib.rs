@@ -19,7 +19,9 @@ use chrono::TimeDelta;
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::sync::Arc;
 use surety_common::config::{CommonConfig, ExecutorConfig};
-use surety_common::store::{self, Committer, PoolSize, StoreError, Waker, Wakeups};
+use surety_common::store::{
+    self, Committer, Observer, PoolSize, StoreError, Topic, Waker, Wakeups,
+};
 use surety_common::telemetry;
 use surety_common::wire::client::{self, ClientError};
 use surety_common::wire::server::{self, Server, Settings};
@@ -78,10 +80,18 @@ pub async fn serve(
         pool = connecting => pool?,
         () = shutdown.cancelled() => return Ok(()),
     };
+    let waker = Waker::start(pool.clone());
+    let observer: Observer = Arc::new({
+        let waker = waker.clone();
+        move |write, span| {
+            telemetry::observe(write, span);
+            waker.wake(Topic::Run(write.execution.run_id));
+        }
+    });
     let engine = Arc::new(step::Engine {
         id: Uuid::now_v7(),
-        committer: Committer::start(pool.clone(), telemetry::observe),
-        waker: Waker::start(pool.clone()),
+        committer: Committer::start(pool.clone(), observer),
+        waker,
         wakeups: Wakeups::start(pool.clone()),
         pool: pool.clone(),
         tools: Arc::clone(&tools),

@@ -19,7 +19,7 @@ use sqlx::PgPool;
 use std::sync::Arc;
 use surety_common::config::{CommonConfig, PlannerConfig};
 use surety_common::domain::journal::Actor;
-use surety_common::store::{self, Committer, PoolSize, StoreError, Waker, Wakeups};
+use surety_common::store::{self, Committer, Creator, PoolSize, StoreError, Waker, Wakeups};
 use surety_common::telemetry;
 use surety_common::wire::server::{self, Server, Settings};
 use surety_common::wire::token::Token;
@@ -58,6 +58,7 @@ pub enum ServeError {
 pub struct Planner {
     pool: PgPool,
     committer: Committer,
+    creator: Creator,
     waker: Waker,
     wakeups: Wakeups,
     shutdown: CancellationToken,
@@ -66,7 +67,8 @@ pub struct Planner {
 impl Planner {
     fn start(pool: PgPool, shutdown: CancellationToken) -> Self {
         Self {
-            committer: Committer::start(pool.clone(), telemetry::observe),
+            committer: Committer::start(pool.clone(), Arc::new(telemetry::observe)),
+            creator: Creator::start(pool.clone()),
             waker: Waker::start(pool.clone()),
             wakeups: Wakeups::start(pool.clone()),
             pool,

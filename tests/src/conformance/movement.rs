@@ -356,7 +356,7 @@ impl Played {
         let now = DateTime::<Utc>::UNIX_EPOCH;
         let mut draft = Draft::new(self.execution.clone(), Actor("a row".to_owned()), now);
         change(&mut draft, &self.graph, &self.limits).map_err(|refusal| refusal.to_string())?;
-        self.execution = draft.into_write().execution;
+        self.execution = Execution::clone(&draft.into_write().execution);
         Ok(())
     }
 

@@ -2,8 +2,9 @@
 
 use super::StoreError;
 use super::execution::{blocked_from, letters, progress, to_text, wait_ids};
-use super::journal::entries_text;
+use crate::domain::execution::Execution;
 use crate::domain::execution::draft::Write;
+use crate::domain::journal::{Recorded, write_changes};
 use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
 use std::collections::HashSet;
@@ -18,38 +19,105 @@ pub enum Outcome {
     Lost,
 }
 
-/// The columns of many changes, as arrays.
+/// One change and the id of the span it was thought out under.
+#[derive(Clone, Copy)]
+pub(super) struct Change<'a> {
+    pub(super) write: &'a Write,
+    pub(super) span_id: Option<&'a str>,
+}
+
+impl Change<'_> {
+    /// Whether `next` was thought out over the row that this change leaves, by the same writer.
+    pub(super) fn is_followed_by(&self, next: &Write) -> bool {
+        let Write { fence, actor, .. } = next;
+        fence.version == self.write.execution.version
+            && fence.lease_epoch == self.write.execution.lease_epoch
+            && *actor == self.write.actor
+    }
+}
+
+/// Changes of one run, each thought out over the one before: stored as one row of the journal and
+/// one new row of the execution, all or none.
+pub(super) struct Chain<'a> {
+    first: Change<'a>,
+    later: Vec<Change<'a>>,
+}
+
+impl<'a> Chain<'a> {
+    pub(super) fn new(first: Change<'a>, later: Vec<Change<'a>>) -> Self {
+        Self { first, later }
+    }
+
+    fn changes(&self) -> impl Iterator<Item = &Change<'a>> {
+        std::iter::once(&self.first).chain(&self.later)
+    }
+
+    fn last(&self) -> &Write {
+        self.later.last().unwrap_or(&self.first).write
+    }
+
+    /// The row as the last change leaves it.
+    pub(super) fn row(&self) -> &Execution {
+        &self.last().execution
+    }
+
+    /// The column `entries`: empty when nothing is to be journalled.
+    pub(super) fn entries(&self) -> String {
+        let told = self.changes().filter(|change| !change.write.entries.is_empty());
+        let changes: Vec<Recorded<'_>> = told
+            .map(|change| Recorded {
+                at: change.write.execution.updated_at,
+                span_id: change.span_id,
+                entries: &change.write.entries,
+            })
+            .collect();
+        match changes.is_empty() {
+            true => String::new(),
+            false => write_changes(&changes, &self.first.write.actor, self.row().updated_at),
+        }
+    }
+}
+
+impl<'a> From<Change<'a>> for Chain<'a> {
+    fn from(change: Change<'a>) -> Self {
+        Self::new(change, Vec::new())
+    }
+}
+
+/// The columns of many new rows, as arrays, one element a chain of changes.
 #[derive(Default)]
-struct Columns {
-    run_id: Vec<Uuid>,
+pub(super) struct Columns {
+    pub(super) run_id: Vec<Uuid>,
     read_version: Vec<i64>,
     read_epoch: Vec<i64>,
-    state: Vec<&'static str>,
-    blocked_from: Vec<Option<&'static str>>,
-    sequence: Vec<i64>,
-    priority: Vec<i16>,
-    ready_at: Vec<Option<DateTime<Utc>>>,
+    pub(super) version: Vec<i64>,
+    pub(super) state: Vec<&'static str>,
+    pub(super) blocked_from: Vec<Option<&'static str>>,
+    pub(super) sequence: Vec<i64>,
+    pub(super) priority: Vec<i16>,
+    pub(super) ready_at: Vec<Option<DateTime<Utc>>>,
     lease_owner: Vec<Option<Uuid>>,
     lease_epoch: Vec<i64>,
-    plan_revision: Vec<i32>,
-    step_states: Vec<String>,
-    progress: Vec<String>,
-    wait: Vec<Option<String>>,
-    terminal: Vec<Option<String>>,
-    deadline_at: Vec<Option<DateTime<Utc>>>,
-    at: Vec<DateTime<Utc>>,
-    span_id: Vec<Option<String>>,
-    entries: Vec<String>,
-    wait_ids: Vec<Option<String>>,
-    actor: Vec<String>,
+    pub(super) plan_revision: Vec<i32>,
+    pub(super) step_states: Vec<String>,
+    pub(super) progress: Vec<String>,
+    pub(super) wait: Vec<Option<String>>,
+    pub(super) wait_ids: Vec<Option<String>>,
+    pub(super) terminal: Vec<Option<String>>,
+    pub(super) deadline_at: Vec<Option<DateTime<Utc>>>,
+    pub(super) at: Vec<DateTime<Utc>>,
+    pub(super) entries: Vec<String>,
+    pub(super) actor: Vec<String>,
 }
 
 impl Columns {
-    fn push(&mut self, write: &Write, span_id: Option<&str>) -> Result<(), StoreError> {
-        let row = &write.execution;
+    pub(super) fn push(&mut self, chain: &Chain<'_>) -> Result<(), StoreError> {
+        let row = chain.row();
+        let fence = chain.first.write.fence;
         self.run_id.push(row.run_id);
-        self.read_version.push(write.fence.version);
-        self.read_epoch.push(write.fence.lease_epoch);
+        self.read_version.push(fence.version);
+        self.read_epoch.push(fence.lease_epoch);
+        self.version.push(row.version);
         self.state.push(row.state.as_str());
         self.blocked_from.push(blocked_from(row.state));
         self.sequence.push(row.sequence);
@@ -61,33 +129,33 @@ impl Columns {
         self.step_states.push(letters(row));
         self.progress.push(progress(row)?);
         self.wait.push(row.wait.as_ref().map(to_text).transpose()?);
+        self.wait_ids.push(wait_ids(row));
         self.terminal.push(row.terminal.as_ref().map(to_text).transpose()?);
         self.deadline_at.push(row.deadline_at);
         self.at.push(row.updated_at);
-        self.span_id.push(span_id.map(str::to_owned));
-        self.entries.push(entries_text(write));
-        self.wait_ids.push(wait_ids(row));
-        self.actor.push(write.actor.0.clone());
+        self.entries.push(chain.entries());
+        self.actor.push(chain.first.write.actor.0.clone());
         Ok(())
     }
 }
 
-/// Writes many changes of different runs in one statement, and answers for each in its place.
+/// Writes chains of changes of different runs in one statement, and answers for each in its place.
 ///
 /// # Errors
 /// [`StoreError`]; then none of them is stored, or, where the connection broke, it is not known.
 pub(super) async fn apply(
     connection: &mut PgConnection,
-    changes: &[(&Write, Option<&str>)],
+    chains: &[Chain<'_>],
 ) -> Result<Vec<Outcome>, StoreError> {
     let mut columns = Columns::default();
-    for (write, span_id) in changes {
-        columns.push(write, *span_id)?;
+    for chain in chains {
+        columns.push(chain)?;
     }
     let moved: HashSet<Uuid> = sqlx::query_scalar(include_str!("sql/apply.sql"))
         .bind(&columns.run_id)
         .bind(&columns.read_version)
         .bind(&columns.read_epoch)
+        .bind(&columns.version)
         .bind(&columns.state)
         .bind(&columns.blocked_from)
         .bind(&columns.sequence)
@@ -99,20 +167,19 @@ pub(super) async fn apply(
         .bind(&columns.step_states)
         .bind(&columns.progress)
         .bind(&columns.wait)
+        .bind(&columns.wait_ids)
         .bind(&columns.terminal)
         .bind(&columns.deadline_at)
         .bind(&columns.at)
-        .bind(&columns.span_id)
         .bind(&columns.entries)
-        .bind(&columns.wait_ids)
         .bind(&columns.actor)
         .fetch_all(connection)
         .await?
         .into_iter()
         .collect();
-    Ok(changes
+    Ok(chains
         .iter()
-        .map(|(write, _)| match moved.contains(&write.execution.run_id) {
+        .map(|chain| match moved.contains(&chain.row().run_id) {
             true => Outcome::Applied,
             false => Outcome::Lost,
         })

@@ -24,9 +24,9 @@ impl Claimed {
     /// A lease that was stored without this process knowing comes to light with its next
     /// heartbeat: see [`forgotten`].
     pub async fn commit(mut self, commits: &[Commit]) -> Result<Vec<Outcome>, StoreError> {
-        let changes: Vec<_> =
-            commits.iter().map(|commit| (&commit.write, commit.span_id.as_deref())).collect();
+        let changes: Vec<_> = commits.iter().map(|commit| commit.change().into()).collect();
         if changes.is_empty() {
+            self.transaction.rollback().await?;
             return Ok(Vec::new());
         }
         let outcomes = apply(&mut self.transaction, &changes).await?;

@@ -1,26 +1,25 @@
-//! Group commit: one writer a process takes every finished change that waits and writes them in
-//! one statement, then takes what came meanwhile. There is no timer, so nothing waits when the
-//! process is idle, and the cost of a change falls as the load rises.
+//! The one writer of a process's changes: every finished change that waits is written in one
+//! statement. Changes of one run that build on each other are stored as one row.
 
 use super::StoreError;
-use super::apply::{Outcome, apply};
+use super::apply::{Chain, Change, Outcome, apply};
 use super::artifact::{self, Artifact};
+use super::group::{self, Writer};
 use crate::crash;
 use crate::domain::execution::draft::Write;
 use backon::{BackoffBuilder, ExponentialBuilder};
 use sqlx::PgPool;
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
-/// The most changes one statement carries.
-const MAX_BATCH: usize = 512;
-/// Changes that may wait before callers wait to hand theirs in.
-const QUEUE: usize = 4096;
+/// The most runs one statement changes.
+const MAX_RUNS: usize = 512;
 
 /// Called once for each applied change, in the span it was handed in with.
-pub type Observer = fn(&Write, &tracing::Span);
+pub type Observer = Arc<dyn Fn(&Write, &tracing::Span) + Send + Sync>;
 
 /// A change to be written, and what goes with it.
 pub struct Commit {
@@ -40,11 +39,45 @@ impl Commit {
     pub fn new(write: Write, span: tracing::Span, span_id: Option<String>) -> Self {
         Self { write, artifacts: Vec::new(), span, span_id }
     }
+
+    pub(super) fn change(&self) -> Change<'_> {
+        Change { write: &self.write, span_id: self.span_id.as_deref() }
+    }
 }
 
-struct Job {
+/// A change that was handed in, with the way to its caller.
+pub(super) struct Job {
     commit: Commit,
     reply: oneshot::Sender<Result<Outcome, StoreError>>,
+}
+
+/// A change that was handed in and whose outcome its caller has yet to hear.
+#[derive(Debug)]
+pub struct Pending(oneshot::Receiver<Result<Outcome, StoreError>>);
+
+impl Pending {
+    /// The outcome, when it is known by now.
+    ///
+    /// # Errors
+    /// Those of [`Committer::commit`].
+    pub fn try_outcome(&mut self) -> Result<Option<Outcome>, StoreError> {
+        match self.0.try_recv() {
+            Ok(outcome) => outcome.map(Some),
+            Err(oneshot::error::TryRecvError::Empty) => Ok(None),
+            Err(oneshot::error::TryRecvError::Closed) => Err(StoreError::ShuttingDown),
+        }
+    }
+
+    /// The outcome, once it is known.
+    ///
+    /// # Errors
+    /// Those of [`Committer::commit`].
+    ///
+    /// # Cancel safety
+    /// The change is written even when nobody waits for its outcome any more.
+    pub async fn outcome(self) -> Result<Outcome, StoreError> {
+        self.0.await.map_err(|_| StoreError::ShuttingDown)?
+    }
 }
 
 /// The process's one writer. Cloning shares it; the writer ends when the last clone is dropped.
@@ -56,9 +89,7 @@ pub struct Committer {
 impl Committer {
     /// Starts the writer over a pool.
     pub fn start(pool: PgPool, observer: Observer) -> Self {
-        let (jobs, queue) = mpsc::channel(QUEUE);
-        tokio::spawn(run(pool, queue, observer));
-        Self { jobs }
+        Self { jobs: group::start(Changes { pool, observer }) }
     }
 
     /// Writes one change and says what became of it. While the database is away it waits: the
@@ -71,81 +102,115 @@ impl Committer {
     /// # Cancel safety
     /// A change that was handed in is written even when nobody waits for the answer any more.
     pub async fn commit(&self, commit: Commit) -> Result<Outcome, StoreError> {
+        self.hand_in(commit).await?.outcome().await
+    }
+
+    /// Hands one change in, to be written with what else waits. Changes of one run are written in
+    /// the order they were handed in.
+    ///
+    /// # Errors
+    /// [`StoreError::ShuttingDown`] when the writer is gone.
+    pub async fn hand_in(&self, commit: Commit) -> Result<Pending, StoreError> {
         let (reply, answer) = oneshot::channel();
         self.jobs.send(Job { commit, reply }).await.map_err(|_| StoreError::ShuttingDown)?;
-        answer.await.map_err(|_| StoreError::ShuttingDown)?
+        Ok(Pending(answer))
     }
 }
 
-async fn run(pool: PgPool, mut queue: mpsc::Receiver<Job>, observer: Observer) {
-    let mut waiting = VecDeque::new();
-    let mut fresh = Vec::new();
-    loop {
-        if waiting.is_empty() && queue.recv_many(&mut fresh, MAX_BATCH).await == 0 {
-            return;
-        }
-        while fresh.len() + waiting.len() < MAX_BATCH {
-            let Ok(job) = queue.try_recv() else { break };
-            fresh.push(job);
-        }
-        waiting.extend(fresh.drain(..));
-        let batch = next_batch(&mut waiting);
-        settle(&pool, batch, observer).await;
+struct Changes {
+    pool: PgPool,
+    observer: Observer,
+}
+
+impl Writer for Changes {
+    type Job = Job;
+
+    async fn settle(&mut self, waiting: &mut VecDeque<Job>) {
+        self.write(next_batch(waiting)).await;
     }
 }
 
-/// Takes waiting changes in order, at most one a run: the second of a run builds on the first.
-fn next_batch(waiting: &mut VecDeque<Job>) -> Vec<Job> {
-    let mut seen: HashSet<Uuid> = HashSet::new();
-    let mut batch = Vec::new();
+/// Takes waiting changes in order. Those of a run that were thought out over each other go
+/// together; any other of a run whose turn has come waits for the next batch.
+fn next_batch(waiting: &mut VecDeque<Job>) -> Vec<Vec<Job>> {
+    let mut batch: Vec<Vec<Job>> = Vec::new();
+    let mut places: HashMap<Uuid, usize> = HashMap::new();
     let mut later = VecDeque::new();
     while let Some(job) = waiting.pop_front() {
-        if batch.len() < MAX_BATCH && seen.insert(job.commit.write.execution.run_id) {
-            batch.push(job);
-        } else {
-            later.push_back(job);
+        let run_id = job.commit.write.execution.run_id;
+        match places.get(&run_id) {
+            Some(place) => match batch.get_mut(*place) {
+                Some(chain) if goes_on(chain, &job) => chain.push(job),
+                Some(_) | None => {
+                    // Whatever else this run has waits behind it.
+                    places.insert(run_id, usize::MAX);
+                    later.push_back(job);
+                }
+            },
+            None if batch.len() < MAX_RUNS => {
+                places.insert(run_id, batch.len());
+                batch.push(vec![job]);
+            }
+            None => later.push_back(job),
         }
     }
     *waiting = later;
     batch
 }
 
-async fn settle(pool: &PgPool, batch: Vec<Job>, observer: Observer) {
-    match write_until_known(pool, &batch).await {
-        Ok(outcomes) => {
-            for (job, outcome) in batch.into_iter().zip(outcomes) {
-                if outcome == Outcome::Applied {
-                    observer(&job.commit.write, &job.commit.span);
+fn goes_on(chain: &[Job], next: &Job) -> bool {
+    chain.last().is_some_and(|last| last.commit.change().is_followed_by(&next.commit.write))
+}
+
+impl Changes {
+    async fn write(&self, mut batch: Vec<Vec<Job>>) {
+        match write_until_known(&self.pool, &batch).await {
+            Ok(outcomes) => {
+                for (chain, outcome) in batch.into_iter().zip(outcomes) {
+                    self.answer(chain, outcome);
                 }
-                answer(job.reply, Ok(outcome));
+            }
+            // One bad change must not take the others down with it: each is tried by itself.
+            Err(_) if batch.len() > 1 => {
+                for chain in batch {
+                    Box::pin(self.write(vec![chain])).await;
+                }
+            }
+            Err(_) if batch.first().is_some_and(|chain| chain.len() > 1) => {
+                for job in batch.pop().unwrap_or_default() {
+                    Box::pin(self.write(vec![vec![job]])).await;
+                }
+            }
+            Err(error) => {
+                if let Some(job) = batch.pop().and_then(|mut chain| chain.pop()) {
+                    let run_id = job.commit.write.execution.run_id;
+                    tracing::error!(%run_id, %error, "a change was refused");
+                    reply(job.reply, Err(error));
+                }
             }
         }
-        // One bad change must not take the others down with it: each is tried by itself.
-        Err(_) if batch.len() > 1 => {
-            for job in batch {
-                Box::pin(settle(pool, vec![job], observer)).await;
+    }
+
+    fn answer(&self, chain: Vec<Job>, outcome: Outcome) {
+        for job in chain {
+            if outcome == Outcome::Applied {
+                (self.observer)(&job.commit.write, &job.commit.span);
             }
-        }
-        Err(error) => {
-            if let Some(job) = batch.into_iter().next() {
-                let run_id = job.commit.write.execution.run_id;
-                tracing::error!(%run_id, %error, "a change was refused");
-                answer(job.reply, Err(error));
-            }
+            reply(job.reply, Ok(outcome));
         }
     }
 }
 
 /// A caller that stopped listening needs no answer.
-fn answer(
-    reply: oneshot::Sender<Result<Outcome, StoreError>>,
+fn reply(
+    caller: oneshot::Sender<Result<Outcome, StoreError>>,
     result: Result<Outcome, StoreError>,
 ) {
-    drop(reply.send(result));
+    drop(caller.send(result));
 }
 
 /// Writes a batch, again and again while the database is away.
-async fn write_until_known(pool: &PgPool, batch: &[Job]) -> Result<Vec<Outcome>, StoreError> {
+async fn write_until_known(pool: &PgPool, batch: &[Vec<Job>]) -> Result<Vec<Outcome>, StoreError> {
     let mut pauses = pauses();
     let mut in_doubt = false;
     loop {
@@ -172,29 +237,32 @@ fn pauses() -> impl Iterator<Item = Duration> {
 
 async fn write_once(
     pool: &PgPool,
-    batch: &[Job],
+    batch: &[Vec<Job>],
     in_doubt: bool,
 ) -> Result<Vec<Outcome>, StoreError> {
     let mut connection = pool.acquire().await?;
     let artifacts: Vec<&Artifact> =
-        batch.iter().flat_map(|job| job.commit.artifacts.iter()).collect();
+        batch.iter().flatten().flat_map(|job| job.commit.artifacts.iter()).collect();
     if !artifacts.is_empty() {
         artifact::store(&mut connection, &artifacts).await?;
     }
-    let changes: Vec<_> =
-        batch.iter().map(|job| (&job.commit.write, job.commit.span_id.as_deref())).collect();
+    let chains: Vec<Chain<'_>> = batch.iter().filter_map(|chain| chain_of(chain)).collect();
     crash::point("committer.before_write");
-    let mut outcomes = apply(&mut connection, &changes).await?;
+    let mut outcomes = apply(&mut connection, &chains).await?;
     crash::point("committer.after_write");
     if in_doubt {
         // An earlier try may have been committed although its answer was lost on the way.
-        for ((write, span_id), outcome) in changes.iter().zip(&mut outcomes) {
-            if *outcome == Outcome::Lost
-                && super::journal::holds(&mut connection, write, *span_id).await?
-            {
+        for (chain, outcome) in chains.iter().zip(&mut outcomes) {
+            if *outcome == Outcome::Lost && super::journal::holds(&mut connection, chain).await? {
                 *outcome = Outcome::Applied;
             }
         }
     }
     Ok(outcomes)
+}
+
+fn chain_of(jobs: &[Job]) -> Option<Chain<'_>> {
+    let (first, later) = jobs.split_first()?;
+    let later = later.iter().map(|job| job.commit.change()).collect();
+    Some(Chain::new(first.commit.change(), later))
 }

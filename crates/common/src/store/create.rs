@@ -1,15 +1,17 @@
-//! Making a run, with its first plan and its first transitions, in one statement.
+//! Making runs, each with its first plan and its first transitions, many in one statement.
 
 use super::StoreError;
-use super::apply::{Outcome, apply, plan_revision};
-use super::execution::{blocked_from, letters, progress, to_text, wait_ids};
-use super::journal::entries_text;
+use super::apply::{Chain, Change, Columns, Outcome, apply, plan_revision};
+use super::execution::to_text;
+use super::group::{self, Writer};
 use super::plan::StoredPlan;
 use crate::domain::execution::draft::Write;
 use crate::domain::run::RunSpec;
-use sqlx::postgres::PgArguments;
-use sqlx::query::QueryScalar;
-use sqlx::{PgPool, Postgres};
+use chrono::{DateTime, Utc};
+use sqlx::PgPool;
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
 /// A run to be made.
@@ -36,71 +38,191 @@ pub enum Created {
     Conflict(Uuid),
 }
 
-/// Makes a run, once for a request id.
-///
-/// # Errors
-/// [`StoreError`]
-pub async fn create_run(
-    pool: &PgPool,
-    new: &NewRun,
-    span_id: Option<&str>,
-) -> Result<Created, StoreError> {
-    let made = bind_execution(bind_spec(new)?, &new.write, span_id)?;
-    if made.fetch_optional(pool).await?.is_some() {
-        return Ok(Created::New);
+/// The process's one maker of runs: every order that waits is made in one statement. Cloning shares
+/// it.
+#[derive(Clone)]
+pub struct Creator {
+    jobs: mpsc::Sender<Job>,
+}
+
+impl Creator {
+    /// Starts the maker over a pool.
+    pub fn start(pool: PgPool) -> Self {
+        Self { jobs: group::start(Orders { pool }) }
     }
+
+    /// Makes a run, once for a request id.
+    ///
+    /// # Errors
+    /// [`StoreError`]; after [`StoreError::Unavailable`] it is not known whether the run was made.
+    ///
+    /// # Cancel safety
+    /// A run is made even when nobody waits for the answer any more.
+    pub async fn create(
+        &self,
+        new: Arc<NewRun>,
+        span_id: Option<String>,
+    ) -> Result<Created, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        let job = Job { new, span_id, reply };
+        self.jobs.send(job).await.map_err(|_| StoreError::ShuttingDown)?;
+        answer.await.map_err(|_| StoreError::ShuttingDown)?
+    }
+}
+
+struct Job {
+    new: Arc<NewRun>,
+    span_id: Option<String>,
+    reply: oneshot::Sender<Result<Created, StoreError>>,
+}
+
+struct Orders {
+    pool: PgPool,
+}
+
+impl Writer for Orders {
+    type Job = Job;
+
+    async fn settle(&mut self, waiting: &mut VecDeque<Job>) {
+        self.make(waiting.drain(..).collect()).await;
+    }
+}
+
+impl Orders {
+    async fn make(&self, jobs: Vec<Job>) {
+        match make_runs(&self.pool, &jobs).await {
+            Ok(created) => {
+                for (job, created) in jobs.into_iter().zip(created) {
+                    // A caller that stopped listening needs no answer.
+                    drop(job.reply.send(Ok(created)));
+                }
+            }
+            // One bad order must not take the others down with it: each is tried by itself.
+            Err(_) if jobs.len() > 1 => {
+                for job in jobs {
+                    Box::pin(self.make(vec![job])).await;
+                }
+            }
+            Err(error) => {
+                if let Some(job) = jobs.into_iter().next() {
+                    drop(job.reply.send(Err(error)));
+                }
+            }
+        }
+    }
+}
+
+async fn make_runs(pool: &PgPool, jobs: &[Job]) -> Result<Vec<Created>, StoreError> {
+    let mut columns = NewColumns::default();
+    for job in jobs {
+        columns.push(&job.new, job.span_id.as_deref())?;
+    }
+    let made = columns.insert(pool).await?;
+    let mut created = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        created.push(match made.contains(&job.new.spec.id) {
+            true => Created::New,
+            false => made_before(pool, &job.new).await?,
+        });
+    }
+    Ok(created)
+}
+
+/// What stands in the way of a new run: the same order or another one under its request id, or the
+/// run itself, made by an earlier try whose answer was lost.
+async fn made_before(pool: &PgPool, new: &NewRun) -> Result<Created, StoreError> {
     let (id, digest): (Uuid, String) = sqlx::query_as(include_str!("sql/find_request.sql"))
         .bind(&new.spec.namespace)
         .bind(&new.spec.request_id)
+        .bind(new.spec.id)
         .fetch_one(pool)
         .await?;
-    Ok(if digest == new.request_digest { Created::Before(id) } else { Created::Conflict(id) })
+    Ok(match (id == new.spec.id, digest == new.request_digest) {
+        (true, _) => Created::New,
+        (false, true) => Created::Before(id),
+        (false, false) => Created::Conflict(id),
+    })
 }
 
-type Making<'q> = QueryScalar<'q, Postgres, Uuid, PgArguments>;
-
-fn bind_spec(new: &NewRun) -> Result<Making<'_>, StoreError> {
-    let NewRun { spec, request_digest, plan, .. } = new;
-    Ok(sqlx::query_scalar(include_str!("sql/create_run.sql"))
-        .bind(spec.id)
-        .bind(&spec.namespace)
-        .bind(&spec.request_id)
-        .bind(request_digest)
-        .bind(&spec.goal)
-        .bind(spec.driver.as_str())
-        .bind(&spec.workspace)
-        .bind(to_text(&spec.limits)?)
-        .bind(to_text(&spec.policy)?)
-        .bind(to_text(&spec.labels)?)
-        .bind(&spec.trace_parent)
-        .bind(spec.created_at)
-        .bind(plan.as_ref().map(|plan| &plan.digest))
-        .bind(plan.as_ref().map(|plan| &plan.reason))
-        .bind(plan.as_ref().map(|plan| &plan.body)))
+/// The columns of many new runs, as arrays.
+#[derive(Default)]
+struct NewColumns {
+    rows: Columns,
+    namespace: Vec<String>,
+    request_id: Vec<String>,
+    request_digest: Vec<String>,
+    goal: Vec<String>,
+    driver: Vec<&'static str>,
+    workspace: Vec<String>,
+    limits: Vec<String>,
+    policy: Vec<String>,
+    labels: Vec<String>,
+    trace_parent: Vec<String>,
+    created_at: Vec<DateTime<Utc>>,
+    plan_digest: Vec<Option<String>>,
+    plan_reason: Vec<Option<String>>,
+    plan_body: Vec<Option<String>>,
 }
 
-fn bind_execution<'q>(
-    query: Making<'q>,
-    write: &'q Write,
-    span_id: Option<&'q str>,
-) -> Result<Making<'q>, StoreError> {
-    let row = &write.execution;
-    Ok(query
-        .bind(row.state.as_str())
-        .bind(blocked_from(row.state))
-        .bind(row.sequence)
-        .bind(row.priority)
-        .bind(row.ready_at)
-        .bind(plan_revision(row.plan_revision)?)
-        .bind(letters(row))
-        .bind(progress(row)?)
-        .bind(row.wait.as_ref().map(to_text).transpose()?)
-        .bind(row.terminal.as_ref().map(to_text).transpose()?)
-        .bind(row.deadline_at)
-        .bind(span_id)
-        .bind(entries_text(write))
-        .bind(wait_ids(row))
-        .bind(&write.actor.0))
+impl NewColumns {
+    fn push(&mut self, new: &NewRun, span_id: Option<&str>) -> Result<(), StoreError> {
+        let NewRun { spec, request_digest, plan, write } = new;
+        self.rows.push(&Chain::from(Change { write, span_id }))?;
+        self.namespace.push(spec.namespace.clone());
+        self.request_id.push(spec.request_id.clone());
+        self.request_digest.push(request_digest.clone());
+        self.goal.push(spec.goal.clone());
+        self.driver.push(spec.driver.as_str());
+        self.workspace.push(spec.workspace.clone());
+        self.limits.push(to_text(&spec.limits)?);
+        self.policy.push(to_text(&spec.policy)?);
+        self.labels.push(to_text(&spec.labels)?);
+        self.trace_parent.push(spec.trace_parent.clone());
+        self.created_at.push(spec.created_at);
+        self.plan_digest.push(plan.as_ref().map(|plan| plan.digest.clone()));
+        self.plan_reason.push(plan.as_ref().map(|plan| plan.reason.clone()));
+        self.plan_body.push(plan.as_ref().map(|plan| plan.body.clone()));
+        Ok(())
+    }
+
+    /// Answers the ids of those that were made.
+    async fn insert(&self, pool: &PgPool) -> Result<HashSet<Uuid>, StoreError> {
+        let Self { rows, .. } = self;
+        let ids: Vec<Uuid> = sqlx::query_scalar(include_str!("sql/create_run.sql"))
+            .bind(&rows.run_id)
+            .bind(&self.namespace)
+            .bind(&self.request_id)
+            .bind(&self.request_digest)
+            .bind(&self.goal)
+            .bind(&self.driver)
+            .bind(&self.workspace)
+            .bind(&self.limits)
+            .bind(&self.policy)
+            .bind(&self.labels)
+            .bind(&self.trace_parent)
+            .bind(&self.created_at)
+            .bind(&self.plan_digest)
+            .bind(&self.plan_reason)
+            .bind(&self.plan_body)
+            .bind(&rows.version)
+            .bind(&rows.state)
+            .bind(&rows.blocked_from)
+            .bind(&rows.sequence)
+            .bind(&rows.priority)
+            .bind(&rows.ready_at)
+            .bind(&rows.plan_revision)
+            .bind(&rows.step_states)
+            .bind(&rows.progress)
+            .bind(&rows.wait)
+            .bind(&rows.wait_ids)
+            .bind(&rows.terminal)
+            .bind(&rows.deadline_at)
+            .bind(&rows.entries)
+            .bind(&rows.actor)
+            .fetch_all(pool)
+            .await?;
+        Ok(ids.into_iter().collect())
+    }
 }
 
 /// Stores a plan revision together with the moves it leads to.
@@ -124,7 +246,7 @@ pub async fn submit_plan(
         .bind(plan.created_at)
         .execute(&mut *transaction)
         .await?;
-    let outcome = apply(&mut transaction, &[(write, span_id)]).await?;
+    let outcome = apply(&mut transaction, &[Change { write, span_id }.into()]).await?;
     match outcome.first() {
         Some(Outcome::Applied) => transaction.commit().await?,
         Some(Outcome::Lost) | None => {

@@ -1,10 +1,8 @@
 //! The journal: read in order from any number, never changed.
 
 use super::StoreError;
-use crate::domain::execution::draft::Write;
-use crate::domain::journal::{
-    Actor, Entry, Event, Output, VerdictRecord, read_entries, write_entries,
-};
+use super::apply::Chain;
+use crate::domain::journal::{Actor, Entry, Event, Output, VerdictRecord, read_changes};
 use crate::domain::receipt::EvidenceReceipt;
 use chrono::{DateTime, Utc};
 use sqlx::{PgConnection, PgExecutor};
@@ -14,33 +12,16 @@ use uuid::Uuid;
 struct JournalRow {
     sequence: i64,
     at: DateTime<Utc>,
-    span_id: Option<String>,
     actor: String,
     entries: String,
 }
 
 impl JournalRow {
     fn into_events(self, run_id: Uuid) -> Result<Vec<Event>, StoreError> {
-        let entries = read_entries(&self.entries, &Actor(self.actor)).map_err(|error| {
+        read_changes(&self.entries, &Actor(self.actor), self.at, self.sequence).map_err(|error| {
             StoreError::corrupt(format!("journal {run_id} at {}", self.sequence), error)
-        })?;
-        let count = i64::try_from(entries.len()).unwrap_or(i64::MAX);
-        let first = self.sequence - count + 1;
-        Ok((first..)
-            .zip(entries)
-            .map(|(sequence, entry)| Event {
-                sequence,
-                at: self.at,
-                span_id: self.span_id.clone(),
-                entry,
-            })
-            .collect())
+        })
     }
-}
-
-/// The column `entries` of a change.
-pub(super) fn entries_text(write: &Write) -> String {
-    write_entries(&write.entries, &write.actor)
 }
 
 /// Events of a run from the number `from` on, in order, from at most `rows` committed changes.
@@ -131,22 +112,21 @@ pub async fn output_text(
     Ok(body.map(|body| String::from_utf8_lossy(&body).into_owned()))
 }
 
-/// Whether exactly this change was stored: for a writer that lost its connection before it heard
-/// the answer. One that journalled nothing is known by its row alone, and only while nobody wrote
-/// after it.
+/// Whether exactly these changes were stored: for a writer that lost its connection before it heard
+/// the answer. Ones that journalled nothing are known by their row alone, and only while nobody
+/// wrote after it.
 pub(super) async fn holds(
     connection: &mut PgConnection,
-    write: &Write,
-    span_id: Option<&str>,
+    chain: &Chain<'_>,
 ) -> Result<bool, StoreError> {
+    let row = chain.row();
     Ok(sqlx::query_scalar(include_str!("sql/journal_holds.sql"))
-        .bind(write.execution.run_id)
-        .bind(write.execution.sequence)
-        .bind(write.execution.updated_at)
-        .bind(span_id)
-        .bind(entries_text(write))
-        .bind(write.execution.version)
-        .bind(write.execution.lease_epoch)
+        .bind(row.run_id)
+        .bind(row.sequence)
+        .bind(row.updated_at)
+        .bind(chain.entries())
+        .bind(row.version)
+        .bind(row.lease_epoch)
         .fetch_one(connection)
         .await?)
 }

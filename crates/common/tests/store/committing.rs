@@ -1,14 +1,16 @@
 //! The one writer: order, lost races, bad changes, lost connections.
 
 use crate::support::{
-    Proxy, applied, apply, change, commit, committer, find, make, now, remark, remarks, until,
+    Proxy, actor, applied, apply, change, commit, committer, find, later, make, now, remark,
+    remarks, said, until,
 };
 use futures::future::join_all;
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use surety_common::domain::execution::draft::Write;
+use surety_common::domain::execution::Execution;
+use surety_common::domain::execution::draft::{Draft, Write};
 use surety_common::domain::journal::Output;
 use surety_common::store::{self, Artifact, Commit, Outcome, StoreError};
 use tokio::sync::Notify;
@@ -23,7 +25,7 @@ async fn a_change_is_applied_once_and_a_late_one_is_lost(pool: PgPool) {
     assert_eq!(apply(&pool, first).await.unwrap(), Outcome::Applied);
     assert_eq!(apply(&pool, second).await.unwrap(), Outcome::Lost);
     let found = find(&pool, row.run_id).await.execution;
-    assert_eq!(found, next);
+    assert_eq!(found, *next);
     assert_eq!(remarks(&pool, row.run_id).await, ["first"]);
 }
 
@@ -85,12 +87,54 @@ async fn two_changes_of_one_run_queued_at_once_are_applied_in_order(pool: PgPool
 }
 
 #[sqlx::test(migrations = "./migrations")]
+async fn changes_that_build_on_each_other_are_one_row_and_keep_their_own_times(pool: PgPool) {
+    let row = make(&pool, 1, 1).await;
+    let before = rows(&pool).await;
+    let first = remark(&row, "first");
+    let mut draft = Draft::new(Execution::clone(&first.execution), actor(), later(5));
+    draft.journal(said("second"));
+    let second = draft.into_write();
+    let silent = change(&second.execution, |_| Ok(()));
+    let last = Execution::clone(&silent.execution);
+    let committer = committer(&pool);
+    let queued = [(first, "a"), (second, "b"), (silent, "c")].map(|(write, span)| {
+        committer.commit(Commit { span_id: Some(span.to_owned()), ..commit(write) })
+    });
+    for outcome in join_all(queued).await {
+        assert_eq!(outcome.unwrap(), Outcome::Applied);
+    }
+    assert_eq!(rows(&pool).await, before + 1);
+    assert_eq!(find(&pool, row.run_id).await.execution, last);
+    let told = store::events(&pool, row.run_id, row.sequence + 1, 9).await.unwrap();
+    let told: Vec<_> = told.iter().map(|event| (event.at, event.span_id.as_deref())).collect();
+    assert_eq!(told, [(later(1), Some("a")), (later(5), Some("b"))]);
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn when_the_first_of_a_chain_is_lost_all_of_it_is(pool: PgPool) {
+    let row = make(&pool, 1, 1).await;
+    let first = remark(&row, "first");
+    let second = remark(&first.execution, "second");
+    applied(&pool, remark(&row, "somebody else")).await;
+    let committer = committer(&pool);
+    for outcome in join_all([first, second].map(|write| committer.commit(commit(write)))).await {
+        assert_eq!(outcome.unwrap(), Outcome::Lost);
+    }
+    assert_eq!(remarks(&pool, row.run_id).await, ["somebody else"]);
+}
+
+/// The number of rows of the journal.
+async fn rows(pool: &PgPool) -> i64 {
+    sqlx::query_scalar("select count(*) from journal").fetch_one(pool).await.unwrap()
+}
+
+#[sqlx::test(migrations = "./migrations")]
 async fn a_bad_change_does_not_take_the_others_with_it(pool: PgPool) {
     let mut writes = Vec::new();
     for id in 1..=5 {
         writes.push(remark(&make(&pool, id, 1).await, "told"));
     }
-    writes[2].execution.lease_epoch = -1;
+    Arc::make_mut(&mut writes[2].execution).lease_epoch = -1;
     let committer = committer(&pool);
     let queued = writes.into_iter().map(|write| committer.commit(commit(write)));
     for (place, outcome) in join_all(queued).await.into_iter().enumerate() {
@@ -124,7 +168,7 @@ async fn an_output_is_stored_once_and_read_back_whole(pool: PgPool) {
     let mut last = row;
     for text in ["first", "second"] {
         let mut commit = commit(remark(&last, text));
-        last = commit.write.execution.clone();
+        last = Execution::clone(&commit.write.execution);
         commit.artifacts = vec![artifact.clone(), artifact.clone()];
         assert_eq!(committer(&pool).commit(commit).await.unwrap(), Outcome::Applied);
     }
@@ -157,7 +201,7 @@ async fn a_change_whose_answer_was_lost_is_known_to_be_applied(
     for write in [told, silent] {
         let next = write.execution.clone();
         assert_eq!(lose_the_answer(&direct, &options, write).await.unwrap(), Outcome::Applied);
-        assert_eq!(find(&direct, next.run_id).await.execution, next);
+        assert_eq!(find(&direct, next.run_id).await.execution, *next);
     }
     assert_eq!(remarks(&direct, Uuid::from_u128(1)).await, ["told"]);
 }
@@ -219,7 +263,7 @@ async fn every_acknowledged_change_is_there_once_though_connections_are_killed(
         workers.spawn(async move {
             for number in 0..CHANGES {
                 let write = remark(&row, &number.to_string());
-                row = write.execution.clone();
+                row = Execution::clone(&write.execution);
                 assert_eq!(committer.commit(commit(write)).await.unwrap(), Outcome::Applied);
                 count.fetch_add(1, Ordering::Relaxed);
                 bell.notify_one();

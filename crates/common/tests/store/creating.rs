@@ -1,17 +1,18 @@
 //! Making runs and giving them plans.
 
 use crate::support::{
-    actor, change, find, graph, later, make, now, order, plan, remarks, said, spec, wait,
+    actor, change, create, find, graph, later, make, now, order, plan, remarks, said, spec, wait,
 };
 use sqlx::PgPool;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use surety_common::domain::execution::Execution;
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::fault::Fault;
 use surety_common::domain::machine::run::{Phase, RunEvent, RunState};
 use surety_common::domain::run::{DriverKind, Policy, RunSpec, VerifyCommands};
 use surety_common::domain::step::StepState;
-use surety_common::store::{self, Created, NewRun, Outcome, StoreError, StoredPlan};
+use surety_common::store::{self, Created, Creator, NewRun, Outcome, StoreError, StoredPlan};
 use uuid::Uuid;
 
 #[sqlx::test(migrations = "./migrations")]
@@ -30,10 +31,10 @@ async fn a_run_reads_back_as_it_was_made(pool: PgPool) {
         ..spec(1)
     };
     let new = order(spec.clone(), 2, now());
-    assert_eq!(store::create_run(&pool, &new, Some("span")).await.unwrap(), Created::New);
+    assert_eq!(create(&pool, &new, Some("span")).await.unwrap(), Created::New);
     let found = find(&pool, spec.id).await;
     assert_eq!(found.spec, spec);
-    assert_eq!(found.execution, new.write.execution);
+    assert_eq!(found.execution, *new.write.execution);
     assert_eq!(found.plan, Some(plan(2)));
     assert_eq!(found.plan_digest, plan(2).digest());
     let events = store::events(&pool, spec.id, 1, 100).await.unwrap();
@@ -57,7 +58,7 @@ async fn the_same_request_makes_one_run_and_another_under_its_id_is_a_conflict(p
         (named(3, "a", "y"), Created::Conflict(first)),
         (named(4, "b", "y"), Created::New),
     ] {
-        assert_eq!(store::create_run(&pool, &new, None).await.unwrap(), expected);
+        assert_eq!(create(&pool, &new, None).await.unwrap(), expected);
         let there = store::find_run(&pool, new.spec.id).await.unwrap().is_some();
         assert_eq!(there, expected == Created::New);
     }
@@ -67,12 +68,32 @@ async fn the_same_request_makes_one_run_and_another_under_its_id_is_a_conflict(p
 async fn the_same_request_twice_at_once_makes_one_run(pool: PgPool) {
     let named = |id| order(RunSpec { request_id: "once".to_owned(), ..spec(id) }, 1, now());
     let orders: Vec<NewRun> = (1..=6).map(named).collect();
-    let made = orders.iter().map(|new| store::create_run(&pool, new, None));
+    let made = orders.iter().map(|new| create(&pool, new, None));
     let made = futures::future::try_join_all(made).await.unwrap();
     let new: Vec<usize> = (0..6).filter(|place| made[*place] == Created::New).collect();
     let [new] = new[..] else { panic!("{made:?}") };
     let id = orders[new].spec.id;
     assert!(made.iter().all(|made| [Created::New, Created::Before(id)].contains(made)));
+}
+
+/// As after a first try whose answer was lost.
+#[sqlx::test(migrations = "./migrations")]
+async fn a_run_that_is_made_again_is_the_one_that_is_there(pool: PgPool) {
+    let row = make(&pool, 1, 1).await;
+    let again = create(&pool, &order(spec(1), 2, now()), None).await.unwrap();
+    assert_eq!(again, Created::New);
+    assert_eq!(find(&pool, row.run_id).await.execution, row);
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn one_bad_order_does_not_take_the_others_with_it(pool: PgPool) {
+    let creator = Creator::start(pool.clone());
+    let nameless = |id| RunSpec { namespace: String::new(), ..spec(id) };
+    let orders = [spec(1), nameless(2), spec(3)].map(|spec| Arc::new(order(spec, 1, now())));
+    let made = orders.map(|new| creator.create(new, None));
+    let [first, bad, last] = &futures::future::join_all(made).await[..] else { panic!() };
+    assert!(matches!((first, last), (Ok(Created::New), Ok(Created::New))), "{first:?} {last:?}");
+    assert!(matches!(bad, Err(StoreError::Constraint { .. })), "{bad:?}");
 }
 
 #[sqlx::test(migrations = "./migrations")]
@@ -88,7 +109,7 @@ async fn a_zero_character_is_the_callers_fault_and_leaves_nothing(pool: PgPool) 
         RunSpec { goal: zero.clone(), ..spec(1) },
         RunSpec { labels: BTreeMap::from([("k".to_owned(), zero.clone())]), ..spec(1) },
     ] {
-        let refused = store::create_run(&pool, &order(spec, 1, now()), None).await.unwrap_err();
+        let refused = create(&pool, &order(spec, 1, now()), None).await.unwrap_err();
         assert!(matches!(refused, StoreError::Unstorable), "{refused}");
         assert_eq!(Fault::from(refused).reason.as_str(), "type_mismatch");
         assert_eq!(store::find_run(&pool, Uuid::from_u128(1)).await.unwrap(), None);
@@ -110,7 +131,7 @@ async fn a_submitted_plan_is_stored_with_its_moves_or_not_at_all(pool: PgPool) {
         plan: None,
         write: draft.into_write(),
     };
-    assert_eq!(store::create_run(&pool, &new, None).await.unwrap(), Created::New);
+    assert_eq!(create(&pool, &new, None).await.unwrap(), Created::New);
     let waiting = find(&pool, new.spec.id).await;
     assert_eq!(waiting.plan, None);
     assert_eq!(waiting.execution.state, RunState::Blocked(Phase::Planning));

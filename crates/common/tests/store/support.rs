@@ -4,6 +4,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use surety_common::domain::execution::draft::{Draft, Write};
 use surety_common::domain::execution::{Execution, Graph, Wait};
 use surety_common::domain::journal::{Actor, Answer, Entry};
@@ -13,7 +14,7 @@ use surety_common::domain::plan::{Plan, PlanStep};
 use surety_common::domain::run::{DriverKind, Policy, RunRecord, RunSpec};
 use surety_common::domain::stop::WaitingOn;
 use surety_common::store::{
-    self, Commit, Committer, Created, NewRun, Outcome, StoreError, StoredPlan,
+    self, Commit, Committer, Created, Creator, NewRun, Outcome, StoreError, StoredPlan,
 };
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncWrite, copy};
@@ -91,8 +92,18 @@ pub(crate) async fn make(pool: &PgPool, id: u128, steps: usize) -> Execution {
 pub(crate) async fn make_from(pool: &PgPool, spec: RunSpec, steps: usize) -> Execution {
     let at = spec.created_at;
     let new = order(spec, steps, at);
-    assert_eq!(store::create_run(pool, &new, None).await.unwrap(), Created::New);
+    assert_eq!(create(pool, &new, None).await.unwrap(), Created::New);
     find(pool, new.spec.id).await.execution
+}
+
+/// Makes one run alone.
+pub(crate) async fn create(
+    pool: &PgPool,
+    new: &NewRun,
+    span_id: Option<&str>,
+) -> Result<Created, StoreError> {
+    let creator = Creator::start(pool.clone());
+    creator.create(Arc::new(new.clone()), span_id.map(str::to_owned)).await
 }
 
 pub(crate) async fn find(pool: &PgPool, id: Uuid) -> RunRecord {
@@ -152,7 +163,7 @@ pub(crate) fn wait(id: u128) -> Wait {
 }
 
 pub(crate) fn committer(pool: &PgPool) -> Committer {
-    Committer::start(pool.clone(), |_, _| {})
+    Committer::start(pool.clone(), Arc::new(|_, _| {}))
 }
 
 pub(crate) fn commit(write: Write) -> Commit {

@@ -181,7 +181,7 @@ async fn intend(
         }
     })?;
     let intended_at = run.engine.now();
-    run.change(|draft| {
+    run.change_now(|draft| {
         turn::record(draft, run, index, judgement, "")?;
         draft.journal(Entry::Intent(Intent {
             step_id: run.graph.id(index).to_owned(),
@@ -212,7 +212,7 @@ pub(super) async fn conclude(
 ) -> Result<Vec<usize>, Ended> {
     called_off(run, &done.outcome)?;
     let record = evidence::record(run, index, &done);
-    run.change_with(record.artifacts.clone(), |draft| {
+    let conclusion = |draft: &mut Draft| {
         if let Some(judgement) = judgement {
             turn::record(draft, run, index, judgement, "")?;
         }
@@ -231,8 +231,14 @@ pub(super) async fn conclude(
             return Ok(Vec::new());
         }
         follow(draft, run, index, &done)
-    })
-    .await
+    };
+    let artifacts = record.artifacts.clone();
+    match judgement {
+        // Nothing happened to the world: should the change be lost, the turn is taken again.
+        Some(_) => run.change_with(artifacts, conclusion).await,
+        // Something did, and its intent is on the disk.
+        None => run.insist(artifacts, conclusion).await,
+    }
 }
 
 /// A call that was cut short here is left open: nobody knows how far it came.

@@ -207,7 +207,7 @@ impl Claimer {
         let span =
             trace::work_span("executor", &record.spec.id.to_string(), &record.spec.trace_parent);
         let write = draft.into_write();
-        let execution = write.execution.clone();
+        let execution = Execution::clone(&write.execution);
         let commit = Commit::new(write, span.clone(), trace::span_id(&span));
         Ok((commit, Taken { record: record.clone(), plan, execution, started, span }))
     }

@@ -1,13 +1,13 @@
 //! A run that this process holds the lease of.
 
 use super::Engine;
+use super::head::Head;
 use crate::fuse::timeout::Timeouts;
 use crate::tool::{ToolError, Workspace};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::execution::{Execution, Graph, StepProgress};
 use surety_common::domain::fault::Fault;
 use surety_common::domain::machine::Refusal;
@@ -15,8 +15,8 @@ use surety_common::domain::plan::{Plan, PlanStep};
 use surety_common::domain::receipt::EvidenceReceipt;
 use surety_common::domain::run::RunSpec;
 use surety_common::domain::step::StepState;
-use surety_common::store::{self, Artifact, Commit, HeldLease, Outcome, StoreError, Topic};
-use surety_common::telemetry::{self, trace};
+use surety_common::store::{self, HeldLease, StoreError};
+use surety_common::telemetry;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -26,6 +26,10 @@ pub enum Ended {
     /// The lease is another's, or the run was ended by somebody else.
     #[error("the run is no longer held here")]
     NotHeld,
+    /// Somebody else moved the row under changes that were on their way: they are lost, and the work
+    /// goes on from the row.
+    #[error("the run was moved by somebody else")]
+    Overtaken,
     /// This process drains.
     #[error("the executor drains")]
     Draining,
@@ -43,7 +47,7 @@ pub enum Ended {
     Store(#[from] StoreError),
 }
 
-/// A run under this process's lease. The aggregate in memory is the row as it was last written.
+/// A run under this process's lease.
 pub struct HeldRun {
     /// The engine it is worked on by.
     pub engine: Arc<Engine>,
@@ -61,11 +65,11 @@ pub struct HeldRun {
     pub lost: CancellationToken,
     /// Cancelled with `lost`, and when a drain has taken its time: tool calls under way are ended.
     pub calls: CancellationToken,
-    lease_epoch: i64,
+    pub(super) lease_epoch: i64,
     over: AtomicBool,
     /// The span all its transitions are recorded in.
     pub span: tracing::Span,
-    execution: Mutex<Arc<Execution>>,
+    pub(super) head: Mutex<Head>,
     workspace: OnceLock<Arc<Workspace>>,
     timeouts: std::sync::Mutex<Timeouts>,
 }
@@ -86,7 +90,7 @@ impl HeldRun {
             plan_digest,
             lost: CancellationToken::new(),
             span,
-            execution: Mutex::new(Arc::new(execution)),
+            head: Mutex::new(Head::new(execution)),
             workspace: OnceLock::new(),
             timeouts: std::sync::Mutex::default(),
         }
@@ -115,13 +119,13 @@ impl HeldRun {
         }
     }
 
-    fn holds(&self, row: &Execution) -> bool {
+    pub(super) fn holds(&self, row: &Execution) -> bool {
         row.lease_owner == Some(self.engine.id) && row.lease_epoch == self.lease_epoch
     }
 
     /// What is left of a step's deadline.
     pub async fn time_left(&self, index: usize) -> Duration {
-        let execution = self.execution.lock().await;
+        let execution = self.execution().await;
         let started_at = execution.steps.get(index).and_then(|step| step.started_at);
         let spent = started_at.and_then(|at| (self.engine.now() - at).to_std().ok());
         let deadline = Duration::from_secs(self.spec.limits.step_deadline_s);
@@ -155,11 +159,18 @@ impl HeldRun {
         self.engine.workspaces.join(self.spec.id.to_string())
     }
 
+    /// Says that the run has ended.
+    pub fn end(&self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+
     /// Removes the run's own folder when the run is over and nothing was put into it. While it is
     /// not over, somebody else may be at work there.
     pub fn remove_empty_folder(&self) {
-        let over = self.over.load(Ordering::Relaxed);
-        if over && self.spec.workspace.is_empty() && self.workspace.get().is_some() {
+        if self.over.load(Ordering::Relaxed)
+            && self.spec.workspace.is_empty()
+            && self.workspace.get().is_some()
+        {
             // A folder with files in it stays: it is what the run made.
             drop(std::fs::remove_dir(self.own_folder()));
         }
@@ -181,17 +192,12 @@ impl HeldRun {
 
     /// Whether any receipt says that a file was written.
     pub async fn wrote_files(&self) -> bool {
-        self.execution.lock().await.counters.wrote
+        self.execution().await.counters.wrote
     }
 
-    /// The row as it was last written.
-    pub async fn execution(&self) -> Arc<Execution> {
-        Arc::clone(&*self.execution.lock().await)
-    }
-
-    /// Where one step stands, as it was last written.
+    /// Where one step stands.
     pub async fn step_state(&self, index: usize) -> StepState {
-        let execution = self.execution.lock().await;
+        let execution = self.execution().await;
         execution.steps.get(index).map(|step| step.state).unwrap_or_default()
     }
 
@@ -208,7 +214,7 @@ impl HeldRun {
     }
 
     /// The span that a change is recorded in: the step's that makes it, else the run's own.
-    fn present_span(&self) -> tracing::Span {
+    pub(super) fn present_span(&self) -> tracing::Span {
         let present = tracing::Span::current();
         if present.is_none() { self.span.clone() } else { present }
     }
@@ -218,78 +224,10 @@ impl HeldRun {
     /// # Errors
     /// [`Ended::Refused`] when the plan has no such step, which a consistent row never asks for.
     pub async fn step(&self, index: usize) -> Result<(&PlanStep, StepProgress), Ended> {
-        let execution = self.execution.lock().await;
+        let execution = self.execution().await;
         match (self.plan.steps.get(index), execution.steps.get(index)) {
             (Some(step), Some(progress)) => Ok((step, progress.clone())),
             (None, _) | (_, None) => Err(Ended::Refused(Refusal::Meaningless)),
-        }
-    }
-
-    /// Makes one change. When somebody else moved the row meanwhile and the lease still holds, the
-    /// change is thought out again over the row as it is.
-    ///
-    /// # Errors
-    /// [`Ended`]; then nothing was changed.
-    pub async fn change<T>(
-        &self,
-        change: impl Fn(&mut Draft) -> Result<T, Refusal>,
-    ) -> Result<T, Ended> {
-        self.change_with(Vec::new(), change).await
-    }
-
-    /// As [`Self::change`], with outputs that the change refers to by digest.
-    ///
-    /// # Errors
-    /// [`Ended`]; then nothing was changed.
-    pub async fn change_with<T>(
-        &self,
-        artifacts: Vec<Artifact>,
-        change: impl Fn(&mut Draft) -> Result<T, Refusal>,
-    ) -> Result<T, Ended> {
-        let span = self.present_span();
-        let mut execution = self.execution.lock().await;
-        loop {
-            let mut draft =
-                Draft::new(Execution::clone(&execution), self.engine.actor(), self.engine.now());
-            let answer = change(&mut draft)?;
-            let write = draft.into_write();
-            let next = write.execution.clone();
-            let mut commit = Commit::new(write, span.clone(), trace::span_id(&span));
-            commit.artifacts.clone_from(&artifacts);
-            match self.engine.committer.commit(commit).await? {
-                Outcome::Applied => {
-                    self.over.fetch_or(next.state.is_terminal(), Ordering::Relaxed);
-                    *execution = Arc::new(next);
-                    self.engine.waker.wake(Topic::Run(self.spec.id));
-                    return Ok(answer);
-                }
-                Outcome::Lost => *execution = Arc::new(self.read_again().await?),
-            }
-        }
-    }
-
-    /// Reads the row again, for example after the gate moved it.
-    ///
-    /// # Errors
-    /// [`Ended::NotHeld`] when the lease is gone.
-    pub async fn refresh(&self) -> Result<(), Ended> {
-        let mut execution = self.execution.lock().await;
-        *execution = Arc::new(self.read_again().await?);
-        Ok(())
-    }
-
-    async fn read_again(&self) -> Result<Execution, Ended> {
-        let read = || store::find_run(&self.engine.pool, self.spec.id);
-        let found = store::patiently(read).await?;
-        let row = found.map(|record| record.execution);
-        let over = row.as_ref().is_none_or(|row| row.state.is_terminal());
-        self.over.fetch_or(over, Ordering::Relaxed);
-        match row {
-            Some(row) if self.holds(&row) => Ok(row),
-            Some(_) | None => {
-                self.lose();
-                Err(Ended::NotHeld)
-            }
         }
     }
 }

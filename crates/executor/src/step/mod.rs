@@ -14,6 +14,7 @@
 mod call;
 mod claim;
 mod evidence;
+mod head;
 mod heartbeat;
 mod held;
 mod judge;

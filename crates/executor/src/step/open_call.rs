@@ -115,7 +115,7 @@ async fn ask(run: &HeldRun, index: usize, open: &OpenCall) -> Result<Vec<usize>,
 /// One answer allows one repetition: should this process die in the middle of it, the question is
 /// asked again.
 async fn use_up_answer(run: &HeldRun, index: usize) -> Result<(), Ended> {
-    run.change(|draft| {
+    run.change_now(|draft| {
         let steps = &mut draft.execution_mut().steps;
         steps.get_mut(index).ok_or(Refusal::Meaningless)?.answer = None;
         Ok(())

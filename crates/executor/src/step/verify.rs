@@ -38,20 +38,24 @@ pub(super) async fn verify(run: &HeldRun) -> Result<(), Ended> {
     if !run.execution().await.counters.observed {
         observe_all(run).await?;
     }
+    run.settle().await?;
     let execution = run.execution().await;
     let given_up = &run.engine.drain;
     let asked = run.engine.gate.evaluate_run(run.spec.id, execution.lease_epoch, given_up).await;
     match asked {
         // The verdict ended the run and its lease with it: there is nothing left to read.
-        Ok(Moved::Done) => Err(Ended::NotHeld),
-        Ok(Moved::Elsewhere) => run.refresh().await,
+        Ok(Moved::Done) => {
+            run.end();
+            Err(Ended::NotHeld)
+        }
+        Ok(Moved::Elsewhere) => run.catch_up().await.map(drop),
         Err(_) if given_up.is_cancelled() => Err(Ended::Draining),
         // The run moved on, or was taken over: what the row says counts.
         Err(fault)
             if matches!(fault.class, FaultClass::Aborted | FaultClass::FailedPrecondition) =>
         {
             let before = execution.version;
-            run.refresh().await?;
+            run.catch_up().await?;
             if run.execution().await.version == before { Err(Ended::Gate(fault)) } else { Ok(()) }
         }
         Err(fault) => Err(Ended::Gate(fault)),
@@ -284,7 +288,7 @@ fn context(run: &HeldRun) -> Result<ToolContext, ToolError> {
 
 /// The intent of a command, written before it is started.
 async fn write_down(run: &HeldRun, call: &Call) -> Result<(), Ended> {
-    run.change(|draft| {
+    run.change_now(|draft| {
         draft.journal(Entry::Intent(Intent {
             step_id: String::new(),
             call_id: call.id,

@@ -17,45 +17,71 @@ use tracing::Instrument;
 /// started together with the lease.
 pub(super) async fn work(run: &Arc<HeldRun>, started: Vec<usize>) {
     let ended = drive(run, started).await;
-    run.remove_empty_folder();
     match ended {
         Ok(()) | Err(Ended::NotHeld) => {}
         Err(Ended::Draining) => give_back(run).await,
-        Err(error @ (Ended::Refused(_) | Ended::Store(_) | Ended::Gate(_) | Ended::Panicked)) => {
+        Err(
+            error @ (Ended::Refused(_)
+            | Ended::Store(_)
+            | Ended::Gate(_)
+            | Ended::Overtaken
+            | Ended::Panicked),
+        ) => {
             tracing::error!(run_id = %run.spec.id, %error, "work on the run ended in a defect");
             stop_for_defect(run, &error).await;
         }
     }
+    run.remove_empty_folder();
 }
 
 async fn drive(run: &Arc<HeldRun>, mut started: Vec<usize>) -> Result<(), Ended> {
     loop {
-        if deadline_passed(run).await {
-            return end_for_deadline(run).await;
-        }
-        match run.execution().await.state {
-            RunState::Executing => {
-                if started.is_empty() {
-                    started = run
-                        .change(|draft| {
-                            draft.lease_steps(&run.graph, run.spec.limits.max_parallel_steps)
-                        })
-                        .await?;
-                }
-                work_steps(run, std::mem::take(&mut started)).await?;
-            }
-            RunState::Verifying => verify::verify(run).await?,
-            RunState::Recovering => {
-                run.change(|draft| draft.recover(&run.graph, &run.spec.limits)).await?;
-            }
-            RunState::Intake
-            | RunState::Planning
-            | RunState::Blocked(_)
-            | RunState::Done
-            | RunState::Failed
-            | RunState::Cancelled => return Ok(()),
+        match phase(run, std::mem::take(&mut started)).await {
+            Ok(Going::On) => {}
+            Ok(Going::Over) => return Ok(()),
+            Err(Ended::Overtaken) => started = run.catch_up().await?,
+            Err(ended) => return Err(ended),
         }
     }
+}
+
+/// Whether there is more to do here.
+enum Going {
+    On,
+    Over,
+}
+
+/// Works on what the run's state asks for. `started` are the steps that wait to be worked on.
+async fn phase(run: &Arc<HeldRun>, mut started: Vec<usize>) -> Result<Going, Ended> {
+    if deadline_passed(run).await {
+        end_for_deadline(run).await?;
+    }
+    match run.execution().await.state {
+        RunState::Executing => {
+            if started.is_empty() {
+                started = run
+                    .change(|draft| {
+                        draft.lease_steps(&run.graph, run.spec.limits.max_parallel_steps)
+                    })
+                    .await?;
+            }
+            work_steps(run, started).await?;
+        }
+        RunState::Verifying => verify::verify(run).await?,
+        RunState::Recovering => {
+            run.change(|draft| draft.recover(&run.graph, &run.spec.limits)).await?;
+        }
+        RunState::Intake | RunState::Planning | RunState::Blocked(_) => {
+            run.settle().await?;
+            return Ok(Going::Over);
+        }
+        RunState::Done | RunState::Failed | RunState::Cancelled => {
+            run.settle().await?;
+            run.end();
+            return Ok(Going::Over);
+        }
+    }
+    Ok(Going::On)
 }
 
 /// Works on steps side by side until none that was started here is left.
@@ -111,7 +137,7 @@ async fn end_for_deadline(run: &HeldRun) -> Result<(), Ended> {
 /// Hands the run back at once, so that another executor need not wait for a heartbeat to age.
 async fn give_back(run: &HeldRun) {
     let given = run
-        .change(|draft| {
+        .insist(Vec::new(), |draft| {
             draft.end_leases(&run.graph, "the executor drains")?;
             draft.release();
             Ok(())
@@ -128,7 +154,7 @@ async fn give_back(run: &HeldRun) {
 /// A defect of ours ends the run for everybody to see, instead of leaving it held for ever.
 async fn stop_for_defect(run: &HeldRun, error: &Ended) {
     let stopped = run
-        .change(|draft| {
+        .insist(Vec::new(), |draft| {
             draft.stop(
                 &run.graph,
                 Ending {

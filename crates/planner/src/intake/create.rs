@@ -3,6 +3,7 @@
 use super::order::{NewPlan, RunOrder};
 use crate::Planner;
 use chrono::{DateTime, TimeDelta, Utc};
+use std::sync::Arc;
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::execution::{Execution, Graph, Wait};
 use surety_common::domain::fault::{Fault, FaultCode};
@@ -41,17 +42,16 @@ pub async fn create(planner: &Planner, order: RunOrder) -> Result<Accepted, Faul
     let first_plan = plan.as_ref().zip(stored.as_ref());
     let write =
         first_moves(planner, &spec, priority, first_plan, now).map_err(refused)?.into_write();
-    let new = NewRun { spec, request_digest, plan: stored, write };
-    let span_id = trace::span_id(&span);
-    match store::create_run(&planner.pool, &new, span_id.as_deref()).await? {
+    let new = Arc::new(NewRun { spec, request_digest, plan: stored, write });
+    match planner.creator.create(Arc::clone(&new), trace::span_id(&span)).await? {
         Created::New => {
             surety_common::telemetry::observe(&new.write, &span);
             planner.waker.wake_now(Topic::Ready);
             Ok(Accepted::Made(Box::new(RunRecord {
-                spec: new.spec,
-                execution: new.write.execution,
+                spec: new.spec.clone(),
+                execution: Execution::clone(&new.write.execution),
                 plan,
-                plan_digest: new.plan.map(|plan| plan.digest).unwrap_or_default(),
+                plan_digest: new.plan.as_ref().map(|plan| plan.digest.clone()).unwrap_or_default(),
             })))
         }
         Created::Before(run_id) => Ok(Accepted::Existed(run_id)),

@@ -8,6 +8,7 @@ use crate::domain::machine::step::{self, StepEvent};
 use crate::domain::receipt::{EvidenceReceipt, Fact};
 use crate::domain::stop::{StopReason, Terminal};
 use chrono::{DateTime, Utc};
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// A change in the making: the row as it was read, as it will be, and what will be journalled.
@@ -36,8 +37,9 @@ pub struct Fence {
 pub struct Write {
     /// What must still hold.
     pub fence: Fence,
-    /// The row as it will be.
-    pub execution: Execution,
+    /// The row as it will be. Shared, so that the next change can be thought out over it while this
+    /// one is on its way to the disk.
+    pub execution: Arc<Execution>,
     /// What happened, in order; the last one has the number `execution.sequence`.
     pub entries: Vec<Entry>,
     /// Who did it.
@@ -261,7 +263,7 @@ impl Draft {
         }
         Write {
             fence: self.fence,
-            execution: self.execution,
+            execution: Arc::new(self.execution),
             entries: self.entries,
             actor: self.actor,
         }

@@ -1,8 +1,9 @@
-//! The stored form of journal entries: a list of objects, each with one key that names its kind.
-//! Empty fields are left out. Numbers a driver wrote keep their spelling.
+//! The stored form of what was committed together: changes, each with its time, its span and its
+//! entries, which are objects with one key that names their kind. Empty fields are left out.
+//! Numbers a driver wrote keep their spelling.
 
 use super::{
-    Actor, Answer, Entry, Intent, Output, PlanStored, Subject, Transition, Turn, Validation,
+    Actor, Answer, Entry, Event, Intent, Output, PlanStored, Subject, Transition, Turn, Validation,
     VerdictRecord,
 };
 use crate::domain::decision::{Abort, Action, ExecuteDecision};
@@ -12,6 +13,7 @@ use crate::domain::problem::Code;
 use crate::domain::receipt::read_stored;
 use crate::domain::stop::StopReason;
 use crate::domain::verdict::{CheckResult, Verdict};
+use chrono::{DateTime, TimeDelta, Utc};
 use uuid::Uuid;
 
 /// Stored text that is not what this module writes.
@@ -19,19 +21,65 @@ use uuid::Uuid;
 #[error("a journal entry does not read: {0}")]
 pub struct StoredError(pub String);
 
-/// The stored text of entries that `actor` wrote together. He is kept beside them, once.
-pub fn write_entries(entries: &[Entry], actor: &Actor) -> String {
-    Value::Array(entries.iter().map(|entry| write_entry(entry, actor)).collect()).to_compact()
+/// Changes that were committed together, before they are text: what one writer did to one run.
+#[derive(Debug, Clone, Copy)]
+pub struct Recorded<'a> {
+    /// When the change was thought out.
+    pub at: DateTime<Utc>,
+    /// The span it was thought out under.
+    pub span_id: Option<&'a str>,
+    /// What it says happened.
+    pub entries: &'a [Entry],
 }
 
-/// Reads what [`write_entries`] wrote.
+/// The stored text of changes that `actor` committed together at `row_at`: a list of changes, each
+/// a list of its time in microseconds after the row's, its span's id, and its entries. Who wrote
+/// them is kept beside the text, once.
+pub fn write_changes(changes: &[Recorded<'_>], actor: &Actor, row_at: DateTime<Utc>) -> String {
+    let lists = changes.iter().map(|change| {
+        let after = (change.at - row_at).num_microseconds().unwrap_or_default();
+        let span_id = change.span_id.unwrap_or_default().to_owned();
+        let head = [Value::Number(after.to_string()), Value::String(span_id)];
+        let entries = change.entries.iter().map(|entry| write_entry(entry, actor));
+        Value::Array(head.into_iter().chain(entries).collect())
+    });
+    Value::Array(lists.collect()).to_compact()
+}
+
+/// Reads what [`write_changes`] wrote: the events of a row whose last one has the number
+/// `last_sequence`.
 ///
 /// # Errors
 /// [`StoredError`] when the text was written by something else.
-pub fn read_entries(text: &str, actor: &Actor) -> Result<Vec<Entry>, StoredError> {
+pub fn read_changes(
+    text: &str,
+    actor: &Actor,
+    row_at: DateTime<Utc>,
+    last_sequence: i64,
+) -> Result<Vec<Event>, StoredError> {
     let parsed = json::parse_stored(text).map_err(|error| StoredError(format!("{error:?}")))?;
-    let entries = parsed.value.as_array().ok_or_else(|| missing("a list"))?;
-    entries.iter().map(|entry| read_entry(entry, actor)).collect()
+    let mut events = Vec::new();
+    for change in parsed.value.as_array().ok_or_else(|| missing("a list"))? {
+        let [after, span_id, entries @ ..] =
+            change.as_array().ok_or_else(|| missing("a change"))?
+        else {
+            return Err(missing("a change's time or span"));
+        };
+        let after = after.as_number().and_then(|micros| micros.parse().ok());
+        let after = TimeDelta::microseconds(after.ok_or_else(|| missing("a change's time"))?);
+        let at = row_at.checked_add_signed(after).ok_or_else(|| missing("a change's time"))?;
+        let span_id = span_id.as_str().ok_or_else(|| missing("a change's span"))?;
+        let span_id = Some(span_id.to_owned()).filter(|id| !id.is_empty());
+        for entry in entries {
+            let entry = read_entry(entry, actor)?;
+            events.push(Event { sequence: 0, at, span_id: span_id.clone(), entry });
+        }
+    }
+    let count = i64::try_from(events.len()).unwrap_or(i64::MAX);
+    for (event, sequence) in events.iter_mut().zip(last_sequence.saturating_sub(count) + 1..) {
+        event.sequence = sequence;
+    }
+    Ok(events)
 }
 
 fn write_entry(entry: &Entry, actor: &Actor) -> Value {

@@ -6,6 +6,7 @@ use crate::domain::json::{self, Value};
 use crate::domain::plan::ToolCall;
 use crate::domain::receipt::{Command, EvidenceSource, Fact};
 use crate::domain::verdict::CheckResult;
+use chrono::TimeDelta;
 use proptest::option::of;
 use proptest::prelude::*;
 
@@ -13,42 +14,87 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
     #[test]
-    fn entries_read_back_as_they_were_written(entries in prop::collection::vec(entry(), 0..6)) {
-        let text = write_entries(&entries, &writer());
-        prop_assert_eq!(read_entries(&text, &writer()), Ok(entries));
+    fn changes_read_back_as_they_were_written(
+        changes in prop::collection::vec(
+            (-5_000_000_i64..5_000_000, of("[0-9a-f]{16}"), prop::collection::vec(entry(), 1..6)),
+            0..4,
+        ),
+    ) {
+        let at = |after: i64| row_at() + TimeDelta::microseconds(after);
+        let recorded: Vec<Recorded<'_>> = changes
+            .iter()
+            .map(|(after, span_id, entries)| {
+                Recorded { at: at(*after), span_id: span_id.as_deref(), entries }
+            })
+            .collect();
+        let text = write_changes(&recorded, &writer(), row_at());
+        let count: usize = changes.iter().map(|(_, _, entries)| entries.len()).sum();
+        let told = changes.iter().flat_map(|(after, span_id, entries)| {
+            entries.iter().map(move |entry| (at(*after), span_id.clone(), entry.clone()))
+        });
+        let expected: Vec<Event> = (1..)
+            .zip(told)
+            .map(|(sequence, (at, span_id, entry))| Event { sequence, at, span_id, entry })
+            .collect();
+        let read = read_changes(&text, &writer(), row_at(), i64::try_from(count).unwrap());
+        prop_assert_eq!(read, Ok(expected));
     }
 
     #[test]
     fn text_that_is_no_journal_is_refused_and_never_panics(text in ".*") {
-        drop(read_entries(&text, &writer()));
+        drop(read_changes(&text, &writer(), row_at(), 1));
+        drop(read_entries(&text));
+    }
+}
+
+fn row_at() -> DateTime<Utc> {
+    DateTime::from_timestamp(1_800_000_000, 0).unwrap()
+}
+
+/// The stored text of one change's entries.
+fn write_entries(entries: &[Entry]) -> String {
+    let change = Recorded { at: row_at(), span_id: None, entries };
+    let text = write_changes(&[change], &writer(), row_at());
+    text.strip_prefix(r#"[[0,"","#).unwrap().strip_suffix("]]").unwrap().to_owned()
+}
+
+fn read_entries(text: &str) -> Result<Vec<Entry>, StoredError> {
+    let text = format!(r#"[[0,"",{text}]]"#);
+    let events = read_changes(&text, &writer(), row_at(), 1)?;
+    Ok(events.into_iter().map(|event| event.entry).collect())
+}
+
+#[test]
+fn a_change_without_its_time_or_its_span_is_refused() {
+    for text in ["", "{}", "[1]", "[[]]", "[[0]]", r#"[[0,1]]"#, r#"[["0",""]]"#, r#"[[1e99,""]]"#]
+    {
+        assert!(read_changes(text, &writer(), row_at(), 1).is_err(), "{text}");
     }
 }
 
 #[test]
 fn a_kind_or_a_word_that_is_not_known_is_refused() {
     for text in [
-        "",
+        "1",
         "{}",
-        "[1]",
-        "[{}]",
-        r#"[{"dream":{}}]"#,
-        r#"[{"answer":{},"plan":{}}]"#,
-        r#"[{"answer":{"by":"a"}}]"#,
-        r#"[{"plan":{"revision":"one"}}]"#,
-        r#"[{"plan":{"revision":-1}}]"#,
-        r#"[{"transition":{"stop_reason":"tired"}}]"#,
-        r#"[{"turn":{"decision":{"action":"sleep"}}}]"#,
-        r#"[{"turn":{"validations":[{"code":"odd"}]}}]"#,
-        r#"[{"verdict":{}}]"#,
-        r#"[{"plan":7}]"#,
-        r#"[{"plan":{"reason":7}}]"#,
-        r#"[{"output":{"text":7}}]"#,
-        r#"[{"turn":{"decision":7}}]"#,
-        r#"[{"turn":{"validations":7}}]"#,
-        r#"[{"turn":{"validations":[7]}}]"#,
-        r#"[{"verdict":{"stop_reason":"accepted","accepted":"yes"}}]"#,
+        r#"{"dream":{}}"#,
+        r#"{"answer":{},"plan":{}}"#,
+        r#"{"answer":{"by":"a"}}"#,
+        r#"{"plan":{"revision":"one"}}"#,
+        r#"{"plan":{"revision":-1}}"#,
+        r#"{"transition":{"stop_reason":"tired"}}"#,
+        r#"{"turn":{"decision":{"action":"sleep"}}}"#,
+        r#"{"turn":{"validations":[{"code":"odd"}]}}"#,
+        r#"{"verdict":{}}"#,
+        r#"{"plan":7}"#,
+        r#"{"plan":{"reason":7}}"#,
+        r#"{"output":{"text":7}}"#,
+        r#"{"turn":{"decision":7}}"#,
+        r#"{"turn":{"validations":7}}"#,
+        r#"{"turn":{"validations":[7]}}"#,
+        r#"{"verdict":{"stop_reason":"accepted","accepted":"yes"}}"#,
     ] {
-        assert!(read_entries(text, &writer()).is_err(), "{text}");
+        assert!(read_entries(text).is_err(), "{text}");
     }
 }
 
@@ -56,10 +102,10 @@ fn a_kind_or_a_word_that_is_not_known_is_refused() {
 fn numbers_a_driver_wrote_keep_their_spelling() {
     let arguments = r#"{"n":[1e5,-0,1.50,0.1E+2,123456789012345678901234567890]}"#;
     let text = format!(
-        r#"[{{"turn":{{"step":"s","attempt":1,"number":1,"decision":{{"action":"continue","tool_call":{{"name":"t","arguments":{arguments}}}}},"validations":[]}}}}]"#
+        r#"{{"turn":{{"step":"s","attempt":1,"number":1,"decision":{{"action":"continue","tool_call":{{"name":"t","arguments":{arguments}}}}},"validations":[]}}}}"#
     );
-    let entries = read_entries(&text, &writer()).unwrap();
-    assert_eq!(write_entries(&entries, &writer()), text);
+    let entries = read_entries(&text).unwrap();
+    assert_eq!(write_entries(&entries), text);
 }
 
 #[test]
@@ -82,8 +128,8 @@ fn arguments_as_deep_as_a_decision_may_have_them_read_back() {
         correction: String::new(),
     };
     let entries = vec![Entry::Turn(Box::new(turn))];
-    let text = write_entries(&entries, &writer());
-    assert_eq!(read_entries(&text, &writer()), Ok(entries));
+    let text = write_entries(&entries);
+    assert_eq!(read_entries(&text), Ok(entries));
 }
 
 fn writer() -> Actor {

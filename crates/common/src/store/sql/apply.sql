@@ -1,21 +1,21 @@
--- Writes many changes, each together with its journal row or not at all.
+-- Writes chains of changes of many runs, each chain together with its journal row or not at all.
 with change as (
     select * from unnest(
-        $1::uuid[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::bigint[],
-        $7::smallint[], $8::timestamptz[], $9::uuid[], $10::bigint[], $11::integer[], $12::text[],
-        $13::text[], $14::text[], $15::text[], $16::timestamptz[], $17::timestamptz[],
-        $18::text[], $19::text[], $20::text[], $21::text[]
+        $1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::bigint[],
+        $8::smallint[], $9::timestamptz[], $10::uuid[], $11::bigint[], $12::integer[], $13::text[],
+        $14::text[], $15::text[], $16::text[], $17::text[], $18::timestamptz[], $19::timestamptz[],
+        $20::text[], $21::text[]
     ) as change (
-        run_id, read_version, read_epoch, state, blocked_from, sequence,
+        run_id, read_version, read_epoch, version, state, blocked_from, sequence,
         priority, ready_at, lease_owner, lease_epoch, plan_revision, step_states,
-        progress, wait, terminal, deadline_at, at,
-        span_id, entries, wait_ids, actor)
+        progress, wait, wait_ids, terminal, deadline_at, at,
+        entries, actor)
 ),
 moved as (
     update execution
     set state = change.state,
         blocked_from = change.blocked_from,
-        version = change.read_version + 1,
+        version = change.version,
         sequence = change.sequence,
         priority = change.priority,
         ready_at = change.ready_at,
@@ -31,7 +31,7 @@ moved as (
         updated_at = change.at
     from change
     where execution.run_id = change.run_id
-      -- Nobody wrote since this change was thought out.
+      -- Nobody wrote since the first of these changes was thought out.
       and execution.version = change.read_version
       -- The lease it was thought out under is still the latest: a frozen executor that wakes up
       -- after its runs were taken over names an earlier one.
@@ -39,10 +39,9 @@ moved as (
     returning execution.run_id
 ),
 written as (
-    insert into journal (run_id, sequence, at, span_id, actor, entries)
-    select change.run_id, change.sequence, change.at, change.span_id, change.actor,
-           change.entries::json
+    insert into journal (run_id, sequence, at, actor, entries)
+    select change.run_id, change.sequence, change.at, change.actor, change.entries
     from change join moved on moved.run_id = change.run_id
-    where change.entries <> '[]'
+    where change.entries <> ''
 )
 select run_id from moved

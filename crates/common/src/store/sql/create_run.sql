@@ -1,25 +1,48 @@
--- Makes a run with its plan, its execution and its first journal row, once for a request id.
-with made as (
+-- Makes runs, each with its plan, its execution and its first journal row, once for a request id.
+with new as (
+    select * from unnest(
+        $1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
+        $8::text[], $9::text[], $10::text[], $11::text[], $12::timestamptz[],
+        $13::text[], $14::text[], $15::text[],
+        $16::bigint[], $17::text[], $18::text[], $19::bigint[], $20::smallint[],
+        $21::timestamptz[], $22::integer[], $23::text[], $24::text[], $25::text[], $26::text[],
+        $27::text[], $28::timestamptz[], $29::text[], $30::text[]
+    ) as new (
+        id, namespace, request_id, request_digest, goal, driver, workspace,
+        limits, policy, labels, trace_parent, created_at,
+        plan_digest, plan_reason, plan_body,
+        version, state, blocked_from, sequence, priority,
+        ready_at, plan_revision, step_states, progress, wait, wait_ids,
+        terminal, deadline_at, entries, actor)
+),
+made as (
     insert into run (id, namespace, request_id, request_digest, goal, driver, workspace,
                      limits, policy, labels, trace_parent, created_at)
-    values ($1, $2, $3, $4, $5, $6, $7, $8::json, $9::json, $10::jsonb, $11, $12)
-    on conflict (namespace, request_id) where request_id <> '' do nothing
+    select id, namespace, request_id, request_digest, goal, driver, workspace,
+           limits::json, policy::json, labels::jsonb, trace_parent, created_at
+    from new
+    -- Of whatever stands in the way, the request id or, after an answer was lost, the id itself.
+    on conflict do nothing
     returning id
 ),
 planned as (
     insert into plan (run_id, revision, digest, parent_digest, reason, body, created_at)
-    select id, 1, $13, '', $14, $15::json, $12 from made where $13::text is not null
+    select id, 1, plan_digest, '', plan_reason, plan_body::json, created_at
+    from new join made using (id)
+    where plan_digest is not null
 ),
 executing as (
     insert into execution (run_id, namespace, state, blocked_from, version, sequence, priority,
                            ready_at, lease_owner, lease_epoch, plan_revision, step_states,
                            progress, wait, wait_ids, terminal, deadline_at, updated_at)
-    select id, $2, $16, $17, 1, $18, $19, $20, null, 0, $21, $22,
-           $23::json, $24::json, $29::uuid[], $25::json, $26, $12
-    from made
+    select id, namespace, state, blocked_from, version, sequence, priority,
+           ready_at, null, 0, plan_revision, step_states,
+           progress::json, wait::json, wait_ids::uuid[], terminal::json, deadline_at, created_at
+    from new join made using (id)
 ),
 written as (
-    insert into journal (run_id, sequence, at, span_id, actor, entries)
-    select id, $18, $12, $27, $30, $28::json from made
+    insert into journal (run_id, sequence, at, actor, entries)
+    select id, sequence, created_at, actor, entries
+    from new join made using (id)
 )
 select id from made

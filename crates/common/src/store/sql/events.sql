@@ -1,4 +1,4 @@
-select sequence, at, span_id, actor, entries::text as entries
+select sequence, at, actor, entries
 from journal
 where run_id = $1 and sequence >= $2
 order by sequence

@@ -3,13 +3,12 @@ select exists (
     where run_id = $1
       and sequence = $2
       and at = $3
-      and span_id is not distinct from $4
-      and entries::text = $5
+      and entries = $4
 ) or exists (
     select from execution
-    where $5 = '[]'
+    where $4 = ''
       and run_id = $1
       and sequence = $2
       and updated_at = $3
-      and version = $6
-      and lease_epoch = $7)
+      and version = $5
+      and lease_epoch = $6)

@@ -1,6 +1,7 @@
 //! Single situations, each of which once went or could go wrong.
 
 use super::world::{Op, World, actor, ending, now};
+use crate::domain::execution::Execution;
 use crate::domain::execution::draft::Draft;
 use crate::domain::limits::Limits;
 use crate::domain::machine::Refusal;
@@ -208,12 +209,17 @@ fn a_run_that_waits_for_an_executor_keeps_its_place_when_it_is_written_to() {
     let world = world(&[("a", &[])]);
     let since = world.execution.ready_at;
     let later = now() + TimeDelta::hours(1);
-    let written = Draft::new(world.execution.clone(), actor(), later).into_write().execution;
+    let written = row_of(Draft::new(world.execution.clone(), actor(), later));
     assert_eq!(written.ready_at, since);
 
     let mut draft = Draft::new(written, actor(), later);
     draft.lease(Uuid::from_u128(9));
-    let mut draft = Draft::new(draft.into_write().execution, actor(), later);
+    let mut draft = Draft::new(row_of(draft), actor(), later);
     draft.release();
     assert_eq!(draft.into_write().execution.ready_at, Some(later), "given back, it queues anew");
+}
+
+/// The row a change leaves.
+fn row_of(draft: Draft) -> Execution {
+    Execution::clone(&draft.into_write().execution)
 }

@@ -258,7 +258,7 @@ impl World {
         let write = draft.into_write();
         self.check_change(&before, &write);
         self.journal.extend(write.entries);
-        self.execution = write.execution;
+        self.execution = Execution::clone(&write.execution);
         check_row(&self.graph, &self.limits, &self.execution);
         check_counters(&self.execution, &self.journal);
     }

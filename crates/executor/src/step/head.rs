@@ -1,0 +1,197 @@
+//! Changing a held run.
+//!
+//! ```text
+//!   change ----> the head moves at once ----> the committer writes what waits ----> settled
+//!                     |                             (one row for many changes)        |
+//!                     +-- the next turn goes on      overtaken: back to the row <-----+
+//! ```
+//!
+//! A turn that did nothing to the world need not be on the disk before the next one begins: should
+//! this process die, both are gone and the turn is taken again. So changes are handed to the
+//! committer and the work goes on over the row as it will be. What must be on the disk first waits
+//! for it: the intent of an effect, the question to the gate, the end of the work here.
+
+use super::held::{Ended, HeldRun};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use surety_common::domain::execution::Execution;
+use surety_common::domain::execution::draft::Draft;
+use surety_common::domain::machine::Refusal;
+use surety_common::domain::step::StepState;
+use surety_common::store::{self, Artifact, Commit, Outcome, Pending, StoreError};
+use surety_common::telemetry::trace;
+use tokio::sync::MutexGuard;
+
+/// Changes of one run that may be on their way before the next one waits for them.
+const MAX_PENDING: usize = 64;
+
+/// The row as the changes so far leave it, and those of them that are not known to be stored.
+pub(super) struct Head {
+    execution: Arc<Execution>,
+    pending: VecDeque<Pending>,
+    /// A change was lost: nothing thought out over it counts.
+    overtaken: bool,
+}
+
+impl Head {
+    /// The row as it was read.
+    pub(super) fn new(execution: Execution) -> Self {
+        Self { execution: Arc::new(execution), pending: VecDeque::new(), overtaken: false }
+    }
+
+    /// Hears what is known by now.
+    fn listen(&mut self) -> Result<(), StoreError> {
+        while let Some(first) = self.pending.front_mut() {
+            let Some(outcome) = first.try_outcome()? else { break };
+            self.overtaken |= outcome == Outcome::Lost;
+            self.pending.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Waits until every change is stored or lost.
+    async fn settle(&mut self) -> Result<(), StoreError> {
+        while let Some(first) = self.pending.pop_front() {
+            self.overtaken |= first.outcome().await? == Outcome::Lost;
+        }
+        Ok(())
+    }
+
+    /// Whether the work may go on over it.
+    fn check(&self) -> Result<(), Ended> {
+        if self.overtaken { Err(Ended::Overtaken) } else { Ok(()) }
+    }
+}
+
+impl HeldRun {
+    /// The row as the changes so far leave it.
+    pub async fn execution(&self) -> Arc<Execution> {
+        Arc::clone(&self.head.lock().await.execution)
+    }
+
+    /// Makes one change and goes on; it will be stored with what comes meanwhile.
+    ///
+    /// # Errors
+    /// [`Ended`]; then nothing was changed.
+    pub async fn change<T>(
+        &self,
+        change: impl FnOnce(&mut Draft) -> Result<T, Refusal>,
+    ) -> Result<T, Ended> {
+        self.change_with(Vec::new(), change).await
+    }
+
+    /// As [`Self::change`], with outputs that the change refers to by digest.
+    ///
+    /// # Errors
+    /// [`Ended`]; then nothing was changed.
+    pub async fn change_with<T>(
+        &self,
+        artifacts: Vec<Artifact>,
+        change: impl FnOnce(&mut Draft) -> Result<T, Refusal>,
+    ) -> Result<T, Ended> {
+        let mut head = self.head.lock().await;
+        head.listen()?;
+        if head.pending.len() >= MAX_PENDING {
+            head.settle().await?;
+        }
+        head.check()?;
+        let (answer, commit) = self.think(&head, artifacts, change)?;
+        head.execution = Arc::clone(&commit.write.execution);
+        head.pending.push_back(self.engine.committer.hand_in(commit).await?);
+        Ok(answer)
+    }
+
+    /// Makes one change and waits until it, and all before it, is stored: for what must be on the
+    /// disk before the world is touched.
+    ///
+    /// # Errors
+    /// [`Ended`]; then nothing was changed.
+    pub async fn change_now<T>(
+        &self,
+        change: impl FnOnce(&mut Draft) -> Result<T, Refusal>,
+    ) -> Result<T, Ended> {
+        let answer = self.change(change).await?;
+        self.settle().await?;
+        Ok(answer)
+    }
+
+    /// Makes a change that holds whatever somebody else did to the row, as long as the lease
+    /// holds: it is thought out again over the row as it is, and it is stored.
+    ///
+    /// # Errors
+    /// [`Ended`]; then nothing was changed.
+    pub async fn insist<T>(
+        &self,
+        artifacts: Vec<Artifact>,
+        change: impl Fn(&mut Draft) -> Result<T, Refusal>,
+    ) -> Result<T, Ended> {
+        let mut head = self.head.lock().await;
+        head.settle().await?;
+        let mut row_is_known = !head.overtaken;
+        loop {
+            if !row_is_known {
+                head.execution = Arc::new(self.read_again().await?);
+            }
+            let (answer, commit) = self.think(&head, artifacts.clone(), &change)?;
+            let next = Arc::clone(&commit.write.execution);
+            row_is_known = self.engine.committer.commit(commit).await? == Outcome::Applied;
+            if row_is_known {
+                head.execution = next;
+                return Ok(answer);
+            }
+        }
+    }
+
+    /// Waits until every change so far is stored.
+    ///
+    /// # Errors
+    /// [`Ended::Overtaken`] when one was lost.
+    pub async fn settle(&self) -> Result<(), Ended> {
+        let mut head = self.head.lock().await;
+        head.settle().await?;
+        head.check()
+    }
+
+    /// Goes back to the row after it was moved by somebody else, for example by the gate. Answers
+    /// the steps that run, by what it says.
+    ///
+    /// # Errors
+    /// [`Ended::NotHeld`] when the lease is gone.
+    pub async fn catch_up(&self) -> Result<Vec<usize>, Ended> {
+        let mut head = self.head.lock().await;
+        head.settle().await?;
+        head.execution = Arc::new(self.read_again().await?);
+        head.overtaken = false;
+        Ok(head.execution.steps_in(StepState::Running).collect())
+    }
+
+    fn think<T>(
+        &self,
+        head: &MutexGuard<'_, Head>,
+        artifacts: Vec<Artifact>,
+        change: impl FnOnce(&mut Draft) -> Result<T, Refusal>,
+    ) -> Result<(T, Commit), Refusal> {
+        let execution = Execution::clone(&head.execution);
+        let mut draft = Draft::new(execution, self.engine.actor(), self.engine.now());
+        let answer = change(&mut draft)?;
+        let span = self.present_span();
+        let span_id = trace::span_id(&span);
+        let commit = Commit { artifacts, ..Commit::new(draft.into_write(), span, span_id) };
+        Ok((answer, commit))
+    }
+
+    async fn read_again(&self) -> Result<Execution, Ended> {
+        let read = || store::find_run(&self.engine.pool, self.spec.id);
+        let row = store::patiently(read).await?.map(|record| record.execution);
+        if row.as_ref().is_none_or(|row| row.state.is_terminal()) {
+            self.end();
+        }
+        match row {
+            Some(row) if self.holds(&row) => Ok(row),
+            Some(_) | None => {
+                self.lose();
+                Err(Ended::NotHeld)
+            }
+        }
+    }
+}
