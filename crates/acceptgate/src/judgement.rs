@@ -82,7 +82,7 @@ impl Gate {
     }
 
     async fn evidence(&self, record: &RunRecord) -> Result<RunEvidence, Fault> {
-        let events = store::events(&self.pool, record.spec.id, 1, i64::MAX).await?;
+        let events = store::evidence(&self.pool, record.spec.id).await?;
         let evidence = RunEvidence::of(events);
         evidence.check(&record.execution)?;
         Ok(evidence)

@@ -2,7 +2,9 @@
 
 use super::StoreError;
 use super::apply::Chain;
-use crate::domain::journal::{Actor, Entry, Event, Output, VerdictRecord, read_changes};
+use crate::domain::journal::{
+    Entry, Event, Output, StoredRow, VerdictRecord, Wanted, read_changes,
+};
 use crate::domain::receipt::EvidenceReceipt;
 use chrono::{DateTime, Utc};
 use sqlx::{PgConnection, PgExecutor};
@@ -17,14 +19,17 @@ struct JournalRow {
 }
 
 impl JournalRow {
-    fn into_events(self, run_id: Uuid) -> Result<Vec<Event>, StoreError> {
-        read_changes(&self.entries, &Actor(self.actor), self.at, self.sequence).map_err(|error| {
-            StoreError::corrupt(format!("journal {run_id} at {}", self.sequence), error)
+    fn events(&self, run_id: Uuid, wanted: Wanted) -> Result<Vec<Event>, StoreError> {
+        let Self { sequence, at, actor, entries } = self;
+        let row = StoredRow { sequence: *sequence, at: *at, actor, text: entries };
+        read_changes(row, wanted).map_err(|error| {
+            StoreError::corrupt(format!("journal {run_id} at {sequence}"), error)
         })
     }
 }
 
-/// Events of a run from the number `from` on, in order, from at most `rows` committed changes.
+/// Events of a run from the number `from` on, in order, from at most `rows` rows of what was
+/// committed together.
 ///
 /// # Errors
 /// [`StoreError`]
@@ -34,6 +39,29 @@ pub async fn events(
     from: i64,
     rows: i64,
 ) -> Result<Vec<Event>, StoreError> {
+    let mut events = read(executor, run_id, from, rows, Wanted::Everything).await?;
+    events.retain(|event| event.sequence >= from);
+    Ok(events)
+}
+
+/// The events of a run that a verdict is made from, in order: its receipts and its turns.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn evidence(
+    executor: impl PgExecutor<'_>,
+    run_id: Uuid,
+) -> Result<Vec<Event>, StoreError> {
+    read(executor, run_id, 1, i64::MAX, Wanted::Evidence).await
+}
+
+async fn read(
+    executor: impl PgExecutor<'_>,
+    run_id: Uuid,
+    from: i64,
+    rows: i64,
+    wanted: Wanted,
+) -> Result<Vec<Event>, StoreError> {
     let rows: Vec<JournalRow> = sqlx::query_as(include_str!("sql/events.sql"))
         .bind(run_id)
         .bind(from)
@@ -42,7 +70,7 @@ pub async fn events(
         .await?;
     let mut events = Vec::new();
     for row in rows {
-        events.extend(row.into_events(run_id)?.into_iter().filter(|event| event.sequence >= from));
+        events.append(&mut row.events(run_id, wanted)?);
     }
     Ok(events)
 }
@@ -55,7 +83,7 @@ pub async fn receipts(
     executor: impl PgExecutor<'_>,
     run_id: Uuid,
 ) -> Result<Vec<EvidenceReceipt>, StoreError> {
-    let events = events(executor, run_id, 1, i64::MAX).await?;
+    let events = read(executor, run_id, 1, i64::MAX, Wanted::Receipts).await?;
     Ok(events
         .into_iter()
         .filter_map(|event| match event.entry {

@@ -29,7 +29,7 @@ pub use committer::{Commit, Committer, Observer, Pending};
 pub use create::{Created, Creator, NewRun, submit_plan};
 pub use error::StoreError;
 pub use executor::{Backlog, HeldLease, backlog, beat, register, retire};
-pub use journal::{events, output_text, receipts, verdict};
+pub use journal::{events, evidence, output_text, receipts, verdict};
 pub use plan::{StoredPlan, find_plan, plan_of};
 pub use pool::{PoolSize, connect, connect_with_patience, migrate, patiently};
 pub use run::{RunFilter, RunPage, find_run, find_wait, list_runs, list_waits, overdue};

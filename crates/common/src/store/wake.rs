@@ -172,7 +172,12 @@ async fn send(pool: &PgPool, topics: &HashSet<Topic>) -> Result<(), StoreError> 
     } else {
         topics.iter().map(|topic| topic.to_word()).collect::<Vec<_>>().join(",")
     };
-    sqlx::query("select pg_notify($1, $2)").bind(CHANNEL).bind(payload).execute(pool).await?;
+    // A hint need not wait for the disk.
+    sqlx::query("select set_config('synchronous_commit', 'off', true), pg_notify($1, $2)")
+        .bind(CHANNEL)
+        .bind(payload)
+        .execute(pool)
+        .await?;
     Ok(())
 }
 

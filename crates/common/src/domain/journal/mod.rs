@@ -5,7 +5,7 @@ mod stored;
 #[cfg(test)]
 mod tests;
 
-pub use stored::{Recorded, StoredError, read_changes, write_changes};
+pub use stored::{Recorded, StoredError, StoredRow, Wanted, read_changes, write_changes};
 
 use crate::domain::decision::ExecuteDecision;
 use crate::domain::problem::Code;

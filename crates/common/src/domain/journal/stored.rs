@@ -14,6 +14,7 @@ use crate::domain::receipt::read_stored;
 use crate::domain::stop::StopReason;
 use crate::domain::verdict::{CheckResult, Verdict};
 use chrono::{DateTime, TimeDelta, Utc};
+use serde_json::value::RawValue;
 use uuid::Uuid;
 
 /// Stored text that is not what this module writes.
@@ -46,49 +47,88 @@ pub fn write_changes(changes: &[Recorded<'_>], actor: &Actor, row_at: DateTime<U
     Value::Array(lists.collect()).to_compact()
 }
 
-/// Reads what [`write_changes`] wrote: the events of a row whose last one has the number
-/// `last_sequence`.
+/// What kinds of entries a reader wants; the others are passed over without being read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// All of them.
+    Everything,
+    /// Receipts.
+    Receipts,
+    /// What a verdict is made from: receipts, and the turns with what the driver said.
+    Evidence,
+}
+
+impl Wanted {
+    fn covers(self, kind: &str) -> bool {
+        match self {
+            Self::Everything => true,
+            Self::Receipts => kind == RECEIPT,
+            Self::Evidence => kind == RECEIPT || kind == TURN,
+        }
+    }
+}
+
+const RECEIPT: &str = "receipt";
+const TURN: &str = "turn";
+
+/// A row of the journal, as it is stored.
+#[derive(Debug, Clone, Copy)]
+pub struct StoredRow<'a> {
+    /// The number of its last entry.
+    pub sequence: i64,
+    /// When it was written.
+    pub at: DateTime<Utc>,
+    /// Who wrote it.
+    pub actor: &'a str,
+    /// What [`write_changes`] made of it.
+    pub text: &'a str,
+}
+
+/// Reads the wanted events of a row.
 ///
 /// # Errors
 /// [`StoredError`] when the text was written by something else.
-pub fn read_changes(
-    text: &str,
-    actor: &Actor,
-    row_at: DateTime<Utc>,
-    last_sequence: i64,
-) -> Result<Vec<Event>, StoredError> {
-    let parsed = json::parse_stored(text).map_err(|error| StoredError(format!("{error:?}")))?;
+pub fn read_changes(row: StoredRow<'_>, wanted: Wanted) -> Result<Vec<Event>, StoredError> {
+    let changes: Vec<Vec<&RawValue>> =
+        serde_json::from_str(row.text).map_err(|error| StoredError(error.to_string()))?;
+    let actor = Actor(row.actor.to_owned());
+    let count: usize = changes.iter().map(|change| change.len().saturating_sub(2)).sum();
+    let mut sequence = row.sequence.saturating_sub(i64::try_from(count).unwrap_or(i64::MAX));
     let mut events = Vec::new();
-    for change in parsed.value.as_array().ok_or_else(|| missing("a list"))? {
-        let [after, span_id, entries @ ..] =
-            change.as_array().ok_or_else(|| missing("a change"))?
-        else {
+    for change in changes {
+        let [after, span_id, entries @ ..] = &change[..] else {
             return Err(missing("a change's time or span"));
         };
-        let after = after.as_number().and_then(|micros| micros.parse().ok());
-        let after = TimeDelta::microseconds(after.ok_or_else(|| missing("a change's time"))?);
-        let at = row_at.checked_add_signed(after).ok_or_else(|| missing("a change's time"))?;
-        let span_id = span_id.as_str().ok_or_else(|| missing("a change's span"))?;
-        let span_id = Some(span_id.to_owned()).filter(|id| !id.is_empty());
+        let after = after.get().parse().map_err(|_| missing("a change's time"))?;
+        let at = row.at.checked_add_signed(TimeDelta::microseconds(after));
+        let at = at.ok_or_else(|| missing("a change's time"))?;
+        let span_id: String =
+            serde_json::from_str(span_id.get()).map_err(|_| missing("a change's span"))?;
+        let span_id = Some(span_id).filter(|id| !id.is_empty());
         for entry in entries {
-            let entry = read_entry(entry, actor)?;
-            events.push(Event { sequence: 0, at, span_id: span_id.clone(), entry });
+            sequence = sequence.saturating_add(1);
+            if wanted.covers(kind_of(entry.get())?) {
+                let entry = read_entry(entry.get(), &actor)?;
+                events.push(Event { sequence, at, span_id: span_id.clone(), entry });
+            }
         }
     }
-    let count = i64::try_from(events.len()).unwrap_or(i64::MAX);
-    for (event, sequence) in events.iter_mut().zip(last_sequence.saturating_sub(count) + 1..) {
-        event.sequence = sequence;
-    }
     Ok(events)
+}
+
+/// The kind of a stored entry: the one key of its object.
+fn kind_of(entry: &str) -> Result<&str, StoredError> {
+    let key = entry.strip_prefix("{\"").and_then(|rest| rest.split_once('"'));
+    key.map(|(kind, _)| kind).ok_or_else(|| missing("an entry's kind"))
 }
 
 fn write_entry(entry: &Entry, actor: &Actor) -> Value {
     let (kind, body) = match entry {
         Entry::Transition(transition) => ("transition", write_transition(transition, actor)),
         Entry::Plan(plan) => ("plan", write_plan(plan)),
-        Entry::Turn(turn) => ("turn", write_turn(turn)),
+        Entry::Turn(turn) => (TURN, write_turn(turn)),
         Entry::Intent(intent) => ("intent", write_intent(intent)),
-        Entry::Receipt(receipt) => ("receipt", receipt.to_json()),
+        Entry::Receipt(receipt) => (RECEIPT, receipt.to_json()),
         Entry::Output(output) => ("output", write_output(output)),
         Entry::Verdict(record) => ("verdict", write_verdict(record)),
         Entry::Answer(answer) => ("answer", write_answer(answer)),
@@ -96,7 +136,9 @@ fn write_entry(entry: &Entry, actor: &Actor) -> Value {
     Value::Object(vec![(kind.to_owned(), body)])
 }
 
-fn read_entry(value: &Value, actor: &Actor) -> Result<Entry, StoredError> {
+fn read_entry(text: &str, actor: &Actor) -> Result<Entry, StoredError> {
+    let parsed = json::parse_stored(text).map_err(|error| StoredError(error.to_string()))?;
+    let value = &parsed.value;
     let [(kind, body)] = value.as_object().ok_or_else(|| missing("an object"))? else {
         return Err(missing("one key"));
     };
@@ -104,9 +146,9 @@ fn read_entry(value: &Value, actor: &Actor) -> Result<Entry, StoredError> {
     Ok(match kind.as_str() {
         "transition" => Entry::Transition(read_transition(&body, actor)?),
         "plan" => Entry::Plan(read_plan(&body)?),
-        "turn" => Entry::Turn(Box::new(read_turn(&body)?)),
+        TURN => Entry::Turn(Box::new(read_turn(&body)?)),
         "intent" => Entry::Intent(read_intent(&body)?),
-        "receipt" => Entry::Receipt(Box::new(
+        RECEIPT => Entry::Receipt(Box::new(
             read_stored(body.0).map_err(|error| StoredError(error.to_string()))?,
         )),
         "output" => Entry::Output(read_output(&body)?),
