@@ -32,8 +32,8 @@ pub struct Setup {
     pub common: CommonConfig,
     /// The gate's own settings.
     pub gate: GateConfig,
-    /// The Postgres that holds all state.
-    pub database_url: String,
+    /// The Postgres that holds all state; without one the gate is a referee.
+    pub database_url: Option<String>,
     /// What callers must show; none lets everybody in.
     pub token: Option<Token>,
     /// The process's figures, served at `/metrics`; none serves no such path.
@@ -59,11 +59,11 @@ pub struct Gate {
     pool: PgPool,
     committer: Committer,
     waker: Waker,
-    probes: Probes,
+    probes: Arc<Probes>,
 }
 
 impl Gate {
-    fn start(pool: PgPool, probes: Probes) -> Self {
+    fn start(pool: PgPool, probes: Arc<Probes>) -> Self {
         Self {
             committer: Committer::start(pool.clone(), Arc::new(telemetry::observe)),
             waker: Waker::start(pool.clone()),
@@ -83,6 +83,7 @@ impl Gate {
 }
 
 /// Serves until `shutdown` is cancelled. While the database is away at start it waits for it.
+/// Without one it is a referee: it decides over what callers bring, and knows no runs.
 ///
 /// # Errors
 /// [`ServeError`]
@@ -91,8 +92,12 @@ pub async fn serve(
     listener: TcpListener,
     shutdown: CancellationToken,
 ) -> Result<(), ServeError> {
-    let probes = Probes::new(setup.gate.gate_probe_allow.as_deref())?;
-    let connecting = store::connect_with_patience(&setup.database_url, PoolSize::of(&setup.common));
+    let probes = Arc::new(Probes::new(setup.gate.probe.gate_probe_allow.as_deref())?);
+    let Some(database_url) = &setup.database_url else {
+        let server = without_database(setup, probes);
+        return Ok(server.serve(listener, shutdown.cancelled_owned()).await?);
+    };
+    let connecting = store::connect_with_patience(database_url, PoolSize::of(&setup.common));
     let pool = tokio::select! {
         pool = connecting => pool?,
         () = shutdown.cancelled() => return Ok(()),
@@ -100,9 +105,19 @@ pub async fn serve(
     let gate = Arc::new(Gate::start(pool.clone(), probes));
     let served = Server::new(Settings::of(&setup.common, setup.token))
         .with_service(AcceptGateServiceServer::new(service::Service::new(gate)))
-        .with_http(server::operations(setup.metrics, pool.clone()))
+        .with_http(server::operations(setup.metrics, Some(pool.clone())))
         .serve(listener, shutdown.cancelled_owned())
         .await;
     pool.close().await;
     Ok(served?)
+}
+
+fn without_database(setup: Setup, probes: Arc<Probes>) -> Server {
+    tracing::warn!(
+        "no DATABASE_URL: a referee over what callers bring, without runs; only Evaluate and \
+         VerifyReceipts of what is sent along are answered until it is set"
+    );
+    Server::new(Settings::of(&setup.common, setup.token))
+        .with_service(AcceptGateServiceServer::new(service::Service::referee(probes)))
+        .with_http(server::operations(setup.metrics, None))
 }

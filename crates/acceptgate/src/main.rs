@@ -26,7 +26,7 @@ async fn main() -> anyhow::Result<()> {
     tracing::info!(address = %listener.local_addr()?, "the acceptgate listens");
     let drain = common.drain_timeout();
     let metrics = Some(guard.metrics());
-    let database_url = common.required_database_url()?;
+    let database_url = common.service_database()?;
     let setup = surety_acceptgate::Setup { common, gate, database_url, token, metrics };
     surety_acceptgate::serve(setup, listener, shutdown).await?;
     guard.shutdown(drain).await?;

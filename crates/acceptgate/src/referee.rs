@@ -8,10 +8,11 @@ use surety_common::domain::check::{
 };
 use surety_common::domain::json::{self, JsonError};
 use surety_common::domain::problem::{Code, Problem, Warning};
-use surety_common::domain::receipt::{EvidenceReceipt, read_receipt};
+use surety_common::domain::receipt::{ChainReport, EvidenceReceipt, check_chain, read_receipt};
 use surety_common::domain::todo::Todo;
 use surety_common::domain::verdict::Verdict;
 use surety_common::wire::error::MessageError;
+use surety_common::wire::receipt::read_sealed;
 use surety_common::wire::v1::evaluate_request::ChecksSource;
 use surety_common::wire::v1::receipt_input::ReceiptSource;
 use surety_common::wire::v1::{self, evaluate_response};
@@ -44,6 +45,19 @@ pub async fn evaluate(request: v1::EvaluateRequest, probes: &Probes) -> Refereed
         let message = "the evaluation met a defect of the gate's own; nothing was decided";
         *Refereed::refused(Problem::new(Code::TypeMismatch, message))
     })
+}
+
+/// Checks the chain of the receipts that the caller brings, to the letter.
+pub fn check_receipts(chain: v1::ReceiptChain) -> ChainReport {
+    let receipts: Vec<_> = chain.receipts.into_iter().map(read_link).collect();
+    check_chain(&receipts)
+}
+
+fn read_link(receipt: v1::EvidenceReceipt) -> Result<EvidenceReceipt, String> {
+    if !receipt.signature.is_empty() || receipt.proof.is_some() {
+        return Err("it is signed, and this version cannot check signatures".to_owned());
+    }
+    read_sealed(receipt).map_err(|error| format!("it is no receipt: {error}"))
 }
 
 /// What the caller brought, read.

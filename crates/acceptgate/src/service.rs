@@ -1,14 +1,15 @@
 //! The RPCs of the gate: wire to domain, one call, domain to wire.
 
 use crate::Gate;
+use crate::check::http_probe::Probes;
 use crate::referee::{self, Refereed};
 use std::sync::Arc;
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::journal::{Entry, Event, VerdictRecord};
-use surety_common::domain::receipt::verify_chain;
+use surety_common::domain::receipt::{ChainFinding, ChainReport, check_chain, check_export};
 use surety_common::store;
 use surety_common::wire::run::verdict_of;
-use surety_common::wire::status::to_status;
+use surety_common::wire::status::{needs_database, to_status};
 use surety_common::wire::v1::accept_gate_service_server::AcceptGateService;
 use surety_common::wire::v1::{self, verify_receipts_request::Source};
 use surety_common::wire::value::id;
@@ -16,13 +17,24 @@ use tonic::{Request, Response, Status};
 
 /// The gate's handlers.
 pub(crate) struct Service {
-    gate: Arc<Gate>,
+    /// None for a referee, who knows no runs.
+    gate: Option<Arc<Gate>>,
+    probes: Arc<Probes>,
 }
 
 impl Service {
     /// Handlers over a gate.
     pub(crate) fn new(gate: Arc<Gate>) -> Self {
-        Self { gate }
+        Self { probes: Arc::clone(&gate.probes), gate: Some(gate) }
+    }
+
+    /// Those that keep no state.
+    pub(crate) fn referee(probes: Arc<Probes>) -> Self {
+        Self { gate: None, probes }
+    }
+
+    fn gate(&self, rpc: &str) -> Result<&Gate, Status> {
+        self.gate.as_deref().ok_or_else(|| needs_database(rpc))
     }
 }
 
@@ -32,7 +44,7 @@ impl AcceptGateService for Service {
         &self,
         request: Request<v1::EvaluateRequest>,
     ) -> Result<Response<v1::EvaluateResponse>, Status> {
-        let refereed: Refereed = referee::evaluate(request.into_inner(), &self.gate.probes).await;
+        let refereed: Refereed = referee::evaluate(request.into_inner(), &self.probes).await;
         Ok(Response::new(refereed.into()))
     }
 
@@ -40,10 +52,11 @@ impl AcceptGateService for Service {
         &self,
         request: Request<v1::EvaluateRunRequest>,
     ) -> Result<Response<v1::EvaluateRunResponse>, Status> {
+        let gate = self.gate("EvaluateRun")?;
         let v1::EvaluateRunRequest { run_id, lease_epoch } = request.into_inner();
         let run_id = id("run_id", &run_id).map_err(Fault::from).map_err(status)?;
         let lease_epoch = i64::try_from(lease_epoch).unwrap_or(i64::MAX);
-        let record = self.gate.judge(run_id, lease_epoch).await.map_err(status)?;
+        let record = gate.judge(run_id, lease_epoch).await.map_err(status)?;
         let verdict = Some(verdict_of(run_id, record));
         Ok(Response::new(v1::EvaluateRunResponse { verdict }))
     }
@@ -52,9 +65,10 @@ impl AcceptGateService for Service {
         &self,
         request: Request<v1::GetVerdictRequest>,
     ) -> Result<Response<v1::GetVerdictResponse>, Status> {
+        let gate = self.gate("GetVerdict")?;
         let v1::GetVerdictRequest { run_id, plan_revision } = request.into_inner();
         let run_id = id("run_id", &run_id).map_err(Fault::from).map_err(status)?;
-        let record = self.gate.verdict(run_id, plan_revision).await.map_err(status)?;
+        let record = gate.verdict(run_id, plan_revision).await.map_err(status)?;
         let verdict = Some(verdict_of(run_id, record));
         Ok(Response::new(v1::GetVerdictResponse { verdict }))
     }
@@ -63,20 +77,17 @@ impl AcceptGateService for Service {
         &self,
         request: Request<v1::VerifyReceiptsRequest>,
     ) -> Result<Response<v1::VerifyReceiptsResponse>, Status> {
-        let source = request.into_inner().source;
-        let report = match source {
+        let report = match request.into_inner().source {
             Some(Source::RunId(run_id)) => {
+                let gate = self.gate("VerifyReceipts of a stored run")?;
                 let run_id = id("run_id", &run_id).map_err(Fault::from).map_err(status)?;
-                self.gate.verify_receipts(run_id).await.map_err(status)?
+                gate.verify_receipts(run_id).await.map_err(status)?
             }
-            Some(Source::Export(_)) => {
-                return Err(surety_common::wire::status::unimplemented(
-                    "VerifyReceipts of an export",
-                ));
-            }
+            Some(Source::Export(export)) => check_export(&export),
+            Some(Source::Receipts(chain)) => referee::check_receipts(chain),
             None => return Err(status(missing("source"))),
         };
-        Ok(Response::new(report))
+        Ok(Response::new(verified(report)))
     }
 }
 
@@ -96,23 +107,27 @@ impl Gate {
         })
     }
 
-    async fn verify_receipts(
-        &self,
-        run_id: uuid::Uuid,
-    ) -> Result<v1::VerifyReceiptsResponse, Fault> {
-        self.find(run_id).await?;
-        let receipts = store::receipts(&self.pool, run_id).await?;
-        let findings: Vec<v1::ReceiptFinding> = verify_chain(&receipts)
-            .err()
-            .map(|broken| v1::ReceiptFinding { seq: broken.seq, message: broken.to_string() })
-            .into_iter()
-            .collect();
-        Ok(v1::VerifyReceiptsResponse {
-            valid: findings.is_empty(),
-            receipt_count: u64::try_from(receipts.len()).unwrap_or(u64::MAX),
-            chain_digest: receipts.last().map(|last| last.digest.clone()).unwrap_or_default(),
-            findings,
-        })
+    async fn verify_receipts(&self, run_id: uuid::Uuid) -> Result<ChainReport, Fault> {
+        // The row first: the journal only grows.
+        let counters = self.find(run_id).await?.execution.counters;
+        let mut receipts = store::receipts(&self.pool, run_id).await?;
+        receipts.retain(|receipt| receipt.seq <= counters.receipts.into());
+        let receipts: Vec<_> = receipts.into_iter().map(Ok).collect();
+        let report = check_chain(&receipts);
+        Ok(report.ending(counters.receipts.into(), &counters.last_receipt_digest))
+    }
+}
+
+fn verified(report: ChainReport) -> v1::VerifyReceiptsResponse {
+    let valid = report.is_whole();
+    let ChainReport { receipt_count, chain_digest, findings } = report;
+    let finding = |ChainFinding { seq, message }| v1::ReceiptFinding { seq, message };
+    v1::VerifyReceiptsResponse {
+        valid,
+        receipt_count,
+        chain_digest,
+        findings: findings.into_iter().map(finding).collect(),
+        signed_receipt_count: 0,
     }
 }
 

@@ -11,7 +11,7 @@ pub enum Exit {
     Done,
     /// It could not do what it was asked.
     Failed,
-    /// The run that was followed ended without being accepted.
+    /// The run that was followed ended without being accepted, or what was checked does not hold.
     NotAccepted,
     /// The run that was followed was cancelled.
     Cancelled,
@@ -30,7 +30,10 @@ impl Exit {
     pub const TABLE: [(Self, &'static str); 7] = [
         (Self::Done, "done; of a run that was followed: accepted by the gate"),
         (Self::Failed, "an error: usage, a file, the connection; standard error names its code"),
-        (Self::NotAccepted, "the run ended and was not accepted (FAILED)"),
+        (
+            Self::NotAccepted,
+            "not accepted: the run ended FAILED, or what was checked does not hold",
+        ),
         (Self::Cancelled, "the run was cancelled"),
         (Self::Waiting, "the run is BLOCKED and waits for a person (when not on a terminal)"),
         (Self::Interrupted, "Ctrl-C: following ended, the run goes on"),

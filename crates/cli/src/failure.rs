@@ -10,6 +10,7 @@ use surety_common::domain::problem::Problem;
 use surety_common::wire::client::ClientError;
 use surety_common::wire::status::from_status;
 use surety_common::wire::token::TokenError;
+use surety_common::wire::v1;
 
 use crate::postgres::PostgresError;
 
@@ -226,6 +227,15 @@ impl From<Fault> for Failure {
 impl From<Problem> for Failure {
     fn from(problem: Problem) -> Self {
         Fault::from(problem).into()
+    }
+}
+
+impl From<v1::Problem> for Failure {
+    fn from(problem: v1::Problem) -> Self {
+        match Problem::try_from(problem) {
+            Ok(problem) => problem.into(),
+            Err(error) => Self::new(Code::Internal, error.to_string(), ""),
+        }
     }
 }
 

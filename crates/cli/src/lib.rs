@@ -3,12 +3,14 @@
 //! ```text
 //!   commands    one module for each subcommand
 //!     order     a plan's file        -> what is asked for
+//!     case      a case for the gate   -> what is judged
 //!     connection                     -> the service
 //!     follow    a run's journal      -> lines, a live view, or JSON
 //!     report    a run as it stands   -> text
 //!   postgres    the private database of `surety up`
 //! ```
 
+pub mod case;
 pub mod commands;
 pub mod connection;
 pub mod exit;

@@ -206,12 +206,15 @@ pub fn verdict(verdict: &v1::Verdict) -> String {
     } else {
         format!("refused: {}", stop_reason(verdict.stop_reason()))
     };
-    let evidence = format!(
-        " (plan revision {}, {} read)",
-        verdict.plan_revision,
-        count(verdict.receipt_count, "receipt")
-    );
-    push_inline(&mut text, &evidence);
+    // A verdict over what somebody brought belongs to no plan.
+    if verdict.plan_revision > 0 {
+        let evidence = format!(
+            " (plan revision {}, {} read)",
+            verdict.plan_revision,
+            count(verdict.receipt_count, "receipt")
+        );
+        push_inline(&mut text, &evidence);
+    }
     for result in &verdict.results {
         let mark = if result.passed { "passed" } else { "FAILED" };
         let optional = if result.optional { " (optional)" } else { "" };

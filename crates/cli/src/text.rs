@@ -96,6 +96,14 @@ pub fn count(number: impl Into<u64>, noun: &str) -> String {
     format!("{number} {noun}{plural}")
 }
 
+/// Something that a reader put right.
+#[must_use]
+pub fn warning_line(warning: &v1::Warning) -> String {
+    let v1::Warning { code, field, message } = warning;
+    let place = field.as_deref().map(|field| format!(" at {field}")).unwrap_or_default();
+    one_line(&format!("warning[{code}]{place}: {message}"))
+}
+
 /// Rows in columns, without lines between them; as wide as the terminal, or as they are.
 #[must_use]
 pub fn columns(header: &[&str], rows: Vec<Vec<String>>) -> String {

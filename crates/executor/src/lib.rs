@@ -11,6 +11,7 @@ pub mod decision;
 pub mod driver;
 pub mod fuse;
 pub mod gate;
+pub mod referee;
 mod service;
 pub mod step;
 pub mod tool;
@@ -38,8 +39,8 @@ pub struct Setup {
     pub common: CommonConfig,
     /// The executor's own settings.
     pub executor: ExecutorConfig,
-    /// The Postgres that holds all state.
-    pub database_url: String,
+    /// The Postgres that holds all state; without one the executor is a referee.
+    pub database_url: Option<String>,
     /// What callers must show, and what this executor shows to the gate.
     pub token: Option<Token>,
     /// The process's figures, served at `/metrics`; none serves no such path.
@@ -64,7 +65,8 @@ pub enum ServeError {
 }
 
 /// Serves and works until `shutdown` is cancelled, then drains: turns under way end, and every run
-/// is handed back. While the database is away at start it waits for it.
+/// is handed back. While the database is away at start it waits for it. Without one it is a referee:
+/// it reads decisions, and carries nothing out.
 ///
 /// # Errors
 /// [`ServeError`]
@@ -74,8 +76,12 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) -> Result<(), ServeError> {
     let tools = Arc::new(tool::Registry::with_builtin()?);
+    let Some(database_url) = &setup.database_url else {
+        let server = without_database(setup, tools);
+        return Ok(server.serve(listener, shutdown.cancelled_owned()).await?);
+    };
     let channel = client::channel(&setup.executor.gate_url, setup.token.as_ref())?;
-    let connecting = store::connect_with_patience(&setup.database_url, PoolSize::of(&setup.common));
+    let connecting = store::connect_with_patience(database_url, PoolSize::of(&setup.common));
     let pool = tokio::select! {
         pool = connecting => pool?,
         () = shutdown.cancelled() => return Ok(()),
@@ -108,7 +114,7 @@ pub async fn serve(
     let served = Server::new(Settings::of(&setup.common, setup.token))
         .with_service(ExecutorServiceServer::new(handlers.clone()))
         .with_service(ToolServiceServer::new(handlers))
-        .with_http(server::operations(setup.metrics, pool.clone()))
+        .with_http(server::operations(setup.metrics, Some(pool.clone())))
         .serve(listener, shutdown.clone().cancelled_owned())
         .await;
     // Should the port have failed, the work is handed back all the same.
@@ -118,6 +124,18 @@ pub async fn serve(
     }
     pool.close().await;
     Ok(served?)
+}
+
+fn without_database(setup: Setup, tools: Arc<tool::Registry>) -> Server {
+    tracing::warn!(
+        "no DATABASE_URL: a referee for decisions, which carries no step out; only ParseDecision \
+         and ListTools are answered until it is set"
+    );
+    let handlers = service::Service::referee(tools);
+    Server::new(Settings::of(&setup.common, setup.token))
+        .with_service(ExecutorServiceServer::new(handlers.clone()))
+        .with_service(ToolServiceServer::new(handlers))
+        .with_http(server::operations(setup.metrics, None))
 }
 
 /// Claims and works until the engine has drained.

@@ -1,15 +1,12 @@
 //! The RPCs of the executor: wire to domain, one call, domain to wire.
 
-use crate::decision::{Reading, parse_decision};
+use crate::referee;
 use crate::tool::{Annotations, Registry, ToolSpec};
 use futures::stream::BoxStream;
 use std::sync::Arc;
-use surety_common::domain::control::{Control, ControlKind};
-use surety_common::domain::problem::{Problem, WarningCode};
-use surety_common::wire::status::unimplemented;
+use surety_common::wire::status::{needs_database, unimplemented};
 use surety_common::wire::v1;
 use surety_common::wire::v1::executor_service_server::ExecutorService;
-use surety_common::wire::v1::parse_decision_response::Outcome;
 use surety_common::wire::v1::tool_service_server::ToolService;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -20,12 +17,22 @@ const BUILTIN: &str = "builtin";
 #[derive(Clone)]
 pub(crate) struct Service {
     tools: Arc<Registry>,
+    has_database: bool,
 }
 
 impl Service {
     /// Handlers over the tools.
     pub(crate) fn new(tools: Arc<Registry>) -> Self {
-        Self { tools }
+        Self { tools, has_database: true }
+    }
+
+    /// Those that keep no state.
+    pub(crate) fn referee(tools: Arc<Registry>) -> Self {
+        Self { tools, has_database: false }
+    }
+
+    fn refuse(&self, rpc: &str) -> Status {
+        if self.has_database { unimplemented(rpc) } else { needs_database(rpc) }
     }
 }
 
@@ -36,42 +43,42 @@ impl ExecutorService for Service {
         request: Request<v1::ParseDecisionRequest>,
     ) -> Result<Response<v1::ParseDecisionResponse>, Status> {
         let v1::ParseDecisionRequest { raw } = request.into_inner();
-        Ok(Response::new(parsed(parse_decision(&raw))))
+        Ok(Response::new(referee::read_decision(&raw)))
     }
 
     async fn lease_step(
         &self,
         _: Request<v1::LeaseStepRequest>,
     ) -> Result<Response<v1::LeaseStepResponse>, Status> {
-        Err(unimplemented("LeaseStep"))
+        Err(self.refuse("LeaseStep"))
     }
 
     async fn submit_decision(
         &self,
         _: Request<v1::SubmitDecisionRequest>,
     ) -> Result<Response<v1::SubmitDecisionResponse>, Status> {
-        Err(unimplemented("SubmitDecision"))
+        Err(self.refuse("SubmitDecision"))
     }
 
     async fn record_receipt(
         &self,
         _: Request<v1::RecordReceiptRequest>,
     ) -> Result<Response<v1::RecordReceiptResponse>, Status> {
-        Err(unimplemented("RecordReceipt"))
+        Err(self.refuse("RecordReceipt"))
     }
 
     async fn heartbeat(
         &self,
         _: Request<v1::HeartbeatRequest>,
     ) -> Result<Response<v1::HeartbeatResponse>, Status> {
-        Err(unimplemented("Heartbeat"))
+        Err(self.refuse("Heartbeat"))
     }
 
     async fn release_step(
         &self,
         _: Request<v1::ReleaseStepRequest>,
     ) -> Result<Response<v1::ReleaseStepResponse>, Status> {
-        Err(unimplemented("ReleaseStep"))
+        Err(self.refuse("ReleaseStep"))
     }
 }
 
@@ -83,7 +90,7 @@ impl ToolService for Service {
         &self,
         _: Request<Streaming<v1::ConnectRequest>>,
     ) -> Result<Response<Self::ConnectStream>, Status> {
-        Err(unimplemented("Connect"))
+        Err(self.refuse("Connect"))
     }
 
     async fn list_tools(
@@ -96,42 +103,6 @@ impl ToolService for Service {
         }
         let tools = self.tools.specs().map(shown).collect();
         Ok(Response::new(v1::ListToolsResponse { tools }))
-    }
-}
-
-fn parsed(reading: Result<Reading, Problem>) -> v1::ParseDecisionResponse {
-    match reading {
-        Ok(Reading { decision, control, final_text: _, warnings }) => {
-            let legacy =
-                warnings.iter().any(|warning| warning.code == WarningCode::ControlProtocolLegacy);
-            let envelope =
-                control.as_ref().map_or(v1::ControlKind::Unspecified, |control| kind(control.kind));
-            let outcome = match (decision, control) {
-                (Some(decision), _) => Some(Outcome::Decision(decision.into())),
-                (None, Some(Control { kind: said, reason, .. })) => {
-                    let kind = kind(said).into();
-                    Some(Outcome::Control(v1::Control { kind, reason }))
-                }
-                (None, None) => None,
-            };
-            v1::ParseDecisionResponse {
-                outcome,
-                envelope: envelope.into(),
-                legacy,
-                warnings: warnings.into_iter().map(Into::into).collect(),
-            }
-        }
-        Err(problem) => v1::ParseDecisionResponse {
-            outcome: Some(Outcome::Problem(problem.into())),
-            ..v1::ParseDecisionResponse::default()
-        },
-    }
-}
-
-fn kind(kind: ControlKind) -> v1::ControlKind {
-    match kind {
-        ControlKind::StepDone => v1::ControlKind::StepDone,
-        ControlKind::Replan => v1::ControlKind::Replan,
     }
 }
 

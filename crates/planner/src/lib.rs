@@ -35,8 +35,8 @@ pub struct Setup {
     pub common: CommonConfig,
     /// The planner's own settings.
     pub planner: PlannerConfig,
-    /// The Postgres that holds all state.
-    pub database_url: String,
+    /// The Postgres that holds all state; without one the planner is a referee.
+    pub database_url: Option<String>,
     /// What callers must show; none lets everybody in.
     pub token: Option<Token>,
     /// The process's figures, served at `/metrics`; none serves no such path.
@@ -87,6 +87,7 @@ impl Planner {
 }
 
 /// Serves until `shutdown` is cancelled. While the database is away at start it waits for it.
+/// Without one it is a referee: it reads and judges plans, and has no runs.
 ///
 /// # Errors
 /// [`ServeError`]
@@ -95,7 +96,10 @@ pub async fn serve(
     listener: TcpListener,
     shutdown: CancellationToken,
 ) -> Result<(), ServeError> {
-    let connecting = store::connect_with_patience(&setup.database_url, PoolSize::of(&setup.common));
+    let Some(database_url) = &setup.database_url else {
+        return Ok(without_database(setup).serve(listener, shutdown.cancelled_owned()).await?);
+    };
+    let connecting = store::connect_with_patience(database_url, PoolSize::of(&setup.common));
     let pool = tokio::select! {
         pool = connecting => pool?,
         () = shutdown.cancelled() => return Ok(()),
@@ -105,12 +109,24 @@ pub async fn serve(
     let handlers = service::Service::new(planner);
     let served = Server::new(Settings::of(&setup.common, setup.token))
         .with_service(RunServiceServer::new(handlers.clone()))
-        .with_service(PlannerServiceServer::new(handlers.clone()))
+        .with_service(PlannerServiceServer::new(service::Plans::of(handlers.clone())))
         .with_service(ToolchainServiceServer::new(handlers))
-        .with_http(server::operations(setup.metrics, pool.clone()))
+        .with_http(server::operations(setup.metrics, Some(pool.clone())))
         .serve(listener, shutdown.cancelled_owned())
         .await;
     sweeping.abort();
     pool.close().await;
     Ok(served?)
+}
+
+fn without_database(setup: Setup) -> Server {
+    tracing::warn!(
+        "no DATABASE_URL: a referee for plans, without runs; only ParsePlan, ValidatePlan and \
+         ApplyPatch are answered until it is set"
+    );
+    Server::new(Settings::of(&setup.common, setup.token))
+        .without_database::<RunServiceServer<service::Service>>()
+        .with_service(PlannerServiceServer::new(service::Plans::referee()))
+        .without_database::<ToolchainServiceServer<service::Service>>()
+        .with_http(server::operations(setup.metrics, None))
 }

@@ -26,7 +26,7 @@ async fn main() -> anyhow::Result<()> {
     tracing::info!(address = %listener.local_addr()?, "the planner listens");
     let drain = common.drain_timeout();
     let setup = surety_planner::Setup {
-        database_url: common.required_database_url()?,
+        database_url: common.service_database()?,
         metrics: Some(guard.metrics()),
         common,
         planner,

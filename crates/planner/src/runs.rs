@@ -10,6 +10,7 @@ use surety_common::domain::journal::{Actor, Answer, Entry, Event, VerdictRecord}
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::machine::run::RunState;
 use surety_common::domain::problem::{Code, Problem};
+use surety_common::domain::receipt::EvidenceReceipt;
 use surety_common::domain::run::RunRecord;
 use surety_common::domain::stop::StopReason;
 use surety_common::store::{self, Commit, Outcome, Topic};
@@ -43,6 +44,15 @@ impl Planner {
             0 => Ok(None),
             sequence => Ok(store::verdict(&self.pool, record.spec.id, sequence).await?),
         }
+    }
+
+    /// The receipts of a run, in the order of their chain.
+    ///
+    /// # Errors
+    /// `run_not_found`, `database_unavailable`.
+    pub async fn receipts(&self, run_id: Uuid) -> Result<Vec<EvidenceReceipt>, Fault> {
+        self.find(run_id).await?;
+        Ok(store::receipts(&self.pool, run_id).await?)
     }
 
     /// Cancels a run. A cancelled run stays as it is.

@@ -4,9 +4,12 @@
 mod answer;
 mod cancel;
 mod config;
+mod decision;
 mod dev_postgres;
+mod gate;
 mod health;
 mod plan;
+mod receipts;
 mod run;
 mod runs;
 mod show;
@@ -23,9 +26,12 @@ use surety_common::config::ClientConfig;
 pub use answer::Answer;
 pub use cancel::Cancel;
 pub use config::Config;
+pub use decision::Decision;
 pub use dev_postgres::DevPostgres;
+pub use gate::Gate;
 pub use health::Health;
 pub use plan::Plan;
+pub use receipts::Receipts;
 pub use run::Run;
 pub use runs::Runs;
 pub use show::Show;
@@ -74,6 +80,14 @@ pub enum Command {
     Answer(Answer),
     /// Look at plans without a service.
     Plan(Plan),
+    /// Look at decisions without a service.
+    Decision(Decision),
+    /// Judge checks and receipts without a service.
+    #[command(after_help = Exit::help())]
+    Gate(Gate),
+    /// Export a run's receipts, and check an export without a service.
+    #[command(after_help = Exit::help())]
+    Receipts(Receipts),
     /// Look at the settings without a service.
     Config(Box<Config>),
     /// Ask a service whether it serves.
@@ -131,6 +145,9 @@ async fn carry_out(matches: &ArgMatches, output: Output) -> Result<Exit, Failure
         Command::Waits(command) => command.run(output).await,
         Command::Answer(command) => command.run(output).await,
         Command::Plan(command) => command.run(output),
+        Command::Decision(command) => command.run(output),
+        Command::Gate(command) => command.run(output).await,
+        Command::Receipts(command) => command.run(output).await,
         Command::Config(command) => command.run(innermost(matches), output),
         Command::Health(command) => command.run(output).await,
         Command::DevPostgres(command) => command.run().await,

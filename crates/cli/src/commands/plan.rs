@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::failure::{Code, Failure};
 use crate::order::{read_order, read_text};
 use crate::output::Output;
-use crate::text::{count, one_line};
+use crate::text::{count, one_line, warning_line};
 use crate::wire_json::{object, text};
 
 /// Looks at plans without a service.
@@ -91,14 +91,8 @@ fn warning_value(warning: &Warning) -> Value {
 }
 
 fn accepted_text(plan: &PlanData, warnings: &[Warning]) -> String {
-    let mut lines: Vec<_> = warnings
-        .iter()
-        .map(|warning| {
-            let place =
-                warning.field.as_deref().map(|field| format!(" at {field}")).unwrap_or_default();
-            one_line(&format!("warning[{}]{place}: {}", warning.code, warning.code.meaning()))
-        })
-        .collect();
+    let mut lines: Vec<_> =
+        warnings.iter().map(|warning| warning_line(&warning.clone().into())).collect();
     lines.push(format!("{} is a plan", one_line(&plan.title)));
     lines.push(format!("digest  {}", plan.digest()));
     lines.push(count(count_of(&plan.steps), "step"));

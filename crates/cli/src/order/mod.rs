@@ -18,6 +18,7 @@ use surety_common::wire::v1;
 use crate::failure::{Code, Failure};
 
 pub use near::nearest;
+pub(crate) use near::unknown_key;
 
 /// The keys of the plan itself.
 pub const PLAN_KEYS: [&str; 6] = ["type", "title", "goal", "steps", "verify", "todos"];
@@ -79,7 +80,7 @@ pub fn read_order(text: &str) -> Result<Order, Failure> {
 }
 
 /// JSON is read by the reader that the services use, everything else as YAML.
-fn read_value(text: &str) -> Result<Value, Failure> {
+pub(crate) fn read_value(text: &str) -> Result<Value, Failure> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.trim_start().starts_with('{')
         && let Ok(parsed) = json::parse(text)

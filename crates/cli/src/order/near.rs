@@ -14,7 +14,7 @@ pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
         .map(|(_, candidate)| candidate)
 }
 
-pub(super) fn unknown_key(path: &str, key: &str, known: &[&str]) -> Failure {
+pub(crate) fn unknown_key(path: &str, key: &str, known: &[&str]) -> Failure {
     let whole = if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
     let mut sorted = known.to_vec();
     sorted.sort_unstable();
@@ -23,8 +23,7 @@ pub(super) fn unknown_key(path: &str, key: &str, known: &[&str]) -> Failure {
         Some(near) => format!("Did you mean `{near}`? Known are {}.", sorted.join(", ")),
         None => format!("Known are {}.", sorted.join(", ")),
     };
-    Failure::new(Code::UnknownKey, format!("`{whole}` is no key of a plan's file"), advice)
-        .at(whole)
+    Failure::new(Code::UnknownKey, format!("`{whole}` is no key of this file"), advice).at(whole)
 }
 
 /// Letters to insert, remove or change.

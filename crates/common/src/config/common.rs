@@ -19,6 +19,11 @@ pub struct CommonConfig {
           help = s::DATABASE_URL.meaning, value_parser = s::DATABASE_URL.reads::<Secret>())]
     pub database_url: Option<Secret>,
 
+    /// Whether a service without a Postgres refuses to start.
+    #[arg(long = s::REQUIRE_DATABASE.flag, env = s::REQUIRE_DATABASE.env,
+          help = s::REQUIRE_DATABASE.meaning)]
+    pub require_database: bool,
+
     /// Connections this process opens at most, 2..500.
     #[arg(long = s::DATABASE_POOL_SIZE.flag, env = s::DATABASE_POOL_SIZE.env,
           default_value = s::DATABASE_POOL_SIZE.default, help = s::DATABASE_POOL_SIZE.meaning,
@@ -87,18 +92,18 @@ impl CommonConfig {
         self.token_file.as_deref().map(read_token_file).transpose()
     }
 
-    /// The Postgres that holds all state, with its password.
+    /// The Postgres that holds all state, with its password; none makes a service a referee.
     ///
     /// # Errors
-    /// None was named.
-    pub fn required_database_url(&self) -> Result<String, ConfigError> {
+    /// None was named, and one is required.
+    pub fn service_database(&self) -> Result<Option<String>, ConfigError> {
         match &self.database_url {
-            Some(url) => Ok(url.expose().to_owned()),
-            None => Err(ConfigError::Missing {
+            None if self.require_database => Err(ConfigError::Missing {
                 flag: s::DATABASE_URL.flag,
                 env: s::DATABASE_URL.env,
                 example: "postgres://surety@localhost/surety",
             }),
+            url => Ok(url.as_ref().map(|url| url.expose().to_owned())),
         }
     }
 

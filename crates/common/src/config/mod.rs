@@ -26,7 +26,7 @@ pub use document::document;
 pub use effective::{Effective, Source, effective};
 pub use error::ConfigError;
 pub use secret::Secret;
-pub use services::{ExecutorConfig, GateConfig, PlannerConfig};
+pub use services::{ExecutorConfig, GateConfig, GateProbeConfig, PlannerConfig};
 pub use settings::{Accepts, Group, Setting, settings};
 pub use token::read_token_file;
 pub use value::LogFormat;

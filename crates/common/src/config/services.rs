@@ -72,6 +72,14 @@ pub struct GateConfig {
           value_parser = s::GATE_LISTEN.reads::<SocketAddr>())]
     pub gate_listen: SocketAddr,
 
+    /// What the gate itself may ask.
+    #[command(flatten)]
+    pub probe: GateProbeConfig,
+}
+
+/// What the gate itself may ask.
+#[derive(Debug, Clone, Args)]
+pub struct GateProbeConfig {
     /// The hosts that `http_probe` checks may ask, `host:port` separated by commas; none when
     /// absent.
     #[arg(long = s::GATE_PROBE_ALLOW.flag, env = s::GATE_PROBE_ALLOW.env,

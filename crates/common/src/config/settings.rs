@@ -118,6 +118,7 @@ impl fmt::Display for Accepts {
 pub const fn settings() -> &'static [Setting] {
     &[
         DATABASE_URL,
+        REQUIRE_DATABASE,
         DATABASE_POOL_SIZE,
         DATABASE_ACQUIRE_TIMEOUT_MS,
         TOKEN_FILE,
@@ -148,8 +149,20 @@ pub(super) const DATABASE_URL: Setting = Setting {
     default: "",
     accepts: Accepts::Url(&["postgres", "postgresql"]),
     meaning: "The Postgres (15 or later) that holds all state. Without one, `surety up` starts a \
-              private Postgres of its own; the single services refuse to start.",
+              private Postgres of its own, and a single service is a referee: it answers only the \
+              calls that keep no state.",
     secret: true,
+};
+
+pub(super) const REQUIRE_DATABASE: Setting = Setting {
+    group: Group::Common,
+    flag: "require-database",
+    env: "SURETY_REQUIRE_DATABASE",
+    default: "false",
+    accepts: Accepts::Switch,
+    meaning: "Refuse to start without a Postgres to hold the state, rather than be a referee that \
+              answers only the calls that keep none.",
+    secret: false,
 };
 
 pub(super) const DATABASE_POOL_SIZE: Setting = Setting {

@@ -88,6 +88,7 @@ codes! {
         ConfirmationMismatch = "confirmation_mismatch", "The confirmation names another call than the one that waits.";
         ReceiptsInvalid = "receipts_invalid", "The receipts' chain or a signature does not hold.";
         DriverMismatch = "driver_mismatch", "The run has another kind of driver.";
+        DatabaseNotConfigured = "database_not_configured", "The call keeps state, and the service was started without a database.";
 
         LeaseLost = "lease_lost", "Another executor or driver holds the lease now.";
         VersionConflict = "version_conflict", "Somebody changed it since it was read.";
@@ -304,6 +305,7 @@ impl FaultCode {
             | Self::ConfirmationMismatch
             | Self::ReceiptsInvalid
             | Self::DriverMismatch
+            | Self::DatabaseNotConfigured
             | Self::FailedPrecondition => FaultClass::FailedPrecondition,
             Self::LeaseLost | Self::VersionConflict | Self::TurnConflict | Self::Aborted => {
                 FaultClass::Aborted
@@ -339,6 +341,8 @@ impl FaultCode {
             "Retry with backoff."
         } else if matches!(self, Self::PageTokenInvalid) {
             "Begin again with an empty page token and the same filters."
+        } else if matches!(self, Self::DatabaseNotConfigured) {
+            "Start the service again with DATABASE_URL, or call one that has it."
         } else if matches!(self, Self::ConfirmationMismatch) {
             "List the waits again and confirm the call that is shown."
         } else {

@@ -17,7 +17,7 @@ pub mod event;
 mod limits;
 mod plan;
 pub mod problem;
-mod receipt;
+pub mod receipt;
 pub mod run;
 pub mod server;
 pub mod status;

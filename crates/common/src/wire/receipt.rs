@@ -12,47 +12,69 @@ impl TryFrom<v1::EvidenceReceipt> for EvidenceReceipt {
     /// Texts are trimmed, those inside facts are kept. Errors come in the order index, source,
     /// facts, times.
     fn try_from(receipt: v1::EvidenceReceipt) -> Result<Self, Self::Error> {
-        let v1::EvidenceReceipt {
-            step_index,
-            step_id,
-            plan_revision,
-            seq,
-            call_id,
-            source,
-            name,
-            arguments_digest,
-            success,
-            summary,
-            facts,
-            output_digest,
-            started_at,
-            finished_at,
-            prev_digest,
-            digest,
-            // The seal is checked where receipts are verified; it is no part of what is known.
-            key_id: _,
-            signature: _,
-            proof: _,
-        } = receipt;
-        Ok(Self {
-            step_index: read_step_index(step_index)?,
-            step_id: trimmed(&step_id),
-            plan_revision,
-            seq,
-            call_id: trimmed(&call_id),
-            source: read_source(source)?,
-            name: trimmed(&name),
-            arguments_digest: trimmed(&arguments_digest),
-            success,
-            summary: trimmed(&summary),
-            facts: list("facts", facts)?,
-            output_digest: trimmed(&output_digest),
-            started_at: started_at.map(|at| moment("started_at", at)).transpose()?,
-            finished_at: finished_at.map(|at| moment("finished_at", at)).transpose()?,
-            prev_digest: trimmed(&prev_digest),
-            digest: trimmed(&digest),
-        })
+        let mut receipt = read_sealed(receipt)?;
+        let texts = [
+            &mut receipt.step_id,
+            &mut receipt.call_id,
+            &mut receipt.name,
+            &mut receipt.arguments_digest,
+            &mut receipt.summary,
+            &mut receipt.output_digest,
+            &mut receipt.prev_digest,
+            &mut receipt.digest,
+        ];
+        for text in texts {
+            *text = trimmed(text);
+        }
+        Ok(receipt)
     }
+}
+
+/// Reads a receipt to the letter, so that its digest stays what it is.
+///
+/// # Errors
+/// In the order index, source, facts, times.
+pub fn read_sealed(receipt: v1::EvidenceReceipt) -> Result<EvidenceReceipt, MessageError> {
+    let v1::EvidenceReceipt {
+        step_index,
+        step_id,
+        plan_revision,
+        seq,
+        call_id,
+        source,
+        name,
+        arguments_digest,
+        success,
+        summary,
+        facts,
+        output_digest,
+        started_at,
+        finished_at,
+        prev_digest,
+        digest,
+        // The seal is checked where receipts are verified; it is no part of what is known.
+        key_id: _,
+        signature: _,
+        proof: _,
+    } = receipt;
+    Ok(EvidenceReceipt {
+        step_index: read_step_index(step_index)?,
+        step_id,
+        plan_revision,
+        seq,
+        call_id,
+        source: read_source(source)?,
+        name,
+        arguments_digest,
+        success,
+        summary,
+        facts: list("facts", facts)?,
+        output_digest,
+        started_at: started_at.map(|at| moment("started_at", at)).transpose()?,
+        finished_at: finished_at.map(|at| moment("finished_at", at)).transpose()?,
+        prev_digest,
+        digest,
+    })
 }
 
 impl From<EvidenceReceipt> for v1::EvidenceReceipt {

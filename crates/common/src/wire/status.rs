@@ -108,6 +108,12 @@ pub fn unimplemented(rpc: &str) -> Status {
     to_status(&Fault::new(FaultCode::Unimplemented, message))
 }
 
+/// The answer of a service without a database to a call that keeps state; `rpc` is its name.
+pub fn needs_database(rpc: &str) -> Status {
+    let message = format!("{rpc} keeps state, and this service has no database; set DATABASE_URL");
+    to_status(&Fault::new(FaultCode::DatabaseNotConfigured, message))
+}
+
 fn bounded(text: &str, max_bytes: usize) -> String {
     if text.len() <= max_bytes {
         return text.to_owned();

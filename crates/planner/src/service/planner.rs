@@ -1,6 +1,6 @@
 //! `PlannerService`.
 
-use super::{Service, order, run_id, status};
+use super::{Plans, order, run_id, status};
 use crate::intake;
 use crate::plan::patch::{Patched, apply_patch, parse_patch};
 use crate::plan::{PlanState, normalise_plan, parse_plan};
@@ -19,7 +19,7 @@ use surety_common::wire::value::id;
 use tonic::{Request, Response, Status};
 
 #[tonic::async_trait]
-impl PlannerService for Service {
+impl PlannerService for Plans {
     async fn parse_plan(
         &self,
         request: Request<v1::ParsePlanRequest>,
@@ -61,16 +61,17 @@ impl PlannerService for Service {
         &self,
         request: Request<v1::SubmitPlanRequest>,
     ) -> Result<Response<v1::SubmitPlanResponse>, Status> {
+        let service = self.stateful("SubmitPlan")?;
         let request = request.into_inner();
-        let record = self.planner.find(run_id(&request.run_id)?).await.map_err(status)?;
+        let record = service.planner.find(run_id(&request.run_id)?).await.map_err(status)?;
         let limit = record.spec.limits.max_plan_steps;
         let (new, warnings) = order::read_new_plan(request, limit).map_err(status)?;
         let (id, plan) = (new.run_id, new.plan.clone());
-        intake::submit(&self.planner, new).await.map_err(status)?;
+        intake::submit(&service.planner, new).await.map_err(status)?;
         Ok(Response::new(v1::SubmitPlanResponse {
             plan: Some(plan.into()),
             warnings: wire_warnings(warnings),
-            run: Some(self.shown(id).await?),
+            run: Some(service.shown(id).await?),
         }))
     }
 
@@ -78,10 +79,11 @@ impl PlannerService for Service {
         &self,
         request: Request<v1::GetPlanRequest>,
     ) -> Result<Response<v1::GetPlanResponse>, Status> {
+        let planner = &self.stateful("GetPlan")?.planner;
         let v1::GetPlanRequest { run_id, revision } = request.into_inner();
         let id = id("run_id", &run_id).map_err(status)?;
-        let record = self.planner.find(id).await.map_err(status)?;
-        let stored = store::find_plan(&self.planner.pool, id, revision)
+        let record = planner.find(id).await.map_err(status)?;
+        let stored = store::find_plan(&planner.pool, id, revision)
             .await
             .map_err(status)?
             .ok_or_else(|| {

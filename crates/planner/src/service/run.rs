@@ -8,6 +8,7 @@ use std::sync::Arc;
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::journal::{Entry, Event};
 use surety_common::domain::problem::{Code, Problem};
+use surety_common::domain::receipt::{ChainEnd, export_line};
 use surety_common::domain::run::RunRecord;
 use surety_common::store::{self, RunFilter};
 use surety_common::wire::event::event;
@@ -15,6 +16,7 @@ use surety_common::wire::run::{read_run_state, run, trace_id};
 use surety_common::wire::status::unimplemented;
 use surety_common::wire::trace::TraceContext;
 use surety_common::wire::v1;
+use surety_common::wire::v1::export_receipts_response::Line;
 use surety_common::wire::v1::run_service_server::RunService;
 use surety_common::wire::value::id;
 use tonic::{Request, Response, Status};
@@ -158,9 +160,14 @@ impl RunService for Service {
 
     async fn export_receipts(
         &self,
-        _: Request<v1::ExportReceiptsRequest>,
+        request: Request<v1::ExportReceiptsRequest>,
     ) -> Result<Response<Self::ExportReceiptsStream>, Status> {
-        Err(unimplemented("ExportReceipts"))
+        let id = run_id(&request.into_inner().run_id)?;
+        let receipts = self.planner.receipts(id).await.map_err(status)?;
+        let end = Line::EndJson(ChainEnd::of(id, &receipts).to_line());
+        let lines = receipts.into_iter().map(|receipt| Line::ReceiptJson(export_line(&receipt)));
+        let lines = lines.chain([end]).map(|line| v1::ExportReceiptsResponse { line: Some(line) });
+        Ok(Response::new(futures::stream::iter(lines.map(Ok)).boxed()))
     }
 }
 

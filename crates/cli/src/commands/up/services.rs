@@ -58,7 +58,7 @@ impl Services {
         let setup = surety_planner::Setup {
             common: common.clone(),
             planner,
-            database_url: database_url.clone(),
+            database_url: Some(database_url.clone()),
             token: Some(token.clone()),
             metrics: Some(metrics.clone()),
         };
@@ -70,7 +70,7 @@ impl Services {
         let setup = surety_executor::Setup {
             common: common.clone(),
             executor,
-            database_url: database_url.clone(),
+            database_url: Some(database_url.clone()),
             token: Some(token.clone()),
             metrics: Some(metrics.clone()),
         };
@@ -82,7 +82,7 @@ impl Services {
         let setup = surety_acceptgate::Setup {
             common,
             gate,
-            database_url,
+            database_url: Some(database_url),
             token: Some(token),
             metrics: Some(metrics),
         };

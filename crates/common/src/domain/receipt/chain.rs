@@ -35,21 +35,58 @@ pub enum BreakKind {
 /// # Errors
 /// The first receipt that does not fit.
 pub fn verify_chain(receipts: &[EvidenceReceipt]) -> Result<(), ChainBreak> {
-    let mut prev_digest = "";
-    for (expected, receipt) in (1..).zip(receipts) {
-        let kind = if receipt.seq != expected {
-            BreakKind::SeqUnexpected { expected }
-        } else if receipt.prev_digest != prev_digest {
-            BreakKind::PrevDigestDiffers
-        } else if receipt.digest != receipt.compute_digest() {
-            BreakKind::DigestDiffers
-        } else {
-            prev_digest = &receipt.digest;
-            continue;
-        };
-        return Err(ChainBreak { seq: receipt.seq, kind });
+    let mut place = Place::default();
+    for receipt in receipts {
+        if let Some(kind) = place.breaks(receipt).into_iter().flatten().next() {
+            return Err(ChainBreak { seq: receipt.seq, kind });
+        }
+        place.follow(receipt);
     }
     Ok(())
+}
+
+/// How far a chain has been followed.
+#[derive(Debug)]
+pub(super) struct Place<'a> {
+    expected: u64,
+    /// None behind a receipt that did not read: nobody knows its digest.
+    prev_digest: Option<&'a str>,
+}
+
+impl Default for Place<'_> {
+    fn default() -> Self {
+        Self { expected: 1, prev_digest: Some("") }
+    }
+}
+
+impl<'a> Place<'a> {
+    /// All that does not fit about the receipt that comes next.
+    pub(super) fn breaks(&self, receipt: &EvidenceReceipt) -> [Option<BreakKind>; 3] {
+        let expected = self.expected;
+        let follows = self.prev_digest.is_none_or(|digest| digest == receipt.prev_digest);
+        [
+            (receipt.seq != expected).then_some(BreakKind::SeqUnexpected { expected }),
+            (!follows).then_some(BreakKind::PrevDigestDiffers),
+            (receipt.digest != receipt.compute_digest()).then_some(BreakKind::DigestDiffers),
+        ]
+    }
+
+    /// Goes on behind a receipt, as it says itself: one fault is told once.
+    pub(super) fn follow(&mut self, receipt: &'a EvidenceReceipt) {
+        self.expected = receipt.seq.saturating_add(1);
+        self.prev_digest = Some(&receipt.digest);
+    }
+
+    /// Goes on behind a receipt that did not read.
+    pub(super) fn skip(&mut self) {
+        self.expected = self.expected.saturating_add(1);
+        self.prev_digest = None;
+    }
+
+    /// The number the next receipt should have.
+    pub(super) const fn expected(&self) -> u64 {
+        self.expected
+    }
 }
 
 #[cfg(test)]

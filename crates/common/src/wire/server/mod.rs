@@ -8,6 +8,7 @@
 //!
 //! The token guards gRPC only; an HTTP router guards its own paths.
 
+mod absent;
 mod layer;
 mod listen;
 #[cfg(all(feature = "store", feature = "telemetry"))]
@@ -68,6 +69,7 @@ pub struct Settings {
 pub struct Server {
     settings: Settings,
     names: Vec<&'static str>,
+    absent: Vec<&'static str>,
     routes: RoutesBuilder,
     http: Router,
     health: HealthReporter,
@@ -144,6 +146,7 @@ impl Server {
         Self {
             settings,
             names: Vec::new(),
+            absent: Vec::new(),
             routes: RoutesBuilder::default(),
             http: Router::new(),
             health: HealthReporter::new(),
@@ -166,6 +169,15 @@ impl Server {
         self.names.push(S::NAME);
         let bytes = self.settings.max_message_bytes;
         self.routes.add_service(service.with_max_message_bytes(bytes));
+        self
+    }
+
+    /// Says to every call of a gRPC service that it needs a database, and by health that it is not
+    /// serving.
+    #[must_use]
+    pub fn without_database<S: NamedService + 'static>(mut self) -> Self {
+        self.absent.push(S::NAME);
+        self.routes.add_service(absent::NeedsDatabase::<S>::new());
         self
     }
 
@@ -194,6 +206,7 @@ impl Server {
         let (health, drain) = (self.health.clone(), self.settings.drain);
         let names = self.names.clone();
         report(&health, &names, ServingStatus::Serving).await;
+        report_each(&health, &self.absent, ServingStatus::NotServing).await;
         let app = self.into_app()?;
         let (begin_drain, drain_began) = oneshot::channel();
         let stopping = async move {
@@ -224,7 +237,10 @@ impl Server {
                     .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
                     .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
                     .with_service_name("grpc.health.v1.Health");
-                self.names.iter().fold(builder, |builder, name| builder.with_service_name(*name))
+                self.names
+                    .iter()
+                    .chain(&self.absent)
+                    .fold(builder, |builder, name| builder.with_service_name(*name))
             };
             let (v1, v1alpha) = (reflection().build_v1()?, reflection().build_v1alpha()?);
             self.routes.add_service(v1).add_service(v1alpha);
@@ -240,8 +256,13 @@ impl Server {
 }
 
 async fn report(health: &HealthReporter, names: &[&'static str], status: ServingStatus) {
-    for name in names.iter().copied().chain([""]) {
-        health.set_service_status(name, status).await;
+    report_each(health, names, status).await;
+    health.set_service_status("", status).await;
+}
+
+async fn report_each(health: &HealthReporter, names: &[&'static str], status: ServingStatus) {
+    for name in names {
+        health.set_service_status(*name, status).await;
     }
 }
 

@@ -1,0 +1,178 @@
+//! A run's receipts as a file, and what is found when somebody checks them.
+//!
+//! ```text
+//!   {"step_index":0,...,"prev_digest":"","digest":"..."}      one line a receipt, in the chain's order
+//!   {"chain_end":{"run_id":"...","receipt_count":1,"chain_digest":"..."}}                 the last line
+//! ```
+//!
+//! The digests show that nothing was changed inside; that nobody made the whole anew, only a
+//! signature could show, and these lines carry none.
+
+use super::chain::Place;
+use super::{EvidenceReceipt, read_stored};
+use crate::domain::json::{Value, parse_stored};
+
+/// The key of the last line.
+const CHAIN_END: &str = "chain_end";
+/// A key that only a signed envelope has.
+const ENVELOPE_KEY: &str = "payloadType";
+
+/// The last line of an export: without it the tail of a chain could be cut off unseen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChainEnd {
+    /// The run.
+    pub run_id: String,
+    /// How many receipts it has.
+    pub receipt_count: u64,
+    /// Digest of the last one; empty when there is none.
+    pub chain_digest: String,
+}
+
+/// What was found about a chain.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ChainReport {
+    /// Receipts looked at, those that did not read included.
+    pub receipt_count: u64,
+    /// Digest of the last one, as it says itself; empty when there was none or it did not read.
+    pub chain_digest: String,
+    /// What does not hold, in the chain's order.
+    pub findings: Vec<ChainFinding>,
+}
+
+/// One thing that does not hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChainFinding {
+    /// The receipt, as it numbers itself, or its place where it did not read; 0 for the whole.
+    pub seq: u64,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// A receipt as a line of an export, without a line end.
+pub fn export_line(receipt: &EvidenceReceipt) -> String {
+    receipt.to_json().to_canonical()
+}
+
+impl ChainEnd {
+    /// The end of these receipts.
+    pub fn of(run_id: impl Into<String>, receipts: &[EvidenceReceipt]) -> Self {
+        Self {
+            run_id: run_id.into(),
+            receipt_count: u64::try_from(receipts.len()).unwrap_or(u64::MAX),
+            chain_digest: receipts.last().map(|last| last.digest.clone()).unwrap_or_default(),
+        }
+    }
+
+    /// The last line of an export, without a line end.
+    pub fn to_line(&self) -> String {
+        let Self { run_id, receipt_count, chain_digest } = self;
+        let text = |text: &str| Value::String(text.to_owned());
+        let members = vec![
+            ("run_id".to_owned(), text(run_id)),
+            ("receipt_count".to_owned(), Value::Number(receipt_count.to_string())),
+            ("chain_digest".to_owned(), text(chain_digest)),
+        ];
+        Value::Object(vec![(CHAIN_END.to_owned(), Value::Object(members))]).to_canonical()
+    }
+
+    fn read(value: &Value) -> Option<Self> {
+        let text = |key| value.get(key).and_then(Value::as_str).map(str::to_owned);
+        Some(Self {
+            run_id: text("run_id")?,
+            receipt_count: value.get("receipt_count")?.as_number()?.parse().ok()?,
+            chain_digest: text("chain_digest")?,
+        })
+    }
+}
+
+impl ChainReport {
+    /// Whether everything holds.
+    pub fn is_whole(&self) -> bool {
+        self.findings.is_empty()
+    }
+
+    /// Holds what was found against what is known of the end: a dropped tail is no shorter truth.
+    #[must_use]
+    pub fn ending(mut self, receipt_count: u64, chain_digest: &str) -> Self {
+        if self.receipt_count != receipt_count {
+            let found = self.receipt_count;
+            self.find(0, format!("{receipt_count} receipts should be there, and {found} are"));
+        }
+        if self.chain_digest != chain_digest {
+            self.find(0, "the last receipt is not the one that the chain should end with");
+        }
+        self
+    }
+
+    fn find(&mut self, seq: u64, message: impl Into<String>) {
+        self.findings.push(ChainFinding { seq, message: message.into() });
+    }
+}
+
+/// Checks receipts from the first one on; in the place of one that did not read stands why.
+pub fn check_chain(receipts: &[Result<EvidenceReceipt, String>]) -> ChainReport {
+    let (mut report, mut place) = (ChainReport::default(), Place::default());
+    for receipt in receipts {
+        report.receipt_count += 1;
+        match receipt {
+            Ok(receipt) => {
+                for kind in place.breaks(receipt).into_iter().flatten() {
+                    report.find(receipt.seq, kind.to_string());
+                }
+                report.chain_digest.clone_from(&receipt.digest);
+                place.follow(receipt);
+            }
+            Err(reason) => {
+                report.find(place.expected(), reason);
+                report.chain_digest.clear();
+                place.skip();
+            }
+        }
+    }
+    report
+}
+
+/// Checks the bytes of an export: every line, every link, and the end. Blank lines are skipped.
+pub fn check_export(text: &str) -> ChainReport {
+    let mut receipts = Vec::new();
+    let mut end = None;
+    let mut after_end = false;
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        after_end |= end.is_some();
+        match read_line(line) {
+            Ok(Line::Receipt(receipt)) => receipts.push(Ok(*receipt)),
+            Ok(Line::End(found)) => end = Some(found),
+            Err(reason) => receipts.push(Err(reason)),
+        }
+    }
+    let mut report = check_chain(&receipts);
+    match end {
+        Some(end) => report = report.ending(end.receipt_count, &end.chain_digest),
+        None => report.find(0, "the last line, which tells the chain's end, is missing"),
+    }
+    if after_end {
+        report.find(0, "something stands behind the chain's end");
+    }
+    report
+}
+
+enum Line {
+    Receipt(Box<EvidenceReceipt>),
+    End(ChainEnd),
+}
+
+fn read_line(line: &str) -> Result<Line, String> {
+    let value = parse_stored(line).map_err(|error| format!("the line is no JSON: {error}"))?.value;
+    if let Some(end) = value.get(CHAIN_END) {
+        let end = ChainEnd::read(end).map(Line::End);
+        return end.ok_or_else(|| "the line that tells the chain's end does not read".to_owned());
+    }
+    if value.get(ENVELOPE_KEY).is_some() {
+        return Err("it is a signed envelope, which this version cannot check".to_owned());
+    }
+    let receipt = read_stored(&value).map_err(|problem| format!("it is no receipt: {problem}"))?;
+    Ok(Line::Receipt(Box::new(receipt)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+use super::*;
+use crate::domain::receipt::{EvidenceSource, Fact};
+
+const RUN: &str = "0199f4d0-0000-7000-8000-000000000001";
+
+fn chain(length: u32) -> Vec<EvidenceReceipt> {
+    let mut prev_digest = String::new();
+    (1..=length)
+        .map(|number| {
+            let mut receipt = EvidenceReceipt {
+                step_index: 0,
+                step_id: "写".to_owned(),
+                plan_revision: 1,
+                seq: number.into(),
+                call_id: format!("call-{number}"),
+                source: EvidenceSource::WriteReceipt,
+                name: "write_file".to_owned(),
+                arguments_digest: String::new(),
+                success: true,
+                // Blanks at the edges belong to what was sealed.
+                summary: format!(" wrote {number}\n"),
+                facts: vec![Fact::Output { key: "n".to_owned(), value: number.to_string() }],
+                output_digest: String::new(),
+                started_at: None,
+                finished_at: None,
+                prev_digest: String::new(),
+                digest: String::new(),
+            };
+            receipt.seal(prev_digest.as_str());
+            prev_digest.clone_from(&receipt.digest);
+            receipt
+        })
+        .collect()
+}
+
+fn lines(receipts: &[EvidenceReceipt]) -> Vec<String> {
+    let mut lines: Vec<String> = receipts.iter().map(export_line).collect();
+    lines.push(ChainEnd::of(RUN, receipts).to_line());
+    lines
+}
+
+fn findings(lines: &[String]) -> Vec<(u64, String)> {
+    let report = check_export(&lines.join("\n"));
+    report.findings.into_iter().map(|finding| (finding.seq, finding.message)).collect()
+}
+
+#[test]
+fn an_untouched_export_holds_and_names_its_end() {
+    for length in [0, 1, 5] {
+        let receipts = chain(length);
+        let report = check_export(&(lines(&receipts).join("\n") + "\n"));
+        assert!(report.is_whole(), "{report:?}");
+        assert_eq!(report.receipt_count, u64::from(length));
+        let last = receipts.last().map_or("", |last| last.digest.as_str());
+        assert_eq!(report.chain_digest, last);
+    }
+}
+
+#[test]
+fn each_thing_done_to_an_export_is_found_at_its_receipt() {
+    let whole = lines(&chain(4));
+    let with = |change: &dyn Fn(&mut Vec<String>)| {
+        let mut lines = whole.clone();
+        change(&mut lines);
+        findings(&lines)
+    };
+    type Change = Box<dyn Fn(&mut Vec<String>)>;
+    let cases: [(&str, Change, &[(u64, &str)]); 8] = [
+        (
+            "a text changed",
+            Box::new(|lines| lines[1] = lines[1].replace("wrote 2", "wrote 9")),
+            &[(2, "its digest is not")],
+        ),
+        (
+            "a receipt dropped",
+            Box::new(|lines| {
+                lines.remove(1);
+            }),
+            &[(3, "receipt 2 should stand here"), (3, "another predecessor"), (0, "4 receipts")],
+        ),
+        (
+            "the tail dropped",
+            Box::new(|lines| {
+                lines.remove(3);
+            }),
+            &[(0, "4 receipts should be there, and 3 are"), (0, "the last receipt")],
+        ),
+        (
+            "two swapped",
+            Box::new(|lines| lines.swap(1, 2)),
+            &[
+                (3, "receipt 2 should"),
+                (3, "another predecessor"),
+                (2, "receipt 4 should"),
+                (2, "another predecessor"),
+                (4, "receipt 3 should"),
+                (4, "another predecessor"),
+            ],
+        ),
+        (
+            "the end dropped",
+            Box::new(|lines| {
+                lines.pop();
+            }),
+            &[(0, "is missing")],
+        ),
+        ("a line cut", Box::new(|lines| lines[2].truncate(20)), &[(3, "the line is no JSON")]),
+        (
+            "an envelope",
+            Box::new(|lines| lines[0] = r#"{"payloadType":"x"}"#.to_owned()),
+            &[(1, "signed envelope")],
+        ),
+        (
+            "more behind the end",
+            Box::new(|lines| lines.push(lines[0].clone())),
+            &[
+                (1, "receipt 5 should"),
+                (1, "another predecessor"),
+                (0, "4 receipts"),
+                (0, "the last receipt"),
+                (0, "behind the chain's end"),
+            ],
+        ),
+    ];
+    for (what, change, expected) in cases {
+        let found = with(&change);
+        let fits = found.len() == expected.len()
+            && found
+                .iter()
+                .zip(expected)
+                .all(|((seq, message), (at, words))| seq == at && message.contains(words));
+        assert!(fits, "{what}: {found:#?}");
+    }
+}
+
+#[test]
+fn no_text_makes_the_reader_panic() {
+    let odd =
+        ["", "\n\n", "[]", "{}", "null", r#"{"chain_end":{}}"#, r#"{"chain_end":7}"#, "\u{0}"];
+    for text in odd {
+        assert!(!check_export(text).is_whole(), "{text:?}");
+    }
+}
