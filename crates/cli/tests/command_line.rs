@@ -261,3 +261,84 @@ fn a_run_goes_from_its_file_to_its_verdict_and_up_leaves_nothing_behind() {
     assert!(!place.data().join("endpoint").exists());
     assert!(!place.data().join("postgres/cluster/postmaster.pid").exists());
 }
+
+fn check(place: &Place, words: &[&str], file: &str, text: &str) -> Answer {
+    let file = place.file(file, text);
+    place.run(&[words, &[file.to_str().expect("a path")]].concat())
+}
+
+#[test]
+fn a_decision_is_checked_without_a_service() {
+    let place = Place::new();
+    let text = "好的。\n```json\n{\"Action\": \"CONTINUE\", \"tool_call\": {\"name\": \"read_file\", \
+                \"arguments\": {\"path\": \"说明.md\"}}, \"speak\": \"看一看\"}\n```\n";
+    let answer = check(&place, &["decision", "check"], "said.txt", text);
+    answer.says(0, &[]);
+    for part in ["warning[key_case_folded]", "warning[action_case_folded]", "read_file", "说明.md"]
+    {
+        assert!(answer.out.contains(part), "{part:?} is not in {}", answer.out);
+    }
+    let answer = check(&place, &["--json", "decision", "check"], "said.txt", text);
+    assert!(answer.out.contains("\"action\":\"continue\""), "{}", answer.out);
+    let answer = check(&place, &["decision", "check"], "said.txt", "I am done.");
+    answer.says(1, &["error[no_json_object]"]);
+    let answer = check(&place, &["decision", "check"], "said.txt", "{\"control\": \"replan\"}");
+    assert!(answer.code == 0 && answer.out.starts_with("replan"), "{}", answer.out);
+    let answer = check(&place, &["--json", "decision", "check"], "said.txt", "{\"action\": \"x\"}");
+    answer.says(1, &["\"code\":\"action_unknown\""]);
+    assert!(answer.out.contains("\"problem\":{"), "{}", answer.out);
+}
+
+#[test]
+fn a_case_for_the_gate_is_judged_without_a_service() {
+    let place = Place::new();
+    let case = |exit_code: i32| {
+        format!(
+            "workspace_root: /srv/项目\nfinal_text: done\nchecks: [cargo test]\nreceipts:\n  - step_index: 0\n    \
+             source: tool_observation\n    success: true\n    facts:\n      - {{fact: command, argv: [cargo, test], \
+             exit_code: {exit_code}}}\n"
+        )
+    };
+    let accepted = check(&place, &["gate", "check"], "case.yaml", &case(0));
+    accepted.says(0, &[]);
+    assert!(accepted.out.contains("accepted") && accepted.out.contains("command_success"));
+    let refused = check(&place, &["gate", "check"], "case.yaml", &case(1));
+    refused.says(2, &[]);
+    assert!(refused.out.contains("no_successful_command"), "{}", refused.out);
+    let refused = check(&place, &["--json", "gate", "check"], "case.yaml", &case(1));
+    refused.says(2, &[]);
+    assert!(refused.out.contains("\"accepted\":false"), "{}", refused.out);
+
+    let open =
+        r#"{"final_text": "x", "todos": [{"id": "t1", "content": "c", "status": "pending"}]}"#;
+    let open = check(&place, &["gate", "check"], "case.json", open);
+    open.says(2, &[]);
+    assert!(open.out.contains("todo:t1"), "{}", open.out);
+    let cases = [
+        (r#"{"checks": [{"kind": "file_exists"}]}"#, "error[check_target_empty]"),
+        (r#"{"receipts": [{"source": "probe"}]}"#, "error[step_index_missing]"),
+        (r#"{"receipt": []}"#, "error[unknown_key]"),
+        (r#"{"receipts": {}}"#, "error[value_invalid]"),
+        ("[]", "error[value_invalid]"),
+        ("{", "error[order_unreadable]"),
+    ];
+    for (text, said) in cases {
+        check(&place, &["gate", "check"], "case.json", text).says(1, &[said]);
+    }
+}
+
+#[test]
+fn an_export_that_is_cut_or_changed_is_refused_without_a_service() {
+    let place = Place::new();
+    let end = r#"{"chain_end":{"chain_digest":"","receipt_count":0,"run_id":"r"}}"#;
+    let whole = check(&place, &["receipts", "verify"], "e.ndjson", end);
+    whole.says(0, &[]);
+    assert!(whole.out.contains("is whole"), "{}", whole.out);
+    let cut = check(&place, &["receipts", "verify"], "e.ndjson", "");
+    cut.says(2, &[]);
+    assert!(cut.out.contains("chain's end, is missing"), "{}", cut.out);
+    let odd = format!("{{\"step_index\":0,\"source\":\"probe\",\"seq\":1}}\n{end}");
+    let odd = check(&place, &["--json", "receipts", "verify"], "e.ndjson", &odd);
+    odd.says(2, &[]);
+    assert!(odd.out.contains("\"valid\":false") && odd.out.contains("\"seq\":1"), "{}", odd.out);
+}

@@ -62,6 +62,14 @@ impl Process {
         Self::start_on(service, "127.0.0.1:0", database.url(), environment).await
     }
 
+    /// Starts a service without a database, on a free port.
+    ///
+    /// # Errors
+    /// As [`Process::start`].
+    pub async fn start_referee(service: Service, environment: &[(&str, &str)]) -> Result<Self> {
+        Self::launch(service, "127.0.0.1:0", None, environment).await
+    }
+
     /// As [`Process::start`], on an address of the caller's choice.
     ///
     /// # Errors
@@ -72,9 +80,22 @@ impl Process {
         database_url: &str,
         environment: &[(&str, &str)],
     ) -> Result<Self> {
-        let mut child = Command::new(binary(service.binary())?)
+        Self::launch(service, listen, Some(database_url), environment).await
+    }
+
+    async fn launch(
+        service: Service,
+        listen: &str,
+        database_url: Option<&str>,
+        environment: &[(&str, &str)],
+    ) -> Result<Self> {
+        let mut command = Command::new(binary(service.binary())?);
+        match database_url {
+            Some(url) => command.env("DATABASE_URL", url),
+            None => command.env_remove("DATABASE_URL"),
+        };
+        let mut child = command
             .env(service.listen_variable(), listen)
-            .env("DATABASE_URL", database_url)
             .env("SURETY_LOG", "info")
             .env("SURETY_LOG_FORMAT", "json")
             .envs(environment.iter().copied())
