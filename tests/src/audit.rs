@@ -42,6 +42,11 @@ pub async fn audit(pool: &PgPool, run_id: Uuid) -> Result<()> {
     let mut events = store::events(pool, run_id, 1, i64::MAX).await?;
     events.retain(|event| event.sequence <= record.execution.sequence);
     let mut replay = Replay::of(&record);
+    for revision in 1..=record.execution.plan_revision {
+        let stored =
+            store::find_plan(pool, run_id, revision).await?.context("a revision is missing")?;
+        replay.revisions.insert(revision, store::plan_of(&stored, run_id)?);
+    }
     for (expected, event) in (1..).zip(&events) {
         ensure!(event.sequence == expected, "event {} stands at {expected}", event.sequence);
         replay.take(event).with_context(|| format!("event {event:?}"))?;
@@ -51,6 +56,7 @@ pub async fn audit(pool: &PgPool, run_id: Uuid) -> Result<()> {
 
 struct Replay {
     plan: Plan,
+    revisions: HashMap<u32, Plan>,
     max_parallel: usize,
     state: RunState,
     steps: HashMap<String, StepState>,
@@ -64,7 +70,6 @@ struct Replay {
 
 impl Replay {
     fn of(record: &RunRecord) -> Self {
-        let plan = record.plan.clone().unwrap_or_default();
         let tools = Registry::with_builtin().map_or_else(
             |_| HashSet::new(),
             |tools| {
@@ -73,8 +78,9 @@ impl Replay {
             },
         );
         Self {
-            steps: plan.steps.iter().map(|s| (s.id.clone(), StepState::Pending)).collect(),
-            plan,
+            plan: Plan::default(),
+            revisions: HashMap::new(),
+            steps: HashMap::new(),
             max_parallel: usize::try_from(record.spec.limits.max_parallel_steps).unwrap_or(0),
             state: RunState::Intake,
             retries: 0,
@@ -104,8 +110,25 @@ impl Replay {
                 ensure!(verdict.last_receipt_digest == self.last_digest(), "another last receipt");
                 Ok(())
             }
-            Entry::Plan(_) | Entry::Output(_) | Entry::Answer(_) => Ok(()),
+            Entry::Plan(stored) => self.revise(stored.revision),
+            Entry::Output(_) | Entry::Answer(_) => Ok(()),
         }
+    }
+
+    /// What is done stays as it was done, and new steps are pending.
+    fn revise(&mut self, revision: u32) -> Result<()> {
+        let plan = self.revisions.get(&revision).context("no such revision")?.clone();
+        for step in &plan.steps {
+            match self.plan.steps.iter().find(|before| before.id == step.id) {
+                None => drop(self.steps.insert(step.id.clone(), StepState::Pending)),
+                Some(before) => {
+                    let done = self.steps.get(&step.id) == Some(&StepState::Done);
+                    ensure!(!done || before == step, "{} was done and is changed", step.id);
+                }
+            }
+        }
+        self.plan = plan;
+        Ok(())
     }
 
     fn transition(&mut self, moved: &Transition) -> Result<()> {
@@ -116,9 +139,11 @@ impl Replay {
                 ensure!(self.state.as_str() == moved.from, "the run was {:?}", self.state);
                 self.state = run::decide(self.state, event)?;
                 ensure!(self.state.as_str() == moved.to, "the machine says {:?}", self.state);
-                self.retries += u32::from(event == RunEvent::RetryStarted);
+                let again = matches!(event, RunEvent::RetryStarted | RunEvent::ReplanStarted);
+                self.retries += u32::from(again);
                 if self.state == RunState::Verifying && event == RunEvent::StepsFinished {
-                    let open = self.steps.values().any(|state| *state != StepState::Done);
+                    let done = |id| self.steps.get(id) == Some(&StepState::Done);
+                    let open = self.plan.steps.iter().any(|step| !done(&step.id));
                     ensure!(!open, "verification began with open steps: {:?}", self.steps);
                 }
             }

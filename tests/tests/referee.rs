@@ -53,6 +53,11 @@ async fn a_planner_without_a_database_reads_judges_and_patches_plans() -> Result
         ..v1::ApplyPatchRequest::default()
     };
     assert!(plans.apply_patch(patch).await?.into_inner().ok);
+    for max_plan_steps in [201, u32::MAX] {
+        let read = v1::ParsePlanRequest { raw: plan_text(), max_plan_steps };
+        let status = plans.parse_plan(read).await.err().context("it was not refused")?;
+        assert_eq!(from_status(&status).reason.as_str(), "limit_out_of_range");
+    }
     needs_database(plans.submit_plan(v1::SubmitPlanRequest::default()).await)?;
     needs_database(plans.get_plan(v1::GetPlanRequest::default()).await)?;
     needs_database(plans.request_replan(v1::RequestReplanRequest::default()).await)?;
@@ -160,7 +165,7 @@ async fn a_referee_says_in_its_log_and_its_health_page_what_it_is_and_stops_when
 #[tokio::test]
 async fn a_service_that_requires_a_database_refuses_to_start_without_one() -> Result<()> {
     for service in SERVICES {
-        let required = [("SURETY_REQUIRE_DATABASE", "true"), ("DATABASE_URL", "")];
+        let required = [("SURETY_REQUIRE_DATABASE", "true")];
         let (code, log) = Process::run_to_end(service, "127.0.0.1:0", &required).await?;
         assert_eq!(code, Some(1), "{service:?}: {log}");
         assert!(log.contains("DATABASE_URL"), "{service:?}: {log}");

@@ -175,7 +175,7 @@ async fn what_comes_after_the_end_does_not_change_it() -> Result<()> {
         ..v1::SubmitPlanRequest::default()
     };
     let (class, reason, _) = refusal(deployment.plans()?.submit_plan(submit).await)?;
-    assert_eq!((class, reason.as_str()), (Code::FailedPrecondition, "plan_not_wanted"));
+    assert_eq!((class, reason.as_str()), (Code::FailedPrecondition, "run_terminal"));
     assert_eq!(deployment.run(&run.id).await?.version, run.version);
     deployment.finish().await
 }

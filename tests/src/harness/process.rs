@@ -128,6 +128,7 @@ impl Process {
     ) -> Result<(Option<i32>, String)> {
         let ending = Command::new(binary(service.binary())?)
             .env(service.listen_variable(), listen)
+            .env_remove("DATABASE_URL")
             .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .kill_on_drop(true)

@@ -87,6 +87,7 @@ codes! {
         WaitClosed = "wait_closed", "The wait was answered before, or has expired.";
         ConfirmationMismatch = "confirmation_mismatch", "The confirmation names another call than the one that waits.";
         ReceiptsInvalid = "receipts_invalid", "The receipts' chain or a signature does not hold.";
+        StepCallOpen = "step_call_open", "A call of the step is under way or its outcome is not known, so the step cannot be changed or left out.";
         DriverMismatch = "driver_mismatch", "The run has another kind of driver.";
         DatabaseNotConfigured = "database_not_configured", "The call keeps state, and the service was started without a database.";
 
@@ -304,6 +305,7 @@ impl FaultCode {
             | Self::WaitClosed
             | Self::ConfirmationMismatch
             | Self::ReceiptsInvalid
+            | Self::StepCallOpen
             | Self::DriverMismatch
             | Self::DatabaseNotConfigured
             | Self::FailedPrecondition => FaultClass::FailedPrecondition,

@@ -1,6 +1,6 @@
-//! Making a run from an order, and giving a waiting run its plan.
+//! Making a run from an order.
 
-use super::order::{NewPlan, RunOrder};
+use super::order::RunOrder;
 use crate::Planner;
 use chrono::{DateTime, TimeDelta, Utc};
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use surety_common::domain::execution::{Execution, Graph, Wait};
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::journal::{Entry, PlanStored};
 use surety_common::domain::machine::Refusal;
-use surety_common::domain::machine::run::{Phase, RunEvent, RunState};
+use surety_common::domain::machine::run::RunEvent;
 use surety_common::domain::plan::Plan;
 use surety_common::domain::run::{RunRecord, RunSpec};
 use surety_common::domain::stop::WaitingOn;
-use surety_common::store::{self, Created, NewRun, Outcome, StoredPlan, Topic};
+use surety_common::store::{self, Created, NewRun, StoredPlan, Topic};
 use surety_common::telemetry::trace;
 use uuid::Uuid;
 
@@ -88,7 +88,7 @@ fn spec(
     (spec, order.plan, order.priority)
 }
 
-fn first_revision(plan: &Plan, now: DateTime<Utc>) -> StoredPlan {
+pub(super) fn first_revision(plan: &Plan, now: DateTime<Utc>) -> StoredPlan {
     StoredPlan {
         revision: 1,
         digest: plan.digest(),
@@ -125,7 +125,7 @@ fn first_moves(
     Ok(draft)
 }
 
-fn wait_for_plan(now: DateTime<Utc>) -> Wait {
+pub(super) fn wait_for_plan(now: DateTime<Utc>) -> Wait {
     Wait {
         id: Uuid::now_v7(),
         waiting_on: WaitingOn::Model,
@@ -137,7 +137,7 @@ fn wait_for_plan(now: DateTime<Utc>) -> Wait {
     }
 }
 
-fn stored_entry(plan: &StoredPlan) -> PlanStored {
+pub(super) fn stored_entry(plan: &StoredPlan) -> PlanStored {
     PlanStored {
         revision: plan.revision,
         digest: plan.digest.clone(),
@@ -146,54 +146,6 @@ fn stored_entry(plan: &StoredPlan) -> PlanStored {
     }
 }
 
-/// Gives a run that is BLOCKED in PLANNING its plan.
-///
-/// # Errors
-/// `run_not_found`, `plan_not_wanted`, `version_conflict` when somebody was faster.
-pub async fn submit(planner: &Planner, new: NewPlan) -> Result<(), Fault> {
-    let record = planner.find(new.run_id).await?;
-    let execution = record.execution;
-    let wanted = execution.state == RunState::Blocked(Phase::Planning)
-        && execution.plan_revision == new.expected_revision;
-    if !wanted {
-        return Err(Fault::new(
-            FaultCode::PlanNotWanted,
-            format!(
-                "the run is {} at plan revision {}; it takes a plan while BLOCKED in PLANNING",
-                execution.state.as_str(),
-                execution.plan_revision
-            ),
-        ));
-    }
-    let now = planner.now();
-    let stored = StoredPlan {
-        revision: new.expected_revision + 1,
-        parent_digest: record.plan_digest,
-        reason: new.reason,
-        ..first_revision(&new.plan, now)
-    };
-    let mut draft = Draft::new(execution, planner.actor(), now);
-    draft.unblock(&Graph::default(), "a plan was submitted").map_err(refused)?;
-    draft.journal(Entry::Plan(stored_entry(&stored)));
-    draft.start_plan(&Graph::of(&new.plan), stored.revision).map_err(refused)?;
-    let write = draft.into_write();
-    let run_id = new.run_id.to_string();
-    let span = trace::plan_span("planner", &run_id, &record.spec.trace_parent);
-    let span_id = trace::span_id(&span);
-    match store::submit_plan(&planner.pool, &stored, &write, span_id.as_deref()).await? {
-        Outcome::Applied => {
-            surety_common::telemetry::observe(&write, &span);
-            planner.waker.wake_now(Topic::Ready);
-            planner.waker.wake(Topic::Run(new.run_id));
-            Ok(())
-        }
-        Outcome::Lost => Err(Fault::new(
-            FaultCode::VersionConflict,
-            "Somebody moved the run meanwhile; read it again and retry.",
-        )),
-    }
-}
-
-fn refused(refusal: Refusal) -> Fault {
+pub(super) fn refused(refusal: Refusal) -> Fault {
     Fault::new(FaultCode::Internal, format!("a first move was refused: {refusal}"))
 }

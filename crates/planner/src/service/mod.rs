@@ -14,6 +14,9 @@ use surety_common::wire::value::id;
 use tonic::Status;
 use uuid::Uuid;
 
+/// Who acts where there are no identities yet: whoever holds the service's token.
+const CALLER: &str = "caller";
+
 /// The planner's handlers.
 #[derive(Clone)]
 pub(crate) struct Service {

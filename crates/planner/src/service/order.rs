@@ -1,16 +1,17 @@
 //! Requests that carry a plan: from the wire to what intake takes.
 
 use crate::intake::{NewPlan, RunOrder};
-use crate::plan::{normalise_plan, parse_plan};
+use crate::plan::patch::{apply_patch, parse_patch};
+use crate::plan::{PlanState, normalise_plan, parse_plan, replace_plan};
 use surety_common::domain::check::{AcceptCheck, Author, normalise_checks, validate_check};
-use surety_common::domain::fault::Fault;
+use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::limits::Limits;
 use surety_common::domain::plan::Plan;
 use surety_common::domain::problem::{Code, Problem, Warning};
-use surety_common::domain::run::{DriverKind, Policy, VerifyCommands};
+use surety_common::domain::run::{DriverKind, Policy, RunRecord, VerifyCommands};
 use surety_common::wire::error::MessageError;
 use surety_common::wire::v1::{self, create_run_request, submit_plan_request};
-use surety_common::wire::value::{id, sha256_of};
+use surety_common::wire::value::sha256_of;
 
 /// The longest request id, in bytes.
 const MAX_REQUEST_ID: usize = 200;
@@ -59,30 +60,85 @@ pub(super) fn read_order(
     Ok((order, warnings))
 }
 
-/// A plan for a run that waits for one. The limit is the run's own, which the caller looked up.
+/// A plan for a run that waits for one, and what became of it on the way.
+pub(super) struct ReadPlan {
+    /// The plan.
+    pub(super) new: NewPlan,
+    /// Whether the tail of a patch's added steps was cut.
+    pub(super) truncated_add: bool,
+    /// What was put right.
+    pub(super) warnings: Vec<Warning>,
+}
+
+/// Reads a plan, or a patch, for a run.
 ///
 /// # Errors
 /// The codes of `SubmitPlan`.
 pub(super) fn read_new_plan(
     request: v1::SubmitPlanRequest,
-    max_plan_steps: u32,
-) -> Result<(NewPlan, Vec<Warning>), Fault> {
-    let v1::SubmitPlanRequest { run_id, expected_revision, plan_source, reason } = request;
-    let run_id = id("run_id", &run_id)?;
-    let (plan, warnings) = match plan_source {
-        Some(submit_plan_request::PlanSource::Plan(plan)) => {
-            normalise_plan(&Plan::try_from(plan)?, Author::Submitter, max_plan_steps)?
-        }
-        Some(submit_plan_request::PlanSource::PlanText(text)) => {
-            parse_plan(&text, Author::Submitter, max_plan_steps)?
-        }
-        Some(submit_plan_request::PlanSource::PatchText(_)) => {
-            let message = "patches of a stored plan are not taken yet; submit a whole plan";
-            return Err(Problem::at(Code::ForbiddenField, "patch_text", message).into());
-        }
-        None => return Err(missing("plan").into()),
+    record: &RunRecord,
+) -> Result<ReadPlan, Fault> {
+    use submit_plan_request::PlanSource;
+    let v1::SubmitPlanRequest { run_id: _, expected_revision, plan_source, reason } = request;
+    let most = record.spec.limits.max_plan_steps;
+    let state = record
+        .plan
+        .clone()
+        .map(|plan| PlanState { plan, statuses: record.execution.step_states().collect() });
+    let mut read = ReadPlan {
+        new: NewPlan {
+            run_id: record.spec.id,
+            expected_revision,
+            plan: Plan::default(),
+            reason: reason.trim().to_owned(),
+        },
+        truncated_add: false,
+        warnings: Vec::new(),
     };
-    Ok((NewPlan { run_id, expected_revision, plan, reason }, warnings))
+    match plan_source.ok_or_else(|| missing("plan"))? {
+        PlanSource::Plan(plan) => {
+            let plan = normalise_plan(&Plan::try_from(plan)?, Author::Submitter, most)?;
+            read.take_plan(plan, state, most)?;
+        }
+        PlanSource::PlanText(text) => {
+            read.take_plan(parse_plan(&text, Author::Submitter, most)?, state, most)?;
+        }
+        PlanSource::PatchText(text) => read.take_patch(&text, state, most)?,
+    }
+    Ok(read)
+}
+
+impl ReadPlan {
+    /// A whole plan; what is done of the plan before it is carried over.
+    fn take_plan(
+        &mut self,
+        (plan, warnings): (Plan, Vec<Warning>),
+        state: Option<PlanState>,
+        most: u32,
+    ) -> Result<(), Fault> {
+        self.new.plan = match state {
+            Some(state) => replace_plan(&state, plan, most)?.plan,
+            None => plan,
+        };
+        self.warnings = warnings;
+        Ok(())
+    }
+
+    fn take_patch(&mut self, text: &str, state: Option<PlanState>, most: u32) -> Result<(), Fault> {
+        let state = state.ok_or_else(|| {
+            Fault::new(FaultCode::PlanNotFound, "there is no plan yet; submit a whole one")
+        })?;
+        let (patch, warnings) = parse_patch(text, Author::Submitter)?;
+        if self.new.reason.is_empty() {
+            self.new.reason.clone_from(&patch.reason);
+        }
+        let patched = apply_patch(&state, patch, most)?;
+        self.new.plan = patched.state.plan;
+        self.truncated_add = patched.truncated_add;
+        self.warnings = warnings;
+        self.warnings.extend(patched.warnings);
+        Ok(())
+    }
 }
 
 fn read_plan(

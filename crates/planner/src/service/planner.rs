@@ -1,6 +1,6 @@
 //! `PlannerService`.
 
-use super::{Plans, order, run_id, status};
+use super::{CALLER, Plans, order, run_id, status};
 use crate::intake;
 use crate::plan::patch::{Patched, apply_patch, parse_patch};
 use crate::plan::{PlanState, normalise_plan, parse_plan};
@@ -12,7 +12,6 @@ use surety_common::domain::problem::{Code, Problem, Warning};
 use surety_common::domain::step::StepState;
 use surety_common::store;
 use surety_common::wire::run::read_step_state;
-use surety_common::wire::status::unimplemented;
 use surety_common::wire::v1;
 use surety_common::wire::v1::planner_service_server::PlannerService;
 use surety_common::wire::value::id;
@@ -25,7 +24,8 @@ impl PlannerService for Plans {
         request: Request<v1::ParsePlanRequest>,
     ) -> Result<Response<v1::ParsePlanResponse>, Status> {
         let v1::ParsePlanRequest { raw, max_plan_steps } = request.into_inner();
-        let parsed = parse_plan(&raw, Author::Model, max_steps(max_plan_steps));
+        let most = max_steps(max_plan_steps).map_err(status)?;
+        let parsed = parse_plan(&raw, Author::Model, most);
         Ok(Response::new(parsed_response(parsed)))
     }
 
@@ -34,10 +34,11 @@ impl PlannerService for Plans {
         request: Request<v1::ValidatePlanRequest>,
     ) -> Result<Response<v1::ValidatePlanResponse>, Status> {
         let v1::ValidatePlanRequest { plan, max_plan_steps } = request.into_inner();
+        let most = max_steps(max_plan_steps).map_err(status)?;
         let plan = plan.ok_or_else(|| status(missing("plan")))?;
         let validated = Plan::try_from(plan)
             .map_err(Problem::from)
-            .and_then(|plan| normalise_plan(&plan, Author::Submitter, max_steps(max_plan_steps)));
+            .and_then(|plan| normalise_plan(&plan, Author::Submitter, most));
         let v1::ParsePlanResponse { ok, outcome, warnings, statuses: _ } =
             parsed_response(validated);
         use v1::parse_plan_response::Outcome as Parsed;
@@ -64,14 +65,21 @@ impl PlannerService for Plans {
         let service = self.stateful("SubmitPlan")?;
         let request = request.into_inner();
         let record = service.planner.find(run_id(&request.run_id)?).await.map_err(status)?;
-        let limit = record.spec.limits.max_plan_steps;
-        let (new, warnings) = order::read_new_plan(request, limit).map_err(status)?;
-        let (id, plan) = (new.run_id, new.plan.clone());
-        intake::submit(&service.planner, new).await.map_err(status)?;
+        intake::wanted(&record, request.expected_revision).map_err(status)?;
+        let order::ReadPlan { new, truncated_add, warnings } =
+            order::read_new_plan(request, &record).map_err(status)?;
+        let id = new.run_id;
+        let plan = v1::Plan {
+            revision: new.expected_revision + 1,
+            digest: new.plan.digest(),
+            ..new.plan.clone().into()
+        };
+        intake::submit(&service.planner, record, new).await.map_err(status)?;
         Ok(Response::new(v1::SubmitPlanResponse {
-            plan: Some(plan.into()),
+            plan: Some(plan),
             warnings: wire_warnings(warnings),
             run: Some(service.shown(id).await?),
+            truncated_add,
         }))
     }
 
@@ -108,17 +116,25 @@ impl PlannerService for Plans {
 
     async fn request_replan(
         &self,
-        _: Request<v1::RequestReplanRequest>,
+        request: Request<v1::RequestReplanRequest>,
     ) -> Result<Response<v1::RequestReplanResponse>, Status> {
-        Err(unimplemented("RequestReplan"))
+        let service = self.stateful("RequestReplan")?;
+        let v1::RequestReplanRequest { run_id: id, reason } = request.into_inner();
+        let id = run_id(&id)?;
+        intake::request_replan(&service.planner, id, &reason, CALLER).await.map_err(status)?;
+        Ok(Response::new(v1::RequestReplanResponse { run: Some(service.shown(id).await?) }))
     }
 }
 
-fn max_steps(wanted: u32) -> u32 {
-    match wanted {
-        0 => Limits::default().max_plan_steps,
-        wanted => wanted,
-    }
+fn max_steps(wanted: u32) -> Result<u32, Problem> {
+    let default = Limits::default();
+    let limits = match wanted {
+        0 => default,
+        max_plan_steps => Limits { max_plan_steps, ..default },
+    };
+    let here = |problem| Problem { field: Some("max_plan_steps".to_owned()), ..problem };
+    limits.validate().map_err(here)?;
+    Ok(limits.max_plan_steps)
 }
 
 fn wire_warnings(warnings: Vec<Warning>) -> Vec<v1::Warning> {
@@ -161,7 +177,7 @@ fn statuses(plan: &Plan, states: impl Iterator<Item = StepState>) -> Vec<v1::Ste
 fn patch(request: v1::ApplyPatchRequest) -> Result<Result<Patched, Problem>, Problem> {
     use v1::apply_patch_request::PlanSource;
     let v1::ApplyPatchRequest { plan_source, statuses, patch, max_plan_steps } = request;
-    let max_plan_steps = max_steps(max_plan_steps);
+    let max_plan_steps = max_steps(max_plan_steps)?;
     // The plan may already be over the capacity: then the patch says so, not the plan.
     let any_length = u32::MAX;
     let (plan, _) = match plan_source {

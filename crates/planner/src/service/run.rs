@@ -1,6 +1,6 @@
 //! `RunService`.
 
-use super::{Service, order, run_id, status};
+use super::{CALLER, Service, order, run_id, status};
 use crate::intake::{self, Accepted};
 use futures::StreamExt;
 use futures::stream::BoxStream;
@@ -26,8 +26,6 @@ use uuid::Uuid;
 const PAGE: (u32, u32) = (50, 1000);
 /// Receipts and turns that the full view shows.
 const FULL_VIEW: usize = 1000;
-/// Who acts where there are no identities yet: whoever holds the service's token.
-const CALLER: &str = "caller";
 
 #[tonic::async_trait]
 impl RunService for Service {

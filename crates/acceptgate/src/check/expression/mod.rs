@@ -3,7 +3,7 @@
 //! ```text
 //!   text -> parse -> estimate -> run on a thread of its own -> bool
 //!    \        \         \                 \                     \
-//!   4,096    96 levels   work and memory    deadline             not_bool
+//!   4,096   256 levels   work and memory    deadline             not_bool
 //! ```
 //!
 //! CEL has no cost limit and a running evaluation cannot be stopped from outside. So what it can

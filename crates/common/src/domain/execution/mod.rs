@@ -10,6 +10,7 @@
 //! its record.
 
 pub mod draft;
+mod replan;
 mod rules;
 
 #[cfg(test)]
@@ -217,6 +218,11 @@ impl Graph {
     /// The id of the step at a place; empty where there is none.
     pub fn id(&self, index: usize) -> &str {
         self.ids.get(index).map_or("", String::as_str)
+    }
+
+    /// The place of the step with an id.
+    pub fn place(&self, id: &str) -> Option<usize> {
+        self.ids.iter().position(|other| other == id)
     }
 
     /// The places a step depends on.

@@ -29,7 +29,7 @@ impl Draft {
     }
 
     /// Makes every pending step ready whose dependencies are all done.
-    fn ready_steps(&mut self, graph: &Graph) -> Result<(), Refusal> {
+    pub(super) fn ready_steps(&mut self, graph: &Graph) -> Result<(), Refusal> {
         for index in 0..self.execution.steps.len() {
             let steps = &self.execution.steps;
             let is = |place: usize, state| steps.get(place).is_some_and(|step| step.state == state);
@@ -240,7 +240,7 @@ impl Draft {
         self.settle(graph)
     }
 
-    fn forget_attempt(&mut self, index: usize) {
+    pub(super) fn forget_attempt(&mut self, index: usize) {
         if let Some(step) = self.execution.steps.get_mut(index) {
             *step = StepProgress { state: step.state, attempt: step.attempt, ..Default::default() };
         }

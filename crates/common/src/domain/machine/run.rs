@@ -55,6 +55,8 @@ pub enum RunEvent {
     VerdictAccepted,
     /// The gate refused.
     VerdictRefused,
+    /// Somebody wants another plan while this one is worked on.
+    ReplanRequested,
     /// A patch of the plan is wanted.
     ReplanStarted,
     /// The same plan is tried again.
@@ -167,13 +169,14 @@ impl Phase {
 
 impl RunEvent {
     /// Every event.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::PlanningStarted,
         Self::PlanAccepted,
         Self::StepsFinished,
         Self::StepFailed,
         Self::VerdictAccepted,
         Self::VerdictRefused,
+        Self::ReplanRequested,
         Self::ReplanStarted,
         Self::RetryStarted,
         Self::Blocked,
@@ -191,6 +194,7 @@ impl RunEvent {
             Self::StepFailed => "step_failed",
             Self::VerdictAccepted => "verdict_accepted",
             Self::VerdictRefused => "verdict_refused",
+            Self::ReplanRequested => "replan_requested",
             Self::ReplanStarted => "replan_started",
             Self::RetryStarted => "retry_started",
             Self::Blocked => "blocked",
@@ -216,7 +220,9 @@ pub const fn decide(state: RunState, event: RunEvent) -> Result<RunState, Refusa
         (S::Intake, E::PlanningStarted) | (S::Recovering, E::ReplanStarted) => Ok(S::Planning),
         (S::Planning, E::PlanAccepted) | (S::Recovering, E::RetryStarted) => Ok(S::Executing),
         (S::Executing, E::StepsFinished) => Ok(S::Verifying),
-        (S::Executing, E::StepFailed) | (S::Verifying, E::VerdictRefused) => Ok(S::Recovering),
+        (S::Executing, E::StepFailed | E::ReplanRequested) | (S::Verifying, E::VerdictRefused) => {
+            Ok(S::Recovering)
+        }
         (S::Verifying, E::VerdictAccepted) => Ok(S::Done),
 
         (S::Blocked(phase), E::Unblocked) => Ok(phase.state()),

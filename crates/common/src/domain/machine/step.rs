@@ -28,13 +28,15 @@ pub enum StepEvent {
     Cancelled,
     /// It is tried again after it failed, or its way is free again.
     Retried,
+    /// The next revision of the plan begins, and it is not done.
+    Replanned,
     /// It was done, and a refused verdict sends work back to it.
     Reopened,
 }
 
 impl StepEvent {
     /// Every event.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::DependenciesDone,
         Self::Leased,
         Self::LeaseEnded,
@@ -46,6 +48,7 @@ impl StepEvent {
         Self::Skipped,
         Self::Cancelled,
         Self::Retried,
+        Self::Replanned,
         Self::Reopened,
     ];
 
@@ -63,6 +66,7 @@ impl StepEvent {
             Self::Skipped => "skipped",
             Self::Cancelled => "cancelled",
             Self::Retried => "retried",
+            Self::Replanned => "replanned",
             Self::Reopened => "reopened",
         }
     }
@@ -70,8 +74,8 @@ impl StepEvent {
 
 /// Where `event` moves a step that stands at `state`.
 ///
-/// A settled step is terminal but for two ways back, each of which the run pays for from a bound:
-/// `Retried` (max_replans) and `Reopened` (max_repairs).
+/// A settled step is terminal but for three ways back, each of which the run pays for from a bound:
+/// `Retried` and `Replanned` (max_replans), and `Reopened` (max_repairs).
 ///
 /// # Errors
 /// [`Refusal`] when it moves nothing.
@@ -91,7 +95,9 @@ pub const fn decide(state: StepState, event: StepEvent) -> Result<StepState, Ref
         (S::Pending | S::Ready | S::Running | S::Waiting | S::Blocked, E::Cancelled) => {
             Ok(S::Cancelled)
         }
-        (S::Failed | S::Blocked, E::Retried) | (S::Done, E::Reopened) => Ok(S::Pending),
+        (S::Failed | S::Blocked, E::Retried)
+        | (S::Ready | S::Waiting | S::Failed | S::Blocked, E::Replanned)
+        | (S::Done, E::Reopened) => Ok(S::Pending),
 
         (S::Done | S::Failed | S::Skipped | S::Cancelled, _) => Err(Refusal::Terminal),
         (S::Pending | S::Ready | S::Running | S::Waiting | S::Blocked, _) => {

@@ -31,7 +31,7 @@ proptest! {
         for op in ops {
             world.play(op);
         }
-        world.finish(&[Op::Unblock, Op::Resume(0), Op::Claim, Op::Recover, Op::LeaseSteps,
+        world.finish(&[Op::Revise, Op::Unblock, Op::Resume(0), Op::Claim, Op::Recover, Op::LeaseSteps,
             Op::Finish(0), Op::Accept]);
         if let Some(reason) = world.execution.stop_reason() {
             prop_assert!(
@@ -45,14 +45,14 @@ proptest! {
         for op in ops {
             world.play(op);
         }
-        world.finish(&[Op::Unblock, Op::FailWaiting(0), Op::Claim, Op::Recover, Op::LeaseSteps,
+        world.finish(&[Op::Revise, Op::Unblock, Op::FailWaiting(0), Op::Claim, Op::Recover, Op::LeaseSteps,
             Op::Fail(0), Op::Refuse]);
         prop_assert!(world.execution.state != RunState::Done || world.played(Op::Accept));
     }
 
     #[test]
     fn work_that_ends_in_refusals_ends_for_the_verdicts_own_reason(mut world in worlds()) {
-        world.finish(&[Op::Claim, Op::Recover, Op::LeaseSteps, Op::Finish(0), Op::Refuse]);
+        world.finish(&[Op::Revise, Op::Claim, Op::Recover, Op::LeaseSteps, Op::Finish(0), Op::Refuse]);
         prop_assert_eq!(world.execution.stop_reason(), Some(StopReason::AcceptCheckFailed));
         prop_assert_eq!(world.execution.counters.repairs, world.limits.max_repairs);
     }
@@ -170,6 +170,9 @@ fn check_counters(row: &Execution, journal: &[Entry]) {
     let receipts = journal.iter().filter(|entry| matches!(entry, Entry::Receipt(_))).count();
     assert_eq!(row.sequence, i64::try_from(journal.len()).unwrap());
     assert_eq!(usize::try_from(row.counters.receipts).unwrap(), receipts);
-    assert_eq!(row.counters.replans + row.counters.repairs, moves("retry_started"));
+    assert_eq!(
+        row.counters.replans + row.counters.repairs,
+        moves("retry_started") + moves("replan_started")
+    );
     assert!(row.counters.repairs <= moves("verdict_refused"));
 }

@@ -3,13 +3,14 @@
 use super::world::{Op, World, actor, ending, now};
 use crate::domain::execution::Execution;
 use crate::domain::execution::draft::Draft;
+use crate::domain::execution::{OpenCall, Wait};
 use crate::domain::limits::Limits;
 use crate::domain::machine::Refusal;
 use crate::domain::machine::run::{Phase, RunState};
 use crate::domain::machine::step::StepEvent;
 use crate::domain::plan::{Plan, PlanStep};
 use crate::domain::step::StepState;
-use crate::domain::stop::StopReason;
+use crate::domain::stop::{StopReason, WaitingOn};
 use chrono::TimeDelta;
 use uuid::Uuid;
 
@@ -217,6 +218,83 @@ fn a_run_that_waits_for_an_executor_keeps_its_place_when_it_is_written_to() {
     let mut draft = Draft::new(row_of(draft), actor(), later);
     draft.release();
     assert_eq!(draft.into_write().execution.ready_at, Some(later), "given back, it queues anew");
+}
+
+/// The next revision of a run's plan, taken up.
+fn revise(world: &mut World, steps: &[(&str, &[&str])]) {
+    let graph = self::world(steps).graph;
+    let mut draft = Draft::new(world.execution.clone(), actor(), now());
+    draft.unblock(&world.graph, "a plan came").unwrap();
+    draft.revise_plan(&world.graph, &graph, 2).unwrap();
+    world.execution = row_of(draft);
+}
+
+#[test]
+fn the_next_revision_keeps_what_is_done_and_begins_the_rest_anew() {
+    let mut world = world(&[("a", &[]), ("b", &["a"]), ("c", &["a"]), ("d", &["b"])]);
+    play(&mut world, &[Op::Claim, Op::FinishAndGoOn(0), Op::Fail(0), Op::Replan]);
+    assert_eq!(world.execution.state, RunState::Blocked(Phase::Planning));
+    assert_eq!(world.execution.counters.replans, 1);
+    assert_eq!(world.execution.lease_owner, None);
+
+    // c is left out, x is new and stands in front of b, and the order is another.
+    revise(&mut world, &[("d", &["b"]), ("x", &["a"]), ("b", &["x"]), ("a", &[])]);
+    use StepState::{Done, Pending, Ready};
+    assert_eq!(states(&world), [Pending, Ready, Pending, Done]);
+    assert_eq!(world.execution.state, RunState::Executing);
+    assert_eq!(world.execution.plan_revision, 2);
+    let attempts: Vec<u32> = world.execution.steps.iter().map(|step| step.attempt).collect();
+    assert_eq!(attempts, [0, 0, 1, 1], "attempts go on being counted");
+}
+
+#[test]
+fn a_revision_that_keeps_only_what_is_done_goes_to_its_verification() {
+    let mut world = world(&[("a", &[]), ("b", &["a"])]);
+    play(&mut world, &[Op::Claim, Op::FinishAndGoOn(0), Op::Replan]);
+    assert_eq!(world.execution.counters.replans, 1, "what ran was given back");
+    revise(&mut world, &[("a", &[])]);
+    assert_eq!(world.execution.state, RunState::Verifying);
+}
+
+#[test]
+fn a_step_with_a_call_under_way_keeps_it_and_what_waits_for_it() {
+    let mut world = world(&[("a", &[]), ("b", &[])]);
+    play(&mut world, &[Op::Claim, Op::Pause(0), Op::Fail(0), Op::Replan]);
+    let open = OpenCall {
+        call_id: Uuid::from_u128(7),
+        tool: "run_command".to_owned(),
+        arguments_json: "{}".to_owned(),
+        effect: serde_json::Value::Null,
+        intended_at: now(),
+    };
+    world.execution.steps[0].open_call = Some(open.clone());
+    world.execution.steps[0].proofs = 3;
+    revise(&mut world, &[("b", &[]), ("a", &[])]);
+    let kept = &world.execution.steps[1];
+    assert_eq!((kept.state, kept.open_call.as_ref()), (StepState::Waiting, Some(&open)));
+    assert_eq!(kept.proofs, 0, "an earlier revision proves nothing");
+    let waits: Vec<_> = world.execution.waits().map(|wait| wait.step_index).collect();
+    assert_eq!(waits, [Some(1)]);
+}
+
+#[test]
+fn a_run_that_is_verified_or_blocked_as_a_whole_is_not_sent_back() {
+    for ops in [&[Op::Claim, Op::Finish(0)][..], &[Op::Block]] {
+        let mut world = world(&[("a", &[])]);
+        play(&mut world, ops);
+        let wait = world.execution.wait.clone();
+        let mut draft = Draft::new(world.execution.clone(), actor(), now());
+        let wait = wait.unwrap_or_else(|| Wait {
+            id: Uuid::from_u128(9),
+            waiting_on: WaitingOn::Model,
+            since: now(),
+            unblocks: String::new(),
+            question: String::new(),
+            choices: Vec::new(),
+            step_index: None,
+        });
+        assert_eq!(draft.replan(&world.graph, wait, "no"), Err(Refusal::Meaningless));
+    }
 }
 
 /// The row a change leaves.

@@ -6,7 +6,7 @@ use crate::domain::execution::{Execution, Graph, Wait};
 use crate::domain::journal::{Actor, Entry, Subject};
 use crate::domain::limits::Limits;
 use crate::domain::machine::Refusal;
-use crate::domain::machine::run::{self, RunEvent, RunState};
+use crate::domain::machine::run::{self, Phase, RunEvent, RunState};
 use crate::domain::machine::step::{self, StepEvent};
 use crate::domain::plan::{Plan, PlanStep};
 use crate::domain::receipt::{EvidenceReceipt, EvidenceSource, verify_chain};
@@ -15,6 +15,8 @@ use crate::domain::stop::{StopReason, WaitingOn};
 use chrono::{DateTime, TimeDelta, Utc};
 use proptest::prelude::*;
 use uuid::Uuid;
+
+const PLANNING: RunState = RunState::Blocked(Phase::Planning);
 
 /// One thing that somebody does. A number picks among the steps it can be done to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +34,8 @@ pub(super) enum Op {
     Skip(usize),
     Receipt,
     Recover,
+    Replan,
+    Revise,
     Accept,
     Refuse,
     Block,
@@ -112,6 +116,8 @@ pub(super) fn ops() -> impl Strategy<Value = Vec<Op>> {
         1 => step.prop_map(Op::Skip),
         1 => Just(Op::Receipt),
         4 => Just(Op::Recover),
+        1 => Just(Op::Replan),
+        2 => Just(Op::Revise),
         1 => Just(Op::Accept),
         3 => Just(Op::Refuse),
         1 => Just(Op::Block),
@@ -177,11 +183,32 @@ impl World {
             Op::Resume(_) | Op::FailWaiting(_) => any(StepState::Waiting),
             Op::Skip(_) => any(StepState::Ready) && row.state == RunState::Executing,
             Op::Recover => held && row.state == RunState::Recovering,
+            Op::Replan => self.may_replan(),
+            Op::Revise => row.state == PLANNING,
             Op::Accept | Op::Refuse => row.state == RunState::Verifying,
             Op::Block => open && !matches!(row.state, RunState::Blocked(_)),
-            Op::Unblock => matches!(row.state, RunState::Blocked(_)) && shown_is_own,
+            Op::Unblock => {
+                matches!(row.state, RunState::Blocked(_)) && shown_is_own && row.state != PLANNING
+            }
             Op::Stop | Op::Cancel => open,
         }
+    }
+
+    fn may_replan(&self) -> bool {
+        let row = &self.execution;
+        let on_steps = row.wait.as_ref().is_some_and(|wait| wait.step_index.is_some());
+        let there = match row.state {
+            RunState::Executing | RunState::Recovering => true,
+            RunState::Blocked(Phase::Executing) => on_steps,
+            RunState::Intake
+            | RunState::Planning
+            | RunState::Verifying
+            | RunState::Blocked(_)
+            | RunState::Done
+            | RunState::Failed
+            | RunState::Cancelled => false,
+        };
+        there && row.counters.replans < self.limits.max_replans
     }
 
     fn apply(&self, op: Op, draft: &mut Draft) -> Result<(), Refusal> {
@@ -219,6 +246,12 @@ impl World {
                 Ok(())
             }
             Op::Recover => draft.recover(graph, &self.limits),
+            Op::Replan => draft.replan(graph, self.wait(None), "another plan is wanted"),
+            Op::Revise => {
+                draft.unblock(graph, "a plan came")?;
+                let revision = self.execution.plan_revision + 1;
+                draft.revise_plan(graph, graph, revision)
+            }
             Op::Accept => draft.accept(graph),
             Op::Refuse => draft.refuse(graph, &self.limits, ending(StopReason::AcceptCheckFailed)),
             Op::Block => draft.block(graph, self.wait(None)),

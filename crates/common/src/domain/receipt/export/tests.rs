@@ -56,74 +56,64 @@ fn an_untouched_export_holds_and_names_its_end() {
     }
 }
 
+type Change = fn(&mut Vec<String>);
+/// What was done, how, and what must be found: the receipt and words of the message.
+type Row = (&'static str, Change, &'static [(u64, &'static str)]);
+
+const ROWS: [Row; 8] = [
+    (
+        "a text changed",
+        |lines| lines[1] = lines[1].replace("wrote 2", "wrote 9"),
+        &[(2, "its digest is not")],
+    ),
+    (
+        "a receipt dropped",
+        |lines| drop(lines.remove(1)),
+        &[(3, "receipt 2 should stand here"), (3, "another predecessor"), (0, "4 receipts")],
+    ),
+    (
+        "the tail dropped",
+        |lines| drop(lines.remove(3)),
+        &[(0, "4 receipts should be there, and 3 are"), (0, "the last receipt")],
+    ),
+    (
+        "two swapped",
+        |lines| lines.swap(1, 2),
+        &[
+            (3, "receipt 2 should"),
+            (3, "another predecessor"),
+            (2, "receipt 4 should"),
+            (2, "another predecessor"),
+            (4, "receipt 3 should"),
+            (4, "another predecessor"),
+        ],
+    ),
+    ("the end dropped", |lines| drop(lines.pop()), &[(0, "is missing")]),
+    ("a line cut", |lines| lines[2].truncate(20), &[(3, "the line is no JSON")]),
+    (
+        "an envelope",
+        |lines| lines[0] = r#"{"payloadType":"x"}"#.to_owned(),
+        &[(1, "signed envelope")],
+    ),
+    (
+        "more behind the end",
+        |lines| lines.push(lines[0].clone()),
+        &[
+            (1, "receipt 5 should"),
+            (1, "another predecessor"),
+            (0, "4 receipts"),
+            (0, "the last receipt"),
+            (0, "behind the chain's end"),
+        ],
+    ),
+];
+
 #[test]
 fn each_thing_done_to_an_export_is_found_at_its_receipt() {
-    let whole = lines(&chain(4));
-    let with = |change: &dyn Fn(&mut Vec<String>)| {
-        let mut lines = whole.clone();
+    for (what, change, expected) in ROWS {
+        let mut lines = lines(&chain(4));
         change(&mut lines);
-        findings(&lines)
-    };
-    type Change = Box<dyn Fn(&mut Vec<String>)>;
-    let cases: [(&str, Change, &[(u64, &str)]); 8] = [
-        (
-            "a text changed",
-            Box::new(|lines| lines[1] = lines[1].replace("wrote 2", "wrote 9")),
-            &[(2, "its digest is not")],
-        ),
-        (
-            "a receipt dropped",
-            Box::new(|lines| {
-                lines.remove(1);
-            }),
-            &[(3, "receipt 2 should stand here"), (3, "another predecessor"), (0, "4 receipts")],
-        ),
-        (
-            "the tail dropped",
-            Box::new(|lines| {
-                lines.remove(3);
-            }),
-            &[(0, "4 receipts should be there, and 3 are"), (0, "the last receipt")],
-        ),
-        (
-            "two swapped",
-            Box::new(|lines| lines.swap(1, 2)),
-            &[
-                (3, "receipt 2 should"),
-                (3, "another predecessor"),
-                (2, "receipt 4 should"),
-                (2, "another predecessor"),
-                (4, "receipt 3 should"),
-                (4, "another predecessor"),
-            ],
-        ),
-        (
-            "the end dropped",
-            Box::new(|lines| {
-                lines.pop();
-            }),
-            &[(0, "is missing")],
-        ),
-        ("a line cut", Box::new(|lines| lines[2].truncate(20)), &[(3, "the line is no JSON")]),
-        (
-            "an envelope",
-            Box::new(|lines| lines[0] = r#"{"payloadType":"x"}"#.to_owned()),
-            &[(1, "signed envelope")],
-        ),
-        (
-            "more behind the end",
-            Box::new(|lines| lines.push(lines[0].clone())),
-            &[
-                (1, "receipt 5 should"),
-                (1, "another predecessor"),
-                (0, "4 receipts"),
-                (0, "the last receipt"),
-                (0, "behind the chain's end"),
-            ],
-        ),
-    ];
-    for (what, change, expected) in cases {
-        let found = with(&change);
+        let found = findings(&lines);
         let fits = found.len() == expected.len()
             && found
                 .iter()

@@ -1,0 +1,103 @@
+//! The way back to planning, and the next revision of a plan.
+//!
+//! ```text
+//!   EXECUTING --replan_requested--> RECOVERING --replan_started--> PLANNING --blocked--> BLOCKED
+//!   BLOCKED --unblocked--> PLANNING --plan_accepted--> EXECUTING      steps carried over by id
+//! ```
+
+use super::draft::Draft;
+use super::{Graph, StepProgress, Wait};
+use crate::domain::machine::Refusal;
+use crate::domain::machine::run::{Phase, RunEvent, RunState};
+use crate::domain::machine::step::StepEvent;
+use crate::domain::step::StepState;
+
+impl Draft {
+    /// Sends the run back to planning, where it is BLOCKED until another plan comes; what runs is
+    /// given back. Counts as one replan, whose bound the caller looks at.
+    ///
+    /// # Errors
+    /// [`Refusal`] unless the run is in EXECUTING or RECOVERING, or blocked there on its steps.
+    pub fn replan(&mut self, graph: &Graph, wait: Wait, cause: &str) -> Result<(), Refusal> {
+        let on_steps = self.execution.wait.as_ref().is_some_and(|shown| shown.step_index.is_some());
+        if matches!(self.execution.state, RunState::Blocked(Phase::Executing)) && on_steps {
+            self.run_event(RunEvent::Unblocked, cause)?;
+        }
+        if self.execution.state == RunState::Executing {
+            self.run_event(RunEvent::ReplanRequested, cause)?;
+        }
+        self.run_event(RunEvent::ReplanStarted, cause)?;
+        self.execution.counters.replans += 1;
+        self.block(graph, wait)
+    }
+
+    /// Takes the next revision of the plan into execution. What is done stays done; what is not
+    /// begins anew where the new plan lets it; what the new plan has no more is cancelled. A step
+    /// with a call under way keeps it: only its outcome can tell whether it may be made again.
+    ///
+    /// # Errors
+    /// [`Refusal`] unless the run is in PLANNING.
+    pub fn revise_plan(&mut self, old: &Graph, new: &Graph, revision: u32) -> Result<(), Refusal> {
+        self.run_event(RunEvent::PlanAccepted, format!("plan revision {revision} is valid"))?;
+        self.cancel_left_out(old, new, revision)?;
+        let before = std::mem::take(&mut self.execution.steps);
+        let carried = |index| old.place(new.id(index)).and_then(|place| before.get(place)).cloned();
+        self.execution.steps =
+            (0..new.len()).map(|index| carried(index).unwrap_or_default()).collect();
+        self.execution.plan_revision = revision;
+        for index in 0..new.len() {
+            self.begin_anew(new, index)?;
+        }
+        self.show_wait();
+        self.ready_steps(new)?;
+        // A plan of which nothing can start must not stay in EXECUTING for ever.
+        self.settle(new)
+    }
+
+    fn cancel_left_out(&mut self, old: &Graph, new: &Graph, revision: u32) -> Result<(), Refusal> {
+        for index in 0..old.len() {
+            let open = self.execution.steps.get(index).is_some_and(|step| !step.state.is_settled());
+            if open && new.place(old.id(index)).is_none() {
+                let cause = format!("plan revision {revision} does without it");
+                self.step_event(old, index, StepEvent::Cancelled, cause)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a step of the revision before at the beginning of this one.
+    fn begin_anew(&mut self, graph: &Graph, index: usize) -> Result<(), Refusal> {
+        let is_done = |place: &usize| {
+            self.execution.steps.get(*place).is_some_and(|step| step.state == StepState::Done)
+        };
+        let may_start = graph.dependencies(index).iter().all(is_done);
+        let Some(step) = self.execution.steps.get(index) else { return Ok(()) };
+        let has_open_call = step.open_call.is_some();
+        let stays = match step.state {
+            StepState::Done | StepState::Skipped | StepState::Cancelled => return Ok(()),
+            StepState::Pending | StepState::Running => true,
+            StepState::Ready => may_start,
+            StepState::Waiting => may_start && has_open_call,
+            StepState::Failed | StepState::Blocked => false,
+        };
+        let failed = step.state == StepState::Failed;
+        if !stays {
+            self.step_event(graph, index, StepEvent::Replanned, "the next revision begins")?;
+        }
+        if failed || !has_open_call {
+            self.forget_attempt(index);
+        }
+        let Some(step) = self.execution.steps.get_mut(index) else { return Ok(()) };
+        keep_in_place(step, index);
+        Ok(())
+    }
+}
+
+/// What a step brings from the revision before proves nothing about this one.
+fn keep_in_place(step: &mut StepProgress, index: usize) {
+    step.proofs = 0;
+    match (&mut step.wait, step.state == StepState::Waiting) {
+        (Some(wait), true) => wait.step_index = Some(index),
+        (wait, _) => *wait = None,
+    }
+}
