@@ -51,17 +51,25 @@ pub struct Order {
 /// # Errors
 /// It cannot be read, is too large, or is no text.
 pub fn read_text(path: &Path) -> Result<String, Failure> {
+    read_text_within(path, MOST_BYTES)
+}
+
+/// As [`read_text`], with a bound in bytes of the caller's choice.
+///
+/// # Errors
+/// As [`read_text`].
+pub fn read_text_within(path: &Path, most: u64) -> Result<String, Failure> {
     let mut bytes = Vec::new();
     let read = if path == Path::new("-") {
-        std::io::stdin().lock().take(MOST_BYTES + 1).read_to_end(&mut bytes)
+        std::io::stdin().lock().take(most + 1).read_to_end(&mut bytes)
     } else {
-        std::fs::File::open(path).and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes))
+        std::fs::File::open(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes))
     };
     let length = read.map_err(Failure::file(path))?;
-    if u64::try_from(length).unwrap_or(u64::MAX) > MOST_BYTES {
+    if u64::try_from(length).unwrap_or(u64::MAX) > most {
         return Err(Failure::new(
             Code::FileUnusable,
-            format!("{} is larger than {MOST_BYTES} bytes", path.display()),
+            format!("{} is larger than {most} bytes", path.display()),
             "Is it the right file?",
         ));
     }

@@ -13,7 +13,7 @@ use surety_common::domain::machine::run::RunEvent;
 use surety_common::domain::plan::Plan;
 use surety_common::domain::run::{RunRecord, RunSpec};
 use surety_common::domain::stop::WaitingOn;
-use surety_common::store::{self, Created, NewRun, StoredPlan, Topic};
+use surety_common::store::{Created, NewRun, StoredPlan, Topic};
 use surety_common::telemetry::trace;
 use uuid::Uuid;
 

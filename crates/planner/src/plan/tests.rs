@@ -251,6 +251,24 @@ proptest! {
     }
 
     #[test]
+    fn no_whole_plan_changes_a_done_step_or_loses_a_protected_check(old in state(), new in state(), limit in 1..14_u32) {
+        if let Ok(after) = replace_plan(&old, new.plan, limit) {
+            prop_assert_eq!(after.statuses.len(), after.plan.steps.len());
+            prop_assert_eq!(validate_plan(&after.plan, limit), Ok(()));
+            for (at, step) in old.plan.steps.iter().enumerate() {
+                let found = after.plan.steps.iter().position(|other| other.id == step.id);
+                let kept = found.map(|at| &after.plan.steps[at]);
+                if old.status(at) == StepState::Done {
+                    prop_assert_eq!(kept, Some(step));
+                }
+                for check in step.verify.iter().filter(|check| check.owner != Owner::Plan) {
+                    prop_assert!(kept.is_some_and(|kept| kept.verify.contains(check)), "{check:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn reading_a_plan_that_was_written_gives_the_same_plan_and_digest(state in state()) {
         let text = format!("计划：{}", state.plan.to_json().to_compact());
         let (read, warnings) = parse_plan(&text, Author::Operator, 12).unwrap();

@@ -1,9 +1,8 @@
 //! Single situations, each of which once went or could go wrong.
 
 use super::world::{Op, World, actor, ending, now};
-use crate::domain::execution::Execution;
 use crate::domain::execution::draft::Draft;
-use crate::domain::execution::{OpenCall, Wait};
+use crate::domain::execution::{Execution, OpenCall, Wait};
 use crate::domain::limits::Limits;
 use crate::domain::machine::Refusal;
 use crate::domain::machine::run::{Phase, RunState};
