@@ -35,7 +35,7 @@ docs: ## The API documentation, with warnings as errors
 conformance: setup ## The contract's cases, one by one
 	@scripts/test.sh conformance
 
-fuzz: ## Feed every reader arbitrary bytes, a minute each, and the property tests many cases
+fuzz: setup ## Feed every reader arbitrary bytes, a minute each, and the property tests many cases
 	@scripts/fuzz.sh $${FUZZ_SECONDS:-60}
 	PROPTEST_CASES=$${PROPTEST_CASES:-100000} cargo test --locked --release -p surety-common --no-default-features --lib
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Finds what Surety needs on this machine, and installs what is missing where it can.
 #
-# Needs: Rust (named, never installed: the choice of toolchain is yours), a C compiler, git, and
-# the binaries of Postgres 15 or later. Wants: npm, for `buf lint`. It starts no server, touches
+# Needs: Rust (named, never installed: the choice of toolchain is yours), a C and a C++ compiler,
+# git, and the binaries of Postgres 15 or later. Wants: npm, for `buf lint`. It starts no server, touches
 # no running one, and goes to the network only for what is missing.
 set -euo pipefail
 
@@ -119,6 +119,8 @@ check_git() {
 
 check_compiler() {
   has cc || install_or_name "a C compiler (cc)" "gcc libc6-dev" "xcode-select --install" || true
+  # libFuzzer, which `make test` runs briefly, is built from its source.
+  has c++ || install_or_name "a C++ compiler (c++)" g++ "xcode-select --install" || true
 }
 
 check_postgres() {

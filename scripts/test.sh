@@ -112,6 +112,7 @@ case "${1:-}" in
     check "clippy" clippy
     check "build" built
     check "tests" tests_pass
+    check "fuzz targets, briefly" scripts/fuzz.sh 4
     check "documentation" documented
     ;;
   fast)

@@ -1,3 +1,5 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| surety_fuzz::commands(data));
+libfuzzer_sys::fuzz_target!(init: surety_fuzz::seeds::write("commands"), |data: &[u8]| {
+    surety_fuzz::arbitrary::commands(data)
+});

@@ -1,3 +1,5 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| surety_fuzz::decision(data));
+libfuzzer_sys::fuzz_target!(init: surety_fuzz::seeds::write("decision"), |data: &[u8]| {
+    surety_fuzz::arbitrary::decision(data)
+});

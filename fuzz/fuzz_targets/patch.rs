@@ -1,3 +1,5 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| surety_fuzz::patch(data));
+libfuzzer_sys::fuzz_target!(init: surety_fuzz::seeds::write("patch"), |data: &[u8]| {
+    surety_fuzz::arbitrary::patch(data)
+});

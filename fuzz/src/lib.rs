@@ -1,6 +1,34 @@
 //! The properties that the project's tests try briefly, for libFuzzer to try at length.
+//!
+//! What of the services reads bytes that others wrote is pure, and is built here from its own files
+//! under the names the properties know it by. So a fuzz build needs neither gRPC nor Postgres.
+
+extern crate self as surety_executor;
+extern crate self as surety_planner;
 
 #[path = "../../tests/src/arbitrary.rs"]
-mod arbitrary;
+pub mod arbitrary;
+#[path = "../../crates/planner/src/plan/mod.rs"]
+pub mod plan;
+pub mod seeds;
 
-pub use arbitrary::*;
+/// Decisions, without the JSON Schemas that their arguments are held to.
+#[path = "../../crates/executor/src/decision"]
+pub mod decision {
+    mod read;
+    mod shape;
+
+    pub use read::{Reading, Reply, hear, parse_decision};
+    pub use shape::words;
+}
+
+/// The write scopes of steps.
+#[path = "../../crates/executor/src/tool"]
+pub mod tool {
+    #[allow(dead_code, reason = "the tools that make some of these errors are not built here")]
+    mod error;
+    mod scope;
+
+    pub use error::{ErrorCode, ToolError};
+    pub use scope::WriteScope;
+}

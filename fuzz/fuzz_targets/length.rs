@@ -1,0 +1,5 @@
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(init: surety_fuzz::seeds::write("length"), |data: &[u8]| {
+    surety_fuzz::arbitrary::length(data)
+});
