@@ -10,6 +10,12 @@ pub fn step(id: &str, dependencies: &[&str], calls: &[Value]) -> Value {
            "script": calls})
 }
 
+/// A step that says what it writes, so that others may run beside it.
+pub fn scoped(mut step: Value, globs: &[&str]) -> Value {
+    step["write_scope"] = json!(globs);
+    step
+}
+
 /// A plan whose acceptance asks for nothing but a final text.
 pub fn plan(steps: &[Value]) -> Value {
     json!({"title": "A test", "steps": steps, "verify": [{"kind": "output_only"}]})

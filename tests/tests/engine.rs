@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use surety_common::wire::v1;
 use surety_e2e::harness::{Deployment, wait_until};
-use surety_e2e::script::{self, Trail, noop, plan, shell, step, write};
+use surety_e2e::script::{self, Trail, noop, plan, scoped, shell, step, write};
 
 /// Creates a run under limits, and waits for its end.
 async fn run_under(deployment: &Deployment, plan: &Value, limits: v1::Limits) -> Result<v1::Run> {
@@ -72,7 +72,10 @@ async fn steps_run_side_by_side_up_to_the_limit_and_the_rest_waits() -> Result<(
     let deployment = Deployment::start().await?;
     let trail = Trail::new()?;
     let steps: Vec<Value> = (0..4)
-        .map(|n| step(&format!("s{n}"), &[], &[shell(&trail.mark_and_wait("began"))]))
+        .map(|n| {
+            let step = step(&format!("s{n}"), &[], &[shell(&trail.mark_and_wait("began"))]);
+            scoped(step, &[&format!("s{n}/**")])
+        })
         .collect();
     let limits = v1::Limits { max_parallel_steps: Some(2), ..v1::Limits::default() };
     let request =
@@ -89,6 +92,53 @@ async fn steps_run_side_by_side_up_to_the_limit_and_the_rest_waits() -> Result<(
     let run = deployment.wait_for_end(&run.id).await?;
     assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
     assert_eq!(trail.marks("began"), 4);
+    deployment.finish().await
+}
+
+#[tokio::test]
+async fn steps_that_may_write_the_same_files_take_turns_and_readers_run_beside_them() -> Result<()>
+{
+    let deployment = Deployment::start().await?;
+    let trail = Trail::new()?;
+    let waits = |name: &str| step(name, &[], &[shell(&trail.mark_and_wait(name))]);
+    let steps = [
+        scoped(waits("src"), &["src/**"]),
+        scoped(waits("file"), &["src/*.rs"]),
+        waits("anywhere"),
+        step("reads", &[], &[noop()]),
+        scoped(waits("docs"), &["docs/**"]),
+    ];
+    let run = deployment.create(&plan(&steps), "").await?;
+    let done = |run: &v1::Run| run.steps[3].state() == v1::StepState::Done;
+    let run = deployment.wait_for(&run.id, "read", done).await?;
+    wait_until("both that collide with nothing began", || {
+        trail.marks("src") + trail.marks("docs") == 2
+    })
+    .await?;
+    use v1::StepState::{Done, Ready, Running};
+    let states: Vec<_> = run.steps.iter().map(v1::StepProgress::state).collect();
+    assert_eq!(states, [Running, Ready, Ready, Done, Running]);
+    trail.let_go()?;
+    let run = deployment.wait_for_end(&run.id).await?;
+    assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
+    deployment.finish().await
+}
+
+#[tokio::test]
+async fn a_write_outside_the_steps_scope_fails_with_its_code_and_changes_nothing() -> Result<()> {
+    let deployment = Deployment::start().await?;
+    let folder = tempfile::tempdir()?;
+    let steps = [scoped(step("only", &[], &[write("docs/a.txt", "x")]), &["src/**"])];
+    let request = v1::CreateRunRequest {
+        limits: Some(v1::Limits { max_replans: Some(0), ..v1::Limits::default() }),
+        ..script::request(&plan(&steps), &folder.path().to_string_lossy())
+    };
+    let run = deployment.create_run(request).await?;
+    let run = deployment.wait_for_end(&run.id).await?;
+    assert_eq!(stop_reason(&run), v1::StopReason::MaxReplansReached, "{run:#?}");
+    let events = format!("{:?}", deployment.events(&run.id).await?);
+    assert!(events.contains("outside what this step may write"), "{events}");
+    assert!(!folder.path().join("docs").exists());
     deployment.finish().await
 }
 

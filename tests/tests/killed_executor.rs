@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use serde_json::json;
 use surety_common::wire::v1;
 use surety_e2e::harness::{Deployment, wait_until};
-use surety_e2e::script::{self, Trail, plan, shell, step, write};
+use surety_e2e::script::{self, Trail, plan, scoped, shell, step, write};
 
 /// An executor counts as dead after two seconds of silence.
 const QUICK: [(&str, &str); 2] = [
@@ -135,8 +135,8 @@ async fn two_steps_that_were_cut_off_together_are_asked_about_one_after_the_othe
     let trail = Trail::new()?;
     let mut deployment = Deployment::start_with(&QUICK).await?;
     let steps = [
-        step("left", &[], &[shell(&trail.mark_and_wait("left"))]),
-        step("right", &[], &[shell(&trail.mark_and_wait("right"))]),
+        scoped(step("left", &[], &[shell(&trail.mark_and_wait("left"))]), &["left/**"]),
+        scoped(step("right", &[], &[shell(&trail.mark_and_wait("right"))]), &["right/**"]),
     ];
     let run = deployment.create(&plan(&steps), "").await?;
     wait_until("both began", || trail.marks("left") + trail.marks("right") == 2).await?;

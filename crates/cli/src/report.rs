@@ -94,8 +94,10 @@ pub fn waits(waits: &[v1::Wait]) -> String {
         push(&mut text, "question", &harmless(&wait.question));
         push(&mut text, "choices", &harmless(&wait.choices.join(", ")));
         push(&mut text, "unblocks", &harmless(&wait.unblocks));
-        if is_answered_in_words(wait.waiting_on()) && !wait.question.is_empty() {
+        if is_answered_in_words(wait.waiting_on(), &wait.question) {
             push(&mut text, "answer", &format!("surety answer {} TEXT", wait.id));
+        } else if wait.waiting_on() == v1::WaitingOn::Operator {
+            push(&mut text, "resume", &format!("surety resume {}", wait.run_id));
         }
         text
     };
@@ -111,8 +113,10 @@ pub fn waits_for(run: &v1::Run) -> String {
     let mut text = format!("BLOCKED on {} since {since}", waiting_on(blocked.waiting_on()));
     push(&mut text, "question", &harmless(&blocked.question));
     push(&mut text, "unblocks", &harmless(&blocked.unblocks));
-    if is_answered_in_words(blocked.waiting_on()) && !blocked.wait_id.is_empty() {
+    if is_answered_in_words(blocked.waiting_on(), &blocked.question) {
         push(&mut text, "answer", &format!("surety answer {} TEXT", blocked.wait_id));
+    } else if blocked.waiting_on() == v1::WaitingOn::Operator {
+        push(&mut text, "resume", &format!("surety resume {}", run.id));
     }
     push(&mut text, "watch", &format!("surety watch {}", run.id));
     push(&mut text, "cancel", &format!("surety cancel {}", run.id));
@@ -131,8 +135,9 @@ pub const fn needs_a_person(waiting_on: v1::WaitingOn) -> bool {
     }
 }
 
-fn is_answered_in_words(waiting_on: v1::WaitingOn) -> bool {
-    matches!(waiting_on, v1::WaitingOn::User | v1::WaitingOn::Operator)
+fn is_answered_in_words(waiting_on: v1::WaitingOn, question: &str) -> bool {
+    let person = matches!(waiting_on, v1::WaitingOn::User | v1::WaitingOn::Operator);
+    person && !question.is_empty()
 }
 
 fn head(run: &v1::Run) -> String {

@@ -1,10 +1,10 @@
-//! Runs that are there: reading, following, cancelling, answering.
+//! Runs that are there: reading, following, pausing, cancelling, answering.
 
 use crate::Planner;
 use futures::Stream;
 use std::time::Duration;
 use surety_common::domain::execution::draft::Draft;
-use surety_common::domain::execution::{CallAnswer, Graph};
+use surety_common::domain::execution::{CallAnswer, Graph, Wait};
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::journal::{Actor, Answer, Entry, Event, VerdictRecord};
 use surety_common::domain::machine::Refusal;
@@ -12,7 +12,7 @@ use surety_common::domain::machine::run::RunState;
 use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::receipt::EvidenceReceipt;
 use surety_common::domain::run::RunRecord;
-use surety_common::domain::stop::StopReason;
+use surety_common::domain::stop::{StopReason, WaitingOn};
 use surety_common::store::{self, Commit, Outcome, Topic};
 use surety_common::telemetry::trace;
 use tokio::sync::broadcast;
@@ -60,18 +60,58 @@ impl Planner {
     /// # Errors
     /// `run_not_found`, `run_terminal` when it ended otherwise, `database_unavailable`.
     pub async fn cancel(&self, run_id: Uuid, reason: &str, by: &str) -> Result<(), Fault> {
-        let message = match reason.trim() {
-            "" => format!("cancelled by {by}"),
-            reason => format!("cancelled by {by}: {reason}"),
-        };
+        let message = said("cancelled", reason, by);
         self.change(run_id, |record, draft| {
             if record.execution.stop_reason() == Some(StopReason::Cancelled) {
                 return Ok(());
             }
-            let graph = Graph::of(&record.plan.clone().unwrap_or_default());
-            draft.cancel(&graph, message.clone()).map_err(|_| terminal(record))
+            draft.cancel(&graph_of(record), message.clone()).map_err(|_| terminal(record))
         })
         .await
+    }
+
+    /// Pauses a run: turns under way end, nothing new starts. A paused run stays as it is.
+    ///
+    /// # Errors
+    /// `run_not_found`, `run_terminal`, `database_unavailable`.
+    pub async fn pause(&self, run_id: Uuid, reason: &str, by: &str) -> Result<(), Fault> {
+        let cause = said("paused", reason, by);
+        self.change(run_id, |record, draft| {
+            if record.execution.state.is_terminal() {
+                return Err(terminal(record));
+            }
+            if record.execution.paused.is_some() {
+                return Ok(());
+            }
+            let wait = Wait {
+                id: Uuid::now_v7(),
+                waiting_on: WaitingOn::Operator,
+                since: draft.now(),
+                unblocks: format!("ResumeRun; it was {cause}"),
+                question: String::new(),
+                choices: Vec::new(),
+                step_index: None,
+            };
+            draft.pause(&graph_of(record), wait, &cause).map_err(|_| terminal(record))
+        })
+        .await
+    }
+
+    /// Lets a paused run go on.
+    ///
+    /// # Errors
+    /// `run_not_found`, `run_terminal`, `run_not_paused`, `database_unavailable`.
+    pub async fn resume(&self, run_id: Uuid, reason: &str, by: &str) -> Result<(), Fault> {
+        let cause = said("resumed", reason, by);
+        self.change(run_id, |record, draft| {
+            if record.execution.state.is_terminal() {
+                return Err(terminal(record));
+            }
+            draft.resume(&graph_of(record), &cause).map_err(|_| not_paused(record))
+        })
+        .await?;
+        self.waker.wake_now(Topic::Ready);
+        Ok(())
     }
 
     /// Answers the question that a run waits with. The first answer counts.
@@ -216,7 +256,7 @@ fn give_answer(record: &RunRecord, draft: &mut Draft, answer: &Answer) -> Result
             format!("this wait takes no answer; it ends by {}", wait.unblocks),
         ));
     };
-    let graph = Graph::of(&record.plan.clone().unwrap_or_default());
+    let graph = graph_of(record);
     draft.journal(Entry::Answer(answer.clone()));
     if let Some(step) = draft.execution_mut().steps.get_mut(index) {
         step.answer = match answer.text.as_str() {
@@ -228,6 +268,31 @@ fn give_answer(record: &RunRecord, draft: &mut Draft, answer: &Answer) -> Result
     draft
         .resume_step(&graph, index, "the question was answered")
         .map_err(|refusal: Refusal| Fault::new(FaultCode::WaitClosed, refusal.to_string()))
+}
+
+fn graph_of(record: &RunRecord) -> Graph {
+    record.plan.as_ref().map(Graph::of).unwrap_or_default()
+}
+
+/// What somebody did, in words that are kept as the cause.
+fn said(what: &str, reason: &str, by: &str) -> String {
+    match reason.trim() {
+        "" => format!("{what} by {by}"),
+        reason => format!("{what} by {by}: {reason}"),
+    }
+}
+
+/// Whoever resumes a run that is not paused wants it to move: the message says what it waits for.
+fn not_paused(record: &RunRecord) -> Fault {
+    let state = record.execution.state.as_str();
+    let message = match &record.execution.wait {
+        Some(wait) => {
+            let (on, unblocks) = (wait.waiting_on.as_str(), &wait.unblocks);
+            format!("the run is {state} and not paused; it waits on {on}: {unblocks}")
+        }
+        None => format!("the run is {state} and not paused"),
+    };
+    Fault::new(FaultCode::RunNotPaused, message)
 }
 
 fn terminal(record: &RunRecord) -> Fault {

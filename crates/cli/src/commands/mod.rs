@@ -8,8 +8,10 @@ mod decision;
 mod dev_postgres;
 mod gate;
 mod health;
+mod pause;
 mod plan;
 mod receipts;
+mod resume;
 mod run;
 mod runs;
 mod show;
@@ -30,8 +32,10 @@ pub use decision::Decision;
 pub use dev_postgres::DevPostgres;
 pub use gate::Gate;
 pub use health::Health;
+pub use pause::Pause;
 pub use plan::Plan;
 pub use receipts::Receipts;
+pub use resume::Resume;
 pub use run::Run;
 pub use runs::Runs;
 pub use show::Show;
@@ -72,6 +76,10 @@ pub enum Command {
     /// Follow a run from any point of its journal to its end.
     #[command(after_help = Exit::help())]
     Watch(Watch),
+    /// Pause a run: turns under way end, nothing new starts.
+    Pause(Pause),
+    /// Let a paused run go on.
+    Resume(Resume),
     /// Cancel a run.
     Cancel(Cancel),
     /// List what runs wait for, and how to answer it.
@@ -141,6 +149,8 @@ async fn carry_out(matches: &ArgMatches, output: Output) -> Result<Exit, Failure
         Command::Runs(command) => command.run(output).await,
         Command::Show(command) => command.run(output).await,
         Command::Watch(command) => command.run(output).await,
+        Command::Pause(command) => command.run(output).await,
+        Command::Resume(command) => command.run(output).await,
         Command::Cancel(command) => command.run(output).await,
         Command::Waits(command) => command.run(output).await,
         Command::Answer(command) => command.run(output).await,

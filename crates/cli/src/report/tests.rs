@@ -86,3 +86,23 @@ fn what_the_whole_report_shows_of_a_refused_run() {
         assert!(said.contains(part), "{said}");
     }
 }
+
+#[test]
+fn a_paused_run_says_how_to_resume_it_and_asks_for_no_answer() {
+    let mut run = v1::Run { id: "0190".to_owned(), ..v1::Run::default() };
+    run.blocked = Some(v1::Blocked {
+        waiting_on: v1::WaitingOn::Operator.into(),
+        unblocks: "ResumeRun; it was paused by caller".to_owned(),
+        wait_id: "0191".to_owned(),
+        ..v1::Blocked::default()
+    });
+    let wait = v1::Wait {
+        run_id: "0190".to_owned(),
+        waiting_on: v1::WaitingOn::Operator.into(),
+        ..v1::Wait::default()
+    };
+    for said in [waits_for(&run), waits(&[wait])] {
+        assert!(said.contains("surety resume 0190"), "{said}");
+        assert!(!said.contains("surety answer"), "{said}");
+    }
+}

@@ -20,6 +20,7 @@ pub mod problem;
 pub mod reader;
 pub mod receipt;
 pub mod run;
+pub mod scope;
 pub mod step;
 pub mod stop;
 pub mod todo;

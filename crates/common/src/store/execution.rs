@@ -1,7 +1,7 @@
 //! The hot table: rows to aggregates and back.
 
 use super::StoreError;
-use crate::domain::execution::{Counters, Execution, StepProgress};
+use crate::domain::execution::{Counters, Execution, Paused, StepProgress};
 use crate::domain::machine::run::RunState;
 use crate::domain::step::StepState;
 use chrono::{DateTime, Utc};
@@ -31,11 +31,13 @@ pub(super) struct ExecutionRow {
     updated_at: DateTime<Utc>,
 }
 
-/// The column `progress`: counters, and the steps that have something to remember.
+/// The column `progress`: counters, a pause, and the steps that have something to remember.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Progress {
     #[serde(flatten)]
     counters: Counters,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    paused: Option<Paused>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     steps: BTreeMap<usize, StepProgress>,
 }
@@ -71,6 +73,7 @@ impl ExecutionRow {
             steps,
             counters: self.progress.0.counters,
             wait: self.wait.map(|wait| wait.0),
+            paused: self.progress.0.paused,
             terminal: self.terminal.map(|terminal| terminal.0),
             deadline_at: self.deadline_at,
             updated_at: self.updated_at,
@@ -92,7 +95,8 @@ pub(super) fn progress(execution: &Execution) -> Result<String, StoreError> {
         .filter(|(_, step)| **step != StepProgress { state: step.state, ..Default::default() })
         .map(|(index, step)| (index, step.clone()))
         .collect();
-    to_text(&Progress { counters: execution.counters.clone(), steps })
+    let (counters, paused) = (execution.counters.clone(), execution.paused.clone());
+    to_text(&Progress { counters, paused, steps })
 }
 
 /// The column `wait_ids` of an execution, as the text of an array: whoever answers names one.

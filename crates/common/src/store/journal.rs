@@ -22,9 +22,8 @@ impl JournalRow {
     fn events(&self, run_id: Uuid, wanted: Wanted) -> Result<Vec<Event>, StoreError> {
         let Self { sequence, at, actor, entries } = self;
         let row = StoredRow { sequence: *sequence, at: *at, actor, text: entries };
-        read_changes(row, wanted).map_err(|error| {
-            StoreError::corrupt(format!("journal {run_id} at {sequence}"), error)
-        })
+        read_changes(row, wanted)
+            .map_err(|error| StoreError::corrupt(format!("journal {run_id} at {sequence}"), error))
     }
 }
 

@@ -134,6 +134,22 @@ async fn runs_that_wait_are_listed_the_oldest_first_and_by_pages(pool: PgPool) {
 }
 
 #[sqlx::test(migrations = "./migrations")]
+async fn a_pause_and_what_is_waited_for_behind_it_are_found_by_their_ids(pool: PgPool) {
+    let row = asking(&pool, 1, 50).await;
+    let pause = change(&row, |draft| draft.pause(&graph(2), wait(60), "enough"));
+    let expected = pause.execution.clone();
+    let row = applied(&pool, pause).await;
+    assert_eq!(row, *expected, "the row gives back what was written");
+    for id in [50, 60] {
+        let found = store::find_wait(&pool, Uuid::from_u128(id)).await.unwrap();
+        assert_eq!(found, Some(row.run_id));
+    }
+    let resumed = applied(&pool, change(&row, |draft| draft.resume(&graph(2), "on"))).await;
+    assert_eq!((resumed.paused, resumed.state), (None, RunState::Blocked(Phase::Executing)));
+    assert_eq!(store::find_wait(&pool, Uuid::from_u128(60)).await.unwrap(), None);
+}
+
+#[sqlx::test(migrations = "./migrations")]
 async fn runs_are_overdue_from_their_deadline_until_they_end(pool: PgPool) {
     let row = make(&pool, 1, 1).await;
     asking(&pool, 2, 50).await;

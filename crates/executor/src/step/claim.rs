@@ -1,13 +1,14 @@
 //! Taking runs up: those that wait, and those whose executor died.
 
+use super::bounds::graph_of;
 use super::held::{HeldRun, Order};
 use super::{Engine, work};
 use chrono::{DateTime, TimeDelta, Utc};
 use std::sync::Arc;
 use std::time::Duration;
 use surety_common::crash;
+use surety_common::domain::execution::Execution;
 use surety_common::domain::execution::draft::Draft;
-use surety_common::domain::execution::{Execution, Graph};
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::machine::run::RunState;
 use surety_common::domain::plan::Plan;
@@ -170,7 +171,9 @@ impl Claimer {
         for (((run, permit), commit), outcome) in held.into_iter().zip(&commits).zip(outcomes) {
             if outcome == Outcome::Applied {
                 telemetry::observe(&commit.write, &commit.span);
-                self.start(run, permit);
+                if run.execution.lease_owner.is_some() {
+                    self.start(run, permit);
+                }
             }
         }
         Ok(())
@@ -187,10 +190,13 @@ impl Claimer {
         cause: &str,
     ) -> Result<(Commit, Taken), Refusal> {
         let plan = record.plan.clone().unwrap_or_default();
-        let graph = Graph::of(&plan);
+        let graph = graph_of(&plan, record.spec.driver, &self.engine.tools);
         let mut draft = Draft::new(record.execution.clone(), self.engine.actor(), now);
         draft.end_leases(&graph, cause)?;
-        draft.lease(self.engine.id);
+        // One that was on its way to a pause when its executor died has come to rest.
+        if draft.execution().needs_executor() {
+            draft.lease(self.engine.id);
+        }
         let started = match record.execution.state {
             RunState::Executing => {
                 draft.lease_steps(&graph, record.spec.limits.max_parallel_steps)?

@@ -1,6 +1,7 @@
 //! A run that this process holds the lease of.
 
 use super::Engine;
+use super::bounds::graph_of;
 use super::head::Head;
 use crate::fuse::timeout::Timeouts;
 use crate::tool::{ToolError, Workspace};
@@ -82,7 +83,7 @@ impl HeldRun {
             plan_revision: execution.plan_revision,
             lease_epoch: execution.lease_epoch,
             over: AtomicBool::new(false),
-            graph: Graph::of(&plan),
+            graph: graph_of(&plan, spec.driver, &engine.tools),
             calls: engine.cut.child_token(),
             engine,
             spec,

@@ -11,6 +11,7 @@
 //! beside the workspace they share. Nothing here decides a state: every change is a
 //! [`Draft`](surety_common::domain::execution::draft::Draft) that the store accepts or finds lost.
 
+mod bounds;
 mod call;
 mod claim;
 mod evidence;

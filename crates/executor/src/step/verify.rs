@@ -40,6 +40,9 @@ pub(super) async fn verify(run: &HeldRun) -> Result<(), Ended> {
     }
     run.settle().await?;
     let execution = run.execution().await;
+    if execution.is_pausing() {
+        return Ok(());
+    }
     let given_up = &run.engine.drain;
     let asked = run.engine.gate.evaluate_run(run.spec.id, execution.lease_epoch, given_up).await;
     match asked {
@@ -69,19 +72,28 @@ async fn observe_all(run: &HeldRun) -> Result<(), Ended> {
         return Ok(());
     }
     let mut records = Vec::new();
+    let mut whole = true;
     for look in wanted {
         if run.engine.drain.is_cancelled() {
             return Err(Ended::Draining);
         }
-        records.extend(carry_out(run, look).await?);
+        match carry_out(run, look).await {
+            Ok(record) => records.extend(record),
+            // Somebody moved the run, to pause it for example: what was seen so far is kept.
+            Err(Ended::Overtaken) => {
+                whole = false;
+                break;
+            }
+            Err(ended) => return Err(ended),
+        }
     }
     let artifacts = records.iter().flat_map(|record| record.artifacts.clone()).collect();
-    run.change_with(artifacts, |draft| {
+    run.insist(artifacts, |draft| {
         for record in &records {
             draft.receipt(record.receipt.clone());
             record.output.iter().for_each(|output| draft.journal(Entry::Output(output.clone())));
         }
-        draft.execution_mut().counters.observed = true;
+        draft.execution_mut().counters.observed = whole;
         Ok(())
     })
     .await

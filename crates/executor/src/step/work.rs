@@ -56,11 +56,19 @@ async fn phase(run: &Arc<HeldRun>, mut started: Vec<usize>) -> Result<Going, End
     if deadline_passed(run).await {
         end_for_deadline(run).await?;
     }
-    match run.execution().await.state {
+    let execution = run.execution().await;
+    if execution.is_pausing() {
+        rest(run).await?;
+        return Ok(Going::On);
+    }
+    match execution.state {
         RunState::Executing => {
             if started.is_empty() {
                 started = run
                     .change(|draft| {
+                        // Nobody works on a step here now: one that runs is from before a pause
+                        // that was taken back.
+                        draft.end_leases(&run.graph, "the pause was taken back")?;
                         draft.lease_steps(&run.graph, run.spec.limits.max_parallel_steps)
                     })
                     .await?;
@@ -114,6 +122,11 @@ async fn work_steps(run: &Arc<HeldRun>, started: Vec<usize>) -> Result<(), Ended
         }
     }
     ended
+}
+
+/// Nothing of the run is under way here: it is left BLOCKED, unless the pause was taken back.
+async fn rest(run: &HeldRun) -> Result<(), Ended> {
+    run.change(|draft| draft.end_leases(&run.graph, "the run is being paused")).await
 }
 
 async fn deadline_passed(run: &HeldRun) -> bool {
@@ -171,9 +184,10 @@ async fn stop_for_defect(run: &HeldRun, error: &Ended) {
     }
 }
 
-/// Whether the step is still being worked on here.
+/// Whether the step is still being worked on here, and may take another turn.
 pub(super) async fn is_running(run: &HeldRun, index: usize) -> bool {
     let execution = run.execution().await;
     execution.state == RunState::Executing
+        && !execution.is_pausing()
         && execution.steps.get(index).is_some_and(|step| step.state == StepState::Running)
 }

@@ -128,16 +128,22 @@ impl RunService for Service {
 
     async fn pause_run(
         &self,
-        _: Request<v1::PauseRunRequest>,
+        request: Request<v1::PauseRunRequest>,
     ) -> Result<Response<v1::PauseRunResponse>, Status> {
-        Err(unimplemented("PauseRun"))
+        let v1::PauseRunRequest { run_id: id, reason } = request.into_inner();
+        let id = run_id(&id)?;
+        self.planner.pause(id, &reason, CALLER).await.map_err(status)?;
+        Ok(Response::new(v1::PauseRunResponse { run: Some(self.shown(id).await?) }))
     }
 
     async fn resume_run(
         &self,
-        _: Request<v1::ResumeRunRequest>,
+        request: Request<v1::ResumeRunRequest>,
     ) -> Result<Response<v1::ResumeRunResponse>, Status> {
-        Err(unimplemented("ResumeRun"))
+        let v1::ResumeRunRequest { run_id: id, reason } = request.into_inner();
+        let id = run_id(&id)?;
+        self.planner.resume(id, &reason, CALLER).await.map_err(status)?;
+        Ok(Response::new(v1::ResumeRunResponse { run: Some(self.shown(id).await?) }))
     }
 
     async fn resolve_confirmation(

@@ -145,28 +145,45 @@ impl Draft {
     /// # Errors
     /// [`Refusal`] when the run is terminal or blocked already.
     pub fn block(&mut self, graph: &Graph, wait: Wait) -> Result<(), Refusal> {
+        self.stand_still(graph, &wait)?;
+        match &mut self.execution.paused {
+            Some(paused) if wait.step_index.is_none() => paused.behind = Some(wait),
+            Some(_) => {}
+            None => self.execution.wait = Some(wait),
+        }
+        self.show_wait();
+        Ok(())
+    }
+
+    /// Leaves the run BLOCKED with nothing under way. What it waits for is the caller's to set.
+    pub(super) fn stand_still(&mut self, graph: &Graph, wait: &Wait) -> Result<(), Refusal> {
         run::decide(self.execution.state, RunEvent::Blocked)?;
         let cause = format!("waits on {}: {}", wait.waiting_on.as_str(), wait.unblocks);
         self.give_steps_back(graph, &cause)?;
         self.run_event(RunEvent::Blocked, cause)?;
-        self.execution.wait = Some(wait);
+        if let Some(paused) = &mut self.execution.paused {
+            paused.rests_since.get_or_insert(self.now);
+        }
         self.release();
         Ok(())
     }
 
     /// Ends a block: the run goes back to the phase it left, and on from there when one of its
-    /// steps failed meanwhile.
+    /// steps failed meanwhile. A run that is paused rests again as soon as it could go on.
     ///
     /// # Errors
     /// [`Refusal`] when the run is not blocked.
     pub fn unblock(&mut self, graph: &Graph, cause: impl Into<String>) -> Result<(), Refusal> {
         self.run_event(RunEvent::Unblocked, cause)?;
         self.execution.wait = None;
+        if let Some(paused) = &mut self.execution.paused {
+            paused.behind = None;
+        }
         self.show_wait();
         self.settle(graph)
     }
 
-    /// Shows what the run waits for: what blocks it as a whole, else what its first step waits for.
+    /// Shows what the run waits for first.
     pub(super) fn show_wait(&mut self) {
         let first = self.execution.waits().next().cloned();
         self.execution.wait = first;
@@ -212,6 +229,7 @@ impl Draft {
         let cause = end.user_message.clone();
         self.cancel_open_steps(graph)?;
         self.execution.wait = None;
+        self.execution.paused = None;
         self.execution.terminal = Some(Terminal {
             stop_reason: end.stop_reason,
             stage,

@@ -10,6 +10,7 @@
 //! its record.
 
 pub mod draft;
+mod pause;
 mod replan;
 mod rules;
 
@@ -18,6 +19,7 @@ mod tests;
 
 use crate::domain::machine::run::RunState;
 use crate::domain::plan::Plan;
+use crate::domain::scope::Writes;
 use crate::domain::step::StepState;
 use crate::domain::stop::{StopReason, Terminal, WaitingOn};
 use chrono::{DateTime, Utc};
@@ -54,6 +56,8 @@ pub struct Execution {
     /// What the run is shown to wait for: what blocks it, else what its first waiting step waits
     /// for while others go on. All that is waited for is in [`Execution::waits`].
     pub wait: Option<Wait>,
+    /// Set while somebody wants the run paused, from the moment it was asked for.
+    pub paused: Option<Paused>,
     /// How the run ended; some exactly when it did.
     pub terminal: Option<Terminal>,
     /// When the run's time is over; none once it has ended.
@@ -185,11 +189,26 @@ pub struct Wait {
     pub step_index: Option<usize>,
 }
 
-/// The shape of a plan that movement needs: who depends on whom, by place.
+/// A pause that somebody asked for and nobody ended yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Paused {
+    /// What ends it. It is shown before anything else that is waited for.
+    pub wait: Wait,
+    /// What the run as a whole waited for when it was paused, and waits for still.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behind: Option<Wait>,
+    /// Since when nothing of the run is under way; none before that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rests_since: Option<DateTime<Utc>>,
+}
+
+/// The shape of a plan that movement needs: who depends on whom, by place, and for whoever starts
+/// steps which of them must not run together.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Graph {
     ids: Vec<String>,
     dependencies: Vec<Vec<usize>>,
+    writes: Vec<Writes>,
 }
 
 impl Graph {
@@ -202,7 +221,23 @@ impl Graph {
             .iter()
             .map(|step| step.dependencies.iter().filter_map(place).collect())
             .collect();
-        Self { ids, dependencies }
+        Self { ids, dependencies, writes: Vec::new() }
+    }
+
+    /// The same graph with what each step may write, in the plan's order. Without it steps are taken
+    /// to write nothing, which is good enough for every move but the start of a step.
+    #[must_use]
+    pub fn with_writes(mut self, writes: Vec<Writes>) -> Self {
+        self.writes = writes;
+        self
+    }
+
+    /// Whether two steps could write the same file, so that they must not run together.
+    pub fn collide(&self, one: usize, other: usize) -> bool {
+        match (self.writes.get(one), self.writes.get(other)) {
+            (Some(one), Some(other)) => one.overlap(other),
+            (None, _) | (_, None) => false,
+        }
     }
 
     /// The number of steps.
@@ -253,6 +288,7 @@ impl Execution {
             steps: Vec::new(),
             counters: Counters::default(),
             wait: None,
+            paused: None,
             terminal: None,
             deadline_at: Some(deadline_at),
             updated_at: now,
@@ -273,10 +309,25 @@ impl Execution {
         self.steps.iter().map(|step| step.state)
     }
 
-    /// All that is waited for: what the run itself waits for, then each step in the plan's order.
+    /// All that is waited for: the end of a pause, what the run as a whole waits for, then each step
+    /// in the plan's order.
     pub fn waits(&self) -> impl Iterator<Item = &Wait> {
-        let own = self.wait.iter().filter(|wait| wait.step_index.is_none());
-        own.chain(self.steps.iter().filter_map(|step| step.wait.as_ref()))
+        let pause = self.paused.iter().map(|paused| &paused.wait);
+        let steps = self.steps.iter().filter_map(|step| step.wait.as_ref());
+        pause.chain(self.own_wait()).chain(steps)
+    }
+
+    /// What the run as a whole waits for, a pause apart.
+    pub fn own_wait(&self) -> Option<&Wait> {
+        match &self.paused {
+            Some(paused) => paused.behind.as_ref(),
+            None => self.wait.as_ref().filter(|wait| wait.step_index.is_none()),
+        }
+    }
+
+    /// Whether somebody wants it paused and something of it is still under way.
+    pub fn is_pausing(&self) -> bool {
+        self.paused.is_some() && self.state.phase().is_some()
     }
 
     /// Whether there is something that an executor could do now.

@@ -42,21 +42,22 @@ impl Draft {
         Ok(())
     }
 
-    /// Starts ready steps in the plan's order while fewer than `max_parallel` run, and says which.
-    /// After a failure nothing new is started: the run is on its way to RECOVERING.
+    /// Starts ready steps while fewer than `max_parallel` run, those that could write what another
+    /// running one writes apart, and says which: begun ones first, then in the plan's order.
+    /// After a failure nothing new is started: the run is on its way to RECOVERING. Nor is anything
+    /// while somebody wants the run paused.
     ///
     /// # Errors
     /// [`Refusal`] never in a consistent execution.
     pub fn lease_steps(&mut self, graph: &Graph, max_parallel: u32) -> Result<Vec<usize>, Refusal> {
         let mut started = Vec::new();
         if self.execution.state != RunState::Executing
+            || self.execution.paused.is_some()
             || self.execution.steps_in(StepState::Failed).next().is_some()
         {
             return Ok(started);
         }
-        let running = self.execution.steps_in(StepState::Running).count();
-        let free = usize::try_from(max_parallel).unwrap_or(usize::MAX).saturating_sub(running);
-        let ready: Vec<usize> = self.execution.steps_in(StepState::Ready).take(free).collect();
+        let ready = self.startable(graph, usize::try_from(max_parallel).unwrap_or(usize::MAX));
         for index in ready {
             self.step_event(graph, index, StepEvent::Leased, "")?;
             let now = self.now;
@@ -70,6 +71,27 @@ impl Draft {
             started.push(index);
         }
         Ok(started)
+    }
+
+    /// The ready steps that may run beside those that run, and beside each other.
+    fn startable(&self, graph: &Graph, max_parallel: usize) -> Vec<usize> {
+        let mut together: Vec<usize> = self.execution.steps_in(StepState::Running).collect();
+        let running = together.len();
+        let mut ready: Vec<usize> = self.execution.steps_in(StepState::Ready).collect();
+        // What one left half done is not to be met by another that could write it.
+        let begun = |index: &usize| {
+            self.execution.steps.get(*index).is_some_and(|step| step.started_at.is_some())
+        };
+        ready.sort_by_key(|index| !begun(index));
+        for index in ready {
+            if together.len() >= max_parallel {
+                break;
+            }
+            if !together.iter().any(|other| graph.collide(index, *other)) {
+                together.push(index);
+            }
+        }
+        together.split_off(running)
     }
 
     /// Gives back every running step, for an executor that drains or for one that is dead. When a
@@ -149,9 +171,15 @@ impl Draft {
         if blocked_on_steps { self.unblock(graph, cause) } else { self.settle(graph) }
     }
 
+    /// What follows from where the steps stand; then a run that is to be paused rests.
+    pub(super) fn settle(&mut self, graph: &Graph) -> Result<(), Refusal> {
+        self.move_on(graph)?;
+        self.rest(graph)
+    }
+
     /// What the run does once no step can start: VERIFYING when all are done, RECOVERING when one
     /// failed, BLOCKED when one waits, and else it can never move again.
-    pub(super) fn settle(&mut self, graph: &Graph) -> Result<(), Refusal> {
+    fn move_on(&mut self, graph: &Graph) -> Result<(), Refusal> {
         let steps = self.execution.steps.clone();
         let count = |state| steps.iter().filter(|step| step.state == state).count();
         if self.execution.state != RunState::Executing || count(StepState::Running) > 0 {
@@ -167,6 +195,8 @@ impl Draft {
         }
         if count(StepState::Waiting) > 0 {
             return match self.execution.wait.clone() {
+                // It rests, and shows the steps' waits again when the pause is over.
+                Some(_) if self.execution.paused.is_some() => Ok(()),
                 Some(wait) => self.block(graph, wait),
                 None => Err(Refusal::Meaningless),
             };

@@ -90,6 +90,15 @@ mod tests {
     }
 
     #[test]
+    fn what_somebody_wants_is_recorded_and_moves_nothing_by_itself() {
+        for state in run::RunState::ALL.into_iter().filter(|state| !state.is_terminal()) {
+            for event in [run::RunEvent::PauseRequested, run::RunEvent::ResumeRequested] {
+                assert_eq!(run::decide(state, event), Ok(state));
+            }
+        }
+    }
+
+    #[test]
     fn done_is_reached_only_by_an_accepting_verdict() {
         for state in run::RunState::ALL {
             for event in run::RunEvent::ALL {

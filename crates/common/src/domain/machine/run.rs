@@ -65,6 +65,12 @@ pub enum RunEvent {
     Blocked,
     /// What it waited for came.
     Unblocked,
+    /// Somebody wants it paused. It moves nothing by itself: the run is blocked once nothing of it
+    /// is under way.
+    PauseRequested,
+    /// Somebody wants it to go on. It moves nothing by itself: the run is unblocked when it waits
+    /// for nothing else.
+    ResumeRequested,
     /// A fuse, a verdict without repairs left, or the driver ended it.
     Stopped,
     /// Somebody ended it.
@@ -169,7 +175,7 @@ impl Phase {
 
 impl RunEvent {
     /// Every event.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::PlanningStarted,
         Self::PlanAccepted,
         Self::StepsFinished,
@@ -181,6 +187,8 @@ impl RunEvent {
         Self::RetryStarted,
         Self::Blocked,
         Self::Unblocked,
+        Self::PauseRequested,
+        Self::ResumeRequested,
         Self::Stopped,
         Self::CancelRequested,
     ];
@@ -199,6 +207,8 @@ impl RunEvent {
             Self::RetryStarted => "retry_started",
             Self::Blocked => "blocked",
             Self::Unblocked => "unblocked",
+            Self::PauseRequested => "pause_requested",
+            Self::ResumeRequested => "resume_requested",
             Self::Stopped => "stopped",
             Self::CancelRequested => "cancel_requested",
         }
@@ -216,6 +226,7 @@ pub const fn decide(state: RunState, event: RunEvent) -> Result<RunState, Refusa
         (S::Done | S::Failed | S::Cancelled, _) => Err(Refusal::Terminal),
         (_, E::Stopped) => Ok(S::Failed),
         (_, E::CancelRequested) => Ok(S::Cancelled),
+        (_, E::PauseRequested | E::ResumeRequested) => Ok(state),
 
         (S::Intake, E::PlanningStarted) | (S::Recovering, E::ReplanStarted) => Ok(S::Planning),
         (S::Planning, E::PlanAccepted) | (S::Recovering, E::RetryStarted) => Ok(S::Executing),

@@ -31,7 +31,7 @@ proptest! {
         for op in ops {
             world.play(op);
         }
-        world.finish(&[Op::Revise, Op::Unblock, Op::Resume(0), Op::Claim, Op::Recover, Op::LeaseSteps,
+        world.finish(&[Op::ResumeRun, Op::Revise, Op::Unblock, Op::Resume(0), Op::Claim, Op::Recover, Op::LeaseSteps,
             Op::Finish(0), Op::Accept]);
         if let Some(reason) = world.execution.stop_reason() {
             prop_assert!(
@@ -45,7 +45,7 @@ proptest! {
         for op in ops {
             world.play(op);
         }
-        world.finish(&[Op::Revise, Op::Unblock, Op::FailWaiting(0), Op::Claim, Op::Recover, Op::LeaseSteps,
+        world.finish(&[Op::ResumeRun, Op::Revise, Op::Unblock, Op::FailWaiting(0), Op::Claim, Op::Recover, Op::LeaseSteps,
             Op::Fail(0), Op::Refuse]);
         prop_assert!(world.execution.state != RunState::Done || world.played(Op::Accept));
     }
@@ -55,6 +55,28 @@ proptest! {
         world.finish(&[Op::Revise, Op::Claim, Op::Recover, Op::LeaseSteps, Op::Finish(0), Op::Refuse]);
         prop_assert_eq!(world.execution.stop_reason(), Some(StopReason::AcceptCheckFailed));
         prop_assert_eq!(world.execution.counters.repairs, world.limits.max_repairs);
+    }
+
+    #[test]
+    fn nothing_starts_while_a_run_is_paused_and_it_rests_once_nothing_is_under_way(
+        mut world in worlds(),
+        before in ops(),
+        after in ops(),
+    ) {
+        for op in before {
+            world.play(op);
+        }
+        world.play(Op::PauseRun);
+        for op in after.into_iter().filter(|op| *op != Op::ResumeRun) {
+            let running = world.execution.steps_in(StepState::Running).count();
+            world.play(op);
+            prop_assert!(world.execution.steps_in(StepState::Running).count() <= running);
+        }
+        world.play(Op::Rest);
+        prop_assert!(world.execution.state.is_terminal() || world.execution.lease_owner.is_none());
+        let waits: Vec<_> = world.execution.waits().skip(1).cloned().collect();
+        world.play(Op::ResumeRun);
+        prop_assert!(world.execution.waits().eq(&waits), "a pause takes no other wait with it");
     }
 
     #[test]
@@ -92,6 +114,11 @@ fn check_row(graph: &Graph, limits: &crate::domain::limits::Limits, row: &Execut
     let running = count(StepState::Running);
     assert!(running <= usize::try_from(limits.max_parallel_steps).unwrap());
     assert!(running == 0 || row.lease_owner.is_some(), "a running step under nobody's lease");
+    let together: Vec<usize> = row.steps_in(StepState::Running).collect();
+    for (place, one) in together.iter().enumerate() {
+        let other = together[place + 1..].iter().find(|other| graph.collide(*one, **other));
+        assert_eq!(other, None, "step {one} runs beside one that could write the same file");
+    }
     assert!(row.counters.replans <= limits.max_replans);
     assert!(row.counters.repairs <= limits.max_repairs);
     check_steps(graph, row);
@@ -127,9 +154,17 @@ fn check_waits(row: &Execution) {
     assert!(!blocked || row.wait.is_some(), "a blocked run says what it waits for");
     assert!(!blocked || row.lease_owner.is_none(), "a blocked run holds no lease");
     assert_eq!(row.wait.as_ref(), row.waits().next(), "what is shown is what is waited for first");
-    let own = row.wait.iter().filter(|wait| wait.step_index.is_none()).count();
+    let own = usize::from(row.own_wait().is_some());
     assert!(own == 0 || blocked, "a run that is not blocked waits for nothing of its own");
-    assert_eq!(row.waits().count(), own + row.steps_in(StepState::Waiting).count());
+    let pause = usize::from(row.paused.is_some());
+    assert_eq!(row.waits().count(), pause + own + row.steps_in(StepState::Waiting).count());
+    let mut ids: Vec<_> = row.waits().map(|wait| wait.id).collect();
+    ids.dedup();
+    assert_eq!(ids.len(), row.waits().count(), "nothing is waited for twice");
+    if let Some(paused) = &row.paused {
+        assert!(blocked || row.lease_owner.is_some(), "it is to be paused and nobody works on it");
+        assert_eq!(paused.rests_since.is_some(), blocked);
+    }
 }
 
 /// Work that remains can always go on: by an executor, or by whoever is waited for.

@@ -8,6 +8,7 @@ use crate::domain::machine::Refusal;
 use crate::domain::machine::run::{Phase, RunState};
 use crate::domain::machine::step::StepEvent;
 use crate::domain::plan::{Plan, PlanStep};
+use crate::domain::scope::Writes;
 use crate::domain::step::StepState;
 use crate::domain::stop::{StopReason, WaitingOn};
 use chrono::TimeDelta;
@@ -299,4 +300,158 @@ fn a_run_that_is_verified_or_blocked_as_a_whole_is_not_sent_back() {
 /// The row a change leaves.
 fn row_of(draft: Draft) -> Execution {
     Execution::clone(&draft.into_write().execution)
+}
+
+#[test]
+fn a_run_that_nobody_holds_is_paused_at_once_and_goes_back_to_where_it_was() {
+    let mut world = world(&[("a", &[])]);
+    let ready_since = world.execution.ready_at;
+    assert!(ready_since.is_some());
+    world.play(Op::PauseRun);
+    assert_eq!(world.execution.state, BLOCKED);
+    assert_eq!(world.execution.ready_at, None, "nobody takes it up");
+    world.play(Op::ResumeRun);
+    assert_eq!(world.execution.state, RunState::Executing);
+    assert_eq!((world.execution.wait.clone(), world.execution.paused.clone()), (None, None));
+    play(&mut world, &[Op::Claim, Op::Finish(0)]);
+    assert_eq!(world.execution.state, RunState::Verifying);
+}
+
+#[test]
+fn turns_under_way_end_before_a_run_rests_and_what_they_freed_does_not_start() {
+    let mut world = world(&[("a", &[]), ("b", &[]), ("c", &["a"])]);
+    play(&mut world, &[Op::Claim, Op::PauseRun]);
+    assert_eq!(world.execution.state, RunState::Executing);
+    assert_eq!(world.execution.waits().count(), 1, "that it will rest is shown at once");
+    world.play(Op::FinishAndGoOn(0));
+    assert_eq!(states(&world), [StepState::Done, StepState::Running, StepState::Ready]);
+    world.play(Op::FinishAndGoOn(0));
+    assert_eq!(world.execution.state, BLOCKED);
+    assert_eq!(states(&world), [StepState::Done, StepState::Done, StepState::Ready]);
+}
+
+#[test]
+fn a_pause_that_is_taken_back_in_time_costs_nothing() {
+    let mut world = world(&[("a", &[])]);
+    play(&mut world, &[Op::Claim, Op::PauseRun, Op::ResumeRun]);
+    assert_eq!(world.execution.state, RunState::Executing);
+    assert_eq!(states(&world), [StepState::Running]);
+    assert!(world.execution.lease_owner.is_some());
+}
+
+#[test]
+fn a_paused_run_that_asks_goes_on_after_the_answer_and_the_end_of_the_pause_in_any_order() {
+    for ops in [[Op::Resume(0), Op::ResumeRun], [Op::ResumeRun, Op::Resume(0)]] {
+        let mut world = world(&[("a", &[])]);
+        play(&mut world, &[Op::Claim, Op::Pause(0), Op::PauseRun]);
+        assert_eq!(world.execution.waits().count(), 2);
+        world.play(ops[0]);
+        assert_eq!(world.execution.state, BLOCKED);
+        assert_eq!(world.execution.waits().count(), 1);
+        assert_eq!(world.execution.ready_at, None);
+        world.play(ops[1]);
+        assert_eq!(world.execution.state, RunState::Executing);
+        assert_eq!(world.execution.wait, None);
+        assert!(world.execution.ready_at.is_some());
+    }
+}
+
+#[test]
+fn a_paused_run_that_was_blocked_as_a_whole_goes_on_after_both() {
+    for ops in [[Op::Unblock, Op::ResumeRun], [Op::ResumeRun, Op::Unblock]] {
+        let mut world = world(&[("a", &[])]);
+        play(&mut world, &[Op::Block, Op::PauseRun, ops[0]]);
+        assert_eq!(world.execution.state, BLOCKED);
+        world.play(ops[1]);
+        assert_eq!(world.execution.state, RunState::Executing);
+    }
+}
+
+#[test]
+fn a_question_asked_on_the_way_to_the_pause_is_still_open_after_it() {
+    let mut world = world(&[("a", &[])]);
+    play(&mut world, &[Op::Claim, Op::PauseRun, Op::Pause(0)]);
+    assert_eq!(world.execution.state, BLOCKED);
+    world.play(Op::ResumeRun);
+    assert_eq!(world.execution.state, BLOCKED);
+    assert_eq!(world.execution.wait.as_ref().and_then(|wait| wait.step_index), Some(0));
+}
+
+#[test]
+fn a_run_whose_executor_dies_on_the_way_to_the_pause_is_paused_and_not_taken_over() {
+    let mut world = world(&[("a", &[])]);
+    play(&mut world, &[Op::Claim, Op::PauseRun, Op::TakeOver]);
+    assert_eq!(world.execution.state, BLOCKED);
+    assert_eq!(states(&world), [StepState::Ready]);
+}
+
+#[test]
+fn a_paused_run_can_be_cancelled_and_is_verified_and_recovered_from_after_the_pause() {
+    let mut cancelled = world(&[("a", &[])]);
+    play(&mut cancelled, &[Op::PauseRun, Op::Cancel]);
+    assert_eq!(cancelled.execution.state, RunState::Cancelled);
+    assert_eq!(
+        (cancelled.execution.paused.clone(), cancelled.execution.waits().count()),
+        (None, 0)
+    );
+
+    for (ops, phase) in
+        [(&[Op::Finish(0)][..], RunState::Verifying), (&[Op::Fail(0)], RunState::Recovering)]
+    {
+        let mut world = world(&[("a", &[])]);
+        play(&mut world, &[Op::Claim, Op::PauseRun]);
+        play(&mut world, ops);
+        assert_eq!(world.execution.state.blocked_in().map(Phase::state), Some(phase));
+        world.play(Op::ResumeRun);
+        assert_eq!(world.execution.state, phase);
+        assert!(world.execution.ready_at.is_some());
+    }
+}
+
+#[test]
+fn the_time_a_run_rests_is_not_taken_from_its_steps() {
+    let mut world = world(&[("a", &[])]);
+    play(&mut world, &[Op::Claim, Op::PauseRun, Op::Rest]);
+    let started_at = world.execution.steps[0].started_at.unwrap();
+    let mut draft = Draft::new(world.execution.clone(), actor(), now() + TimeDelta::hours(2));
+    draft.resume(&world.graph, "go on").unwrap();
+    assert_eq!(draft.execution().steps[0].started_at, Some(started_at + TimeDelta::hours(2)));
+}
+
+#[test]
+fn a_pause_is_asked_for_once_and_ended_once() {
+    let mut world = world(&[("a", &[])]);
+    world.play(Op::PauseRun);
+    let wait = world.execution.wait.clone().unwrap();
+    let mut draft = Draft::new(world.execution.clone(), actor(), now());
+    assert_eq!(draft.pause(&world.graph, wait, ""), Err(Refusal::Meaningless));
+    draft.resume(&world.graph, "").unwrap();
+    assert_eq!(draft.resume(&world.graph, ""), Err(Refusal::Meaningless));
+}
+
+#[test]
+fn steps_that_could_write_the_same_file_run_one_after_the_other_and_the_rest_beside_them() {
+    let mut world = world(&[("a", &[]), ("b", &[]), ("c", &[]), ("d", &[])]);
+    let within = |glob: &str| Writes::Within(vec![glob.to_owned()]);
+    let writes = vec![within("src/**"), within("src/a.rs"), within("docs/**"), Writes::Nothing];
+    world.graph = world.graph.with_writes(writes);
+    world.play(Op::Claim);
+    use StepState::{Done, Ready, Running};
+    assert_eq!(states(&world), [Running, Ready, Running, Running]);
+    world.play(Op::FinishAndGoOn(0));
+    assert_eq!(states(&world), [Done, Running, Running, Running]);
+}
+
+#[test]
+fn a_step_that_was_begun_goes_on_before_one_that_could_write_what_it_left_half_done() {
+    let mut world = world(&[("a", &[]), ("b", &[])]);
+    world.graph = world.graph.with_writes(vec![Writes::Anywhere, Writes::Anywhere]);
+    play(&mut world, &[Op::Claim, Op::Pause(0), Op::LeaseSteps, Op::Resume(0), Op::LeaseSteps]);
+    assert_eq!(states(&world), [StepState::Ready, StepState::Running], "b goes on, a waits");
+    play(&mut world, &[Op::Fail(0), Op::Recover, Op::LeaseSteps]);
+    assert_eq!(
+        states(&world),
+        [StepState::Running, StepState::Ready],
+        "a was begun, b begins anew"
+    );
 }

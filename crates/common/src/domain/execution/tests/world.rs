@@ -10,6 +10,7 @@ use crate::domain::machine::run::{self, Phase, RunEvent, RunState};
 use crate::domain::machine::step::{self, StepEvent};
 use crate::domain::plan::{Plan, PlanStep};
 use crate::domain::receipt::{EvidenceReceipt, EvidenceSource, verify_chain};
+use crate::domain::scope::Writes;
 use crate::domain::step::StepState;
 use crate::domain::stop::{StopReason, WaitingOn};
 use chrono::{DateTime, TimeDelta, Utc};
@@ -40,6 +41,9 @@ pub(super) enum Op {
     Refuse,
     Block,
     Unblock,
+    PauseRun,
+    ResumeRun,
+    Rest,
     Stop,
     Cancel,
 }
@@ -70,8 +74,9 @@ pub(super) fn worlds() -> impl Strategy<Value = World> {
         let order = Just((0..steps).collect::<Vec<_>>()).prop_shuffle();
         (edges, order)
     });
-    (plan, 1_u32..=4, 0_u32..=3, 0_u32..=3).prop_map(
-        |((edges, order), parallel, replans, repairs)| {
+    let writes = prop::collection::vec(writes(), 12);
+    (plan, writes, 1_u32..=4, 0_u32..=3, 0_u32..=3).prop_map(
+        |((edges, order), writes, parallel, replans, repairs)| {
             let plan = plan_of(&edges, &order);
             let limits = Limits {
                 max_parallel_steps: parallel,
@@ -79,9 +84,23 @@ pub(super) fn worlds() -> impl Strategy<Value = World> {
                 max_repairs: repairs,
                 ..Limits::default()
             };
-            World::new(&plan, limits)
+            let mut world = World::new(&plan, limits);
+            world.graph = world.graph.with_writes(writes);
+            world
         },
     )
+}
+
+fn writes() -> impl Strategy<Value = Writes> {
+    let within = |glob: &str| Writes::Within(vec![glob.to_owned()]);
+    prop::sample::select(vec![
+        Writes::Nothing,
+        Writes::Nothing,
+        Writes::Anywhere,
+        within("a/**"),
+        within("b/**"),
+        within("*/c"),
+    ])
 }
 
 /// Each step may depend on those that stand before it in `order`.
@@ -122,6 +141,9 @@ pub(super) fn ops() -> impl Strategy<Value = Vec<Op>> {
         3 => Just(Op::Refuse),
         1 => Just(Op::Block),
         3 => Just(Op::Unblock),
+        2 => Just(Op::PauseRun),
+        4 => Just(Op::ResumeRun),
+        4 => Just(Op::Rest),
     ];
     prop::collection::vec(op, 0..120)
 }
@@ -172,7 +194,6 @@ impl World {
         let open = !row.state.is_terminal();
         let held = row.lease_owner.is_some();
         let any = |state| row.steps_in(state).next().is_some();
-        let shown_is_own = row.wait.as_ref().is_some_and(|wait| wait.step_index.is_none());
         match op {
             Op::Claim => row.ready_at.is_some() && !held,
             Op::TakeOver | Op::Drain => held,
@@ -188,8 +209,13 @@ impl World {
             Op::Accept | Op::Refuse => row.state == RunState::Verifying,
             Op::Block => open && !matches!(row.state, RunState::Blocked(_)),
             Op::Unblock => {
-                matches!(row.state, RunState::Blocked(_)) && shown_is_own && row.state != PLANNING
+                matches!(row.state, RunState::Blocked(_))
+                    && row.own_wait().is_some()
+                    && row.state != PLANNING
             }
+            Op::PauseRun => open && row.paused.is_none(),
+            Op::ResumeRun => row.paused.is_some(),
+            Op::Rest => held && row.is_pausing(),
             Op::Stop | Op::Cancel => open,
         }
     }
@@ -256,6 +282,12 @@ impl World {
             Op::Refuse => draft.refuse(graph, &self.limits, ending(StopReason::AcceptCheckFailed)),
             Op::Block => draft.block(graph, self.wait(None)),
             Op::Unblock => draft.unblock(graph, "came"),
+            Op::PauseRun => {
+                let wait = Wait { waiting_on: WaitingOn::Operator, ..self.wait(None) };
+                draft.pause(graph, wait, "enough for now")
+            }
+            Op::ResumeRun => draft.resume(graph, "go on"),
+            Op::Rest => draft.end_leases(graph, "the run is being paused"),
             Op::Stop => draft.stop(graph, ending(StopReason::Aborted)),
             Op::Cancel => draft.cancel(graph, "cancelled".to_owned()),
         }
@@ -263,6 +295,9 @@ impl World {
 
     fn claim(&self, draft: &mut Draft) -> Result<(), Refusal> {
         draft.end_leases(&self.graph, "its executor is gone")?;
+        if !draft.execution().needs_executor() {
+            return Ok(());
+        }
         draft.lease(Uuid::from_u128(self.ids));
         self.lease_steps(draft)
     }

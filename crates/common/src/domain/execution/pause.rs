@@ -1,0 +1,106 @@
+//! Pausing a run and letting it go on.
+//!
+//! ```text
+//!   pause --> nothing under way? --yes--> BLOCKED on the operator
+//!                  |no                         ^
+//!                  +-- nothing new starts, turns under way end --+
+//!
+//!   resume --> still waits for something else? --no--> the phase it left
+//! ```
+//!
+//! A pause stands beside whatever else is waited for: each can end first, and work goes on after
+//! both.
+
+use super::draft::Draft;
+use super::{Graph, Paused, Wait};
+use crate::domain::machine::Refusal;
+use crate::domain::machine::run::{Phase, RunEvent, RunState};
+use crate::domain::step::StepState;
+
+impl Draft {
+    /// Pauses the run. While somebody holds its lease it only stops to start anything, and is
+    /// BLOCKED when what is under way has ended.
+    ///
+    /// # Errors
+    /// [`Refusal::Terminal`] when it has ended; [`Refusal::Meaningless`] when it is paused already.
+    pub fn pause(&mut self, graph: &Graph, wait: Wait, cause: &str) -> Result<(), Refusal> {
+        if self.execution.paused.is_some() {
+            return Err(Refusal::Meaningless);
+        }
+        self.run_event(RunEvent::PauseRequested, cause)?;
+        let behind = self.execution.own_wait().cloned();
+        let blocked = matches!(self.execution.state, RunState::Blocked(_));
+        let rests_since = blocked.then_some(self.now);
+        self.execution.paused = Some(Paused { wait, behind, rests_since });
+        self.show_wait();
+        match self.execution.lease_owner {
+            None => self.rest_now(graph),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Ends a pause. A run that waits for something else stays BLOCKED on that.
+    ///
+    /// # Errors
+    /// [`Refusal`] when it is not paused.
+    pub fn resume(&mut self, graph: &Graph, cause: &str) -> Result<(), Refusal> {
+        if self.execution.paused.is_none() {
+            return Err(Refusal::Meaningless);
+        }
+        self.run_event(RunEvent::ResumeRequested, cause)?;
+        let Some(paused) = self.execution.paused.take() else { return Err(Refusal::Meaningless) };
+        self.give_time_back(&paused);
+        self.execution.wait = paused.behind;
+        self.show_wait();
+        if matches!(self.execution.state, RunState::Blocked(_)) && !self.waits_for_more() {
+            return self.unblock(graph, cause);
+        }
+        Ok(())
+    }
+
+    /// Whether a blocked run could not go on although nobody wants it paused.
+    fn waits_for_more(&self) -> bool {
+        let any = |state| self.execution.steps_in(state).next().is_some();
+        self.execution.own_wait().is_some()
+            || self.execution.state == RunState::Blocked(Phase::Executing)
+                && any(StepState::Waiting)
+                && !any(StepState::Ready)
+                && !any(StepState::Failed)
+    }
+
+    /// A step's deadline does not run while its run rests.
+    fn give_time_back(&mut self, paused: &Paused) {
+        let Some(since) = paused.rests_since else { return };
+        let rested = self.now - since;
+        for step in self.execution.steps.iter_mut().filter(|step| !step.state.is_settled()) {
+            step.started_at = step.started_at.map(|at| at + rested);
+        }
+    }
+
+    /// Blocks a run that is to be paused, where an executor could go on with it and no step of it
+    /// runs.
+    pub(super) fn rest(&mut self, graph: &Graph) -> Result<(), Refusal> {
+        match self.execution.state {
+            RunState::Executing | RunState::Verifying | RunState::Recovering => {
+                let running = self.execution.steps_in(StepState::Running).next().is_some();
+                if running { Ok(()) } else { self.rest_now(graph) }
+            }
+            // A plan that was just submitted is taken in first.
+            RunState::Intake
+            | RunState::Planning
+            | RunState::Blocked(_)
+            | RunState::Done
+            | RunState::Failed
+            | RunState::Cancelled => Ok(()),
+        }
+    }
+
+    fn rest_now(&mut self, graph: &Graph) -> Result<(), Refusal> {
+        match self.execution.paused.clone() {
+            Some(paused) if self.execution.state.phase().is_some() => {
+                self.stand_still(graph, &paused.wait)
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+}

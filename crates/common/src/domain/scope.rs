@@ -1,0 +1,340 @@
+//! What steps may write, and whether two of them could write the same file.
+//!
+//! The answer errs on one side only: where some path matches both globs they overlap, and where
+//! that is too costly to tell they do as well.
+
+/// What a step may write.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Writes {
+    /// Nothing: every tool that it may call only reads.
+    #[default]
+    Nothing,
+    /// Any file: it may call a tool that writes, and its plan sets no bounds.
+    Anywhere,
+    /// What matches one of these globs.
+    Within(Vec<String>),
+}
+
+impl Writes {
+    /// Whether two steps could write the same file.
+    pub fn overlap(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Nothing, _) | (_, Self::Nothing) => false,
+            (Self::Anywhere, _) | (_, Self::Anywhere) => true,
+            (Self::Within(these), Self::Within(those)) => {
+                these.iter().any(|one| those.iter().any(|other| globs_overlap(one, other)))
+            }
+        }
+    }
+}
+
+/// Globs that one with braces stands for, at most; one that stands for more overlaps with all.
+const MAX_ALTERNATIVES: usize = 64;
+/// Pairs of places in two globs that are looked at, at most; longer globs overlap.
+const MAX_PAIRS: usize = 1 << 16;
+const SEPARATOR: u8 = b'/';
+
+/// Whether some path may match both globs.
+pub fn globs_overlap(one: &str, other: &str) -> bool {
+    let (Some(these), Some(those)) = (alternatives(one), alternatives(other)) else { return true };
+    these.iter().any(|a| those.iter().any(|b| meet(a, b)))
+}
+
+/// A part of a glob, over bytes. Each matches at least what the glob's own part does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// This byte.
+    Byte(u8),
+    /// One byte of these.
+    One(Bytes),
+    /// Any number of bytes of these.
+    Many(Bytes),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Bytes {
+    InsideFolder,
+    All,
+}
+
+impl Part {
+    fn shares_a_byte_with(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Byte(one), Self::Byte(other)) => one == other,
+            (Self::Byte(byte), Self::One(bytes) | Self::Many(bytes))
+            | (Self::One(bytes) | Self::Many(bytes), Self::Byte(byte)) => {
+                bytes == Bytes::All || byte != SEPARATOR
+            }
+            (Self::One(_) | Self::Many(_), Self::One(_) | Self::Many(_)) => true,
+        }
+    }
+
+    fn repeats(self) -> bool {
+        matches!(self, Self::Many(_))
+    }
+}
+
+/// The parts of every glob that a glob with braces stands for; none when it is no glob, or stands
+/// for too many.
+fn alternatives(glob: &str) -> Option<Vec<Vec<Part>>> {
+    let mut glob = glob.strip_prefix("./").unwrap_or(glob).to_owned();
+    if glob.ends_with('/') {
+        glob.push_str("**");
+    }
+    let mut open = vec![glob.into_bytes()];
+    let mut parts = Vec::new();
+    while let Some(glob) = open.pop() {
+        match first_braces(&glob)? {
+            None => parts.push(parts_of(&glob)?),
+            Some(choices) => open.extend(choices),
+        }
+        if parts.len() + open.len() > MAX_ALTERNATIVES {
+            return None;
+        }
+    }
+    Some(parts)
+}
+
+/// The globs that the first braces of a glob stand for; an inner none where it has no braces.
+fn first_braces(glob: &[u8]) -> Option<Option<Vec<Vec<u8>>>> {
+    let mut cuts = Vec::new();
+    let (mut depth, mut at) = (0_usize, 0);
+    while let Some(byte) = glob.get(at) {
+        match byte {
+            b'\\' => at += 1,
+            b'[' => at = class_end(glob, at)?,
+            b'{' => {
+                depth += 1;
+                if depth == 1 {
+                    cuts.push(at);
+                }
+            }
+            b',' if depth == 1 => cuts.push(at),
+            b'}' => {
+                depth = depth.checked_sub(1)?;
+                if depth == 0 {
+                    cuts.push(at);
+                    return Some(Some(choices(glob, &cuts)));
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    (depth == 0).then_some(None)
+}
+
+/// One glob for each text between two cuts, with what stands before the first and after the last.
+fn choices(glob: &[u8], cuts: &[usize]) -> Vec<Vec<u8>> {
+    let (Some(first), Some(last)) = (cuts.first(), cuts.last()) else { return Vec::new() };
+    let head = glob.get(..*first).unwrap_or_default();
+    let tail = glob.get(last + 1..).unwrap_or_default();
+    let between = cuts.windows(2).filter_map(|pair| match pair {
+        [from, to] => glob.get(from + 1..*to),
+        _ => None,
+    });
+    between.map(|choice| [head, choice, tail].concat()).collect()
+}
+
+/// Where the class that begins at `from` ends.
+fn class_end(glob: &[u8], from: usize) -> Option<usize> {
+    let negated = matches!(glob.get(from + 1), Some(b'!' | b'^'));
+    // A closing bracket that comes first is one of the class.
+    let first = from + 1 + usize::from(negated);
+    let rest = glob.get(first + 1..)?;
+    rest.iter().position(|byte| *byte == b']').map(|place| first + 1 + place)
+}
+
+fn parts_of(glob: &[u8]) -> Option<Vec<Part>> {
+    let mut parts = Vec::new();
+    let mut at = 0;
+    while let Some(byte) = glob.get(at) {
+        match byte {
+            b'\\' => {
+                at += 1;
+                parts.push(Part::Byte(*glob.get(at)?));
+            }
+            b'*' => {
+                let stars = glob.iter().skip(at).take_while(|byte| **byte == b'*').count();
+                at += stars - 1;
+                if stars == 1 {
+                    parts.push(Part::Many(Bytes::InsideFolder));
+                } else {
+                    parts.push(Part::Many(Bytes::All));
+                    // `a/**/b` matches `a/b` too.
+                    at += usize::from(glob.get(at + 1) == Some(&SEPARATOR));
+                }
+            }
+            // A letter may be several bytes, or each of them one.
+            b'?' => parts.extend(at_least_one(Bytes::InsideFolder)),
+            b'[' => {
+                let end = class_end(glob, at)?;
+                let inside = glob.get(at + 1..end).unwrap_or_default();
+                let plain = inside.iter().all(u8::is_ascii_alphanumeric) || is_plain_range(inside);
+                parts.extend(at_least_one(if plain { Bytes::InsideFolder } else { Bytes::All }));
+                at = end;
+            }
+            byte => parts.push(Part::Byte(*byte)),
+        }
+        at += 1;
+    }
+    Some(parts)
+}
+
+/// A range of letters or digits, which has no separator in it.
+fn is_plain_range(inside: &[u8]) -> bool {
+    match inside {
+        [from, b'-', to] => from.is_ascii_alphanumeric() && to.is_ascii_alphanumeric(),
+        _ => false,
+    }
+}
+
+const fn at_least_one(bytes: Bytes) -> [Part; 2] {
+    [Part::One(bytes), Part::Many(bytes)]
+}
+
+/// Whether some text matches both: a walk over the pairs of places that one text can lead to.
+fn meet(one: &[Part], other: &[Part]) -> bool {
+    let width = other.len() + 1;
+    if (one.len() + 1).saturating_mul(width) > MAX_PAIRS {
+        return true;
+    }
+    let mut seen = vec![false; (one.len() + 1) * width];
+    let mut open = vec![(0, 0)];
+    while let Some((i, j)) = open.pop() {
+        match seen.get_mut(i * width + j) {
+            Some(seen) if !*seen => *seen = true,
+            Some(_) | None => continue,
+        }
+        let (a, b) = (one.get(i).copied(), other.get(j).copied());
+        if a.is_none() && b.is_none() {
+            return true;
+        }
+        if a.is_some_and(Part::repeats) {
+            open.push((i + 1, j));
+        }
+        if b.is_some_and(Part::repeats) {
+            open.push((i, j + 1));
+        }
+        if let (Some(a), Some(b)) = (a, b)
+            && a.shares_a_byte_with(b)
+        {
+            open.push((i + usize::from(!a.repeats()), j + usize::from(!b.repeats())));
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use globset::GlobBuilder;
+    use proptest::prelude::*;
+
+    #[test]
+    fn globs_overlap_where_some_path_matches_both() {
+        for (one, other, expected) in [
+            ("src/**", "docs/**", false),
+            ("src/**", "src/a/b.rs", true),
+            ("src/", "src/a.rs", true),
+            ("src/**", "srcs/**", false),
+            ("src/*.rs", "src/*.md", false),
+            ("src/*.rs", "src/a/*.rs", false),
+            ("src/a*", "src/*b", true),
+            ("*", "a/b", false),
+            ("**", "a/b", true),
+            ("a/**/b", "a/b", true),
+            ("**/README.md", "docs/**", true),
+            ("./README.md", "README.md", true),
+            ("{src,docs}/**", "docs/a", true),
+            ("{src,tests}/**", "{docs,examples}/**", false),
+            ("a{b,c{d,e}}f", "acef", true),
+            ("a{b,c{d,e}}f", "acf", false),
+            ("[ab].txt", "b.txt", true),
+            ("[a-c].txt", "x/b.txt", false),
+            ("[!a]x", "bx", true),
+            (r"\*.txt", "a.txt", false),
+            (r"\*.txt", "*.txt", true),
+            ("größe/**", "größe/ä", true),
+            ("文档/**", "代码/**", false),
+            ("src/[", "docs/**", true),
+            ("README.md", "readme.md", false),
+        ] {
+            assert_eq!(globs_overlap(one, other), expected, "{one} {other}");
+            assert_eq!(globs_overlap(other, one), expected, "{other} {one}");
+        }
+    }
+
+    #[test]
+    fn what_costs_too_much_to_tell_overlaps_and_costs_little() {
+        let wide = "{a,b}".repeat(20);
+        assert!(globs_overlap(&wide, "z"));
+        let long = |byte: &str| byte.repeat(1000);
+        assert!(globs_overlap(&long("a"), &long("b")));
+    }
+
+    #[test]
+    fn a_step_without_bounds_overlaps_with_all_that_write() {
+        let within = Writes::Within(vec!["src/**".to_owned()]);
+        let other = Writes::Within(vec!["docs/**".to_owned(), "a".to_owned()]);
+        for (one, other, expected) in [
+            (&Writes::Nothing, &Writes::Anywhere, false),
+            (&Writes::Anywhere, &Writes::Anywhere, true),
+            (&Writes::Anywhere, &within, true),
+            (&within, &other, false),
+            (&within, &within, true),
+            (&Writes::Nothing, &Writes::Nothing, false),
+        ] {
+            assert_eq!(one.overlap(other), expected, "{one:?} {other:?}");
+            assert_eq!(other.overlap(one), expected, "{other:?} {one:?}");
+        }
+    }
+
+    /// Few letters, so that two of them often meet.
+    fn glob() -> impl Strategy<Value = String> {
+        let part = prop::sample::select(vec![
+            "a", "b", "ä", "/", "*", "**", "**/", "/**", "/**/", "?", "[ab]", "[!a]", "[a-b]",
+            "[.-0]", "{a,b}", "{a/,*}", "{,ä}", r"\*", ".",
+        ]);
+        prop::collection::vec(part, 1..7).prop_map(|parts| parts.concat())
+    }
+
+    fn path() -> impl Strategy<Value = String> {
+        let part = prop::sample::select(vec!["a", "b", "ä", "/", "*", ".", "c"]);
+        prop::collection::vec(part, 1..7).prop_map(|parts| parts.concat())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 4096, ..ProptestConfig::default() })]
+
+        #[test]
+        fn globs_that_match_one_path_overlap(
+            one in glob(),
+            other in glob(),
+            paths in prop::collection::vec(path(), 24),
+        ) {
+            let read = |glob: &str| GlobBuilder::new(glob).literal_separator(true).build();
+            if let (Ok(a), Ok(b)) = (read(&one), read(&other)) {
+                let (a, b) = (a.compile_matcher(), b.compile_matcher());
+                for path in paths.iter().filter(|path| a.is_match(path) && b.is_match(path)) {
+                    prop_assert!(globs_overlap(&one, &other), "{one} and {other} match {path}");
+                }
+            }
+        }
+
+        #[test]
+        fn whatever_a_glob_is_looking_at_it_ends(one in ".{0,40}", other in ".{0,40}") {
+            prop_assert_eq!(globs_overlap(&one, &other), globs_overlap(&other, &one));
+            prop_assert!(globs_overlap(&one, &one));
+        }
+
+        #[test]
+        fn a_glob_overlaps_with_every_path_it_matches(glob in glob(), path in path()) {
+            let read = GlobBuilder::new(&glob).literal_separator(true).build();
+            if let Ok(read) = read && read.compile_matcher().is_match(&path) {
+                let literal: String = path.chars().flat_map(|c| ['\\', c]).collect();
+                prop_assert!(globs_overlap(&glob, &literal), "{} matches {}", glob, path);
+            }
+        }
+    }
+}
