@@ -85,7 +85,13 @@ create table execution (
     constraint execution_done_left_nothing_open check (
         state <> 'DONE' or step_states ~ '^[ds]*$'),
     constraint execution_numbers_grow check (version > 0 and sequence >= 0 and lease_epoch >= 0)
-) with (fillfactor = 60);
+) with (
+    fillfactor = 60,
+    -- Finished runs make the table large, and what is dead among the others must not wait for a
+    -- share of all.
+    autovacuum_vacuum_scale_factor = 0.01,
+    autovacuum_vacuum_threshold = 2000
+);
 
 create index execution_claimable on execution (priority desc, ready_at)
     where ready_at is not null and lease_owner is null;
@@ -106,17 +112,44 @@ create table journal (
     entries    text        not null,
     constraint journal_pkey primary key (run_id, sequence),
     constraint journal_sequence_positive check (sequence > 0)
-);
+) partition by range (run_id);
+
+-- Ranges of ids are times: planners make a partition for each time ahead, and drop it once all its
+-- runs are too old. Here goes what has none, so that no insert can fail for want of one.
+create table journal_default partition of journal default;
 
 -- Outputs too large for the journal, by the digest of their content.
 create table artifact (
     digest     text        not null,
     bytes      bigint      not null,
     body       bytea       not null,
-    created_at timestamptz not null,
+    -- When a run last handed it in.
+    stored_at  timestamptz not null,
     constraint artifact_pkey primary key (digest),
     constraint artifact_digest_is_sha256 check (digest ~ '^[0-9a-f]{64}$')
 );
+
+-- Which runs may refer to an artifact: it is kept for as long as there is one.
+create table artifact_use (
+    run_id uuid not null,
+    digest text not null,
+    constraint artifact_use_pkey primary key (run_id, digest),
+    constraint artifact_use_run_fkey foreign key (run_id) references run (id),
+    constraint artifact_use_digest_fkey foreign key (digest) references artifact (digest)
+);
+
+create index artifact_use_by_digest on artifact_use (digest);
+
+-- The better compression, where this server has it.
+do $$
+begin
+    alter table journal alter column entries set compression lz4;
+    alter table journal_default alter column entries set compression lz4;
+    alter table artifact alter column body set compression lz4;
+exception
+    when feature_not_supported then null;
+end
+$$;
 
 -- One row an executor process: its heartbeat holds all its leases.
 create table executor (

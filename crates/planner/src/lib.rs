@@ -9,6 +9,7 @@
 
 pub mod intake;
 pub mod plan;
+mod retention;
 mod runs;
 mod service;
 mod sweep;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 use surety_common::config::{CommonConfig, PlannerConfig};
 use surety_common::domain::journal::Actor;
 use surety_common::store::{self, Committer, Creator, PoolSize, StoreError, Waker, Wakeups};
+use surety_common::store::{self, Committer, PoolSize, Retention, StoreError, Waker, Wakeups};
 use surety_common::telemetry;
 use surety_common::wire::server::{self, Server, Settings};
 use surety_common::wire::token::Token;
@@ -104,6 +106,10 @@ pub async fn serve(
         pool = connecting => pool?,
         () = shutdown.cancelled() => return Ok(()),
     };
+    let retention = Retention::of(&setup.planner);
+    // Before the first run is made, so that it finds its partition.
+    retention::prepare(&pool, chrono::Utc::now(), retention).await;
+    let forgetting = tokio::spawn(retention::run(pool.clone(), retention));
     let planner = Arc::new(Planner::start(pool.clone(), shutdown.clone()));
     let sweeping = tokio::spawn(sweep::run(Arc::clone(&planner)));
     let handlers = service::Service::new(planner);
@@ -115,6 +121,7 @@ pub async fn serve(
         .serve(listener, shutdown.cancelled_owned())
         .await;
     sweeping.abort();
+    forgetting.abort();
     pool.close().await;
     Ok(served?)
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use surety_common::wire::v1;
 use surety_common::wire::v1::event::Kind;
 use surety_common::wire::v1::transition::Subject;
+use surety_e2e::harness::Deployment;
 
 /// Runs that nobody measures, made first.
 const WARM_UP: usize = 20;
@@ -54,6 +55,23 @@ pub(crate) async fn measure_lone_runs(stand: &Stand<'_>, report: &mut Report) ->
     deployment.database.drop().await
 }
 
+/// How long a run takes that is alone, seen by its watcher.
+pub(crate) async fn lone_runs(
+    stand: &Stand<'_>,
+    deployment: &Deployment,
+    order: &v1::CreateRunRequest,
+) -> Result<Times> {
+    let mut client = deployment.runs()?;
+    for _ in 0..stand.options.small_or(2, WARM_UP) {
+        load::follow(&mut client, order.clone()).await?;
+    }
+    let mut seen = Times::default();
+    for _ in 0..stand.options.small_or(20, ROUNDS) {
+        seen.add(load::follow(&mut client, order.clone()).await?.seen_after);
+    }
+    Ok(seen)
+}
+
 /// From CreateRun's answer until the first step runs.
 pub(crate) async fn measure_wake_up(stand: &Stand<'_>, report: &mut Report) -> Result<()> {
     let deployment = stand.deploy_with(1).await?;
@@ -82,7 +100,7 @@ pub(crate) async fn measure_wake_up(stand: &Stand<'_>, report: &mut Report) -> R
 
 /// Measured times.
 #[derive(Default)]
-struct Times(Vec<Duration>);
+pub(crate) struct Times(Vec<Duration>);
 
 impl Times {
     fn add(&mut self, time: Duration) {
@@ -90,14 +108,14 @@ impl Times {
     }
 
     /// The time that so many in a hundred do not exceed, milliseconds.
-    fn percentile_ms(&self, percent: usize) -> f64 {
+    pub(crate) fn percentile_ms(&self, percent: usize) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort();
         let index = (sorted.len() * percent / 100).min(sorted.len().saturating_sub(1));
         sorted.get(index).map_or(f64::NAN, |time| time.as_secs_f64() * 1000.0)
     }
 
-    fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         format!("p50 **{:.1}**, p99 **{:.1}**", self.percentile_ms(50), self.percentile_ms(99))
     }
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use surety_common::wire::v1;
 use surety_common::wire::v1::event::Kind;
 use surety_e2e::harness::Deployment;
+use uuid::Uuid;
 
 /// Steps of the run that everything is measured with.
 pub(crate) const STEPS: usize = 10;
@@ -88,17 +89,19 @@ pub(crate) async fn create(
     Ok(())
 }
 
-/// Waits until no run is left that has not ended.
+/// Waits until no run is left that was made since `since` and has not ended.
 ///
 /// # Errors
 /// Work stalls, or a run did not end accepted.
-pub(crate) async fn wait_for_all(rows: &PgPool) -> Result<()> {
+pub(crate) async fn wait_for_all(rows: &PgPool, since: DateTime<Utc>) -> Result<()> {
     let (mut before, mut moved) = (i64::MAX, Instant::now());
     loop {
-        let open: i64 =
-            sqlx::query_scalar("select count(*) from execution where deadline_at is not null")
-                .fetch_one(rows)
-                .await?;
+        let open: i64 = sqlx::query_scalar(
+            "select count(*) from execution where deadline_at is not null and run_id >= $1",
+        )
+        .bind(first_id(since))
+        .fetch_one(rows)
+        .await?;
         if open == 0 {
             break;
         }
@@ -108,9 +111,11 @@ pub(crate) async fn wait_for_all(rows: &PgPool) -> Result<()> {
         ensure!(moved.elapsed() < STALL, "{open} runs do not end");
         tokio::time::sleep(LOOK).await;
     }
-    let refused: i64 = sqlx::query_scalar("select count(*) from execution where state <> 'DONE'")
-        .fetch_one(rows)
-        .await?;
+    let refused: i64 =
+        sqlx::query_scalar("select count(*) from execution where state <> 'DONE' and run_id >= $1")
+            .bind(first_id(since))
+            .fetch_one(rows)
+            .await?;
     ensure!(refused == 0, "{refused} runs ended without being accepted");
     Ok(())
 }
@@ -124,13 +129,19 @@ pub(crate) async fn worked(
         "select min(journal.at) filter (where journal.at > run.created_at),
                 max(journal.at)
          from journal join run on run.id = journal.run_id
-         where run.created_at >= $1",
+         where journal.run_id >= $1 and run.id >= $1",
     )
-    .bind(since)
+    .bind(first_id(since))
     .fetch_one(rows)
     .await
     .map(|(first, last)| first.zip(last))?
     .context("nothing was journalled")
+}
+
+/// The smallest id of a run made then.
+fn first_id(at: DateTime<Utc>) -> Uuid {
+    let millis = u128::try_from(at.timestamp_millis()).unwrap_or_default();
+    Uuid::from_u128(millis << 80)
 }
 
 /// A run that was made and followed to its end.

@@ -4,7 +4,7 @@
 //! ```text
 //!   stand      Postgres, a fresh database and fresh processes for each measurement
 //!     |
-//!   part ----> throughput | latency | idle | wake-up | executors | recovery
+//!   part ----> throughput | latency | idle | wake-up | executors | recovery | memory | growth
 //!     |           load (runs are made and awaited)   meter (CPU, WAL, commits, foreign load)
 //!     v
 //!   report     one table: figure, what it is held against, load of others meanwhile
@@ -13,6 +13,7 @@
 //! It measures and asserts no time. A run that does not end accepted is an error, as its figure
 //! would be one of something else.
 
+mod growth;
 mod latency;
 mod load;
 mod machine;
@@ -32,10 +33,12 @@ use clap::Parser;
 use options::{Options, Part};
 use report::{Report, Row};
 use stand::Stand;
+use tokio::signal::unix::{SignalKind, signal};
 
 #[tokio::main]
 async fn main() -> Result<()> {
     let options = Options::parse();
+    let mut terminated = signal(SignalKind::terminate())?;
     tokio::select! {
         measured = measure(&options) => measured,
         // Returning drops every process; dying here would leave them behind.
@@ -43,6 +46,7 @@ async fn main() -> Result<()> {
             interrupted?;
             anyhow::bail!("interrupted")
         }
+        _ = terminated.recv() => anyhow::bail!("terminated"),
     }
 }
 
@@ -63,6 +67,8 @@ async fn measure(options: &Options) -> Result<()> {
             Part::Wakeup => latency::measure_wake_up(&stand, &mut report).await?,
             Part::Executors => throughput::measure_executors(&stand, &mut report).await?,
             Part::Recovery => recovery::measure(&stand, &mut report).await?,
+            Part::Memory => rest::measure_memory(&stand, &mut report).await?,
+            Part::Growth => growth::measure(&stand, &mut report).await?,
         }
     }
     print!("{report}");

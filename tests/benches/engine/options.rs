@@ -17,6 +17,12 @@ pub(crate) struct Options {
     /// Runs made side by side.
     #[arg(long, default_value_t = 64)]
     pub(crate) in_flight: usize,
+    /// Finished steps in the database that growth is measured in.
+    #[arg(long, default_value_t = 10_000_000)]
+    finished_steps: usize,
+    /// Waiting runs in the database that growth is measured in.
+    #[arg(long, default_value_t = 100_000)]
+    waiting_runs: usize,
     /// Everything once and small, in under a minute: shows that it works, and no figures.
     #[arg(long)]
     pub(crate) quick: bool,
@@ -49,6 +55,10 @@ pub(crate) enum Part {
     Executors,
     /// From an executor's death until its runs go on.
     Recovery,
+    /// Memory of each process for every 1,000 running runs.
+    Memory,
+    /// Throughput and latency in a database full of the past, beside an empty one.
+    Growth,
 }
 
 impl Part {
@@ -60,6 +70,8 @@ impl Part {
             Self::Wakeup => "wakeup",
             Self::Executors => "executors",
             Self::Recovery => "recovery",
+            Self::Memory => "memory",
+            Self::Growth => "growth",
         }
     }
 }
@@ -74,6 +86,14 @@ impl Options {
 
     pub(crate) fn runs(&self) -> usize {
         self.small_or(50, self.runs)
+    }
+
+    pub(crate) fn finished_steps(&self) -> usize {
+        self.small_or(10_000, self.finished_steps)
+    }
+
+    pub(crate) fn waiting_runs(&self) -> usize {
+        self.small_or(1000, self.waiting_runs)
     }
 
     pub(crate) fn repeat(&self) -> usize {

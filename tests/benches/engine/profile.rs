@@ -45,7 +45,22 @@ pub(crate) async fn shown(
             images / 1024.0
         )?;
     }
+    writeln!(text, "\nRows changed by table since the database was made, {name}:\n")?;
+    text.push_str("| table | inserted | updated | of them in place (HOT) |\n|---|---|---|---|\n");
+    for (table, inserted, updated, in_place) in changes(rows).await? {
+        writeln!(text, "| {table} | {inserted} | {updated} | {in_place} |")?;
+    }
     Ok(text)
+}
+
+/// What the processes did last may not be counted yet.
+async fn changes(rows: &PgPool) -> Result<Vec<(String, i64, i64, i64)>> {
+    Ok(sqlx::query_as(
+        "select relname::text, n_tup_ins, n_tup_upd, n_tup_hot_upd
+         from pg_stat_user_tables where n_tup_ins + n_tup_upd > 0 order by n_tup_ins + n_tup_upd desc, 1",
+    )
+    .fetch_all(rows)
+    .await?)
 }
 
 type Statement = (f64, f64, f64, f64, f64, String);

@@ -16,7 +16,7 @@ use surety_e2e::harness::Deployment;
 /// Steps that run when their executor dies.
 const RUNS: usize = 1000;
 /// As many seconds as nobody waits.
-const SLEEP_S: u32 = 600;
+pub(crate) const SLEEP_S: u32 = 600;
 /// How often it is looked how far the recovery came.
 const LOOK: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -75,7 +75,7 @@ async fn taken_over(rows: &PgPool) -> Result<usize> {
     Ok(usize::try_from(count)?)
 }
 
-async fn until<F: Future<Output = Result<usize>>>(
+pub(crate) async fn until<F: Future<Output = Result<usize>>>(
     wanted: usize,
     count: impl Fn() -> F,
 ) -> Result<()> {
@@ -98,7 +98,7 @@ async fn end(deployment: &mut Deployment) -> Result<()> {
 }
 
 /// Process groups that are killed with the value's end.
-struct Groups(Vec<i32>);
+pub(crate) struct Groups(pub(crate) Vec<i32>);
 
 impl Drop for Groups {
     fn drop(&mut self) {

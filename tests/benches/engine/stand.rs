@@ -52,7 +52,16 @@ impl<'a> Stand<'a> {
 
     /// As [`Stand::deploy`], with executors.
     pub(crate) async fn deploy_with(&self, executors: usize) -> Result<Deployment> {
-        let mut deployment = self.deploy().await?;
+        self.deploy_on(self.database().await?, executors).await
+    }
+
+    /// As [`Stand::deploy_with`], over a database that is there.
+    pub(crate) async fn deploy_on(
+        &self,
+        database: Database,
+        executors: usize,
+    ) -> Result<Deployment> {
+        let mut deployment = Deployment::start_idle(database, &self.environment()).await?;
         for _ in 0..executors {
             deployment.add_executor(&self.environment()).await?;
         }

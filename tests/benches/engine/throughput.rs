@@ -9,7 +9,7 @@ use crate::{options::Options, profile};
 use anyhow::Result;
 use chrono::{DateTime, Utc};
 use std::time::Duration;
-use surety_e2e::harness::Deployment;
+use surety_e2e::harness::{Database, Deployment};
 
 /// Runs that nobody measures, made first.
 const WARM_UP: usize = 50;
@@ -18,7 +18,7 @@ const COUNTED_WITHIN: Duration = Duration::from_secs(11);
 
 /// How the work comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Arrival {
+pub(crate) enum Arrival {
     /// Executors are there, and runs are made as fast as the API takes them.
     Made,
     /// All runs are there before the first executor starts.
@@ -26,12 +26,12 @@ enum Arrival {
 }
 
 /// One measurement.
-struct Sample {
-    steps: f64,
-    steps_per_second: f64,
+pub(crate) struct Sample {
+    pub(crate) steps: f64,
+    pub(crate) steps_per_second: f64,
     /// Runs that the API took a second.
     made_per_second: f64,
-    usage: Usage,
+    pub(crate) usage: Usage,
     transactions: Option<i64>,
 }
 
@@ -90,11 +90,27 @@ async fn sample(
     executors: usize,
     profiled: Option<&mut Report>,
 ) -> Result<Sample> {
-    let mut deployment = stand.deploy_with(executors).await?;
+    let database = stand.database().await?;
+    let sample =
+        sample_on(stand, Database::at(database.url())?, arrival, executors, profiled).await?;
+    database.drop().await?;
+    Ok(sample)
+}
+
+/// Measures in a database that was made elsewhere, and that stays.
+pub(crate) async fn sample_on(
+    stand: &Stand<'_>,
+    database: Database,
+    arrival: Arrival,
+    executors: usize,
+    profiled: Option<&mut Report>,
+) -> Result<Sample> {
+    let warming = Utc::now();
+    let mut deployment = stand.deploy_on(database, executors).await?;
     let rows = deployment.database.pool().await?;
     let in_flight = stand.options.in_flight;
     load::create(&deployment, &load::chain(), WARM_UP, in_flight).await?;
-    load::wait_for_all(&rows).await?;
+    load::wait_for_all(&rows, warming).await?;
     if arrival == Arrival::Waiting {
         for mut executor in deployment.executors.drain(..) {
             executor.stop().await?;
@@ -109,7 +125,7 @@ async fn sample(
 
     let meter = Meter::start(stand, &deployment).await?;
     let (begun, made) = carry(stand, arrival, executors, &mut deployment).await?;
-    load::wait_for_all(&rows).await?;
+    load::wait_for_all(&rows, begun).await?;
     let usage = meter.read(&deployment).await?;
     let (first, last) = load::worked(&rows, begun).await?;
     if let Some(report) = profiled {
@@ -118,7 +134,6 @@ async fn sample(
     rows.close().await;
     stop(&mut deployment).await?;
     let after = meter::transactions(stand, &database).await?;
-    deployment.database.drop().await?;
 
     let from = match arrival {
         Arrival::Made => begun,
@@ -224,20 +239,26 @@ fn cpu(sample: &Sample) -> String {
     )
 }
 
-/// The middle one of samples in order of speed.
+/// The middle one of samples in order of speed; of two, the slower.
 fn median(samples: &[Sample]) -> &Sample {
-    &samples[samples.len() / 2]
+    &samples[(samples.len() - 1) / 2]
+}
+
+/// The median; between the two in the middle, where there are two.
+pub(crate) fn middle(samples: &[Sample], of: impl Fn(&Sample) -> f64) -> f64 {
+    let mut values: Vec<f64> = samples.iter().map(of).collect();
+    values.sort_by(f64::total_cmp);
+    f64::midpoint(values[(values.len() - 1) / 2], values[values.len() / 2])
 }
 
 /// The median, and the range where there were several.
-fn spread(samples: &[Sample], of: impl Fn(&Sample) -> f64) -> String {
-    let mut values: Vec<f64> = samples.iter().map(of).collect();
-    values.sort_by(f64::total_cmp);
-    match values.as_slice() {
-        [one] => format!("**{one:.0}**"),
-        many => {
-            format!("**{:.0}** ({:.0}..{:.0})", many[many.len() / 2], many[0], many[many.len() - 1])
-        }
+pub(crate) fn spread(samples: &[Sample], of: impl Fn(&Sample) -> f64) -> String {
+    let middle = middle(samples, &of);
+    let least = samples.iter().map(&of).fold(f64::INFINITY, f64::min);
+    let most = samples.iter().map(&of).fold(f64::NEG_INFINITY, f64::max);
+    match samples.len() {
+        1 => format!("**{middle:.0}**"),
+        _ => format!("**{middle:.0}** ({least:.0}..{most:.0})"),
     }
 }
 

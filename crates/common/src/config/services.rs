@@ -17,6 +17,12 @@ pub struct PlannerConfig {
           default_value = s::PLANNER_LISTEN.default, help = s::PLANNER_LISTEN.meaning,
           value_parser = s::PLANNER_LISTEN.reads::<SocketAddr>())]
     pub planner_listen: SocketAddr,
+
+    /// Days that a run is kept after its end, 0..36500; 0 keeps it for ever.
+    #[arg(long = s::RETENTION_DAYS.flag, env = s::RETENTION_DAYS.env,
+          default_value = s::RETENTION_DAYS.default, help = s::RETENTION_DAYS.meaning,
+          value_parser = s::RETENTION_DAYS.reads::<u32>())]
+    pub retention_days: u32,
 }
 
 /// The executor's own settings.

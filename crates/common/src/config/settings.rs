@@ -129,6 +129,7 @@ pub const fn settings() -> &'static [Setting] {
         LOG_FORMAT,
         OTLP_ENDPOINT,
         PLANNER_LISTEN,
+        RETENTION_DAYS,
         EXECUTOR_LISTEN,
         EXECUTOR_GATE_URL,
         EXECUTOR_SLOTS,
@@ -266,6 +267,18 @@ pub(super) const PLANNER_LISTEN: Setting = Setting {
     default: "127.0.0.1:7401",
     accepts: Accepts::Address,
     meaning: "Where the planner serves gRPC, webhooks, the console, /healthz and /metrics.",
+    secret: false,
+};
+
+pub(super) const RETENTION_DAYS: Setting = Setting {
+    group: Group::Planner,
+    flag: "retention-days",
+    env: "SURETY_RETENTION_DAYS",
+    default: "0",
+    accepts: Accepts::Whole { min: 0, max: 36_500, unit: "days" },
+    meaning: "For how long a run that has ended is kept, with its journal and its evidence, before \
+              it is deleted for good; its request id can then be used anew. 0 keeps everything \
+              for ever. The same value belongs on every planner of one database.",
     secret: false,
 };
 

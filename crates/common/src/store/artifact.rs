@@ -3,6 +3,7 @@
 use super::StoreError;
 use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
+use uuid::Uuid;
 
 /// A large output. The same content is stored once.
 #[derive(Debug, Clone)]
@@ -15,12 +16,12 @@ pub struct Artifact {
     pub created_at: DateTime<Utc>,
 }
 
-/// Stores artifacts that are not there yet.
+/// Stores artifacts that are not there yet, and which run may refer to each.
 pub(super) async fn store(
     connection: &mut PgConnection,
-    artifacts: &[&Artifact],
+    artifacts: &[(Uuid, &Artifact)],
 ) -> Result<(), StoreError> {
-    for artifact in artifacts {
+    for (run_id, artifact) in artifacts {
         let bytes = i64::try_from(artifact.body.len())
             .map_err(|error| StoreError::corrupt("an artifact's length", error))?;
         sqlx::query(include_str!("sql/store_artifact.sql"))
@@ -28,6 +29,7 @@ pub(super) async fn store(
             .bind(bytes)
             .bind(&artifact.body)
             .bind(artifact.created_at)
+            .bind(run_id)
             .execute(&mut *connection)
             .await?;
     }

@@ -241,8 +241,12 @@ async fn write_once(
     in_doubt: bool,
 ) -> Result<Vec<Outcome>, StoreError> {
     let mut connection = pool.acquire().await?;
-    let artifacts: Vec<&Artifact> =
-        batch.iter().flatten().flat_map(|job| job.commit.artifacts.iter()).collect();
+    let run_of = |job: &Job| job.commit.write.execution.run_id;
+    let artifacts: Vec<(Uuid, &Artifact)> = batch
+        .iter()
+        .flatten()
+        .flat_map(|job| job.commit.artifacts.iter().map(|artifact| (run_of(job), artifact)))
+        .collect();
     if !artifacts.is_empty() {
         artifact::store(&mut connection, &artifacts).await?;
     }

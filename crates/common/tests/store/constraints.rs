@@ -167,7 +167,7 @@ async fn a_number_of_the_journal_is_given_once(pool: PgPool) {
     let row = running(&pool).await;
     let mut write = remark(&row, "told");
     Arc::make_mut(&mut write.execution).sequence = row.sequence;
-    assert_refused(&pool, &row, write, "journal_pkey").await;
+    assert_refused(&pool, &row, write, "journal_default_pkey").await;
 }
 
 /// The other way round: what the rules of movement lead to is never refused.

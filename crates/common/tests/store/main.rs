@@ -8,6 +8,7 @@ mod constraints;
 mod creating;
 mod journal;
 mod lists;
+mod retention;
 mod schema;
 mod support;
 mod updates;

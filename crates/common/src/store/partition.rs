@@ -1,0 +1,264 @@
+//! The journal's partitions: ranges of run ids, which are times.
+//!
+//! ```text
+//!   ... | journal_20261109 | journal_20261116 | journal_20261123 |      journal_default
+//!         all its runs       now                made ahead              what has none
+//!         forgotten: dropped
+//! ```
+
+use super::StoreError;
+use chrono::{DateTime, TimeDelta, Utc};
+use sqlx::{AssertSqlSafe, PgConnection, PgPool};
+use uuid::Uuid;
+
+/// Whoever holds this lock of the database makes partitions.
+const MAKING: i64 = 0x5375_7265_7479_0001;
+/// Whoever holds this lock of the database forgets.
+const FORGETTING: i64 = 0x5375_7265_7479_0002;
+/// How long others may have to wait behind a change of the partitions that cannot be made at once.
+const LOCK_PATIENCE: &str = "set local lock_timeout = '50ms'";
+/// How long making one may take. It looks through the partition of what has none, usually empty.
+const WORK_PATIENCE: &str = "set local statement_timeout = '2s'";
+
+/// A partition as the catalogue has it.
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
+pub(super) struct Partition {
+    /// As it is written in statements.
+    pub(super) name: String,
+    /// The first id it takes; none for the partition of what has none.
+    pub(super) first: Option<Uuid>,
+    /// The first id behind it.
+    pub(super) behind: Option<Uuid>,
+}
+
+/// A time that a partition covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Range {
+    from: DateTime<Utc>,
+    to: DateTime<Utc>,
+}
+
+/// The smallest id that a run made at `at` can have.
+pub(super) fn first_id(at: DateTime<Utc>) -> Uuid {
+    let millis = u128::try_from(at.timestamp_millis()).unwrap_or_default();
+    Uuid::from_u128(millis << 80)
+}
+
+fn time_of(id: Uuid) -> DateTime<Utc> {
+    let millis = i64::try_from(id.as_u128() >> 80).unwrap_or_default();
+    DateTime::from_timestamp_millis(millis).unwrap_or_default()
+}
+
+/// Every partition there is.
+pub(super) async fn partitions(
+    connection: &mut PgConnection,
+) -> Result<Vec<Partition>, StoreError> {
+    Ok(sqlx::query_as(include_str!("sql/partitions.sql")).fetch_all(connection).await?)
+}
+
+/// Makes the partitions, each of this width, for the present and at least as much time ahead.
+/// Several processes may do so at once. Answers whether all are there: what could not be made at
+/// once is left to the next call.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn prepare_partitions(
+    pool: &PgPool,
+    now: DateTime<Utc>,
+    width: TimeDelta,
+) -> Result<bool, StoreError> {
+    let mut transaction = pool.begin().await?;
+    sqlx::query("select pg_advisory_xact_lock($1)").bind(MAKING).execute(&mut *transaction).await?;
+    let there = partitions(&mut transaction).await?;
+    let ends: Vec<DateTime<Utc>> =
+        there.iter().filter_map(|partition| partition.behind).map(time_of).collect();
+    for range in missing(now, width, &ends) {
+        if holds_default_rows(&mut transaction, range).await? {
+            // They stay there, and age out row by row.
+            continue;
+        }
+        for patience in [LOCK_PATIENCE, WORK_PATIENCE] {
+            sqlx::query(patience).execute(&mut *transaction).await?;
+        }
+        match make(&mut transaction, range).await {
+            Ok(()) => {}
+            Err(error) if gave_up(&error) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    transaction.commit().await?;
+    Ok(true)
+}
+
+/// Whether this process is the one that forgets, until the transaction ends.
+pub(super) async fn lock_forgetting(connection: &mut PgConnection) -> Result<bool, StoreError> {
+    Ok(sqlx::query_scalar("select pg_try_advisory_xact_lock($1)")
+        .bind(FORGETTING)
+        .fetch_one(connection)
+        .await?)
+}
+
+/// What is to be made, when what is there ends at `ends`.
+fn missing(now: DateTime<Utc>, width: TimeDelta, ends: &[DateTime<Utc>]) -> Vec<Range> {
+    let width_ms = width.num_milliseconds().max(1);
+    let aligned_ms = now.timestamp_millis().div_euclid(width_ms).saturating_mul(width_ms);
+    let aligned = DateTime::from_timestamp_millis(aligned_ms).unwrap_or(now);
+    let mut from = ends.iter().copied().fold(aligned, DateTime::max);
+    let mut ranges = Vec::new();
+    while from <= now + width {
+        let to = from + width;
+        ranges.push(Range { from, to });
+        from = to;
+    }
+    ranges
+}
+
+async fn holds_default_rows(
+    connection: &mut PgConnection,
+    range: Range,
+) -> Result<bool, StoreError> {
+    Ok(sqlx::query_scalar(
+        "select exists (select from journal_default where run_id >= $1 and run_id < $2)",
+    )
+    .bind(first_id(range.from))
+    .bind(first_id(range.to))
+    .fetch_one(connection)
+    .await?)
+}
+
+/// Attached rather than made in place: that would lock out everybody who writes.
+async fn make(connection: &mut PgConnection, range: Range) -> Result<(), sqlx::Error> {
+    let name = format!("journal_{}", range.from.format("%Y%m%d"));
+    let (first, behind) = (first_id(range.from), first_id(range.to));
+    for statement in [
+        format!("create table {name} (like journal including all)"),
+        format!(
+            "alter table journal attach partition {name} for values from ('{first}') to ('{behind}')"
+        ),
+    ] {
+        // Names and bounds are made here, of digits.
+        sqlx::query(AssertSqlSafe(statement)).execute(&mut *connection).await?;
+    }
+    Ok(())
+}
+
+/// Drops the partitions that end before `before` and whose runs are all forgotten. Answers how
+/// many; one that others work with at this moment is left to the next call.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn drop_partitions(pool: &PgPool, before: DateTime<Utc>) -> Result<u32, StoreError> {
+    let mut dropped = 0;
+    while take_out_one(pool, before).await? {
+        dropped += 1;
+    }
+    // Apart from taking out, for the files' end takes its time, and needs nobody to wait.
+    let expired: Vec<String> =
+        sqlx::query_scalar(include_str!("sql/expired_partitions.sql")).fetch_all(pool).await?;
+    for name in expired {
+        // The catalogue quoted it. Another process may be at it too.
+        let statement = AssertSqlSafe(format!("drop table if exists {name}"));
+        sqlx::query(statement).execute(pool).await?;
+    }
+    Ok(dropped)
+}
+
+/// Takes one partition out of the journal, under a name that says that it is to be dropped. That
+/// needs the whole journal for a moment, for which nobody waits long.
+async fn take_out_one(pool: &PgPool, before: DateTime<Utc>) -> Result<bool, StoreError> {
+    let mut transaction = pool.begin().await?;
+    if !lock_forgetting(&mut transaction).await? {
+        return Ok(false);
+    }
+    for partition in partitions(&mut transaction).await? {
+        let (Some(first), Some(behind)) = (partition.first, partition.behind) else { continue };
+        if behind > first_id(before) || holds_runs(&mut transaction, first, behind).await? {
+            continue;
+        }
+        sqlx::query(LOCK_PATIENCE).execute(&mut *transaction).await?;
+        return match detach(&mut transaction, &partition.name, first).await {
+            Ok(()) => Ok(transaction.commit().await.map(|()| true)?),
+            Err(error) if gave_up(&error) => Ok(false),
+            Err(error) => Err(error.into()),
+        };
+    }
+    Ok(false)
+}
+
+async fn holds_runs(
+    connection: &mut PgConnection,
+    first: Uuid,
+    behind: Uuid,
+) -> Result<bool, StoreError> {
+    Ok(sqlx::query_scalar("select exists (select from run where id >= $1 and id < $2)")
+        .bind(first)
+        .bind(behind)
+        .fetch_one(connection)
+        .await?)
+}
+
+async fn detach(connection: &mut PgConnection, name: &str, first: Uuid) -> Result<(), sqlx::Error> {
+    let simple = first.simple();
+    for statement in [
+        format!("alter table journal detach partition {name}"),
+        format!("alter table {name} rename to expired_journal_{simple}"),
+    ] {
+        // The catalogue quoted the name.
+        sqlx::query(AssertSqlSafe(statement)).execute(&mut *connection).await?;
+    }
+    Ok(())
+}
+
+/// A lock was not to be had in time, or the work took too long.
+fn gave_up(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code());
+    matches!(code.as_deref(), Some("55P03" | "57014" | "40P01"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn at(days: i64) -> DateTime<Utc> {
+        DateTime::UNIX_EPOCH + TimeDelta::days(days)
+    }
+
+    #[test]
+    fn an_id_says_when_its_run_was_made() {
+        let made = DateTime::from_timestamp_millis(1_795_262_400_123).unwrap();
+        let id = first_id(made);
+        assert_eq!(id.to_string(), "01a1fdfa-467b-0000-0000-000000000000");
+        assert_eq!(time_of(id), made);
+    }
+
+    #[test]
+    fn what_is_there_is_not_made_again() {
+        let week = TimeDelta::days(7);
+        let first = missing(at(10), week, &[]);
+        let range = |from, to| Range { from: at(from), to: at(to) };
+        assert_eq!(first, [range(7, 14), range(14, 21)]);
+        assert_eq!(missing(at(10), week, &[at(14), at(21)]), []);
+        assert_eq!(missing(at(15), week, &[at(14), at(21)]), [range(21, 28)]);
+    }
+
+    proptest! {
+        #[test]
+        fn partitions_never_overlap_and_the_present_and_as_much_ahead_is_covered(
+            visits in prop::collection::vec((0_i64..500, 1_i64..92), 1..20),
+        ) {
+            let mut ends: Vec<DateTime<Utc>> = Vec::new();
+            let mut now = at(20_000);
+            for (later, width) in visits {
+                now += TimeDelta::hours(later);
+                let width = TimeDelta::days(width);
+                for range in missing(now, width, &ends) {
+                    prop_assert!(ends.iter().all(|&end| end <= range.from));
+                    prop_assert!(range.from < range.to);
+                    ends.push(range.to);
+                }
+                prop_assert!(ends.iter().any(|&end| end > now + width));
+            }
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! What is kept of runs that ended, and how the rest is forgotten: in small transactions, by one
+//! process at a time, and without anybody waiting for it.
+
+use super::StoreError;
+use super::partition::{first_id, lock_forgetting, partitions};
+use chrono::{DateTime, TimeDelta, Utc};
+use sqlx::{AssertSqlSafe, PgPool};
+use uuid::Uuid;
+
+/// Partitions that the time runs are kept is divided into.
+const PARTS: i64 = 12;
+/// The widest partition, for runs that are kept for ever, in days.
+const MAX_WIDTH_DAYS: i64 = 91;
+/// A partition is dropped whole when its last runs end within this time, rather than emptied before.
+const GRACE: TimeDelta = TimeDelta::days(2);
+
+/// For how long runs are kept that have ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retention {
+    /// For ever.
+    Forever,
+    /// For so many days.
+    Days(u32),
+}
+
+impl Retention {
+    /// What the planner's settings say.
+    #[cfg(feature = "config")]
+    #[must_use]
+    pub const fn of(planner: &crate::config::PlannerConfig) -> Self {
+        match planner.retention_days {
+            0 => Self::Forever,
+            days => Self::Days(days),
+        }
+    }
+
+    /// Runs that ended before this are forgotten; none when all are kept.
+    #[must_use]
+    pub fn before(self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        match self {
+            Self::Forever => None,
+            Self::Days(days) => now.checked_sub_signed(TimeDelta::days(i64::from(days))),
+        }
+    }
+
+    /// How much time one partition of the journal covers. A statement pays a little for each
+    /// partition, so their number stays the same however long runs are kept.
+    #[must_use]
+    pub fn partition_width(self) -> TimeDelta {
+        let days = match self {
+            Self::Forever => MAX_WIDTH_DAYS,
+            Self::Days(days) => (i64::from(days) / PARTS).clamp(1, MAX_WIDTH_DAYS),
+        };
+        TimeDelta::days(days)
+    }
+}
+
+/// Runs that were looked at in one step of forgetting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Forgotten {
+    /// How many runs are no more.
+    pub runs: i64,
+    /// Behind this one there may be more.
+    pub last: Uuid,
+}
+
+/// Forgets at most `limit` runs that ended before `before`, in the order of their ids behind
+/// `after`: everything but their journals, and the artifacts that only they used. None when there
+/// are none left, or another process forgets at this moment.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn forget_runs(
+    pool: &PgPool,
+    before: DateTime<Utc>,
+    after: Uuid,
+    limit: i64,
+) -> Result<Option<Forgotten>, StoreError> {
+    let mut transaction = pool.begin().await?;
+    if !lock_forgetting(&mut transaction).await? {
+        return Ok(None);
+    }
+    let (runs, last): (i64, Option<Uuid>) = sqlx::query_as(include_str!("sql/forget_runs.sql"))
+        .bind(before)
+        .bind(after)
+        .bind(first_id(before))
+        .bind(limit)
+        .fetch_one(&mut *transaction)
+        .await?;
+    transaction.commit().await?;
+    Ok(last.map(|last| Forgotten { runs, last }))
+}
+
+/// Where the journals stand that no partition's end takes away: in partitions that are kept past
+/// their time for the sake of a run that is not forgotten, and in the one of what has no partition.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn partitions_to_thin(
+    pool: &PgPool,
+    before: DateTime<Utc>,
+) -> Result<Vec<String>, StoreError> {
+    let there = partitions(&mut *pool.acquire().await?).await?;
+    let late = first_id(before - GRACE);
+    Ok(there
+        .into_iter()
+        .filter(|partition| partition.behind.is_none_or(|behind| behind <= late))
+        .map(|partition| partition.name)
+        .collect())
+}
+
+/// Deletes, in one of the [`partitions_to_thin`], the journals of runs that are no more, looking at
+/// no more than `limit` runs made before `before`, in the order of their ids behind `after`.
+/// Answers the last one that was looked at; none when there are none left, or another process
+/// forgets at this moment.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn forget_journals(
+    pool: &PgPool,
+    partition: &str,
+    before: DateTime<Utc>,
+    (after, limit): (Uuid, i64),
+) -> Result<Option<Uuid>, StoreError> {
+    let mut transaction = pool.begin().await?;
+    if !lock_forgetting(&mut transaction).await? {
+        return Ok(None);
+    }
+    // The catalogue quoted the name.
+    let statement =
+        AssertSqlSafe(format!(include_str!("sql/forget_journals.sql"), partition = partition));
+    let last = sqlx::query_scalar(statement)
+        .bind(after)
+        .bind(first_id(before))
+        .bind(limit)
+        .fetch_optional(&mut *transaction)
+        .await?;
+    transaction.commit().await?;
+    Ok(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_journal_has_as_many_partitions_however_long_runs_are_kept() {
+        let days = |retention: Retention| retention.partition_width().num_days();
+        assert_eq!(days(Retention::Days(1)), 1);
+        assert_eq!(days(Retention::Days(30)), 2);
+        assert_eq!(days(Retention::Days(90)), 7);
+        assert_eq!(days(Retention::Days(365)), 30);
+        assert_eq!(days(Retention::Days(36_500)), 91);
+        assert_eq!(days(Retention::Forever), 91);
+    }
+}

@@ -1,0 +1,34 @@
+-- Forgets runs that ended before $1, in the order of their ids behind $2, at most $4: everything
+-- but their journals, and of the artifacts those that no other run uses. Answers how many, and the
+-- last one.
+with expired as (
+    select run_id
+    from execution
+    where run_id > $2
+      and run_id < $3
+      and terminal is not null
+      and updated_at < $1
+    order by run_id
+    limit $4
+    for update skip locked
+),
+unused as (
+    delete from artifact_use using expired
+    where artifact_use.run_id = expired.run_id
+    returning artifact_use.digest
+),
+dropped as (
+    delete from artifact
+    where digest in (select digest from unused)
+      and not exists (
+          select from artifact_use
+          where artifact_use.digest = artifact.digest
+            and artifact_use.run_id not in (select run_id from expired))
+      -- Somebody may store the same content at this moment. Whoever does raises this first, and a
+      -- row that changed meanwhile is looked at again.
+      and stored_at < $1
+),
+forgotten as (
+    delete from run using expired where run.id = expired.run_id
+)
+select count(*), (array_agg(run_id order by run_id desc))[1] from expired

@@ -1,0 +1,131 @@
+//! The journal's partitions made ahead, and runs forgotten that ended long ago.
+//!
+//! ```text
+//!   every 10 min:  partitions for the time to come
+//!                  ended long ago? -> rows of the run, a few hundred runs at a time
+//!                  a partition without runs -> dropped whole
+//!                  a partition kept for a run that still waits -> the other journals deleted
+//! ```
+//!
+//! All planners look; one at a time forgets, and the others pass by.
+
+use chrono::{DateTime, Utc};
+use sqlx::PgPool;
+use std::time::{Duration, Instant};
+use surety_common::store::{self, Retention, StoreError};
+use uuid::Uuid;
+
+/// How often it is looked. What is kept is counted in days.
+const INTERVAL: Duration = Duration::from_mins(10);
+/// Runs forgotten in one transaction.
+const BATCH: i64 = 200;
+/// Between two transactions it rests for so many times as long as the last one took: at most a
+/// fifth of one processor is spent on what nobody waits for.
+const REST: u32 = 4;
+
+/// Looks until the process stops.
+pub(crate) async fn run(pool: PgPool, retention: Retention) {
+    let mut ticks = tokio::time::interval(INTERVAL);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let now = Utc::now();
+        prepare(&pool, now, retention).await;
+        if let Some(before) = retention.before(now)
+            && let Err(error) = forget(&pool, before).await
+        {
+            tracing::warn!(%error, "runs that ended long ago could not be forgotten");
+        }
+    }
+}
+
+/// Makes the partitions of the time to come. Without one, rows go where those go that have none.
+pub(crate) async fn prepare(pool: &PgPool, now: DateTime<Utc>, retention: Retention) {
+    match store::prepare_partitions(pool, now, retention.partition_width()).await {
+        Ok(true) => {}
+        Ok(false) => tracing::info!("the journal was too busy for a new partition"),
+        Err(error) => tracing::warn!(%error, "the journal's partitions could not be made"),
+    }
+}
+
+/// Forgets everything that ended before `before`.
+///
+/// # Errors
+/// [`StoreError`]; what was forgotten until then stays so.
+///
+/// # Cancel safety
+/// Every step is a transaction of its own.
+pub(crate) async fn forget(pool: &PgPool, before: DateTime<Utc>) -> Result<(), StoreError> {
+    let (mut after, mut runs) = (Uuid::nil(), 0);
+    loop {
+        let begun = Instant::now();
+        let Some(forgotten) = store::forget_runs(pool, before, after, BATCH).await? else { break };
+        (after, runs) = (forgotten.last, runs + forgotten.runs);
+        tokio::time::sleep(begun.elapsed() * REST).await;
+    }
+    let partitions = store::drop_partitions(pool, before).await?;
+    for partition in store::partitions_to_thin(pool, before).await? {
+        thin(pool, &partition, before).await?;
+    }
+    if runs > 0 || partitions > 0 {
+        tracing::info!(runs, partitions, %before, "runs that ended long ago were forgotten");
+    }
+    Ok(())
+}
+
+/// Deletes the journals of forgotten runs from a partition that stays.
+async fn thin(pool: &PgPool, partition: &str, before: DateTime<Utc>) -> Result<(), StoreError> {
+    let mut after = Uuid::nil();
+    loop {
+        let begun = Instant::now();
+        match store::forget_journals(pool, partition, before, (after, BATCH)).await? {
+            Some(last) => after = last,
+            None => return Ok(()),
+        }
+        tokio::time::sleep(begun.elapsed() * REST).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chrono::TimeDelta;
+
+    /// Runs that ended a year ago, one for each of a thousand seconds, and one that waits.
+    const OLD: &str = "
+        with made as (
+            insert into run (id, namespace, request_id, request_digest, goal, driver, workspace,
+                             limits, policy, labels, trace_parent, created_at)
+            select (lpad(to_hex((extract(epoch from $1::timestamptz)::bigint + n) * 1000), 12, '0')
+                    || '70008000' || lpad(to_hex(n), 12, '0'))::uuid,
+                   'test', '', '', '', 'script', '', '{}', '{}', '{}', '', $1
+            from generate_series(1, 1000) as n
+            returning id
+        ),
+        executing as (
+            insert into execution (run_id, namespace, state, version, sequence, priority,
+                                   lease_epoch, plan_revision, step_states, progress, terminal,
+                                   deadline_at, updated_at)
+            select id, 'test', case when waits then 'EXECUTING' else 'DONE' end, 1, 1, 0, 0, 1, '',
+                   '{}', case when waits then null else '{}'::json end,
+                   case when waits then now() end, $1
+            from made, lateral (select id = (select id from made limit 1) as waits) as state
+        )
+        insert into journal (run_id, sequence, at, actor, entries)
+        select id, 1, $1, 'test', '[]' from made";
+
+    #[sqlx::test(migrations = "../common/migrations")]
+    async fn a_planner_forgets_all_that_ended_long_ago_and_nothing_else(pool: PgPool) {
+        let now = Utc::now();
+        let made_at = now - TimeDelta::days(365);
+        prepare(&pool, made_at, Retention::Days(90)).await;
+        sqlx::query(OLD).bind(made_at).execute(&pool).await.unwrap();
+        prepare(&pool, now, Retention::Days(90)).await;
+        forget(&pool, Retention::Days(90).before(now).unwrap()).await.unwrap();
+        for table in ["run", "execution", "journal"] {
+            let statement = sqlx::AssertSqlSafe(format!("select count(*) from {table}"));
+            let rows: i64 = sqlx::query_scalar(statement).fetch_one(&pool).await.unwrap();
+            assert_eq!(rows, 1, "{table}");
+        }
+    }
+}
