@@ -12,6 +12,7 @@
 pub mod builtin;
 pub mod environment;
 pub mod error;
+mod guard;
 pub mod observe;
 pub mod process;
 pub mod project;

@@ -5,9 +5,11 @@
 //!     -> SIGTERM to what is left of the group, a grace, SIGKILL
 //!     -> the last of the output, for a bounded time: who left the group may hold the pipes
 //! ```
+//!
+//! Should the executor be killed meanwhile, the [`guard`] ends the group in its place.
 
 use crate::tool::error::{ErrorCode, ToolError};
-use crate::tool::{Environment, ToolContext};
+use crate::tool::{Environment, ToolContext, guard};
 use nix::errno::Errno;
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
@@ -170,7 +172,10 @@ impl Group {
         child
             .id()
             .and_then(|id| i32::try_from(id).ok())
-            .map(|id| Self { id: Pid::from_raw(id), gone: AtomicBool::new(false) })
+            .map(|id| {
+                guard::watch(Pid::from_raw(id));
+                Self { id: Pid::from_raw(id), gone: AtomicBool::new(false) }
+            })
             .ok_or_else(|| ToolError::new(ErrorCode::InternalError, "a new process has no id"))
     }
 
@@ -201,6 +206,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         self.signal(Signal::SIGKILL);
+        guard::release(self.id);
     }
 }
 

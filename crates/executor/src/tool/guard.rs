@@ -1,0 +1,177 @@
+//! A guard over the commands of this process, for the one death that nothing here can act upon.
+//!
+//! ```text
+//!   executor ==pipe==> guard: remembers the groups that run
+//!      X (SIGKILL)  -> the pipe ends -> the guard kills them, and ends
+//! ```
+//!
+//! A command that outlived its executor would go on writing into a workspace that another executor
+//! has taken up. The kernel's own signal at a parent's death reaches the child alone, not what it
+//! started, and has to be asked for by code that runs in the child. The guard is a shell, which
+//! every machine has that runs commands; where it does not start, commands run without it.
+
+use nix::unistd::Pid;
+use std::collections::HashSet;
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// `+7` is a group that runs, `-7` one that ended; at the end of the input those left are killed.
+/// Signals meant for the executor do not end its guard: its own end comes with the pipe's.
+const GUARD: &str = r#"
+trap '' INT TERM HUP
+groups=
+while read -r line; do
+  group="${line#?}"
+  left=
+  for one in $groups; do [ "$one" = "$group" ] || left="$left $one"; done
+  case "$line" in +*) groups="$left $group" ;; *) groups="$left" ;; esac
+done
+for one in $groups; do kill -s KILL -- "-$one"; done
+"#;
+
+static GUARDED: Mutex<Guarded> = Mutex::new(Guarded { groups: None, guard: None });
+
+/// The groups that run, and who looks after them.
+struct Guarded {
+    groups: Option<HashSet<i32>>,
+    guard: Option<Guard>,
+}
+
+/// The guard's process, and the pipe whose end it waits for.
+struct Guard {
+    process: Child,
+    ear: ChildStdin,
+}
+
+/// Has a group killed should this process die before [`release`].
+pub(super) fn watch(group: Pid) {
+    lock().watch(group.as_raw());
+}
+
+/// Lets a group go, of which nobody is left.
+pub(super) fn release(group: Pid) {
+    lock().release(group.as_raw());
+}
+
+fn lock() -> MutexGuard<'static, Guarded> {
+    GUARDED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Guarded {
+    fn watch(&mut self, group: i32) {
+        let groups = self.groups.get_or_insert_default();
+        groups.insert(group);
+        let told = self.guard.as_mut().is_some_and(|guard| guard.tell('+', group));
+        if told {
+            return;
+        }
+        // The first command, or somebody killed the guard.
+        if let Some(dead) = self.guard.take() {
+            dead.bury();
+        }
+        match Guard::start() {
+            Ok(mut guard) => {
+                if groups.iter().all(|group| guard.tell('+', *group)) {
+                    self.guard = Some(guard);
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "commands run without a guard: should this process be \
+                                        killed, they go on");
+            }
+        }
+    }
+
+    fn release(&mut self, group: i32) {
+        self.groups.get_or_insert_default().remove(&group);
+        if let Some(guard) = &mut self.guard {
+            // One that died is replaced with the next command, by then without this group.
+            guard.tell('-', group);
+        }
+    }
+}
+
+impl Guard {
+    fn start() -> std::io::Result<Self> {
+        let mut process = Command::new("sh")
+            .args(["-c", GUARD, "surety-guard"])
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()?;
+        let ear = process.stdin.take().ok_or_else(|| std::io::Error::other("no pipe"))?;
+        Ok(Self { process, ear })
+    }
+
+    /// Answers whether the guard is there to hear it.
+    fn tell(&mut self, sign: char, group: i32) -> bool {
+        self.ear.write_all(format!("{sign}{group}\n").as_bytes()).is_ok()
+    }
+
+    fn bury(mut self) {
+        if let Err(error) = self.process.wait() {
+            tracing::debug!(%error, "the guard's end could not be waited for");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::errno::Errno;
+    use nix::sys::signal::{Signal, kill, killpg};
+    use std::time::{Duration, Instant};
+
+    fn sleeper() -> Child {
+        Command::new("sh").args(["-c", "sleep 600 & wait"]).process_group(0).spawn().expect("a sh")
+    }
+
+    fn group(child: &Child) -> i32 {
+        i32::try_from(child.id()).expect("a process id")
+    }
+
+    fn ends(child: &mut Child) -> bool {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while Instant::now() < deadline {
+            if child.try_wait().expect("a child").is_some() {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        false
+    }
+
+    #[test]
+    fn what_runs_when_the_pipe_ends_is_killed_and_what_was_released_is_not() {
+        let mut guarded = Guarded { groups: None, guard: None };
+        let [mut left, mut released] = [sleeper(), sleeper()];
+        guarded.watch(group(&left));
+        guarded.watch(group(&released));
+        guarded.release(group(&released));
+        // As the end of the process closes it.
+        drop(guarded);
+        assert!(ends(&mut left), "it outlived its guard's pipe");
+        let anybody = killpg(Pid::from_raw(group(&left)), None);
+        assert!(anybody == Err(Errno::ESRCH) || ends(&mut left), "its own child was left");
+        assert!(released.try_wait().expect("a child").is_none(), "it had been released");
+        killpg(Pid::from_raw(group(&released)), Signal::SIGKILL).expect("it runs");
+        released.wait().expect("its end");
+    }
+
+    #[test]
+    fn a_guard_that_was_killed_is_replaced_and_knows_every_group() {
+        let mut guarded = Guarded { groups: None, guard: None };
+        let [mut first, mut second] = [sleeper(), sleeper()];
+        guarded.watch(group(&first));
+        let guard = guarded.guard.as_mut().expect("a guard");
+        kill(Pid::from_raw(group(&guard.process)), Signal::SIGKILL).expect("it runs");
+        guard.process.wait().expect("its end");
+        guarded.watch(group(&second));
+        drop(guarded);
+        assert!(ends(&mut first) && ends(&mut second));
+    }
+}
