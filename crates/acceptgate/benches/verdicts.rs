@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 use surety_acceptgate::verdict::{Evaluation, evaluate};
 use surety_common::domain::check::{AcceptCheck, Match, Owner};
-use surety_common::domain::receipt::{Command, EvidenceReceipt, EvidenceSource, Fact};
+use surety_common::domain::json::parse_stored;
+use surety_common::domain::receipt::{
+    Command, EvidenceReceipt, EvidenceSource, Fact, read_stored, verify_chain,
+};
 
 fn check(kind: &str, target: &str) -> AcceptCheck {
     AcceptCheck {
@@ -79,5 +82,33 @@ fn verdicts(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, verdicts);
+/// Receipts as they are stored, read and their chain checked: what a verdict costs before it.
+fn chains(c: &mut Criterion) {
+    let mut group = c.benchmark_group("read and verify");
+    group.sample_size(20);
+    for count in [10, 1_000, 100_000] {
+        let mut prev_digest = String::new();
+        let stored: Vec<String> = (1..=count)
+            .map(|seq| {
+                let mut receipt = receipt(seq);
+                receipt.seal(std::mem::take(&mut prev_digest));
+                prev_digest.clone_from(&receipt.digest);
+                receipt.to_json().to_compact()
+            })
+            .collect();
+        group.throughput(Throughput::Elements(count));
+        group.bench_with_input(BenchmarkId::from_parameter(count), &stored, |b, stored| {
+            b.iter(|| {
+                let receipts: Vec<EvidenceReceipt> = black_box(stored)
+                    .iter()
+                    .filter_map(|text| read_stored(&parse_stored(text).ok()?.value).ok())
+                    .collect();
+                verify_chain(&receipts)
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, verdicts, chains);
 criterion_main!(benches);
