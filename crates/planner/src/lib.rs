@@ -20,8 +20,9 @@ use sqlx::PgPool;
 use std::sync::Arc;
 use surety_common::config::{CommonConfig, PlannerConfig};
 use surety_common::domain::journal::Actor;
-use surety_common::store::{self, Committer, Creator, PoolSize, StoreError, Waker, Wakeups};
-use surety_common::store::{self, Committer, PoolSize, Retention, StoreError, Waker, Wakeups};
+use surety_common::store::{
+    self, Committer, Creator, PoolSize, Retention, StoreError, Waker, Wakeups,
+};
 use surety_common::telemetry;
 use surety_common::wire::server::{self, Server, Settings};
 use surety_common::wire::token::Token;
