@@ -183,8 +183,8 @@ async fn what_comes_after_the_end_does_not_change_it() -> Result<()> {
 #[tokio::test]
 async fn calls_that_are_not_served_yet_say_so_with_a_code() -> Result<()> {
     let deployment = Deployment::start().await?;
-    let pause = v1::PauseRunRequest::default();
-    let (class, reason, _) = refusal(deployment.runs()?.pause_run(pause).await)?;
+    let extend = v1::ExtendBudgetRequest::default();
+    let (class, reason, _) = refusal(deployment.runs()?.extend_budget(extend).await)?;
     assert_eq!((class, reason.as_str()), (Code::Unimplemented, "unimplemented"));
     deployment.finish().await
 }
