@@ -6,7 +6,7 @@
 //!     -> the last of the output, for a bounded time: who left the group may hold the pipes
 //! ```
 //!
-//! Should the executor be killed meanwhile, the [`guard`] ends the group in its place.
+//! Should the executor be killed meanwhile, the module `guard` ends the group in its place.
 
 use crate::tool::error::{ErrorCode, ToolError};
 use crate::tool::{Environment, ToolContext, guard};
