@@ -97,14 +97,15 @@ fn call() -> impl Strategy<Value = ToolCall> {
 fn todo() -> impl Strategy<Value = Todo> {
     let status = (0..6_usize).prop_map(|at| TodoStatus::ALL[at]);
     let moment = proptest::option::of(0..4_000_000_000_i64);
-    (text(), text(), any::<bool>(), status, moment).prop_map(
-        |(id, content, required, status, moment)| Todo {
+    let others = (vec(text(), 0..2), vec(text(), 0..2));
+    (text(), text(), any::<bool>(), status, others, moment).prop_map(
+        |(id, content, required, status, (dependencies, replaces), moment)| Todo {
             id,
             content,
             required,
             status,
-            dependencies: Vec::new(),
-            replaces: Vec::new(),
+            dependencies,
+            replaces,
             created_at: moment.and_then(|at| DateTime::<Utc>::from_timestamp(at, 0)),
         },
     )
@@ -113,19 +114,19 @@ fn todo() -> impl Strategy<Value = Todo> {
 fn step() -> impl Strategy<Value = PlanStep> {
     let evidence = prop_oneof![Just(Evidence::Required), Just(Evidence::None)];
     let lists = (vec(text(), 0..1), vec(text(), 0..1), vec("[a-z/*中]{1,6}", 0..1));
-    (text(), text(), lists, checks(), evidence, vec(call(), 0..3)).prop_map(
+    let names = (text(), text(), text());
+    (names, lists, checks(), evidence, vec(call(), 0..3)).prop_map(
         |(
-            id,
-            description,
+            (id, description, done_when),
             (dependencies, tools_expected, write_scope),
             verify,
             evidence,
             script,
         )| {
             PlanStep {
-                done_when: description.clone(),
                 id,
                 description,
+                done_when,
                 dependencies,
                 tools_expected,
                 verify,
