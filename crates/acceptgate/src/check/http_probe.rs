@@ -5,13 +5,20 @@
 //! is another address.
 
 use crate::verdict::Answer;
+use futures::{StreamExt, stream};
 use reqwest::redirect::Policy;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use surety_common::domain::check::AcceptCheck;
+use tokio::time::{Instant, timeout_at};
 
 /// How long an answer may take, from the connection to its last byte.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// How long all probes of a verdict may take together; what is not answered by then counts as
+/// unanswered.
+const TIMEOUT_OF_ALL: Duration = Duration::from_secs(30);
+/// Probes that are under way at the same time.
+const AT_ONCE: usize = 8;
 /// Bytes of an answer that are looked at.
 const BODY_LIMIT: usize = 1 << 20;
 /// The status that must come unless the check names another.
@@ -78,13 +85,24 @@ impl Probes {
 
     /// What the addresses say, by the place of each `http_probe` in the list.
     pub async fn answers(&self, checks: &[AcceptCheck]) -> BTreeMap<usize, Answer> {
-        let mut answers = BTreeMap::new();
-        for (place, check) in checks.iter().enumerate() {
-            if check.kind == KIND {
-                answers.insert(place, self.ask(check).await.map_err(Failure::as_str));
-            }
-        }
-        answers
+        let deadline = Instant::now() + TIMEOUT_OF_ALL;
+        let asked: Vec<_> = checks
+            .iter()
+            .enumerate()
+            .filter(|(_, check)| check.kind == KIND)
+            .map(|(place, check)| self.answer(place, check, deadline))
+            .collect();
+        stream::iter(asked).buffer_unordered(AT_ONCE).collect().await
+    }
+
+    async fn answer(
+        &self,
+        place: usize,
+        check: &AcceptCheck,
+        deadline: Instant,
+    ) -> (usize, Answer) {
+        let answer = timeout_at(deadline, self.ask(check)).await;
+        (place, answer.unwrap_or(Err(Failure::NoAnswer)).map_err(Failure::as_str))
     }
 
     async fn ask(&self, check: &AcceptCheck) -> Result<(), Failure> {
@@ -201,5 +219,23 @@ mod tests {
         };
         let answer = asked(&gone, check(&format!("http://{gone}/"), &[])).await;
         assert_eq!(answer, Err("probe_no_answer"));
+    }
+
+    #[tokio::test]
+    async fn one_slow_address_does_not_hold_up_the_others() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        std::thread::spawn(move || {
+            // Nobody is answered before all have asked.
+            let mut waiting: Vec<_> = listener.incoming().take(3).map(Result::unwrap).collect();
+            for stream in &mut waiting {
+                drop(stream.read(&mut [0; 1024]));
+                drop(stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"));
+            }
+        });
+        let probes = Probes::new(Some(&address)).unwrap();
+        let checks: Vec<_> = (0..3).map(|n| check(&format!("http://{address}/{n}"), &[])).collect();
+        let answers = probes.answers(&checks).await;
+        assert_eq!(answers, BTreeMap::from([(0, Ok(())), (1, Ok(())), (2, Ok(()))]));
     }
 }
