@@ -2,6 +2,7 @@
 //! by what they prove.
 
 use crate::Gate;
+use crate::check::expression;
 use crate::verdict::{Evaluation, evaluate};
 use surety_common::crash;
 use surety_common::domain::decision::Action;
@@ -18,6 +19,9 @@ use surety_common::store::{self, Commit, Outcome, Topic};
 use surety_common::telemetry::trace;
 use uuid::Uuid;
 
+/// Receipts that are judged in less than a tenth of a millisecond.
+const AT_ONCE: usize = 1_000;
+
 impl Gate {
     /// Decides over a stored run and moves it: DONE when accepted, else RECOVERING while repairs
     /// remain, else FAILED. With `lease_epoch` 0 it only looks.
@@ -30,11 +34,12 @@ impl Gate {
     /// `database_unavailable`.
     pub async fn judge(&self, run_id: Uuid, lease_epoch: i64) -> Result<VerdictRecord, Fault> {
         loop {
-            let record = self.find(run_id).await?;
+            let (record, events) = self.case(run_id).await?;
             if let Some(given) = self.given_before(&record).await? {
                 return Ok(given);
             }
-            let evidence = self.evidence(&record).await?;
+            let evidence = RunEvidence::of(events);
+            evidence.check(&record.execution)?;
             let decided = self.decide(&record, evidence).await?;
             if lease_epoch == 0 {
                 return Ok(decided);
@@ -57,10 +62,12 @@ impl Gate {
     /// # Errors
     /// `run_not_found`, `database_unavailable`.
     pub async fn find(&self, run_id: Uuid) -> Result<RunRecord, Fault> {
-        store::find_run(&self.pool, run_id).await?.ok_or_else(|| {
-            Fault::new(FaultCode::RunNotFound, format!("no run has the id {run_id}"))
-                .with_field("run_id")
-        })
+        store::find_run(&self.pool, run_id).await?.ok_or_else(|| not_found(run_id))
+    }
+
+    /// One run, and what a verdict on it is made from.
+    async fn case(&self, run_id: Uuid) -> Result<(RunRecord, Vec<Event>), Fault> {
+        store::find_case(&self.pool, run_id).await?.ok_or_else(|| not_found(run_id))
     }
 
     /// The verdict that moved a run which is no longer being verified.
@@ -81,13 +88,6 @@ impl Gate {
         })
     }
 
-    async fn evidence(&self, record: &RunRecord) -> Result<RunEvidence, Fault> {
-        let events = store::evidence(&self.pool, record.spec.id).await?;
-        let evidence = RunEvidence::of(events);
-        evidence.check(&record.execution)?;
-        Ok(evidence)
-    }
-
     async fn decide(
         &self,
         record: &RunRecord,
@@ -96,8 +96,9 @@ impl Gate {
         let plan = record.plan.clone().unwrap_or_default();
         let answers = self.probes.answers(&plan.verify).await;
         let root = record.spec.workspace.clone();
-        // An expression may take its whole time, beside the runtime's own threads.
-        let judged = tokio::task::spawn_blocking(move || {
+        let takes_long = evidence.receipts.len() > AT_ONCE
+            || plan.verify.iter().any(|check| check.kind == expression::KIND);
+        let judge = move || {
             evaluate(&Evaluation {
                 workspace_root: &root,
                 checks: &plan.verify,
@@ -107,10 +108,15 @@ impl Gate {
                 plan_made_at: None,
                 answers: &answers,
             })
-        });
-        let verdict = judged.await.map_err(|error| {
-            Fault::new(FaultCode::Internal, format!("the evaluation ended in a defect: {error}"))
-        })?;
+        };
+        let verdict = match takes_long {
+            // Beside the runtime's own threads; an expression may take its whole time.
+            true => tokio::task::spawn_blocking(judge).await.map_err(|error| {
+                let message = format!("the evaluation ended in a defect: {error}");
+                Fault::new(FaultCode::Internal, message)
+            })?,
+            false => judge(),
+        };
         Ok(VerdictRecord {
             plan_revision: record.execution.plan_revision,
             verdict,
@@ -139,6 +145,10 @@ impl Gate {
         }
         Ok(outcome)
     }
+}
+
+fn not_found(run_id: Uuid) -> Fault {
+    Fault::new(FaultCode::RunNotFound, format!("no run has the id {run_id}")).with_field("run_id")
 }
 
 /// What a run's journal says to the gate.

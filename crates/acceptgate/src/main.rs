@@ -6,6 +6,10 @@ use surety_common::telemetry;
 use surety_common::wire::server::{bind, on_signal};
 use surety_common::wire::token::Token;
 
+/// Runs make and drop many small texts at the same time on many threads.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// The acceptgate: decides from recorded evidence whether a run's goal is reached.
 #[derive(Debug, Parser)]
 #[command(name = "surety-acceptgate", version, about)]

@@ -8,6 +8,7 @@
 //! ```
 
 use crate::check::expression::{self, FactList};
+use crate::check::http_probe;
 use chrono::{DateTime, Utc};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -120,10 +121,10 @@ fn check_results(
     let mut facts = None;
     let decide = |(place, check): (usize, &AcceptCheck)| {
         let answer = match check.kind.as_str() {
-            "http_probe" | "action_report" => {
+            http_probe::KIND | "action_report" => {
                 input.answers.get(&place).copied().unwrap_or(Err(Reason::UnknownCheckKind.as_str()))
             }
-            "expression" => {
+            expression::KIND => {
                 let facts = facts.get_or_insert_with(|| FactList::new(input.receipts));
                 expression::evaluate(&check.target, facts, deadline)
                     .map_err(expression::Failure::as_str)

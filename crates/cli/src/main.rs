@@ -2,6 +2,10 @@
 
 use std::process::ExitCode;
 
+/// Runs make and drop many small texts at the same time on many threads.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[tokio::main]
 async fn main() -> ExitCode {
     surety_cli::commands::run(std::env::args_os()).await.into()

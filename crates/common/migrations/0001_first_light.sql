@@ -116,7 +116,9 @@ create table journal (
 
 -- Ranges of ids are times: planners make a partition for each time ahead, and drop it once all its
 -- runs are too old. Here goes what has none, so that no insert can fail for want of one.
-create table journal_default partition of journal default;
+create table journal_default partition of journal default
+    -- As every partition: a row that was compressed into less than a page is kept in one piece.
+    with (toast_tuple_target = 8160);
 
 -- Outputs too large for the journal, by the digest of their content.
 create table artifact (

@@ -29,10 +29,7 @@ impl Planner {
     /// # Errors
     /// `run_not_found`, `database_unavailable`.
     pub async fn find(&self, run_id: Uuid) -> Result<RunRecord, Fault> {
-        store::find_run(&self.pool, run_id).await?.ok_or_else(|| {
-            Fault::new(FaultCode::RunNotFound, format!("no run has the id {run_id}"))
-                .with_field("run_id")
-        })
+        store::find_run(&self.pool, run_id).await?.ok_or_else(|| not_found(run_id))
     }
 
     /// The latest verdict on a run, where there is one.
@@ -201,19 +198,28 @@ impl Cursor {
     /// The next events; none when there will be no more.
     async fn next_page(&mut self) -> Result<Option<Vec<Event>>, Fault> {
         loop {
-            // Whether it has ended is read before the journal: what the end wrote is then there.
-            let ended = self.planner.find(self.run_id).await?.execution.state.is_terminal();
-            let events =
-                store::events(&self.planner.pool, self.run_id, self.next, PAGE_ROWS).await?;
-            if let Some(last) = events.last() {
-                self.next = last.sequence + 1;
+            if let Some(events) = self.read().await? {
                 return Ok(Some(events));
             }
-            if ended || !self.follow || self.planner.shutdown.is_cancelled() {
+            let state = store::state(&self.planner.pool, self.run_id).await?;
+            let state = state.ok_or_else(|| not_found(self.run_id))?;
+            if state.is_terminal() {
+                // What the end wrote may have come after the look at the journal.
+                return self.read().await;
+            }
+            if !self.follow || self.planner.shutdown.is_cancelled() {
                 return Ok(None);
             }
             self.wait().await;
         }
+    }
+
+    async fn read(&mut self) -> Result<Option<Vec<Event>>, Fault> {
+        let pool = &self.planner.pool;
+        let events = store::events(pool, self.run_id, self.next, PAGE_ROWS).await?;
+        let last = events.last().map(|event| event.sequence);
+        self.next = last.map_or(self.next, |last| last + 1);
+        Ok(last.map(|_| events))
     }
 
     /// Waits until the run may have moved.
@@ -293,6 +299,10 @@ fn not_paused(record: &RunRecord) -> Fault {
         None => format!("the run is {state} and not paused"),
     };
     Fault::new(FaultCode::RunNotPaused, message)
+}
+
+fn not_found(run_id: Uuid) -> Fault {
+    Fault::new(FaultCode::RunNotFound, format!("no run has the id {run_id}")).with_field("run_id")
 }
 
 fn terminal(record: &RunRecord) -> Fault {

@@ -34,11 +34,27 @@ async fn run<W: Writer>(mut writer: W, mut queue: mpsc::Receiver<W::Job>) {
         if waiting.is_empty() && queue.recv_many(&mut fresh, MAX_JOBS).await == 0 {
             return;
         }
-        while fresh.len() + waiting.len() < MAX_JOBS {
-            let Ok(job) = queue.try_recv() else { break };
-            fresh.push(job);
-        }
         waiting.extend(fresh.drain(..));
+        gather(&mut queue, &mut waiting).await;
         writer.settle(&mut waiting).await;
+    }
+}
+
+/// Takes what waits, and lets whoever can run hand in more, for as long as somebody does: a
+/// statement over many costs little more than one over few. A lone piece waits for nobody.
+async fn gather<J>(queue: &mut mpsc::Receiver<J>, waiting: &mut VecDeque<J>) {
+    take(queue, waiting);
+    let mut before = 1;
+    while waiting.len() > before {
+        before = waiting.len();
+        tokio::task::yield_now().await;
+        take(queue, waiting);
+    }
+}
+
+fn take<J>(queue: &mut mpsc::Receiver<J>, waiting: &mut VecDeque<J>) {
+    while waiting.len() < MAX_JOBS {
+        let Ok(job) = queue.try_recv() else { return };
+        waiting.push_back(job);
     }
 }

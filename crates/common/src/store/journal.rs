@@ -2,10 +2,12 @@
 
 use super::StoreError;
 use super::apply::Chain;
+use super::run::RunRow;
 use crate::domain::journal::{
     Entry, Event, Output, StoredRow, VerdictRecord, Wanted, read_changes,
 };
 use crate::domain::receipt::EvidenceReceipt;
+use crate::domain::run::RunRecord;
 use chrono::{DateTime, Utc};
 use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
@@ -18,13 +20,40 @@ struct JournalRow {
     entries: String,
 }
 
+/// One row of `case.sql`: the columns of the journal as arrays, one element a row.
+#[derive(sqlx::FromRow)]
+struct CaseRow {
+    #[sqlx(flatten)]
+    run: RunRow,
+    sequences: Vec<i64>,
+    times: Vec<DateTime<Utc>>,
+    actors: Vec<String>,
+    entries: Vec<String>,
+}
+
+impl CaseRow {
+    fn events(&self, run_id: Uuid) -> Result<Vec<Event>, StoreError> {
+        let places = self.sequences.iter().zip(&self.times).zip(&self.actors).zip(&self.entries);
+        let mut events = Vec::new();
+        for (((sequence, at), actor), text) in places {
+            let row = StoredRow { sequence: *sequence, at: *at, actor, text };
+            events.append(&mut read_row(row, run_id, Wanted::Evidence)?);
+        }
+        Ok(events)
+    }
+}
+
 impl JournalRow {
     fn events(&self, run_id: Uuid, wanted: Wanted) -> Result<Vec<Event>, StoreError> {
         let Self { sequence, at, actor, entries } = self;
-        let row = StoredRow { sequence: *sequence, at: *at, actor, text: entries };
-        read_changes(row, wanted)
-            .map_err(|error| StoreError::corrupt(format!("journal {run_id} at {sequence}"), error))
+        read_row(StoredRow { sequence: *sequence, at: *at, actor, text: entries }, run_id, wanted)
     }
+}
+
+fn read_row(row: StoredRow<'_>, run_id: Uuid, wanted: Wanted) -> Result<Vec<Event>, StoreError> {
+    let sequence = row.sequence;
+    read_changes(row, wanted)
+        .map_err(|error| StoreError::corrupt(format!("journal {run_id} at {sequence}"), error))
 }
 
 /// Events of a run from the number `from` on, in order, from at most `rows` rows of what was
@@ -43,15 +72,21 @@ pub async fn events(
     Ok(events)
 }
 
-/// The events of a run that a verdict is made from, in order: its receipts and its turns.
+/// A run, and the events that a verdict on it is made from, in order: its receipts and its turns.
 ///
 /// # Errors
 /// [`StoreError`]
-pub async fn evidence(
+pub async fn find_case(
     executor: impl PgExecutor<'_>,
     run_id: Uuid,
-) -> Result<Vec<Event>, StoreError> {
-    read(executor, run_id, 1, i64::MAX, Wanted::Evidence).await
+) -> Result<Option<(RunRecord, Vec<Event>)>, StoreError> {
+    let row: Option<CaseRow> =
+        sqlx::query_as(include_str!("sql/case.sql")).bind(run_id).fetch_optional(executor).await?;
+    row.map(|row| {
+        let events = row.events(run_id)?;
+        Ok((row.run.into_record()?, events))
+    })
+    .transpose()
 }
 
 async fn read(

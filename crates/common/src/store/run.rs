@@ -84,6 +84,23 @@ pub async fn find_run(
     row.map(RunRow::into_record).transpose()
 }
 
+/// The state of one run alone.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn state(
+    executor: impl PgExecutor<'_>,
+    id: Uuid,
+) -> Result<Option<RunState>, StoreError> {
+    let row: Option<(String, Option<String>)> =
+        sqlx::query_as(include_str!("sql/state.sql")).bind(id).fetch_optional(executor).await?;
+    row.map(|(state, blocked_from)| {
+        RunState::from_text(&state, blocked_from.as_deref())
+            .ok_or_else(|| StoreError::corrupt(format!("execution {id} column state"), state))
+    })
+    .transpose()
+}
+
 /// Which runs are wanted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RunFilter {

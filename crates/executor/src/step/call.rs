@@ -114,7 +114,7 @@ impl Bench {
         let budget_s = run.timeouts().budget_s(&timing(tool.as_ref(), &call.tool_call));
         let budget = Duration::from_secs(budget_s).min(left);
         let context = ToolContext {
-            workspace: run.workspace()?,
+            folder: Arc::clone(&run.folder),
             write_scope: Arc::new(WriteScope::new(scope)?),
             environment: Arc::clone(&run.engine.environment),
             shell_allowed: false,

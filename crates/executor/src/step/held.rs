@@ -4,10 +4,10 @@ use super::Engine;
 use super::bounds::graph_of;
 use super::head::Head;
 use crate::fuse::timeout::Timeouts;
-use crate::tool::{ToolError, Workspace};
+use crate::tool::Folder;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 use surety_common::domain::execution::{Execution, Graph, StepProgress};
 use surety_common::domain::fault::Fault;
@@ -71,7 +71,8 @@ pub struct HeldRun {
     /// The span all its transitions are recorded in.
     pub span: tracing::Span,
     pub(super) head: Mutex<Head>,
-    workspace: OnceLock<Arc<Workspace>>,
+    /// Where it works.
+    pub folder: Arc<Folder>,
     timeouts: std::sync::Mutex<Timeouts>,
 }
 
@@ -79,6 +80,10 @@ impl HeldRun {
     /// A run whose lease was just written as `execution` says.
     pub fn new(engine: Arc<Engine>, order: Order, execution: Execution) -> Self {
         let Order { spec, plan, plan_digest, span } = order;
+        let folder = match spec.workspace.as_str() {
+            "" => Folder::own(engine.workspaces.join(spec.id.to_string())),
+            named => Folder::given(PathBuf::from(named)),
+        };
         Self {
             plan_revision: execution.plan_revision,
             lease_epoch: execution.lease_epoch,
@@ -92,7 +97,7 @@ impl HeldRun {
             lost: CancellationToken::new(),
             span,
             head: Mutex::new(Head::new(execution)),
-            workspace: OnceLock::new(),
+            folder: Arc::new(folder),
             timeouts: std::sync::Mutex::default(),
         }
     }
@@ -133,33 +138,6 @@ impl HeldRun {
         deadline.saturating_sub(spent.unwrap_or_default())
     }
 
-    /// The folder it works in, opened at the first call that needs one. A run that names none gets
-    /// one of its own.
-    ///
-    /// # Errors
-    /// The folder cannot be made or opened.
-    pub fn workspace(&self) -> Result<Arc<Workspace>, ToolError> {
-        if let Some(workspace) = self.workspace.get() {
-            return Ok(Arc::clone(workspace));
-        }
-        let workspace = Arc::new(Workspace::open(&self.folder()?)?);
-        Ok(Arc::clone(self.workspace.get_or_init(|| workspace)))
-    }
-
-    fn folder(&self) -> Result<PathBuf, ToolError> {
-        if !self.spec.workspace.is_empty() {
-            return Ok(PathBuf::from(&self.spec.workspace));
-        }
-        let folder = self.own_folder();
-        std::fs::create_dir_all(&folder)
-            .map_err(|error| ToolError::io(folder.display(), &error))?;
-        Ok(folder)
-    }
-
-    fn own_folder(&self) -> PathBuf {
-        self.engine.workspaces.join(self.spec.id.to_string())
-    }
-
     /// Says that the run has ended.
     pub fn end(&self) {
         self.over.store(true, Ordering::Relaxed);
@@ -168,12 +146,8 @@ impl HeldRun {
     /// Removes the run's own folder when the run is over and nothing was put into it. While it is
     /// not over, somebody else may be at work there.
     pub fn remove_empty_folder(&self) {
-        if self.over.load(Ordering::Relaxed)
-            && self.spec.workspace.is_empty()
-            && self.workspace.get().is_some()
-        {
-            // A folder with files in it stays: it is what the run made.
-            drop(std::fs::remove_dir(self.own_folder()));
+        if self.over.load(Ordering::Relaxed) {
+            self.folder.remove_when_empty();
         }
     }
 

@@ -126,7 +126,7 @@ async fn seen(
     run: &HeldRun,
     look: impl FnOnce(&Workspace) -> Fact + Send + 'static,
 ) -> Result<Fact, ToolError> {
-    let workspace = run.workspace()?;
+    let workspace = run.folder.workspace()?;
     tokio::task::spawn_blocking(move || look(&workspace))
         .await
         .map_err(|error| ToolError::new(ErrorCode::InternalError, error.to_string()))
@@ -180,7 +180,7 @@ async fn verify_command(run: &HeldRun, line: String) -> Result<Option<Record>, E
 }
 
 async fn digest_of(run: &HeldRun) -> Result<String, ToolError> {
-    let workspace = run.workspace()?;
+    let workspace = run.folder.workspace()?;
     tokio::task::spawn_blocking(move || observe::workspace_digest(&workspace))
         .await
         .map_err(|error| ToolError::new(ErrorCode::InternalError, error.to_string()))?
@@ -238,7 +238,7 @@ async fn run_program(
     let added: BTreeMap<String, String> = program.environment.into_iter().collect();
     let request = CommandRequest {
         command: Command::Argv(program.argv),
-        folder: context.workspace.folder(&RelPath::root())?,
+        folder: context.workspace()?.folder(&RelPath::root())?,
         environment: context.environment.with(&added)?,
     };
     let finished = process::run(context, &request).await?;
@@ -260,8 +260,7 @@ async fn project_tests(run: &HeldRun) -> Result<Record, Ended> {
 
 async fn run_project_tests(run: &HeldRun) -> Result<ToolOutcome, ToolError> {
     let context = context(run)?;
-    let (workspace, environment) =
-        (Arc::clone(&context.workspace), Arc::clone(&context.environment));
+    let (workspace, environment) = (context.workspace()?, Arc::clone(&context.environment));
     let found =
         tokio::task::spawn_blocking(move || project::test_command(&workspace, &environment))
             .await
@@ -279,7 +278,7 @@ async fn run_project_tests(run: &HeldRun) -> Result<ToolOutcome, ToolError> {
     };
     let request = CommandRequest {
         command: Command::Argv(argv),
-        folder: context.workspace.folder(&RelPath::root())?,
+        folder: context.workspace()?.folder(&RelPath::root())?,
         environment: Environment::clone(&context.environment),
     };
     let finished = process::run(&context, &request).await?;
@@ -289,7 +288,7 @@ async fn run_project_tests(run: &HeldRun) -> Result<ToolOutcome, ToolError> {
 /// A verification may take as long as a step.
 fn context(run: &HeldRun) -> Result<ToolContext, ToolError> {
     Ok(ToolContext {
-        workspace: run.workspace()?,
+        folder: Arc::clone(&run.folder),
         write_scope: Arc::new(WriteScope::whole()),
         environment: Arc::clone(&run.engine.environment),
         shell_allowed: false,

@@ -12,6 +12,7 @@
 pub mod builtin;
 pub mod environment;
 pub mod error;
+pub mod folder;
 mod guard;
 pub mod observe;
 pub mod process;
@@ -27,6 +28,7 @@ pub mod write;
 
 pub use environment::Environment;
 pub use error::{ErrorCode, ToolError};
+pub use folder::Folder;
 pub use registry::{Registry, RegistryError};
 pub use scope::WriteScope;
 pub use workspace::{RelPath, Workspace};
@@ -82,8 +84,8 @@ impl Annotations {
 /// All that a tool can reach during one call. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ToolContext {
-    /// The files.
-    pub workspace: Arc<Workspace>,
+    /// Where the files are.
+    pub folder: Arc<Folder>,
     /// What the step may write.
     pub write_scope: Arc<WriteScope>,
     /// What commands see of the environment.
@@ -97,6 +99,14 @@ pub struct ToolContext {
 }
 
 impl ToolContext {
+    /// The files.
+    ///
+    /// # Errors
+    /// The folder cannot be made or opened.
+    pub fn workspace(&self) -> Result<Arc<Workspace>, ToolError> {
+        self.folder.workspace()
+    }
+
     /// Whether the call may go on; long work asks again and again.
     ///
     /// # Errors
@@ -213,7 +223,8 @@ pub trait Tool: Send + Sync {
     /// What became of an effect that was written down and has no outcome. It may read files, so
     /// it blocks.
     fn probe(&self, ctx: &ToolContext, effect: &Effect) -> Probe {
-        effect.probe(&ctx.workspace)
+        // What cannot be looked at is not known.
+        ctx.workspace().map_or(Probe::Unknown, |workspace| effect.probe(&workspace))
     }
 
     /// How long the arguments themselves ask for, where a tool lets them.

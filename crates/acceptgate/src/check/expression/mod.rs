@@ -24,6 +24,8 @@ use std::sync::{Arc, LazyLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
+/// The kind of these checks.
+pub const KIND: &str = "expression";
 /// The longest expression that is read, in bytes.
 const MAX_LENGTH: usize = 4096;
 

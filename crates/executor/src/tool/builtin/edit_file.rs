@@ -69,7 +69,7 @@ impl Tool for EditFile {
 
     fn intend(&self, ctx: &ToolContext, args: &Value) -> Result<Effect, ToolError> {
         let edit = prepare(ctx, &read(args)?)?;
-        ctx.workspace.place_to_write(&edit.path, &ctx.write_scope)?;
+        ctx.workspace()?.place_to_write(&edit.path, &ctx.write_scope)?;
         Ok(Effect::Write {
             path: edit.path.text(),
             before_digest: Some(sha256_hex(edit.before.as_bytes())),
@@ -84,15 +84,15 @@ impl Tool for EditFile {
 
 fn work(ctx: &ToolContext, args: &Args) -> Result<ToolOutcome, ToolError> {
     let edit = prepare(ctx, args)?;
-    let written = ctx.workspace.write(&edit.path, edit.after.as_bytes(), &ctx.write_scope)?;
+    let written = ctx.workspace()?.write(&edit.path, edit.after.as_bytes(), &ctx.write_scope)?;
     let places = count(edit.places, "place");
     let summary = format!("edited {} in {places}", edit.path.text());
     Ok(ToolOutcome::done(summary, Vec::new(), written.facts()))
 }
 
 fn prepare(ctx: &ToolContext, args: &Args) -> Result<Edit, ToolError> {
-    let path = ctx.workspace.locate(&args.path)?;
-    let before = as_text(&path, ctx.workspace.read(&path, EDIT_LIMIT)?)?;
+    let path = ctx.workspace()?.locate(&args.path)?;
+    let before = as_text(&path, ctx.workspace()?.read(&path, EDIT_LIMIT)?)?;
     let places = before.matches(&args.old_text).count() as u64;
     if args.old_text.is_empty() || places == 0 {
         let message = format!(

@@ -62,10 +62,10 @@ impl Tool for Glob {
 }
 
 fn work(ctx: &ToolContext, args: &Args) -> Result<ToolOutcome, ToolError> {
-    let start = ctx.workspace.locate(&args.path)?;
+    let start = ctx.workspace()?.locate(&args.path)?;
     let matcher = compile(&args.pattern)?;
     let (mut lines, mut found) = (String::new(), 0);
-    let unread = scan::walk(&ctx.workspace, &start, Ignores::Gitignore, &mut |file| {
+    let unread = scan::walk(ctx.workspace()?.as_ref(), &start, Ignores::Gitignore, &mut |file| {
         ctx.check()?;
         let path = file.path.as_path();
         let below = path.strip_prefix(start.as_path()).unwrap_or(path);

@@ -80,13 +80,13 @@ impl Tool for Grep {
 }
 
 fn work(ctx: &ToolContext, args: &Args) -> Result<ToolOutcome, ToolError> {
-    let start = ctx.workspace.locate(&args.path)?;
+    let start = ctx.workspace()?.locate(&args.path)?;
     let filter = args.glob.as_deref().map(Filter::new).transpose()?;
     let mut search = Search::new(ctx, args)?;
-    let unread = match ctx.workspace.open_file(&start) {
+    let unread = match ctx.workspace()?.open_file(&start) {
         Ok(_) => search.look(&start, true).map(|()| 0),
         Err(error) if error.code == ErrorCode::NotAFile => {
-            scan::walk(&ctx.workspace, &start, Ignores::Gitignore, &mut |file| {
+            scan::walk(ctx.workspace()?.as_ref(), &start, Ignores::Gitignore, &mut |file| {
                 let path = file.path.as_path();
                 let below = path.strip_prefix(start.as_path()).unwrap_or(path);
                 let wanted = filter.as_ref().is_none_or(|filter| filter.wants(below));
@@ -163,7 +163,7 @@ impl<'a> Search<'a> {
 
     fn look(&mut self, path: &RelPath, named: bool) -> Result<(), ToolError> {
         let name = path.text();
-        let file = match self.ctx.workspace.open_file(path) {
+        let file = match self.ctx.workspace()?.open_file(path) {
             Ok(file) => file,
             Err(error) if named => return Err(error),
             // Gone, or no longer ours to read, since the folder was listed.

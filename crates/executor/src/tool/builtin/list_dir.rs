@@ -51,9 +51,9 @@ impl Tool for ListDir {
 }
 
 fn work(ctx: &ToolContext, args: &Args) -> Result<ToolOutcome, ToolError> {
-    let path = ctx.workspace.locate(&args.path)?;
+    let path = ctx.workspace()?.locate(&args.path)?;
     let name = path.text();
-    let entries = match ctx.workspace.entries(&path) {
+    let entries = match ctx.workspace()?.entries(&path) {
         Ok(entries) => entries,
         Err(error) => return Ok(unseen(name, error)),
     };

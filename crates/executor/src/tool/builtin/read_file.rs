@@ -60,7 +60,7 @@ impl Tool for ReadFile {
 }
 
 fn work(ctx: &ToolContext, args: &Args) -> Result<ToolOutcome, ToolError> {
-    let path = ctx.workspace.locate(&args.path)?;
+    let path = ctx.workspace()?.locate(&args.path)?;
     let name = path.text();
     let text = match read_lines(ctx, &path, args) {
         Ok(text) => text,
@@ -74,7 +74,7 @@ fn work(ctx: &ToolContext, args: &Args) -> Result<ToolOutcome, ToolError> {
 }
 
 fn read_lines(ctx: &ToolContext, path: &RelPath, args: &Args) -> Result<String, ToolError> {
-    let mut reader = BufReader::new(ctx.workspace.open_file(path)?);
+    let mut reader = BufReader::new(ctx.workspace()?.open_file(path)?);
     let end = args.offset.saturating_add(args.limit.unwrap_or(u64::MAX));
     let (mut line, mut text, mut piece) = (1, Vec::new(), Vec::new());
     while line < end {

@@ -117,10 +117,10 @@ fn request(ctx: &ToolContext, args: &Args) -> Result<CommandRequest, ToolError> 
             return Err(ToolError::new(ErrorCode::ShellNotAllowed, message));
         }
     };
-    let folder = ctx.workspace.locate(&args.cwd)?;
+    let folder = ctx.workspace()?.locate(&args.cwd)?;
     Ok(CommandRequest {
         command,
-        folder: ctx.workspace.folder(&folder)?,
+        folder: ctx.workspace()?.folder(&folder)?,
         environment: ctx.environment.with(&args.env)?,
     })
 }

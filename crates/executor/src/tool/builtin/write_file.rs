@@ -53,11 +53,11 @@ impl Tool for WriteFile {
 
     fn intend(&self, ctx: &ToolContext, args: &Value) -> Result<Effect, ToolError> {
         let args: Args = read(args)?;
-        let path = ctx.workspace.locate(&args.path)?;
-        ctx.workspace.place_to_write(&path, &ctx.write_scope)?;
+        let path = ctx.workspace()?.locate(&args.path)?;
+        ctx.workspace()?.place_to_write(&path, &ctx.write_scope)?;
         Ok(Effect::Write {
             path: path.text(),
-            before_digest: ctx.workspace.digest(&path)?,
+            before_digest: ctx.workspace()?.digest(&path)?,
             after_digest: Some(sha256_hex(args.content.as_bytes())),
         })
     }
@@ -68,8 +68,8 @@ impl Tool for WriteFile {
 }
 
 fn work(ctx: &ToolContext, args: &Args) -> Result<ToolOutcome, ToolError> {
-    let path = ctx.workspace.locate(&args.path)?;
-    let written = ctx.workspace.write(&path, args.content.as_bytes(), &ctx.write_scope)?;
+    let path = ctx.workspace()?.locate(&args.path)?;
+    let written = ctx.workspace()?.write(&path, args.content.as_bytes(), &ctx.write_scope)?;
     let verb = match written.before_digest {
         None => "created",
         Some(_) => "wrote",

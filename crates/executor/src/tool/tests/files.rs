@@ -92,7 +92,7 @@ fn a_folder_swapped_for_a_link_meanwhile_lets_nothing_out() {
             }
         });
         for turn in 0..5000 {
-            let workspace = &bench.ctx.workspace;
+            let workspace = &bench.ctx.workspace().unwrap();
             let path = workspace.locate("spot/secret.txt").unwrap();
             // A call may fail; where it succeeds it must have gone to the folder inside.
             if let Ok(text) = workspace.read(&path, 100) {
@@ -207,7 +207,7 @@ async fn a_write_through_a_link_changes_the_file_behind_it_and_tells_of_both_nam
     let args = json!({"path": "CLAUDE.md", "content": "new"});
     let effect = bench.intend("write_file", args.clone()).unwrap();
     let outcome = bench.call("write_file", args).await;
-    let probed = effect.probe(&bench.ctx.workspace);
+    let probed = effect.probe(&bench.ctx.workspace().unwrap());
     assert_eq!(probed, Probe::Happened(outcome.facts.clone()));
     assert_eq!(
         outcome.facts,
@@ -308,6 +308,6 @@ fn only_what_can_be_told_apart_is_told_apart_after_a_crash() {
     assert_eq!(intended, Ok(Effect::Unknown));
     let intended = bench.intend("read_file", json!({"path": "a"}));
     assert_eq!(intended, Ok(Effect::None));
-    assert_eq!(Effect::Unknown.probe(&bench.ctx.workspace), Probe::Unknown);
-    assert_eq!(Effect::None.probe(&bench.ctx.workspace), Probe::DidNotHappen);
+    assert_eq!(Effect::Unknown.probe(&bench.ctx.workspace().unwrap()), Probe::Unknown);
+    assert_eq!(Effect::None.probe(&bench.ctx.workspace().unwrap()), Probe::DidNotHappen);
 }

@@ -6,7 +6,7 @@ mod scans;
 mod timing;
 
 use crate::tool::{
-    Effect, Environment, ErrorCode, Registry, ToolContext, ToolError, ToolOutcome, Workspace,
+    Effect, Environment, ErrorCode, Folder, Registry, ToolContext, ToolError, ToolOutcome,
     WriteScope,
 };
 use std::fs;
@@ -37,7 +37,7 @@ impl Bench {
         fs::create_dir(&outside).unwrap();
         fs::write(outside.join("secret.txt"), "secret").unwrap();
         let ctx = ToolContext {
-            workspace: Arc::new(Workspace::open(&root).unwrap()),
+            folder: Arc::new(Folder::given(root.clone())),
             write_scope: Arc::new(WriteScope::whole()),
             environment: Arc::new(Environment::of_process()),
             shell_allowed: false,

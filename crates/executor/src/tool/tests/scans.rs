@@ -145,7 +145,7 @@ fn the_runner_sees_what_is_there_and_nothing_outside() {
         ("out", "out", false),
         ("dangling", "dangling", false),
     ] {
-        let fact = observe_file(&bench.ctx.workspace, path);
+        let fact = observe_file(&bench.ctx.workspace().unwrap(), path);
         assert_eq!(fact, observed(named, exists), "{path}");
     }
 }
@@ -166,7 +166,7 @@ fn the_runner_finds_a_text_anywhere_in_a_large_file_and_in_bytes() {
         ("out", "secret", false),
         ("../outside/secret.txt", "secret", false),
     ] {
-        let fact = observe_content(&bench.ctx.workspace, path, needle);
+        let fact = observe_content(&bench.ctx.workspace().unwrap(), path, needle);
         assert_eq!(fact, content(path, needle, found));
     }
 }
@@ -174,7 +174,7 @@ fn the_runner_finds_a_text_anywhere_in_a_large_file_and_in_bytes() {
 #[test]
 fn the_digest_of_a_workspace_tells_every_change_that_counts() {
     let bench = project();
-    let digest = || workspace_digest(&bench.ctx.workspace).unwrap();
+    let digest = || workspace_digest(&bench.ctx.workspace().unwrap()).unwrap();
     let mut seen = vec![digest()];
     let changed = |what: &str, seen: &mut Vec<String>| {
         let now = digest();

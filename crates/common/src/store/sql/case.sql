@@ -1,0 +1,26 @@
+-- A run and its whole journal, as one moment shows both.
+select execution.run_id, execution.namespace, execution.state, execution.blocked_from,
+       execution.version, execution.sequence, execution.priority, execution.ready_at,
+       execution.lease_owner, execution.lease_epoch, execution.plan_revision,
+       execution.step_states, execution.progress, execution.wait, execution.terminal,
+       execution.deadline_at, execution.updated_at,
+       run.request_id, run.goal, run.driver, run.workspace, run.limits::text as limits,
+       run.policy::text as policy, run.labels::text as labels, run.trace_parent, run.created_at,
+       plan.body::text as plan_body, plan.digest as plan_digest,
+       told.sequences, told.times, told.actors, told.entries
+from execution
+join run on run.id = execution.run_id
+left join plan on plan.run_id = execution.run_id and plan.revision = execution.plan_revision
+cross join lateral (
+    select coalesce(array_agg(row.sequence), '{}') as sequences,
+           coalesce(array_agg(row.at), '{}') as times,
+           coalesce(array_agg(row.actor), '{}') as actors,
+           coalesce(array_agg(row.entries), '{}') as entries
+    from (
+        select sequence, at, actor, entries
+        from journal
+        where journal.run_id = $1
+        order by sequence
+    ) as row
+) as told
+where execution.run_id = $1

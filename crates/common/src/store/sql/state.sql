@@ -1,0 +1,1 @@
+select state, blocked_from from execution where run_id = $1

@@ -1,0 +1,85 @@
+//! The folder a run works in, opened by the first call that touches a file: most calls of most
+//! tools never do, and making and removing a folder costs more than they.
+
+use crate::tool::{ToolError, Workspace};
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+/// Where a run works.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    /// Made here when it is first needed; else it must be there.
+    own: bool,
+    workspace: OnceLock<Arc<Workspace>>,
+}
+
+impl Folder {
+    /// A folder that is somebody else's, and there.
+    pub const fn given(path: PathBuf) -> Self {
+        Self { path, own: false, workspace: OnceLock::new() }
+    }
+
+    /// A folder of the run's own, made when it is first needed.
+    pub const fn own(path: PathBuf) -> Self {
+        Self { path, own: true, workspace: OnceLock::new() }
+    }
+
+    /// The workspace in it.
+    ///
+    /// # Errors
+    /// The folder cannot be made or opened.
+    pub fn workspace(&self) -> Result<Arc<Workspace>, ToolError> {
+        if let Some(workspace) = self.workspace.get() {
+            return Ok(Arc::clone(workspace));
+        }
+        if self.own {
+            std::fs::create_dir_all(&self.path)
+                .map_err(|error| ToolError::io(self.path.display(), &error))?;
+        }
+        let workspace = Arc::new(Workspace::open(&self.path)?);
+        Ok(Arc::clone(self.workspace.get_or_init(|| workspace)))
+    }
+
+    /// Removes a folder of the run's own that was used and in which nothing was left. One with
+    /// files in it stays: it is what the run made.
+    pub fn remove_when_empty(&self) {
+        if self.own && self.workspace.get().is_some() {
+            drop(std::fs::remove_dir(&self.path));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_of_ones_own_is_made_when_it_is_needed_and_goes_when_nothing_is_left_in_it() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("a/b");
+        let folder = Folder::own(path.clone());
+        folder.remove_when_empty();
+        assert!(!path.exists());
+        folder.workspace().unwrap();
+        assert!(path.is_dir());
+        std::fs::write(path.join("left"), "here").unwrap();
+        folder.remove_when_empty();
+        assert!(path.is_dir(), "it is what the run made");
+        std::fs::remove_file(path.join("left")).unwrap();
+        folder.remove_when_empty();
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_folder_that_was_named_must_be_there_and_stays() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = Folder::given(parent.path().join("missing"));
+        assert_eq!(folder.workspace().unwrap_err().code.as_str(), "file_not_found");
+        assert!(!parent.path().join("missing").exists());
+        let folder = Folder::given(parent.path().to_owned());
+        folder.workspace().unwrap();
+        folder.remove_when_empty();
+        assert!(parent.path().is_dir());
+    }
+}
