@@ -93,7 +93,7 @@ fn chains(c: &mut Criterion) {
                 let mut receipt = receipt(seq);
                 receipt.seal(std::mem::take(&mut prev_digest));
                 prev_digest.clone_from(&receipt.digest);
-                receipt.to_json().to_compact()
+                receipt.to_text()
             })
             .collect();
         group.throughput(Throughput::Elements(count));

@@ -2,7 +2,7 @@
 
 use super::referee::{GateCase, Referee};
 use super::{Row, compare, text_of};
-use surety_common::domain::json::Value;
+use surety_common::domain::json::{self, Value};
 use surety_common::domain::problem::Problem;
 use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource, Fact, read_fact};
 use surety_common::domain::todo::{Todo, TodoStatus};
@@ -31,7 +31,8 @@ pub async fn check_receipt(row: &Row, referee: Referee<'_>) -> Result<(), String
     let expected = member(&row.value, "expect")?;
     match referee.receipt(member(&row.value, "receipt")?).await? {
         Ok(receipt) => {
-            let found = object([("ok", Value::Bool(true)), ("receipt", receipt.to_json())]);
+            let written = json::parse(&receipt.to_text()).map_err(|error| error.to_string())?;
+            let found = object([("ok", Value::Bool(true)), ("receipt", written.value)]);
             compare("the receipt", &filled(expected), &filled(&found))
         }
         Err(problem) => compare_refusal(expected, &problem),

@@ -7,7 +7,7 @@ use super::{
     VerdictRecord,
 };
 use crate::domain::decision::{Abort, Action, ExecuteDecision};
-use crate::domain::json::{self, Value};
+use crate::domain::json::{self, ObjectText, Value, write_list, write_string};
 use crate::domain::plan::ToolCall;
 use crate::domain::problem::Code;
 use crate::domain::receipt::read_stored;
@@ -37,14 +37,17 @@ pub struct Recorded<'a> {
 /// a list of its time in microseconds after the row's, its span's id, and its entries. Who wrote
 /// them is kept beside the text, once.
 pub fn write_changes(changes: &[Recorded<'_>], actor: &Actor, row_at: DateTime<Utc>) -> String {
-    let lists = changes.iter().map(|change| {
+    let mut out = String::with_capacity(1024 * changes.len());
+    write_list(&mut out, changes, |out, change| {
         let after = (change.at - row_at).num_microseconds().unwrap_or_default();
-        let span_id = change.span_id.unwrap_or_default().to_owned();
-        let head = [Value::Number(after.to_string()), Value::String(span_id)];
-        let entries = change.entries.iter().map(|entry| write_entry(entry, actor));
-        Value::Array(head.into_iter().chain(entries).collect())
+        out.extend(["[", &after.to_string(), ",\"", change.span_id.unwrap_or_default(), "\""]);
+        for entry in change.entries {
+            out.push(',');
+            write_entry(out, entry, actor);
+        }
+        out.push(']');
     });
-    Value::Array(lists.collect()).to_compact()
+    out
 }
 
 /// What kinds of entries a reader wants; the others are passed over without being read.
@@ -122,18 +125,21 @@ fn kind_of(entry: &str) -> Result<&str, StoredError> {
     key.map(|(kind, _)| kind).ok_or_else(|| missing("an entry's kind"))
 }
 
-fn write_entry(entry: &Entry, actor: &Actor) -> Value {
-    let (kind, body) = match entry {
-        Entry::Transition(transition) => ("transition", write_transition(transition, actor)),
-        Entry::Plan(plan) => ("plan", write_plan(plan)),
-        Entry::Turn(turn) => (TURN, write_turn(turn)),
-        Entry::Intent(intent) => ("intent", write_intent(intent)),
-        Entry::Receipt(receipt) => (RECEIPT, receipt.to_json()),
-        Entry::Output(output) => ("output", write_output(output)),
-        Entry::Verdict(record) => ("verdict", write_verdict(record)),
-        Entry::Answer(answer) => ("answer", write_answer(answer)),
-    };
-    Value::Object(vec![(kind.to_owned(), body)])
+fn write_entry(out: &mut String, entry: &Entry, actor: &Actor) {
+    let object = ObjectText::begin(out);
+    match entry {
+        Entry::Transition(transition) => {
+            object.with("transition", |out| write_transition(out, transition, actor))
+        }
+        Entry::Plan(plan) => object.with("plan", |out| write_plan(out, plan)),
+        Entry::Turn(turn) => object.with(TURN, |out| write_turn(out, turn)),
+        Entry::Intent(intent) => object.with("intent", |out| write_intent(out, intent)),
+        Entry::Receipt(receipt) => object.with(RECEIPT, |out| receipt.write(out)),
+        Entry::Output(output) => object.with("output", |out| write_output(out, output)),
+        Entry::Verdict(record) => object.with("verdict", |out| write_verdict(out, record)),
+        Entry::Answer(answer) => object.with("answer", |out| write_answer(out, answer)),
+    }
+    .end();
 }
 
 fn read_entry(text: &str, actor: &Actor) -> Result<Entry, StoredError> {
@@ -156,40 +162,6 @@ fn read_entry(text: &str, actor: &Actor) -> Result<Entry, StoredError> {
         "answer" => Entry::Answer(read_answer(&body)?),
         other => return Err(StoredError(format!("the kind {other:?} is not known"))),
     })
-}
-
-/// Builds an object field by field, leaving out what is empty.
-#[derive(Default)]
-struct Object(Vec<(String, Value)>);
-
-impl Object {
-    fn text(mut self, key: &str, text: &str) -> Self {
-        if !text.is_empty() {
-            self.0.push((key.to_owned(), Value::String(text.to_owned())));
-        }
-        self
-    }
-
-    fn number(mut self, key: &str, number: impl ToString) -> Self {
-        self.0.push((key.to_owned(), Value::Number(number.to_string())));
-        self
-    }
-
-    fn flag(mut self, key: &str, flag: bool) -> Self {
-        if flag {
-            self.0.push((key.to_owned(), Value::Bool(true)));
-        }
-        self
-    }
-
-    fn value(mut self, key: &str, value: Option<Value>) -> Self {
-        self.0.extend(value.map(|value| (key.to_owned(), value)));
-        self
-    }
-
-    fn build(self) -> Value {
-        Value::Object(self.0)
-    }
 }
 
 /// Reads an object field by field; what was left out is empty, what is of another type an error.
@@ -234,24 +206,38 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// Writes what is there.
+fn optional<'o, T>(
+    object: ObjectText<'o>,
+    key: &str,
+    value: Option<T>,
+    write: impl FnOnce(&mut String, T),
+) -> ObjectText<'o> {
+    match value {
+        Some(value) => object.with(key, |out| write(out, value)),
+        None => object,
+    }
+}
+
 fn missing(what: &str) -> StoredError {
     StoredError(format!("{what} is missing or of another type"))
 }
 
-fn write_transition(transition: &Transition, actor: &Actor) -> Value {
-    let other = (transition.actor != *actor).then(|| Value::String(transition.actor.0.clone()));
-    let object = match &transition.subject {
-        Subject::Run => Object::default(),
-        Subject::Step(id) => Object::default().text("step", id),
+fn write_transition(out: &mut String, transition: &Transition, actor: &Actor) {
+    let other = if transition.actor == *actor { "" } else { &transition.actor.0 };
+    let step = match &transition.subject {
+        Subject::Run => "",
+        Subject::Step(id) => id,
     };
-    object
+    ObjectText::begin(out)
+        .text("step", step)
         .text("from", &transition.from)
         .text("to", &transition.to)
         .text("event", &transition.event)
         .text("cause", &transition.cause)
-        .value("actor", other)
+        .text("actor", other)
         .text("stop_reason", transition.stop_reason.map_or("", StopReason::as_str))
-        .build()
+        .end();
 }
 
 fn read_transition(body: &Fields<'_>, actor: &Actor) -> Result<Transition, StoredError> {
@@ -274,13 +260,13 @@ fn read_transition(body: &Fields<'_>, actor: &Actor) -> Result<Transition, Store
     })
 }
 
-fn write_plan(plan: &PlanStored) -> Value {
-    Object::default()
+fn write_plan(out: &mut String, plan: &PlanStored) {
+    ObjectText::begin(out)
         .number("revision", plan.revision)
         .text("digest", &plan.digest)
         .text("parent_digest", &plan.parent_digest)
         .text("reason", &plan.reason)
-        .build()
+        .end();
 }
 
 fn read_plan(body: &Fields<'_>) -> Result<PlanStored, StoredError> {
@@ -292,18 +278,16 @@ fn read_plan(body: &Fields<'_>) -> Result<PlanStored, StoredError> {
     })
 }
 
-fn write_turn(turn: &Turn) -> Value {
+fn write_turn(out: &mut String, turn: &Turn) {
     // Most turns pass all three, and then the list says nothing that its absence does not.
-    let validations = (turn.validations != all_passed())
-        .then(|| Value::Array(turn.validations.iter().map(write_validation).collect()));
-    Object::default()
+    let validations = Some(&turn.validations).filter(|said| !all_passed(said));
+    let object = ObjectText::begin(out)
         .text("step", &turn.step_id)
         .number("attempt", turn.attempt)
-        .number("number", turn.number)
-        .value("decision", turn.decision.as_ref().map(write_decision))
-        .value("validations", validations)
-        .text("correction", &turn.correction)
-        .build()
+        .number("number", turn.number);
+    let object = optional(object, "decision", turn.decision.as_ref(), write_decision);
+    let write = |out: &mut String, said: &Vec<Validation>| write_list(out, said, write_validation);
+    optional(object, "validations", validations, write).text("correction", &turn.correction).end();
 }
 
 fn read_turn(body: &Fields<'_>) -> Result<Turn, StoredError> {
@@ -313,7 +297,7 @@ fn read_turn(body: &Fields<'_>) -> Result<Turn, StoredError> {
         number: body.number("number")?,
         decision: body.object("decision")?.map(|decision| read_decision(&decision)).transpose()?,
         validations: match body.optional("validations", Value::as_array)? {
-            None => all_passed().to_vec(),
+            None => VALIDATIONS.map(passed).to_vec(),
             Some(list) => list
                 .iter()
                 .map(|validation| read_validation(&Fields::of(validation)?))
@@ -323,23 +307,27 @@ fn read_turn(body: &Fields<'_>) -> Result<Turn, StoredError> {
     })
 }
 
-/// Flow, evidence and safety, each passed.
-fn all_passed() -> [Validation; 3] {
-    ["flow", "evidence", "safety"].map(|name| Validation {
-        name: name.to_owned(),
-        passed: true,
-        code: None,
-        reason: String::new(),
-    })
+/// Flow, evidence and safety.
+const VALIDATIONS: [&str; 3] = ["flow", "evidence", "safety"];
+
+/// Whether they are exactly these three, each passed and with nothing more to say.
+fn all_passed(said: &[Validation]) -> bool {
+    let passed = |said: &Validation| said.passed && said.code.is_none() && said.reason.is_empty();
+    said.len() == VALIDATIONS.len()
+        && said.iter().zip(VALIDATIONS).all(|(said, name)| said.name == name && passed(said))
 }
 
-fn write_validation(validation: &Validation) -> Value {
-    Object::default()
+fn passed(name: &str) -> Validation {
+    Validation { name: name.to_owned(), passed: true, code: None, reason: String::new() }
+}
+
+fn write_validation(out: &mut String, validation: &Validation) {
+    ObjectText::begin(out)
         .text("name", &validation.name)
         .flag("passed", validation.passed)
         .text("code", validation.code.map_or("", Code::as_str))
         .text("reason", &validation.reason)
-        .build()
+        .end();
 }
 
 fn read_validation(body: &Fields<'_>) -> Result<Validation, StoredError> {
@@ -355,15 +343,14 @@ fn read_validation(body: &Fields<'_>) -> Result<Validation, StoredError> {
     })
 }
 
-fn write_decision(decision: &ExecuteDecision) -> Value {
-    Object::default()
+fn write_decision(out: &mut String, decision: &ExecuteDecision) {
+    let object = ObjectText::begin(out)
         .text("action", decision.action.as_str())
         .text("speak", &decision.speak)
         .text("reason", &decision.reason)
-        .text("goal_check", &decision.goal_check)
-        .value("tool_call", decision.tool_call.as_ref().map(write_call))
-        .value("abort", decision.abort.as_ref().map(write_abort))
-        .build()
+        .text("goal_check", &decision.goal_check);
+    let object = optional(object, "tool_call", decision.tool_call.as_ref(), write_call);
+    optional(object, "abort", decision.abort.as_ref(), write_abort).end();
 }
 
 fn read_decision(body: &Fields<'_>) -> Result<ExecuteDecision, StoredError> {
@@ -396,28 +383,28 @@ fn read_abort(abort: &Fields<'_>) -> Result<Abort, StoredError> {
     })
 }
 
-fn write_call(call: &ToolCall) -> Value {
-    Object::default()
+fn write_call(out: &mut String, call: &ToolCall) {
+    ObjectText::begin(out)
         .text("name", &call.name)
-        .value("arguments", Some(call.arguments.clone()))
-        .build()
+        .with("arguments", |out| call.arguments.write_compact(out))
+        .end();
 }
 
-fn write_abort(abort: &Abort) -> Value {
-    Object::default()
+fn write_abort(out: &mut String, abort: &Abort) {
+    ObjectText::begin(out)
         .text("code", &abort.code)
         .text("user_message", &abort.user_message)
         .text("internal_reason", &abort.internal_reason)
-        .build()
+        .end();
 }
 
-fn write_intent(intent: &Intent) -> Value {
-    Object::default()
+fn write_intent(out: &mut String, intent: &Intent) {
+    ObjectText::begin(out)
         .text("step", &intent.step_id)
         .text("call_id", &intent.call_id.to_string())
         .text("tool", &intent.tool)
         .text("arguments_json", &intent.arguments_json)
-        .build()
+        .end();
 }
 
 fn read_intent(body: &Fields<'_>) -> Result<Intent, StoredError> {
@@ -429,14 +416,13 @@ fn read_intent(body: &Fields<'_>) -> Result<Intent, StoredError> {
     })
 }
 
-fn write_output(output: &Output) -> Value {
-    let text = output.text.as_ref().map(|text| Value::String(text.clone()));
-    Object::default()
+fn write_output(out: &mut String, output: &Output) {
+    let object = ObjectText::begin(out)
         .text("call_id", &output.call_id)
         .text("digest", &output.digest)
-        .number("bytes", output.bytes)
-        .value("text", text)
-        .build()
+        .number("bytes", output.bytes);
+    // An empty text is not the same as one that is kept elsewhere.
+    optional(object, "text", output.text.as_deref(), |out, text| write_string(text, out)).end();
 }
 
 fn read_output(body: &Fields<'_>) -> Result<Output, StoredError> {
@@ -448,16 +434,15 @@ fn read_output(body: &Fields<'_>) -> Result<Output, StoredError> {
     })
 }
 
-fn write_verdict(record: &VerdictRecord) -> Value {
-    let results = record.verdict.results.iter().map(write_result).collect();
-    Object::default()
+fn write_verdict(out: &mut String, record: &VerdictRecord) {
+    ObjectText::begin(out)
         .number("plan_revision", record.plan_revision)
         .flag("accepted", record.verdict.accepted)
         .text("stop_reason", record.verdict.stop_reason.as_str())
-        .value("results", Some(Value::Array(results)))
+        .with("results", |out| write_list(out, &record.verdict.results, write_result))
         .number("receipts", record.receipts)
         .text("last_receipt_digest", &record.last_receipt_digest)
-        .build()
+        .end();
 }
 
 fn read_verdict(body: &Fields<'_>) -> Result<VerdictRecord, StoredError> {
@@ -484,21 +469,21 @@ fn read_result(result: &Fields<'_>) -> Result<CheckResult, StoredError> {
     })
 }
 
-fn write_result(result: &CheckResult) -> Value {
-    Object::default()
+fn write_result(out: &mut String, result: &CheckResult) {
+    ObjectText::begin(out)
         .text("name", &result.name)
         .flag("passed", result.passed)
         .text("reason", &result.reason)
         .flag("optional", result.optional)
-        .build()
+        .end();
 }
 
-fn write_answer(answer: &Answer) -> Value {
-    Object::default()
+fn write_answer(out: &mut String, answer: &Answer) {
+    ObjectText::begin(out)
         .text("wait_id", &answer.wait_id.to_string())
         .text("by", &answer.by.0)
         .text("text", &answer.text)
-        .build()
+        .end();
 }
 
 fn read_answer(body: &Fields<'_>) -> Result<Answer, StoredError> {

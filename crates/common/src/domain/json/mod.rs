@@ -9,6 +9,8 @@
 mod parse;
 mod write;
 
+pub use write::{ObjectText, write_list, write_string};
+
 use sha2::{Digest, Sha256};
 
 pub use parse::{parse, parse_stored, parse_within};
@@ -167,7 +169,7 @@ fn number_to_serde(spelling: &str) -> serde_json::Value {
 
 /// Hex SHA-256 of some bytes.
 pub fn sha256_hex(bytes: &[u8]) -> String {
-    hex::encode(Sha256::digest(bytes))
+    format!("{:x}", Sha256::digest(bytes))
 }
 
 #[cfg(test)]

@@ -1,12 +1,88 @@
 //! Value to text: as it was written, or in the one form that digests are taken of.
 
 use super::Value;
+use std::fmt::{Display, Write};
 
 /// The longest run of zeros a canonical integer is written out with. Longer ones keep their
 /// exponent, so that `1e999999999` costs no gigabyte.
 const MAX_ZEROS: i64 = 1024;
 
+/// Writes the text of an object member by member, without a value in between. What is empty is
+/// left out. Keys are words of ours that need no escaping, each written once.
+pub struct ObjectText<'o> {
+    out: &'o mut String,
+    empty: bool,
+}
+
+impl<'o> ObjectText<'o> {
+    /// Begins an object at the end of `out`.
+    pub fn begin(out: &'o mut String) -> Self {
+        out.push('{');
+        Self { out, empty: true }
+    }
+
+    /// A text, unless it is empty.
+    pub fn text(self, key: &str, text: &str) -> Self {
+        match text.is_empty() {
+            true => self,
+            false => self.with(key, |out| write_string(text, out)),
+        }
+    }
+
+    /// An integer.
+    pub fn number(self, key: &str, number: impl Display) -> Self {
+        // Writing to a text does not fail.
+        self.with(key, |out| write!(out, "{number}").unwrap_or_default())
+    }
+
+    /// A flag, when it is set.
+    pub fn flag(self, key: &str, flag: bool) -> Self {
+        if flag { self.with(key, |out| out.push_str("true")) } else { self }
+    }
+
+    /// What `write` appends.
+    pub fn with(mut self, key: &str, write: impl FnOnce(&mut String)) -> Self {
+        if !std::mem::take(&mut self.empty) {
+            self.out.push(',');
+        }
+        self.out.extend(["\"", key, "\":"]);
+        write(self.out);
+        self
+    }
+
+    /// Ends the object.
+    pub fn end(self) {
+        self.out.push('}');
+    }
+}
+
+/// Writes the text of an array whose items `write` appends.
+pub fn write_list<T>(
+    out: &mut String,
+    items: impl IntoIterator<Item = T>,
+    write: impl Fn(&mut String, T),
+) {
+    out.push('[');
+    for (place, item) in items.into_iter().enumerate() {
+        if place > 0 {
+            out.push(',');
+        }
+        write(out, item);
+    }
+    out.push(']');
+}
+
 impl Value {
+    /// Appends the value without blanks; the order of keys and the spelling of numbers stay.
+    pub fn write_compact(&self, out: &mut String) {
+        self.write(out, false);
+    }
+
+    /// Appends the one text of all spellings of this value, as [`Self::to_canonical`].
+    pub fn write_canonical(&self, out: &mut String) {
+        self.write(out, true);
+    }
+
     /// The value without blanks; the order of keys and the spelling of numbers stay.
     pub fn to_compact(&self) -> String {
         let mut out = String::new();
@@ -31,21 +107,10 @@ impl Value {
             Self::Number(spelling) if canonical => write_canonical_number(spelling, out),
             Self::Number(spelling) => out.push_str(spelling),
             Self::String(text) => write_string(text, out),
-            Self::Array(items) => write_array(items, out, canonical),
+            Self::Array(items) => write_list(out, items, |out, item| item.write(out, canonical)),
             Self::Object(members) => write_object(members, out, canonical),
         }
     }
-}
-
-fn write_array(items: &[Value], out: &mut String, canonical: bool) {
-    out.push('[');
-    for (place, item) in items.iter().enumerate() {
-        if place > 0 {
-            out.push(',');
-        }
-        item.write(out, canonical);
-    }
-    out.push(']');
 }
 
 fn write_object(members: &[(String, Value)], out: &mut String, canonical: bool) {
@@ -65,24 +130,34 @@ fn write_object(members: &[(String, Value)], out: &mut String, canonical: bool) 
     out.push('}');
 }
 
-fn write_string(text: &str, out: &mut String) {
+/// Appends a text between quotes, with the least escaping.
+pub fn write_string(text: &str, out: &mut String) {
     out.push('"');
-    for character in text.chars() {
-        match character {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            control if control < ' ' => {
-                out.push_str(&format!("\\u{:04x}", u32::from(control)));
-            }
-            plain => out.push(plain),
-        }
+    let mut rest = text;
+    while let Some(place) =
+        rest.bytes().position(|byte| byte < b' ' || matches!(byte, b'"' | b'\\'))
+    {
+        // What must be escaped is one byte long, so it is cut on both of its sides.
+        let (plain, special) = rest.split_at(place);
+        out.push_str(plain);
+        let mut characters = special.chars();
+        characters.next().into_iter().for_each(|character| write_escaped(character, out));
+        rest = characters.as_str();
     }
+    out.push_str(rest);
     out.push('"');
+}
+
+fn write_escaped(character: char, out: &mut String) {
+    match character {
+        '\u{8}' => out.push_str("\\b"),
+        '\u{c}' => out.push_str("\\f"),
+        '\n' => out.push_str("\\n"),
+        '\r' => out.push_str("\\r"),
+        '\t' => out.push_str("\\t"),
+        control if control < ' ' => out.push_str(&format!("\\u{:04x}", u32::from(control))),
+        quoted => out.extend(['\\', quoted]),
+    }
 }
 
 /// Writes sign, significant digits and power of ten in one form for all spellings of a number.

@@ -50,7 +50,7 @@ pub struct ChainFinding {
 
 /// A receipt as a line of an export, without a line end.
 pub fn export_line(receipt: &EvidenceReceipt) -> String {
-    receipt.to_json().to_canonical()
+    receipt.to_text()
 }
 
 impl ChainEnd {

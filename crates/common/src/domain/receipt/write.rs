@@ -1,22 +1,29 @@
 //! Receipt to JSON: compact, with what is empty left out, and the digest over it.
 
 use super::{Command, EvidenceReceipt, Fact};
-use crate::domain::json::Value;
+use crate::domain::json::{ObjectText, Value, sha256_hex, write_list};
 use chrono::{DateTime, SecondsFormat, Utc};
 
 impl EvidenceReceipt {
-    /// The form it is stored and exported in. Empty fields are left out; an instant is told to
-    /// the microsecond, which is what Postgres keeps.
-    pub fn to_json(&self) -> Value {
-        let mut members = self.members();
-        push_text(&mut members, "digest", &self.digest);
-        Value::Object(members)
+    /// The form it is stored and exported in, which is canonical. Empty fields are left out; an
+    /// instant is told to the microsecond, which is what Postgres keeps.
+    pub fn to_text(&self) -> String {
+        let mut out = String::new();
+        self.write(&mut out);
+        out
+    }
+
+    /// Appends what [`Self::to_text`] gives.
+    pub fn write(&self, out: &mut String) {
+        self.write_with(&self.digest, out);
     }
 
     /// Hex SHA-256 over the canonical JSON of every field but the digest itself. The digest of
     /// the receipt before it is among them, which makes the chain.
     pub fn compute_digest(&self) -> String {
-        Value::Object(self.members()).digest()
+        let mut out = String::with_capacity(1024);
+        self.write_with("", &mut out);
+        sha256_hex(out.as_bytes())
     }
 
     /// Puts the receipt behind the run's last one: its digest is an empty text for the first.
@@ -25,9 +32,9 @@ impl EvidenceReceipt {
         self.digest = self.compute_digest();
     }
 
-    /// Everything but the digest. Every field is taken apart here, so that a new one cannot be
-    /// left out of the digest unseen.
-    fn members(&self) -> Vec<(String, Value)> {
+    /// Every field is taken apart here, so that a new one cannot be left out of the digest unseen.
+    /// In the order of their names, which canonical text has.
+    fn write_with(&self, own_digest: &str, out: &mut String) {
         let Self {
             step_index,
             step_id,
@@ -46,31 +53,38 @@ impl EvidenceReceipt {
             prev_digest,
             digest: _,
         } = self;
-        let mut members = Vec::with_capacity(16);
-        push(&mut members, "step_index", number(*step_index));
-        push_text(&mut members, "step_id", step_id);
-        if *plan_revision > 0 {
-            push(&mut members, "plan_revision", number(*plan_revision));
-        }
-        if *seq > 0 {
-            push(&mut members, "seq", number(*seq));
-        }
-        push_text(&mut members, "call_id", call_id);
-        push_text(&mut members, "source", source.as_str());
-        push_text(&mut members, "name", name);
-        push_text(&mut members, "arguments_digest", arguments_digest);
-        push(&mut members, "success", Value::Bool(*success));
-        push_text(&mut members, "summary", summary);
-        if !facts.is_empty() {
-            let facts = facts.iter().map(Fact::to_json).collect();
-            push(&mut members, "facts", Value::Array(facts));
-        }
-        push_text(&mut members, "output_digest", output_digest);
-        push_instant(&mut members, "started_at", *started_at);
-        push_instant(&mut members, "finished_at", *finished_at);
-        push_text(&mut members, "prev_digest", prev_digest);
-        members
+        let write_fact = |out: &mut String, fact: &Fact| fact.to_json().write_canonical(out);
+        let object = ObjectText::begin(out)
+            .text("arguments_digest", arguments_digest)
+            .text("call_id", call_id)
+            .text("digest", own_digest);
+        let object = match facts.is_empty() {
+            true => object,
+            false => object.with("facts", |out| write_list(out, facts, write_fact)),
+        };
+        let object = object
+            .text("finished_at", &instant(*finished_at))
+            .text("name", name)
+            .text("output_digest", output_digest);
+        let object = positive(object, "plan_revision", u64::from(*plan_revision))
+            .text("prev_digest", prev_digest);
+        positive(object, "seq", *seq)
+            .text("source", source.as_str())
+            .text("started_at", &instant(*started_at))
+            .text("step_id", step_id)
+            .number("step_index", step_index)
+            .with("success", |out| out.push_str(if *success { "true" } else { "false" }))
+            .text("summary", summary)
+            .end();
     }
+}
+
+fn positive<'o>(object: ObjectText<'o>, key: &str, number: u64) -> ObjectText<'o> {
+    if number > 0 { object.number(key, number) } else { object }
+}
+
+fn instant(instant: Option<DateTime<Utc>>) -> String {
+    instant.map_or_else(String::new, |at| at.to_rfc3339_opts(SecondsFormat::Micros, true))
 }
 
 impl Fact {
@@ -136,19 +150,6 @@ impl Fact {
 
 fn push(members: &mut Vec<(String, Value)>, key: &str, value: Value) {
     members.push((key.to_owned(), value));
-}
-
-fn push_text(members: &mut Vec<(String, Value)>, key: &str, value: &str) {
-    if !value.is_empty() {
-        push(members, key, text(value));
-    }
-}
-
-fn push_instant(members: &mut Vec<(String, Value)>, key: &str, instant: Option<DateTime<Utc>>) {
-    if let Some(instant) = instant {
-        let told = instant.to_rfc3339_opts(SecondsFormat::Micros, true);
-        push(members, key, Value::String(told));
-    }
 }
 
 fn text(value: &str) -> Value {
