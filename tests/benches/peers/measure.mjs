@@ -54,6 +54,8 @@ export async function measure({ peer, version, inFlight: best }, carry) {
   }
   console.log(JSON.stringify(result));
   await lines.next();
+  // Or the open pipe would keep the process from ending.
+  process.stdin.destroy();
 }
 
 async function together(count, sideBySide, carry) {
