@@ -4,7 +4,7 @@ SHELL := /bin/bash
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test verify-fast bench conformance fuzz docs lint clean
+.PHONY: help setup build demo test verify-fast bench bench-peers conformance fuzz docs lint clean
 
 help: ## Say what there is
 	@echo "Surety: a goal becomes a plan, a plan becomes evidence, evidence becomes a verdict."
@@ -44,6 +44,13 @@ bench: setup ## Measure readers, gate and engine (release profile); BENCH="throu
 	cargo build --locked --release --workspace --bins
 	cargo bench --locked --workspace --bench engine -- $(BENCH)
 
+bench-peers: setup ## Published engines (npm, PyPI) and ours, turn about; PEERS="dbos restate --runs 200"
+	cargo build --locked --release --workspace --bins
+	cargo bench --locked --workspace --bench engine --no-run
+	$(TARGET_DIR)/release/surety dev-postgres --durable \
+	  --setting shared_buffers=512MB --setting max_connections=200 -- \
+	  python3 tests/benches/peers/compare.py $(PEERS)
+
 clean: ## Remove what was built
 	cargo clean
-	rm -rf tools/buf/node_modules clients/node/node_modules fuzz/target examples/*/project/target
+	rm -rf tools/buf/node_modules clients/node/node_modules tests/benches/peers/*/node_modules fuzz/target examples/*/project/target

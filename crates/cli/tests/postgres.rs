@@ -310,6 +310,17 @@ fn a_command_runs_beside_a_database_and_gives_its_own_exit_code() {
 }
 
 #[test]
+fn a_command_s_database_has_the_settings_that_were_asked_for() {
+    let run = Command::new(env!("CARGO_BIN_EXE_surety"))
+        .args(["dev-postgres", "--setting", "max_connections=7", "--setting", "shared_buffers=2MB"])
+        .args(["--", "sh", "-c"])
+        .arg("psql -X -At \"$DATABASE_URL\" -c 'show max_connections' -c 'show shared_buffers'")
+        .output();
+    let output = run.expect("surety");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "7\n2MB\n", "{output:?}");
+}
+
+#[test]
 fn a_command_that_does_not_exist_is_named() {
     let surety = env!("CARGO_BIN_EXE_surety");
     let run = Command::new(surety).args(["dev-postgres", "--", "/no/such/program"]).output();

@@ -39,6 +39,9 @@ pub(crate) async fn measure_lone_runs(stand: &Stand<'_>, report: &mut Report) ->
         }
         let usage = meter.read(&deployment).await?;
         let ten = order == load::chain();
+        let prefix = if ten { "" } else { "empty_" };
+        report.compare(&format!("{prefix}p50_ms"), seen.percentile_ms(50));
+        report.compare(&format!("{prefix}p99_ms"), seen.percentile_ms(99));
         let row = Row::new(format!("{name}, until its watcher sees the end, ms"), seen.shown())
             .beside(if ten { beside_ten(&seen) } else { beside_empty(&seen) })
             .foreign(usage.foreign_cores);

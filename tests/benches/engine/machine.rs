@@ -22,16 +22,20 @@ pub(crate) async fn describe(stand: &Stand<'_>) -> Result<String> {
         / 1024;
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     Ok(format!(
-        "{cores} cores of {}, {memory_mib} MiB, Linux {}, {}, Surety {} ({}), {}. Postgres, the \
+        "{cores} cores of {}, {memory_mib} MiB, Linux {}, {}, Surety {}, {}. Postgres, the \
          services and the client share the cores. {}.",
         field(&cpuinfo, "model name"),
         kernel.trim(),
         stand.postgres_version().await?,
-        env!("CARGO_PKG_VERSION"),
-        revision(),
+        version(),
         chrono::Utc::now().format("%Y-%m-%d"),
         stand.settings_shown(),
     ))
+}
+
+/// The version, and the commit it was built from.
+pub(crate) fn version() -> String {
+    format!("{} ({})", env!("CARGO_PKG_VERSION"), revision())
 }
 
 /// How long the disk under the database takes to keep 8 KiB, the middle of many tries, in

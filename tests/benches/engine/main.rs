@@ -71,6 +71,9 @@ async fn measure(options: &Options) -> Result<()> {
             Part::Growth => growth::measure(&stand, &mut report).await?,
         }
     }
-    print!("{report}");
+    match options.json {
+        true => println!("{}", report.json()),
+        false => print!("{report}"),
+    }
     stand.stop().await
 }

@@ -35,6 +35,9 @@ pub(crate) struct Options {
     /// A setting of Postgres, `name=value`, to compare; may be repeated.
     #[arg(long)]
     pub(crate) setting: Vec<String>,
+    /// One line of JSON with the figures that other engines are compared by, in place of the table.
+    #[arg(long)]
+    pub(crate) json: bool,
     /// Handed over by `cargo bench`.
     #[arg(long, hide = true)]
     bench: bool,

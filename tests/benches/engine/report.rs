@@ -1,5 +1,7 @@
 //! The one table.
 
+use crate::machine;
+use serde_json::{Map, Value, json};
 use std::fmt;
 
 /// Everything that was measured, and on what.
@@ -7,6 +9,8 @@ pub(crate) struct Report {
     machine: String,
     rows: Vec<Row>,
     notes: Vec<String>,
+    /// By the names that every compared engine uses.
+    compared: Map<String, Value>,
 }
 
 /// One figure.
@@ -35,7 +39,11 @@ impl Row {
 
 impl Report {
     pub(crate) fn new(machine: String) -> Self {
-        Self { machine, rows: Vec::new(), notes: Vec::new() }
+        let compared = Map::from_iter([
+            ("peer".to_owned(), json!("Surety")),
+            ("version".to_owned(), json!(machine::version())),
+        ]);
+        Self { machine, rows: Vec::new(), notes: Vec::new(), compared }
     }
 
     /// Adds a figure, and says it at once: a long benchmark that is cut off has said something.
@@ -47,6 +55,16 @@ impl Report {
     /// Adds a text that is shown under the table.
     pub(crate) fn note(&mut self, text: String) {
         self.notes.push(text);
+    }
+
+    /// Keeps a figure that other engines are compared by; one that is no number becomes null.
+    pub(crate) fn compare(&mut self, name: &str, figure: f64) {
+        self.compared.insert(name.to_owned(), json!(figure));
+    }
+
+    /// The compared figures, in one line.
+    pub(crate) fn json(&self) -> Value {
+        Value::Object(self.compared.clone())
     }
 }
 

@@ -40,6 +40,9 @@ pub(crate) async fn measure(stand: &Stand<'_>, report: &mut Report) -> Result<()
     for arrival in [Arrival::Made, Arrival::Waiting] {
         let samples = repeated(stand, report, arrival, 1).await?;
         add(report, stand.options, arrival, &samples);
+        if arrival == Arrival::Made {
+            compare(report, &samples);
+        }
     }
     Ok(())
 }
@@ -223,6 +226,21 @@ fn add(report: &mut Report, options: &Options, arrival: Arrival, samples: &[Samp
             .beside("target 0.13; Restate 0.26, DBOS 1.21, LangGraph 2.13, all with client")
             .foreign(foreign),
     );
+}
+
+/// Keeps what the middle one did, for the comparison with engines that are given work as it comes.
+fn compare(report: &mut Report, samples: &[Sample]) {
+    let middle = median(samples);
+    let usage = &middle.usage;
+    let commits = usage.writing_commits.map_or(f64::NAN, signed);
+    let cpu = usage.spent.total().as_secs_f64() * 1000.0;
+    let store = usage.spent.postgres.as_secs_f64() * 1000.0;
+    report.compare("steps_per_second", middle.steps_per_second);
+    report.compare("cpu_ms_per_step", cpu / middle.steps);
+    report.compare("store_cpu_ms_per_step", store / middle.steps);
+    report.compare("writing_commits_per_step", commits / middle.steps);
+    report.compare("log_bytes_per_step", signed(usage.wal_bytes) / middle.steps);
+    report.compare("foreign_cores", usage.foreign_cores);
 }
 
 fn cpu(sample: &Sample) -> String {

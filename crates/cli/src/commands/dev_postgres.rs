@@ -15,6 +15,10 @@ pub struct DevPostgres {
     #[arg(long)]
     durable: bool,
 
+    /// A setting of this Postgres, `name=value`; may be repeated.
+    #[arg(long, value_name = "NAME=VALUE")]
+    setting: Vec<String>,
+
     /// The command and its arguments, after `--`.
     #[arg(required = true, last = true)]
     command: Vec<OsString>,
@@ -23,6 +27,7 @@ pub struct DevPostgres {
 impl DevPostgres {
     pub(super) async fn run(self) -> Result<Exit, Failure> {
         let durability = if self.durable { Durability::Full } else { Durability::Fast };
-        Ok(Exit::Command(run_with_database(durability, &self.command).await?))
+        let settings: Vec<&str> = self.setting.iter().map(String::as_str).collect();
+        Ok(Exit::Command(run_with_database(durability, &settings, &self.command).await?))
     }
 }

@@ -11,19 +11,21 @@ use super::error::PostgresError;
 use super::process::send;
 use super::{Durability, EmbeddedPostgres};
 
-/// Starts a temporary Postgres, runs `command` with `DATABASE_URL` set to it, stops it, and gives
-/// the command's exit code (128 and the signal's number where a signal ended it).
+/// Starts a temporary Postgres with settings of the caller's own (each `name=value`), runs `command`
+/// with `DATABASE_URL` set to it, stops it, and gives the command's exit code (128 and the signal's
+/// number where a signal ended it).
 ///
 /// # Errors
 /// The database could not be had or stopped, or the command could not be started.
 pub async fn run_with_database(
     durability: Durability,
+    settings: &[&str],
     command: &[OsString],
 ) -> Result<u8, PostgresError> {
     let refused = |source| PostgresError::Command { command: shown(command), source };
     // Before the server starts, so that no signal can end us with the server left behind.
     let interrupts = Interrupts::listen().map_err(refused)?;
-    let postgres = EmbeddedPostgres::start_temporary(durability).await?;
+    let postgres = EmbeddedPostgres::start_temporary_with(durability, settings).await?;
     let ended = run(command, &postgres.url(), interrupts).await;
     postgres.stop().await?;
     ended.map(code_of).map_err(refused)
