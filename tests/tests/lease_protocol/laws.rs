@@ -7,7 +7,7 @@ use stateright::Property;
 /// A promise of the lease protocol. The row is looked at where it moves, so a broken promise shows
 /// in the step that breaks it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Law {
+pub(crate) enum Law {
     /// Of two executors, one at most has writes accepted under one epoch.
     OneWriterAnEpoch,
     /// An accepted write names the epoch that the row has.
@@ -32,7 +32,7 @@ pub enum Law {
 
 impl Law {
     /// Every law with its name.
-    pub const ALL: [(Self, &'static str); 10] = [
+    pub(crate) const ALL: [(Self, &'static str); 10] = [
         (Self::OneWriterAnEpoch, "one writer an epoch"),
         (Self::EpochIsCurrent, "an accepted write names the current epoch"),
         (Self::EpochNeverFalls, "epochs never fall"),
@@ -46,7 +46,7 @@ impl Law {
     ];
 
     /// Its name, as a property.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         Self::ALL.iter().find(|(law, _)| *law == self).map_or("", |(_, name)| name)
     }
 }
@@ -60,7 +60,7 @@ fn always(law: Law, condition: fn(&Protocol, &State) -> bool) -> Property<Protoc
 }
 
 /// The laws, and what shows that they are not kept by nothing ever happening.
-pub fn properties() -> Vec<Property<Protocol>> {
+pub(crate) fn properties() -> Vec<Property<Protocol>> {
     vec![
         always(Law::OneWriterAnEpoch, |_, state| keeps(state, Law::OneWriterAnEpoch)),
         always(Law::EpochIsCurrent, |_, state| keeps(state, Law::EpochIsCurrent)),
@@ -83,7 +83,10 @@ pub fn properties() -> Vec<Property<Protocol>> {
         }),
         Property::sometimes("a doubtful write proves to be stored", |_, state: &State| {
             let applied = Some(Outcome::Applied);
-            state.wire.iter().any(|flight| flight.again && flight.stored && flight.outcome == applied)
+            state
+                .wire
+                .iter()
+                .any(|flight| flight.again && flight.stored && flight.outcome == applied)
         }),
         Property::sometimes("one executor works under two leases of a run", |_, state: &State| {
             let twice = |held: &[super::state::Held]| {
@@ -109,11 +112,11 @@ fn ended_by_another(state: &State, first: impl Fn(&super::state::Executor) -> bo
 }
 
 /// The laws that an accepted write breaks.
-pub fn broken_by_write(row: &Row, flight: &Flight) -> Vec<Law> {
+pub(crate) fn broken_by_write(row: &Row, flight: &Flight) -> Vec<Law> {
     let by = Author::Executor(flight.by);
-    let twice = flight.finishes.is_some_and(|step| {
-        row.tallies.get(step).is_some_and(|tally| tally.finished > 0)
-    });
+    let twice = flight
+        .finishes
+        .is_some_and(|step| row.tallies.get(step).is_some_and(|tally| tally.finished > 0));
     let laws = [
         (row.epoch_of != by && row.fence.epoch == flight.read.epoch, Law::OneWriterAnEpoch),
         (row.fence.epoch != flight.read.epoch, Law::EpochIsCurrent),
@@ -126,7 +129,7 @@ pub fn broken_by_write(row: &Row, flight: &Flight) -> Vec<Law> {
 }
 
 /// The laws that the beginning of an effect breaks.
-pub fn broken_by_effect(row: &Row, place: usize, step: Step) -> Vec<Law> {
+pub(crate) fn broken_by_effect(row: &Row, place: usize, step: Step) -> Vec<Law> {
     let Some(tally) = row.tallies.get(place) else { return Vec::new() };
     let repeatable = step == Step::Effect { repeatable: true };
     of_those(&[

@@ -23,7 +23,7 @@ fn is_certain(action: Action) -> bool {
 }
 
 /// A state from which no certain actions lead to the end of every run; none when there is none.
-pub fn stuck(protocol: &Protocol) -> Option<State> {
+pub(crate) fn stuck(protocol: &Protocol) -> Option<State> {
     let mut graph = Graph::default();
     let mut todo: VecDeque<usize> =
         protocol.init_states().into_iter().map(|state| graph.enter(state).0).collect();

@@ -16,56 +16,56 @@ use stateright::{Model, Property};
 
 /// The world's size, and what can go wrong in it.
 #[derive(Debug, Clone)]
-pub struct Protocol {
+pub(crate) struct Protocol {
     /// What the steps of every run ask for.
-    pub plan: Vec<Step>,
+    pub(crate) plan: Vec<Step>,
     /// How many runs there are.
-    pub runs: usize,
+    pub(crate) runs: usize,
     /// How many executors are kept at work. One that is gone or hangs is replaced by a new one.
-    pub at_once: usize,
+    pub(crate) at_once: usize,
     /// How many mishaps happen at most: a crash, a freeze, heartbeats that do not arrive, a drain,
     /// an answer that is lost.
-    pub mishaps: u8,
+    pub(crate) mishaps: u8,
     /// How often a user changes a run from outside.
-    pub cancels: u8,
+    pub(crate) cancels: u8,
     /// Heartbeat intervals of silence after which a process is taken for dead.
-    pub age_limit: u8,
+    pub(crate) age_limit: u8,
     /// The guards that stand.
-    pub guards: Guards,
+    pub(crate) guards: Guards,
 }
 
 /// The guards of the protocol, each of which can be taken away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Guards {
+pub(crate) struct Guards {
     /// A write names the version that it was thought out over.
-    pub version: bool,
+    pub(crate) version: bool,
     /// A write names the epoch that it was thought out under.
-    pub epoch: bool,
+    pub(crate) epoch: bool,
     /// Every lease raises the epoch.
-    pub epoch_rises: bool,
+    pub(crate) epoch_rises: bool,
     /// Who reads the row again looks whether the lease is still his.
-    pub lease_looked_at: bool,
+    pub(crate) lease_looked_at: bool,
     /// What was thought out over a lost change is lost.
-    pub line_ends: bool,
+    pub(crate) line_ends: bool,
     /// A writer that heard no answer asks the journal.
-    pub journal_asked: bool,
+    pub(crate) journal_asked: bool,
     /// An effect begins when its intent is stored.
-    pub intent_first: bool,
+    pub(crate) intent_first: bool,
     /// An effect that must not be repeated and may have happened is asked about.
-    pub unknown_asked: bool,
+    pub(crate) unknown_asked: bool,
     /// A heartbeat renews the leases.
-    pub beats_renew: bool,
+    pub(crate) beats_renew: bool,
     /// A draining executor takes no lease.
-    pub drain_refuses: bool,
+    pub(crate) drain_refuses: bool,
     /// Leases of the silent are taken over.
-    pub silent_lose: bool,
+    pub(crate) silent_lose: bool,
     /// A heartbeat shows leases that its executor does not know of.
-    pub forgotten_found: bool,
+    pub(crate) forgotten_found: bool,
 }
 
 impl Guards {
     /// The protocol as it is.
-    pub const ALL: Self = Self {
+    pub(crate) const ALL: Self = Self {
         version: true,
         epoch: true,
         epoch_rises: true,
@@ -83,7 +83,7 @@ impl Guards {
 
 /// What can happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Action {
+pub(crate) enum Action {
     /// A heartbeat interval passes.
     Tick,
     /// Something happens to a process.
@@ -124,7 +124,7 @@ pub enum Action {
 
 /// What can happen to a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Fate {
+pub(crate) enum Fate {
     /// It starts.
     Start,
     /// It is killed.
@@ -145,7 +145,7 @@ pub enum Fate {
 
 /// Why a lease may be taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Claim {
+pub(crate) enum Claim {
     /// Nobody holds it.
     Free,
     /// Its holder has been silent for too long.
@@ -156,7 +156,7 @@ pub enum Claim {
 
 /// One step of the work under a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Deed {
+pub(crate) enum Deed {
     /// Takes a turn that does nothing to the world, and goes on.
     Look,
     /// Hands an intent in.
@@ -217,20 +217,17 @@ impl Fate {
 
     /// Whether it is bound to happen when it can: what hangs is replaced and what is done ends, but
     /// nobody may count on a frozen process to go on.
-    pub fn is_certain(self) -> bool {
+    pub(crate) fn is_certain(self) -> bool {
         match self {
             Self::Start | Self::Stop => true,
-            Self::Crash
-            | Self::Freeze
-            | Self::Thaw
-            | Self::Mute
-            | Self::Unmute
-            | Self::Drain => false,
+            Self::Crash | Self::Freeze | Self::Thaw | Self::Mute | Self::Unmute | Self::Drain => {
+                false
+            }
         }
     }
 
     /// Whether it is one of those that happen so often at most.
-    pub fn is_mishap(self) -> bool {
+    pub(crate) fn is_mishap(self) -> bool {
         match self {
             Self::Crash | Self::Freeze | Self::Mute | Self::Drain => true,
             Self::Start | Self::Thaw | Self::Unmute | Self::Stop => false,
@@ -240,7 +237,7 @@ impl Fate {
 
 impl Protocol {
     /// The protocol with every guard, over runs of `plan`.
-    pub fn new(plan: &[Step]) -> Self {
+    pub(crate) fn new(plan: &[Step]) -> Self {
         Self {
             plan: plan.to_vec(),
             runs: 1,
@@ -253,7 +250,7 @@ impl Protocol {
     }
 
     /// What the present step of a run asks for; none when there is none left.
-    pub fn step(&self, place: usize) -> Option<Step> {
+    pub(crate) fn step(&self, place: usize) -> Option<Step> {
         self.plan.get(place).copied()
     }
 

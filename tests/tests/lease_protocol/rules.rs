@@ -6,7 +6,7 @@ use super::state::{Author, Flight, Held, Life, Outcome, Row, Seen, State, Step, 
 use super::work;
 
 /// Makes one action happen.
-pub fn happen(protocol: &Protocol, state: &mut State, action: Action) -> Option<()> {
+pub(crate) fn happen(protocol: &Protocol, state: &mut State, action: Action) -> Option<()> {
     match action {
         Action::Tick => tick(protocol, state),
         Action::Process(by, fate) => befall(protocol, state, by, fate),
@@ -16,9 +16,7 @@ pub fn happen(protocol: &Protocol, state: &mut State, action: Action) -> Option<
             }
             lease(protocol, state, (by, run, claim), heard)
         }
-        Action::Work { by, run, lease, deed } => {
-            work::act(protocol, state, (by, run, lease), deed)
-        }
+        Action::Work { by, run, lease, deed } => work::act(protocol, state, (by, run, lease), deed),
         Action::Arrive(flight) => arrive(protocol, state, flight),
         Action::Doubt(flight) => doubt(state, flight),
         Action::Answer(run) => from_outside(state, run, |row| {
@@ -49,9 +47,7 @@ fn tick(protocol: &Protocol, state: &mut State) -> Option<()> {
     for executor in &mut state.executors {
         let silent = match executor.life {
             Life::Unborn | Life::Awake => 0,
-            Life::Mute | Life::Frozen | Life::Gone => {
-                (executor.silent + 1).min(protocol.age_limit)
-            }
+            Life::Mute | Life::Frozen | Life::Gone => (executor.silent + 1).min(protocol.age_limit),
         };
         passed |= silent != executor.silent;
         executor.silent = silent;
@@ -73,9 +69,7 @@ fn befall(protocol: &Protocol, state: &mut State, by: usize, fate: Fate) -> Opti
         Fate::Thaw => executor.life == Life::Frozen,
         Fate::Unmute => executor.life == Life::Mute,
         Fate::Drain => executor.acts() && !executor.draining,
-        Fate::Stop => {
-            executor.acts() && executor.draining && executor.held.is_empty() && !pending
-        }
+        Fate::Stop => executor.acts() && executor.draining && executor.held.is_empty() && !pending,
     };
     possible.then_some(())?;
     match fate {
@@ -223,9 +217,11 @@ fn answer(protocol: &Protocol, state: &mut State, place: usize, outcome: Outcome
     let flight = *state.wire.get(place)?;
     state.wire.get_mut(place)?.outcome = Some(outcome);
     if outcome == Outcome::Lost && !flight.stray && protocol.guards.line_ends {
-        for later in state.wire.iter_mut().filter(|later| {
-            later.is_of(flight.by, flight.run, flight.lease) && !later.stray
-        }) {
+        for later in state
+            .wire
+            .iter_mut()
+            .filter(|later| later.is_of(flight.by, flight.run, flight.lease) && !later.stray)
+        {
             later.outcome.get_or_insert(Outcome::Lost);
         }
     }

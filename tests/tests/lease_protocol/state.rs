@@ -2,7 +2,7 @@
 
 /// Who wrote something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Author {
+pub(crate) enum Author {
     /// An executor, by its place among the identities.
     Executor(usize),
     /// Somebody who holds no lease: the planner for a user, or the gate.
@@ -11,7 +11,7 @@ pub enum Author {
 
 /// What a step of the plan asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Step {
+pub(crate) enum Step {
     /// A turn that does nothing to the world.
     Look,
     /// A tool call that does.
@@ -25,61 +25,61 @@ pub enum Step {
 
 /// What of a row the work moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Content {
+pub(crate) struct Content {
     /// The step that is worked on, by its place in the plan.
-    pub step: usize,
+    pub(crate) step: usize,
     /// The step's effect is written down and its outcome is not.
-    pub open: bool,
+    pub(crate) open: bool,
     /// The user allowed the open effect to be repeated once.
-    pub may_repeat: bool,
+    pub(crate) may_repeat: bool,
     /// The run waits for the user.
-    pub asks: bool,
+    pub(crate) asks: bool,
     /// The run is over.
-    pub ended: bool,
+    pub(crate) ended: bool,
 }
 
 /// What a write must still find, and whose row it was thought out over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// The row's version.
-    pub version: u8,
+    pub(crate) version: u8,
     /// The row's lease epoch.
-    pub epoch: u8,
+    pub(crate) epoch: u8,
     /// Who wrote that version. No guard looks at it: it tells the laws what the guards let through.
-    pub by: Author,
+    pub(crate) by: Author,
 }
 
 /// One run's row in the database.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Row {
+pub(crate) struct Row {
     /// What a write must name.
-    pub fence: Seen,
+    pub(crate) fence: Seen,
     /// Who holds the lease.
-    pub owner: Option<usize>,
+    pub(crate) owner: Option<usize>,
     /// What the work moves.
-    pub content: Content,
+    pub(crate) content: Content,
     /// Who wrote first under the present epoch.
-    pub epoch_of: Author,
+    pub(crate) epoch_of: Author,
     /// What happened to each step, for the laws.
-    pub tallies: Vec<Tally>,
+    pub(crate) tallies: Vec<Tally>,
 }
 
 /// What happened to one step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Tally {
+pub(crate) struct Tally {
     /// An intent was stored.
-    pub intended: bool,
+    pub(crate) intended: bool,
     /// How often its effect was begun.
-    pub begun: u8,
+    pub(crate) begun: u8,
     /// How often somebody decided that it may be repeated.
-    pub decided: u8,
+    pub(crate) decided: u8,
     /// How often its end was stored.
-    pub finished: u8,
+    pub(crate) finished: u8,
 }
 
 /// How it stands with a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Life {
+pub(crate) enum Life {
     /// Not started.
     Unborn,
     /// At work.
@@ -94,37 +94,37 @@ pub enum Life {
 
 /// One executor process, which never comes back under the same identity.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Executor {
+pub(crate) struct Executor {
     /// How it stands with the process.
-    pub life: Life,
+    pub(crate) life: Life,
     /// It was asked to stop.
-    pub draining: bool,
+    pub(crate) draining: bool,
     /// Heartbeat intervals since it was heard, up to the limit.
-    pub silent: u8,
+    pub(crate) silent: u8,
     /// The leases it works under, as far as it knows, by run and epoch.
-    pub held: Vec<Held>,
+    pub(crate) held: Vec<Held>,
 }
 
 /// Work under one lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Held {
+pub(crate) struct Held {
     /// The run.
-    pub run: usize,
+    pub(crate) run: usize,
     /// The lease's epoch.
-    pub lease: u8,
+    pub(crate) lease: u8,
     /// The row as the changes so far leave it, stored or not.
-    pub head: Seen,
+    pub(crate) head: Seen,
     /// The same row's content.
-    pub content: Content,
+    pub(crate) content: Content,
     /// How far the work is.
-    pub work: Work,
+    pub(crate) work: Work,
     /// A change is known to be lost.
-    pub overtaken: bool,
+    pub(crate) overtaken: bool,
 }
 
 /// How far the work under a lease is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Work {
+pub(crate) enum Work {
     /// The next turn can be taken.
     Thinking,
     /// An intent was handed in.
@@ -139,34 +139,34 @@ pub enum Work {
 
 /// A write that was handed in and whose answer was not heard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Flight {
+pub(crate) struct Flight {
     /// The executor that handed it in.
-    pub by: usize,
+    pub(crate) by: usize,
     /// The run.
-    pub run: usize,
+    pub(crate) run: usize,
     /// The lease it was handed in under.
-    pub lease: u8,
+    pub(crate) lease: u8,
     /// A copy that nobody waits for any more.
-    pub stray: bool,
+    pub(crate) stray: bool,
     /// What it was thought out over.
-    pub read: Seen,
+    pub(crate) read: Seen,
     /// Who holds the lease afterwards.
-    pub owner: Option<usize>,
+    pub(crate) owner: Option<usize>,
     /// The row's content afterwards.
-    pub content: Content,
+    pub(crate) content: Content,
     /// The step whose end it stores.
-    pub finishes: Option<usize>,
+    pub(crate) finishes: Option<usize>,
     /// It was sent before, and nobody knows what became of that.
-    pub again: bool,
+    pub(crate) again: bool,
     /// The journal holds it.
-    pub stored: bool,
+    pub(crate) stored: bool,
     /// The answer, on its way back.
-    pub outcome: Option<Outcome>,
+    pub(crate) outcome: Option<Outcome>,
 }
 
 /// What became of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// It is stored.
     Applied,
     /// Its guard found another row.
@@ -175,84 +175,78 @@ pub enum Outcome {
 
 /// Everything.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct State {
+pub(crate) struct State {
     /// The rows, by run.
-    pub rows: Vec<Row>,
+    pub(crate) rows: Vec<Row>,
     /// The processes, by identity.
-    pub executors: Vec<Executor>,
+    pub(crate) executors: Vec<Executor>,
     /// Writes on their way; those of one lease in the order they were handed in.
-    pub wire: Vec<Flight>,
+    pub(crate) wire: Vec<Flight>,
     /// Mishaps that can still happen.
-    pub mishaps: u8,
+    pub(crate) mishaps: u8,
     /// Changes of mind of the user that can still happen.
-    pub cancels: u8,
+    pub(crate) cancels: u8,
     /// Laws that were broken. Nothing happens after that.
-    pub broken: Vec<super::laws::Law>,
+    pub(crate) broken: Vec<super::laws::Law>,
 }
 
 impl Row {
     /// A run that waits for an executor.
-    pub fn new(steps: usize) -> Self {
+    pub(crate) fn new(steps: usize) -> Self {
         Self {
             fence: Seen { version: 1, epoch: 0, by: Author::Outside },
             owner: None,
-            content: Content {
-                step: 0,
-                open: false,
-                may_repeat: false,
-                asks: false,
-                ended: false,
-            },
+            content: Content { step: 0, open: false, may_repeat: false, asks: false, ended: false },
             epoch_of: Author::Outside,
             tallies: vec![Tally::default(); steps],
         }
     }
 
     /// Whether an executor could go on with it.
-    pub fn needs_executor(&self) -> bool {
+    pub(crate) fn needs_executor(&self) -> bool {
         !self.content.ended && !self.content.asks
     }
 }
 
 impl Executor {
     /// A process, started or not.
-    pub fn new(life: Life) -> Self {
+    pub(crate) fn new(life: Life) -> Self {
         Self { life, draining: false, silent: 0, held: Vec::new() }
     }
 
     /// Whether it takes steps.
-    pub fn acts(&self) -> bool {
+    pub(crate) fn acts(&self) -> bool {
         matches!(self.life, Life::Awake | Life::Mute)
     }
 
     /// Whether it can take leases: the line that its heartbeats take is the claims' too.
-    pub fn claims(&self) -> bool {
+    pub(crate) fn claims(&self) -> bool {
         self.life == Life::Awake && self.silent == 0
     }
 }
 
 impl State {
     /// The writes of one lease whose answers are waited for, in order.
-    pub fn pending(&self, by: usize, held: &Held) -> impl Iterator<Item = &Flight> {
+    pub(crate) fn pending(&self, by: usize, held: &Held) -> impl Iterator<Item = &Flight> {
         let (run, lease) = (held.run, held.lease);
         self.wire.iter().filter(move |flight| flight.is_of(by, run, lease) && !flight.stray)
     }
 
     /// Work under a lease, when the executor knows that it holds it.
-    pub fn held(&mut self, by: usize, run: usize, lease: u8) -> Option<&mut Held> {
+    pub(crate) fn held(&mut self, by: usize, run: usize, lease: u8) -> Option<&mut Held> {
         let held = &mut self.executors.get_mut(by)?.held;
         held.iter_mut().find(|held| held.run == run && held.lease == lease)
     }
 
     /// Ends the work under a lease.
-    pub fn forget(&mut self, by: usize, run: usize, lease: u8) {
+    pub(crate) fn forget(&mut self, by: usize, run: usize, lease: u8) {
         if let Some(executor) = self.executors.get_mut(by) {
             executor.held.retain(|held| held.run != run || held.lease != lease);
         }
     }
 
     /// Drops answers that nobody waits for, and leaves one order of the wire for each line's own.
-    pub fn tidy(&mut self) {
+    pub(crate) fn tidy(&mut self) {
         let executors = &self.executors;
         self.wire.retain(|flight| {
             let held = executors.get(flight.by).map(|executor| &executor.held);
@@ -265,14 +259,14 @@ impl State {
     }
 
     /// Whether every run has ended.
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.rows.iter().all(|row| row.content.ended)
     }
 }
 
 impl Flight {
     /// Whether it was handed in under this lease.
-    pub fn is_of(&self, by: usize, run: usize, lease: u8) -> bool {
+    pub(crate) fn is_of(&self, by: usize, run: usize, lease: u8) -> bool {
         self.by == by && self.run == run && self.lease == lease
     }
 }

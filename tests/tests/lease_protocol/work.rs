@@ -5,7 +5,7 @@ use super::protocol::{Deed, Protocol};
 use super::state::{Content, Flight, Held, Outcome, Seen, State, Step, Work};
 
 /// Takes one step under a lease; `None` when it cannot be taken.
-pub fn act(
+pub(crate) fn act(
     protocol: &Protocol,
     state: &mut State,
     (by, run, lease): (usize, usize, u8),
@@ -87,8 +87,7 @@ impl Stand {
     fn finish(&self, protocol: &Protocol, place: usize, work: Work) -> (Change, Work) {
         let step = self.held.content.step.max(place + 1);
         let ended = step >= protocol.plan.len();
-        let content =
-            Content { step, open: false, may_repeat: false, ended, ..self.held.content };
+        let content = Content { step, open: false, may_repeat: false, ended, ..self.held.content };
         let change = Change { content, gives_back: ended, finishes: Some(place) };
         (change, if ended && work == Work::Thinking { Work::Leaving } else { work })
     }
