@@ -71,13 +71,13 @@ fn every_run_can_still_end_whatever_happened_to_it() {
 }
 
 #[test]
-#[ignore = "five minutes: make model runs it"]
+#[ignore = "millions of states: make model runs it"]
 fn every_law_holds_whatever_two_mishaps_happen_to_one_effect() {
     check(Protocol { cancels: 0, ..Protocol::new(&[EFFECT]) }, true);
 }
 
 #[test]
-#[ignore = "minutes: make model runs it"]
+#[ignore = "a minute: make model runs it"]
 fn every_law_holds_for_two_runs_side_by_side() {
-    check(Protocol { runs: 2, mishaps: 1, cancels: 0, ..Protocol::new(&[EFFECT]) }, true);
+    check(Protocol { runs: 2, mishaps: 1, cancels: 0, ..Protocol::new(&[Step::Look]) }, true);
 }
