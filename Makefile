@@ -4,7 +4,7 @@ SHELL := /bin/bash
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test verify-fast bench bench-peers conformance fuzz docs lint clean
+.PHONY: help setup build demo test verify-fast bench bench-peers conformance model fuzz docs lint clean
 
 help: ## Say what there is
 	@echo "Surety: a goal becomes a plan, a plan becomes evidence, evidence becomes a verdict."
@@ -34,6 +34,9 @@ docs: ## The API documentation, with warnings as errors
 
 conformance: setup ## The contract's cases, one by one
 	@scripts/test.sh conformance
+
+model: setup ## The lease protocol as a model, in its large worlds: some minutes
+	cargo test --locked -p surety-e2e --test lease_protocol -- --include-ignored --nocapture every_
 
 fuzz: setup ## Feed every reader arbitrary bytes, a minute each, and the property tests many cases
 	@scripts/fuzz.sh $${FUZZ_SECONDS:-60}

@@ -11,6 +11,7 @@ use backon::{BackoffBuilder, ExponentialBuilder};
 use sqlx::PgPool;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
@@ -32,16 +33,34 @@ pub struct Commit {
     pub span: tracing::Span,
     /// That span's id, as it is journalled.
     pub span_id: Option<String>,
+    /// The changes it was thought out over before they were known to be stored.
+    pub line: Line,
 }
 
 impl Commit {
-    /// A change without artifacts, under the present span.
+    /// A change without artifacts over a row that was read, under the present span.
     pub fn new(write: Write, span: tracing::Span, span_id: Option<String>) -> Self {
-        Self { write, artifacts: Vec::new(), span, span_id }
+        Self { write, artifacts: Vec::new(), span, span_id, line: Line::default() }
     }
 
     pub(super) fn change(&self) -> Change<'_> {
         Change { write: &self.write, span_id: self.span_id.as_deref() }
+    }
+}
+
+/// Changes that are thought out over each other before they are known to be stored. Once one of them
+/// is lost, all that come after it are: the version in their fence counts changes and does not say
+/// whose, so it would fit a row that somebody else moved by as many.
+#[derive(Debug, Clone, Default)]
+pub struct Line(Arc<AtomicBool>);
+
+impl Line {
+    fn end(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn has_ended(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
     }
 }
 
@@ -163,7 +182,11 @@ fn goes_on(chain: &[Job], next: &Job) -> bool {
 }
 
 impl Changes {
-    async fn write(&self, mut batch: Vec<Vec<Job>>) {
+    async fn write(&self, batch: Vec<Vec<Job>>) {
+        let mut batch = turn_away(batch);
+        if batch.is_empty() {
+            return;
+        }
         match write_until_known(&self.pool, &batch).await {
             Ok(outcomes) => {
                 for (chain, outcome) in batch.into_iter().zip(outcomes) {
@@ -185,6 +208,7 @@ impl Changes {
                 if let Some(job) = batch.pop().and_then(|mut chain| chain.pop()) {
                     let run_id = job.commit.write.execution.run_id;
                     tracing::error!(%run_id, %error, "a change was refused");
+                    job.commit.line.end();
                     reply(job.reply, Err(error));
                 }
             }
@@ -193,12 +217,24 @@ impl Changes {
 
     fn answer(&self, chain: Vec<Job>, outcome: Outcome) {
         for job in chain {
-            if outcome == Outcome::Applied {
-                (self.observer)(&job.commit.write, &job.commit.span);
+            match outcome {
+                Outcome::Applied => (self.observer)(&job.commit.write, &job.commit.span),
+                Outcome::Lost => job.commit.line.end(),
             }
             reply(job.reply, Ok(outcome));
         }
     }
+}
+
+/// Answers those whose line has ended, and leaves the others.
+fn turn_away(batch: Vec<Vec<Job>>) -> Vec<Vec<Job>> {
+    let left = batch.into_iter().map(|chain| {
+        let (late, left): (Vec<Job>, Vec<Job>) =
+            chain.into_iter().partition(|job| job.commit.line.has_ended());
+        late.into_iter().for_each(|job| reply(job.reply, Ok(Outcome::Lost)));
+        left
+    });
+    left.filter(|chain| !chain.is_empty()).collect()
 }
 
 /// A caller that stopped listening needs no answer.

@@ -27,7 +27,7 @@ mod wake;
 pub use apply::Outcome;
 pub use artifact::Artifact;
 pub use claim::{Claimed, claim, forgotten, orphans};
-pub use committer::{Commit, Committer, Observer, Pending};
+pub use committer::{Commit, Committer, Line, Observer, Pending};
 pub use create::{Created, Creator, NewRun, submit_plan};
 pub use error::StoreError;
 pub use executor::{Backlog, HeldLease, backlog, beat, register, retire};

@@ -1,18 +1,19 @@
 //! The one writer: order, lost races, bad changes, lost connections.
 
 use crate::support::{
-    Proxy, actor, applied, apply, change, commit, committer, find, later, make, now, remark,
+    Proxy, actor, applied, apply, change, commit, committer, find, graph, later, make, now, remark,
     remarks, said, until,
 };
 use futures::future::join_all;
-use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{PgConnection, PgPool};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use surety_common::domain::execution::Execution;
 use surety_common::domain::execution::draft::{Draft, Write};
 use surety_common::domain::journal::Output;
-use surety_common::store::{self, Artifact, Commit, Outcome, StoreError};
+use surety_common::domain::machine::run::RunState;
+use surety_common::store::{self, Artifact, Commit, Line, Outcome, StoreError};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
@@ -121,6 +122,51 @@ async fn when_the_first_of_a_chain_is_lost_all_of_it_is(pool: PgPool) {
         assert_eq!(outcome.unwrap(), Outcome::Lost);
     }
     assert_eq!(remarks(&pool, row.run_id).await, ["somebody else"]);
+}
+
+/// The version counts changes and does not tell whose they are: what was thought out over a change
+/// that was lost must not fit a row that somebody else moved by as much.
+#[sqlx::test(migrations = "./migrations")]
+async fn what_was_thought_out_over_a_lost_change_is_lost_though_its_version_fits(pool: PgPool) {
+    let row = make(&pool, 1, 1).await;
+    let first = remark(&row, "first");
+    let second = remark(&first.execution, "second");
+    let third = remark(&second.execution, "third");
+    let cancelled = change(&row, |draft| draft.cancel(&graph(1), "enough".to_owned()));
+    let committer = committer(&pool);
+    let line = Line::default();
+    let on_the_line = |write| Commit { line: line.clone(), ..commit(write) };
+    let mut lock = pool.begin().await.unwrap();
+    sqlx::query("select from execution for update").execute(&mut *lock).await.unwrap();
+    let first = committer.hand_in(on_the_line(first)).await.unwrap();
+    until(|| waits_for_a_lock(&pool)).await;
+    let second = committer.hand_in(on_the_line(second)).await.unwrap();
+    move_to(&mut lock, &cancelled).await;
+    lock.commit().await.unwrap();
+    assert_eq!(first.outcome().await.unwrap(), Outcome::Lost);
+    assert_eq!(second.outcome().await.unwrap(), Outcome::Lost);
+    let third = committer.commit(on_the_line(third)).await.unwrap();
+    assert_eq!(third, Outcome::Lost, "whenever it is handed in");
+    let found = find(&pool, row.run_id).await.execution;
+    assert_eq!(found.state, RunState::Cancelled);
+    // From the row as it is, the work goes on.
+    let next = committer.commit(commit(remark(&found, "next"))).await.unwrap();
+    assert_eq!(next, Outcome::Applied);
+}
+
+/// Moves the row as the change would, without a journal.
+async fn move_to(connection: &mut PgConnection, write: &Write) {
+    let row = &write.execution;
+    let statement = "update execution set state = $2, version = $3, step_states = 'c',
+                     terminal = $4::json, ready_at = null, deadline_at = null where run_id = $1";
+    sqlx::query(statement)
+        .bind(row.run_id)
+        .bind(row.state.as_str())
+        .bind(row.version)
+        .bind(r#"{"stop_reason": "cancelled", "stage": "", "user_message": "", "internal_reason": ""}"#)
+        .execute(connection)
+        .await
+        .unwrap();
 }
 
 /// The number of rows of the journal.
@@ -233,7 +279,7 @@ async fn lose_the_answer(
 async fn waits_for_a_lock(pool: &PgPool) -> bool {
     sqlx::query_scalar(
         "select exists (select from pg_stat_activity where datname = current_database()
-         and application_name = 'muted' and wait_event_type = 'Lock')",
+         and wait_event_type = 'Lock')",
     )
     .fetch_one(pool)
     .await

@@ -65,6 +65,8 @@ impl Claimer {
                 }
             };
             tokio::select! {
+                // Looked at first: one that drains takes nothing more, however much there is.
+                biased;
                 () = self.engine.drain.cancelled() => break,
                 () = self.next_look(&mut wakeups, pause) => {}
             }

@@ -18,7 +18,7 @@ use surety_common::domain::execution::Execution;
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::step::StepState;
-use surety_common::store::{self, Artifact, Commit, Outcome, Pending, StoreError};
+use surety_common::store::{self, Artifact, Commit, Line, Outcome, Pending, StoreError};
 use surety_common::telemetry::trace;
 use tokio::sync::MutexGuard;
 
@@ -29,6 +29,8 @@ const MAX_PENDING: usize = 64;
 pub(super) struct Head {
     execution: Arc<Execution>,
     pending: VecDeque<Pending>,
+    /// What was thought out over the row as it was last read.
+    line: Line,
     /// A change was lost: nothing thought out over it counts.
     overtaken: bool,
 }
@@ -36,7 +38,14 @@ pub(super) struct Head {
 impl Head {
     /// The row as it was read.
     pub(super) fn new(execution: Execution) -> Self {
-        Self { execution: Arc::new(execution), pending: VecDeque::new(), overtaken: false }
+        let (pending, line) = (VecDeque::new(), Line::default());
+        Self { execution: Arc::new(execution), pending, line, overtaken: false }
+    }
+
+    /// Goes back to the row as it was read again.
+    fn go_back(&mut self, execution: Execution) {
+        self.execution = Arc::new(execution);
+        self.line = Line::default();
     }
 
     /// Hears what is known by now.
@@ -130,7 +139,7 @@ impl HeldRun {
         let mut row_is_known = !head.overtaken;
         loop {
             if !row_is_known {
-                head.execution = Arc::new(self.read_again().await?);
+                head.go_back(self.read_again().await?);
             }
             let (answer, commit) = self.think(&head, artifacts.clone(), &change)?;
             let next = Arc::clone(&commit.write.execution);
@@ -160,7 +169,7 @@ impl HeldRun {
     pub async fn catch_up(&self) -> Result<Vec<usize>, Ended> {
         let mut head = self.head.lock().await;
         head.settle().await?;
-        head.execution = Arc::new(self.read_again().await?);
+        head.go_back(self.read_again().await?);
         head.overtaken = false;
         Ok(head.execution.steps_in(StepState::Running).collect())
     }
@@ -176,7 +185,8 @@ impl HeldRun {
         let answer = change(&mut draft)?;
         let span = self.present_span();
         let span_id = trace::span_id(&span);
-        let commit = Commit { artifacts, ..Commit::new(draft.into_write(), span, span_id) };
+        let line = head.line.clone();
+        let commit = Commit { artifacts, line, ..Commit::new(draft.into_write(), span, span_id) };
         Ok((answer, commit))
     }
 
