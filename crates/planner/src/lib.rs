@@ -18,6 +18,7 @@ use chrono::{DateTime, Utc};
 use metrics_exporter_prometheus::PrometheusHandle;
 use sqlx::PgPool;
 use std::sync::Arc;
+use surety_common::clock;
 use surety_common::config::{CommonConfig, PlannerConfig};
 use surety_common::domain::journal::Actor;
 use surety_common::store::{
@@ -85,7 +86,7 @@ impl Planner {
 
     /// The time. The planner's one clock.
     fn now(&self) -> DateTime<Utc> {
-        Utc::now()
+        clock::now()
     }
 }
 

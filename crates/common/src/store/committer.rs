@@ -5,6 +5,7 @@ use super::StoreError;
 use super::apply::{Chain, Change, Outcome, apply};
 use super::artifact::{self, Artifact};
 use super::group::{self, Writer};
+use super::pool::within;
 use crate::crash;
 use crate::domain::execution::draft::Write;
 use backon::{BackoffBuilder, ExponentialBuilder};
@@ -214,7 +215,7 @@ async fn write_until_known(pool: &PgPool, batch: &[Vec<Job>]) -> Result<Vec<Outc
     let mut pauses = pauses();
     let mut in_doubt = false;
     loop {
-        match write_once(pool, batch, in_doubt).await {
+        match within(write_once(pool, batch, in_doubt)).await {
             Err(error) if error.is_transient() => {
                 in_doubt = true;
                 let pause = pauses.next().unwrap_or(Duration::from_secs(2));

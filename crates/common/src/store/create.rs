@@ -5,6 +5,7 @@ use super::apply::{Chain, Change, Columns, Outcome, apply, plan_revision};
 use super::execution::to_text;
 use super::group::{self, Writer};
 use super::plan::StoredPlan;
+use crate::crash;
 use crate::domain::execution::draft::Write;
 use crate::domain::run::RunSpec;
 use chrono::{DateTime, Utc};
@@ -117,7 +118,9 @@ async fn make_runs(pool: &PgPool, jobs: &[Job]) -> Result<Vec<Created>, StoreErr
     for job in jobs {
         columns.push(&job.new, job.span_id.as_deref())?;
     }
+    crash::point("planner.before_create");
     let made = columns.insert(pool).await?;
+    crash::point("planner.after_create");
     let mut created = Vec::with_capacity(jobs.len());
     for job in jobs {
         created.push(match made.contains(&job.new.spec.id) {
@@ -248,7 +251,11 @@ pub async fn submit_plan(
         .await?;
     let outcome = apply(&mut transaction, &[Change { write, span_id }.into()]).await?;
     match outcome.first() {
-        Some(Outcome::Applied) => transaction.commit().await?,
+        Some(Outcome::Applied) => {
+            crash::point("planner.before_submit");
+            transaction.commit().await?;
+            crash::point("planner.after_submit");
+        }
         Some(Outcome::Lost) | None => {
             transaction.rollback().await?;
             return Ok(Outcome::Lost);

@@ -16,6 +16,7 @@ mod error;
 mod execution;
 mod executor;
 mod group;
+mod hosts;
 mod journal;
 mod partition;
 mod plan;

@@ -2,6 +2,7 @@
 
 use super::StoreError;
 use super::execution::ExecutionRow;
+use super::pool::within;
 use crate::domain::json;
 use crate::domain::machine::run::RunState;
 use crate::domain::plan::Plan;
@@ -79,8 +80,8 @@ pub async fn find_run(
     executor: impl PgExecutor<'_>,
     id: Uuid,
 ) -> Result<Option<RunRecord>, StoreError> {
-    let row: Option<RunRow> =
-        sqlx::query_as(include_str!("sql/load.sql")).bind([id]).fetch_optional(executor).await?;
+    let loaded = sqlx::query_as(include_str!("sql/load.sql")).bind([id]);
+    let row: Option<RunRow> = within(async { Ok(loaded.fetch_optional(executor).await?) }).await?;
     row.map(RunRow::into_record).transpose()
 }
 

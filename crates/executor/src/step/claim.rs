@@ -164,6 +164,9 @@ impl Claimer {
                 }
             }
         }
+        if !commits.is_empty() {
+            crash::point("executor.before_claim");
+        }
         let outcomes = claimed.commit(&commits).await?;
         if !commits.is_empty() {
             crash::point("executor.after_claim");
