@@ -110,7 +110,7 @@ pub async fn serve(
     };
     let retention = Retention::of(&setup.planner);
     // Before the first run is made, so that it finds its partition.
-    retention::prepare(&pool, chrono::Utc::now(), retention).await;
+    retention::prepare(&pool, clock::now(), retention).await;
     let forgetting = tokio::spawn(retention::run(pool.clone(), retention));
     let planner = Arc::new(Planner::start(pool.clone(), shutdown.clone()));
     let sweeping = tokio::spawn(sweep::run(Arc::clone(&planner)));

@@ -19,6 +19,8 @@ mod steps;
 use anyhow::{Context, Result};
 use sqlx::PgPool;
 use surety_common::domain::journal::{Entry, Event};
+use surety_common::domain::plan::Plan;
+use surety_common::domain::run::RunRecord;
 use surety_common::store::{self, RunFilter};
 use uuid::Uuid;
 
@@ -87,7 +89,7 @@ pub async fn audit(pool: &PgPool, run_id: Uuid) -> Result<Audited> {
     let mut events = store::events(pool, run_id, 1, i64::MAX).await?;
     events.retain(|event| event.sequence <= record.execution.sequence);
     let writers = writers(pool, run_id).await?;
-    let mut replay = run::Replay::of(&record);
+    let mut replay = run::Replay::of(&record, revisions(pool, &record).await?);
     for (expected, event) in (1..).zip(&events) {
         anyhow::ensure!(
             event.sequence == expected,
@@ -100,6 +102,16 @@ pub async fn audit(pool: &PgPool, run_id: Uuid) -> Result<Audited> {
     outputs(pool, &events).await?;
     let receipts = replay.receipts.len();
     Ok(Audited { runs: 1, events: events.len(), receipts })
+}
+
+async fn revisions(pool: &PgPool, record: &RunRecord) -> Result<Vec<Plan>> {
+    let run_id = record.spec.id;
+    let mut plans = Vec::new();
+    for revision in 1..=record.execution.plan_revision {
+        let stored = store::find_plan(pool, run_id, revision).await?;
+        plans.push(store::plan_of(&stored.context("a revision of the plan is gone")?, run_id)?);
+    }
+    Ok(plans)
 }
 
 /// Who wrote each committed change, by the number of its last entry.

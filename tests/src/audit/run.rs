@@ -9,6 +9,7 @@ use surety_common::domain::journal::{
     Entry, Event, Intent, PlanStored, Subject, Transition, Turn, VerdictRecord,
 };
 use surety_common::domain::machine::run::{self, RunEvent, RunState};
+use surety_common::domain::machine::step::StepEvent;
 use surety_common::domain::plan::Plan;
 use surety_common::domain::receipt::{EvidenceReceipt, Fact};
 use surety_common::domain::run::RunRecord;
@@ -22,11 +23,13 @@ const ASKED: [&str; 2] = ["http_probe", "action_report"];
 
 /// What the journal says so far.
 pub(super) struct Replay {
+    revisions: Vec<Plan>,
     pub(super) plan: Plan,
     pub(super) revision: u32,
     workspace: String,
     max_parallel: usize,
     pub(super) state: RunState,
+    paused: bool,
     pub(super) stop_reason: Option<StopReason>,
     pub(super) steps: HashMap<String, Step>,
     pub(super) retries: u32,
@@ -40,8 +43,8 @@ pub(super) struct Replay {
 }
 
 impl Replay {
-    pub(super) fn of(record: &RunRecord) -> Self {
-        let plan = record.plan.clone().unwrap_or_default();
+    /// `revisions` are the run's plans, in their order.
+    pub(super) fn of(record: &RunRecord, revisions: Vec<Plan>) -> Self {
         let tools = Registry::with_builtin().map_or_else(
             |_| HashSet::new(),
             |tools| {
@@ -50,12 +53,14 @@ impl Replay {
             },
         );
         Self {
-            steps: plan.steps.iter().map(|s| (s.id.clone(), Step::default())).collect(),
-            plan,
+            revisions,
+            plan: Plan::default(),
             revision: 0,
+            steps: HashMap::new(),
             workspace: record.spec.workspace.clone(),
             max_parallel: usize::try_from(record.spec.limits.max_parallel_steps).unwrap_or(0),
             state: RunState::Intake,
+            paused: false,
             stop_reason: None,
             retries: 0,
             turns: 0,
@@ -100,19 +105,36 @@ impl Replay {
         self.state = run::decide(self.state, event)?;
         ensure!(self.state.as_str() == moved.to, "the machine says {:?}", self.state);
         self.stop_reason = moved.stop_reason;
-        self.retries += u32::from(event == RunEvent::RetryStarted);
-        if self.state == RunState::Verifying && event == RunEvent::StepsFinished {
-            let open = self
-                .steps
-                .values()
-                .any(|step| !matches!(step.state, StepState::Done | StepState::Skipped));
-            ensure!(!open, "verification began with open steps: {:?}", self.steps);
+        match event {
+            RunEvent::RetryStarted | RunEvent::ReplanStarted => self.retries += 1,
+            RunEvent::PauseRequested => self.paused = true,
+            RunEvent::ResumeRequested => self.paused = false,
+            RunEvent::StepsFinished if self.state == RunState::Verifying => {
+                let settled =
+                    |id| matches!(self.state_of(id), Some(StepState::Done | StepState::Skipped));
+                let open = self.plan.steps.iter().any(|step| !settled(&step.id));
+                ensure!(!open, "verification began with open steps: {:?}", self.steps);
+            }
+            RunEvent::PlanningStarted
+            | RunEvent::PlanAccepted
+            | RunEvent::StepsFinished
+            | RunEvent::StepFailed
+            | RunEvent::VerdictAccepted
+            | RunEvent::VerdictRefused
+            | RunEvent::ReplanRequested
+            | RunEvent::Blocked
+            | RunEvent::Unblocked
+            | RunEvent::Stopped
+            | RunEvent::CancelRequested => {}
         }
         Ok(())
     }
 
     fn step_moved(&mut self, id: &str, moved: &Transition) -> Result<()> {
         self.steps.get_mut(id).context("no step of the plan")?.moved(moved)?;
+        if moved.event == StepEvent::Leased.as_str() {
+            ensure!(!self.paused, "{id} was started while the run was paused");
+        }
         if self.state_of(id) == Some(StepState::Running) {
             let step = self.plan.steps.iter().find(|step| step.id == id).context("no step")?;
             let done = |needed: &String| self.state_of(needed) == Some(StepState::Done);
@@ -211,7 +233,15 @@ impl Replay {
 
     fn plan(&mut self, stored: &PlanStored) -> Result<()> {
         ensure!(stored.revision == self.revision + 1, "revision {} came first", self.revision);
+        let place = usize::try_from(self.revision)?;
+        let plan = self.revisions.get(place).context("no such revision is stored")?.clone();
+        ensure!(plan.digest() == stored.digest, "the plan is not what its digest says");
+        let before = if self.revision == 0 { String::new() } else { self.plan.digest() };
+        ensure!(stored.parent_digest == before, "the revision follows another plan");
+        let steps = std::mem::take(&mut self.steps);
+        self.steps = carried(steps, &self.plan, &plan)?;
         self.revision = stored.revision;
+        self.plan = plan;
         Ok(())
     }
 
@@ -224,4 +254,24 @@ impl Replay {
         receipt.output_digest.is_empty()
             || self.outputs.contains(&(receipt.call_id.clone(), receipt.output_digest.clone()))
     }
+}
+
+/// The steps under the next revision: what is done stays as it was done, what is new is pending, and
+/// what was left out is still to be cancelled.
+fn carried(
+    mut steps: HashMap<String, Step>,
+    before: &Plan,
+    after: &Plan,
+) -> Result<HashMap<String, Step>> {
+    steps.values_mut().for_each(Step::renew);
+    for step in &after.steps {
+        match before.steps.iter().find(|earlier| earlier.id == step.id) {
+            None => drop(steps.insert(step.id.clone(), Step::default())),
+            Some(earlier) => {
+                let done = steps.get(&step.id).is_some_and(|step| step.state == StepState::Done);
+                ensure!(!done || earlier == step, "{} was done and is changed", step.id);
+            }
+        }
+    }
+    Ok(steps)
 }

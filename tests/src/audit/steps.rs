@@ -52,9 +52,25 @@ impl Step {
             | StepEvent::Failed
             | StepEvent::DependencyFailed
             | StepEvent::Skipped
+            | StepEvent::Replanned
             | StepEvent::Cancelled => {}
         }
         Ok(())
+    }
+
+    /// The next revision of the plan begins: what is not over is begun anew, but for a call whose
+    /// outcome is still to be heard.
+    pub(super) fn renew(&mut self) {
+        match self.state {
+            StepState::Done | StepState::Skipped | StepState::Cancelled => return,
+            StepState::Failed => self.open.clear(),
+            StepState::Pending
+            | StepState::Ready
+            | StepState::Running
+            | StepState::Waiting
+            | StepState::Blocked => {}
+        }
+        self.begun &= !self.open.is_empty();
     }
 
     fn finished(&mut self, actor: &str) -> Result<()> {

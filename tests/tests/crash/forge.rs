@@ -1,16 +1,19 @@
 //! Journals rewritten as nobody may.
 
 use anyhow::{Context, Result, bail};
+use chrono::{DateTime, Utc};
 use sqlx::PgPool;
 use surety_common::domain::journal::{
-    Actor, Entry, Transition, Turn, VerdictRecord, read_entries, write_entries,
+    Actor, Entry, Recorded, StoredRow, Transition, Turn, VerdictRecord, Wanted, read_changes,
+    write_changes,
 };
 use surety_common::domain::receipt::EvidenceReceipt;
 use uuid::Uuid;
 
-/// One committed change.
+/// What was committed together.
 pub(super) struct Row {
     sequence: i64,
+    at: DateTime<Utc>,
     pub(super) actor: Actor,
     pub(super) entries: Vec<Entry>,
 }
@@ -20,26 +23,29 @@ pub(super) type Forge = fn(&mut Vec<Row>) -> Result<()>;
 
 /// Reads a run's journal, lets it be changed, and puts it back.
 pub(super) async fn rewrite(pool: &PgPool, run_id: Uuid, change: Forge) -> Result<()> {
-    let read = "select sequence, actor, entries::text from journal where run_id = $1
+    let read = "select sequence, at, actor, entries from journal where run_id = $1
                 order by sequence";
-    let found: Vec<(i64, String, String)> =
+    let found: Vec<(i64, DateTime<Utc>, String, String)> =
         sqlx::query_as(read).bind(run_id).fetch_all(pool).await?;
     let mut rows = Vec::new();
-    for (sequence, actor, text) in found {
-        let actor = Actor(actor);
-        rows.push(Row { sequence, entries: read_entries(&text, &actor)?, actor });
+    for (sequence, at, actor, text) in found {
+        let row = StoredRow { sequence, at, actor: &actor, text: &text };
+        let entries = read_changes(row, Wanted::Everything)?.into_iter().map(|event| event.entry);
+        rows.push(Row { sequence, at, entries: entries.collect(), actor: Actor(actor) });
     }
     change(&mut rows)?;
     sqlx::query("delete from journal where run_id = $1").bind(run_id).execute(pool).await?;
     for row in rows {
+        let change = Recorded { at: row.at, span_id: None, entries: &row.entries };
         sqlx::query(
             "insert into journal (run_id, sequence, at, actor, entries)
-             values ($1, $2, now(), $3, $4::json)",
+             values ($1, $2, $3, $4, $5)",
         )
         .bind(run_id)
         .bind(row.sequence)
+        .bind(row.at)
         .bind(&row.actor.0)
-        .bind(write_entries(&row.entries, &row.actor))
+        .bind(write_changes(&[change], &row.actor, row.at))
         .execute(pool)
         .await?;
     }

@@ -27,7 +27,7 @@ impl Claimed {
     pub async fn commit(mut self, commits: &[Commit]) -> Result<Vec<Outcome>, StoreError> {
         let changes: Vec<_> = commits.iter().map(|commit| commit.change().into()).collect();
         if changes.is_empty() {
-            self.transaction.rollback().await?;
+            within(async { Ok(self.transaction.rollback().await?) }).await?;
             return Ok(Vec::new());
         }
         within(async {

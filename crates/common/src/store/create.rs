@@ -5,6 +5,7 @@ use super::apply::{Chain, Change, Columns, Outcome, apply, plan_revision};
 use super::execution::to_text;
 use super::group::{self, Writer};
 use super::plan::StoredPlan;
+use super::pool::within;
 use crate::crash;
 use crate::domain::execution::draft::Write;
 use crate::domain::run::RunSpec;
@@ -119,13 +120,13 @@ async fn make_runs(pool: &PgPool, jobs: &[Job]) -> Result<Vec<Created>, StoreErr
         columns.push(&job.new, job.span_id.as_deref())?;
     }
     crash::point("planner.before_create");
-    let made = columns.insert(pool).await?;
+    let made = within(columns.insert(pool)).await?;
     crash::point("planner.after_create");
     let mut created = Vec::with_capacity(jobs.len());
     for job in jobs {
         created.push(match made.contains(&job.new.spec.id) {
             true => Created::New,
-            false => made_before(pool, &job.new).await?,
+            false => within(made_before(pool, &job.new)).await?,
         });
     }
     Ok(created)
@@ -233,6 +234,15 @@ impl NewColumns {
 /// # Errors
 /// [`StoreError`]; `plan_pkey` in [`StoreError::Constraint`] when the revision is taken.
 pub async fn submit_plan(
+    pool: &PgPool,
+    plan: &StoredPlan,
+    write: &Write,
+    span_id: Option<&str>,
+) -> Result<Outcome, StoreError> {
+    within(store_and_apply(pool, plan, write, span_id)).await
+}
+
+async fn store_and_apply(
     pool: &PgPool,
     plan: &StoredPlan,
     write: &Write,

@@ -2,6 +2,7 @@
 
 use super::StoreError;
 use super::apply::Chain;
+use super::pool::{within, within_work};
 use super::run::RunRow;
 use crate::domain::journal::{
     Entry, Event, Output, StoredRow, VerdictRecord, Wanted, read_changes,
@@ -96,12 +97,8 @@ async fn read(
     rows: i64,
     wanted: Wanted,
 ) -> Result<Vec<Event>, StoreError> {
-    let rows: Vec<JournalRow> = sqlx::query_as(include_str!("sql/events.sql"))
-        .bind(run_id)
-        .bind(from)
-        .bind(rows)
-        .fetch_all(executor)
-        .await?;
+    let found = sqlx::query_as(include_str!("sql/events.sql")).bind(run_id).bind(from).bind(rows);
+    let rows: Vec<JournalRow> = within(async { Ok(found.fetch_all(executor).await?) }).await?;
     let mut events = Vec::new();
     for row in rows {
         events.append(&mut row.events(run_id, wanted)?);
@@ -167,10 +164,9 @@ pub async fn output_text(
     if let Some(text) = &output.text {
         return Ok(Some(text.clone()));
     }
-    let body: Option<Vec<u8>> = sqlx::query_scalar(include_str!("sql/find_artifact.sql"))
-        .bind(&output.digest)
-        .fetch_optional(executor)
-        .await?;
+    let found = sqlx::query_scalar(include_str!("sql/find_artifact.sql")).bind(&output.digest);
+    let body: Option<Vec<u8>> =
+        within_work(async { Ok(found.fetch_optional(executor).await?) }).await?;
     Ok(body.map(|body| String::from_utf8_lossy(&body).into_owned()))
 }
 

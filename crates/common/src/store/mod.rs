@@ -26,7 +26,7 @@ mod run;
 mod wake;
 
 pub use apply::Outcome;
-pub use artifact::Artifact;
+pub use artifact::{Artifact, keep};
 pub use claim::{Claimed, claim, forgotten, orphans};
 pub use committer::{Commit, Committer, Observer, Pending};
 pub use create::{Created, Creator, NewRun, submit_plan};
@@ -35,7 +35,7 @@ pub use executor::{Backlog, HeldLease, backlog, beat, register, retire};
 pub use journal::{events, find_case, output_text, receipts, verdict};
 pub use partition::{drop_partitions, prepare_partitions};
 pub use plan::{StoredPlan, find_plan, plan_of};
-pub use pool::{PoolSize, connect, connect_with_patience, migrate, patiently};
+pub use pool::{PoolSize, connect, connect_with_patience, look, migrate, patiently};
 pub use retention::{Forgotten, Retention, forget_journals, forget_runs, partitions_to_thin};
 pub use run::{RunFilter, RunPage, find_run, find_wait, list_runs, list_waits, overdue, state};
 pub use wake::{Topic, Waker, Wakeups};

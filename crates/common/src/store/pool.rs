@@ -3,7 +3,7 @@
 use super::StoreError;
 use super::hosts::Hosts;
 use crate::clock;
-use backon::{ExponentialBuilder, Retryable};
+use backon::{BackoffBuilder, ExponentialBuilder, Retryable};
 use sqlx::Connection;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
@@ -35,6 +35,8 @@ const CUT_OFF: [(&str, &str); 5] = [
 /// that the network dropped in silence answers never, and the kernel gives it up after a quarter of
 /// an hour.
 const ANSWER: Duration = Duration::from_secs(10);
+/// The same for work that nobody waits for and that may honestly take its time.
+const WORK: Duration = Duration::from_mins(5);
 /// The same for a question that costs the database nothing.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(2);
 /// A connection that was used so recently is taken to be there still: should it not be, the
@@ -120,7 +122,36 @@ async fn alive(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
 pub(super) async fn within<T>(
     answer: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
-    timeout(ANSWER, answer).await.map_err(|_| StoreError::from(sqlx::Error::PoolTimedOut))?
+    within_at_most(ANSWER, answer).await
+}
+
+/// As [`within`], for what nobody waits for.
+///
+/// # Errors
+/// Those of [`within`].
+pub(super) async fn within_work<T>(
+    answer: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    within_at_most(WORK, answer).await
+}
+
+/// As [`within`], for an answer that may take so long.
+///
+/// # Errors
+/// Those of [`within`].
+pub(super) async fn within_at_most<T>(
+    limit: Duration,
+    answer: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    timeout(limit, answer).await.map_err(|_| StoreError::from(sqlx::Error::PoolTimedOut))?
+}
+
+/// Asks the database for a sign of life.
+///
+/// # Errors
+/// [`StoreError::Unavailable`] when it gives none.
+pub async fn look(pool: &PgPool) -> Result<(), StoreError> {
+    within(async { Ok(pool.acquire().await?.ping().await?) }).await
 }
 
 /// Opens a pool and brings the schema up to date, waiting for as long as the database is away.
@@ -151,23 +182,29 @@ pub async fn connect_with_patience(url: &str, size: PoolSize) -> Result<PgPool, 
         .await
 }
 
+/// Between two tries of what is tried until the database is back.
+fn backoff() -> ExponentialBuilder {
+    ExponentialBuilder::default()
+        .with_jitter()
+        .with_min_delay(Duration::from_millis(20))
+        .with_max_delay(Duration::from_secs(2))
+        .without_max_times()
+}
+
+/// The pauses between such tries.
+pub(super) fn pauses() -> impl Iterator<Item = Duration> {
+    backoff().build()
+}
+
 /// Reads, again and again while the database is away.
 ///
 /// # Errors
 /// Whatever waiting cannot mend.
-pub async fn patiently<T, F>(mut read: impl FnMut() -> F) -> Result<T, StoreError>
+pub async fn patiently<T, F>(read: impl FnMut() -> F) -> Result<T, StoreError>
 where
     F: Future<Output = Result<T, StoreError>>,
 {
-    let bounded = || within(read());
-    bounded
-    .retry(
-        ExponentialBuilder::default()
-            .with_jitter()
-            .with_min_delay(Duration::from_millis(20))
-            .with_max_delay(Duration::from_secs(2))
-            .without_max_times(),
-    )
+    read.retry(backoff())
     .when(StoreError::is_transient)
     .notify(|error, delay| {
         tracing::warn!(%error, retry_in_ms = delay.as_millis(), "waiting for the database to read");

@@ -135,14 +135,13 @@ pub async fn list_runs(
     filter: &RunFilter,
 ) -> Result<RunPage, StoreError> {
     let states: Vec<&str> = filter.states.iter().map(|state| state.as_str()).collect();
-    let rows: Vec<RunRow> = sqlx::query_as(include_str!("sql/list.sql"))
+    let listed = sqlx::query_as(include_str!("sql/list.sql"))
         .bind(&filter.namespace)
         .bind(&states)
         .bind(filter.before)
         .bind(filter.limit.saturating_add(1))
-        .bind(sqlx::types::Json(&filter.labels))
-        .fetch_all(executor)
-        .await?;
+        .bind(sqlx::types::Json(&filter.labels));
+    let rows: Vec<RunRow> = within(async { Ok(listed.fetch_all(executor).await?) }).await?;
     let mut runs = rows.into_iter().map(RunRow::into_record).collect::<Result<Vec<_>, _>>()?;
     let page = usize::try_from(filter.limit).unwrap_or_default();
     let more = runs.len() > page;
@@ -159,10 +158,8 @@ pub async fn find_wait(
     executor: impl PgExecutor<'_>,
     wait_id: Uuid,
 ) -> Result<Option<Uuid>, StoreError> {
-    Ok(sqlx::query_scalar(include_str!("sql/find_wait.sql"))
-        .bind(wait_id)
-        .fetch_optional(executor)
-        .await?)
+    let found = sqlx::query_scalar(include_str!("sql/find_wait.sql")).bind(wait_id);
+    within(async { Ok(found.fetch_optional(executor).await?) }).await
 }
 
 /// Runs whose time was over at `now`, at most `limit`.
@@ -174,11 +171,8 @@ pub async fn overdue(
     now: DateTime<Utc>,
     limit: i64,
 ) -> Result<Vec<Uuid>, StoreError> {
-    Ok(sqlx::query_scalar(include_str!("sql/overdue.sql"))
-        .bind(now)
-        .bind(limit)
-        .fetch_all(executor)
-        .await?)
+    let overdue = sqlx::query_scalar(include_str!("sql/overdue.sql")).bind(now).bind(limit);
+    within(async { Ok(overdue.fetch_all(executor).await?) }).await
 }
 
 /// Runs that wait for something, the oldest first, at most `limit`.
@@ -192,12 +186,11 @@ pub async fn list_waits(
     after: Option<Uuid>,
     limit: i64,
 ) -> Result<Vec<RunRecord>, StoreError> {
-    let rows: Vec<RunRow> = sqlx::query_as(include_str!("sql/list_waits.sql"))
+    let listed = sqlx::query_as(include_str!("sql/list_waits.sql"))
         .bind(namespace)
         .bind(run_id)
         .bind(after)
-        .bind(limit)
-        .fetch_all(executor)
-        .await?;
+        .bind(limit);
+    let rows: Vec<RunRow> = within(async { Ok(listed.fetch_all(executor).await?) }).await?;
     rows.into_iter().map(RunRow::into_record).collect()
 }

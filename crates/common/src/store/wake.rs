@@ -177,12 +177,11 @@ async fn send(pool: &PgPool, topics: &HashSet<Topic>) -> Result<(), StoreError> 
         topics.iter().map(|topic| topic.to_word()).collect::<Vec<_>>().join(",")
     };
     // A hint need not wait for the disk.
-    sqlx::query("select set_config('synchronous_commit', 'off', true), pg_notify($1, $2)")
-        .bind(CHANNEL)
-        .bind(payload)
-        .execute(pool)
-        .await?;
-    Ok(())
+    let told =
+        sqlx::query("select set_config('synchronous_commit', 'off', true), pg_notify($1, $2)")
+            .bind(CHANNEL)
+            .bind(payload);
+    within(async { Ok(told.execute(pool).await.map(drop)?) }).await
 }
 
 /// Receives wake-ups for one process, over one connection.
@@ -217,8 +216,12 @@ impl Wakeups {
 }
 
 async fn listen(pool: &PgPool, topics: &broadcast::Sender<Topic>) -> Result<(), StoreError> {
-    let mut listener = PgListener::connect_with(pool).await?;
-    listener.listen(CHANNEL).await?;
+    let mut listener = within(async {
+        let mut listener = PgListener::connect_with(pool).await?;
+        listener.listen(CHANNEL).await?;
+        Ok(listener)
+    })
+    .await?;
     // Whatever was sent before this moment is gone.
     let mut words = vec![Topic::Everything];
     loop {

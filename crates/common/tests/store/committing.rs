@@ -164,7 +164,7 @@ async fn an_output_is_stored_once_and_read_back_whole(pool: PgPool) {
     let row = make(&pool, 1, 1).await;
     let body = "Größe 🚀".repeat(10_000).into_bytes();
     let digest = "ab".repeat(32);
-    let artifact = Artifact { digest: digest.clone(), body: body.clone(), created_at: now() };
+    let artifact = Artifact { digest: &digest, body: &body, created_at: now() };
     let mut last = row;
     for text in ["first", "second"] {
         let mut commit = commit(remark(&last, text));
