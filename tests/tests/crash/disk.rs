@@ -81,7 +81,7 @@ async fn an_output_that_finds_no_room_waits_for_it_and_is_kept_whole() -> Result
     artifacts_on(&disk, &cluster, &deployment).await?;
     let much = shell("head -c 3000000 /dev/urandom | base64");
     let run = deployment.create(&plan(&[step("only", &[], &[much])]), "").await?;
-    let waits = |line: &str| line.contains("waiting for the database to write");
+    let waits = |line: &str| line.contains("waiting for room");
     deployment.first_executor()?.wait_for_line(waits).await?;
     disk.grow_to(64 << 10)?;
     let run = deployment.wait_for_end(&run.id).await?;
@@ -91,8 +91,18 @@ async fn an_output_that_finds_no_room_waits_for_it_and_is_kept_whole() -> Result
     cluster.stop().await
 }
 
+/// A run of which the time is over long before there is room for what it says.
+fn impatient() -> v1::CreateRunRequest {
+    let much = shell("head -c 3000000 /dev/urandom | base64");
+    let limits =
+        v1::Limits { max_replans: Some(0), step_deadline_s: Some(5), ..v1::Limits::default() };
+    v1::CreateRunRequest {
+        limits: Some(limits),
+        ..script::request(&plan(&[step("only", &[], &[much])]), "")
+    }
+}
+
 #[tokio::test]
-#[ignore = "one writer a process: a batch that finds no room keeps every later change waiting"]
 async fn a_run_without_artifacts_does_not_wait_for_the_room_of_another() -> Result<()> {
     let disk = match Disk::of(512) {
         Ok(disk) => disk,
@@ -111,14 +121,20 @@ async fn a_run_without_artifacts_does_not_wait_for_the_room_of_another() -> Resu
     artifacts_on(&disk, &cluster, &deployment).await?;
     let much = shell("head -c 3000000 /dev/urandom | base64");
     let stuck = deployment.create(&plan(&[step("only", &[], &[much])]), "").await?;
-    let waits = |line: &str| line.contains("waiting for the database to write");
+    let waits = |line: &str| line.contains("waiting for room");
     deployment.first_executor()?.wait_for_line(waits).await?;
     let other = deployment.create(&quick, "").await?;
     let other = deployment.wait_for_end(&other.id).await;
+    let impatient = deployment.create_run(impatient()).await?;
+    let impatient = deployment.wait_for_end(&impatient.id).await;
     disk.grow_to(64 << 10)?;
     let stuck = deployment.wait_for_end(&stuck.id).await?;
     assert_eq!(stuck.state(), v1::RunState::Done, "{stuck:#?}");
     assert_eq!(other?.state(), v1::RunState::Done);
+    let terminal = impatient?.terminal.unwrap_or_default();
+    assert_eq!(terminal.stop_reason(), v1::StopReason::MaxReplansReached, "{terminal:#?}");
+    let said = deployment.first_executor()?.log();
+    assert!(said.iter().any(|line| line.contains("an output is lost")), "nobody said so");
     audit_at_rest(&deployment.database.pool().await?).await?;
     drop(deployment);
     cluster.stop().await

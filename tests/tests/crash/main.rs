@@ -14,6 +14,7 @@ mod killed_executor;
 mod killed_services;
 mod leases;
 mod points;
+mod pool;
 mod rolling;
 mod storm;
 mod traffic;

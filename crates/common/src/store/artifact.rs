@@ -7,7 +7,7 @@ use sqlx::PgPool;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// How long one may take to be stored, whatever its length.
+/// How long one may take to be stored or read, whatever its length.
 const ANSWER: Duration = Duration::from_secs(10);
 /// And for each mebibyte: far more than any disk that works at all.
 const ANSWER_PER_MIB: Duration = Duration::from_secs(1);
@@ -23,11 +23,10 @@ pub struct Artifact<'a> {
     pub created_at: DateTime<Utc>,
 }
 
-impl Artifact<'_> {
-    fn patience(&self) -> Duration {
-        let mebibytes = u32::try_from(self.body.len() >> 20).unwrap_or(u32::MAX);
-        ANSWER.saturating_add(ANSWER_PER_MIB.saturating_mul(mebibytes))
-    }
+/// How long one of so many bytes may take on its way.
+pub(super) fn patience(bytes: u64) -> Duration {
+    let mebibytes = u32::try_from(bytes >> 20).unwrap_or(u32::MAX);
+    ANSWER.saturating_add(ANSWER_PER_MIB.saturating_mul(mebibytes))
 }
 
 /// Stores an artifact unless it is there, and that the run may refer to it; again and again while
@@ -41,8 +40,9 @@ impl Artifact<'_> {
 /// Dropping the future leaves at most what nothing refers to.
 pub async fn keep(pool: &PgPool, run_id: Uuid, artifact: Artifact<'_>) -> Result<(), StoreError> {
     let mut pauses = pauses();
+    let patience = patience(u64::try_from(artifact.body.len()).unwrap_or(u64::MAX));
     loop {
-        match within_at_most(artifact.patience(), store(pool, run_id, artifact)).await {
+        match within_at_most(patience, store(pool, run_id, artifact)).await {
             Err(error) if error.is_transient() => {
                 let bytes = artifact.body.len();
                 tracing::warn!(%run_id, %error, bytes, "waiting for room for an output");

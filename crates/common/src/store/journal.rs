@@ -2,7 +2,8 @@
 
 use super::StoreError;
 use super::apply::Chain;
-use super::pool::{within, within_work};
+use super::artifact::patience;
+use super::pool::{within, within_at_most};
 use super::run::RunRow;
 use crate::domain::journal::{
     Entry, Event, Output, StoredRow, VerdictRecord, Wanted, read_changes,
@@ -166,7 +167,8 @@ pub async fn output_text(
     }
     let found = sqlx::query_scalar(include_str!("sql/find_artifact.sql")).bind(&output.digest);
     let body: Option<Vec<u8>> =
-        within_work(async { Ok(found.fetch_optional(executor).await?) }).await?;
+        within_at_most(patience(output.bytes), async { Ok(found.fetch_optional(executor).await?) })
+            .await?;
     Ok(body.map(|body| String::from_utf8_lossy(&body).into_owned()))
 }
 
