@@ -10,7 +10,7 @@ use surety_common::domain::journal::{
 };
 use surety_common::domain::machine::run::{self, RunEvent, RunState};
 use surety_common::domain::machine::step::StepEvent;
-use surety_common::domain::plan::Plan;
+use surety_common::domain::plan::{Plan, PlanStep};
 use surety_common::domain::receipt::{EvidenceReceipt, Fact};
 use surety_common::domain::run::RunRecord;
 use surety_common::domain::step::StepState;
@@ -141,6 +141,22 @@ impl Replay {
             ensure!(step.dependencies.iter().all(done), "{id} started before what it needs");
             let running = self.steps.values().filter(|step| step.state == StepState::Running);
             ensure!(running.count() <= self.max_parallel, "too many steps run at once");
+            self.alone_where_it_writes(step)?;
+        }
+        Ok(())
+    }
+
+    /// A script that may write anywhere runs beside no other that writes.
+    fn alone_where_it_writes(&self, step: &PlanStep) -> Result<()> {
+        let writes =
+            |step: &PlanStep| step.script.iter().any(|call| !self.read_only.contains(&call.name));
+        let anywhere = |step: &PlanStep| writes(step) && step.write_scope.is_empty();
+        let beside = |other: &&PlanStep| {
+            other.id != step.id && self.state_of(&other.id) == Some(StepState::Running)
+        };
+        for other in self.plan.steps.iter().filter(beside) {
+            let meet = anywhere(step) && writes(other) || writes(step) && anywhere(other);
+            ensure!(!meet, "{} was started and could write what {} does", step.id, other.id);
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use super::forge::{self, Forge, Row};
 use anyhow::{Context, Result};
 use serde_json::json;
-use sqlx::PgPool;
+use sqlx::{AssertSqlSafe, PgPool};
 use surety_common::domain::journal::{Actor, Answer, Entry, Subject, Transition};
 use surety_common::wire::v1;
 use surety_e2e::audit::{audit, audit_all};
@@ -42,6 +42,34 @@ const OF_THE_JOURNAL: &[Forgery] = &[
         for event in ["dependencies_done", "leased"] {
             moved(rows, "a", event)?.subject = Subject::Step("b".to_owned());
         }
+        Ok(())
+    }),
+    ("a step beside one that writes where it does", "could write what", |rows| {
+        let beside = moved(rows, "c", "leased")?.clone();
+        *forge::entry(rows, |entry| matches!(entry, Entry::Turn(_)))? = Entry::Transition(beside);
+        Ok(())
+    }),
+    ("a step that is started in a pause", "while the run was paused", |rows| {
+        let pause = Transition {
+            subject: Subject::Run,
+            from: "EXECUTING".to_owned(),
+            to: "EXECUTING".to_owned(),
+            event: "pause_requested".to_owned(),
+            ..moved(rows, "a", "leased")?.clone()
+        };
+        *forge::entry(rows, |entry| matches!(entry, Entry::Output(_)))? = Entry::Transition(pause);
+        Ok(())
+    }),
+    ("a plan that nobody stored", "not what its digest says", |rows| {
+        forge::plan(rows)?.digest = "0".repeat(64);
+        Ok(())
+    }),
+    ("a plan that follows another", "follows another plan", |rows| {
+        forge::plan(rows)?.parent_digest = "0".repeat(64);
+        Ok(())
+    }),
+    ("a revision before the first", "came first", |rows| {
+        forge::plan(rows)?.revision = 2;
         Ok(())
     }),
     ("a receipt that says more than it did", "is not the digest of its fields", |rows| {
@@ -161,7 +189,7 @@ const OF_THE_ROWS: &[(&str, &str, &str)] = &[
     (
         "a step in another state",
         "step b",
-        "update execution set step_states = 'ds' where run_id = $1",
+        "update execution set step_states = 'dsd' where run_id = $1",
     ),
     (
         "an end without a journal",
@@ -199,9 +227,12 @@ fn nothing() -> Entry {
 
 /// A run of everything that is audited, at its end.
 async fn ended_run(deployment: &Deployment) -> Result<Uuid> {
-    let steps =
-        [step("a", &[], &[write("a.txt", "x\n")]), step("b", &["a"], &[shell("echo out"), noop()])];
-    let plan = json!({"title": "Two steps", "steps": steps, "verify": [
+    let steps = [
+        step("a", &[], &[write("a.txt", "x\n")]),
+        step("b", &["a"], &[shell("echo out"), noop()]),
+        step("c", &[], &[shell("true")]),
+    ];
+    let plan = json!({"title": "Three steps", "steps": steps, "verify": [
         {"kind": "file_exists", "target": "a.txt"}, {"kind": "workspace_change"}
     ]});
     let run = deployment.create(&plan, "").await?;
@@ -252,7 +283,9 @@ async fn the_auditor_names_an_output_that_is_not_there() -> Result<()> {
     deployment.wait_for_end(&run.id).await?;
     let run_id = Uuid::parse_str(&run.id)?;
     audit(&pool, run_id).await?;
-    sqlx::query("delete from artifact").execute(&pool).await?;
+    for table in ["artifact_use", "artifact"] {
+        sqlx::query(AssertSqlSafe(format!("delete from {table}"))).execute(&pool).await?;
+    }
     named(&pool, run_id, "an artifact that is gone", "is not there").await;
     deployment.database.drop().await
 }

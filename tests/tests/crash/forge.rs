@@ -4,8 +4,8 @@ use anyhow::{Context, Result, bail};
 use chrono::{DateTime, Utc};
 use sqlx::PgPool;
 use surety_common::domain::journal::{
-    Actor, Entry, Recorded, StoredRow, Transition, Turn, VerdictRecord, Wanted, read_changes,
-    write_changes,
+    Actor, Entry, PlanStored, Recorded, StoredRow, Transition, Turn, VerdictRecord, Wanted,
+    read_changes, write_changes,
 };
 use surety_common::domain::receipt::EvidenceReceipt;
 use uuid::Uuid;
@@ -66,6 +66,14 @@ pub(super) fn transition(
     let is = |entry: &Entry| matches!(entry, Entry::Transition(moved) if wanted(moved));
     let Entry::Transition(moved) = entry(rows, is)? else { bail!("another entry") };
     Ok(moved)
+}
+
+/// The first plan.
+pub(super) fn plan(rows: &mut [Row]) -> Result<&mut PlanStored> {
+    let Entry::Plan(plan) = entry(rows, |entry| matches!(entry, Entry::Plan(_)))? else {
+        bail!("another entry")
+    };
+    Ok(plan)
 }
 
 /// The first turn.

@@ -7,7 +7,7 @@ use anyhow::Result;
 use futures::future::try_join_all;
 use surety_common::wire::v1;
 use surety_e2e::harness::{Database, Deployment, Process};
-use surety_e2e::script::{Trail, noop, plan, request, shell, step};
+use surety_e2e::script::{Trail, noop, plan, request, scoped, shell, step};
 
 /// One is the listener's; all else shares the other.
 const TWO: [(&str, &str); 1] = [("SURETY_DATABASE_POOL_SIZE", "2")];
@@ -20,8 +20,8 @@ fn order(trail: &Trail) -> v1::CreateRunRequest {
     let call = shell(&format!("{}; {many}", trail.mark("ran")));
     let steps = [
         step("first", &[], &[noop()]),
-        step("left", &["first"], std::slice::from_ref(&call)),
-        step("right", &["first"], std::slice::from_ref(&call)),
+        scoped(step("left", &["first"], std::slice::from_ref(&call)), &["left/**"]),
+        scoped(step("right", &["first"], std::slice::from_ref(&call)), &["right/**"]),
         step("last", &["left", "right"], &[noop(), noop()]),
     ];
     request(&plan(&steps), "")

@@ -10,7 +10,7 @@ use surety_common::wire::client::{ServiceChannel, channel};
 use surety_common::wire::v1;
 use surety_common::wire::v1::run_service_client::RunServiceClient;
 use surety_e2e::harness::Deployment;
-use surety_e2e::script::{self, Trail, noop, plan, shell, step, write};
+use surety_e2e::script::{self, Trail, noop, plan, scoped, shell, step, write};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -199,8 +199,8 @@ fn diamond(trail: &Trail) -> Value {
     let call = || [shell(&trail.mark("ran"))];
     plan(&[
         step("first", &[], &call()),
-        step("left", &["first"], &call()),
-        step("right", &["first"], &call()),
+        scoped(step("left", &["first"], &call()), &["left/**"]),
+        scoped(step("right", &["first"], &call()), &["right/**"]),
         step("last", &["left", "right"], &call()),
     ])
 }

@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use surety_common::wire::v1;
 use surety_e2e::harness::{Cluster, Database, Deployment, wait_until};
-use surety_e2e::script::{self, Trail, noop, plan, shell, step};
+use surety_e2e::script::{self, Trail, noop, plan, scoped, shell, step};
 
 fn repeatable(plan: &Value) -> v1::CreateRunRequest {
     v1::CreateRunRequest {
@@ -26,7 +26,12 @@ async fn a_recovery_that_a_restart_of_the_database_interrupts_is_begun_again() -
     deployment.add_executor(&[]).await?;
     let trail = Trail::new()?;
     let steps: Vec<Value> = (0..6)
-        .map(|n| step(&format!("s{n}"), &[], &[shell(&trail.mark_and_wait("began"))]))
+        .map(|n| {
+            scoped(
+                step(&format!("s{n}"), &[], &[shell(&trail.mark_and_wait("began"))]),
+                &[&format!("{n}")],
+            )
+        })
         .collect();
     let run = deployment.create_run(repeatable(&plan(&steps))).await?;
     wait_until("the commands began", || trail.marks("began") == 4).await?;
