@@ -2,7 +2,7 @@
 //! tested without luck. They exist in debug builds only.
 
 /// Every place there is: a commit boundary has one on each side.
-pub const POINTS: [&str; 13] = [
+pub const POINTS: [&str; 15] = [
     "planner.before_create",
     "planner.after_create",
     "planner.before_submit",
@@ -12,6 +12,8 @@ pub const POINTS: [&str; 13] = [
     "executor.after_claim",
     "executor.after_intent",
     "executor.after_effect",
+    "executor.before_output",
+    "executor.after_output",
     "committer.before_write",
     "committer.after_write",
     "gate.before_verdict",

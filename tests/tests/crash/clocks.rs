@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use std::path::PathBuf;
 use surety_common::wire::v1;
 use surety_e2e::harness::{Database, Deployment, wait_until};
-use surety_e2e::script::{self, Trail, plan, shell, step};
+use surety_e2e::script::{self, Trail, noop, plan, shell, step};
 
 /// The library that gives a process another time of day.
 fn library() -> Option<PathBuf> {
@@ -75,6 +75,36 @@ async fn executors_whose_clocks_are_wrong_neither_lose_nor_steal_nor_hold_work()
         assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
     }
     assert_eq!(trail.marks("ran"), 36, "somebody took over from the living");
+    deployment.finish_at_rest().await.map(drop)
+}
+
+/// What is kept for days is kept by the database's days.
+#[tokio::test]
+async fn a_planner_whose_clock_is_a_year_ahead_forgets_nothing_and_makes_no_partitions_for_then()
+-> Result<()> {
+    let Some(far) = Wrong::by(400 * 24)? else {
+        skip("a clock that is a year ahead", "libfaketime is not installed");
+        return Ok(());
+    };
+    let mut deployment = Deployment::start().await?;
+    let run = deployment.create(&plan(&[step("only", &[], &[noop()])]), "").await?;
+    deployment.wait_for_end(&run.id).await?;
+    let mut environment = far.environment().to_vec();
+    environment.push(("SURETY_RETENTION_DAYS", "1"));
+    deployment.replace_planner_with(&environment).await?;
+    // Before a planner serves it has made partitions, and the first look for what is old follows.
+    let again = deployment.create(&plan(&[step("only", &[], &[noop()])]), "").await?;
+    deployment.wait_for_end(&again.id).await?;
+    deployment.run(&run.id).await.context("it was forgotten")?;
+    let pool = deployment.database.pool().await?;
+    let (made, then): (i64, i64) = sqlx::query_as(
+        "select count(*), count(*) filter (where relname > 'journal_'
+            || to_char(clock_timestamp() + interval '200 days', 'YYYYMMDD'))
+         from pg_class where relname ~ '^journal_[0-9]{8}$'",
+    )
+    .fetch_one(&pool)
+    .await?;
+    assert!(made > 0 && then == 0, "{then} of {made} partitions are for a year later");
     deployment.finish_at_rest().await.map(drop)
 }
 

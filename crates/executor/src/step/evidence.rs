@@ -4,6 +4,7 @@ use super::call::Done;
 use super::held::{Ended, HeldRun};
 use crate::tool::{ErrorCode, ToolOutcome};
 use std::time::Duration;
+use surety_common::crash;
 use surety_common::domain::journal::Output;
 use surety_common::domain::json;
 use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource, Fact};
@@ -41,13 +42,17 @@ pub(super) async fn keep(
     };
     let (digest, body) = (output.digest.as_str(), done.outcome.output.as_slice());
     let artifact = Artifact { digest, body, created_at: done.finished_at };
+    crash::point("executor.before_output");
     let keeping = store::keep(&run.engine.pool, run.spec.id, artifact);
     let kept = tokio::select! {
         kept = timeout(left.max(LEAST_PATIENCE), keeping) => kept,
         () = run.calls.cancelled() => return Err(run.called_off()),
     };
     let why = match kept {
-        Ok(Ok(())) => return Ok((done, made)),
+        Ok(Ok(())) => {
+            crash::point("executor.after_output");
+            return Ok((done, made));
+        }
         Ok(Err(error)) => error.to_string(),
         Err(_) => "there was no room for it in time".to_owned(),
     };
