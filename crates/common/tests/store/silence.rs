@@ -1,6 +1,6 @@
 //! A database that says nothing any more, on connections that nobody closed.
 
-use crate::support::{Proxy, make, now, order, plan, remark, spec};
+use crate::support::{Proxy, make, now, order, plan, remark, spec, until};
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use sqlx::PgPool;
@@ -84,6 +84,7 @@ async fn nobody_waits_for_ever_for_a_database_that_fell_silent(
     // Everybody has a connection that worked a moment ago.
     let open: Vec<_> = join_all((0..30).map(|_| through.acquire())).await;
     open.into_iter().for_each(|connection| drop(connection.unwrap()));
+    until(|| async { through.num_idle() == 30 }).await;
     proxy.mute();
     let filter = RunFilter { limit: 1, ..RunFilter::default() };
     let output = Output { call_id: String::new(), digest: "ab".repeat(32), bytes: 0, text: None };
