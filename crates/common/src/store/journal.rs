@@ -82,8 +82,8 @@ pub async fn find_case(
     executor: impl PgExecutor<'_>,
     run_id: Uuid,
 ) -> Result<Option<(RunRecord, Vec<Event>)>, StoreError> {
-    let row: Option<CaseRow> =
-        sqlx::query_as(include_str!("sql/case.sql")).bind(run_id).fetch_optional(executor).await?;
+    let found = sqlx::query_as(include_str!("sql/case.sql")).bind(run_id);
+    let row: Option<CaseRow> = within(async { Ok(found.fetch_optional(executor).await?) }).await?;
     row.map(|row| {
         let events = row.events(run_id)?;
         Ok((row.run.into_record()?, events))

@@ -93,8 +93,9 @@ pub async fn state(
     executor: impl PgExecutor<'_>,
     id: Uuid,
 ) -> Result<Option<RunState>, StoreError> {
+    let found = sqlx::query_as(include_str!("sql/state.sql")).bind(id);
     let row: Option<(String, Option<String>)> =
-        sqlx::query_as(include_str!("sql/state.sql")).bind(id).fetch_optional(executor).await?;
+        within(async { Ok(found.fetch_optional(executor).await?) }).await?;
     row.map(|(state, blocked_from)| {
         RunState::from_text(&state, blocked_from.as_deref())
             .ok_or_else(|| StoreError::corrupt(format!("execution {id} column state"), state))

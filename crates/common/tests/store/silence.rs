@@ -35,7 +35,8 @@ fn reads<'a>(pool: &'a PgPool, filter: &'a RunFilter, output: &'a Output) -> Vec
         list_waits(pool, "", None, None, 1);
         find_plan(pool, id, 1);
         events(pool, id, 1, 1);
-        evidence(pool, id);
+        find_case(pool, id);
+        state(pool, id);
         receipts(pool, id);
         verdict(pool, id, 1);
         output_text(pool, output);
