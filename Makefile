@@ -4,7 +4,7 @@ SHELL := /bin/bash
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test verify-fast bench bench-peers conformance model fuzz docs lint clean
+.PHONY: help setup build demo test verify-fast bench bench-peers chaos conformance model fuzz docs lint clean
 
 help: ## Say what there is
 	@echo "Surety: a goal becomes a plan, a plan becomes evidence, evidence becomes a verdict."
@@ -41,6 +41,11 @@ model: setup ## The lease protocol as a model, in its large worlds: some minutes
 fuzz: setup ## Feed every reader arbitrary bytes, a minute each, and the property tests many cases
 	@scripts/fuzz.sh $${FUZZ_SECONDS:-60}
 	PROPTEST_CASES=$${PROPTEST_CASES:-100000} cargo test --locked --release -p surety-common --no-default-features --lib
+
+chaos: setup ## Break everything for minutes and audit what is left; CHAOS_SECONDS=3600 SURETY_CHAOS_SEED=7
+	cargo build --locked --workspace --bins
+	SURETY_CHAOS_SECONDS=$${CHAOS_SECONDS:-180} $(TARGET_DIR)/debug/surety dev-postgres -- \
+	  cargo test --locked -p surety-e2e --test crash -- --nocapture --test-threads 2
 
 bench: setup ## Measure readers, gate and engine (release profile); BENCH="throughput --runs 10000"
 	cargo bench --locked --workspace --bench decisions --bench plans --bench verdicts

@@ -50,6 +50,7 @@ impl Gate {
                     "another executor holds the run now; leave it to that one",
                 ));
             }
+            crash::point("gate.before_verdict");
             if self.store(&record, decided.clone()).await? == Outcome::Applied {
                 crash::point("gate.after_verdict");
                 return Ok(decided);

@@ -16,6 +16,7 @@ use chrono::{DateTime, Utc};
 use metrics_exporter_prometheus::PrometheusHandle;
 use sqlx::PgPool;
 use std::sync::Arc;
+use surety_common::clock;
 use surety_common::config::{CommonConfig, GateConfig};
 use surety_common::domain::journal::Actor;
 use surety_common::store::{self, Committer, PoolSize, StoreError, Waker};
@@ -78,7 +79,7 @@ impl Gate {
 
     /// The time. The gate's one clock.
     fn now(&self) -> DateTime<Utc> {
-        Utc::now()
+        clock::now()
     }
 }
 

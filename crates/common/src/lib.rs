@@ -9,6 +9,8 @@
 //! `domain` is pure: it knows no wire, no store, no runtime, no clock and no randomness.
 //! `cargo check -p surety-common --no-default-features` builds it alone, which proves that.
 
+#[cfg(feature = "store")]
+pub mod clock;
 #[cfg(feature = "config")]
 pub mod config;
 pub mod crash;

@@ -18,6 +18,7 @@ use chrono::{DateTime, Utc};
 use metrics_exporter_prometheus::PrometheusHandle;
 use sqlx::PgPool;
 use std::sync::Arc;
+use surety_common::clock;
 use surety_common::config::{CommonConfig, PlannerConfig};
 use surety_common::domain::journal::Actor;
 use surety_common::store::{
@@ -85,7 +86,7 @@ impl Planner {
 
     /// The time. The planner's one clock.
     fn now(&self) -> DateTime<Utc> {
-        Utc::now()
+        clock::now()
     }
 }
 
@@ -109,7 +110,7 @@ pub async fn serve(
     };
     let retention = Retention::of(&setup.planner);
     // Before the first run is made, so that it finds its partition.
-    retention::prepare(&pool, chrono::Utc::now(), retention).await;
+    retention::prepare(&pool, clock::now(), retention).await;
     let forgetting = tokio::spawn(retention::run(pool.clone(), retention));
     let planner = Arc::new(Planner::start(pool.clone(), shutdown.clone()));
     let sweeping = tokio::spawn(sweep::run(Arc::clone(&planner)));

@@ -12,6 +12,7 @@
 use chrono::{DateTime, Utc};
 use sqlx::PgPool;
 use std::time::{Duration, Instant};
+use surety_common::clock;
 use surety_common::store::{self, Retention, StoreError};
 use uuid::Uuid;
 
@@ -29,7 +30,7 @@ pub(crate) async fn run(pool: PgPool, retention: Retention) {
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let now = Utc::now();
+        let now = clock::now();
         prepare(&pool, now, retention).await;
         if let Some(before) = retention.before(now)
             && let Err(error) = forget(&pool, before).await

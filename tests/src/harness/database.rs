@@ -53,6 +53,20 @@ impl Database {
         Ok(Self { server, name, url: url.to_owned() })
     }
 
+    /// The same behind two addresses, for services that are to follow from the one to the other;
+    /// what looks at its rows itself has to know which.
+    ///
+    /// # Errors
+    /// One of the addresses is none.
+    pub fn behind(one: &str, other: &str) -> Result<Self> {
+        let (scheme, rest) = one.split_once("://").context("an address begins with a scheme")?;
+        let (authority, path) = rest.split_once('/').context("the address names no database")?;
+        let host = other.split_once('@').and_then(|(_, rest)| rest.split_once('/'));
+        let (host, _) = host.context("the other address names no host")?;
+        let url = format!("{scheme}://{authority},{host}/{path}?target_session_attrs=read-write");
+        Ok(Self { url, ..Self::at(one)? })
+    }
+
     /// Its address.
     pub fn url(&self) -> &str {
         &self.url

@@ -1,11 +1,13 @@
 //! A deployment for tests: a fresh database, and the three services as real processes on real
 //! ports.
 
+mod cluster;
 mod database;
 mod process;
 
+pub use cluster::Cluster;
 pub use database::Database;
-pub use process::{Process, Service};
+pub use process::{Process, Service, WRAPPER};
 
 use crate::{audit, script};
 use anyhow::{Context, Result};
@@ -103,10 +105,27 @@ impl Deployment {
     /// # Errors
     /// The new process did not start.
     pub async fn replace_planner(&mut self) -> Result<()> {
+        self.replace_planner_with(&[]).await
+    }
+
+    /// As [`Deployment::replace_planner`], with further environment variables.
+    ///
+    /// # Errors
+    /// The new process did not start.
+    pub async fn replace_planner_with(&mut self, environment: &[(&str, &str)]) -> Result<()> {
         self.planner.kill().await?;
         let address = self.planner.address().to_owned();
-        self.planner = self.start_on(Service::Planner, &address, &[]).await?;
+        self.planner = self.start_on(Service::Planner, &address, environment).await?;
         Ok(())
+    }
+
+    /// Kills the gate, and starts another where it listened, with further environment variables.
+    ///
+    /// # Errors
+    /// The new process did not start.
+    pub async fn replace_gate_with(&mut self, environment: &[(&str, &str)]) -> Result<()> {
+        self.gate.kill().await?;
+        self.start_gate_with(environment).await
     }
 
     /// Starts a gate where the gate listened that is gone, with further environment variables.
@@ -146,6 +165,21 @@ impl Deployment {
     pub async fn finish(self) -> Result<()> {
         audit::audit_all(&self.database.pool().await?).await?;
         self.database.drop().await
+    }
+
+    /// As [`Deployment::finish`] where every run has ended: nobody holds anything any more.
+    ///
+    /// # Errors
+    /// What the auditor found.
+    pub async fn finish_at_rest(self) -> Result<audit::Audited> {
+        let audited = audit::audit_at_rest(&self.database.pool().await?).await?;
+        self.database.drop().await?;
+        Ok(audited)
+    }
+
+    /// Where the executors of this deployment keep the folders of runs.
+    pub fn data_dir(&self) -> &std::path::Path {
+        self.data_dir.path()
     }
 
     /// A client of the runs.

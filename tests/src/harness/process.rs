@@ -12,6 +12,9 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, ChildStderr, Command};
 use tokio::sync::oneshot;
 
+/// A command line that a service is started behind.
+pub const WRAPPER: &str = "SURETY_TEST_WRAPPER";
+
 /// Which service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Service {
@@ -89,7 +92,7 @@ impl Process {
         database_url: Option<&str>,
         environment: &[(&str, &str)],
     ) -> Result<Self> {
-        let mut command = Command::new(binary(service.binary())?);
+        let mut command = self::command(service, environment)?;
         match database_url {
             Some(url) => command.env("DATABASE_URL", url),
             None => command.env_remove("DATABASE_URL"),
@@ -226,6 +229,18 @@ impl Process {
 
 fn lines(log: &Mutex<Vec<String>>) -> Vec<String> {
     log.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// The service's program, or what `SURETY_TEST_WRAPPER` in its environment names with the program
+/// as its last argument: for one that runs in another network.
+fn command(service: Service, environment: &[(&str, &str)]) -> Result<Command> {
+    let program = binary(service.binary())?;
+    let wrapper = environment.iter().find(|(name, _)| *name == WRAPPER).map(|(_, words)| *words);
+    let mut words = wrapper.unwrap_or_default().split_whitespace();
+    let Some(first) = words.next() else { return Ok(Command::new(program)) };
+    let mut command = Command::new(first);
+    command.args(words).arg(program);
+    Ok(command)
 }
 
 /// Gathers the log, and says the first address in it.

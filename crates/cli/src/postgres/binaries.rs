@@ -51,6 +51,12 @@ impl Binaries {
         }
     }
 
+    /// A program that comes with the server, by its name; it may not be installed.
+    #[must_use]
+    pub fn program(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
     pub(super) fn postgres(&self) -> PathBuf {
         self.folder.join("postgres")
     }

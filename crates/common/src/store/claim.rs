@@ -3,6 +3,7 @@
 use super::StoreError;
 use super::apply::{Outcome, apply};
 use super::committer::Commit;
+use super::pool::within;
 use super::run::RunRow;
 use crate::domain::run::RunRecord;
 use chrono::{DateTime, Utc};
@@ -26,12 +27,15 @@ impl Claimed {
     pub async fn commit(mut self, commits: &[Commit]) -> Result<Vec<Outcome>, StoreError> {
         let changes: Vec<_> = commits.iter().map(|commit| commit.change().into()).collect();
         if changes.is_empty() {
-            self.transaction.rollback().await?;
+            within(async { Ok(self.transaction.rollback().await?) }).await?;
             return Ok(Vec::new());
         }
-        let outcomes = apply(&mut self.transaction, &changes).await?;
-        self.transaction.commit().await?;
-        Ok(outcomes)
+        within(async {
+            let outcomes = apply(&mut self.transaction, &changes).await?;
+            self.transaction.commit().await?;
+            Ok(outcomes)
+        })
+        .await
     }
 }
 
@@ -40,14 +44,17 @@ impl Claimed {
 /// # Errors
 /// [`StoreError`]
 pub async fn claim(pool: &PgPool, now: DateTime<Utc>, limit: i64) -> Result<Claimed, StoreError> {
-    let mut transaction = pool.begin().await?;
-    let ids: Vec<Uuid> = sqlx::query_scalar(include_str!("sql/claim.sql"))
-        .bind(now)
-        .bind(limit)
-        .fetch_all(&mut *transaction)
-        .await?;
-    let runs = load(&mut transaction, &ids).await?;
-    Ok(Claimed { transaction, runs })
+    within(async {
+        let mut transaction = pool.begin().await?;
+        let ids: Vec<Uuid> = sqlx::query_scalar(include_str!("sql/claim.sql"))
+            .bind(now)
+            .bind(limit)
+            .fetch_all(&mut *transaction)
+            .await?;
+        let runs = load(&mut transaction, &ids).await?;
+        Ok(Claimed { transaction, runs })
+    })
+    .await
 }
 
 /// Locks up to `limit` runs whose executor has not been heard of since `heard_since`, `me` apart.
@@ -60,15 +67,18 @@ pub async fn orphans(
     me: Uuid,
     limit: i64,
 ) -> Result<Claimed, StoreError> {
-    let mut transaction = pool.begin().await?;
-    let ids: Vec<Uuid> = sqlx::query_scalar(include_str!("sql/orphans.sql"))
-        .bind(heard_since)
-        .bind(limit)
-        .bind(me)
-        .fetch_all(&mut *transaction)
-        .await?;
-    let runs = load(&mut transaction, &ids).await?;
-    Ok(Claimed { transaction, runs })
+    within(async {
+        let mut transaction = pool.begin().await?;
+        let ids: Vec<Uuid> = sqlx::query_scalar(include_str!("sql/orphans.sql"))
+            .bind(heard_since)
+            .bind(limit)
+            .bind(me)
+            .fetch_all(&mut *transaction)
+            .await?;
+        let runs = load(&mut transaction, &ids).await?;
+        Ok(Claimed { transaction, runs })
+    })
+    .await
 }
 
 /// Locks those of `run_ids` whose lease is still `me`'s: for a process that holds leases it does not
@@ -77,14 +87,17 @@ pub async fn orphans(
 /// # Errors
 /// [`StoreError`]
 pub async fn forgotten(pool: &PgPool, me: Uuid, run_ids: &[Uuid]) -> Result<Claimed, StoreError> {
-    let mut transaction = pool.begin().await?;
-    let ids: Vec<Uuid> = sqlx::query_scalar(include_str!("sql/forgotten.sql"))
-        .bind(me)
-        .bind(run_ids)
-        .fetch_all(&mut *transaction)
-        .await?;
-    let runs = load(&mut transaction, &ids).await?;
-    Ok(Claimed { transaction, runs })
+    within(async {
+        let mut transaction = pool.begin().await?;
+        let ids: Vec<Uuid> = sqlx::query_scalar(include_str!("sql/forgotten.sql"))
+            .bind(me)
+            .bind(run_ids)
+            .fetch_all(&mut *transaction)
+            .await?;
+        let runs = load(&mut transaction, &ids).await?;
+        Ok(Claimed { transaction, runs })
+    })
+    .await
 }
 
 async fn load(

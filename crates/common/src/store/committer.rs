@@ -3,11 +3,10 @@
 
 use super::StoreError;
 use super::apply::{Chain, Change, Outcome, apply};
-use super::artifact::{self, Artifact};
 use super::group::{self, Writer};
+use super::pool::{pauses, within};
 use crate::crash;
 use crate::domain::execution::draft::Write;
-use backon::{BackoffBuilder, ExponentialBuilder};
 use sqlx::PgPool;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -22,13 +21,11 @@ const MAX_RUNS: usize = 512;
 /// Called once for each applied change, in the span it was handed in with.
 pub type Observer = Arc<dyn Fn(&Write, &tracing::Span) + Send + Sync>;
 
-/// A change to be written, and what goes with it.
+/// A change to be written. Outputs that it refers to by digest were kept before, each by its own
+/// run: here they would hold back the changes of all others.
 pub struct Commit {
     /// The change.
     pub write: Write,
-    /// Outputs it refers to by digest. They are stored first; one that nothing refers to is only
-    /// space.
-    pub artifacts: Vec<Artifact>,
     /// The span of the work that led to it.
     pub span: tracing::Span,
     /// That span's id, as it is journalled.
@@ -38,9 +35,9 @@ pub struct Commit {
 }
 
 impl Commit {
-    /// A change without artifacts over a row that was read, under the present span.
+    /// A change over a row that was read, under a span.
     pub fn new(write: Write, span: tracing::Span, span_id: Option<String>) -> Self {
-        Self { write, artifacts: Vec::new(), span, span_id, line: Line::default() }
+        Self { write, span, span_id, line: Line::default() }
     }
 
     pub(super) fn change(&self) -> Change<'_> {
@@ -250,7 +247,7 @@ async fn write_until_known(pool: &PgPool, batch: &[Vec<Job>]) -> Result<Vec<Outc
     let mut pauses = pauses();
     let mut in_doubt = false;
     loop {
-        match write_once(pool, batch, in_doubt).await {
+        match within(write_once(pool, batch, in_doubt)).await {
             Err(error) if error.is_transient() => {
                 in_doubt = true;
                 let pause = pauses.next().unwrap_or(Duration::from_secs(2));
@@ -262,30 +259,12 @@ async fn write_until_known(pool: &PgPool, batch: &[Vec<Job>]) -> Result<Vec<Outc
     }
 }
 
-fn pauses() -> impl Iterator<Item = Duration> {
-    ExponentialBuilder::default()
-        .with_jitter()
-        .with_min_delay(Duration::from_millis(20))
-        .with_max_delay(Duration::from_secs(2))
-        .without_max_times()
-        .build()
-}
-
 async fn write_once(
     pool: &PgPool,
     batch: &[Vec<Job>],
     in_doubt: bool,
 ) -> Result<Vec<Outcome>, StoreError> {
     let mut connection = pool.acquire().await?;
-    let run_of = |job: &Job| job.commit.write.execution.run_id;
-    let artifacts: Vec<(Uuid, &Artifact)> = batch
-        .iter()
-        .flatten()
-        .flat_map(|job| job.commit.artifacts.iter().map(|artifact| (run_of(job), artifact)))
-        .collect();
-    if !artifacts.is_empty() {
-        artifact::store(&mut connection, &artifacts).await?;
-    }
     let chains: Vec<Chain<'_>> = batch.iter().filter_map(|chain| chain_of(chain)).collect();
     crash::point("committer.before_write");
     let mut outcomes = apply(&mut connection, &chains).await?;

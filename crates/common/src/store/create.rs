@@ -5,6 +5,8 @@ use super::apply::{Chain, Change, Columns, Outcome, apply, plan_revision};
 use super::execution::to_text;
 use super::group::{self, Writer};
 use super::plan::StoredPlan;
+use super::pool::within;
+use crate::crash;
 use crate::domain::execution::draft::Write;
 use crate::domain::run::RunSpec;
 use chrono::{DateTime, Utc};
@@ -117,12 +119,14 @@ async fn make_runs(pool: &PgPool, jobs: &[Job]) -> Result<Vec<Created>, StoreErr
     for job in jobs {
         columns.push(&job.new, job.span_id.as_deref())?;
     }
-    let made = columns.insert(pool).await?;
+    crash::point("planner.before_create");
+    let made = within(columns.insert(pool)).await?;
+    crash::point("planner.after_create");
     let mut created = Vec::with_capacity(jobs.len());
     for job in jobs {
         created.push(match made.contains(&job.new.spec.id) {
             true => Created::New,
-            false => made_before(pool, &job.new).await?,
+            false => within(made_before(pool, &job.new)).await?,
         });
     }
     Ok(created)
@@ -235,6 +239,15 @@ pub async fn submit_plan(
     write: &Write,
     span_id: Option<&str>,
 ) -> Result<Outcome, StoreError> {
+    within(store_and_apply(pool, plan, write, span_id)).await
+}
+
+async fn store_and_apply(
+    pool: &PgPool,
+    plan: &StoredPlan,
+    write: &Write,
+    span_id: Option<&str>,
+) -> Result<Outcome, StoreError> {
     let mut transaction = pool.begin().await?;
     sqlx::query(include_str!("sql/store_plan.sql"))
         .bind(write.execution.run_id)
@@ -248,7 +261,11 @@ pub async fn submit_plan(
         .await?;
     let outcome = apply(&mut transaction, &[Change { write, span_id }.into()]).await?;
     match outcome.first() {
-        Some(Outcome::Applied) => transaction.commit().await?,
+        Some(Outcome::Applied) => {
+            crash::point("planner.before_submit");
+            transaction.commit().await?;
+            crash::point("planner.after_submit");
+        }
         Some(Outcome::Lost) | None => {
             transaction.rollback().await?;
             return Ok(Outcome::Lost);

@@ -1,6 +1,7 @@
 //! Executor processes and their heartbeats: one row holds all the leases of a process.
 
 use super::StoreError;
+use super::pool::within;
 use chrono::{DateTime, Utc};
 use sqlx::PgExecutor;
 use uuid::Uuid;
@@ -16,13 +17,12 @@ pub async fn register(
     slots: i32,
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
-    sqlx::query(include_str!("sql/register_executor.sql"))
+    let registered = sqlx::query(include_str!("sql/register_executor.sql"))
         .bind(id)
         .bind(name)
         .bind(slots)
-        .bind(now)
-        .execute(executor)
-        .await?;
+        .bind(now);
+    within(async { Ok(registered.execute(executor).await?) }).await?;
     Ok(())
 }
 
@@ -45,8 +45,9 @@ pub async fn beat(
     id: Uuid,
     now: DateTime<Utc>,
 ) -> Result<Option<Vec<HeldLease>>, StoreError> {
+    let beaten = sqlx::query_as(include_str!("sql/beat.sql")).bind(id).bind(now);
     let rows: Vec<(Option<Uuid>, Option<i64>)> =
-        sqlx::query_as(include_str!("sql/beat.sql")).bind(id).bind(now).fetch_all(executor).await?;
+        within(async { Ok(beaten.fetch_all(executor).await?) }).await?;
     if rows.is_empty() {
         return Ok(None);
     }
@@ -66,11 +67,8 @@ pub async fn retire(
     id: Uuid,
     heard_since: DateTime<Utc>,
 ) -> Result<(), StoreError> {
-    sqlx::query(include_str!("sql/retire_executor.sql"))
-        .bind(id)
-        .bind(heard_since)
-        .execute(executor)
-        .await?;
+    let retired = sqlx::query(include_str!("sql/retire_executor.sql")).bind(id).bind(heard_since);
+    within(async { Ok(retired.execute(executor).await?) }).await?;
     Ok(())
 }
 
@@ -89,8 +87,8 @@ pub struct Backlog {
 /// # Errors
 /// [`StoreError`]
 pub async fn backlog(executor: impl PgExecutor<'_>) -> Result<Vec<Backlog>, StoreError> {
-    let rows: Vec<(String, i64)> =
-        sqlx::query_as(include_str!("sql/backlog.sql")).fetch_all(executor).await?;
+    let backlog = sqlx::query_as(include_str!("sql/backlog.sql"));
+    let rows: Vec<(String, i64)> = within(async { Ok(backlog.fetch_all(executor).await?) }).await?;
     Ok(rows
         .into_iter()
         .map(|(namespace, ready)| Backlog {

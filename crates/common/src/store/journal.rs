@@ -2,6 +2,8 @@
 
 use super::StoreError;
 use super::apply::Chain;
+use super::artifact::patience;
+use super::pool::{within, within_at_most};
 use super::run::RunRow;
 use crate::domain::journal::{
     Entry, Event, Output, StoredRow, VerdictRecord, Wanted, read_changes,
@@ -80,8 +82,8 @@ pub async fn find_case(
     executor: impl PgExecutor<'_>,
     run_id: Uuid,
 ) -> Result<Option<(RunRecord, Vec<Event>)>, StoreError> {
-    let row: Option<CaseRow> =
-        sqlx::query_as(include_str!("sql/case.sql")).bind(run_id).fetch_optional(executor).await?;
+    let found = sqlx::query_as(include_str!("sql/case.sql")).bind(run_id);
+    let row: Option<CaseRow> = within(async { Ok(found.fetch_optional(executor).await?) }).await?;
     row.map(|row| {
         let events = row.events(run_id)?;
         Ok((row.run.into_record()?, events))
@@ -96,12 +98,8 @@ async fn read(
     rows: i64,
     wanted: Wanted,
 ) -> Result<Vec<Event>, StoreError> {
-    let rows: Vec<JournalRow> = sqlx::query_as(include_str!("sql/events.sql"))
-        .bind(run_id)
-        .bind(from)
-        .bind(rows)
-        .fetch_all(executor)
-        .await?;
+    let found = sqlx::query_as(include_str!("sql/events.sql")).bind(run_id).bind(from).bind(rows);
+    let rows: Vec<JournalRow> = within(async { Ok(found.fetch_all(executor).await?) }).await?;
     let mut events = Vec::new();
     for row in rows {
         events.append(&mut row.events(run_id, wanted)?);
@@ -167,10 +165,10 @@ pub async fn output_text(
     if let Some(text) = &output.text {
         return Ok(Some(text.clone()));
     }
-    let body: Option<Vec<u8>> = sqlx::query_scalar(include_str!("sql/find_artifact.sql"))
-        .bind(&output.digest)
-        .fetch_optional(executor)
-        .await?;
+    let found = sqlx::query_scalar(include_str!("sql/find_artifact.sql")).bind(&output.digest);
+    let body: Option<Vec<u8>> =
+        within_at_most(patience(output.bytes), async { Ok(found.fetch_optional(executor).await?) })
+            .await?;
     Ok(body.map(|body| String::from_utf8_lossy(&body).into_owned()))
 }
 

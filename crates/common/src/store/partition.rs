@@ -7,6 +7,7 @@
 //! ```
 
 use super::StoreError;
+use super::pool::within_work;
 use chrono::{DateTime, TimeDelta, Utc};
 use sqlx::{AssertSqlSafe, PgConnection, PgPool};
 use uuid::Uuid;
@@ -71,6 +72,10 @@ pub async fn prepare_partitions(
     now: DateTime<Utc>,
     width: TimeDelta,
 ) -> Result<bool, StoreError> {
+    within_work(prepare(pool, now, width)).await
+}
+
+async fn prepare(pool: &PgPool, now: DateTime<Utc>, width: TimeDelta) -> Result<bool, StoreError> {
     let mut transaction = pool.begin().await?;
     sqlx::query("select pg_advisory_xact_lock($1)").bind(MAKING).execute(&mut *transaction).await?;
     let there = partitions(&mut transaction).await?;
@@ -153,16 +158,16 @@ async fn make(connection: &mut PgConnection, range: Range) -> Result<(), sqlx::E
 /// [`StoreError`]
 pub async fn drop_partitions(pool: &PgPool, before: DateTime<Utc>) -> Result<u32, StoreError> {
     let mut dropped = 0;
-    while take_out_one(pool, before).await? {
+    while within_work(take_out_one(pool, before)).await? {
         dropped += 1;
     }
     // Apart from taking out, for the files' end takes its time, and needs nobody to wait.
-    let expired: Vec<String> =
-        sqlx::query_scalar(include_str!("sql/expired_partitions.sql")).fetch_all(pool).await?;
+    let expired = sqlx::query_scalar(include_str!("sql/expired_partitions.sql"));
+    let expired: Vec<String> = within_work(async { Ok(expired.fetch_all(pool).await?) }).await?;
     for name in expired {
         // The catalogue quoted it. Another process may be at it too.
         let statement = AssertSqlSafe(format!("drop table if exists {name}"));
-        sqlx::query(statement).execute(pool).await?;
+        within_work(async { Ok(sqlx::query(statement).execute(pool).await?) }).await?;
     }
     Ok(dropped)
 }

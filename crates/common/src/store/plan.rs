@@ -1,6 +1,7 @@
 //! Plan revisions. A stored one never changes.
 
 use super::StoreError;
+use super::pool::within;
 use crate::domain::plan::Plan;
 use chrono::{DateTime, Utc};
 use sqlx::PgExecutor;
@@ -42,11 +43,10 @@ pub async fn find_plan(
     run_id: Uuid,
     revision: u32,
 ) -> Result<Option<StoredPlan>, StoreError> {
-    let row: Option<PlanRow> = sqlx::query_as(include_str!("sql/find_plan.sql"))
+    let found = sqlx::query_as(include_str!("sql/find_plan.sql"))
         .bind(run_id)
-        .bind(super::apply::plan_revision(revision)?)
-        .fetch_optional(executor)
-        .await?;
+        .bind(super::apply::plan_revision(revision)?);
+    let row: Option<PlanRow> = within(async { Ok(found.fetch_optional(executor).await?) }).await?;
     row.map(|row| {
         Ok(StoredPlan {
             revision: u32::try_from(row.revision)

@@ -1,11 +1,14 @@
 //! Connecting, and bringing the schema up to date.
 
 use super::StoreError;
-use backon::{ExponentialBuilder, Retryable};
-use sqlx::migrate::MigrateError;
-use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
-use std::str::FromStr;
+use super::hosts::Hosts;
+use crate::clock;
+use backon::{BackoffBuilder, ExponentialBuilder, Retryable};
+use sqlx::Connection;
+use sqlx::migrate::{MigrateError, Migrator};
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
 use std::time::Duration;
+use tokio::time::timeout;
 
 /// Every statement of ours finds its rows by an index. Left to itself the planner of the database
 /// scans whole tables while they are young and were never analysed, and thinks each statement over
@@ -16,6 +19,29 @@ const PINNED_PLANS: [(&str, &str); 4] = [
     ("enable_hashjoin", "off"),
     ("enable_mergejoin", "off"),
 ];
+
+/// What the server does about a client that the network cut off: without these it would keep its
+/// session, and the rows that session has locked, for hours. Nothing of ours leaves a transaction
+/// open for long.
+const CUT_OFF: [(&str, &str); 5] = [
+    ("tcp_keepalives_idle", "5"),
+    ("tcp_keepalives_interval", "2"),
+    ("tcp_keepalives_count", "3"),
+    ("tcp_user_timeout", "10000"),
+    ("idle_in_transaction_session_timeout", "30000"),
+];
+
+/// How long an answer of the database may take before its connection counts as cut. A connection
+/// that the network dropped in silence answers never, and the kernel gives it up after a quarter of
+/// an hour.
+const ANSWER: Duration = Duration::from_secs(10);
+/// The same for work that nobody waits for and that may honestly take its time.
+const WORK: Duration = Duration::from_mins(5);
+/// The same for a question that costs the database nothing.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(2);
+/// A connection that was used so recently is taken to be there still: should it not be, the
+/// statement says so, and is tried again like after any other loss.
+const FRESH: Duration = Duration::from_secs(1);
 
 /// How many connections a process may open, and how patient its calls are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,18 +63,95 @@ impl PoolSize {
     }
 }
 
-/// Opens a pool.
+/// Opens a pool. Of several addresses (`postgres://role@one,two/name`) it leads to the one that can
+/// be written to, and to another when that one takes its place.
 ///
 /// # Errors
 /// [`StoreError::Unavailable`] while no connection can be made; [`StoreError::Refused`] when the
 /// address does not read or the database refuses this role.
 pub async fn connect(url: &str, size: PoolSize) -> Result<PgPool, StoreError> {
-    let options = PgConnectOptions::from_str(url)?.application_name("surety").options(PINNED_PLANS);
-    Ok(PgPoolOptions::new()
+    let hosts: Hosts = url.parse()?;
+    let primary = hosts.primary().await?;
+    let mut options = PgPoolOptions::new()
         .max_connections(size.connections)
         .acquire_timeout(size.acquire_timeout)
-        .connect_with(options)
-        .await?)
+        .after_connect(|connection, _| Box::pin(set_clock(connection)))
+        .test_before_acquire(false)
+        .before_acquire(|connection, meta| {
+            Box::pin(async move {
+                if meta.idle_for >= FRESH {
+                    alive(connection).await?;
+                }
+                Ok(true)
+            })
+        });
+    if primary.get_socket().is_none() {
+        // One whose statement was given up is asked without a bound by the pool itself, which
+        // would hold its place until the kernel gives it up.
+        options = options.after_release(|connection, _| {
+            Box::pin(async move {
+                alive(connection).await?;
+                Ok(true)
+            })
+        });
+    }
+    let pool = options.connect_with(primary).await?;
+    hosts.follow(&pool);
+    Ok(pool)
+}
+
+/// An address as every connection of ours uses it.
+pub(super) fn prepared(options: PgConnectOptions) -> PgConnectOptions {
+    options.application_name("surety").options(PINNED_PLANS).options(CUT_OFF)
+}
+
+async fn set_clock(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    clock::set(sqlx::query_scalar("select clock_timestamp()").fetch_one(connection).await?);
+    Ok(())
+}
+
+async fn alive(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    timeout(SIGN_OF_LIFE, connection.ping()).await.map_err(|_| sqlx::Error::PoolTimedOut)?
+}
+
+/// Waits for an answer of the database, but not for ever.
+///
+/// # Errors
+/// What the answer says; [`StoreError::Unavailable`] when none comes, and then it is not known
+/// whether the statement took effect.
+pub(super) async fn within<T>(
+    answer: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    within_at_most(ANSWER, answer).await
+}
+
+/// As [`within`], for what nobody waits for.
+///
+/// # Errors
+/// Those of [`within`].
+pub(super) async fn within_work<T>(
+    answer: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    within_at_most(WORK, answer).await
+}
+
+/// As [`within`], for an answer that may take so long.
+///
+/// # Errors
+/// Those of [`within`].
+pub(super) async fn within_at_most<T>(
+    limit: Duration,
+    answer: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    timeout(limit, answer).await.map_err(|_| StoreError::from(sqlx::Error::PoolTimedOut))?
+}
+
+/// Asks the database for a sign of life.
+///
+/// # Errors
+/// [`StoreError::Unavailable`] when it gives none.
+pub async fn look(pool: &PgPool) -> Result<(), StoreError> {
+    within(async { Ok(pool.acquire().await?.ping().await?) }).await
 }
 
 /// Opens a pool and brings the schema up to date, waiting for as long as the database is away.
@@ -79,6 +182,20 @@ pub async fn connect_with_patience(url: &str, size: PoolSize) -> Result<PgPool, 
         .await
 }
 
+/// Between two tries of what is tried until the database is back.
+fn backoff() -> ExponentialBuilder {
+    ExponentialBuilder::default()
+        .with_jitter()
+        .with_min_delay(Duration::from_millis(20))
+        .with_max_delay(Duration::from_secs(2))
+        .without_max_times()
+}
+
+/// The pauses between such tries.
+pub(super) fn pauses() -> impl Iterator<Item = Duration> {
+    backoff().build()
+}
+
 /// Reads, again and again while the database is away.
 ///
 /// # Errors
@@ -87,13 +204,7 @@ pub async fn patiently<T, F>(read: impl FnMut() -> F) -> Result<T, StoreError>
 where
     F: Future<Output = Result<T, StoreError>>,
 {
-    read.retry(
-        ExponentialBuilder::default()
-            .with_jitter()
-            .with_min_delay(Duration::from_millis(20))
-            .with_max_delay(Duration::from_secs(2))
-            .without_max_times(),
-    )
+    read.retry(backoff())
     .when(StoreError::is_transient)
     .notify(|error, delay| {
         tracing::warn!(%error, retry_in_ms = delay.as_millis(), "waiting for the database to read");
@@ -107,7 +218,7 @@ where
 /// [`StoreError::NewerSchema`] when the database holds a migration this program does not know,
 /// [`StoreError::Migration`] when it holds another one under a number that this program knows.
 pub async fn migrate(pool: &PgPool) -> Result<(), StoreError> {
-    let migrator = sqlx::migrate!("./migrations");
+    let migrator = with_migrations_of_tests(sqlx::migrate!("./migrations")).await?;
     let known = migrator.iter().map(|migration| migration.version).max().unwrap_or_default();
     match migrator.run(pool).await {
         Ok(()) => Ok(()),
@@ -117,4 +228,19 @@ pub async fn migrate(pool: &PgPool) -> Result<(), StoreError> {
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// In debug builds, the migrations of the folder that `SURETY_TEST_MIGRATIONS` names besides ours:
+/// how a test makes the program of tomorrow.
+#[cfg(debug_assertions)]
+async fn with_migrations_of_tests(ours: Migrator) -> Result<Migrator, StoreError> {
+    let Some(folder) = std::env::var_os("SURETY_TEST_MIGRATIONS") else { return Ok(ours) };
+    let more = Migrator::new(std::path::Path::new(&folder)).await?;
+    Ok(Migrator::with_migrations(ours.iter().chain(more.iter()).cloned().collect()))
+}
+
+/// Nothing: a release knows its own migrations only.
+#[cfg(not(debug_assertions))]
+async fn with_migrations_of_tests(ours: Migrator) -> Result<Migrator, StoreError> {
+    Ok(ours)
 }

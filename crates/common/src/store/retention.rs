@@ -3,6 +3,7 @@
 
 use super::StoreError;
 use super::partition::{first_id, lock_forgetting, partitions};
+use super::pool::within_work;
 use chrono::{DateTime, TimeDelta, Utc};
 use sqlx::{AssertSqlSafe, PgPool};
 use uuid::Uuid;
@@ -76,19 +77,22 @@ pub async fn forget_runs(
     after: Uuid,
     limit: i64,
 ) -> Result<Option<Forgotten>, StoreError> {
-    let mut transaction = pool.begin().await?;
-    if !lock_forgetting(&mut transaction).await? {
-        return Ok(None);
-    }
-    let (runs, last): (i64, Option<Uuid>) = sqlx::query_as(include_str!("sql/forget_runs.sql"))
-        .bind(before)
-        .bind(after)
-        .bind(first_id(before))
-        .bind(limit)
-        .fetch_one(&mut *transaction)
-        .await?;
-    transaction.commit().await?;
-    Ok(last.map(|last| Forgotten { runs, last }))
+    within_work(async {
+        let mut transaction = pool.begin().await?;
+        if !lock_forgetting(&mut transaction).await? {
+            return Ok(None);
+        }
+        let (runs, last): (i64, Option<Uuid>) = sqlx::query_as(include_str!("sql/forget_runs.sql"))
+            .bind(before)
+            .bind(after)
+            .bind(first_id(before))
+            .bind(limit)
+            .fetch_one(&mut *transaction)
+            .await?;
+        transaction.commit().await?;
+        Ok(last.map(|last| Forgotten { runs, last }))
+    })
+    .await
 }
 
 /// Where the journals stand that no partition's end takes away: in partitions that are kept past
@@ -100,7 +104,7 @@ pub async fn partitions_to_thin(
     pool: &PgPool,
     before: DateTime<Utc>,
 ) -> Result<Vec<String>, StoreError> {
-    let there = partitions(&mut *pool.acquire().await?).await?;
+    let there = within_work(async { partitions(&mut *pool.acquire().await?).await }).await?;
     let late = first_id(before - GRACE);
     Ok(there
         .into_iter()
@@ -122,21 +126,20 @@ pub async fn forget_journals(
     before: DateTime<Utc>,
     (after, limit): (Uuid, i64),
 ) -> Result<Option<Uuid>, StoreError> {
-    let mut transaction = pool.begin().await?;
-    if !lock_forgetting(&mut transaction).await? {
-        return Ok(None);
-    }
     // The catalogue quoted the name.
     let statement =
         AssertSqlSafe(format!(include_str!("sql/forget_journals.sql"), partition = partition));
-    let last = sqlx::query_scalar(statement)
-        .bind(after)
-        .bind(first_id(before))
-        .bind(limit)
-        .fetch_optional(&mut *transaction)
-        .await?;
-    transaction.commit().await?;
-    Ok(last)
+    let forget = sqlx::query_scalar(statement).bind(after).bind(first_id(before)).bind(limit);
+    within_work(async {
+        let mut transaction = pool.begin().await?;
+        if !lock_forgetting(&mut transaction).await? {
+            return Ok(None);
+        }
+        let last = forget.fetch_optional(&mut *transaction).await?;
+        transaction.commit().await?;
+        Ok(last)
+    })
+    .await
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::StoreError;
 use super::execution::ExecutionRow;
+use super::pool::within;
 use crate::domain::json;
 use crate::domain::machine::run::RunState;
 use crate::domain::plan::Plan;
@@ -79,8 +80,8 @@ pub async fn find_run(
     executor: impl PgExecutor<'_>,
     id: Uuid,
 ) -> Result<Option<RunRecord>, StoreError> {
-    let row: Option<RunRow> =
-        sqlx::query_as(include_str!("sql/load.sql")).bind([id]).fetch_optional(executor).await?;
+    let loaded = sqlx::query_as(include_str!("sql/load.sql")).bind([id]);
+    let row: Option<RunRow> = within(async { Ok(loaded.fetch_optional(executor).await?) }).await?;
     row.map(RunRow::into_record).transpose()
 }
 
@@ -92,8 +93,9 @@ pub async fn state(
     executor: impl PgExecutor<'_>,
     id: Uuid,
 ) -> Result<Option<RunState>, StoreError> {
+    let found = sqlx::query_as(include_str!("sql/state.sql")).bind(id);
     let row: Option<(String, Option<String>)> =
-        sqlx::query_as(include_str!("sql/state.sql")).bind(id).fetch_optional(executor).await?;
+        within(async { Ok(found.fetch_optional(executor).await?) }).await?;
     row.map(|(state, blocked_from)| {
         RunState::from_text(&state, blocked_from.as_deref())
             .ok_or_else(|| StoreError::corrupt(format!("execution {id} column state"), state))
@@ -134,14 +136,13 @@ pub async fn list_runs(
     filter: &RunFilter,
 ) -> Result<RunPage, StoreError> {
     let states: Vec<&str> = filter.states.iter().map(|state| state.as_str()).collect();
-    let rows: Vec<RunRow> = sqlx::query_as(include_str!("sql/list.sql"))
+    let listed = sqlx::query_as(include_str!("sql/list.sql"))
         .bind(&filter.namespace)
         .bind(&states)
         .bind(filter.before)
         .bind(filter.limit.saturating_add(1))
-        .bind(sqlx::types::Json(&filter.labels))
-        .fetch_all(executor)
-        .await?;
+        .bind(sqlx::types::Json(&filter.labels));
+    let rows: Vec<RunRow> = within(async { Ok(listed.fetch_all(executor).await?) }).await?;
     let mut runs = rows.into_iter().map(RunRow::into_record).collect::<Result<Vec<_>, _>>()?;
     let page = usize::try_from(filter.limit).unwrap_or_default();
     let more = runs.len() > page;
@@ -158,10 +159,8 @@ pub async fn find_wait(
     executor: impl PgExecutor<'_>,
     wait_id: Uuid,
 ) -> Result<Option<Uuid>, StoreError> {
-    Ok(sqlx::query_scalar(include_str!("sql/find_wait.sql"))
-        .bind(wait_id)
-        .fetch_optional(executor)
-        .await?)
+    let found = sqlx::query_scalar(include_str!("sql/find_wait.sql")).bind(wait_id);
+    within(async { Ok(found.fetch_optional(executor).await?) }).await
 }
 
 /// Runs whose time was over at `now`, at most `limit`.
@@ -173,11 +172,8 @@ pub async fn overdue(
     now: DateTime<Utc>,
     limit: i64,
 ) -> Result<Vec<Uuid>, StoreError> {
-    Ok(sqlx::query_scalar(include_str!("sql/overdue.sql"))
-        .bind(now)
-        .bind(limit)
-        .fetch_all(executor)
-        .await?)
+    let overdue = sqlx::query_scalar(include_str!("sql/overdue.sql")).bind(now).bind(limit);
+    within(async { Ok(overdue.fetch_all(executor).await?) }).await
 }
 
 /// Runs that wait for something, the oldest first, at most `limit`.
@@ -191,12 +187,11 @@ pub async fn list_waits(
     after: Option<Uuid>,
     limit: i64,
 ) -> Result<Vec<RunRecord>, StoreError> {
-    let rows: Vec<RunRow> = sqlx::query_as(include_str!("sql/list_waits.sql"))
+    let listed = sqlx::query_as(include_str!("sql/list_waits.sql"))
         .bind(namespace)
         .bind(run_id)
         .bind(after)
-        .bind(limit)
-        .fetch_all(executor)
-        .await?;
+        .bind(limit);
+    let rows: Vec<RunRow> = within(async { Ok(listed.fetch_all(executor).await?) }).await?;
     rows.into_iter().map(RunRow::into_record).collect()
 }

@@ -6,13 +6,14 @@
 //! what somebody stands idle for. They are hints: whoever waits polls behind them.
 
 use super::StoreError;
+use super::pool::within;
 use sqlx::PgPool;
 use sqlx::postgres::PgListener;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{broadcast, mpsc};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
 /// The shortest time between two batches of one process.
@@ -23,6 +24,9 @@ const SHORT_PAUSE: Duration = Duration::from_millis(1);
 const BUSY: usize = 8;
 /// How long a lost listener waits before it connects again.
 const RECONNECT: Duration = Duration::from_millis(500);
+/// How long the listener hears nothing before it asks whether anybody is there: a connection that
+/// was cut in silence would stay silent for ever.
+const SILENCE: Duration = Duration::from_secs(60);
 /// The channel of the database that everybody listens on.
 const CHANNEL: &str = "surety";
 /// Run ids one notification carries; more than that is "look at all of yours".
@@ -173,12 +177,11 @@ async fn send(pool: &PgPool, topics: &HashSet<Topic>) -> Result<(), StoreError> 
         topics.iter().map(|topic| topic.to_word()).collect::<Vec<_>>().join(",")
     };
     // A hint need not wait for the disk.
-    sqlx::query("select set_config('synchronous_commit', 'off', true), pg_notify($1, $2)")
-        .bind(CHANNEL)
-        .bind(payload)
-        .execute(pool)
-        .await?;
-    Ok(())
+    let told =
+        sqlx::query("select set_config('synchronous_commit', 'off', true), pg_notify($1, $2)")
+            .bind(CHANNEL)
+            .bind(payload);
+    within(async { Ok(told.execute(pool).await.map(drop)?) }).await
 }
 
 /// Receives wake-ups for one process, over one connection.
@@ -213,8 +216,12 @@ impl Wakeups {
 }
 
 async fn listen(pool: &PgPool, topics: &broadcast::Sender<Topic>) -> Result<(), StoreError> {
-    let mut listener = PgListener::connect_with(pool).await?;
-    listener.listen(CHANNEL).await?;
+    let mut listener = within(async {
+        let mut listener = PgListener::connect_with(pool).await?;
+        listener.listen(CHANNEL).await?;
+        Ok(listener)
+    })
+    .await?;
     // Whatever was sent before this moment is gone.
     let mut words = vec![Topic::Everything];
     loop {
@@ -222,11 +229,16 @@ async fn listen(pool: &PgPool, topics: &broadcast::Sender<Topic>) -> Result<(), 
             // Nobody subscribed is nobody to wake.
             drop(topics.send(topic));
         }
-        match listener.try_recv().await? {
-            Some(notification) => {
+        match timeout(SILENCE, listener.try_recv()).await {
+            Ok(Ok(Some(notification))) => {
                 words.extend(notification.payload().split(',').map(Topic::from_word));
             }
-            None => words.push(Topic::Everything),
+            Ok(Ok(None)) => words.push(Topic::Everything),
+            Ok(Err(error)) => return Err(error.into()),
+            Err(_) => {
+                let asked = sqlx::query("select 1").execute(&mut listener);
+                within(async { Ok(asked.await?) }).await?;
+            }
         }
     }
 }

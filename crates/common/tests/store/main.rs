@@ -10,6 +10,7 @@ mod journal;
 mod lists;
 mod retention;
 mod schema;
+mod silence;
 mod support;
 mod updates;
 mod wakeups;

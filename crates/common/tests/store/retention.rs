@@ -174,9 +174,9 @@ async fn a_journal_in_use_is_not_waited_for_and_its_week_is_dropped_later(pool: 
 /// A change that carries this output.
 async fn stored(pool: &PgPool, row: &Execution, body: &[u8], at: DateTime<Utc>) -> String {
     let digest = sha256_hex(body);
-    let mut commit = commit(remark(row, "said much"));
-    commit.artifacts =
-        vec![Artifact { digest: digest.clone(), body: body.to_vec(), created_at: at }];
+    let artifact = Artifact { digest: &digest, body, created_at: at };
+    store::keep(pool, row.run_id, artifact).await.unwrap();
+    let commit = commit(remark(row, "said much"));
     assert_eq!(committer(pool).commit(commit).await.unwrap(), Outcome::Applied);
     digest
 }

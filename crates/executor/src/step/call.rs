@@ -211,7 +211,9 @@ pub(super) async fn conclude(
     judgement: Option<&Judgement>,
 ) -> Result<Vec<usize>, Ended> {
     called_off(run, &done.outcome)?;
-    let record = evidence::record(run, index, &done);
+    let left = run.time_left(index).await;
+    let make = |done: &Done| evidence::record(run, index, done);
+    let (done, record) = evidence::keep(run, done, left, make).await?;
     let conclusion = |draft: &mut Draft| {
         if let Some(judgement) = judgement {
             turn::record(draft, run, index, judgement, "")?;
@@ -232,12 +234,11 @@ pub(super) async fn conclude(
         }
         follow(draft, run, index, &done)
     };
-    let artifacts = record.artifacts.clone();
     match judgement {
         // Nothing happened to the world: should the change be lost, the turn is taken again.
-        Some(_) => run.change_with(artifacts, conclusion).await,
+        Some(_) => run.change(conclusion).await,
         // Something did, and its intent is on the disk.
-        None => run.insist(artifacts, conclusion).await,
+        None => run.insist(conclusion).await,
     }
 }
 
@@ -246,13 +247,8 @@ pub(super) async fn conclude(
 /// # Errors
 /// [`Ended::NotHeld`], [`Ended::Draining`]
 pub(super) fn called_off(run: &HeldRun, outcome: &ToolOutcome) -> Result<(), Ended> {
-    if run.lost.is_cancelled() {
-        return Err(Ended::NotHeld);
-    }
-    match outcome.error_code {
-        Some(ErrorCode::Cancelled) if run.engine.drain.is_cancelled() => Err(Ended::Draining),
-        Some(_) | None => Ok(()),
-    }
+    let cut = outcome.error_code == Some(ErrorCode::Cancelled) && run.engine.drain.is_cancelled();
+    if cut || run.lost.is_cancelled() { Err(run.called_off()) } else { Ok(()) }
 }
 
 /// What a script does after a call, where that needs no further look at the world.

@@ -166,6 +166,9 @@ impl Claimer {
                 }
             }
         }
+        if !commits.is_empty() {
+            crash::point("executor.before_claim");
+        }
         let outcomes = claimed.commit(&commits).await?;
         if !commits.is_empty() {
             crash::point("executor.after_claim");

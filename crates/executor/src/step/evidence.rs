@@ -1,22 +1,79 @@
 //! Receipts of what the runner did and saw.
 
 use super::call::Done;
-use super::held::HeldRun;
-use crate::tool::ToolOutcome;
+use super::held::{Ended, HeldRun};
+use crate::tool::{ErrorCode, ToolOutcome};
+use std::time::Duration;
+use surety_common::crash;
 use surety_common::domain::journal::Output;
 use surety_common::domain::json;
 use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource, Fact};
-use surety_common::store::Artifact;
+use surety_common::store::{self, Artifact};
+use tokio::time::timeout;
 
 /// Outputs up to this many bytes stand in the journal; larger ones are artifacts.
 const INLINE_OUTPUT_BYTES: usize = 32 * 1024;
+/// For so long at least room for a larger one is waited for, though the step's own time is over.
+const LEAST_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What is recorded of one call.
 pub(super) struct Record {
     pub(super) receipt: EvidenceReceipt,
     /// None when the call put nothing out.
     pub(super) output: Option<Output>,
-    pub(super) artifacts: Vec<Artifact>,
+}
+
+/// Makes the record of a call, and keeps an output that is too large for the journal. Only this run
+/// waits while there is no room for one, for as long as `left`; then the call has failed. What is
+/// known of it without the output stays known.
+///
+/// # Errors
+/// [`Ended::NotHeld`], [`Ended::Draining`] when the work was called off meanwhile: nobody will know
+/// of the call.
+pub(super) async fn keep(
+    run: &HeldRun,
+    done: Done,
+    left: Duration,
+    record: impl Fn(&Done) -> Record,
+) -> Result<(Done, Record), Ended> {
+    let made = record(&done);
+    let Some(output) = made.output.as_ref().filter(|output| output.text.is_none()) else {
+        return Ok((done, made));
+    };
+    let (digest, body) = (output.digest.as_str(), done.outcome.output.as_slice());
+    let artifact = Artifact { digest, body, created_at: done.finished_at };
+    crash::point("executor.before_output");
+    let keeping = store::keep(&run.engine.pool, run.spec.id, artifact);
+    let kept = tokio::select! {
+        kept = timeout(left.max(LEAST_PATIENCE), keeping) => kept,
+        () = run.calls.cancelled() => return Err(run.called_off()),
+    };
+    let why = match kept {
+        Ok(Ok(())) => {
+            crash::point("executor.after_output");
+            return Ok((done, made));
+        }
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => "there was no room for it in time".to_owned(),
+    };
+    tracing::error!(run_id = %run.spec.id, why, "an output is lost");
+    let done = Done { outcome: without_output(done.outcome, &why), ..done };
+    let made = record(&done);
+    Ok((done, made))
+}
+
+fn without_output(outcome: ToolOutcome, why: &str) -> ToolOutcome {
+    let bytes = outcome.output.len();
+    ToolOutcome {
+        success: false,
+        error_code: Some(ErrorCode::OutputNotKept),
+        summary: format!(
+            "{}; but its output of {bytes} bytes could not be kept: {why}",
+            outcome.summary
+        ),
+        output: Vec::new(),
+        ..outcome
+    }
 }
 
 /// The record of a step's call.
@@ -66,14 +123,6 @@ pub(super) fn record_as(
     let bytes = &done.outcome.output;
     let digest = if bytes.is_empty() { String::new() } else { json::sha256_hex(bytes) };
     let text = std::str::from_utf8(bytes).ok().filter(|text| text.len() <= INLINE_OUTPUT_BYTES);
-    let artifacts = match text {
-        Some(_) => Vec::new(),
-        None => vec![Artifact {
-            digest: digest.clone(),
-            body: bytes.clone(),
-            created_at: done.finished_at,
-        }],
-    };
     let call_id = done.call.id.to_string();
     let receipt = EvidenceReceipt {
         step_index: place.step_index,
@@ -99,5 +148,5 @@ pub(super) fn record_as(
         bytes: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
         text: text.map(str::to_owned),
     });
-    Record { receipt, output, artifacts }
+    Record { receipt, output }
 }

@@ -18,7 +18,7 @@ use surety_common::domain::execution::Execution;
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::step::StepState;
-use surety_common::store::{self, Artifact, Commit, Line, Outcome, Pending, StoreError};
+use surety_common::store::{self, Commit, Line, Outcome, Pending, StoreError};
 use surety_common::telemetry::trace;
 use tokio::sync::MutexGuard;
 
@@ -86,25 +86,13 @@ impl HeldRun {
         &self,
         change: impl FnOnce(&mut Draft) -> Result<T, Refusal>,
     ) -> Result<T, Ended> {
-        self.change_with(Vec::new(), change).await
-    }
-
-    /// As [`Self::change`], with outputs that the change refers to by digest.
-    ///
-    /// # Errors
-    /// [`Ended`]; then nothing was changed.
-    pub async fn change_with<T>(
-        &self,
-        artifacts: Vec<Artifact>,
-        change: impl FnOnce(&mut Draft) -> Result<T, Refusal>,
-    ) -> Result<T, Ended> {
         let mut head = self.head.lock().await;
         head.listen()?;
         if head.pending.len() >= MAX_PENDING {
             head.settle().await?;
         }
         head.check()?;
-        let (answer, commit) = self.think(&head, artifacts, change)?;
+        let (answer, commit) = self.think(&head, change)?;
         head.execution = Arc::clone(&commit.write.execution);
         head.pending.push_back(self.engine.committer.hand_in(commit).await?);
         Ok(answer)
@@ -131,7 +119,6 @@ impl HeldRun {
     /// [`Ended`]; then nothing was changed.
     pub async fn insist<T>(
         &self,
-        artifacts: Vec<Artifact>,
         change: impl Fn(&mut Draft) -> Result<T, Refusal>,
     ) -> Result<T, Ended> {
         let mut head = self.head.lock().await;
@@ -141,7 +128,7 @@ impl HeldRun {
             if !row_is_known {
                 head.go_back(self.read_again().await?);
             }
-            let (answer, commit) = self.think(&head, artifacts.clone(), &change)?;
+            let (answer, commit) = self.think(&head, &change)?;
             let next = Arc::clone(&commit.write.execution);
             row_is_known = self.engine.committer.commit(commit).await? == Outcome::Applied;
             if row_is_known {
@@ -177,7 +164,6 @@ impl HeldRun {
     fn think<T>(
         &self,
         head: &MutexGuard<'_, Head>,
-        artifacts: Vec<Artifact>,
         change: impl FnOnce(&mut Draft) -> Result<T, Refusal>,
     ) -> Result<(T, Commit), Refusal> {
         let execution = Execution::clone(&head.execution);
@@ -186,8 +172,7 @@ impl HeldRun {
         let span = self.present_span();
         let span_id = trace::span_id(&span);
         let line = head.line.clone();
-        let commit = Commit { artifacts, line, ..Commit::new(draft.into_write(), span, span_id) };
-        Ok((answer, commit))
+        Ok((answer, Commit { line, ..Commit::new(draft.into_write(), span, span_id) }))
     }
 
     async fn read_again(&self) -> Result<Execution, Ended> {

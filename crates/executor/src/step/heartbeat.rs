@@ -5,6 +5,7 @@ use super::claim::Claimer;
 use chrono::{DateTime, TimeDelta, Utc};
 use std::sync::Arc;
 use std::time::Duration;
+use surety_common::crash;
 use surety_common::store::{self, StoreError};
 
 /// The longest pause before this process is made known again.
@@ -71,6 +72,7 @@ impl Heartbeat {
         let name = std::env::var("HOSTNAME").unwrap_or_default();
         if !self.claimer.beat_once(now).await? {
             store::register(&self.engine.pool, self.engine.id, &name, self.slots, now).await?;
+            crash::point("executor.after_register");
         }
         if !self.engine.drain.is_cancelled() {
             self.claimer.take_over_once(now).await?;

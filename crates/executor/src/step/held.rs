@@ -113,6 +113,11 @@ impl HeldRun {
         self.calls.cancel();
     }
 
+    /// Why the work was called off.
+    pub(super) fn called_off(&self) -> Ended {
+        if self.lost.is_cancelled() { Ended::NotHeld } else { Ended::Draining }
+    }
+
     /// Looks at the row, and calls the work off when it names another lease. A look that fails is
     /// made up for by the next heartbeat.
     pub async fn look_whether_held(&self) {

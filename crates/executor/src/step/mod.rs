@@ -39,6 +39,7 @@ use sqlx::PgPool;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use surety_common::clock;
 use surety_common::domain::journal::Actor;
 use surety_common::store::{Committer, Waker, Wakeups};
 use tokio_util::sync::CancellationToken;
@@ -82,6 +83,6 @@ impl Engine {
 
     /// The time. The one clock of the engine; everything below takes it as an argument.
     pub fn now(&self) -> DateTime<Utc> {
-        Utc::now()
+        clock::now()
     }
 }

@@ -4,7 +4,7 @@
 //! All of it may be done again after a crash: a verification is repeatable by its nature.
 
 use super::call::{Call, Done, called_off};
-use super::evidence::{Place, Record, record_as};
+use super::evidence::{Place, Record, keep, record_as};
 use super::held::{Ended, HeldRun};
 use super::looks::{Look, looks};
 use crate::gate::Moved;
@@ -87,8 +87,7 @@ async fn observe_all(run: &HeldRun) -> Result<(), Ended> {
             Err(ended) => return Err(ended),
         }
     }
-    let artifacts = records.iter().flat_map(|record| record.artifacts.clone()).collect();
-    run.insist(artifacts, |draft| {
+    run.insist(|draft| {
         for record in &records {
             draft.receipt(record.receipt.clone());
             record.output.iter().for_each(|output| draft.journal(Entry::Output(output.clone())));
@@ -111,13 +110,13 @@ async fn carry_out(run: &HeldRun, look: Look) -> Result<Option<Record>, Ended> {
         Look::ProjectTests => project_tests(run).await.map(Some),
         Look::File(path) => {
             let seen = seen(run, move |workspace| observe::observe_file(workspace, &path)).await;
-            Ok(Some(observed(run, seen)))
+            observed(run, seen).await.map(Some)
         }
         Look::Content { path, needle } => {
             let seen =
                 seen(run, move |workspace| observe::observe_content(workspace, &path, &needle))
                     .await;
-            Ok(Some(observed(run, seen)))
+            observed(run, seen).await.map(Some)
         }
     }
 }
@@ -132,12 +131,12 @@ async fn seen(
         .map_err(|error| ToolError::new(ErrorCode::InternalError, error.to_string()))
 }
 
-fn observed(run: &HeldRun, seen: Result<Fact, ToolError>) -> Record {
+async fn observed(run: &HeldRun, seen: Result<Fact, ToolError>) -> Result<Record, Ended> {
     let outcome = match seen {
         Ok(fact) => ToolOutcome::done(summary(&fact), Vec::new(), vec![fact]),
         Err(error) => error.into(),
     };
-    record(run, Done::now(run, call(OBSERVE, Vec::new()), outcome))
+    record(run, Done::now(run, call(OBSERVE, Vec::new()), outcome)).await
 }
 
 fn summary(fact: &Fact) -> String {
@@ -176,7 +175,8 @@ async fn verify_command(run: &HeldRun, line: String) -> Result<Option<Record>, E
     {
         outcome.facts.push(Fact::Output { key: WORKSPACE_DIGEST.to_owned(), value: digest });
     }
-    Ok(Some(record(run, Done { call, outcome, started_at, finished_at: run.engine.now() })))
+    let done = Done { call, outcome, started_at, finished_at: run.engine.now() };
+    record(run, done).await.map(Some)
 }
 
 async fn digest_of(run: &HeldRun) -> Result<String, ToolError> {
@@ -255,7 +255,7 @@ async fn project_tests(run: &HeldRun) -> Result<Record, Ended> {
         Err(error) => error.into(),
     };
     called_off(run, &outcome)?;
-    Ok(record(run, Done { call, outcome, started_at, finished_at: run.engine.now() }))
+    record(run, Done { call, outcome, started_at, finished_at: run.engine.now() }).await
 }
 
 async fn run_project_tests(run: &HeldRun) -> Result<ToolOutcome, ToolError> {
@@ -285,14 +285,13 @@ async fn run_project_tests(run: &HeldRun) -> Result<ToolOutcome, ToolError> {
     Ok(outcome(request.command, finished))
 }
 
-/// A verification may take as long as a step.
 fn context(run: &HeldRun) -> Result<ToolContext, ToolError> {
     Ok(ToolContext {
         folder: Arc::clone(&run.folder),
         write_scope: Arc::new(WriteScope::whole()),
         environment: Arc::clone(&run.engine.environment),
         shell_allowed: false,
-        deadline: Instant::now() + Duration::from_secs(run.spec.limits.step_deadline_s),
+        deadline: Instant::now() + patience(run),
         cancel: run.calls.child_token(),
     })
 }
@@ -320,6 +319,13 @@ fn call(name: &str, arguments: Vec<(&str, String)>) -> Call {
     }
 }
 
-fn record(run: &HeldRun, done: Done) -> Record {
-    record_as(run, Place::of_run(run), EvidenceSource::Probe, &done)
+async fn record(run: &HeldRun, done: Done) -> Result<Record, Ended> {
+    let make = |done: &Done| record_as(run, Place::of_run(run), EvidenceSource::Probe, done);
+    let (_, record) = keep(run, done, patience(run), make).await?;
+    Ok(record)
+}
+
+/// A verification may take as long as a step.
+fn patience(run: &HeldRun) -> Duration {
+    Duration::from_secs(run.spec.limits.step_deadline_s)
 }

@@ -150,7 +150,7 @@ async fn end_for_deadline(run: &HeldRun) -> Result<(), Ended> {
 /// Hands the run back at once, so that another executor need not wait for a heartbeat to age.
 async fn give_back(run: &HeldRun) {
     let given = run
-        .insist(Vec::new(), |draft| {
+        .insist(|draft| {
             draft.end_leases(&run.graph, "the executor drains")?;
             draft.release();
             Ok(())
@@ -167,7 +167,7 @@ async fn give_back(run: &HeldRun) {
 /// A defect of ours ends the run for everybody to see, instead of leaving it held for ever.
 async fn stop_for_defect(run: &HeldRun, error: &Ended) {
     let stopped = run
-        .insist(Vec::new(), |draft| {
+        .insist(|draft| {
             draft.stop(
                 &run.graph,
                 Ending {

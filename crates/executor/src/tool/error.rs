@@ -49,6 +49,7 @@ codes! {
     ProgramNotFound = "program_not_found", "No such program could be started.";
     CommandFailed = "command_failed", "The command ended with an exit code other than 0.";
     OutputTooLarge = "output_too_large", "The command wrote more than is kept, and was ended.";
+    OutputNotKept = "output_not_kept", "The database had no room for the whole output in time.";
     Timeout = "timeout", "The deadline passed before the call ended.";
     Cancelled = "cancelled", "The call was called off.";
     InternalError = "internal_error", "A defect of the executor's own.";

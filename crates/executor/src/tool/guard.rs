@@ -45,6 +45,12 @@ struct Guard {
     ear: ChildStdin,
 }
 
+/// Has the guard ready before a command is started: its own start takes longer than a command needs
+/// to do harm.
+pub(super) fn prepare() {
+    lock().prepare();
+}
+
 /// Has a group killed should this process die before [`release`].
 pub(super) fn watch(group: Pid) {
     lock().watch(group.as_raw());
@@ -60,17 +66,26 @@ fn lock() -> MutexGuard<'static, Guarded> {
 }
 
 impl Guarded {
-    fn watch(&mut self, group: i32) {
-        let groups = self.groups.get_or_insert_default();
-        groups.insert(group);
-        let told = self.guard.as_mut().is_some_and(|guard| guard.tell('+', group));
-        if told {
-            return;
+    fn prepare(&mut self) {
+        if self.guard.is_none() {
+            self.start();
         }
-        // The first command, or somebody killed the guard.
+    }
+
+    fn watch(&mut self, group: i32) {
+        self.groups.get_or_insert_default().insert(group);
+        let told = self.guard.as_mut().is_some_and(|guard| guard.tell('+', group));
+        if !told {
+            self.start();
+        }
+    }
+
+    /// Starts a guard in the place of one that somebody killed, or of none.
+    fn start(&mut self) {
         if let Some(dead) = self.guard.take() {
             dead.bury();
         }
+        let groups = self.groups.get_or_insert_default();
         match Guard::start() {
             Ok(mut guard) => {
                 if groups.iter().all(|group| guard.tell('+', *group)) {
@@ -78,8 +93,10 @@ impl Guarded {
                 }
             }
             Err(error) => {
-                tracing::warn!(%error, "commands run without a guard: should this process be \
-                                        killed, they go on");
+                tracing::warn!(
+                    %error,
+                    "commands run without a guard: should this process be killed, they go on"
+                );
             }
         }
     }

@@ -88,6 +88,7 @@ pub struct Finished {
 /// `program_not_found`, and what else the operating system says when it does not start.
 pub async fn run(ctx: &ToolContext, request: &CommandRequest) -> Result<Finished, ToolError> {
     ctx.check()?;
+    guard::prepare();
     let mut child = spawn(request)?;
     let group = Group::of(&child)?;
     let captured = Arc::new(Captured::default());

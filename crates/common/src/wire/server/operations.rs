@@ -1,5 +1,6 @@
 //! The HTTP paths that every service has, on its one port.
 
+use crate::store;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::get;
@@ -14,8 +15,8 @@ pub fn operations(metrics: Option<PrometheusHandle>, pool: Option<PgPool>) -> Ro
             let Some(pool) = pool else {
                 return (StatusCode::OK, "ok, as a referee: no database is set\n");
             };
-            match sqlx::query("select 1").execute(&pool).await {
-                Ok(_) => (StatusCode::OK, "ok\n"),
+            match store::look(&pool).await {
+                Ok(()) => (StatusCode::OK, "ok\n"),
                 Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "the database does not answer\n"),
             }
         }

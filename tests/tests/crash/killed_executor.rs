@@ -1,17 +1,12 @@
 //! An executor that is killed in the middle of a step: another goes on, and nothing is repeated
 //! that must not be.
 
+use super::QUICK;
 use anyhow::{Context, Result};
 use serde_json::json;
 use surety_common::wire::v1;
 use surety_e2e::harness::{Deployment, wait_until};
 use surety_e2e::script::{self, Trail, plan, scoped, shell, step, write};
-
-/// An executor counts as dead after two seconds of silence.
-const QUICK: [(&str, &str); 2] = [
-    ("SURETY_EXECUTOR_HEARTBEAT_AGE_LIMIT_MS", "2000"),
-    ("SURETY_EXECUTOR_HEARTBEAT_INTERVAL_MS", "200"),
-];
 
 fn receipts(events: &[v1::Event]) -> Vec<&v1::EvidenceReceipt> {
     let receipts = events.iter().filter_map(|event| match &event.kind {

@@ -2,59 +2,12 @@
 //! and nothing is lost.
 
 use anyhow::{Context, Result, ensure};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use std::time::Duration;
-use surety_cli::postgres::EmbeddedPostgres;
 use surety_common::wire::status::from_status;
 use surety_common::wire::v1;
 use surety_e2e::audit::audit_all;
-use surety_e2e::harness::{Database, Deployment, wait_until};
+use surety_e2e::harness::{Cluster, Database, Deployment, wait_until};
 use surety_e2e::script::{self, Trail, noop, plan, shell, step, write};
-use tempfile::TempDir;
-
-/// A Postgres of the test's own, on a data folder that outlives its stops.
-struct Cluster {
-    folder: TempDir,
-    server: Option<EmbeddedPostgres>,
-}
-
-impl Cluster {
-    async fn start() -> Result<Self> {
-        // Postgres may run under an account that has to reach its folder.
-        let folder = tempfile::Builder::new().permissions(open()).tempdir()?;
-        let mut cluster = Self { folder, server: None };
-        cluster.again().await?;
-        Ok(cluster)
-    }
-
-    async fn again(&mut self) -> Result<()> {
-        self.server = Some(EmbeddedPostgres::start(self.folder.path()).await?);
-        Ok(())
-    }
-
-    fn url(&self) -> Result<String> {
-        Ok(self.server.as_ref().context("the server runs")?.url())
-    }
-
-    /// Ends it without a goodbye to anybody, as a crash would.
-    async fn crash(&mut self) -> Result<()> {
-        let server = self.server.take().context("the server runs")?;
-        kill(Pid::from_raw(i32::try_from(server.process_id())?), Signal::SIGQUIT)?;
-        Ok(server.stop().await?)
-    }
-
-    async fn stop(&mut self) -> Result<()> {
-        match self.server.take() {
-            Some(server) => Ok(server.stop().await?),
-            None => Ok(()),
-        }
-    }
-}
-
-fn open() -> std::fs::Permissions {
-    std::os::unix::fs::PermissionsExt::from_mode(0o755)
-}
 
 async fn audited(deployment: Deployment, mut cluster: Cluster) -> Result<()> {
     audit_all(&deployment.database.pool().await?).await?;

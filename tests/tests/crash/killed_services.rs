@@ -1,14 +1,10 @@
 //! The planner, the gate, and all three services killed at once: runs go on, watchers miss nothing.
 
+use super::QUICK;
 use anyhow::Result;
 use surety_common::wire::v1;
 use surety_e2e::harness::{Deployment, wait_until};
 use surety_e2e::script::{Trail, plan, shell, step};
-
-const QUICK: [(&str, &str); 2] = [
-    ("SURETY_EXECUTOR_HEARTBEAT_AGE_LIMIT_MS", "2000"),
-    ("SURETY_EXECUTOR_HEARTBEAT_INTERVAL_MS", "200"),
-];
 
 type Events = tonic::Streaming<v1::WatchRunResponse>;
 

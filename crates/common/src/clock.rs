@@ -1,0 +1,73 @@
+//! The services' one clock: the database's, carried on by this machine's monotonic one.
+//!
+//! Heartbeats, readiness and deadlines written by one process are compared by another. Were each
+//! to ask its own machine for the time, a clock that is wrong by more than the heartbeat's age
+//! limit would make the living look dead, or hide the dead, and a clock that jumps would do so at
+//! any moment. So every new connection brings the database's time, and between two of them only
+//! the time that passed is added.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use std::sync::{PoisonError, RwLock};
+use std::time::Instant;
+
+/// A difference that the way of an answer explains: not worth a step of the clock.
+const TOLERANCE: TimeDelta = TimeDelta::milliseconds(100);
+
+static CLOCK: RwLock<Option<Clock>> = RwLock::new(None);
+
+/// A time that was known once, and when.
+#[derive(Debug, Clone, Copy)]
+struct Clock {
+    time: DateTime<Utc>,
+    at: Instant,
+}
+
+impl Clock {
+    fn at(&self, now: Instant) -> DateTime<Utc> {
+        let passed = now.saturating_duration_since(self.at);
+        TimeDelta::from_std(passed)
+            .ok()
+            .and_then(|passed| self.time.checked_add_signed(passed))
+            .unwrap_or(self.time)
+    }
+}
+
+/// The time; before the first connection to a database the machine's own.
+pub fn now() -> DateTime<Utc> {
+    let clock = *CLOCK.read().unwrap_or_else(PoisonError::into_inner);
+    clock.map_or_else(Utc::now, |clock| clock.at(Instant::now()))
+}
+
+/// Says what time it is in the database.
+pub fn set(time: DateTime<Utc>) {
+    let mut clock = CLOCK.write().unwrap_or_else(PoisonError::into_inner);
+    *clock = Some(follow(*clock, time, Instant::now()));
+}
+
+fn follow(clock: Option<Clock>, time: DateTime<Utc>, at: Instant) -> Clock {
+    match clock {
+        Some(clock) if (clock.at(at) - time).abs() <= TOLERANCE => clock,
+        Some(_) | None => Clock { time, at },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn it_goes_on_by_itself_keeps_still_for_a_trifle_and_follows_a_step() {
+        let begin = Instant::now();
+        let at = |seconds: u64| begin + Duration::from_secs(seconds);
+        let time = |ms: i64| DateTime::UNIX_EPOCH + TimeDelta::milliseconds(ms);
+        let clock = follow(None, time(0), begin);
+        assert_eq!(clock.at(at(10)), time(10_000));
+        let told = follow(Some(clock), time(10_050), at(10));
+        assert_eq!(told.at(at(10)), time(10_000));
+        for step in [3_600_000, -3_600_000] {
+            let told = follow(Some(clock), time(step), at(10));
+            assert_eq!(told.at(at(11)), time(step + 1000));
+        }
+    }
+}

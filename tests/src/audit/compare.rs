@@ -1,0 +1,101 @@
+//! A run's row held against its journal.
+
+use super::run::Replay;
+use anyhow::{Context, Result, ensure};
+use surety_common::domain::execution::{Counters, StepProgress};
+use surety_common::domain::machine::run::RunState;
+use surety_common::domain::plan::Evidence;
+use surety_common::domain::receipt::{EvidenceReceipt, Fact, verify_chain};
+use surety_common::domain::run::RunRecord;
+use surety_common::domain::step::StepState;
+
+pub(super) fn compare(replay: &Replay, record: &RunRecord, events: usize) -> Result<()> {
+    let row = &record.execution;
+    ensure!(usize::try_from(row.sequence)? == events, "{events} events of {}", row.sequence);
+    ensure!(
+        row.state == replay.state,
+        "the row is {:?}, the journal {:?}",
+        row.state,
+        replay.state
+    );
+    ensure!(row.terminal.is_some() == row.state.is_terminal(), "{:?}", row.terminal);
+    let said = row.terminal.as_ref().map(|terminal| terminal.stop_reason);
+    ensure!(said == replay.stop_reason, "it ended as {said:?}, not {:?}", replay.stop_reason);
+    ensure!(row.lease_owner.is_none() || !row.state.is_terminal(), "an ended run is leased");
+    plan(replay, record)?;
+    for (step, progress) in replay.plan.steps.iter().zip(&row.steps) {
+        one_step(replay, &step.id, progress).with_context(|| format!("step {}", step.id))?;
+    }
+    verify_chain(&replay.receipts)?;
+    for receipt in &replay.receipts {
+        ensure!(replay.has_output(receipt), "the output of receipt {} is gone", receipt.seq);
+    }
+    if row.state == RunState::Done {
+        proven(replay)?;
+    }
+    counters(replay, &row.counters)
+}
+
+/// The stored plan is the one that the journal names.
+fn plan(replay: &Replay, record: &RunRecord) -> Result<()> {
+    let row = &record.execution;
+    if record.plan.is_none() {
+        ensure!(row.plan_revision == 0, "plan revision {} is gone", row.plan_revision);
+        return Ok(());
+    }
+    ensure!(row.plan_revision == replay.revision, "the plan is revision {}", replay.revision);
+    ensure!(row.steps.len() == replay.plan.steps.len(), "the plan has another number of steps");
+    let digest = replay.plan.digest();
+    ensure!(digest == record.plan_digest, "the plan is not what its digest says");
+    Ok(())
+}
+
+fn one_step(replay: &Replay, id: &str, progress: &StepProgress) -> Result<()> {
+    let step = replay.steps.get(id).context("it is not in the journal")?;
+    ensure!(step.state == progress.state, "{:?}, not {:?}", progress.state, step.state);
+    ensure!(step.attempt == progress.attempt, "attempt {}, not {}", progress.attempt, step.attempt);
+    // What a step that was done or is tried anew used up is in the journal alone.
+    let forgotten = step.state == StepState::Done || !step.begun;
+    if !forgotten {
+        let (row, journal) = (progress.rounds, step.turns);
+        ensure!(row == journal, "{row} turns in the row, {journal} in the journal");
+    }
+    let open = progress.open_call.as_ref().map(|call| call.call_id);
+    if step.state == StepState::Done || open.is_some() {
+        let same = step.open.iter().copied().eq(open);
+        ensure!(same, "the row has {open:?} without an outcome, the journal {:?}", step.open);
+    }
+    Ok(())
+}
+
+fn counters(replay: &Replay, counters: &Counters) -> Result<()> {
+    let receipts = &replay.receipts;
+    let of_steps = receipts.iter().filter(|receipt| !receipt.step_id.is_empty()).count();
+    let write = |fact: &Fact| matches!(fact, Fact::FileWritten { .. });
+    let wrote = receipts.iter().any(|receipt| receipt.facts.iter().any(write));
+    let verdict = replay.verdict.as_ref().map_or(0, |(sequence, _)| *sequence);
+    let counted = usize::try_from(counters.receipts)?;
+    ensure!(counted == receipts.len(), "{counted} receipts in the row, {}", receipts.len());
+    let counted = usize::try_from(counters.tool_calls)?;
+    ensure!(counted == of_steps, "{counted} tool calls in the row, {of_steps} in the journal");
+    ensure!(counters.rounds == replay.turns, "{} turns, not {}", counters.rounds, replay.turns);
+    ensure!(counters.last_receipt_digest == replay.last_digest(), "another last receipt");
+    let retries = counters.replans + counters.repairs;
+    ensure!(retries == replay.retries, "{retries} retries in the row, {}", replay.retries);
+    ensure!(counters.wrote == wrote, "whether files were written is said wrongly");
+    let said = counters.verdict_sequence;
+    ensure!(said == verdict, "the latest verdict is said to stand at {said}, not {verdict}");
+    Ok(())
+}
+
+/// What was accepted was proven.
+fn proven(replay: &Replay) -> Result<()> {
+    let (_, given) = replay.verdict.as_ref().context("accepted without a verdict")?;
+    ensure!(given.verdict.accepted, "the last verdict refused");
+    let needed = replay.plan.steps.iter().filter(|step| step.evidence == Evidence::Required);
+    for step in needed {
+        let proof = |receipt: &&EvidenceReceipt| receipt.success && receipt.step_id == step.id;
+        ensure!(replay.receipts.iter().any(|r| proof(&r)), "step {} has no proof", step.id);
+    }
+    Ok(())
+}

@@ -1,0 +1,30 @@
+//! Leases: nobody dead holds anything.
+
+use anyhow::{Result, ensure};
+use sqlx::PgPool;
+use uuid::Uuid;
+
+/// Every lease is that of an executor that made itself known and was not forgotten: whom nobody
+/// knows, nobody can find dead.
+pub(super) async fn held_by_the_known(pool: &PgPool) -> Result<()> {
+    let unknown: Vec<Uuid> = sqlx::query_scalar(
+        "select run_id from execution
+         where lease_owner is not null
+           and not exists (select from executor where executor.id = execution.lease_owner)",
+    )
+    .fetch_all(pool)
+    .await?;
+    ensure!(unknown.is_empty(), "the lease of {unknown:?} is held by nobody who is known");
+    Ok(())
+}
+
+/// Nothing is leased, and nothing waits for an executor.
+pub(super) async fn none_held(pool: &PgPool) -> Result<()> {
+    let left: Vec<(Uuid, String)> = sqlx::query_as(
+        "select run_id, state from execution where lease_owner is not null or ready_at is not null",
+    )
+    .fetch_all(pool)
+    .await?;
+    ensure!(left.is_empty(), "a lease was left, or work that nobody does: {left:?}");
+    Ok(())
+}

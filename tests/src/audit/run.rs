@@ -1,0 +1,293 @@
+//! One run's journal, replayed.
+
+use super::steps::Step;
+use anyhow::{Context, Result, ensure};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use surety_acceptgate::verdict::{Evaluation, evaluate};
+use surety_common::domain::decision::Action;
+use surety_common::domain::journal::{
+    Entry, Event, Intent, PlanStored, Subject, Transition, Turn, VerdictRecord,
+};
+use surety_common::domain::machine::run::{self, RunEvent, RunState};
+use surety_common::domain::machine::step::StepEvent;
+use surety_common::domain::plan::{Plan, PlanStep};
+use surety_common::domain::receipt::{EvidenceReceipt, Fact};
+use surety_common::domain::run::RunRecord;
+use surety_common::domain::step::StepState;
+use surety_common::domain::stop::StopReason;
+use surety_executor::tool::Registry;
+use uuid::Uuid;
+
+/// Checks of these kinds ask the world, whose answer the journal does not hold.
+const ASKED: [&str; 2] = ["http_probe", "action_report"];
+
+/// What the journal says so far.
+pub(super) struct Replay {
+    revisions: Vec<Plan>,
+    pub(super) plan: Plan,
+    pub(super) revision: u32,
+    workspace: String,
+    max_parallel: usize,
+    pub(super) state: RunState,
+    paused: bool,
+    pub(super) stop_reason: Option<StopReason>,
+    pub(super) steps: HashMap<String, Step>,
+    pub(super) retries: u32,
+    pub(super) turns: u32,
+    pub(super) receipts: Vec<EvidenceReceipt>,
+    intents: HashMap<Uuid, Intent>,
+    outputs: HashSet<(String, String)>,
+    pub(super) verdict: Option<(i64, VerdictRecord)>,
+    final_text: String,
+    read_only: HashSet<String>,
+}
+
+impl Replay {
+    /// `revisions` are the run's plans, in their order.
+    pub(super) fn of(record: &RunRecord, revisions: Vec<Plan>) -> Self {
+        let tools = Registry::with_builtin().map_or_else(
+            |_| HashSet::new(),
+            |tools| {
+                let reads = tools.specs().filter(|spec| spec.annotations.read_only);
+                reads.map(|spec| spec.name.clone()).collect()
+            },
+        );
+        Self {
+            revisions,
+            plan: Plan::default(),
+            revision: 0,
+            steps: HashMap::new(),
+            workspace: record.spec.workspace.clone(),
+            max_parallel: usize::try_from(record.spec.limits.max_parallel_steps).unwrap_or(0),
+            state: RunState::Intake,
+            paused: false,
+            stop_reason: None,
+            retries: 0,
+            turns: 0,
+            receipts: Vec::new(),
+            intents: HashMap::new(),
+            outputs: HashSet::new(),
+            verdict: None,
+            final_text: String::new(),
+            read_only: tools,
+        }
+    }
+
+    pub(super) fn take(&mut self, event: &Event, writer: &str) -> Result<()> {
+        ensure!(!self.state.is_terminal(), "something happened after the end");
+        match &event.entry {
+            Entry::Transition(transition) => self.transition(transition),
+            Entry::Turn(turn) => self.turn(turn, writer),
+            Entry::Intent(intent) => self.intent(intent, writer),
+            Entry::Receipt(receipt) => self.receipt(receipt, writer),
+            Entry::Verdict(verdict) => self.verdict(event.sequence, verdict),
+            Entry::Plan(stored) => self.plan(stored),
+            Entry::Output(output) => {
+                let new = self.outputs.insert((output.call_id.clone(), output.digest.clone()));
+                ensure!(new, "the same output twice");
+                Ok(())
+            }
+            Entry::Answer(_) => Ok(()),
+        }
+    }
+
+    fn transition(&mut self, moved: &Transition) -> Result<()> {
+        match &moved.subject {
+            Subject::Run => self.run_moved(moved),
+            Subject::Step(id) => self.step_moved(id, moved),
+        }
+    }
+
+    fn run_moved(&mut self, moved: &Transition) -> Result<()> {
+        let event = RunEvent::ALL.into_iter().find(|event| event.as_str() == moved.event);
+        let event = event.context("no event of a run")?;
+        ensure!(self.state.as_str() == moved.from, "the run was {:?}", self.state);
+        self.state = run::decide(self.state, event)?;
+        ensure!(self.state.as_str() == moved.to, "the machine says {:?}", self.state);
+        self.stop_reason = moved.stop_reason;
+        match event {
+            RunEvent::RetryStarted | RunEvent::ReplanStarted => self.retries += 1,
+            RunEvent::PauseRequested => self.paused = true,
+            RunEvent::ResumeRequested => self.paused = false,
+            RunEvent::StepsFinished if self.state == RunState::Verifying => {
+                let settled =
+                    |id| matches!(self.state_of(id), Some(StepState::Done | StepState::Skipped));
+                let open = self.plan.steps.iter().any(|step| !settled(&step.id));
+                ensure!(!open, "verification began with open steps: {:?}", self.steps);
+            }
+            RunEvent::PlanningStarted
+            | RunEvent::PlanAccepted
+            | RunEvent::StepsFinished
+            | RunEvent::StepFailed
+            | RunEvent::VerdictAccepted
+            | RunEvent::VerdictRefused
+            | RunEvent::ReplanRequested
+            | RunEvent::Blocked
+            | RunEvent::Unblocked
+            | RunEvent::Stopped
+            | RunEvent::CancelRequested => {}
+        }
+        Ok(())
+    }
+
+    fn step_moved(&mut self, id: &str, moved: &Transition) -> Result<()> {
+        self.steps.get_mut(id).context("no step of the plan")?.moved(moved)?;
+        if moved.event == StepEvent::Leased.as_str() {
+            ensure!(!self.paused, "{id} was started while the run was paused");
+        }
+        if self.state_of(id) == Some(StepState::Running) {
+            let step = self.plan.steps.iter().find(|step| step.id == id).context("no step")?;
+            let done = |needed: &String| self.state_of(needed) == Some(StepState::Done);
+            ensure!(step.dependencies.iter().all(done), "{id} started before what it needs");
+            let running = self.steps.values().filter(|step| step.state == StepState::Running);
+            ensure!(running.count() <= self.max_parallel, "too many steps run at once");
+            self.alone_where_it_writes(step)?;
+        }
+        Ok(())
+    }
+
+    /// A script that may write anywhere runs beside no other that writes.
+    fn alone_where_it_writes(&self, step: &PlanStep) -> Result<()> {
+        let writes =
+            |step: &PlanStep| step.script.iter().any(|call| !self.read_only.contains(&call.name));
+        let anywhere = |step: &PlanStep| writes(step) && step.write_scope.is_empty();
+        let beside = |other: &&PlanStep| {
+            other.id != step.id && self.state_of(&other.id) == Some(StepState::Running)
+        };
+        for other in self.plan.steps.iter().filter(beside) {
+            let meet = anywhere(step) && writes(other) || writes(step) && anywhere(other);
+            ensure!(!meet, "{} was started and could write what {} does", step.id, other.id);
+        }
+        Ok(())
+    }
+
+    fn state_of(&self, id: &str) -> Option<StepState> {
+        self.steps.get(id).map(|step| step.state)
+    }
+
+    fn turn(&mut self, turn: &Turn, writer: &str) -> Result<()> {
+        self.turns += 1;
+        self.steps.get_mut(&turn.step_id).context("no step of the plan")?.turn(turn, writer)?;
+        let ending = turn.decision.as_ref().filter(|decision| {
+            turn.correction.is_empty() && matches!(decision.action, Action::NextPlan | Action::Done)
+        });
+        if let Some(decision) = ending {
+            let spoken = Some(&decision.speak).filter(|speak| !speak.is_empty());
+            self.final_text.clone_from(spoken.unwrap_or(&decision.goal_check));
+        }
+        Ok(())
+    }
+
+    fn intent(&mut self, intent: &Intent, writer: &str) -> Result<()> {
+        let again = self.intents.insert(intent.call_id, intent.clone()).is_some();
+        ensure!(!again, "the same call was begun twice");
+        match intent.step_id.as_str() {
+            "" => Ok(()),
+            id => self.steps.get_mut(id).context("no step of the plan")?.intent(intent, writer),
+        }
+    }
+
+    fn receipt(&mut self, receipt: &EvidenceReceipt, writer: &str) -> Result<()> {
+        let call_id = Uuid::parse_str(&receipt.call_id)?;
+        let again = self.receipts.iter().any(|earlier| earlier.call_id == receipt.call_id);
+        ensure!(!again, "call {call_id} has two outcomes");
+        ensure!(receipt.plan_revision == self.revision, "the receipt is of another plan");
+        self.begun(receipt, call_id)?;
+        if !receipt.step_id.is_empty() {
+            let place = usize::try_from(receipt.step_index)?;
+            let named = self.plan.steps.get(place).map(|step| step.id.as_str());
+            ensure!(named == Some(&*receipt.step_id), "the step at {place} is {named:?}");
+            let step = self.steps.get_mut(&receipt.step_id).context("no step of the plan")?;
+            step.receipt(call_id, writer)?;
+        }
+        self.receipts.push(receipt.clone());
+        Ok(())
+    }
+
+    /// What acted was written down before, as the same call.
+    fn begun(&self, receipt: &EvidenceReceipt, call_id: Uuid) -> Result<()> {
+        let acted = receipt
+            .facts
+            .iter()
+            .any(|fact| matches!(fact, Fact::FileWritten { .. } | Fact::Command { .. }));
+        let looks = self.read_only.contains(&receipt.name) || receipt.name == "observe";
+        let acted = acted || (receipt.success && !looks);
+        let Some(intent) = self.intents.get(&call_id) else {
+            ensure!(!acted, "{} acted before it was written down", receipt.name);
+            return Ok(());
+        };
+        let arguments = surety_common::domain::json::parse(&intent.arguments_json)?.value.digest();
+        let same = intent.tool == receipt.name
+            && intent.step_id == receipt.step_id
+            && arguments == receipt.arguments_digest;
+        ensure!(same, "another call was written down: {intent:?}");
+        Ok(())
+    }
+
+    fn verdict(&mut self, sequence: i64, given: &VerdictRecord) -> Result<()> {
+        ensure!(self.state == RunState::Verifying, "a verdict while {:?}", self.state);
+        let seen = usize::try_from(given.receipts)?;
+        ensure!(seen == self.receipts.len(), "the verdict saw {seen} receipts");
+        ensure!(given.last_receipt_digest == self.last_digest(), "another last receipt");
+        ensure!(given.plan_revision == self.revision, "the verdict is on another revision");
+        self.verdict = Some((sequence, given.clone()));
+        if self.plan.verify.iter().any(|check| ASKED.contains(&check.kind.as_str())) {
+            return Ok(());
+        }
+        let again = evaluate(&Evaluation {
+            workspace_root: &self.workspace,
+            checks: &self.plan.verify,
+            receipts: &self.receipts,
+            final_text: &self.final_text,
+            todos: &self.plan.todos,
+            plan_made_at: None,
+            answers: &BTreeMap::new(),
+        });
+        ensure!(again == given.verdict, "the stored receipts prove {again:?}");
+        Ok(())
+    }
+
+    fn plan(&mut self, stored: &PlanStored) -> Result<()> {
+        ensure!(stored.revision == self.revision + 1, "revision {} came first", self.revision);
+        let place = usize::try_from(self.revision)?;
+        let plan = self.revisions.get(place).context("no such revision is stored")?.clone();
+        ensure!(plan.digest() == stored.digest, "the plan is not what its digest says");
+        let before = if self.revision == 0 { String::new() } else { self.plan.digest() };
+        ensure!(stored.parent_digest == before, "the revision follows another plan");
+        let steps = std::mem::take(&mut self.steps);
+        self.steps = carried(steps, &self.plan, &plan)?;
+        self.revision = stored.revision;
+        self.plan = plan;
+        Ok(())
+    }
+
+    pub(super) fn last_digest(&self) -> &str {
+        self.receipts.last().map_or("", |receipt| receipt.digest.as_str())
+    }
+
+    /// Whether the output that a receipt names was journalled with it.
+    pub(super) fn has_output(&self, receipt: &EvidenceReceipt) -> bool {
+        receipt.output_digest.is_empty()
+            || self.outputs.contains(&(receipt.call_id.clone(), receipt.output_digest.clone()))
+    }
+}
+
+/// The steps under the next revision: what is done stays as it was done, what is new is pending, and
+/// what was left out is still to be cancelled.
+fn carried(
+    mut steps: HashMap<String, Step>,
+    before: &Plan,
+    after: &Plan,
+) -> Result<HashMap<String, Step>> {
+    steps.values_mut().for_each(Step::renew);
+    for step in &after.steps {
+        match before.steps.iter().find(|earlier| earlier.id == step.id) {
+            None => drop(steps.insert(step.id.clone(), Step::default())),
+            Some(earlier) => {
+                let done = steps.get(&step.id).is_some_and(|step| step.state == StepState::Done);
+                ensure!(!done || earlier == step, "{} was done and is changed", step.id);
+            }
+        }
+    }
+    Ok(steps)
+}

@@ -1,0 +1,60 @@
+//! As few database connections as a process can live on, and more work than connections: whoever
+//! held one while it waits for another would wait for itself.
+
+use super::QUICK;
+use super::traffic::Traffic;
+use anyhow::Result;
+use futures::future::try_join_all;
+use surety_common::wire::v1;
+use surety_e2e::harness::{Database, Deployment, Process};
+use surety_e2e::script::{Trail, noop, plan, request, scoped, shell, step};
+
+/// One is the listener's; all else shares the other.
+const TWO: [(&str, &str); 1] = [("SURETY_DATABASE_POOL_SIZE", "2")];
+/// Runs at once.
+const RUNS: usize = 24;
+
+/// Side by side: a command and its large output, a look, a file.
+fn order(trail: &Trail) -> v1::CreateRunRequest {
+    let many = "head -c 60000 /dev/zero | tr '\\0' x";
+    let call = shell(&format!("{}; {many}", trail.mark("ran")));
+    let steps = [
+        step("first", &[], &[noop()]),
+        scoped(step("left", &["first"], std::slice::from_ref(&call)), &["left/**"]),
+        scoped(step("right", &["first"], std::slice::from_ref(&call)), &["right/**"]),
+        step("last", &["left", "right"], &[noop(), noop()]),
+    ];
+    request(&plan(&steps), "")
+}
+
+/// A process that had to wait until a connection could not be had any more says so.
+fn starved(process: &Process) -> Vec<String> {
+    let said =
+        ["waiting for the database", "waiting for room", "was not written", "pool timed out"];
+    let lines = process.log().into_iter();
+    lines.filter(|line| said.iter().any(|words| line.contains(words))).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_work_than_connections_waits_its_turn_and_nobody_waits_for_himself() -> Result<()> {
+    let environment = [QUICK[0], QUICK[1], TWO[0]];
+    let mut deployment = Deployment::start_idle(Database::create().await?, &environment).await?;
+    deployment.add_executor(&[]).await?;
+    deployment.add_executor(&[]).await?;
+    let trail = Trail::new()?;
+    let traffic = Traffic::start(&deployment, 4);
+    let made = try_join_all((0..RUNS).map(|_| deployment.create_run(order(&trail)))).await?;
+    // Each is watched by its client.
+    let ended = try_join_all(made.iter().map(|run| deployment.wait_for_end(&run.id))).await?;
+    for run in &ended {
+        assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
+    }
+    assert_eq!(trail.marks("ran"), 2 * RUNS, "each command ran once");
+    let runs = traffic.end().await?;
+    for process in deployment.executors.iter().chain([&deployment.planner, &deployment.gate]) {
+        assert_eq!(starved(process), [""; 0]);
+    }
+    let audited = deployment.finish_at_rest().await?;
+    assert_eq!(audited.runs, RUNS + runs);
+    Ok(())
+}

@@ -1,0 +1,182 @@
+//! Blow after blow, drawn from a seed, while clients go on.
+//!
+//! `SURETY_CHAOS_SEED` repeats a storm, `SURETY_CHAOS_SECONDS` makes storms follow each other for
+//! so long: `make chaos`.
+
+use super::QUICK;
+use super::traffic::Traffic;
+use anyhow::{Context, Result};
+use nix::sys::signal::Signal;
+use std::time::{Duration, Instant};
+use surety_e2e::audit::audit_at_rest;
+use surety_e2e::harness::{Cluster, Database, Deployment};
+
+/// What can be done to a deployment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Blow {
+    KillExecutor,
+    KillEveryExecutor,
+    DrainExecutor,
+    FreezeExecutor,
+    KillPlanner,
+    KillGate,
+    KillEverything,
+    CrashDatabase,
+    TerminateBackends,
+}
+
+const BLOWS: [Blow; 9] = [
+    Blow::KillExecutor,
+    Blow::KillEveryExecutor,
+    Blow::DrainExecutor,
+    Blow::FreezeExecutor,
+    Blow::KillPlanner,
+    Blow::KillGate,
+    Blow::KillEverything,
+    Blow::CrashDatabase,
+    Blow::TerminateBackends,
+];
+
+/// Numbers from a seed: splitmix64, so that a storm is the same on every machine.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        let sides = u64::try_from(sides.max(1)).unwrap_or(u64::MAX);
+        usize::try_from((mixed ^ (mixed >> 31)) % sides).unwrap_or(0)
+    }
+
+    /// Every blow once, in an order of its own.
+    fn shuffled(&mut self) -> Vec<Blow> {
+        let mut blows = BLOWS.to_vec();
+        for at in (1..blows.len()).rev() {
+            let other = self.roll(at + 1);
+            blows.swap(at, other);
+        }
+        blows
+    }
+}
+
+struct Storm {
+    deployment: Deployment,
+    cluster: Cluster,
+    dice: Dice,
+}
+
+impl Storm {
+    async fn begin(seed: u64) -> Result<Self> {
+        let cluster = Cluster::start().await?;
+        let database = Database::at(&cluster.url()?)?;
+        let mut deployment = Deployment::start_idle(database, &QUICK).await?;
+        deployment.add_executor(&[]).await?;
+        deployment.add_executor(&[]).await?;
+        Ok(Self { deployment, cluster, dice: Dice(seed) })
+    }
+
+    async fn strike(&mut self, blow: Blow) -> Result<()> {
+        let executors = self.deployment.executors.len();
+        let at = self.dice.roll(executors);
+        match blow {
+            Blow::KillExecutor => {
+                self.deployment.executors.remove(at).kill().await?;
+                self.deployment.add_executor(&[]).await
+            }
+            Blow::KillEveryExecutor => {
+                self.deployment.executors.clear();
+                self.deployment.add_executor(&[]).await?;
+                self.deployment.add_executor(&[]).await
+            }
+            Blow::DrainExecutor => {
+                let mut leaving = self.deployment.executors.remove(at);
+                self.deployment.add_executor(&[]).await?;
+                leaving.stop().await.map(drop)
+            }
+            Blow::FreezeExecutor => {
+                let executor = self.deployment.executors.get(at).context("an executor")?;
+                executor.signal(Signal::SIGSTOP)?;
+                // Longer than its heartbeat may be silent.
+                tokio::time::sleep(Duration::from_millis(2500)).await;
+                executor.signal(Signal::SIGCONT)
+            }
+            Blow::KillPlanner => self.deployment.replace_planner().await,
+            Blow::KillGate => self.deployment.replace_gate_with(&[]).await,
+            Blow::KillEverything => {
+                self.deployment.executors.clear();
+                self.deployment.gate.kill().await?;
+                self.cluster.crash().await?;
+                self.deployment.replace_planner().await?;
+                self.deployment.start_gate_with(&[]).await?;
+                self.deployment.add_executor(&[]).await?;
+                self.cluster.again().await?;
+                self.deployment.add_executor(&[]).await
+            }
+            Blow::CrashDatabase => {
+                self.cluster.crash().await?;
+                self.cluster.again().await
+            }
+            Blow::TerminateBackends => terminate_backends(&self.deployment.database).await,
+        }
+    }
+
+    /// Lets everything come to its end, and audits it.
+    async fn end(mut self, traffic: Traffic) -> Result<()> {
+        let runs = traffic.end().await?;
+        let pool = self.deployment.database.pool().await?;
+        let audited = audit_at_rest(&pool).await?;
+        println!("{runs} runs ended by their clients; audited {audited:?}");
+        pool.close().await;
+        drop(self.deployment);
+        self.cluster.stop().await
+    }
+}
+
+/// Ends every connection to a database but the caller's own, as an administrator may.
+pub(super) async fn terminate_backends(database: &Database) -> Result<()> {
+    let pool = database.pool().await?;
+    sqlx::query(
+        "select pg_terminate_backend(pid) from pg_stat_activity
+         where datname = current_database() and pid <> pg_backend_pid()",
+    )
+    .execute(&pool)
+    .await?;
+    pool.close().await;
+    Ok(())
+}
+
+/// Every blow once while clients go on, with a pause between them that the dice decide.
+async fn storm(seed: u64, clients: usize) -> Result<()> {
+    println!("storm: SURETY_CHAOS_SEED={seed}");
+    let mut storm = Storm::begin(seed).await?;
+    let traffic = Traffic::start(&storm.deployment, clients);
+    for blow in storm.dice.shuffled() {
+        let pause = storm.dice.roll(800);
+        tokio::time::sleep(Duration::from_millis(u64::try_from(pause)?)).await;
+        println!("after {pause} ms: {blow:?}");
+        storm.strike(blow).await.with_context(|| format!("{blow:?}"))?;
+    }
+    storm.end(traffic).await.with_context(|| format!("SURETY_CHAOS_SEED={seed}"))
+}
+
+/// Repeated with other seeds for as long as `make chaos` says; else one storm from one seed.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_lost_or_repeated_in_a_storm() -> Result<()> {
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let seconds = number("SURETY_CHAOS_SECONDS").unwrap_or(0);
+    let deadline = Instant::now() + Duration::from_secs(seconds);
+    let mut seed = match number("SURETY_CHAOS_SEED") {
+        Some(seed) => seed,
+        None if seconds == 0 => 7,
+        None => u64::from(std::process::id()) << 16 | (seconds & 0xFFFF),
+    };
+    loop {
+        storm(seed, 4).await?;
+        if Instant::now() >= deadline {
+            return Ok(());
+        }
+        seed = seed.wrapping_add(1);
+    }
+}
