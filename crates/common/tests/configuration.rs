@@ -155,6 +155,22 @@ fn a_heartbeat_limit_below_twice_the_interval_is_refused_and_two_seconds_are_usa
     assert!(matches!(limit("1001"), Err(ConfigError::HeartbeatTooSlow { .. })));
 }
 
+#[test]
+fn the_heartbeats_interval_follows_the_age_limit_unless_it_is_set() {
+    for (limit, interval, expected) in [
+        ("10000", None, 1000),
+        ("3000", None, 1000),
+        ("2000", None, 666),
+        ("10000", Some("200"), 200),
+    ] {
+        let mut flags = vec!["--executor-heartbeat-age-limit-ms", limit];
+        flags.extend(interval.into_iter().flat_map(|i| ["--executor-heartbeat-interval-ms", i]));
+        let executor = read(&flags).expect("single values are fine").executor;
+        executor.check().expect("the two fit");
+        assert_eq!(executor.heartbeat_interval().as_millis(), expected, "{limit} {interval:?}");
+    }
+}
+
 /// Each struct also stands alone, as a single service uses it.
 #[test]
 fn each_concern_can_be_flattened_alone() {

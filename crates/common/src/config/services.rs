@@ -46,13 +46,13 @@ pub struct ExecutorConfig {
           value_parser = s::EXECUTOR_SLOTS.reads::<u32>())]
     pub executor_slots: u32,
 
-    /// Milliseconds between heartbeats, 100..60000.
+    /// Milliseconds between heartbeats, 100..60000; read it with
+    /// [`ExecutorConfig::heartbeat_interval`].
     #[arg(long = s::EXECUTOR_HEARTBEAT_INTERVAL_MS.flag,
           env = s::EXECUTOR_HEARTBEAT_INTERVAL_MS.env,
-          default_value = s::EXECUTOR_HEARTBEAT_INTERVAL_MS.default,
           help = s::EXECUTOR_HEARTBEAT_INTERVAL_MS.meaning,
           value_parser = s::EXECUTOR_HEARTBEAT_INTERVAL_MS.reads::<u64>())]
-    pub executor_heartbeat_interval_ms: u64,
+    pub executor_heartbeat_interval_ms: Option<u64>,
 
     /// Milliseconds after which a silent executor counts as dead, 2000..600000.
     #[arg(long = s::EXECUTOR_HEARTBEAT_AGE_LIMIT_MS.flag,
@@ -100,7 +100,7 @@ impl ExecutorConfig {
     /// # Errors
     /// The heartbeat's age limit is below twice its interval.
     pub const fn check(&self) -> Result<(), ConfigError> {
-        let interval_ms = self.executor_heartbeat_interval_ms;
+        let interval_ms = self.interval_ms();
         let limit_ms = self.executor_heartbeat_age_limit_ms;
         if limit_ms < interval_ms.saturating_mul(2) {
             return Err(ConfigError::HeartbeatTooSlow { interval_ms, limit_ms });
@@ -108,10 +108,21 @@ impl ExecutorConfig {
         Ok(())
     }
 
-    /// The time between two heartbeats.
+    /// The time between two heartbeats: unless it was set, a third of the age limit, and a second at
+    /// most, so that another's death is noticed within a second of the limit.
     #[must_use]
     pub const fn heartbeat_interval(&self) -> Duration {
-        Duration::from_millis(self.executor_heartbeat_interval_ms)
+        Duration::from_millis(self.interval_ms())
+    }
+
+    const fn interval_ms(&self) -> u64 {
+        match self.executor_heartbeat_interval_ms {
+            Some(interval_ms) => interval_ms,
+            None if self.executor_heartbeat_age_limit_ms < 3000 => {
+                self.executor_heartbeat_age_limit_ms / 3
+            }
+            None => 1000,
+        }
     }
 
     /// The age of a heartbeat at which its executor counts as dead.

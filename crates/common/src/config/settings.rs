@@ -316,9 +316,10 @@ pub(super) const EXECUTOR_HEARTBEAT_INTERVAL_MS: Setting = Setting {
     group: Group::Executor,
     flag: "executor-heartbeat-interval-ms",
     env: "SURETY_EXECUTOR_HEARTBEAT_INTERVAL_MS",
-    default: "1000",
+    default: "",
     accepts: Accepts::Whole { min: 100, max: 60_000, unit: "milliseconds" },
-    meaning: "How often the executor says that it is alive.",
+    meaning: "How often the executor says that it is alive and looks whether others are. Without it, \
+              a third of the age limit, and a second at most.",
     secret: false,
 };
 
