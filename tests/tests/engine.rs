@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use serde_json::{Value, json};
+use std::path::Path;
 use std::time::Duration;
 use surety_common::wire::v1;
 use surety_e2e::harness::{Deployment, wait_until};
@@ -121,6 +122,33 @@ async fn steps_that_may_write_the_same_files_take_turns_and_readers_run_beside_t
     trail.let_go()?;
     let run = deployment.wait_for_end(&run.id).await?;
     assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
+    deployment.finish().await
+}
+
+#[tokio::test]
+async fn steps_that_collide_never_meet_and_steps_that_do_not_meet() -> Result<()> {
+    let deployment = Deployment::start().await?;
+    let trail = Trail::new()?;
+    // Whoever finds the folder of another that is at work leaves a mark.
+    let (lock, met) = (trail.path("lock"), trail.mark("met"));
+    let alone = format!("mkdir '{0}' || {met}; sleep 0.05; rmdir '{0}'", lock.display());
+    // Each goes on only once the other is there too.
+    let (left, right) = (trail.path("left"), trail.path("right"));
+    let together = |mine: &Path, other: &Path| {
+        let (mine, other) = (mine.display(), other.display());
+        shell(&format!("touch '{mine}'; while [ ! -e '{other}' ]; do sleep 0.02; done"))
+    };
+    let mut steps: Vec<Value> = ["src/**", "src/a/*.rs", "src/a/**", "**/b.rs", "src/?/b.rs"]
+        .iter()
+        .enumerate()
+        .map(|(n, scope)| scoped(step(&format!("s{n}"), &[], &[shell(&alone)]), &[scope]))
+        .collect();
+    steps.push(scoped(step("left", &[], &[together(&left, &right)]), &["left/*.txt"]));
+    steps.push(scoped(step("right", &[], &[together(&right, &left)]), &["right/*.txt"]));
+    let run = deployment.create(&plan(&steps), "").await?;
+    let run = deployment.wait_for_end(&run.id).await?;
+    assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
+    assert_eq!(trail.marks("met"), 0, "two were at work in the same files");
     deployment.finish().await
 }
 
