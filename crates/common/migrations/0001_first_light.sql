@@ -42,7 +42,8 @@ create table plan (
 -- changes with every turn is indexed, so those updates stay inside the page (HOT).
 create table execution (
     run_id        uuid        not null,
-    namespace     text        not null,
+    -- Compared as bytes: nobody reads a list in this order.
+    namespace     text        collate "C" not null,
     state         text        not null,
     blocked_from  text,
     version       bigint      not null,
@@ -93,7 +94,8 @@ create table execution (
     autovacuum_vacuum_threshold = 2000
 );
 
-create index execution_claimable on execution (priority desc, ready_at)
+-- By lanes: what waits in one namespace under one priority.
+create index execution_claimable on execution (namespace, priority, ready_at)
     where ready_at is not null and lease_owner is null;
 create index execution_leased on execution (lease_owner) where lease_owner is not null;
 create index execution_deadline on execution (deadline_at) where deadline_at is not null;

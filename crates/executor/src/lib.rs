@@ -19,6 +19,7 @@ pub mod tool;
 use chrono::TimeDelta;
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::sync::Arc;
+use std::time::Duration;
 use surety_common::config::{CommonConfig, ExecutorConfig};
 use surety_common::store::{
     self, Committer, Observer, PoolSize, StoreError, Topic, Waker, Wakeups,
@@ -30,8 +31,12 @@ use surety_common::wire::token::Token;
 use surety_common::wire::v1::executor_service_server::ExecutorServiceServer;
 use surety_common::wire::v1::tool_service_server::ToolServiceServer;
 use tokio::net::TcpListener;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
+
+/// How long a goodbye to the database may take.
+const CLOSING: Duration = Duration::from_secs(1);
 
 /// What an executor needs to run.
 pub struct Setup {
@@ -122,7 +127,9 @@ pub async fn serve(
     if let Err(error) = working.await {
         tracing::error!(%error, "the engine ended in a defect");
     }
-    pool.close().await;
+    if timeout(CLOSING, pool.close()).await.is_err() {
+        tracing::warn!("the database's connections could not be closed in time");
+    }
     Ok(served?)
 }
 
@@ -162,7 +169,12 @@ async fn work(engine: Arc<step::Engine>, config: ExecutorConfig) {
         async move { heartbeat.run(drained).await }
     });
     let following = tokio::spawn(step::follow(Arc::clone(&engine), drained.clone()));
-    claimer.run().await;
+    if !claimer.run().await {
+        // Nothing more can be told to anybody; others find out by the age of the heartbeat.
+        beating.abort();
+        following.abort();
+        return;
+    }
     // What was handed back is taken up by the others now, not at their next look.
     engine.waker.flush(&engine.pool).await;
     drained.cancel();

@@ -2,7 +2,7 @@
 //! and nothing is lost.
 
 use anyhow::{Context, Result, ensure};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use surety_common::wire::status::from_status;
 use surety_common::wire::v1;
 use surety_e2e::audit::audit_all;
@@ -120,18 +120,41 @@ async fn runs_under_load_outlive_crash_after_crash_of_their_database() -> Result
 }
 
 #[tokio::test]
-async fn a_service_that_is_told_to_stop_while_its_database_is_away_ends_in_time() -> Result<()> {
+async fn a_drain_while_the_database_is_away_lasts_its_time_and_leaves_the_lease_to_its_age()
+-> Result<()> {
     let mut cluster = Cluster::start().await?;
-    let brief = [("SURETY_DRAIN_TIMEOUT_MS", "500")];
+    let brief =
+        [("SURETY_DRAIN_TIMEOUT_MS", "1500"), ("SURETY_EXECUTOR_HEARTBEAT_AGE_LIMIT_MS", "2000")];
     let mut deployment = Deployment::start_idle(Database::at(&cluster.url()?)?, &brief).await?;
     deployment.add_executor(&[]).await?;
     let trail = Trail::new()?;
-    let steps = [step("waits", &[], &[shell(&trail.mark_and_wait("waits"))])];
-    deployment.create(&plan(&steps), "").await?;
+    let steps = [
+        step("waits", &[], &[shell(&trail.mark_and_wait("waits"))]),
+        step("last", &["waits"], &[shell(&trail.mark("last"))]),
+    ];
+    let request = v1::CreateRunRequest {
+        policy: Some(v1::Policy {
+            repeatable_commands: vec!["sh".to_owned()],
+            ..v1::Policy::default()
+        }),
+        ..script::request(&plan(&steps), "")
+    };
+    let run = deployment.create_run(request).await?;
     wait_until("the command began", || trail.marks("waits") == 1).await?;
     cluster.crash().await?;
     trail.let_go()?;
+    let begun = Instant::now();
     assert!(deployment.first_executor()?.stop().await?.success());
+    let lasted = begun.elapsed();
+    assert!(lasted >= Duration::from_millis(1500), "it gave up after {lasted:?}");
+    assert!(lasted < Duration::from_secs(10), "it waited for {lasted:?}");
+    cluster.again().await?;
+    deployment.add_executor(&[]).await?;
+    let run = deployment.wait_for_end(&run.id).await?;
+    assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
+    assert_eq!(trail.marks("last"), 1);
+    // What holds nothing has nothing to wait for.
+    cluster.crash().await?;
     assert!(deployment.planner.stop().await?.success());
     assert!(deployment.gate.stop().await?.success());
     Ok(())

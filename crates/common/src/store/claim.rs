@@ -3,11 +3,15 @@
 use super::StoreError;
 use super::apply::{Outcome, apply};
 use super::committer::Commit;
+use super::lanes::{Lanes, Look, MAX_LANES};
 use super::pool::within;
 use super::run::RunRow;
+use crate::crash;
 use crate::domain::run::RunRecord;
 use chrono::{DateTime, Utc};
-use sqlx::{PgPool, Postgres, Transaction};
+use sqlx::postgres::PgRow;
+use sqlx::{FromRow, PgPool, Postgres, Transaction};
+use std::collections::HashMap;
 use uuid::Uuid;
 
 /// Runs that are locked for this process until the transaction ends.
@@ -39,22 +43,81 @@ impl Claimed {
     }
 }
 
-/// Locks up to `limit` runs that an executor could take up, the most urgent first.
+/// What an executor can take up.
+#[derive(Debug, Clone, Copy)]
+pub struct Want<'a> {
+    /// The time.
+    pub now: DateTime<Utc>,
+    /// The executor.
+    pub owner: Uuid,
+    /// Its free slots.
+    pub slots: usize,
+    /// Its taken slots, by namespace.
+    pub held: &'a HashMap<String, usize>,
+}
+
+/// What a claim brought.
+#[derive(Debug)]
+pub struct Leased {
+    /// The runs, as they are under the lease.
+    pub runs: Vec<RunRecord>,
+    /// Whether there is reason to claim again as soon as there is a slot.
+    pub more: bool,
+    /// Whether [`find_lanes`] is to be called now that the runs are started.
+    pub look: Look,
+}
+
+/// Leases runs that wait in the lanes that are known, in one statement: of the namespaces those
+/// first that hold the fewest of this executor's slots, of a namespace's runs the most urgent first
+/// and then the oldest, but one in eight by age alone. Looks for lanes first where none is known.
+///
+/// # Errors
+/// [`StoreError`]; a lease that was stored all the same comes to light with the next heartbeat: see
+/// [`forgotten`].
+pub async fn claim(pool: &PgPool, lanes: &mut Lanes, want: Want<'_>) -> Result<Leased, StoreError> {
+    let Want { now, owner, slots, held } = want;
+    if lanes.is_empty() {
+        find_lanes(pool, lanes, now).await?;
+    }
+    if lanes.is_empty() {
+        return Ok(Leased { runs: Vec::new(), more: false, look: Look::Fresh });
+    }
+    let ask = lanes.ask(now, slots, held);
+    crash::point("executor.before_claim");
+    let claiming = sqlx::query(include_str!("sql/claim.sql"))
+        .bind(now)
+        .bind(i64::try_from(slots).unwrap_or(i64::MAX))
+        .bind(owner)
+        .bind(&ask.namespace)
+        .bind(&ask.priority)
+        .bind(&ask.since)
+        .bind(&ask.most)
+        .bind(&ask.held)
+        .bind(&ask.turn);
+    let rows = within(async { Ok(claiming.fetch_all(pool).await?) }).await?;
+    let runs = readable(&rows);
+    let more = lanes.learn(now, slots, &ask, runs.iter().map(|run| &run.execution));
+    let look = lanes.standing(now, runs.len() < slots);
+    Ok(Leased { runs, more, look })
+}
+
+/// Looks in which lanes something waits. Answers whether there is reason to claim again: a lane
+/// that was not known.
 ///
 /// # Errors
 /// [`StoreError`]
-pub async fn claim(pool: &PgPool, now: DateTime<Utc>, limit: i64) -> Result<Claimed, StoreError> {
-    within(async {
-        let mut transaction = pool.begin().await?;
-        let ids: Vec<Uuid> = sqlx::query_scalar(include_str!("sql/claim.sql"))
-            .bind(now)
-            .bind(limit)
-            .fetch_all(&mut *transaction)
-            .await?;
-        let runs = load(&mut transaction, &ids).await?;
-        Ok(Claimed { transaction, runs })
-    })
-    .await
+pub async fn find_lanes(
+    pool: &PgPool,
+    lanes: &mut Lanes,
+    now: DateTime<Utc>,
+) -> Result<bool, StoreError> {
+    let (namespace, priority) = lanes.behind();
+    let listing = sqlx::query_as(include_str!("sql/lanes.sql"))
+        .bind(namespace)
+        .bind(priority)
+        .bind(i32::try_from(MAX_LANES).unwrap_or(i32::MAX));
+    let listed: Vec<(String, i16)> = within(async { Ok(listing.fetch_all(pool).await?) }).await?;
+    Ok(lanes.list(now, listed))
 }
 
 /// Locks up to `limit` runs whose executor has not been heard of since `heard_since`, `me` apart.
@@ -107,9 +170,18 @@ async fn load(
     if ids.is_empty() {
         return Ok(Vec::new());
     }
-    let rows: Vec<RunRow> = sqlx::query_as(include_str!("sql/load.sql"))
-        .bind(ids)
-        .fetch_all(&mut **transaction)
-        .await?;
-    rows.into_iter().map(RunRow::into_record).collect()
+    let rows =
+        sqlx::query(include_str!("sql/load.sql")).bind(ids).fetch_all(&mut **transaction).await?;
+    Ok(readable(&rows))
+}
+
+/// One row that does not read must not keep all the others from being worked on.
+fn readable(rows: &[PgRow]) -> Vec<RunRecord> {
+    let read = |row| RunRow::from_row(row)?.into_record();
+    let records = rows.iter().filter_map(|row| {
+        read(row)
+            .inspect_err(|error| tracing::error!(%error, "a run that was taken up does not read"))
+            .ok()
+    });
+    records.collect()
 }

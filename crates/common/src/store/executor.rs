@@ -35,8 +35,20 @@ pub struct HeldLease {
     pub lease_epoch: i64,
 }
 
-/// Says that the process is alive. Answers the leases it holds; none at all when nobody knows it
-/// any more.
+/// What a heartbeat brings back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pulse {
+    /// The leases the process holds.
+    pub leases: Vec<HeldLease>,
+    /// Whether another process that holds leases is silent or unknown.
+    pub orphans: bool,
+    /// Whether a run waits for an executor.
+    pub ready: bool,
+}
+
+/// Says that the process is alive, and looks at once whether there is anything to do for it that
+/// nobody told it of. `heard_since` is when others must have been heard of. None when nobody knows
+/// the process any more.
 ///
 /// # Errors
 /// [`StoreError`]
@@ -44,17 +56,16 @@ pub async fn beat(
     executor: impl PgExecutor<'_>,
     id: Uuid,
     now: DateTime<Utc>,
-) -> Result<Option<Vec<HeldLease>>, StoreError> {
-    let beaten = sqlx::query_as(include_str!("sql/beat.sql")).bind(id).bind(now);
-    let rows: Vec<(Option<Uuid>, Option<i64>)> =
+    heard_since: DateTime<Utc>,
+) -> Result<Option<Pulse>, StoreError> {
+    let beaten = sqlx::query_as(include_str!("sql/beat.sql")).bind(id).bind(now).bind(heard_since);
+    let rows: Vec<(Option<Uuid>, Option<i64>, bool, bool)> =
         within(async { Ok(beaten.fetch_all(executor).await?) }).await?;
-    if rows.is_empty() {
-        return Ok(None);
-    }
-    let held = rows.into_iter().filter_map(|(run_id, lease_epoch)| {
+    let Some((_, _, orphans, ready)) = rows.first().copied() else { return Ok(None) };
+    let leases = rows.into_iter().filter_map(|(run_id, lease_epoch, _, _)| {
         Some(HeldLease { run_id: run_id?, lease_epoch: lease_epoch? })
     });
-    Ok(Some(held.collect()))
+    Ok(Some(Pulse { leases: leases.collect(), orphans, ready }))
 }
 
 /// Forgets a process that gave all its leases back, and any that has not been heard of since

@@ -1,12 +1,17 @@
 //! Taking runs up, and taking them over.
 
-use crate::support::{applied, change, commit, find, later, make, make_from, now, remark, spec};
+use crate::support::{
+    applied, change, commit, find, later, make, make_from, now, order, remark, spec,
+};
 use chrono::TimeDelta;
 use sqlx::PgPool;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
 use surety_common::domain::execution::Execution;
+use surety_common::domain::run::RunRecord;
 use surety_common::domain::run::RunSpec;
-use surety_common::store::{self, Claimed, Outcome};
+use surety_common::store::{self, Claimed, Creator, Lanes, Look, Outcome, Want};
 use uuid::Uuid;
 
 fn ids(claimed: &Claimed) -> Vec<u128> {
@@ -27,60 +32,239 @@ async fn leased(pool: &PgPool, id: u128, owner: u128) -> Execution {
     applied(pool, write).await
 }
 
+/// Claims once for an executor that holds nothing, and gives the ids in order.
+async fn claim(pool: &PgPool, lanes: &mut Lanes, at_s: i64, slots: usize) -> Vec<u128> {
+    claim_beside(pool, lanes, at_s, slots, &HashMap::new()).await
+}
+
+async fn claim_beside(
+    pool: &PgPool,
+    lanes: &mut Lanes,
+    at_s: i64,
+    slots: usize,
+    held: &HashMap<String, usize>,
+) -> Vec<u128> {
+    let want = Want { now: later(at_s), owner: Uuid::from_u128(9), slots, held };
+    let runs = store::claim(pool, lanes, want).await.unwrap().runs;
+    assert!(runs.len() <= slots);
+    let mut ids: Vec<u128> = runs.iter().map(|record| record.spec.id.as_u128()).collect();
+    ids.sort_unstable();
+    ids
+}
+
+/// Makes many at once.
+async fn make_many(pool: &PgPool, namespace: &str, ids: RangeInclusive<u128>, since_s: i64) {
+    let creator = Creator::start(pool.clone());
+    let made = ids.map(|id| {
+        let (namespace, created_at) = (namespace.to_owned(), later(since_s));
+        let new = order(RunSpec { namespace, ..spec(id) }, 1, created_at);
+        let creator = &creator;
+        async move { creator.create(Arc::new(new), None).await.unwrap() }
+    });
+    futures::future::join_all(made).await;
+}
+
+async fn waiting_in(pool: &PgPool, namespace: &str, id: u128, priority: i16, since_s: i64) {
+    let labels = BTreeMap::from([("priority".to_owned(), priority.to_string())]);
+    let (namespace, created_at) = (namespace.to_owned(), later(since_s));
+    make_from(pool, RunSpec { namespace, labels, created_at, ..spec(id) }, 1).await;
+}
+
 #[sqlx::test(migrations = "./migrations")]
 async fn the_most_urgent_then_the_oldest_are_taken_up_first_and_no_more_than_wanted(pool: PgPool) {
     for (id, priority, since) in [(1, 0, 3), (2, 0, 1), (3, 5, 9), (4, -5, 0), (5, 0, 2)] {
         waiting(&pool, id, priority, since).await;
     }
+    let mut lanes = Lanes::default();
     let mut order = Vec::new();
-    let mut held = Vec::new();
-    for limit in [2, 1, 9] {
-        let claimed = store::claim(&pool, later(10), limit).await.unwrap();
-        assert!(claimed.runs.len() <= usize::try_from(limit).unwrap());
-        let mut of_this: Vec<u128> = ids(&claimed);
-        of_this.sort_unstable();
-        order.push(of_this);
-        held.push(claimed);
+    for slots in [2, 1, 9] {
+        order.push(claim(&pool, &mut lanes, 10, slots).await);
     }
     assert_eq!(order, [vec![2, 3], vec![5], vec![1, 4]]);
 }
 
 #[sqlx::test(migrations = "./migrations")]
-async fn what_one_process_claims_another_skips_until_it_lets_go(pool: PgPool) {
+async fn every_lane_is_found_by_a_process_that_knows_none(pool: PgPool) {
+    let mut id = 0;
+    for namespace in ["a", "b", "B", "ä", "中", "a.b"] {
+        for priority in [i16::MIN, -1, 0, 7, i16::MAX] {
+            id += 1;
+            waiting_in(&pool, namespace, id, priority, 0).await;
+        }
+    }
+    assert_eq!(claim(&pool, &mut Lanes::default(), 1, 64).await, (1..=id).collect::<Vec<_>>());
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn where_nothing_waits_nothing_more_is_asked_for(pool: PgPool) {
+    let (mut lanes, none) = (Lanes::default(), HashMap::new());
+    for at_s in 0..3 {
+        let want = Want { now: later(at_s), owner: Uuid::from_u128(9), slots: 4, held: &none };
+        let claimed = store::claim(&pool, &mut lanes, want).await.unwrap();
+        assert_eq!((claimed.runs.len(), claimed.more, claimed.look), (0, false, Look::Fresh));
+    }
+    waiting(&pool, 1, 0, 3).await;
+    let want = Want { now: later(4), owner: Uuid::from_u128(9), slots: 4, held: &none };
+    let claimed = store::claim(&pool, &mut lanes, want).await.unwrap();
+    assert_eq!((claimed.runs.len(), claimed.more, claimed.look), (1, false, Look::Fresh));
+    let want = Want { now: later(5), ..want };
+    let claimed = store::claim(&pool, &mut lanes, want).await.unwrap();
+    assert_eq!((claimed.runs.len(), claimed.more, claimed.look), (0, false, Look::Due));
+    assert!(!store::find_lanes(&pool, &mut lanes, later(5)).await.unwrap());
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn a_lane_that_came_up_later_is_found_by_a_look_and_there_may_be_more_than_one_lists(
+    pool: PgPool,
+) {
+    let mut lanes = Lanes::default();
+    waiting_in(&pool, "m", 1, 0, 0).await;
+    assert_eq!(claim(&pool, &mut lanes, 1, 9).await, [1]);
+    for (id, namespace) in [(2, "a"), (3, "z")] {
+        waiting_in(&pool, namespace, id, 0, 0).await;
+    }
+    assert_eq!(claim(&pool, &mut lanes, 1, 9).await, [0; 0], "nobody told of the lanes");
+    assert!(store::find_lanes(&pool, &mut lanes, later(1)).await.unwrap());
+    assert_eq!(claim(&pool, &mut lanes, 1, 9).await, [2, 3]);
+    assert!(!store::find_lanes(&pool, &mut lanes, later(1)).await.unwrap(), "nothing is new");
+    for id in 10..=700 {
+        waiting_in(&pool, "many", id, i16::try_from(id).unwrap(), 0).await;
+    }
+    let mut found = Vec::new();
+    for at in 2.. {
+        let more = store::find_lanes(&pool, &mut lanes, later(at)).await.unwrap();
+        found.extend(claim(&pool, &mut lanes, at, 700).await);
+        if !more {
+            break;
+        }
+    }
+    found.sort_unstable();
+    assert_eq!(found, (10..=700).collect::<Vec<_>>());
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn a_namespace_with_much_to_do_does_not_starve_one_with_little(pool: PgPool) {
+    for id in 1..=40 {
+        waiting_in(&pool, "busy", id, 9, 0).await;
+    }
+    let mut lanes = Lanes::default();
+    let mut held = HashMap::new();
+    assert_eq!(claim_beside(&pool, &mut lanes, 10, 4, &held).await.len(), 4);
+    held.insert("busy".to_owned(), 4);
+    waiting_in(&pool, "calm", 100, 0, 9).await;
+    assert!(store::find_lanes(&pool, &mut lanes, later(10)).await.unwrap());
+    assert_eq!(claim_beside(&pool, &mut lanes, 10, 1, &held).await, [100], "it holds no slot yet");
+    held.insert("calm".to_owned(), 1);
+    for id in 101..=104 {
+        waiting_in(&pool, "calm", id, 0, 9).await;
+    }
+    let next = claim_beside(&pool, &mut lanes, 10, 4, &held).await;
+    let calm = next.iter().filter(|id| **id > 100).count();
+    assert!(calm >= 3, "both are to hold the same: {next:?}");
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn ten_runs_beside_a_thousand_are_done_while_as_many_of_the_others_are(pool: PgPool) {
+    make_many(&pool, "busy", 1..=1000, 0).await;
+    make_many(&pool, "calm", 2001..=2010, 9).await;
+    // Of eight slots the two that were taken up longest ago become free at a time.
+    let (mut lanes, mut held, mut order) = (Lanes::default(), HashMap::new(), Vec::new());
+    let mut at_work: VecDeque<u128> = VecDeque::new();
+    let name = |id: u128| if id > 2000 { "calm" } else { "busy" };
+    while order.iter().filter(|id| **id > 2000).count() < 10 {
+        for done in at_work.drain(..at_work.len().min(2)) {
+            *held.entry(name(done).to_owned()).or_default() -= 1;
+        }
+        let slots = 8 - at_work.len();
+        for id in claim_beside(&pool, &mut lanes, 10, slots, &held).await {
+            *held.entry(name(id).to_owned()).or_default() += 1;
+            at_work.push_back(id);
+            order.push(id);
+        }
+    }
+    assert!(order.len() <= 24, "the last of the ten was number {}: {order:?}", order.len());
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn a_run_whose_row_does_not_read_keeps_no_other_from_being_taken_up(pool: PgPool) {
+    let bad = make(&pool, 1, 1).await;
+    make(&pool, 2, 1).await;
+    sqlx::query("update execution set progress = '[]' where run_id = $1")
+        .bind(bad.run_id)
+        .execute(&pool)
+        .await
+        .unwrap();
+    assert_eq!(claim(&pool, &mut Lanes::default(), 0, 9).await, [2]);
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn what_is_urgent_comes_first_and_what_is_not_gets_one_slot_in_eight(pool: PgPool) {
+    for id in 1..=30 {
+        waiting(&pool, id, 0, 0).await;
+    }
+    for id in 101..=130 {
+        waiting(&pool, id, 5, 5).await;
+    }
+    let mut lanes = Lanes::default();
+    let mut order = Vec::new();
+    for _ in 0..24 {
+        order.extend(claim(&pool, &mut lanes, 10, 1).await);
+    }
+    let old = order.iter().filter(|id| **id <= 30).count();
+    assert_eq!((old, order.len()), (3, 24), "{order:?}");
+    let batch = claim(&pool, &mut lanes, 10, 8).await;
+    assert_eq!(batch.iter().filter(|id| **id <= 30).count(), 1, "{batch:?}");
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn what_one_process_is_claiming_another_skips(pool: PgPool) {
     make(&pool, 1, 1).await;
     make(&pool, 2, 1).await;
-    let first = store::claim(&pool, now(), 1).await.unwrap();
-    let second = store::claim(&pool, now(), 9).await.unwrap();
-    let mut all = [ids(&first), ids(&second)].concat();
-    all.sort_unstable();
-    assert_eq!(all, [1, 2]);
-    assert_eq!(store::claim(&pool, now(), 9).await.unwrap().runs, []);
-    assert_eq!(first.commit(&[]).await.unwrap(), [], "nothing decided is nothing done");
-    assert_eq!(second.commit(&[]).await.unwrap(), []);
-    let again = store::claim(&pool, now(), 9).await.unwrap();
-    assert_eq!(again.runs.len(), 2);
+    let mut other = pool.begin().await.unwrap();
+    sqlx::query("select from execution where run_id = $1 for update")
+        .bind(Uuid::from_u128(1))
+        .execute(&mut *other)
+        .await
+        .unwrap();
+    let mut lanes = Lanes::default();
+    assert_eq!(claim(&pool, &mut lanes, 0, 9).await, [2]);
+    assert_eq!(claim(&pool, &mut lanes, 0, 9).await, [0; 0]);
+    other.rollback().await.unwrap();
+    assert_eq!(claim(&pool, &mut lanes, 0, 9).await, [1], "it let go without taking it");
 }
 
 #[sqlx::test(migrations = "./migrations")]
-async fn a_leased_run_and_one_that_is_not_ready_yet_are_not_claimed(pool: PgPool) {
+async fn a_run_that_became_ready_behind_what_was_claimed_is_found_in_time(pool: PgPool) {
+    let mut lanes = Lanes::default();
+    waiting(&pool, 1, 0, 100).await;
+    assert_eq!(claim(&pool, &mut lanes, 100, 1).await, [1]);
+    waiting(&pool, 2, 0, 98).await;
+    assert_eq!(claim(&pool, &mut lanes, 101, 1).await, [2], "inside the margin at once");
+    waiting(&pool, 3, 0, 1).await;
+    assert_eq!(claim(&pool, &mut lanes, 102, 1).await, [0; 0]);
+    assert_eq!(claim(&pool, &mut lanes, 106, 1).await, [3], "and any other with the next sweep");
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn a_leased_run_is_not_claimed_and_one_that_a_clock_ahead_made_is(pool: PgPool) {
     leased(&pool, 1, 9).await;
     waiting(&pool, 2, 0, 60).await;
-    assert_eq!(store::claim(&pool, now(), 9).await.unwrap().runs, []);
-    assert_eq!(ids(&store::claim(&pool, later(60), 9).await.unwrap()), [2]);
+    assert_eq!(claim(&pool, &mut Lanes::default(), 0, 9).await, [2]);
 }
 
 #[sqlx::test(migrations = "./migrations")]
-async fn a_claim_is_written_in_the_transaction_that_locks(pool: PgPool) {
+async fn a_claim_gives_back_the_row_as_it_is_under_the_lease_with_all_that_is_needed(pool: PgPool) {
     let row = make(&pool, 1, 1).await;
-    let claimed = store::claim(&pool, now(), 1).await.unwrap();
-    let write = change(&claimed.runs[0].execution, |draft| {
-        draft.lease(Uuid::from_u128(9));
-        Ok(())
-    });
-    let expected = write.execution.clone();
-    assert_eq!(claimed.commit(&[commit(write)]).await.unwrap(), [Outcome::Applied]);
-    assert_eq!(find(&pool, row.run_id).await.execution, *expected);
-    assert_eq!(expected.lease_epoch, row.lease_epoch + 1);
+    let none = HashMap::new();
+    let want = Want { now: later(1), owner: Uuid::from_u128(9), slots: 1, held: &none };
+    let runs = store::claim(&pool, &mut Lanes::default(), want).await.unwrap().runs;
+    let stored: RunRecord = find(&pool, row.run_id).await;
+    assert_eq!(runs, std::slice::from_ref(&stored));
+    let lease = (stored.execution.lease_owner, stored.execution.lease_epoch);
+    assert_eq!(lease, (Some(Uuid::from_u128(9)), row.lease_epoch + 1));
+    assert_eq!(stored.execution.version, row.version + 1);
+    let write = remark(&runs[0].execution, "begun");
+    applied(&pool, write).await;
 }
 
 #[sqlx::test(migrations = "./migrations")]
@@ -94,8 +278,12 @@ async fn runs_of_silent_and_of_unknown_executors_are_orphans(pool: PgPool) {
         leased(&pool, id, owner).await;
     }
     make(&pool, 5, 1).await;
-    let held = store::beat(&pool, Uuid::from_u128(alive), later(30)).await.unwrap().unwrap();
-    assert_eq!(held.iter().map(|lease| lease.run_id.as_u128()).collect::<Vec<_>>(), [1]);
+    let beat = |id, at, heard_since| store::beat(&pool, Uuid::from_u128(id), at, heard_since);
+    let pulse = beat(alive, later(30), now()).await.unwrap().unwrap();
+    let held: Vec<_> = pulse.leases.iter().map(|lease| lease.run_id.as_u128()).collect();
+    assert_eq!(held, [1]);
+    assert!(pulse.orphans, "nobody knows who holds the third");
+    assert!(pulse.ready, "the fifth waits");
 
     let orphans = |limit| store::orphans(&pool, later(20), Uuid::from_u128(me), limit);
     let all = orphans(9).await.unwrap();
@@ -109,28 +297,50 @@ async fn runs_of_silent_and_of_unknown_executors_are_orphans(pool: PgPool) {
 }
 
 #[sqlx::test(migrations = "./migrations")]
+async fn a_heartbeat_says_whether_others_are_silent_and_whether_anything_waits(pool: PgPool) {
+    let (me, other) = (Uuid::from_u128(21), Uuid::from_u128(22));
+    for id in [me, other] {
+        store::register(&pool, id, "e", 4, now()).await.unwrap();
+    }
+    leased(&pool, 1, 21).await;
+    leased(&pool, 2, 22).await;
+    let said = async |at_s, heard_since_s| {
+        let pulse = store::beat(&pool, me, later(at_s), later(heard_since_s)).await.unwrap();
+        let pulse = pulse.unwrap();
+        (pulse.orphans, pulse.ready, pulse.leases.len())
+    };
+    assert_eq!(said(1, 0).await, (false, false, 1));
+    assert_eq!(said(11, 1).await, (true, false, 1), "the other one is silent");
+    waiting(&pool, 3, 0, 20).await;
+    assert_eq!(said(12, 0).await, (false, true, 1));
+}
+
+#[sqlx::test(migrations = "./migrations")]
 async fn an_executor_is_forgotten_only_when_it_holds_nothing(pool: PgPool) {
     let (id, other) = (Uuid::from_u128(21), Uuid::from_u128(22));
     store::register(&pool, id, "e", 4, now()).await.unwrap();
     store::register(&pool, other, "f", 4, now() - TimeDelta::hours(1)).await.unwrap();
     let row = leased(&pool, 1, 21).await;
     store::retire(&pool, id, now()).await.unwrap();
-    assert!(store::beat(&pool, id, later(1)).await.unwrap().is_some(), "it still holds a run");
-    assert_eq!(store::beat(&pool, other, later(1)).await.unwrap(), None, "long silent");
+    assert!(
+        store::beat(&pool, id, later(1), now()).await.unwrap().is_some(),
+        "it still holds a run"
+    );
+    assert_eq!(store::beat(&pool, other, later(1), now()).await.unwrap(), None, "long silent");
     let write = change(&row, |draft| {
         draft.release();
         Ok(())
     });
     applied(&pool, write).await;
     store::retire(&pool, id, now()).await.unwrap();
-    assert_eq!(store::beat(&pool, id, later(2)).await.unwrap(), None);
+    assert_eq!(store::beat(&pool, id, later(2), now()).await.unwrap(), None);
 }
 
 #[sqlx::test(migrations = "./migrations")]
 async fn a_heartbeat_never_goes_back(pool: PgPool) {
     let id = Uuid::from_u128(21);
     store::register(&pool, id, "e", 4, later(10)).await.unwrap();
-    store::beat(&pool, id, now()).await.unwrap();
+    store::beat(&pool, id, now(), now()).await.unwrap();
     leased(&pool, 1, 21).await;
     let orphans = store::orphans(&pool, later(10), Uuid::nil(), 9).await.unwrap();
     assert_eq!(orphans.runs, []);

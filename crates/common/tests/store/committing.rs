@@ -51,9 +51,14 @@ async fn a_change_under_an_earlier_lease_is_lost(pool: PgPool) {
 #[sqlx::test(migrations = "./migrations")]
 async fn of_many_changes_in_one_statement_each_has_its_own_outcome(pool: PgPool) {
     for id in 1..=6 {
-        make(&pool, id, 1).await;
+        let row = make(&pool, id, 1).await;
+        let leased = change(&row, |draft| {
+            draft.lease(Uuid::from_u128(9));
+            Ok(())
+        });
+        applied(&pool, leased).await;
     }
-    let claimed = store::claim(&pool, now(), 10).await.unwrap();
+    let claimed = store::orphans(&pool, now(), Uuid::nil(), 10).await.unwrap();
     let commits: Vec<Commit> = claimed
         .runs
         .iter()

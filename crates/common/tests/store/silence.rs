@@ -5,11 +5,12 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use surety_common::domain::execution::Execution;
 use surety_common::domain::journal::Output;
-use surety_common::store::{self, Creator, RunFilter, StoreError, StoredPlan};
+use surety_common::store::{self, Creator, Lanes, RunFilter, StoreError, StoredPlan, Want};
 use uuid::Uuid;
 
 /// Six times what an answer may take.
@@ -24,7 +25,13 @@ macro_rules! questions {
     };
 }
 
-fn reads<'a>(pool: &'a PgPool, filter: &'a RunFilter, output: &'a Output) -> Vec<Question<'a>> {
+fn reads<'a>(
+    pool: &'a PgPool,
+    (unknown, known): (&'a mut Lanes, &'a mut Lanes),
+    want: Want<'a>,
+    filter: &'a RunFilter,
+    output: &'a Output,
+) -> Vec<Question<'a>> {
     let id = Uuid::from_u128(1);
     questions! {
         look(pool);
@@ -41,9 +48,10 @@ fn reads<'a>(pool: &'a PgPool, filter: &'a RunFilter, output: &'a Output) -> Vec
         verdict(pool, id, 1);
         output_text(pool, output);
         backlog(pool);
-        claim(pool, now(), 1);
+        find_lanes(pool, unknown, now());
+        claim(pool, known, want);
         orphans(pool, now(), id, 1);
-        beat(pool, id, now());
+        beat(pool, id, now(), now());
         register(pool, id, "executor", 1, now());
         retire(pool, id, now());
     }
@@ -86,10 +94,13 @@ async fn nobody_waits_for_ever_for_a_database_that_fell_silent(
     let open: Vec<_> = join_all((0..30).map(|_| through.acquire())).await;
     open.into_iter().for_each(|connection| drop(connection.unwrap()));
     until(|| async { through.num_idle() == 30 }).await;
+    let (mut unknown, mut known, held) = (Lanes::default(), Lanes::default(), HashMap::new());
+    assert!(store::find_lanes(&through, &mut known, now()).await.unwrap());
     proxy.mute();
+    let want = Want { now: now(), owner: Uuid::from_u128(9), slots: 1, held: &held };
     let filter = RunFilter { limit: 1, ..RunFilter::default() };
     let output = Output { call_id: String::new(), digest: "ab".repeat(32), bytes: 0, text: None };
-    let mut questions = reads(&through, &filter, &output);
+    let mut questions = reads(&through, (&mut unknown, &mut known), want, &filter, &output);
     questions.extend(writes(&through, &row));
     let asked = questions.into_iter().map(|(name, answer)| async move {
         let answer = tokio::time::timeout(FOR_EVER, answer).await;

@@ -13,19 +13,25 @@ use surety_common::domain::machine::Refusal;
 use surety_common::domain::machine::run::RunState;
 use surety_common::domain::plan::Plan;
 use surety_common::domain::run::RunRecord;
-use surety_common::store::{self, Claimed, Commit, Outcome, StoreError, Topic};
+use surety_common::store::{
+    self, Claimed, Commit, Lanes, Leased, Look, Outcome, Pulse, StoreError, Topic, Want,
+};
 use surety_common::telemetry::{self, trace};
-use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, broadcast};
-use tokio::time::timeout;
+use tokio::sync::{Mutex, Notify, OwnedSemaphorePermit, Semaphore, broadcast};
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::task::TaskTracker;
 
-/// How often an idle executor looks by itself, should a wake-up be lost.
-const IDLE_POLL: Duration = Duration::from_secs(2);
 /// How long it waits after a failed look.
 const AFTER_ERROR: Duration = Duration::from_millis(500);
 
-/// How long calls that were called off may take to end and runs to be written back.
+/// How long it waits before it looks for lanes again, having looked a moment ago.
+const BEFORE_LOOK: Duration = Duration::from_millis(50);
+
+/// How long calls that were called off may take to end and runs to be written back, where the
+/// database is there to write them.
 const CUT_TIMEOUT: Duration = Duration::from_secs(10);
+/// What is kept of the drain's time for handing runs back: a fifth of it, a second at most.
+const HAND_BACK: (u32, Duration) = (5, Duration::from_secs(1));
 
 /// The loop that takes runs up and hands each to a task of its own.
 pub struct Claimer {
@@ -34,7 +40,9 @@ pub struct Claimer {
     heartbeat_age_limit: TimeDelta,
     tasks: TaskTracker,
     /// Held while leases are taken, so that one taken and one not yet entered are never confused.
-    looking: Mutex<()>,
+    looking: Mutex<Lanes>,
+    /// Rung when a heartbeat saw that a run waits.
+    seen: Notify,
 }
 
 impl Claimer {
@@ -48,69 +56,105 @@ impl Claimer {
             heartbeat_age_limit,
             tasks: TaskTracker::new(),
             looking: Mutex::default(),
+            seen: Notify::new(),
         }
     }
 
-    /// Claims until the engine drains, then waits until every run was given back.
-    pub async fn run(&self) {
+    /// Claims until the engine drains, then waits until every run was given back. Answers whether all
+    /// were.
+    pub async fn run(&self) -> bool {
         let mut wakeups = self.engine.wakeups.subscribe();
-        loop {
-            // A claim that found as many as it had slots for is followed by another at once.
-            let pause = match self.run_once(self.engine.now()).await {
-                Ok(Found::More) => Duration::ZERO,
-                Ok(Found::All) => IDLE_POLL,
-                Err(error) => {
-                    tracing::warn!(%error, "no runs could be claimed");
-                    AFTER_ERROR
-                }
-            };
+        while !self.engine.drain.is_cancelled() {
+            let found = self.run_once(self.engine.now()).await;
             tokio::select! {
                 // Looked at first: one that drains takes nothing more, however much there is.
                 biased;
                 () = self.engine.drain.cancelled() => break,
-                () = self.next_look(&mut wakeups, pause) => {}
+                () = self.next_look(&mut wakeups, found) => {}
             }
         }
-        self.hand_back().await;
+        self.hand_back().await
     }
 
     /// Turns under way may end, then calls under way are called off, and every run is given back.
     /// While the database is away that cannot be written, and is left to the heartbeat's age.
-    async fn hand_back(&self) {
+    async fn hand_back(&self) -> bool {
         self.tasks.close();
-        if timeout(self.engine.drain_timeout, self.tasks.wait()).await.is_ok() {
-            return;
+        let patience = self.engine.drain_timeout;
+        let deadline = Instant::now() + patience;
+        let kept = (patience / HAND_BACK.0).min(HAND_BACK.1);
+        if timeout_at(deadline - kept, self.tasks.wait()).await.is_ok() {
+            return true;
         }
         self.engine.cut.cancel();
-        if timeout(CUT_TIMEOUT, self.tasks.wait()).await.is_err() {
+        let answers = timeout_at(deadline, store::look(&self.engine.pool)).await;
+        let until = if matches!(answers, Ok(Ok(()))) { deadline + CUT_TIMEOUT } else { deadline };
+        let all = timeout_at(until, self.tasks.wait()).await.is_ok();
+        if !all {
             let runs = self.tasks.len();
             tracing::warn!(runs, "not every run could be handed back; others take over in time");
         }
+        all
     }
 
-    /// Waits for a wake-up, but no longer than `pause`, and then for a free slot.
-    async fn next_look(&self, wakeups: &mut broadcast::Receiver<Topic>, pause: Duration) {
-        if !pause.is_zero() {
-            // Whether it was woken or the time ran out, it looks.
-            drop(timeout(pause, ready(wakeups)).await);
+    /// Waits until there may be something to claim, and then for a free slot.
+    async fn next_look(
+        &self,
+        wakeups: &mut broadcast::Receiver<Topic>,
+        found: Result<Found, StoreError>,
+    ) {
+        match found {
+            Ok(Found::More) => {}
+            Ok(Found::All) => self.woken(wakeups).await,
+            Ok(Found::Unsure) => drop(timeout(BEFORE_LOOK, self.woken(wakeups)).await),
+            Err(error) => {
+                tracing::warn!(%error, "no runs could be claimed");
+                drop(timeout(AFTER_ERROR, self.woken(wakeups)).await);
+            }
         }
         drop(self.slots.acquire().await);
+        // One claim answers all that was said before it.
+        *wakeups = wakeups.resubscribe();
     }
 
-    /// One look: orphans first, then what waits.
+    async fn woken(&self, wakeups: &mut broadcast::Receiver<Topic>) {
+        tokio::select! {
+            () = ready(wakeups) => {}
+            () = self.seen.notified() => {}
+        }
+    }
+
+    /// One claim of runs that wait, and a look for further lanes where one is due.
     ///
     /// # Errors
     /// [`StoreError`]
     pub async fn run_once(&self, now: DateTime<Utc>) -> Result<Found, StoreError> {
-        let free = i64::try_from(self.slots.available_permits()).unwrap_or(i64::MAX);
-        if free == 0 {
+        let mut lanes = self.looking.lock().await;
+        let slots = self.slots.available_permits();
+        if slots == 0 {
             return Ok(Found::More);
         }
-        let _looking = self.looking.lock().await;
-        let waiting = store::claim(&self.engine.pool, now, free).await?;
-        let found = i64::try_from(waiting.runs.len()).unwrap_or(i64::MAX);
-        self.take_up(waiting, now, "").await?;
-        Ok(if found == free { Found::More } else { Found::All })
+        let held = self.engine.roll.held();
+        let want = Want { now, owner: self.engine.id, slots, held: &held };
+        let Leased { runs, mut more, look } =
+            store::claim(&self.engine.pool, &mut lanes, want).await?;
+        if !runs.is_empty() {
+            crash::point("executor.after_claim");
+        }
+        for record in runs {
+            // Slots are taken here only, so there is one for each; were there none, the next
+            // heartbeat would find the lease.
+            let Some(permit) = self.permit() else { break };
+            self.start(Taken::claimed(record), permit);
+        }
+        if look == Look::Due {
+            more |= store::find_lanes(&self.engine.pool, &mut lanes, now).await?;
+        }
+        Ok(match (more, look) {
+            (true, _) => Found::More,
+            (false, Look::Due | Look::Fresh) => Found::All,
+            (false, Look::Recent) => Found::Unsure,
+        })
     }
 
     /// One look for runs whose executor died.
@@ -118,32 +162,41 @@ impl Claimer {
     /// # Errors
     /// [`StoreError`]
     pub async fn take_over_once(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
+        let _looking = self.looking.lock().await;
         let free = i64::try_from(self.slots.available_permits()).unwrap_or(i64::MAX);
         if free == 0 {
             return Ok(());
         }
-        let _looking = self.looking.lock().await;
         let heard_since = now - self.heartbeat_age_limit;
         let orphans = store::orphans(&self.engine.pool, heard_since, self.engine.id, free).await?;
         self.take_up(orphans, now, "its executor is gone").await
     }
 
     /// One beat of the heart: says that this process is alive, lays the leases the rows give it
-    /// beside its work, and takes up what it holds without knowing. Answers whether it is known.
+    /// beside its work, takes up what it holds without knowing, and rings when a run waits. Answers
+    /// whether somebody's leases may be taken over; none when this process is not known.
     ///
     /// # Errors
     /// [`StoreError`]
-    pub async fn beat_once(&self, now: DateTime<Utc>) -> Result<bool, StoreError> {
-        let _looking = self.looking.lock().await;
-        let Some(leases) = store::beat(&self.engine.pool, self.engine.id, now).await? else {
-            return Ok(false);
-        };
+    pub async fn beat_once(&self, now: DateTime<Utc>) -> Result<Option<bool>, StoreError> {
+        let mut lanes = self.looking.lock().await;
+        let heard_since = now - self.heartbeat_age_limit;
+        let pulse = store::beat(&self.engine.pool, self.engine.id, now, heard_since).await?;
+        let Some(Pulse { leases, orphans, ready }) = pulse else { return Ok(None) };
         let unknown = self.engine.roll.compare(&leases);
-        if !unknown.is_empty() && !self.engine.drain.is_cancelled() {
+        if self.engine.drain.is_cancelled() {
+            return Ok(Some(false));
+        }
+        if ready && self.slots.available_permits() > 0 {
+            // It may stand where claims no longer look.
+            lanes.sweep();
+            self.seen.notify_one();
+        }
+        if !unknown.is_empty() {
             let found = store::forgotten(&self.engine.pool, self.engine.id, &unknown).await?;
             self.take_up(found, now, "its lease was not known here").await?;
         }
-        Ok(true)
+        Ok(Some(orphans))
     }
 
     async fn take_up(
@@ -238,7 +291,17 @@ impl Claimer {
     }
 }
 
-/// A run whose lease is being written.
+/// What a claim left.
+pub enum Found {
+    /// There may be more.
+    More,
+    /// There is no more.
+    All,
+    /// There is no more where it was looked; other lanes were not looked for again so soon.
+    Unsure,
+}
+
+/// A run whose lease is being written, or is.
 struct Taken {
     record: RunRecord,
     plan: Plan,
@@ -247,13 +310,15 @@ struct Taken {
     span: tracing::Span,
 }
 
-/// What a look found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
-    /// As many as there were slots for: there may be more.
-    More,
-    /// All there were.
-    All,
+impl Taken {
+    /// A run that is leased already; its steps are started with its first turn.
+    fn claimed(record: RunRecord) -> Self {
+        let span =
+            trace::work_span("executor", &record.spec.id.to_string(), &record.spec.trace_parent);
+        let plan = record.plan.clone().unwrap_or_default();
+        let execution = record.execution.clone();
+        Self { record, plan, execution, started: Vec::new(), span }
+    }
 }
 
 /// Resolves when somebody said there is a run to take up, or may have.

@@ -7,9 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use surety_common::crash;
 use surety_common::store::{self, StoreError};
+use tokio::time::{Interval, timeout};
 
 /// The longest pause before this process is made known again.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// How long signing off may take; a row that stays is removed by others.
+const SIGN_OFF: Duration = Duration::from_millis(500);
 
 /// The loop that keeps this process's leases.
 pub struct Heartbeat {
@@ -51,16 +54,23 @@ impl Heartbeat {
         loop {
             tokio::select! {
                 () = drained.cancelled() => break,
-                _ = ticks.tick() => {
-                    if let Err(error) = self.run_once(self.engine.now()).await {
-                        tracing::warn!(%error, "the heartbeat was not written");
-                    }
-                }
+                // All is handed back by then, so a beat under way may be let go.
+                () = self.tick(&mut ticks) => {}
             }
         }
         let heard_since = self.engine.now() - self.age_limit;
-        if let Err(error) = store::retire(&self.engine.pool, self.engine.id, heard_since).await {
-            tracing::warn!(%error, "this executor could not be signed off");
+        let retired = store::retire(&self.engine.pool, self.engine.id, heard_since);
+        match timeout(SIGN_OFF, retired).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "this executor could not be signed off"),
+            Err(_) => tracing::warn!("this executor could not be signed off in time"),
+        }
+    }
+
+    async fn tick(&self, ticks: &mut Interval) {
+        ticks.tick().await;
+        if let Err(error) = self.run_once(self.engine.now()).await {
+            tracing::warn!(%error, "the heartbeat was not written");
         }
     }
 
@@ -70,11 +80,16 @@ impl Heartbeat {
     /// [`StoreError`]
     pub async fn run_once(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
         let name = std::env::var("HOSTNAME").unwrap_or_default();
-        if !self.claimer.beat_once(now).await? {
-            store::register(&self.engine.pool, self.engine.id, &name, self.slots, now).await?;
-            crash::point("executor.after_register");
-        }
-        if !self.engine.drain.is_cancelled() {
+        let orphans = match self.claimer.beat_once(now).await? {
+            Some(orphans) => orphans,
+            None => {
+                let (pool, id) = (&self.engine.pool, self.engine.id);
+                store::register(pool, id, &name, self.slots, now).await?;
+                crash::point("executor.after_register");
+                self.claimer.beat_once(now).await?.unwrap_or_default()
+            }
+        };
+        if orphans {
             self.claimer.take_over_once(now).await?;
         }
         Ok(())

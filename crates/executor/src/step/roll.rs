@@ -28,6 +28,15 @@ impl Roll {
         self.runs().remove(&run.lease());
     }
 
+    /// How many runs of each namespace are worked on.
+    pub fn held(&self) -> HashMap<String, usize> {
+        let mut held = HashMap::new();
+        for run in self.runs().values() {
+            *held.entry(run.spec.namespace.clone()).or_default() += 1;
+        }
+        held
+    }
+
     fn of_run(&self, run_id: Uuid) -> Vec<Arc<HeldRun>> {
         let runs = self.runs();
         runs.iter()

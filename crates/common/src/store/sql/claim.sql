@@ -1,9 +1,54 @@
--- Locks runs that an executor could take up, most urgent first. Whoever else claims skips them.
-select run_id
-from execution
-where ready_at is not null
-  and lease_owner is null
-  and ready_at <= $1
-order by priority desc, ready_at
-limit $2
-for update skip locked
+-- Leases runs that wait, and gives back all that is needed to begin with them.
+--
+-- A lane is what waits in one namespace under one priority, in the order of readiness. The caller
+-- names the lanes, each with the moment from which on it looks: the index entries of runs that were
+-- claimed stay until a vacuum, and a scan that began in front of them would walk over them all.
+with waiting as materialized (
+    select lane.held, lane.turn, run.*
+    from unnest($4::text[], $5::smallint[], $6::timestamptz[], $7::integer[], $8::integer[],
+                $9::integer[]) as lane (namespace, priority, since, most, held, turn)
+    cross join lateral (
+        select run_id, namespace, priority, ready_at
+        from execution
+        where ready_at is not null
+          and lease_owner is null
+          and namespace = lane.namespace
+          and priority = lane.priority
+          and ready_at >= lane.since
+        order by ready_at
+        limit lane.most
+        -- Whoever else claims skips them; what is not chosen below is let go with the commit.
+        for update skip locked
+    ) as run
+),
+-- Within a namespace the more urgent first, but one slot in eight for what waits longest.
+urgent as (
+    select run_id, namespace, ready_at, held,
+           least(row_number() over (partition by namespace order by priority desc, ready_at),
+                 8 * row_number() over (partition by namespace order by ready_at) - turn) as place
+    from waiting
+),
+-- Between namespaces the one that holds the fewest slots first.
+fair as (
+    select run_id
+    from urgent
+    order by held + row_number() over (partition by namespace order by place, ready_at), ready_at
+    limit $2
+),
+leased as (
+    update execution
+    set lease_owner = $3,
+        lease_epoch = lease_epoch + 1,
+        version = version + 1,
+        updated_at = $1
+    from fair
+    where execution.run_id = fair.run_id
+    returning execution.*
+)
+select leased.*,
+       run.request_id, run.goal, run.driver, run.workspace, run.limits::text as limits,
+       run.policy::text as policy, run.labels::text as labels, run.trace_parent, run.created_at,
+       plan.body::text as plan_body, plan.digest as plan_digest
+from leased
+join run on run.id = leased.run_id
+left join plan on plan.run_id = leased.run_id and plan.revision = leased.plan_revision

@@ -1,0 +1,106 @@
+//! Which runs an executor takes up: nobody waits for what somebody else has much of, and nobody for
+//! an executor that is dead.
+
+use anyhow::Result;
+use futures::{StreamExt, TryStreamExt, stream};
+use std::time::{Duration, Instant};
+use surety_common::wire::v1;
+use surety_e2e::harness::{Database, Deployment, wait_until};
+use surety_e2e::script::{self, Trail, plan, shell, step};
+
+/// One executor that works on two runs at a time.
+const TWO_SLOTS: [(&str, &str); 1] = [("SURETY_EXECUTOR_SLOTS", "2")];
+
+/// Makes runs that leave their namespace and priority in the trail, and waits for none.
+async fn make(
+    deployment: &Deployment,
+    trail: &Trail,
+    count: usize,
+    (namespace, priority): (&str, i32),
+) -> Result<()> {
+    let line = format!("echo {namespace}:{priority} >> '{}'", trail.path("order").display());
+    let request = v1::CreateRunRequest {
+        namespace: namespace.to_owned(),
+        priority,
+        ..script::request(&plan(&[step("only", &[], &[shell(&line)])]), "")
+    };
+    let runs = deployment.runs()?;
+    let made = stream::iter(0..count).map(|_| {
+        let (mut runs, request) = (runs.clone(), request.clone());
+        async move { runs.create_run(request).await }
+    });
+    Ok(made.buffer_unordered(32).try_for_each(|_| async { Ok(()) }).await?)
+}
+
+/// What was worked on, in order.
+fn order(trail: &Trail) -> Vec<String> {
+    let text = std::fs::read_to_string(trail.path("order")).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn ten_runs_do_not_wait_for_hundreds_of_another_namespace() -> Result<()> {
+    let mut deployment = Deployment::start_idle(Database::create().await?, &TWO_SLOTS).await?;
+    let trail = Trail::new()?;
+    make(&deployment, &trail, 300, ("busy", 0)).await?;
+    make(&deployment, &trail, 10, ("calm", 0)).await?;
+    deployment.add_executor(&[]).await?;
+    let calm = |order: &[String]| order.iter().filter(|name| *name == "calm:0").count();
+    wait_until("the ten were worked on", || calm(&order(&trail)) == 10).await?;
+    let order = order(&trail);
+    let last = order.iter().rposition(|name| name == "calm:0").unwrap_or_default();
+    assert!(last <= 40, "the last of the ten was number {last}: {order:?}");
+    deployment.finish().await
+}
+
+#[tokio::test]
+async fn the_urgent_come_first_and_the_others_are_not_forgotten() -> Result<()> {
+    let mut deployment = Deployment::start_idle(Database::create().await?, &TWO_SLOTS).await?;
+    let trail = Trail::new()?;
+    make(&deployment, &trail, 60, ("one", 0)).await?;
+    make(&deployment, &trail, 60, ("one", 5)).await?;
+    deployment.add_executor(&[]).await?;
+    wait_until("most was worked on", || order(&trail).len() >= 60).await?;
+    let order = order(&trail);
+    let urgent = order.iter().take(48).filter(|name| *name == "one:5").count();
+    assert!((38..=46).contains(&urgent), "{urgent} of the first 48: {order:?}");
+    deployment.finish().await
+}
+
+#[tokio::test]
+async fn a_namespace_that_comes_up_while_every_slot_is_taken_is_seen_all_the_same() -> Result<()> {
+    let deployment = Deployment::start_with(&TWO_SLOTS).await?;
+    let trail = Trail::new()?;
+    make(&deployment, &trail, 400, ("busy", 0)).await?;
+    make(&deployment, &trail, 1, ("calm", 0)).await?;
+    let seen = || order(&trail).iter().any(|name| name == "calm:0");
+    wait_until("it was worked on", seen).await?;
+    assert!(order(&trail).len() < 400, "it waited for all the others");
+    deployment.finish().await
+}
+
+#[tokio::test]
+async fn a_dead_executor_is_replaced_within_a_second_of_an_age_limit_of_two() -> Result<()> {
+    let brief = [("SURETY_EXECUTOR_HEARTBEAT_AGE_LIMIT_MS", "2000")];
+    let mut deployment = Deployment::start_with(&brief).await?;
+    let trail = Trail::new()?;
+    let request = v1::CreateRunRequest {
+        policy: Some(v1::Policy {
+            repeatable_commands: vec!["sh".to_owned()],
+            ..v1::Policy::default()
+        }),
+        ..script::request(&plan(&[step("only", &[], &[shell(&trail.mark_and_wait("only"))])]), "")
+    };
+    let run = deployment.create_run(request).await?;
+    wait_until("the command began", || trail.marks("only") == 1).await?;
+    deployment.add_executor(&[]).await?;
+    let begun = Instant::now();
+    deployment.first_executor()?.kill().await?;
+    wait_until("the other one took it up", || trail.marks("only") == 2).await?;
+    // The limit, the second, and another for a machine that has other things to do.
+    assert!(begun.elapsed() < Duration::from_secs(4), "after {:?}", begun.elapsed());
+    trail.let_go()?;
+    let run = deployment.wait_for_end(&run.id).await?;
+    assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
+    deployment.finish().await
+}
