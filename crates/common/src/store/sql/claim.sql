@@ -43,9 +43,16 @@ leased as (
         updated_at = $1
     from fair
     where execution.run_id = fair.run_id
-    returning execution.*
+    returning execution.run_id, execution.namespace, execution.state, execution.blocked_from,
+              execution.version, execution.sequence, execution.priority, execution.ready_at,
+              execution.lease_owner, execution.lease_epoch, execution.plan_revision,
+              execution.step_states, execution.progress, execution.wait, execution.terminal,
+              execution.deadline_at, execution.updated_at
 )
-select leased.*,
+select leased.run_id, leased.namespace, leased.state, leased.blocked_from, leased.version,
+       leased.sequence, leased.priority, leased.ready_at, leased.lease_owner, leased.lease_epoch,
+       leased.plan_revision, leased.step_states, leased.progress, leased.wait, leased.terminal,
+       leased.deadline_at, leased.updated_at,
        run.request_id, run.goal, run.driver, run.workspace, run.limits::text as limits,
        run.policy::text as policy, run.labels::text as labels, run.trace_parent, run.created_at,
        plan.body::text as plan_body, plan.digest as plan_digest
