@@ -74,7 +74,7 @@ impl Gate {
     }
 
     fn actor(&self) -> Actor {
-        Actor("acceptgate".to_owned())
+        Actor("acceptgate".into())
     }
 
     /// The time. The gate's one clock.

@@ -21,6 +21,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use std::sync::Arc;
 use std::time::Duration;
 use surety_common::config::{CommonConfig, ExecutorConfig};
+use surety_common::domain::journal::Actor;
 use surety_common::store::{
     self, Committer, Observer, PoolSize, StoreError, Topic, Waker, Wakeups,
 };
@@ -99,8 +100,10 @@ pub async fn serve(
             waker.wake(Topic::Run(write.execution.run_id));
         }
     });
+    let id = Uuid::now_v7();
     let engine = Arc::new(step::Engine {
-        id: Uuid::now_v7(),
+        id,
+        actor: Actor(format!("executor/{}", id.simple()).into()),
         committer: Committer::start(pool.clone(), observer),
         waker,
         wakeups: Wakeups::start(pool.clone()),

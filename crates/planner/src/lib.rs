@@ -81,7 +81,7 @@ impl Planner {
     }
 
     fn actor(&self) -> Actor {
-        Actor("planner".to_owned())
+        Actor("planner".into())
     }
 
     /// The time. The planner's one clock.

@@ -125,7 +125,7 @@ impl Planner {
             )
             .with_field("wait_id")
         })?;
-        let by = Actor(by.to_owned());
+        let by = Actor(by.into());
         self.change(run_id, |record, draft| {
             give_answer(record, draft, &Answer { wait_id, by: by.clone(), text: answer.to_owned() })
         })

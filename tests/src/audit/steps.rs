@@ -33,7 +33,7 @@ impl Step {
         ensure!(self.state.as_str() == moved.to, "the machine says {:?}", self.state);
         match event {
             StepEvent::Leased => {
-                self.holder.clone_from(&moved.actor.0);
+                self.holder = moved.actor.0.to_string();
                 if !self.begun {
                     self.begun = true;
                     self.attempt += 1;

@@ -354,7 +354,7 @@ impl Played {
         change: impl FnOnce(&mut Draft, &Graph, &Limits) -> Result<(), Refusal>,
     ) -> Checked {
         let now = DateTime::<Utc>::UNIX_EPOCH;
-        let mut draft = Draft::new(self.execution.clone(), Actor("a row".to_owned()), now);
+        let mut draft = Draft::new(self.execution.clone(), Actor("a row".into()), now);
         change(&mut draft, &self.graph, &self.limits).map_err(|refusal| refusal.to_string())?;
         self.execution = Execution::clone(&draft.into_write().execution);
         Ok(())

@@ -20,22 +20,22 @@ const OF_THE_JOURNAL: &[Forgery] = &[
         Ok(())
     }),
     ("a move the machine does not make", "the machine says", |rows| {
-        moved(rows, "b", "leased")?.to = "done".to_owned();
+        moved(rows, "b", "leased")?.to = "done".into();
         Ok(())
     }),
     ("a move nobody knows", "no event of a step", |rows| {
-        moved(rows, "b", "leased")?.event = "conjured".to_owned();
+        moved(rows, "b", "leased")?.event = "conjured".into();
         Ok(())
     }),
     ("a move from elsewhere", "the step was", |rows| {
-        moved(rows, "b", "leased")?.from = "waiting".to_owned();
+        moved(rows, "b", "leased")?.from = "waiting".into();
         Ok(())
     }),
     ("a step that is finished twice", "terminal", |rows| {
         let again = moved(rows, "b", "dependencies_done")?;
         again.subject = Subject::Step("a".to_owned());
-        (again.event, again.from) = ("finished".to_owned(), "done".to_owned());
-        again.to = "done".to_owned();
+        (again.event, again.from) = ("finished".into(), "done".into());
+        again.to = "done".into();
         Ok(())
     }),
     ("a step that starts before its dependency is done", "before what it needs", |rows| {
@@ -52,9 +52,9 @@ const OF_THE_JOURNAL: &[Forgery] = &[
     ("a step that is started in a pause", "while the run was paused", |rows| {
         let pause = Transition {
             subject: Subject::Run,
-            from: "EXECUTING".to_owned(),
-            to: "EXECUTING".to_owned(),
-            event: "pause_requested".to_owned(),
+            from: "EXECUTING".into(),
+            to: "EXECUTING".into(),
+            event: "pause_requested".into(),
             ..moved(rows, "a", "leased")?.clone()
         };
         *forge::entry(rows, |entry| matches!(entry, Entry::Output(_)))? = Entry::Transition(pause);
@@ -106,7 +106,7 @@ const OF_THE_JOURNAL: &[Forgery] = &[
     ("a late write of somebody whose lease had ended", "wrote about a step that", |rows| {
         let is_receipt = |entry: &Entry| matches!(entry, Entry::Receipt(_));
         let row = rows.iter_mut().find(|row| row.entries.iter().any(is_receipt));
-        row.context("a receipt")?.actor = Actor("executor/another".to_owned());
+        row.context("a receipt")?.actor = Actor("executor/another".into());
         Ok(())
     }),
     ("a turn that was skipped", "should stand here", |rows| {
@@ -220,7 +220,7 @@ fn moved<'a>(rows: &'a mut [Row], step: &str, event: &str) -> Result<&'a mut Tra
 fn nothing() -> Entry {
     Entry::Answer(Answer {
         wait_id: Uuid::nil(),
-        by: Actor("nobody".to_owned()),
+        by: Actor("nobody".into()),
         text: "nothing".to_owned(),
     })
 }

@@ -31,7 +31,7 @@ pub(super) async fn rewrite(pool: &PgPool, run_id: Uuid, change: Forge) -> Resul
     for (sequence, at, actor, text) in found {
         let row = StoredRow { sequence, at, actor: &actor, text: &text };
         let entries = read_changes(row, Wanted::Everything)?.into_iter().map(|event| event.entry);
-        rows.push(Row { sequence, at, entries: entries.collect(), actor: Actor(actor) });
+        rows.push(Row { sequence, at, entries: entries.collect(), actor: Actor(actor.into()) });
     }
     change(&mut rows)?;
     sqlx::query("delete from journal where run_id = $1").bind(run_id).execute(pool).await?;
@@ -44,7 +44,7 @@ pub(super) async fn rewrite(pool: &PgPool, run_id: Uuid, change: Forge) -> Resul
         .bind(run_id)
         .bind(row.sequence)
         .bind(row.at)
-        .bind(&row.actor.0)
+        .bind(&*row.actor.0)
         .bind(write_changes(&[change], &row.actor, row.at))
         .execute(pool)
         .await?;

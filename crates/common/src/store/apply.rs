@@ -134,7 +134,7 @@ impl Columns {
         self.deadline_at.push(row.deadline_at);
         self.at.push(row.updated_at);
         self.entries.push(chain.entries());
-        self.actor.push(chain.first.write.actor.0.clone());
+        self.actor.push(chain.first.write.actor.0.to_string());
         Ok(())
     }
 }

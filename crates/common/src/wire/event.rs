@@ -41,11 +41,11 @@ fn moved(run_id: Uuid, transition: Transition) -> v1::Transition {
             Subject::Run => v1::transition::Subject::RunId(run_id.to_string()),
             Subject::Step(id) => v1::transition::Subject::StepId(id),
         }),
-        from,
-        to,
-        event,
+        from: from.into_owned(),
+        to: to.into_owned(),
+        event: event.into_owned(),
         cause,
-        actor: actor.0,
+        actor: actor.0.to_string(),
         stop_reason: stop_reason.map_or(v1::StopReason::Unspecified, v1::StopReason::from).into(),
     }
 }
@@ -81,7 +81,7 @@ impl From<crate::domain::journal::Validation> for v1::Validation {
     fn from(validation: crate::domain::journal::Validation) -> Self {
         let crate::domain::journal::Validation { name, passed, code, reason } = validation;
         let code = code.map(|code| code.as_str().to_owned()).unwrap_or_default();
-        Self { name, passed, code, reason }
+        Self { name: name.into_owned(), passed, code, reason }
     }
 }
 
@@ -108,6 +108,6 @@ impl From<Output> for v1::Output {
 impl From<Answer> for v1::Answer {
     fn from(answer: Answer) -> Self {
         let Answer { wait_id, by, text } = answer;
-        Self { wait_id: wait_id.to_string(), by: by.0, text }
+        Self { wait_id: wait_id.to_string(), by: by.0.to_string(), text }
     }
 }

@@ -31,7 +31,7 @@ pub(crate) fn later(seconds: i64) -> DateTime<Utc> {
 }
 
 pub(crate) fn actor() -> Actor {
-    Actor("tester".to_owned())
+    Actor("tester".into())
 }
 
 /// A plan of steps that depend on nothing.

@@ -3,9 +3,10 @@
 use super::held::{Ended, HeldRun};
 use crate::decision::{self, Judged, Legal, RunView, Spent, StepView, ToolView};
 use crate::fuse::repeat::RepeatCycle;
+use serde::Deserialize;
 use surety_common::domain::check::{self, Evidence};
 use surety_common::domain::decision::{Action, ExecuteDecision};
-use surety_common::domain::execution::Execution;
+use surety_common::domain::execution::{Execution, StepProgress};
 use surety_common::domain::journal::Validation;
 use surety_common::domain::plan::PlanStep;
 use surety_common::domain::step::StepState;
@@ -92,7 +93,8 @@ fn judge_over(
 ) -> Judgement {
     let nothing = PlanStep::default();
     let step = run.plan.steps.get(index).unwrap_or(&nothing);
-    let progress = execution.steps.get(index).cloned().unwrap_or_default();
+    let unknown = StepProgress::default();
+    let progress = execution.steps.get(index).unwrap_or(&unknown);
     let tools: Vec<ToolView<'_>> = run
         .engine
         .tools
@@ -103,8 +105,8 @@ fn judge_over(
             requires_confirmation: false,
         })
         .collect();
-    let repeats = serde_json::from_value::<RepeatCycle>(progress.fuses.clone())
-        .is_ok_and(|cycle| cycle.is_terminated());
+    let repeats =
+        RepeatCycle::deserialize(&progress.fuses).is_ok_and(|cycle| cycle.is_terminated());
     let fits_schema = |call: &surety_common::domain::plan::ToolCall| {
         run.engine.tools.validate(&call.name, &call.arguments).map_err(|wrong| wrong.join("; "))
     };
@@ -143,7 +145,7 @@ fn judge_over(
             .validations
             .into_iter()
             .map(|validation| Validation {
-                name: validation.name.as_str().to_owned(),
+                name: validation.name.as_str().into(),
                 passed: validation.passed,
                 code: validation.code,
                 reason: validation.reason,

@@ -49,6 +49,8 @@ use uuid::Uuid;
 pub struct Engine {
     /// This process, as the owner of leases.
     pub id: Uuid,
+    /// The name this process signs its changes with.
+    pub actor: Actor,
     /// The rows.
     pub pool: PgPool,
     /// The one writer.
@@ -78,7 +80,7 @@ pub struct Engine {
 impl Engine {
     /// The name this process signs its changes with.
     pub fn actor(&self) -> Actor {
-        Actor(format!("executor/{}", self.id.simple()))
+        self.actor.clone()
     }
 
     /// The time. The one clock of the engine; everything below takes it as an argument.

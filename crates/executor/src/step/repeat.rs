@@ -5,6 +5,7 @@ use super::held::HeldRun;
 use crate::fuse::repeat::{
     Repeat, RepeatCycle, Turn, result_fingerprint, signature_of, subgoal_fingerprint,
 };
+use serde::Deserialize;
 use surety_common::domain::execution::draft::{Draft, Ending};
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::stop::StopReason;
@@ -19,7 +20,7 @@ pub(super) fn record(
     let progress = draft.execution_mut().steps.get_mut(index).ok_or(Refusal::Meaningless)?;
     let fresh = || RepeatCycle::new(run.spec.limits.max_repeat_cycle).ok();
     // What an earlier version of this program wrote and no longer reads starts afresh.
-    let Some(mut cycle) = serde_json::from_value(progress.fuses.clone()).ok().or_else(fresh) else {
+    let Some(mut cycle) = RepeatCycle::deserialize(&progress.fuses).ok().or_else(fresh) else {
         return Ok(false);
     };
     let result = String::from_utf8_lossy(&done.outcome.output);

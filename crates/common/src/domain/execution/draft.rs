@@ -86,9 +86,9 @@ impl Draft {
         self.execution.state = to;
         self.journal(Entry::Transition(Transition {
             subject: Subject::Run,
-            from: from.as_str().to_owned(),
-            to: to.as_str().to_owned(),
-            event: event.as_str().to_owned(),
+            from: from.as_str().into(),
+            to: to.as_str().into(),
+            event: event.as_str().into(),
             cause: cause.into(),
             actor: self.actor.clone(),
             stop_reason: self.execution.terminal.as_ref().map(|terminal| terminal.stop_reason),
@@ -113,9 +113,9 @@ impl Draft {
         progress.state = to;
         self.journal(Entry::Transition(Transition {
             subject: Subject::Step(graph.id(index).to_owned()),
-            from: from.as_str().to_owned(),
-            to: to.as_str().to_owned(),
-            event: event.as_str().to_owned(),
+            from: from.as_str().into(),
+            to: to.as_str().into(),
+            event: event.as_str().into(),
             cause: cause.into(),
             actor: self.actor.clone(),
             stop_reason: None,

@@ -13,6 +13,8 @@ use crate::domain::receipt::EvidenceReceipt;
 use crate::domain::stop::StopReason;
 use crate::domain::verdict::Verdict;
 use chrono::{DateTime, Utc};
+use std::borrow::Cow;
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// One numbered event of a run.
@@ -55,11 +57,11 @@ pub struct Transition {
     /// What moved.
     pub subject: Subject,
     /// The state that was left, in the contract's spelling.
-    pub from: String,
+    pub from: Cow<'static, str>,
     /// The state that was reached.
-    pub to: String,
+    pub to: Cow<'static, str>,
     /// What happened, in the machine's words.
-    pub event: String,
+    pub event: Cow<'static, str>,
     /// Why, in words; may be empty where the event says it all.
     pub cause: String,
     /// Who moved it.
@@ -79,7 +81,7 @@ pub enum Subject {
 
 /// Who did something: a service's process, or a person behind a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Actor(pub String);
+pub struct Actor(pub Arc<str>);
 
 /// A plan revision was stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,7 +117,7 @@ pub struct Turn {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Validation {
     /// `flow`, `evidence` or `safety`; `shape` for a text that did not read.
-    pub name: String,
+    pub name: Cow<'static, str>,
     /// Whether the decision may be applied, as far as this one sees.
     pub passed: bool,
     /// Why not.

@@ -94,7 +94,7 @@ pub struct StoredRow<'a> {
 pub fn read_changes(row: StoredRow<'_>, wanted: Wanted) -> Result<Vec<Event>, StoredError> {
     let changes: Vec<Vec<&RawValue>> =
         serde_json::from_str(row.text).map_err(|error| StoredError(error.to_string()))?;
-    let actor = Actor(row.actor.to_owned());
+    let actor = Actor(row.actor.into());
     let count: usize = changes.iter().map(|change| change.len().saturating_sub(2)).sum();
     let mut sequence = row.sequence.saturating_sub(i64::try_from(count).unwrap_or(i64::MAX));
     let mut events = Vec::new();
@@ -245,12 +245,12 @@ fn read_transition(body: &Fields<'_>, actor: &Actor) -> Result<Transition, Store
     let stop_reason = body.text("stop_reason")?;
     Ok(Transition {
         subject: if step.is_empty() { Subject::Run } else { Subject::Step(step) },
-        from: body.text("from")?,
-        to: body.text("to")?,
-        event: body.text("event")?,
+        from: body.text("from")?.into(),
+        to: body.text("to")?.into(),
+        event: body.text("event")?.into(),
         cause: body.text("cause")?,
         actor: match body.0.get("actor") {
-            Some(_) => Actor(body.text("actor")?),
+            Some(_) => Actor(body.text("actor")?.into()),
             None => actor.clone(),
         },
         stop_reason: match stop_reason.as_str() {
@@ -317,8 +317,8 @@ fn all_passed(said: &[Validation]) -> bool {
         && said.iter().zip(VALIDATIONS).all(|(said, name)| said.name == name && passed(said))
 }
 
-fn passed(name: &str) -> Validation {
-    Validation { name: name.to_owned(), passed: true, code: None, reason: String::new() }
+fn passed(name: &'static str) -> Validation {
+    Validation { name: name.into(), passed: true, code: None, reason: String::new() }
 }
 
 fn write_validation(out: &mut String, validation: &Validation) {
@@ -333,7 +333,7 @@ fn write_validation(out: &mut String, validation: &Validation) {
 fn read_validation(body: &Fields<'_>) -> Result<Validation, StoredError> {
     let code = body.text("code")?;
     Ok(Validation {
-        name: body.text("name")?,
+        name: body.text("name")?.into(),
         passed: body.flag("passed")?,
         code: match code.as_str() {
             "" => None,
@@ -489,7 +489,7 @@ fn write_answer(out: &mut String, answer: &Answer) {
 fn read_answer(body: &Fields<'_>) -> Result<Answer, StoredError> {
     Ok(Answer {
         wait_id: body.uuid("wait_id")?,
-        by: Actor(body.text("by")?),
+        by: Actor(body.text("by")?.into()),
         text: body.text("text")?,
     })
 }

@@ -139,12 +139,12 @@ fn arguments_as_deep_as_a_decision_may_have_them_read_back() {
 }
 
 fn writer() -> Actor {
-    Actor("executor/1".to_owned())
+    Actor("executor/1".into())
 }
 
 /// Mostly whoever wrote the row, sometimes somebody else. Nobody is nameless.
 fn actor() -> impl Strategy<Value = Actor> {
-    prop_oneof![3 => Just(writer()), 1 => ".+".prop_map(Actor)]
+    prop_oneof![3 => Just(writer()), 1 => ".+".prop_map(|name| Actor(name.into()))]
 }
 
 /// Any text: empty, blank, not ASCII, with quotes, controls and a zero.
@@ -175,7 +175,7 @@ fn entry() -> impl Strategy<Value = Entry> {
         }),
         verdict().prop_map(|record| Entry::Verdict(Box::new(record))),
         (any::<u128>(), text(), text()).prop_map(|(id, by, text)| {
-            Entry::Answer(Answer { wait_id: Uuid::from_u128(id), by: Actor(by), text })
+            Entry::Answer(Answer { wait_id: Uuid::from_u128(id), by: Actor(by.into()), text })
         }),
     ]
 }
@@ -188,9 +188,9 @@ fn transition() -> impl Strategy<Value = Transition> {
     (subject, text(), text(), text(), text(), actor(), stop_reason).prop_map(
         |(subject, from, to, event, cause, actor, stop_reason)| Transition {
             subject,
-            from,
-            to,
-            event,
+            from: from.into(),
+            to: to.into(),
+            event: event.into(),
             cause,
             actor,
             stop_reason,
@@ -199,10 +199,11 @@ fn transition() -> impl Strategy<Value = Transition> {
 }
 
 fn turn() -> impl Strategy<Value = Turn> {
-    let validation = (text(), any::<bool>(), of(prop::sample::select(Code::ALL)), text())
-        .prop_map(|(name, passed, code, reason)| Validation { name, passed, code, reason });
+    let validation = (text(), any::<bool>(), of(prop::sample::select(Code::ALL)), text()).prop_map(
+        |(name, passed, code, reason)| Validation { name: name.into(), passed, code, reason },
+    );
     let passed = ["flow", "evidence", "safety"].map(|name| Validation {
-        name: name.to_owned(),
+        name: name.into(),
         passed: true,
         code: None,
         reason: String::new(),

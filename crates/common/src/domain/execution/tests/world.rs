@@ -63,7 +63,7 @@ pub(super) fn now() -> DateTime<Utc> {
 }
 
 pub(super) fn actor() -> Actor {
-    Actor("somebody".to_owned())
+    Actor("somebody".into())
 }
 
 /// A plan of up to twelve steps in any order, with the run that executes it.
