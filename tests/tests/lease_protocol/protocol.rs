@@ -157,6 +157,8 @@ pub(crate) enum Claim {
 /// One step of the work under a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Deed {
+    /// Starts the steps of a run that was free.
+    Start,
     /// Takes a turn that does nothing to the world, and goes on.
     Look,
     /// Hands an intent in.
@@ -183,6 +185,7 @@ impl Deed {
     /// What an executor could do while the work is so far.
     fn during(work: Work) -> &'static [Self] {
         match work {
+            Work::Starting => &[Self::Start, Self::Notice],
             Work::Thinking => &[
                 Self::Look,
                 Self::Intend,

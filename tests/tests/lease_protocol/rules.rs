@@ -124,7 +124,13 @@ fn lease(
     }
     let row = state.rows.get_mut(run)?;
     write_lease(row, by, guards.epoch_rises, &mut broken);
-    let held = fresh(run, row);
+    let at_the_gate = protocol.step(row.content.step) == Some(Step::Verdict);
+    let work = match claim {
+        // The claim of a free run is one statement, and its steps are started by the next change.
+        Claim::Free if !at_the_gate => Work::Starting,
+        Claim::Free | Claim::Orphaned | Claim::Forgotten => Work::Thinking,
+    };
+    let held = fresh(run, row, work);
     state.broken.append(&mut broken);
     if heard {
         let leases = &mut state.executors.get_mut(by)?.held;
@@ -147,13 +153,13 @@ fn write_lease(row: &mut Row, by: usize, epoch_rises: bool, broken: &mut Vec<Law
     row.fence = Seen { version: row.fence.version + 1, epoch, by: author };
 }
 
-fn fresh(run: usize, row: &Row) -> Held {
+fn fresh(run: usize, row: &Row, work: Work) -> Held {
     Held {
         run,
         lease: row.fence.epoch,
         head: row.fence,
         content: row.content,
-        work: Work::Thinking,
+        work,
         overtaken: false,
     }
 }

@@ -125,6 +125,8 @@ pub(crate) struct Held {
 /// How far the work under a lease is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Work {
+    /// A free run was claimed: its steps are to be started.
+    Starting,
     /// The next turn can be taken.
     Thinking,
     /// An intent was handed in.

@@ -105,16 +105,17 @@ mod tests {
     fn a_run_that_changes_hands_is_known_to_the_model() {
         let open = Content { open: true, ..AT_WORK };
         let asks = Content { asks: true, ..open };
-        let asked = Sight { owner: None, ..sight(5, 2, 1, asks) };
-        let trace = [sight(2, 1, 0, AT_WORK), sight(3, 1, 0, open), sight(4, 2, 1, open), asked];
+        let asked = Sight { owner: None, ..sight(6, 2, 1, asks) };
+        let (leased, started) = (sight(2, 1, 0, AT_WORK), sight(3, 1, 0, AT_WORK));
+        let trace = [leased, started, sight(4, 1, 0, open), sight(5, 2, 1, open), asked];
         assert_eq!(follow(&protocol(), &trace), Ok(()));
     }
 
     #[test]
-    fn two_changes_stored_as_one_are_known_to_the_model() {
+    fn changes_stored_as_one_are_known_to_the_model() {
         let ended = Content { step: 2, ended: true, ..AT_WORK };
         let plan = [Step::Look, Step::Look];
-        let trace = [sight(2, 1, 0, AT_WORK), sight(4, 1, 0, ended)];
+        let trace = [sight(2, 1, 0, AT_WORK), sight(5, 1, 0, ended)];
         assert_eq!(follow(&Protocol { mishaps: 0, ..Protocol::new(&plan) }, &trace), Ok(()));
     }
 
@@ -123,25 +124,36 @@ mod tests {
         let open = Content { open: true, ..AT_WORK };
         let next = Content { step: 1, ..AT_WORK };
         let ended = Content { step: 2, ended: true, ..AT_WORK };
-        let (leased, taken) = (sight(2, 1, 0, AT_WORK), sight(3, 2, 1, AT_WORK));
+        let (leased, started) = (sight(2, 1, 0, AT_WORK), sight(3, 1, 0, AT_WORK));
+        let taken = sight(4, 2, 1, AT_WORK);
         let forged = [
-            ("a write under an old epoch", vec![leased, taken, sight(4, 1, 0, open)]),
-            ("a write of one that lost its lease", vec![leased, taken, sight(4, 2, 0, open)]),
+            ("a write under an old epoch", vec![leased, started, taken, sight(5, 1, 0, open)]),
+            (
+                "a write of one that lost its lease",
+                vec![leased, started, taken, sight(5, 2, 0, open)],
+            ),
             ("a lease under the epoch before", vec![leased, sight(3, 1, 1, AT_WORK)]),
             ("a version that is used twice", vec![leased, sight(2, 1, 0, open)]),
-            ("an outcome without an intent", vec![leased, sight(3, 1, 0, next)]),
+            ("an outcome without an intent", vec![leased, started, sight(4, 1, 0, next)]),
             (
                 "an unknown effect that is made again",
-                vec![leased, sight(3, 1, 0, open), sight(4, 2, 1, open), sight(5, 2, 1, next)],
+                vec![
+                    leased,
+                    started,
+                    sight(4, 1, 0, open),
+                    sight(5, 2, 1, open),
+                    sight(6, 2, 1, next),
+                ],
             ),
             (
                 "a write over an end",
                 vec![
                     leased,
-                    sight(3, 1, 0, open),
-                    sight(4, 1, 0, next),
-                    sight(5, 1, 0, ended),
-                    sight(6, 1, 0, next),
+                    started,
+                    sight(4, 1, 0, open),
+                    sight(5, 1, 0, next),
+                    sight(6, 1, 0, ended),
+                    sight(7, 1, 0, next),
                 ],
             ),
         ];

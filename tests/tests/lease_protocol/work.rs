@@ -22,7 +22,8 @@ pub(crate) fn act(
         Deed::CatchUp => return catch_up(protocol, state, by, &stand),
         Deed::Notice => return notice(state, by, held),
         Deed::Begin => return begin(protocol, state, by, &stand),
-        Deed::Look
+        Deed::Start
+        | Deed::Look
         | Deed::Intend
         | Deed::UseAnswer
         | Deed::Conclude
@@ -57,6 +58,7 @@ impl Stand {
         let effect = matches!(step, Step::Effect { .. });
         let unknown = thinking && effect && open;
         match (deed, self.held.work) {
+            (Deed::Start, Work::Starting) => Some((Change::to(self.held.content), Work::Thinking)),
             (Deed::Look, _) if thinking && step == Step::Look => {
                 Some(self.finish(protocol, place, Work::Thinking))
             }
@@ -147,7 +149,7 @@ fn begin(protocol: &Protocol, state: &mut State, by: usize, stand: &Stand) -> Op
             let open = matches!(step, Step::Effect { .. }) && held.content.open;
             open && !stand.draining && stand.settled && may_begin_again(protocol, step)
         }
-        Work::Acting(_) | Work::Concluding(_) | Work::Leaving => false,
+        Work::Starting | Work::Acting(_) | Work::Concluding(_) | Work::Leaving => false,
     };
     (may && !held.overtaken).then_some(())?;
     let row = state.rows.get_mut(held.run)?;
@@ -174,7 +176,7 @@ fn hear(state: &mut State, by: usize, held: Held) -> Option<()> {
                 state.forget(by, held.run, held.lease);
             }
             Work::Concluding(_) => known.work = Work::Thinking,
-            Work::Thinking | Work::Intending | Work::Acting(_) => {}
+            Work::Starting | Work::Thinking | Work::Intending | Work::Acting(_) => {}
         }
     }
     Some(())
@@ -193,6 +195,7 @@ fn catch_up(protocol: &Protocol, state: &mut State, by: usize, stand: &Stand) ->
     let known = state.held(by, held.run, held.lease)?;
     let work = match held.work {
         Work::Acting(place) | Work::Concluding(place) => Work::Acting(place),
+        Work::Starting => Work::Starting,
         Work::Thinking | Work::Intending | Work::Leaving => Work::Thinking,
     };
     *known = Held { head, content, work, overtaken: false, ..held };
