@@ -47,15 +47,15 @@ chaos: setup ## Break everything for minutes and audit what is left; CHAOS_SECON
 	SURETY_CHAOS_SECONDS=$${CHAOS_SECONDS:-180} $(TARGET_DIR)/debug/surety dev-postgres -- \
 	  cargo test --locked -p surety-e2e --test crash -- --nocapture --test-threads 2
 
-bench: setup ## Measure readers, gate and engine (release profile); BENCH="throughput --runs 10000"
+bench: setup ## Measure readers, gate and engine as they are shipped; BENCH="throughput --runs 10000"
 	cargo bench --locked --workspace --bench decisions --bench plans --bench verdicts
-	cargo build --locked --release --workspace --bins
-	cargo bench --locked --workspace --bench engine -- $(BENCH)
+	cargo build --locked --profile dist --workspace --bins
+	cargo bench --locked --profile dist --workspace --bench engine -- $(BENCH)
 
 bench-peers: setup ## Published engines (npm, PyPI) and ours, turn about; PEERS="dbos restate --runs 200"
-	cargo build --locked --release --workspace --bins
-	cargo bench --locked --workspace --bench engine --no-run
-	$(TARGET_DIR)/release/surety dev-postgres --durable \
+	cargo build --locked --profile dist --workspace --bins
+	cargo bench --locked --profile dist --workspace --bench engine --no-run
+	$(TARGET_DIR)/dist/surety dev-postgres --durable \
 	  --setting shared_buffers=512MB --setting max_connections=200 -- \
 	  python3 tests/benches/peers/compare.py $(PEERS)
 

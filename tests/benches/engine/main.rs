@@ -1,4 +1,4 @@
-//! The benchmark of the engine: three services as release-built processes over a private, durable
+//! The benchmark of the engine: three services as processes built to be shipped over a private, durable
 //! Postgres, and one table of what they did.
 //!
 //! ```text

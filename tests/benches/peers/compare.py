@@ -41,7 +41,10 @@ def say(text):
 
 def measure_ours(options):
     """Surety's benchmark meters itself, in the way the peers are metered here."""
-    command = ["cargo", "bench", "--locked", "--workspace", "--bench", "engine", "--"]
+    command = [
+        *("cargo", "bench", "--locked", "--profile", "dist"),
+        *("--workspace", "--bench", "engine", "--"),
+    ]
     command += ["throughput", "latency", "--repeat", "1", "--runs", str(options.runs), "--json"]
     environment = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
