@@ -23,7 +23,7 @@ pub fn read_receipt(value: &Value) -> Result<EvidenceReceipt, Problem> {
     read(value, Edges::Trimmed)
 }
 
-/// Reads what [`EvidenceReceipt::to_json`] wrote, to the letter, so that its digest stays.
+/// Reads what [`EvidenceReceipt::to_text`] wrote, to the letter, so that its digest stays.
 ///
 /// # Errors
 /// Those of [`read_receipt`].
