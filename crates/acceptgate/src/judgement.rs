@@ -3,19 +3,22 @@
 
 use crate::Gate;
 use crate::check::expression;
-use crate::verdict::{Evaluation, evaluate};
+use crate::verdict::{Answer, Evaluation, evaluate};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use surety_common::crash;
 use surety_common::domain::decision::Action;
 use surety_common::domain::execution::draft::{Draft, Ending};
 use surety_common::domain::execution::{Execution, Graph};
 use surety_common::domain::fault::{Fault, FaultCode};
-use surety_common::domain::journal::{Entry, Event, VerdictRecord};
+use surety_common::domain::journal::{Entry, Turn, VerdictRecord};
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::machine::run::RunState;
+use surety_common::domain::plan::Plan;
 use surety_common::domain::receipt::{EvidenceReceipt, verify_chain};
 use surety_common::domain::run::RunRecord;
 use surety_common::domain::verdict::Verdict;
-use surety_common::store::{self, Commit, Outcome, Topic};
+use surety_common::store::{self, Case, Commit, Outcome, Topic};
 use surety_common::telemetry::trace;
 use uuid::Uuid;
 
@@ -34,13 +37,13 @@ impl Gate {
     /// `database_unavailable`.
     pub async fn judge(&self, run_id: Uuid, lease_epoch: i64) -> Result<VerdictRecord, Fault> {
         loop {
-            let (record, events) = self.case(run_id).await?;
-            if let Some(given) = self.given_before(&record).await? {
+            let case = Arc::new(self.case(run_id).await?);
+            let record = &case.run;
+            if let Some(given) = self.given_before(record).await? {
                 return Ok(given);
             }
-            let evidence = RunEvidence::of(events);
-            evidence.check(&record.execution)?;
-            let decided = self.decide(&record, evidence).await?;
+            check_chain(&case.evidence.receipts, &record.execution)?;
+            let decided = self.decide(&case).await?;
             if lease_epoch == 0 {
                 return Ok(decided);
             }
@@ -51,7 +54,7 @@ impl Gate {
                 ));
             }
             crash::point("gate.before_verdict");
-            if self.store(&record, decided.clone()).await? == Outcome::Applied {
+            if self.store(record, decided.clone()).await? == Outcome::Applied {
                 crash::point("gate.after_verdict");
                 return Ok(decided);
             }
@@ -67,8 +70,8 @@ impl Gate {
     }
 
     /// One run, and what a verdict on it is made from.
-    async fn case(&self, run_id: Uuid) -> Result<(RunRecord, Vec<Event>), Fault> {
-        store::find_case(&self.pool, run_id).await?.ok_or_else(|| not_found(run_id))
+    async fn case(&self, run_id: Uuid) -> Result<Case, Fault> {
+        self.cases.find(run_id, ends_a_step).await?.ok_or_else(|| not_found(run_id))
     }
 
     /// The verdict that moved a run which is no longer being verified.
@@ -89,26 +92,15 @@ impl Gate {
         })
     }
 
-    async fn decide(
-        &self,
-        record: &RunRecord,
-        evidence: RunEvidence,
-    ) -> Result<VerdictRecord, Fault> {
-        let plan = record.plan.clone().unwrap_or_default();
-        let answers = self.probes.answers(&plan.verify).await;
-        let root = record.spec.workspace.clone();
+    async fn decide(&self, case: &Arc<Case>) -> Result<VerdictRecord, Fault> {
+        let Case { run: record, evidence } = &**case;
+        let checks = record.plan.as_ref().map_or(&[][..], |plan| &plan.verify);
+        let answers = self.probes.answers(checks).await;
         let takes_long = evidence.receipts.len() > AT_ONCE
-            || plan.verify.iter().any(|check| check.kind == expression::KIND);
-        let judge = move || {
-            evaluate(&Evaluation {
-                workspace_root: &root,
-                checks: &plan.verify,
-                receipts: &evidence.receipts,
-                final_text: &evidence.final_text,
-                todos: &plan.todos,
-                plan_made_at: None,
-                answers: &answers,
-            })
+            || checks.iter().any(|check| check.kind == expression::KIND);
+        let judge = {
+            let case = Arc::clone(case);
+            move || judge(&case, &answers)
         };
         let verdict = match takes_long {
             // Beside the runtime's own threads; an expression may take its whole time.
@@ -139,12 +131,9 @@ impl Gate {
         move_run(&mut draft, record, decided).map_err(|refusal| {
             Fault::new(FaultCode::Internal, format!("the verdict's move was refused: {refusal}"))
         })?;
-        let commit = Commit::new(draft.into_write(), span.clone(), trace::span_id(&span));
-        let outcome = self.committer.commit(commit).await?;
-        if outcome == Outcome::Applied {
-            self.waker.wake_now(Topic::Run(record.spec.id));
-        }
-        Ok(outcome)
+        let commit = Commit::new(draft.into_write(), span.clone(), trace::span_id(&span))
+            .telling(Topic::Run(record.spec.id));
+        Ok(self.committer.commit(commit).await?)
     }
 }
 
@@ -152,64 +141,55 @@ fn not_found(run_id: Uuid) -> Fault {
     Fault::new(FaultCode::RunNotFound, format!("no run has the id {run_id}")).with_field("run_id")
 }
 
-/// What a run's journal says to the gate.
-struct RunEvidence {
-    receipts: Vec<EvidenceReceipt>,
-    final_text: String,
+fn judge(case: &Case, answers: &BTreeMap<usize, Answer>) -> Verdict {
+    let Case { run, evidence } = case;
+    let nothing = Plan::default();
+    let plan = run.plan.as_ref().unwrap_or(&nothing);
+    evaluate(&Evaluation {
+        workspace_root: &run.spec.workspace,
+        checks: &plan.verify,
+        receipts: &evidence.receipts,
+        final_text: evidence.last_turn.as_ref().and_then(last_word).unwrap_or_default(),
+        todos: &plan.todos,
+        plan_made_at: None,
+        answers,
+    })
 }
 
-impl RunEvidence {
-    fn of(events: Vec<Event>) -> Self {
-        let mut receipts = Vec::new();
-        let mut final_text = String::new();
-        for event in events {
-            match event.entry {
-                Entry::Receipt(receipt) => receipts.push(*receipt),
-                Entry::Turn(turn) => {
-                    let ending = turn.decision.filter(|decision| {
-                        turn.correction.is_empty()
-                            && matches!(decision.action, Action::NextPlan | Action::Done)
-                    });
-                    if let Some(decision) = ending {
-                        // What the driver last said when it ended a step.
-                        final_text = match decision.speak.is_empty() {
-                            true => decision.goal_check,
-                            false => decision.speak,
-                        };
-                    }
-                }
-                Entry::Transition(_)
-                | Entry::Plan(_)
-                | Entry::Intent(_)
-                | Entry::Output(_)
-                | Entry::Verdict(_)
-                | Entry::Answer(_) => {}
-            }
-        }
-        Self { receipts, final_text }
-    }
+/// Whether the driver ended a step with this turn.
+fn ends_a_step(turn: &Turn) -> bool {
+    let action = turn.decision.as_ref().map(|decision| decision.action);
+    turn.correction.is_empty() && matches!(action, Some(Action::NextPlan | Action::Done))
+}
 
-    /// The chain must hold, and end where the run says it ends: a dropped tail is no shorter truth.
-    fn check(&self, execution: &Execution) -> Result<(), Fault> {
-        let broken = |what: String| Fault::new(FaultCode::ReceiptsInvalid, what);
-        verify_chain(&self.receipts).map_err(|error| broken(error.to_string()))?;
-        let last = self.receipts.last().map_or("", |receipt| receipt.digest.as_str());
-        let counters = &execution.counters;
-        if usize::try_from(counters.receipts) != Ok(self.receipts.len())
-            || last != counters.last_receipt_digest
-        {
-            return Err(broken(format!(
-                "the run counts {} receipts and {} are there, or the last is another",
-                counters.receipts,
-                self.receipts.len()
-            )));
-        }
-        Ok(())
+/// What the driver said when it ended a step.
+fn last_word(turn: &Turn) -> Option<&str> {
+    turn.decision.as_ref().map(|decision| match decision.speak.as_str() {
+        "" => decision.goal_check.as_str(),
+        speak => speak,
+    })
+}
+
+/// The chain must hold, and end where the run says it ends: a dropped tail is no shorter truth.
+fn check_chain(receipts: &[EvidenceReceipt], execution: &Execution) -> Result<(), Fault> {
+    let broken = |what: String| Fault::new(FaultCode::ReceiptsInvalid, what);
+    verify_chain(receipts).map_err(|error| broken(error.to_string()))?;
+    let last = receipts.last().map_or("", |receipt| receipt.digest.as_str());
+    let counters = &execution.counters;
+    if usize::try_from(counters.receipts) != Ok(receipts.len())
+        || last != counters.last_receipt_digest
+    {
+        return Err(broken(format!(
+            "the run counts {} receipts and {} are there, or the last is another",
+            counters.receipts,
+            receipts.len()
+        )));
     }
+    Ok(())
 }
 
 fn move_run(draft: &mut Draft, record: &RunRecord, decided: VerdictRecord) -> Result<(), Refusal> {
-    let graph = Graph::of(&record.plan.clone().unwrap_or_default());
+    let graph = record.plan.as_ref().map(Graph::of).unwrap_or_default();
     let verdict = decided.verdict.clone();
     draft.journal(Entry::Verdict(Box::new(decided)));
     let sequence = draft.execution().sequence;

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use surety_common::clock;
 use surety_common::config::{CommonConfig, GateConfig};
 use surety_common::domain::journal::Actor;
-use surety_common::store::{self, Committer, PoolSize, StoreError, Waker};
+use surety_common::store::{self, Cases, Committer, PoolSize, StoreError, Waker};
 use surety_common::telemetry;
 use surety_common::wire::server::{self, Server, Settings};
 use surety_common::wire::token::Token;
@@ -59,15 +59,16 @@ pub enum ServeError {
 pub struct Gate {
     pool: PgPool,
     committer: Committer,
-    waker: Waker,
+    cases: Cases,
     probes: Arc<Probes>,
 }
 
 impl Gate {
     fn start(pool: PgPool, probes: Arc<Probes>) -> Self {
+        let waker = Waker::start(pool.clone());
         Self {
-            committer: Committer::start(pool.clone(), Arc::new(telemetry::observe)),
-            waker: Waker::start(pool.clone()),
+            cases: Cases::start(pool.clone()),
+            committer: Committer::start(pool.clone(), waker, Arc::new(telemetry::observe)),
             pool,
             probes,
         }

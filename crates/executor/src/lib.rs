@@ -23,7 +23,7 @@ use std::time::Duration;
 use surety_common::config::{CommonConfig, ExecutorConfig};
 use surety_common::domain::journal::Actor;
 use surety_common::store::{
-    self, Committer, Observer, PoolSize, StoreError, Topic, Waker, Wakeups,
+    self, Committer, Observer, Own, PoolSize, StoreError, Topic, Waker, Wakeups,
 };
 use surety_common::telemetry;
 use surety_common::wire::client::{self, ClientError};
@@ -104,7 +104,7 @@ pub async fn serve(
     let engine = Arc::new(step::Engine {
         id,
         actor: Actor(format!("executor/{}", id.simple()).into()),
-        committer: Committer::start(pool.clone(), observer),
+        committer: Committer::start(pool.clone(), waker.clone(), observer),
         waker,
         wakeups: Wakeups::start(pool.clone()),
         pool: pool.clone(),
@@ -179,7 +179,7 @@ async fn work(engine: Arc<step::Engine>, config: ExecutorConfig) {
         return;
     }
     // What was handed back is taken up by the others now, not at their next look.
-    engine.waker.flush(&engine.pool).await;
+    engine.waker.flush(&mut Own::new(engine.pool.clone())).await;
     drained.cancel();
     for ended in [beating.await, following.await] {
         if let Err(error) = ended {

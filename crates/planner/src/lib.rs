@@ -70,10 +70,12 @@ pub struct Planner {
 
 impl Planner {
     fn start(pool: PgPool, shutdown: CancellationToken) -> Self {
+        let waker = Waker::start(pool.clone());
+        let observer = Arc::new(telemetry::observe);
         Self {
-            committer: Committer::start(pool.clone(), Arc::new(telemetry::observe)),
-            creator: Creator::start(pool.clone()),
-            waker: Waker::start(pool.clone()),
+            committer: Committer::start(pool.clone(), waker.clone(), observer),
+            creator: Creator::start(pool.clone(), waker.clone()),
+            waker,
             wakeups: Wakeups::start(pool.clone()),
             pool,
             shutdown,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::execution::{CallAnswer, Graph, Wait};
 use surety_common::domain::fault::{Fault, FaultCode};
-use surety_common::domain::journal::{Actor, Answer, Entry, Event, VerdictRecord};
+use surety_common::domain::journal::{Actor, Answer, Entry, Event, Subject, VerdictRecord};
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::machine::run::RunState;
 use surety_common::domain::problem::{Code, Problem};
@@ -149,9 +149,9 @@ impl Planner {
             }
             let span = trace::plan_span("planner", &run_id.to_string(), &record.spec.trace_parent);
             let span_id = trace::span_id(&span);
-            let commit = Commit::new(draft.into_write(), span, span_id);
+            let commit =
+                Commit::new(draft.into_write(), span, span_id).telling(Topic::Moved(run_id));
             if self.committer.commit(commit).await? == Outcome::Applied {
-                self.waker.wake_now(Topic::Moved(run_id));
                 return Ok(());
             }
         }
@@ -167,7 +167,8 @@ impl Planner {
     ) -> impl Stream<Item = Result<Event, Fault>> + Send + 'static {
         // Subscribed before the first look, so that nothing falls between.
         let wakeups = self.wakeups.subscribe();
-        let cursor = Cursor { planner: self, run_id, next: from.max(1), follow, wakeups };
+        let ahead = Ahead::Unknown;
+        let cursor = Cursor { planner: self, run_id, next: from.max(1), follow, wakeups, ahead };
         futures::stream::try_unfold(
             (cursor, Vec::new().into_iter()),
             |(mut cursor, mut page)| async move {
@@ -192,11 +193,49 @@ struct Cursor {
     next: i64,
     follow: bool,
     wakeups: broadcast::Receiver<Topic>,
+    /// What the last page says about the next one.
+    ahead: Ahead,
+}
+
+/// What stands behind the events that were read so far.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ahead {
+    /// It has to be looked for.
+    Unknown,
+    /// Nothing by now: a wake-up says when there is more.
+    NothingYet,
+    /// Nothing for ever: the run has ended.
+    TheEnd,
+}
+
+impl Ahead {
+    /// A page that is not full was the last one when it was read, and whatever is stored later is
+    /// told of. Nothing comes after a run's end.
+    fn after(page: &[Event]) -> Self {
+        if page.iter().any(ends_the_run) {
+            Self::TheEnd
+        } else if i64::try_from(page.len()).is_ok_and(|events| events < PAGE_ROWS) {
+            Self::NothingYet
+        } else {
+            Self::Unknown
+        }
+    }
+}
+
+fn ends_the_run(event: &Event) -> bool {
+    matches!(&event.entry, Entry::Transition(moved)
+        if moved.subject == Subject::Run && moved.stop_reason.is_some())
 }
 
 impl Cursor {
     /// The next events; none when there will be no more.
     async fn next_page(&mut self) -> Result<Option<Vec<Event>>, Fault> {
+        match self.ahead {
+            Ahead::TheEnd => return Ok(None),
+            Ahead::NothingYet if !self.goes_on() => return Ok(None),
+            Ahead::NothingYet => self.wait().await,
+            Ahead::Unknown => {}
+        }
         loop {
             if let Some(events) = self.read().await? {
                 return Ok(Some(events));
@@ -207,19 +246,24 @@ impl Cursor {
                 // What the end wrote may have come after the look at the journal.
                 return self.read().await;
             }
-            if !self.follow || self.planner.shutdown.is_cancelled() {
+            if !self.goes_on() {
                 return Ok(None);
             }
             self.wait().await;
         }
     }
 
+    fn goes_on(&self) -> bool {
+        self.follow && !self.planner.shutdown.is_cancelled()
+    }
+
     async fn read(&mut self) -> Result<Option<Vec<Event>>, Fault> {
         let pool = &self.planner.pool;
         let events = store::events(pool, self.run_id, self.next, PAGE_ROWS).await?;
-        let last = events.last().map(|event| event.sequence);
-        self.next = last.map_or(self.next, |last| last + 1);
-        Ok(last.map(|_| events))
+        let Some(last) = events.last() else { return Ok(None) };
+        self.next = last.sequence + 1;
+        self.ahead = Ahead::after(&events);
+        Ok(Some(events))
     }
 
     /// Waits until the run may have moved.

@@ -2,6 +2,7 @@
 
 use super::StoreError;
 use super::execution::{blocked_from, letters, progress, to_text, wait_ids};
+use super::wake::Topic;
 use crate::domain::execution::Execution;
 use crate::domain::execution::draft::Write;
 use crate::domain::journal::{Recorded, write_changes};
@@ -41,11 +42,19 @@ impl Change<'_> {
 pub(super) struct Chain<'a> {
     first: Change<'a>,
     later: Vec<Change<'a>>,
+    /// Whoever is told of it by the statement itself.
+    told: Option<Topic>,
 }
 
 impl<'a> Chain<'a> {
     pub(super) fn new(first: Change<'a>, later: Vec<Change<'a>>) -> Self {
-        Self { first, later }
+        Self { first, later, told: None }
+    }
+
+    /// Tells whoever follows `topic` as soon as it is stored. It takes a lock of the whole database
+    /// with the commit, so it is for a chain that is written alone.
+    pub(super) fn telling(self, topic: Option<Topic>) -> Self {
+        Self { told: topic, ..self }
     }
 
     fn changes(&self) -> impl Iterator<Item = &Change<'a>> {
@@ -108,6 +117,7 @@ pub(super) struct Columns {
     pub(super) at: Vec<DateTime<Utc>>,
     pub(super) entries: Vec<String>,
     pub(super) actor: Vec<String>,
+    pub(super) told: Vec<String>,
 }
 
 impl Columns {
@@ -135,6 +145,7 @@ impl Columns {
         self.at.push(row.updated_at);
         self.entries.push(chain.entries());
         self.actor.push(chain.first.write.actor.0.to_string());
+        self.told.push(chain.told.map_or_else(String::new, Topic::to_word));
         Ok(())
     }
 }
@@ -173,6 +184,7 @@ pub(super) async fn apply(
         .bind(&columns.at)
         .bind(&columns.entries)
         .bind(&columns.actor)
+        .bind(&columns.told)
         .fetch_all(connection)
         .await?
         .into_iter()

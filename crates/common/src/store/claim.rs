@@ -4,6 +4,7 @@ use super::StoreError;
 use super::apply::{Outcome, apply};
 use super::committer::Commit;
 use super::lanes::{Lanes, Look, MAX_LANES};
+use super::own::Own;
 use super::pool::within;
 use super::run::RunRow;
 use crate::crash;
@@ -74,10 +75,10 @@ pub struct Leased {
 /// # Errors
 /// [`StoreError`]; a lease that was stored all the same comes to light with the next heartbeat: see
 /// [`forgotten`].
-pub async fn claim(pool: &PgPool, lanes: &mut Lanes, want: Want<'_>) -> Result<Leased, StoreError> {
+pub async fn claim(own: &mut Own, lanes: &mut Lanes, want: Want<'_>) -> Result<Leased, StoreError> {
     let Want { now, owner, slots, held } = want;
     if lanes.is_empty() {
-        find_lanes(pool, lanes, now).await?;
+        find_lanes(own, lanes, now).await?;
     }
     if lanes.is_empty() {
         return Ok(Leased { runs: Vec::new(), more: false, look: Look::Fresh });
@@ -94,7 +95,13 @@ pub async fn claim(pool: &PgPool, lanes: &mut Lanes, want: Want<'_>) -> Result<L
         .bind(&ask.most)
         .bind(&ask.held)
         .bind(&ask.turn);
-    let rows = within(async { Ok(claiming.fetch_all(pool).await?) }).await?;
+    let rows = within(async {
+        let mut connection = own.lend().await?;
+        let rows = claiming.fetch_all(&mut *connection).await?;
+        connection.keep();
+        Ok(rows)
+    })
+    .await?;
     let runs = readable(&rows);
     let more = lanes.learn(now, slots, &ask, runs.iter().map(|run| &run.execution));
     let look = lanes.standing(now, runs.len() < slots);
@@ -107,7 +114,7 @@ pub async fn claim(pool: &PgPool, lanes: &mut Lanes, want: Want<'_>) -> Result<L
 /// # Errors
 /// [`StoreError`]
 pub async fn find_lanes(
-    pool: &PgPool,
+    own: &mut Own,
     lanes: &mut Lanes,
     now: DateTime<Utc>,
 ) -> Result<bool, StoreError> {
@@ -116,7 +123,13 @@ pub async fn find_lanes(
         .bind(namespace)
         .bind(priority)
         .bind(i32::try_from(MAX_LANES).unwrap_or(i32::MAX));
-    let listed: Vec<(String, i16)> = within(async { Ok(listing.fetch_all(pool).await?) }).await?;
+    let listed: Vec<(String, i16)> = within(async {
+        let mut connection = own.lend().await?;
+        let listed = listing.fetch_all(&mut *connection).await?;
+        connection.keep();
+        Ok(listed)
+    })
+    .await?;
     Ok(lanes.list(now, listed))
 }
 

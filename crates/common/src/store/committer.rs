@@ -4,7 +4,9 @@
 use super::StoreError;
 use super::apply::{Chain, Change, Outcome, apply};
 use super::group::{self, Writer};
+use super::own::Own;
 use super::pool::{pauses, within};
+use super::wake::{Topic, Waker};
 use crate::crash;
 use crate::domain::execution::draft::Write;
 use sqlx::PgPool;
@@ -12,7 +14,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use uuid::Uuid;
 
 /// The most runs one statement changes.
@@ -32,12 +34,19 @@ pub struct Commit {
     pub span_id: Option<String>,
     /// The changes it was thought out over before they were known to be stored.
     pub line: Line,
+    /// Who stands idle until it is stored, and is woken then.
+    pub told: Option<Topic>,
 }
 
 impl Commit {
     /// A change over a row that was read, under a span.
     pub fn new(write: Write, span: tracing::Span, span_id: Option<String>) -> Self {
-        Self { write, span, span_id, line: Line::default() }
+        Self { write, span, span_id, line: Line::default(), told: None }
+    }
+
+    /// The same, and whoever stands idle until `topic` is woken once it is stored.
+    pub fn telling(self, topic: Topic) -> Self {
+        Self { told: Some(topic), ..self }
     }
 
     pub(super) fn change(&self) -> Change<'_> {
@@ -64,12 +73,16 @@ impl Line {
 /// A change that was handed in, with the way to its caller.
 pub(super) struct Job {
     commit: Commit,
+    awaited: bool,
     reply: oneshot::Sender<Result<Outcome, StoreError>>,
 }
 
 /// A change that was handed in and whose outcome its caller has yet to hear.
 #[derive(Debug)]
-pub struct Pending(oneshot::Receiver<Result<Outcome, StoreError>>);
+pub struct Pending {
+    answer: oneshot::Receiver<Result<Outcome, StoreError>>,
+    hurry: Arc<Notify>,
+}
 
 impl Pending {
     /// The outcome, when it is known by now.
@@ -77,7 +90,7 @@ impl Pending {
     /// # Errors
     /// Those of [`Committer::commit`].
     pub fn try_outcome(&mut self) -> Result<Option<Outcome>, StoreError> {
-        match self.0.try_recv() {
+        match self.answer.try_recv() {
             Ok(outcome) => outcome.map(Some),
             Err(oneshot::error::TryRecvError::Empty) => Ok(None),
             Err(oneshot::error::TryRecvError::Closed) => Err(StoreError::ShuttingDown),
@@ -91,8 +104,12 @@ impl Pending {
     ///
     /// # Cancel safety
     /// The change is written even when nobody waits for its outcome any more.
-    pub async fn outcome(self) -> Result<Outcome, StoreError> {
-        self.0.await.map_err(|_| StoreError::ShuttingDown)?
+    pub async fn outcome(mut self) -> Result<Outcome, StoreError> {
+        if let Some(known) = self.try_outcome()? {
+            return Ok(known);
+        }
+        self.hurry.notify_one();
+        self.answer.await.map_err(|_| StoreError::ShuttingDown)?
     }
 }
 
@@ -100,12 +117,15 @@ impl Pending {
 #[derive(Clone)]
 pub struct Committer {
     jobs: mpsc::Sender<Job>,
+    hurry: Arc<Notify>,
 }
 
 impl Committer {
-    /// Starts the writer over a pool.
-    pub fn start(pool: PgPool, observer: Observer) -> Self {
-        Self { jobs: group::start(Changes { pool, observer }) }
+    /// Starts the writer, on a connection of its own.
+    pub fn start(pool: PgPool, waker: Waker, observer: Observer) -> Self {
+        let hurry = Arc::default();
+        let changes = Changes { own: Own::new(pool), waker, observer };
+        Self { jobs: group::start(changes, Arc::clone(&hurry)), hurry }
     }
 
     /// Writes one change and says what became of it. While the database is away it waits: the
@@ -118,28 +138,40 @@ impl Committer {
     /// # Cancel safety
     /// A change that was handed in is written even when nobody waits for the answer any more.
     pub async fn commit(&self, commit: Commit) -> Result<Outcome, StoreError> {
-        self.hand_in(commit).await?.outcome().await
+        let pending = self.send(commit, true).await?;
+        pending.answer.await.map_err(|_| StoreError::ShuttingDown)?
     }
 
-    /// Hands one change in, to be written with what else waits. Changes of one run are written in
-    /// the order they were handed in.
+    /// Hands one change in, to be written with what else waits, or with those that come within a
+    /// millisecond unless somebody begins to wait for it. Changes of one run are written in the order
+    /// they were handed in.
     ///
     /// # Errors
     /// [`StoreError::ShuttingDown`] when the writer is gone.
     pub async fn hand_in(&self, commit: Commit) -> Result<Pending, StoreError> {
+        self.send(commit, false).await
+    }
+
+    async fn send(&self, commit: Commit, awaited: bool) -> Result<Pending, StoreError> {
         let (reply, answer) = oneshot::channel();
-        self.jobs.send(Job { commit, reply }).await.map_err(|_| StoreError::ShuttingDown)?;
-        Ok(Pending(answer))
+        let job = Job { commit, awaited, reply };
+        self.jobs.send(job).await.map_err(|_| StoreError::ShuttingDown)?;
+        Ok(Pending { answer, hurry: Arc::clone(&self.hurry) })
     }
 }
 
 struct Changes {
-    pool: PgPool,
+    own: Own,
+    waker: Waker,
     observer: Observer,
 }
 
 impl Writer for Changes {
     type Job = Job;
+
+    fn is_awaited(job: &Job) -> bool {
+        job.awaited
+    }
 
     async fn settle(&mut self, waiting: &mut VecDeque<Job>) {
         self.write(next_batch(waiting)).await;
@@ -179,15 +211,16 @@ fn goes_on(chain: &[Job], next: &Job) -> bool {
 }
 
 impl Changes {
-    async fn write(&self, batch: Vec<Vec<Job>>) {
+    async fn write(&mut self, batch: Vec<Vec<Job>>) {
         let mut batch = turn_away(batch);
         if batch.is_empty() {
             return;
         }
-        match write_until_known(&self.pool, &batch).await {
+        match write_until_known(&mut self.own, &batch).await {
             Ok(outcomes) => {
+                let told = batch.len() == 1;
                 for (chain, outcome) in batch.into_iter().zip(outcomes) {
-                    self.answer(chain, outcome);
+                    self.answer(chain, outcome, told);
                 }
             }
             // One bad change must not take the others down with it: each is tried by itself.
@@ -212,10 +245,18 @@ impl Changes {
         }
     }
 
-    fn answer(&self, chain: Vec<Job>, outcome: Outcome) {
+    /// `told` when the statement itself woke whoever stood idle for it.
+    fn answer(&self, chain: Vec<Job>, outcome: Outcome, told: bool) {
         for job in chain {
             match outcome {
-                Outcome::Applied => (self.observer)(&job.commit.write, &job.commit.span),
+                Outcome::Applied => {
+                    (self.observer)(&job.commit.write, &job.commit.span);
+                    job.commit
+                        .told
+                        .filter(|_| !told)
+                        .into_iter()
+                        .for_each(|topic| self.waker.wake_now(topic));
+                }
                 Outcome::Lost => job.commit.line.end(),
             }
             reply(job.reply, Ok(outcome));
@@ -243,11 +284,11 @@ fn reply(
 }
 
 /// Writes a batch, again and again while the database is away.
-async fn write_until_known(pool: &PgPool, batch: &[Vec<Job>]) -> Result<Vec<Outcome>, StoreError> {
+async fn write_until_known(own: &mut Own, batch: &[Vec<Job>]) -> Result<Vec<Outcome>, StoreError> {
     let mut pauses = pauses();
     let mut in_doubt = false;
     loop {
-        match within(write_once(pool, batch, in_doubt)).await {
+        match within(write_once(own, batch, in_doubt)).await {
             Err(error) if error.is_transient() => {
                 in_doubt = true;
                 let pause = pauses.next().unwrap_or(Duration::from_secs(2));
@@ -260,12 +301,13 @@ async fn write_until_known(pool: &PgPool, batch: &[Vec<Job>]) -> Result<Vec<Outc
 }
 
 async fn write_once(
-    pool: &PgPool,
+    own: &mut Own,
     batch: &[Vec<Job>],
     in_doubt: bool,
 ) -> Result<Vec<Outcome>, StoreError> {
-    let mut connection = pool.acquire().await?;
-    let chains: Vec<Chain<'_>> = batch.iter().filter_map(|chain| chain_of(chain)).collect();
+    let mut connection = own.lend().await?;
+    let alone = batch.len() == 1;
+    let chains: Vec<Chain<'_>> = batch.iter().filter_map(|chain| chain_of(chain, alone)).collect();
     crash::point("committer.before_write");
     let mut outcomes = apply(&mut connection, &chains).await?;
     crash::point("committer.after_write");
@@ -277,11 +319,14 @@ async fn write_once(
             }
         }
     }
+    connection.keep();
     Ok(outcomes)
 }
 
-fn chain_of(jobs: &[Job]) -> Option<Chain<'_>> {
+/// One that is written alone tells by itself whoever stands idle for its last change.
+fn chain_of(jobs: &[Job], alone: bool) -> Option<Chain<'_>> {
     let (first, later) = jobs.split_first()?;
+    let told = jobs.last().and_then(|job| job.commit.told).filter(|_| alone);
     let later = later.iter().map(|job| job.commit.change()).collect();
-    Some(Chain::new(first.commit.change(), later))
+    Some(Chain::new(first.commit.change(), later).telling(told))
 }

@@ -4,8 +4,10 @@ use super::StoreError;
 use super::apply::{Chain, Change, Columns, Outcome, apply, plan_revision};
 use super::execution::to_text;
 use super::group::{self, Writer};
+use super::own::Own;
 use super::plan::StoredPlan;
 use super::pool::within;
+use super::wake::{Topic, Waker};
 use crate::crash;
 use crate::domain::execution::draft::Write;
 use crate::domain::run::RunSpec;
@@ -48,12 +50,12 @@ pub struct Creator {
 }
 
 impl Creator {
-    /// Starts the maker over a pool.
-    pub fn start(pool: PgPool) -> Self {
-        Self { jobs: group::start(Orders { pool }) }
+    /// Starts the maker, on a connection of its own.
+    pub fn start(pool: PgPool, waker: Waker) -> Self {
+        Self { jobs: group::start(Orders { own: Own::new(pool), waker }, Arc::default()) }
     }
 
-    /// Makes a run, once for a request id.
+    /// Makes a run, once for a request id, and wakes whoever can take it up.
     ///
     /// # Errors
     /// [`StoreError`]; after [`StoreError::Unavailable`] it is not known whether the run was made.
@@ -78,12 +80,24 @@ struct Job {
     reply: oneshot::Sender<Result<Created, StoreError>>,
 }
 
+impl Job {
+    /// Whether an executor can take the run up as it is made.
+    fn is_ready(&self) -> bool {
+        self.new.write.execution.ready_at.is_some()
+    }
+}
+
 struct Orders {
-    pool: PgPool,
+    own: Own,
+    waker: Waker,
 }
 
 impl Writer for Orders {
     type Job = Job;
+
+    fn is_awaited(_: &Job) -> bool {
+        true
+    }
 
     async fn settle(&mut self, waiting: &mut VecDeque<Job>) {
         self.make(waiting.drain(..).collect()).await;
@@ -91,9 +105,12 @@ impl Writer for Orders {
 }
 
 impl Orders {
-    async fn make(&self, jobs: Vec<Job>) {
-        match make_runs(&self.pool, &jobs).await {
+    async fn make(&mut self, jobs: Vec<Job>) {
+        match make_runs(&mut self.own, &jobs).await {
             Ok(created) => {
+                if jobs.len() > 1 && jobs.iter().any(Job::is_ready) {
+                    self.waker.wake_now(Topic::Ready);
+                }
                 for (job, created) in jobs.into_iter().zip(created) {
                     // A caller that stopped listening needs no answer.
                     drop(job.reply.send(Ok(created)));
@@ -114,19 +131,21 @@ impl Orders {
     }
 }
 
-async fn make_runs(pool: &PgPool, jobs: &[Job]) -> Result<Vec<Created>, StoreError> {
+/// One that is made alone tells by itself whoever can take it up.
+async fn make_runs(own: &mut Own, jobs: &[Job]) -> Result<Vec<Created>, StoreError> {
     let mut columns = NewColumns::default();
     for job in jobs {
-        columns.push(&job.new, job.span_id.as_deref())?;
+        let told = (jobs.len() == 1 && job.is_ready()).then_some(Topic::Ready);
+        columns.push(&job.new, job.span_id.as_deref(), told)?;
     }
     crash::point("planner.before_create");
-    let made = within(columns.insert(pool)).await?;
+    let made = within(columns.insert(own)).await?;
     crash::point("planner.after_create");
     let mut created = Vec::with_capacity(jobs.len());
     for job in jobs {
         created.push(match made.contains(&job.new.spec.id) {
             true => Created::New,
-            false => within(made_before(pool, &job.new)).await?,
+            false => within(made_before(own, &job.new)).await?,
         });
     }
     Ok(created)
@@ -134,13 +153,15 @@ async fn make_runs(pool: &PgPool, jobs: &[Job]) -> Result<Vec<Created>, StoreErr
 
 /// What stands in the way of a new run: the same order or another one under its request id, or the
 /// run itself, made by an earlier try whose answer was lost.
-async fn made_before(pool: &PgPool, new: &NewRun) -> Result<Created, StoreError> {
+async fn made_before(own: &mut Own, new: &NewRun) -> Result<Created, StoreError> {
+    let mut connection = own.lend().await?;
     let (id, digest): (Uuid, String) = sqlx::query_as(include_str!("sql/find_request.sql"))
         .bind(&new.spec.namespace)
         .bind(&new.spec.request_id)
         .bind(new.spec.id)
-        .fetch_one(pool)
+        .fetch_one(&mut *connection)
         .await?;
+    connection.keep();
     Ok(match (id == new.spec.id, digest == new.request_digest) {
         (true, _) => Created::New,
         (false, true) => Created::Before(id),
@@ -169,9 +190,14 @@ struct NewColumns {
 }
 
 impl NewColumns {
-    fn push(&mut self, new: &NewRun, span_id: Option<&str>) -> Result<(), StoreError> {
+    fn push(
+        &mut self,
+        new: &NewRun,
+        span_id: Option<&str>,
+        told: Option<Topic>,
+    ) -> Result<(), StoreError> {
         let NewRun { spec, request_digest, plan, write } = new;
-        self.rows.push(&Chain::from(Change { write, span_id }))?;
+        self.rows.push(&Chain::from(Change { write, span_id }).telling(told))?;
         self.namespace.push(spec.namespace.clone());
         self.request_id.push(spec.request_id.clone());
         self.request_digest.push(request_digest.clone());
@@ -190,8 +216,9 @@ impl NewColumns {
     }
 
     /// Answers the ids of those that were made.
-    async fn insert(&self, pool: &PgPool) -> Result<HashSet<Uuid>, StoreError> {
+    async fn insert(&self, own: &mut Own) -> Result<HashSet<Uuid>, StoreError> {
         let Self { rows, .. } = self;
+        let mut connection = own.lend().await?;
         let ids: Vec<Uuid> = sqlx::query_scalar(include_str!("sql/create_run.sql"))
             .bind(&rows.run_id)
             .bind(&self.namespace)
@@ -223,8 +250,10 @@ impl NewColumns {
             .bind(&rows.deadline_at)
             .bind(&rows.entries)
             .bind(&rows.actor)
-            .fetch_all(pool)
+            .bind(&rows.told)
+            .fetch_all(&mut *connection)
             .await?;
+        connection.keep();
         Ok(ids.into_iter().collect())
     }
 }

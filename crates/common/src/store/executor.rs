@@ -1,6 +1,7 @@
 //! Executor processes and their heartbeats: one row holds all the leases of a process.
 
 use super::StoreError;
+use super::own::Own;
 use super::pool::within;
 use chrono::{DateTime, Utc};
 use sqlx::PgExecutor;
@@ -53,14 +54,19 @@ pub struct Pulse {
 /// # Errors
 /// [`StoreError`]
 pub async fn beat(
-    executor: impl PgExecutor<'_>,
+    own: &mut Own,
     id: Uuid,
     now: DateTime<Utc>,
     heard_since: DateTime<Utc>,
 ) -> Result<Option<Pulse>, StoreError> {
     let beaten = sqlx::query_as(include_str!("sql/beat.sql")).bind(id).bind(now).bind(heard_since);
-    let rows: Vec<(Option<Uuid>, Option<i64>, bool, bool)> =
-        within(async { Ok(beaten.fetch_all(executor).await?) }).await?;
+    let rows: Vec<(Option<Uuid>, Option<i64>, bool, bool)> = within(async {
+        let mut connection = own.lend().await?;
+        let rows = beaten.fetch_all(&mut *connection).await?;
+        connection.keep();
+        Ok(rows)
+    })
+    .await?;
     let Some((_, _, orphans, ready)) = rows.first().copied() else { return Ok(None) };
     let leases = rows.into_iter().filter_map(|(run_id, lease_epoch, _, _)| {
         Some(HeldLease { run_id: run_id?, lease_epoch: lease_epoch? })

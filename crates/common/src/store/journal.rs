@@ -4,12 +4,10 @@ use super::StoreError;
 use super::apply::Chain;
 use super::artifact::patience;
 use super::pool::{within, within_at_most};
-use super::run::RunRow;
 use crate::domain::journal::{
     Entry, Event, Output, StoredRow, VerdictRecord, Wanted, read_changes,
 };
 use crate::domain::receipt::EvidenceReceipt;
-use crate::domain::run::RunRecord;
 use chrono::{DateTime, Utc};
 use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
@@ -20,29 +18,6 @@ struct JournalRow {
     at: DateTime<Utc>,
     actor: String,
     entries: String,
-}
-
-/// One row of `case.sql`: the columns of the journal as arrays, one element a row.
-#[derive(sqlx::FromRow)]
-struct CaseRow {
-    #[sqlx(flatten)]
-    run: RunRow,
-    sequences: Vec<i64>,
-    times: Vec<DateTime<Utc>>,
-    actors: Vec<String>,
-    entries: Vec<String>,
-}
-
-impl CaseRow {
-    fn events(&self, run_id: Uuid) -> Result<Vec<Event>, StoreError> {
-        let places = self.sequences.iter().zip(&self.times).zip(&self.actors).zip(&self.entries);
-        let mut events = Vec::new();
-        for (((sequence, at), actor), text) in places {
-            let row = StoredRow { sequence: *sequence, at: *at, actor, text };
-            events.append(&mut read_row(row, run_id, Wanted::Evidence)?);
-        }
-        Ok(events)
-    }
 }
 
 impl JournalRow {
@@ -72,23 +47,6 @@ pub async fn events(
     let mut events = read(executor, run_id, from, rows, Wanted::Everything).await?;
     events.retain(|event| event.sequence >= from);
     Ok(events)
-}
-
-/// A run, and the events that a verdict on it is made from, in order: its receipts and its turns.
-///
-/// # Errors
-/// [`StoreError`]
-pub async fn find_case(
-    executor: impl PgExecutor<'_>,
-    run_id: Uuid,
-) -> Result<Option<(RunRecord, Vec<Event>)>, StoreError> {
-    let found = sqlx::query_as(include_str!("sql/case.sql")).bind(run_id);
-    let row: Option<CaseRow> = within(async { Ok(found.fetch_optional(executor).await?) }).await?;
-    row.map(|row| {
-        let events = row.events(run_id)?;
-        Ok((row.run.into_record()?, events))
-    })
-    .transpose()
 }
 
 async fn read(

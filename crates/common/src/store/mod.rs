@@ -9,6 +9,7 @@
 
 mod apply;
 mod artifact;
+mod case;
 mod claim;
 mod committer;
 mod create;
@@ -19,6 +20,7 @@ mod group;
 mod hosts;
 mod journal;
 mod lanes;
+mod own;
 mod partition;
 mod plan;
 mod pool;
@@ -28,13 +30,15 @@ mod wake;
 
 pub use apply::Outcome;
 pub use artifact::{Artifact, keep};
+pub use case::{Case, Cases};
 pub use claim::{Claimed, Leased, Want, claim, find_lanes, forgotten, orphans};
 pub use committer::{Commit, Committer, Line, Observer, Pending};
 pub use create::{Created, Creator, NewRun, submit_plan};
 pub use error::StoreError;
 pub use executor::{Backlog, HeldLease, Pulse, backlog, beat, register, retire};
-pub use journal::{events, find_case, output_text, receipts, verdict};
+pub use journal::{events, output_text, receipts, verdict};
 pub use lanes::{Lanes, Look};
+pub use own::Own;
 pub use partition::{drop_partitions, prepare_partitions};
 pub use plan::{StoredPlan, find_plan, plan_of};
 pub use pool::{PoolSize, connect, connect_with_patience, look, migrate, patiently};

@@ -41,7 +41,7 @@ const WORK: Duration = Duration::from_mins(5);
 const SIGN_OF_LIFE: Duration = Duration::from_secs(2);
 /// A connection that was used so recently is taken to be there still: should it not be, the
 /// statement says so, and is tried again like after any other loss.
-const FRESH: Duration = Duration::from_secs(1);
+pub(super) const FRESH: Duration = Duration::from_secs(1);
 
 /// How many connections a process may open, and how patient its calls are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,7 +110,7 @@ async fn set_clock(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-async fn alive(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+pub(super) async fn alive(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
     timeout(SIGN_OF_LIFE, connection.ping()).await.map_err(|_| sqlx::Error::PoolTimedOut)?
 }
 

@@ -3,9 +3,11 @@
 //! A notification takes one lock of the whole database when it commits, so none is sent inside a
 //! hot transaction: each process gathers its wake-ups and sends at most one batch per
 //! [`PAUSE`], on a connection of its own. Only a process that has little to say may say at once
-//! what somebody stands idle for. They are hints: whoever waits polls behind them.
+//! what somebody stands idle for, and a change that is written alone tells of itself. They are
+//! hints: whoever waits polls behind them.
 
 use super::StoreError;
+use super::own::Own;
 use super::pool::within;
 use sqlx::PgPool;
 use sqlx::postgres::PgListener;
@@ -51,7 +53,7 @@ pub enum Topic {
 }
 
 impl Topic {
-    fn to_word(self) -> String {
+    pub(super) fn to_word(self) -> String {
         match self {
             Self::Ready => "ready".to_owned(),
             Self::Run(id) => id.simple().to_string(),
@@ -90,20 +92,20 @@ struct Pending {
 }
 
 impl Waker {
-    /// Starts the sender over a pool. It ends with the last clone, once it has sent what was
-    /// gathered.
+    /// Starts the sender, on a connection of its own. It ends with the last clone, once it has sent
+    /// what was gathered.
     pub fn start(pool: PgPool) -> Self {
         let (bell, rings) = mpsc::channel(1);
         let waker = Self { pending: Arc::default(), bell };
-        tokio::spawn(run(pool, Arc::clone(&waker.pending), rings));
+        tokio::spawn(run(Own::new(pool), Arc::clone(&waker.pending), rings));
         waker
     }
 
     /// Sends at once what is still to be sent: for a process that is about to end.
-    pub async fn flush(&self, pool: &PgPool) {
+    pub async fn flush(&self, own: &mut Own) {
         let topics = std::mem::take(&mut lock(&self.pending).topics);
         if !topics.is_empty()
-            && let Err(error) = send(pool, &topics).await
+            && let Err(error) = send(own, &topics).await
         {
             tracing::debug!(%error, "a last wake-up was not sent; polling covers it");
         }
@@ -130,7 +132,7 @@ impl Waker {
     }
 }
 
-async fn run(pool: PgPool, pending: Arc<Mutex<Pending>>, mut rings: mpsc::Receiver<()>) {
+async fn run(mut own: Own, pending: Arc<Mutex<Pending>>, mut rings: mpsc::Receiver<()>) {
     let mut busy = false;
     let mut sent_at = Instant::now();
     while rings.recv().await.is_some() {
@@ -141,7 +143,7 @@ async fn run(pool: PgPool, pending: Arc<Mutex<Pending>>, mut rings: mpsc::Receiv
             continue;
         }
         busy = batch.calls >= BUSY;
-        if let Err(error) = send(&pool, &batch.topics).await {
+        if let Err(error) = send(&mut own, &batch.topics).await {
             tracing::debug!(%error, "a wake-up was not sent; polling covers it");
         }
         sent_at = Instant::now();
@@ -170,7 +172,7 @@ fn lock(pending: &Mutex<Pending>) -> std::sync::MutexGuard<'_, Pending> {
     pending.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn send(pool: &PgPool, topics: &HashSet<Topic>) -> Result<(), StoreError> {
+async fn send(own: &mut Own, topics: &HashSet<Topic>) -> Result<(), StoreError> {
     let payload = if topics.len() > MAX_IDS {
         "*".to_owned()
     } else {
@@ -181,7 +183,13 @@ async fn send(pool: &PgPool, topics: &HashSet<Topic>) -> Result<(), StoreError> 
         sqlx::query("select set_config('synchronous_commit', 'off', true), pg_notify($1, $2)")
             .bind(CHANNEL)
             .bind(payload);
-    within(async { Ok(told.execute(pool).await.map(drop)?) }).await
+    within(async {
+        let mut connection = own.lend().await?;
+        told.execute(&mut *connection).await?;
+        connection.keep();
+        Ok(())
+    })
+    .await
 }
 
 /// Receives wake-ups for one process, over one connection.

@@ -1,7 +1,7 @@
 //! Taking runs up, and taking them over.
 
 use crate::support::{
-    applied, change, commit, find, later, make, make_from, now, order, remark, spec,
+    applied, change, commit, creator, find, later, make, make_from, now, order, own, remark, spec,
 };
 use chrono::TimeDelta;
 use sqlx::PgPool;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use surety_common::domain::execution::Execution;
 use surety_common::domain::run::RunRecord;
 use surety_common::domain::run::RunSpec;
-use surety_common::store::{self, Claimed, Creator, Lanes, Look, Outcome, Want};
+use surety_common::store::{self, Claimed, Lanes, Look, Outcome, Want};
 use uuid::Uuid;
 
 fn ids(claimed: &Claimed) -> Vec<u128> {
@@ -45,7 +45,7 @@ async fn claim_beside(
     held: &HashMap<String, usize>,
 ) -> Vec<u128> {
     let want = Want { now: later(at_s), owner: Uuid::from_u128(9), slots, held };
-    let runs = store::claim(pool, lanes, want).await.unwrap().runs;
+    let runs = store::claim(&mut own(pool), lanes, want).await.unwrap().runs;
     assert!(runs.len() <= slots);
     let mut ids: Vec<u128> = runs.iter().map(|record| record.spec.id.as_u128()).collect();
     ids.sort_unstable();
@@ -54,7 +54,7 @@ async fn claim_beside(
 
 /// Makes many at once.
 async fn make_many(pool: &PgPool, namespace: &str, ids: RangeInclusive<u128>, since_s: i64) {
-    let creator = Creator::start(pool.clone());
+    let creator = creator(pool);
     let made = ids.map(|id| {
         let (namespace, created_at) = (namespace.to_owned(), later(since_s));
         let new = order(RunSpec { namespace, ..spec(id) }, 1, created_at);
@@ -100,17 +100,17 @@ async fn where_nothing_waits_nothing_more_is_asked_for(pool: PgPool) {
     let (mut lanes, none) = (Lanes::default(), HashMap::new());
     for at_s in 0..3 {
         let want = Want { now: later(at_s), owner: Uuid::from_u128(9), slots: 4, held: &none };
-        let claimed = store::claim(&pool, &mut lanes, want).await.unwrap();
+        let claimed = store::claim(&mut own(&pool), &mut lanes, want).await.unwrap();
         assert_eq!((claimed.runs.len(), claimed.more, claimed.look), (0, false, Look::Fresh));
     }
     waiting(&pool, 1, 0, 3).await;
     let want = Want { now: later(4), owner: Uuid::from_u128(9), slots: 4, held: &none };
-    let claimed = store::claim(&pool, &mut lanes, want).await.unwrap();
+    let claimed = store::claim(&mut own(&pool), &mut lanes, want).await.unwrap();
     assert_eq!((claimed.runs.len(), claimed.more, claimed.look), (1, false, Look::Fresh));
     let want = Want { now: later(5), ..want };
-    let claimed = store::claim(&pool, &mut lanes, want).await.unwrap();
+    let claimed = store::claim(&mut own(&pool), &mut lanes, want).await.unwrap();
     assert_eq!((claimed.runs.len(), claimed.more, claimed.look), (0, false, Look::Due));
-    assert!(!store::find_lanes(&pool, &mut lanes, later(5)).await.unwrap());
+    assert!(!store::find_lanes(&mut own(&pool), &mut lanes, later(5)).await.unwrap());
 }
 
 #[sqlx::test(migrations = "./migrations")]
@@ -124,15 +124,18 @@ async fn a_lane_that_came_up_later_is_found_by_a_look_and_there_may_be_more_than
         waiting_in(&pool, namespace, id, 0, 0).await;
     }
     assert_eq!(claim(&pool, &mut lanes, 1, 9).await, [0; 0], "nobody told of the lanes");
-    assert!(store::find_lanes(&pool, &mut lanes, later(1)).await.unwrap());
+    assert!(store::find_lanes(&mut own(&pool), &mut lanes, later(1)).await.unwrap());
     assert_eq!(claim(&pool, &mut lanes, 1, 9).await, [2, 3]);
-    assert!(!store::find_lanes(&pool, &mut lanes, later(1)).await.unwrap(), "nothing is new");
+    assert!(
+        !store::find_lanes(&mut own(&pool), &mut lanes, later(1)).await.unwrap(),
+        "nothing is new"
+    );
     for id in 10..=700 {
         waiting_in(&pool, "many", id, i16::try_from(id).unwrap(), 0).await;
     }
     let mut found = Vec::new();
     for at in 2.. {
-        let more = store::find_lanes(&pool, &mut lanes, later(at)).await.unwrap();
+        let more = store::find_lanes(&mut own(&pool), &mut lanes, later(at)).await.unwrap();
         found.extend(claim(&pool, &mut lanes, at, 700).await);
         if !more {
             break;
@@ -152,7 +155,7 @@ async fn a_namespace_with_much_to_do_does_not_starve_one_with_little(pool: PgPoo
     assert_eq!(claim_beside(&pool, &mut lanes, 10, 4, &held).await.len(), 4);
     held.insert("busy".to_owned(), 4);
     waiting_in(&pool, "calm", 100, 0, 9).await;
-    assert!(store::find_lanes(&pool, &mut lanes, later(10)).await.unwrap());
+    assert!(store::find_lanes(&mut own(&pool), &mut lanes, later(10)).await.unwrap());
     assert_eq!(claim_beside(&pool, &mut lanes, 10, 1, &held).await, [100], "it holds no slot yet");
     held.insert("calm".to_owned(), 1);
     for id in 101..=104 {
@@ -257,7 +260,7 @@ async fn a_claim_gives_back_the_row_as_it_is_under_the_lease_with_all_that_is_ne
     let row = make(&pool, 1, 1).await;
     let none = HashMap::new();
     let want = Want { now: later(1), owner: Uuid::from_u128(9), slots: 1, held: &none };
-    let runs = store::claim(&pool, &mut Lanes::default(), want).await.unwrap().runs;
+    let runs = store::claim(&mut own(&pool), &mut Lanes::default(), want).await.unwrap().runs;
     let stored: RunRecord = find(&pool, row.run_id).await;
     assert_eq!(runs, std::slice::from_ref(&stored));
     let lease = (stored.execution.lease_owner, stored.execution.lease_epoch);
@@ -278,7 +281,9 @@ async fn runs_of_silent_and_of_unknown_executors_are_orphans(pool: PgPool) {
         leased(&pool, id, owner).await;
     }
     make(&pool, 5, 1).await;
-    let beat = |id, at, heard_since| store::beat(&pool, Uuid::from_u128(id), at, heard_since);
+    let beat = async |id, at, heard_since| {
+        store::beat(&mut own(&pool), Uuid::from_u128(id), at, heard_since).await
+    };
     let pulse = beat(alive, later(30), now()).await.unwrap().unwrap();
     let held: Vec<_> = pulse.leases.iter().map(|lease| lease.run_id.as_u128()).collect();
     assert_eq!(held, [1]);
@@ -305,7 +310,8 @@ async fn a_heartbeat_says_whether_others_are_silent_and_whether_anything_waits(p
     leased(&pool, 1, 21).await;
     leased(&pool, 2, 22).await;
     let said = async |at_s, heard_since_s| {
-        let pulse = store::beat(&pool, me, later(at_s), later(heard_since_s)).await.unwrap();
+        let pulse =
+            store::beat(&mut own(&pool), me, later(at_s), later(heard_since_s)).await.unwrap();
         let pulse = pulse.unwrap();
         (pulse.orphans, pulse.ready, pulse.leases.len())
     };
@@ -323,24 +329,28 @@ async fn an_executor_is_forgotten_only_when_it_holds_nothing(pool: PgPool) {
     let row = leased(&pool, 1, 21).await;
     store::retire(&pool, id, now()).await.unwrap();
     assert!(
-        store::beat(&pool, id, later(1), now()).await.unwrap().is_some(),
+        store::beat(&mut own(&pool), id, later(1), now()).await.unwrap().is_some(),
         "it still holds a run"
     );
-    assert_eq!(store::beat(&pool, other, later(1), now()).await.unwrap(), None, "long silent");
+    assert_eq!(
+        store::beat(&mut own(&pool), other, later(1), now()).await.unwrap(),
+        None,
+        "long silent"
+    );
     let write = change(&row, |draft| {
         draft.release();
         Ok(())
     });
     applied(&pool, write).await;
     store::retire(&pool, id, now()).await.unwrap();
-    assert_eq!(store::beat(&pool, id, later(2), now()).await.unwrap(), None);
+    assert_eq!(store::beat(&mut own(&pool), id, later(2), now()).await.unwrap(), None);
 }
 
 #[sqlx::test(migrations = "./migrations")]
 async fn a_heartbeat_never_goes_back(pool: PgPool) {
     let id = Uuid::from_u128(21);
     store::register(&pool, id, "e", 4, later(10)).await.unwrap();
-    store::beat(&pool, id, now(), now()).await.unwrap();
+    store::beat(&mut own(&pool), id, now(), now()).await.unwrap();
     leased(&pool, 1, 21).await;
     let orphans = store::orphans(&pool, later(10), Uuid::nil(), 9).await.unwrap();
     assert_eq!(orphans.runs, []);

@@ -1,7 +1,8 @@
 //! Making runs and giving them plans.
 
 use crate::support::{
-    actor, change, create, find, graph, later, make, now, order, plan, remarks, said, spec, wait,
+    actor, change, create, creator, find, graph, later, make, now, order, plan, remarks, said,
+    spec, wait,
 };
 use sqlx::PgPool;
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ use surety_common::domain::fault::Fault;
 use surety_common::domain::machine::run::{Phase, RunEvent, RunState};
 use surety_common::domain::run::{DriverKind, Policy, RunSpec, VerifyCommands};
 use surety_common::domain::step::StepState;
-use surety_common::store::{self, Created, Creator, NewRun, Outcome, StoreError, StoredPlan};
+use surety_common::store::{self, Created, NewRun, Outcome, StoreError, StoredPlan};
 use uuid::Uuid;
 
 #[sqlx::test(migrations = "./migrations")]
@@ -87,7 +88,7 @@ async fn a_run_that_is_made_again_is_the_one_that_is_there(pool: PgPool) {
 
 #[sqlx::test(migrations = "./migrations")]
 async fn one_bad_order_does_not_take_the_others_with_it(pool: PgPool) {
-    let creator = Creator::start(pool.clone());
+    let creator = creator(&pool);
     let nameless = |id| RunSpec { namespace: String::new(), ..spec(id) };
     let orders = [spec(1), nameless(2), spec(3)].map(|spec| Arc::new(order(spec, 1, now())));
     let made = orders.map(|new| creator.create(new, None));

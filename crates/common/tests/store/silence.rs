@@ -1,6 +1,6 @@
 //! A database that says nothing any more, on connections that nobody closed.
 
-use crate::support::{Proxy, make, now, order, plan, remark, spec, until};
+use crate::support::{Proxy, creator, make, now, order, own, plan, remark, spec, until};
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use sqlx::PgPool;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use surety_common::domain::execution::Execution;
 use surety_common::domain::journal::Output;
-use surety_common::store::{self, Creator, Lanes, RunFilter, StoreError, StoredPlan, Want};
+use surety_common::store::{self, Cases, Lanes, Own, RunFilter, StoreError, StoredPlan, Want};
 use uuid::Uuid;
 
 /// Six times what an answer may take.
@@ -27,7 +27,7 @@ macro_rules! questions {
 
 fn reads<'a>(
     pool: &'a PgPool,
-    (unknown, known): (&'a mut Lanes, &'a mut Lanes),
+    [unknown, known, beating]: &'a mut [(Own, Lanes); 3],
     want: Want<'a>,
     filter: &'a RunFilter,
     output: &'a Output,
@@ -42,16 +42,15 @@ fn reads<'a>(
         list_waits(pool, "", None, None, 1);
         find_plan(pool, id, 1);
         events(pool, id, 1, 1);
-        find_case(pool, id);
         state(pool, id);
         receipts(pool, id);
         verdict(pool, id, 1);
         output_text(pool, output);
         backlog(pool);
-        find_lanes(pool, unknown, now());
-        claim(pool, known, want);
+        find_lanes(&mut unknown.0, &mut unknown.1, now());
+        claim(&mut known.0, &mut known.1, want);
         orphans(pool, now(), id, 1);
-        beat(pool, id, now(), now());
+        beat(&mut beating.0, id, now(), now());
         register(pool, id, "executor", 1, now());
         retire(pool, id, now());
     }
@@ -59,7 +58,9 @@ fn reads<'a>(
 
 fn writes<'a>(pool: &'a PgPool, row: &Execution) -> Vec<Question<'a>> {
     let new = Arc::new(order(spec(2), 1, now()));
-    let made = async move { Creator::start(pool.clone()).create(new, None).await.map(drop) };
+    let made = async move { creator(pool).create(new, None).await.map(drop) };
+    let id = row.run_id;
+    let case = async move { Cases::start(pool.clone()).find(id, |_| true).await.map(drop) };
     let write = remark(row, "a second revision");
     let stored = StoredPlan {
         revision: 2,
@@ -70,7 +71,7 @@ fn writes<'a>(pool: &'a PgPool, row: &Execution) -> Vec<Question<'a>> {
         created_at: now(),
     };
     let revised = async move { store::submit_plan(pool, &stored, &write, None).await.map(drop) };
-    vec![("create", made.boxed()), ("submit_plan", revised.boxed())]
+    vec![("create", made.boxed()), ("submit_plan", revised.boxed()), ("case", case.boxed())]
 }
 
 /// Without a bound each would wait until the kernel gives the connection up, after a quarter of an
@@ -94,13 +95,15 @@ async fn nobody_waits_for_ever_for_a_database_that_fell_silent(
     let open: Vec<_> = join_all((0..30).map(|_| through.acquire())).await;
     open.into_iter().for_each(|connection| drop(connection.unwrap()));
     until(|| async { through.num_idle() == 30 }).await;
-    let (mut unknown, mut known, held) = (Lanes::default(), Lanes::default(), HashMap::new());
-    assert!(store::find_lanes(&through, &mut known, now()).await.unwrap());
+    let mut looking = [(); 3].map(|()| (own(&through), Lanes::default()));
+    let held = HashMap::new();
+    let [_, (own, known), _] = &mut looking;
+    assert!(store::find_lanes(own, known, now()).await.unwrap());
     proxy.mute();
     let want = Want { now: now(), owner: Uuid::from_u128(9), slots: 1, held: &held };
     let filter = RunFilter { limit: 1, ..RunFilter::default() };
     let output = Output { call_id: String::new(), digest: "ab".repeat(32), bytes: 0, text: None };
-    let mut questions = reads(&through, (&mut unknown, &mut known), want, &filter, &output);
+    let mut questions = reads(&through, &mut looking, want, &filter, &output);
     questions.extend(writes(&through, &row));
     let asked = questions.into_iter().map(|(name, answer)| async move {
         let answer = tokio::time::timeout(FOR_EVER, answer).await;

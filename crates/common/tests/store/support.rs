@@ -14,7 +14,7 @@ use surety_common::domain::plan::{Plan, PlanStep};
 use surety_common::domain::run::{DriverKind, Policy, RunRecord, RunSpec};
 use surety_common::domain::stop::WaitingOn;
 use surety_common::store::{
-    self, Commit, Committer, Created, Creator, NewRun, Outcome, StoreError, StoredPlan,
+    self, Commit, Committer, Created, Creator, NewRun, Outcome, Own, StoreError, StoredPlan, Waker,
 };
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncWrite, copy};
@@ -96,14 +96,21 @@ pub(crate) async fn make_from(pool: &PgPool, spec: RunSpec, steps: usize) -> Exe
     find(pool, new.spec.id).await.execution
 }
 
+pub(crate) fn creator(pool: &PgPool) -> Creator {
+    Creator::start(pool.clone(), Waker::start(pool.clone()))
+}
+
+pub(crate) fn own(pool: &PgPool) -> Own {
+    Own::new(pool.clone())
+}
+
 /// Makes one run alone.
 pub(crate) async fn create(
     pool: &PgPool,
     new: &NewRun,
     span_id: Option<&str>,
 ) -> Result<Created, StoreError> {
-    let creator = Creator::start(pool.clone());
-    creator.create(Arc::new(new.clone()), span_id.map(str::to_owned)).await
+    creator(pool).create(Arc::new(new.clone()), span_id.map(str::to_owned)).await
 }
 
 pub(crate) async fn find(pool: &PgPool, id: Uuid) -> RunRecord {
@@ -163,7 +170,7 @@ pub(crate) fn wait(id: u128) -> Wait {
 }
 
 pub(crate) fn committer(pool: &PgPool) -> Committer {
-    Committer::start(pool.clone(), Arc::new(|_, _| {}))
+    Committer::start(pool.clone(), Waker::start(pool.clone()), Arc::new(|_, _| {}))
 }
 
 pub(crate) fn commit(write: Write) -> Commit {

@@ -14,7 +14,7 @@ use surety_common::domain::machine::run::RunState;
 use surety_common::domain::plan::Plan;
 use surety_common::domain::run::RunRecord;
 use surety_common::store::{
-    self, Claimed, Commit, Lanes, Leased, Look, Outcome, Pulse, StoreError, Topic, Want,
+    self, Claimed, Commit, Lanes, Leased, Look, Outcome, Own, Pulse, StoreError, Topic, Want,
 };
 use surety_common::telemetry::{self, trace};
 use tokio::sync::{Mutex, Notify, OwnedSemaphorePermit, Semaphore, broadcast};
@@ -40,9 +40,16 @@ pub struct Claimer {
     heartbeat_age_limit: TimeDelta,
     tasks: TaskTracker,
     /// Held while leases are taken, so that one taken and one not yet entered are never confused.
-    looking: Mutex<Lanes>,
+    looking: Mutex<Looking>,
     /// Rung when a heartbeat saw that a run waits.
     seen: Notify,
+}
+
+/// What looking for work takes. Claims and heartbeats have a connection to themselves: a process
+/// whose other connections are all busy is not taken for dead.
+struct Looking {
+    lanes: Lanes,
+    own: Own,
 }
 
 impl Claimer {
@@ -50,12 +57,13 @@ impl Claimer {
     /// have been silent for `heartbeat_age_limit`.
     pub fn new(engine: Arc<Engine>, slots: usize, heartbeat_age_limit: TimeDelta) -> Self {
         let slots = Arc::new(Semaphore::new(slots));
+        let own = Own::new(engine.pool.clone());
         Self {
             engine,
             slots,
             heartbeat_age_limit,
             tasks: TaskTracker::new(),
-            looking: Mutex::default(),
+            looking: Mutex::new(Looking { lanes: Lanes::default(), own }),
             seen: Notify::new(),
         }
     }
@@ -129,15 +137,15 @@ impl Claimer {
     /// # Errors
     /// [`StoreError`]
     pub async fn run_once(&self, now: DateTime<Utc>) -> Result<Found, StoreError> {
-        let mut lanes = self.looking.lock().await;
+        let mut looking = self.looking.lock().await;
+        let Looking { lanes, own } = &mut *looking;
         let slots = self.slots.available_permits();
         if slots == 0 {
             return Ok(Found::More);
         }
         let held = self.engine.roll.held();
         let want = Want { now, owner: self.engine.id, slots, held: &held };
-        let Leased { runs, mut more, look } =
-            store::claim(&self.engine.pool, &mut lanes, want).await?;
+        let Leased { runs, mut more, look } = store::claim(own, lanes, want).await?;
         if !runs.is_empty() {
             crash::point("executor.after_claim");
         }
@@ -148,7 +156,7 @@ impl Claimer {
             self.start(Taken::claimed(record), permit);
         }
         if look == Look::Due {
-            more |= store::find_lanes(&self.engine.pool, &mut lanes, now).await?;
+            more |= store::find_lanes(own, lanes, now).await?;
         }
         Ok(match (more, look) {
             (true, _) => Found::More,
@@ -179,9 +187,10 @@ impl Claimer {
     /// # Errors
     /// [`StoreError`]
     pub async fn beat_once(&self, now: DateTime<Utc>) -> Result<Option<bool>, StoreError> {
-        let mut lanes = self.looking.lock().await;
+        let mut looking = self.looking.lock().await;
+        let Looking { lanes, own } = &mut *looking;
         let heard_since = now - self.heartbeat_age_limit;
-        let pulse = store::beat(&self.engine.pool, self.engine.id, now, heard_since).await?;
+        let pulse = store::beat(own, self.engine.id, now, heard_since).await?;
         let Some(Pulse { leases, orphans, ready }) = pulse else { return Ok(None) };
         let unknown = self.engine.roll.compare(&leases);
         if self.engine.drain.is_cancelled() {

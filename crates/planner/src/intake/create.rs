@@ -13,7 +13,7 @@ use surety_common::domain::machine::run::RunEvent;
 use surety_common::domain::plan::Plan;
 use surety_common::domain::run::{RunRecord, RunSpec};
 use surety_common::domain::stop::WaitingOn;
-use surety_common::store::{Created, NewRun, StoredPlan, Topic};
+use surety_common::store::{Created, NewRun, StoredPlan};
 use surety_common::telemetry::trace;
 use uuid::Uuid;
 
@@ -46,7 +46,6 @@ pub async fn create(planner: &Planner, order: RunOrder) -> Result<Accepted, Faul
     match planner.creator.create(Arc::clone(&new), trace::span_id(&span)).await? {
         Created::New => {
             surety_common::telemetry::observe(&new.write, &span);
-            planner.waker.wake_now(Topic::Ready);
             Ok(Accepted::Made(Box::new(RunRecord {
                 spec: new.spec.clone(),
                 execution: Execution::clone(&new.write.execution),

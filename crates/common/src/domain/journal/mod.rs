@@ -1,10 +1,12 @@
 //! The journal: what happened to a run, numbered without gaps.
 
+mod evidence;
 mod stored;
 
 #[cfg(test)]
 mod tests;
 
+pub use evidence::{Evidence, read_evidence};
 pub use stored::{Recorded, StoredError, StoredRow, Wanted, read_changes, write_changes};
 
 use crate::domain::decision::ExecuteDecision;

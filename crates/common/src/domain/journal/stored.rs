@@ -57,8 +57,6 @@ pub enum Wanted {
     Everything,
     /// Receipts.
     Receipts,
-    /// What a verdict is made from: receipts, and the turns with what the driver said.
-    Evidence,
 }
 
 impl Wanted {
@@ -66,13 +64,12 @@ impl Wanted {
         match self {
             Self::Everything => true,
             Self::Receipts => kind == RECEIPT,
-            Self::Evidence => kind == RECEIPT || kind == TURN,
         }
     }
 }
 
-const RECEIPT: &str = "receipt";
-const TURN: &str = "turn";
+pub(super) const RECEIPT: &str = "receipt";
+pub(super) const TURN: &str = "turn";
 
 /// A row of the journal, as it is stored.
 #[derive(Debug, Clone, Copy)]
@@ -120,7 +117,7 @@ pub fn read_changes(row: StoredRow<'_>, wanted: Wanted) -> Result<Vec<Event>, St
 }
 
 /// The kind of a stored entry: the one key of its object.
-fn kind_of(entry: &str) -> Result<&str, StoredError> {
+pub(super) fn kind_of(entry: &str) -> Result<&str, StoredError> {
     let key = entry.strip_prefix("{\"").and_then(|rest| rest.split_once('"'));
     key.map(|(kind, _)| kind).ok_or_else(|| missing("an entry's kind"))
 }
@@ -142,7 +139,7 @@ fn write_entry(out: &mut String, entry: &Entry, actor: &Actor) {
     .end();
 }
 
-fn read_entry(text: &str, actor: &Actor) -> Result<Entry, StoredError> {
+pub(super) fn read_entry(text: &str, actor: &Actor) -> Result<Entry, StoredError> {
     let parsed = json::parse_stored(text).map_err(|error| StoredError(error.to_string()))?;
     let value = &parsed.value;
     let [(kind, body)] = value.as_object().ok_or_else(|| missing("an object"))? else {

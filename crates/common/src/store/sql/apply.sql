@@ -4,12 +4,12 @@ with change as (
         $1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::bigint[],
         $8::smallint[], $9::timestamptz[], $10::uuid[], $11::bigint[], $12::integer[], $13::text[],
         $14::text[], $15::text[], $16::text[], $17::text[], $18::timestamptz[], $19::timestamptz[],
-        $20::text[], $21::text[]
+        $20::text[], $21::text[], $22::text[]
     ) as change (
         run_id, read_version, read_epoch, version, state, blocked_from, sequence,
         priority, ready_at, lease_owner, lease_epoch, plan_revision, step_states,
         progress, wait, wait_ids, terminal, deadline_at, at,
-        entries, actor)
+        entries, actor, told)
 ),
 moved as (
     update execution
@@ -36,12 +36,15 @@ moved as (
       -- The lease it was thought out under is still the latest: a frozen executor that wakes up
       -- after its runs were taken over names an earlier one.
       and execution.lease_epoch = change.read_epoch
-    returning execution.run_id
+    returning execution.run_id, change.sequence, change.at, change.actor, change.entries,
+              change.told
 ),
 written as (
     insert into journal (run_id, sequence, at, actor, entries)
-    select change.run_id, change.sequence, change.at, change.actor, change.entries
-    from change join moved on moved.run_id = change.run_id
-    where change.entries <> ''
+    select run_id, sequence, at, actor, entries
+    from moved
+    where entries <> ''
 )
-select run_id from moved
+-- Whoever stands idle for a change is told with its commit, where it is told to anybody so soon.
+select run_id, case when told <> '' then pg_notify('surety', told) end
+from moved

@@ -1,4 +1,4 @@
--- A run and its whole journal, as one moment shows both.
+-- Runs, each with its whole journal, as one moment shows both.
 select execution.run_id, execution.namespace, execution.state, execution.blocked_from,
        execution.version, execution.sequence, execution.priority, execution.ready_at,
        execution.lease_owner, execution.lease_epoch, execution.plan_revision,
@@ -8,7 +8,8 @@ select execution.run_id, execution.namespace, execution.state, execution.blocked
        run.policy::text as policy, run.labels::text as labels, run.trace_parent, run.created_at,
        plan.body::text as plan_body, plan.digest as plan_digest,
        told.sequences, told.times, told.actors, told.entries
-from execution
+from unnest($1::uuid[]) as wanted (run_id)
+join execution on execution.run_id = wanted.run_id
 join run on run.id = execution.run_id
 left join plan on plan.run_id = execution.run_id and plan.revision = execution.plan_revision
 cross join lateral (
@@ -19,8 +20,7 @@ cross join lateral (
     from (
         select sequence, at, actor, entries
         from journal
-        where journal.run_id = $1
+        where journal.run_id = wanted.run_id
         order by sequence
     ) as row
 ) as told
-where execution.run_id = $1

@@ -1,0 +1,72 @@
+//! A connection of one worker's own, beside the pool.
+//!
+//! A connection that goes through the pool is asked for a sign of life each time it is given back,
+//! and a worker gets another one each time, whose server process has to warm up to its statements
+//! again. A loop that sends one statement after the other keeps its connection instead, and one that
+//! must be heard in time does not stand in line behind the others.
+
+use super::StoreError;
+use super::pool::{FRESH, alive};
+use sqlx::PgPool;
+use sqlx::postgres::PgConnection;
+use std::ops::{Deref, DerefMut};
+use std::time::Instant;
+
+/// The connection that one worker keeps from statement to statement. It is made when it is first
+/// needed, and made anew after any failure.
+pub struct Own {
+    pool: PgPool,
+    kept: Option<(PgConnection, Instant)>,
+}
+
+impl Own {
+    /// None yet, to be made as the pool makes its own.
+    pub fn new(pool: PgPool) -> Self {
+        Self { pool, kept: None }
+    }
+
+    /// The connection, for one piece of work. It is kept for the next one when it is given back with
+    /// [`Lent::keep`], and closed when it is just dropped: after an error, or in the middle of a
+    /// statement, nobody knows what it would answer next.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`]
+    pub(super) async fn lend(&mut self) -> Result<Lent<'_>, StoreError> {
+        let connection = match self.kept.take() {
+            Some((connection, used_at)) if used_at.elapsed() < FRESH => connection,
+            Some((mut connection, _)) => match alive(&mut connection).await {
+                Ok(()) => connection,
+                Err(_) => self.pool.acquire().await?.detach(),
+            },
+            None => self.pool.acquire().await?.detach(),
+        };
+        Ok(Lent { own: self, connection })
+    }
+}
+
+/// The connection while it is at work.
+pub(super) struct Lent<'a> {
+    own: &'a mut Own,
+    connection: PgConnection,
+}
+
+impl Lent<'_> {
+    /// Gives it back: every answer was heard to its end.
+    pub(super) fn keep(self) {
+        self.own.kept = Some((self.connection, Instant::now()));
+    }
+}
+
+impl Deref for Lent<'_> {
+    type Target = PgConnection;
+
+    fn deref(&self) -> &PgConnection {
+        &self.connection
+    }
+}
+
+impl DerefMut for Lent<'_> {
+    fn deref_mut(&mut self) -> &mut PgConnection {
+        &mut self.connection
+    }
+}
