@@ -38,6 +38,7 @@ pub struct Claimer {
     engine: Arc<Engine>,
     slots: Arc<Semaphore>,
     heartbeat_age_limit: TimeDelta,
+    /// The work on each run, and the writing of leases that are taken over.
     tasks: TaskTracker,
     /// Held while leases are taken, so that one taken and one not yet entered are never confused.
     looking: Mutex<Lanes>,
@@ -205,6 +206,12 @@ impl Claimer {
         now: DateTime<Utc>,
         cause: &str,
     ) -> Result<(), StoreError> {
+        // Counted before the drain is looked at: a drain that this look did not see waits for the
+        // leases written here, and for the work that hands them back.
+        let _under_way = self.tasks.token();
+        if self.engine.drain.is_cancelled() {
+            return claimed.commit(&[]).await.map(drop);
+        }
         let mut held = Vec::new();
         let mut commits = Vec::new();
         for record in &claimed.runs {
