@@ -9,7 +9,8 @@ use super::run::RunRow;
 use crate::crash;
 use crate::domain::run::RunRecord;
 use chrono::{DateTime, Utc};
-use sqlx::postgres::PgRow;
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::QueryScalar;
 use sqlx::{FromRow, PgPool, Postgres, Transaction};
 use std::collections::HashMap;
 use uuid::Uuid;
@@ -130,18 +131,8 @@ pub async fn orphans(
     me: Uuid,
     limit: i64,
 ) -> Result<Claimed, StoreError> {
-    within(async {
-        let mut transaction = pool.begin().await?;
-        let ids: Vec<Uuid> = sqlx::query_scalar(include_str!("sql/orphans.sql"))
-            .bind(heard_since)
-            .bind(limit)
-            .bind(me)
-            .fetch_all(&mut *transaction)
-            .await?;
-        let runs = load(&mut transaction, &ids).await?;
-        Ok(Claimed { transaction, runs })
-    })
-    .await
+    let silent = sqlx::query_scalar(include_str!("sql/orphans.sql"));
+    lock(pool, silent.bind(heard_since).bind(limit).bind(me)).await
 }
 
 /// Locks those of `run_ids` whose lease is still `me`'s: for a process that holds leases it does not
@@ -150,13 +141,18 @@ pub async fn orphans(
 /// # Errors
 /// [`StoreError`]
 pub async fn forgotten(pool: &PgPool, me: Uuid, run_ids: &[Uuid]) -> Result<Claimed, StoreError> {
+    let own = sqlx::query_scalar(include_str!("sql/forgotten.sql"));
+    lock(pool, own.bind(me).bind(run_ids)).await
+}
+
+/// Locks the runs whose ids a statement answers, having locked their rows itself.
+async fn lock(
+    pool: &PgPool,
+    choosing: QueryScalar<'_, Postgres, Uuid, PgArguments>,
+) -> Result<Claimed, StoreError> {
     within(async {
         let mut transaction = pool.begin().await?;
-        let ids: Vec<Uuid> = sqlx::query_scalar(include_str!("sql/forgotten.sql"))
-            .bind(me)
-            .bind(run_ids)
-            .fetch_all(&mut *transaction)
-            .await?;
+        let ids = choosing.fetch_all(&mut *transaction).await?;
         let runs = load(&mut transaction, &ids).await?;
         Ok(Claimed { transaction, runs })
     })
