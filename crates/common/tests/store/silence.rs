@@ -38,7 +38,7 @@ fn reads<'a>(
         find_run(pool, id);
         list_runs(pool, filter);
         find_wait(pool, id);
-        overdue(pool, now(), 1);
+        overdue(pool, now(), 1, &[]);
         list_waits(pool, "", None, None, 1);
         find_plan(pool, id, 1);
         events(pool, id, 1, 1);
@@ -50,7 +50,8 @@ fn reads<'a>(
         backlog(pool);
         find_lanes(pool, unknown, now());
         claim(pool, known, want);
-        orphans(pool, now(), id, 1);
+        orphans(pool, now(), id, 1, &[]);
+        let_go(pool, id, &[], now());
         beat(pool, id, now(), now());
         register(pool, id, "executor", 1, now());
         retire(pool, id, now());
@@ -97,7 +98,7 @@ async fn nobody_waits_for_ever_for_a_database_that_fell_silent(
     let (mut unknown, mut known, held) = (Lanes::default(), Lanes::default(), HashMap::new());
     assert!(store::find_lanes(&through, &mut known, now()).await.unwrap());
     proxy.mute();
-    let want = Want { now: now(), owner: Uuid::from_u128(9), slots: 1, held: &held };
+    let want = Want { now: now(), owner: Uuid::from_u128(9), slots: 1, held: &held, except: &[] };
     let filter = RunFilter { limit: 1, ..RunFilter::default() };
     let output = Output { call_id: String::new(), digest: "ab".repeat(32), bytes: 0, text: None };
     let mut questions = reads(&through, (&mut unknown, &mut known), want, &filter, &output);

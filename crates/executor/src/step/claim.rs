@@ -14,7 +14,8 @@ use surety_common::domain::machine::run::RunState;
 use surety_common::domain::plan::Plan;
 use surety_common::domain::run::RunRecord;
 use surety_common::store::{
-    self, Claimed, Commit, Lanes, Leased, Look, Outcome, Pulse, StoreError, Topic, Want,
+    self, Claimed, Commit, Lanes, Leased, Look, Outcome, Pulse, StoreError, Topic, Unread,
+    Unreadable, Want,
 };
 use surety_common::telemetry::{self, trace};
 use tokio::sync::{Mutex, Notify, OwnedSemaphorePermit, Semaphore, broadcast};
@@ -33,6 +34,25 @@ const CUT_TIMEOUT: Duration = Duration::from_secs(10);
 /// What is kept of the drain's time for handing runs back: a fifth of it, a second at most.
 const HAND_BACK: (u32, Duration) = (5, Duration::from_secs(1));
 
+/// What looks have shown so far.
+#[derive(Default)]
+struct Known {
+    lanes: Lanes,
+    unreadable: Unreadable,
+}
+
+impl Known {
+    /// Leaves runs alone whose rows do not read. Each is told of once: there is nothing to do about
+    /// it here, and the row is mended by a person.
+    fn leave_alone(&mut self, unread: &[Unread], now: DateTime<Utc>) {
+        for Unread { run_id, why } in unread {
+            if self.unreadable.leave_alone(*run_id, &why.to_string(), now) {
+                tracing::error!(%run_id, error = %why, "a run's row does not read; it is left alone");
+            }
+        }
+    }
+}
+
 /// The loop that takes runs up and hands each to a task of its own.
 pub struct Claimer {
     engine: Arc<Engine>,
@@ -41,7 +61,7 @@ pub struct Claimer {
     /// The work on each run, and the writing of leases that are taken over.
     tasks: TaskTracker,
     /// Held while leases are taken, so that one taken and one not yet entered are never confused.
-    looking: Mutex<Lanes>,
+    looking: Mutex<Known>,
     /// Rung when a heartbeat saw that a run waits.
     seen: Notify,
 }
@@ -130,15 +150,16 @@ impl Claimer {
     /// # Errors
     /// [`StoreError`]
     pub async fn run_once(&self, now: DateTime<Utc>) -> Result<Found, StoreError> {
-        let mut lanes = self.looking.lock().await;
+        let mut known = self.looking.lock().await;
         let slots = self.slots.available_permits();
         if slots == 0 {
             return Ok(Found::More);
         }
         let held = self.engine.roll.held();
-        let want = Want { now, owner: self.engine.id, slots, held: &held };
-        let Leased { runs, mut more, look } =
-            store::claim(&self.engine.pool, &mut lanes, want).await?;
+        let except = known.unreadable.left_alone(now);
+        let want = Want { now, owner: self.engine.id, slots, held: &held, except: &except };
+        let Leased { runs, unread, mut more, look } =
+            store::claim(&self.engine.pool, &mut known.lanes, want).await?;
         if !runs.is_empty() {
             crash::point("executor.after_claim");
         }
@@ -148,8 +169,9 @@ impl Claimer {
             let Some(permit) = self.permit() else { break };
             self.start(Taken::claimed(record), permit);
         }
+        self.let_go(&mut known, &unread, now).await?;
         if look == Look::Due {
-            more |= store::find_lanes(&self.engine.pool, &mut lanes, now).await?;
+            more |= store::find_lanes(&self.engine.pool, &mut known.lanes, now).await?;
         }
         Ok(match (more, look) {
             (true, _) => Found::More,
@@ -163,13 +185,16 @@ impl Claimer {
     /// # Errors
     /// [`StoreError`]
     pub async fn take_over_once(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
-        let _looking = self.looking.lock().await;
+        let mut known = self.looking.lock().await;
         let free = i64::try_from(self.slots.available_permits()).unwrap_or(i64::MAX);
         if free == 0 {
             return Ok(());
         }
         let heard_since = now - self.heartbeat_age_limit;
-        let orphans = store::orphans(&self.engine.pool, heard_since, self.engine.id, free).await?;
+        let except = known.unreadable.left_alone(now);
+        let (pool, me) = (&self.engine.pool, self.engine.id);
+        let orphans = store::orphans(pool, heard_since, me, free, &except).await?;
+        known.leave_alone(&orphans.unread, now);
         self.take_up(orphans, now, "its executor is gone").await
     }
 
@@ -180,7 +205,7 @@ impl Claimer {
     /// # Errors
     /// [`StoreError`]
     pub async fn beat_once(&self, now: DateTime<Utc>) -> Result<Option<bool>, StoreError> {
-        let mut lanes = self.looking.lock().await;
+        let mut known = self.looking.lock().await;
         let heard_since = now - self.heartbeat_age_limit;
         let pulse = store::beat(&self.engine.pool, self.engine.id, now, heard_since).await?;
         let Some(Pulse { leases, orphans, ready }) = pulse else { return Ok(None) };
@@ -190,14 +215,31 @@ impl Claimer {
         }
         if ready && self.slots.available_permits() > 0 {
             // It may stand where claims no longer look.
-            lanes.sweep();
+            known.lanes.sweep();
             self.seen.notify_one();
         }
         if !unknown.is_empty() {
-            let found = store::forgotten(&self.engine.pool, self.engine.id, &unknown).await?;
+            let mut found = store::forgotten(&self.engine.pool, self.engine.id, &unknown).await?;
+            let unread = std::mem::take(&mut found.unread);
             self.take_up(found, now, "its lease was not known here").await?;
+            self.let_go(&mut known, &unread, now).await?;
         }
         Ok(Some(orphans))
+    }
+
+    /// Gives leases back whose rows do not read, and leaves them alone.
+    async fn let_go(
+        &self,
+        known: &mut Known,
+        unread: &[Unread],
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        known.leave_alone(unread, now);
+        let run_ids: Vec<_> = unread.iter().map(|unread| unread.run_id).collect();
+        match run_ids.as_slice() {
+            [] => Ok(()),
+            run_ids => store::let_go(&self.engine.pool, self.engine.id, run_ids, now).await,
+        }
     }
 
     async fn take_up(
