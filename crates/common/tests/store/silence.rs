@@ -3,14 +3,15 @@
 use crate::support::{Proxy, make, now, order, plan, remark, spec, until};
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
-use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{PgPool, Postgres, Transaction};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use surety_common::domain::execution::Execution;
 use surety_common::domain::journal::Output;
 use surety_common::store::{self, Creator, Lanes, RunFilter, StoreError, StoredPlan, Want};
+use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 /// Six times what an answer may take.
@@ -109,4 +110,61 @@ async fn nobody_waits_for_ever_for_a_database_that_fell_silent(
         assert!(matches!(answer, Err(StoreError::Unavailable { .. })), "{name}: {answer:?}");
     });
     join_all(asked).await;
+}
+
+/// Whether a session waits for a lock.
+async fn somebody_waits(pool: &PgPool) -> bool {
+    let asked = "select exists (select from pg_stat_activity
+                 where datname = current_database() and wait_event_type = 'Lock')";
+    sqlx::query_scalar(asked).fetch_one(pool).await.unwrap()
+}
+
+/// A migration over a line of a test's own, which waits until the test lets it go on.
+struct Held {
+    proxy: Proxy,
+    direct: PgPool,
+    holding: Transaction<'static, Postgres>,
+    migrating: JoinHandle<Result<(), StoreError>>,
+}
+
+impl Held {
+    async fn start(pool: PgPoolOptions, options: &PgConnectOptions) -> Self {
+        let direct = pool.connect_with(options.clone()).await.unwrap();
+        let mut holding = direct.begin().await.unwrap();
+        // It makes a table of this name, and has to know first whether there is one.
+        sqlx::query("create table run ()").execute(&mut *holding).await.unwrap();
+        let proxy = Proxy::new();
+        proxy.listen(options);
+        let through = PgPoolOptions::new().connect_lazy_with(proxy.options(options));
+        let migrating = tokio::spawn(async move { store::migrate(&through).await });
+        until(|| somebody_waits(&direct)).await;
+        Self { proxy, direct, holding, migrating }
+    }
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_migration_is_given_up_when_its_line_falls_silent_and_can_be_made_again(
+    pool: PgPoolOptions,
+    options: PgConnectOptions,
+) {
+    let Held { proxy, direct, holding, migrating } = Held::start(pool, &options).await;
+    proxy.mute();
+    let given_up = tokio::time::timeout(FOR_EVER, migrating).await;
+    let given_up = given_up.expect("it waits for ever").unwrap();
+    assert!(matches!(given_up, Err(StoreError::Unavailable { .. })), "{given_up:?}");
+    holding.rollback().await.unwrap();
+    store::migrate(&direct).await.unwrap();
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_migration_may_take_longer_than_any_silence(
+    pool: PgPoolOptions,
+    options: PgConnectOptions,
+) {
+    let Held { proxy, direct: _direct, holding, migrating } = Held::start(pool, &options).await;
+    // So many looks at it fill more time than nothing at all may be heard of it.
+    until(|| async { migrating.is_finished() || proxy.taken() > 12 }).await;
+    assert!(!migrating.is_finished(), "an honest migration was given up");
+    holding.rollback().await.unwrap();
+    migrating.await.unwrap().unwrap();
 }
