@@ -7,7 +7,7 @@ use sqlx::PgPool;
 use std::time::{Duration, Instant};
 use surety_common::wire::v1;
 use surety_e2e::harness::{Database, Deployment, PATIENCE, wait_until};
-use surety_e2e::script::{Trail, noop, plan, shell, step};
+use surety_e2e::script::{self, Trail, noop, plan, shell, step};
 use uuid::Uuid;
 
 async fn progress(pool: &PgPool, run_id: Uuid, value: &str) -> Result<()> {
@@ -73,6 +73,28 @@ async fn a_spoilt_run_is_told_of_once_and_keeps_no_other_from_its_only_slot() ->
     let run = deployment.wait_for_end(&spoilt.id).await?;
     assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
     deployment.finish_at_rest().await.map(drop)
+}
+
+#[tokio::test]
+async fn a_spoilt_run_whose_time_is_over_keeps_no_other_from_its_end() -> Result<()> {
+    let deployment = Deployment::start_idle(Database::create().await?, &QUICK).await?;
+    let pool = deployment.database.pool().await?;
+    let short = || v1::CreateRunRequest {
+        limits: Some(v1::Limits { run_deadline_s: Some(1), ..v1::Limits::default() }),
+        ..script::request(&plan(&[step("only", &[], &[noop()])]), "")
+    };
+    let spoilt = deployment.create_run(short()).await?;
+    let id = Uuid::parse_str(&spoilt.id)?;
+    let whole = progress_of(&pool, id).await?;
+    progress(&pool, id, "[]").await?;
+    let other = deployment.create_run(short()).await?;
+    let other = deployment.wait_for_end(&other.id).await?;
+    let terminal = other.terminal.unwrap_or_default();
+    assert_eq!(terminal.stop_reason(), v1::StopReason::DeadlineExceeded, "{terminal:#?}");
+    let said = |line: &str| line.contains("left alone") && line.contains(&spoilt.id);
+    deployment.planner.wait_for_line(said).await?;
+    progress(&pool, id, &whole).await?;
+    deployment.finish().await
 }
 
 #[tokio::test]
