@@ -8,16 +8,6 @@ use surety_common::wire::v1;
 use surety_e2e::harness::{Deployment, wait_for_yes, wait_until};
 use surety_e2e::script::{self, Trail, noop, plan, shell, step};
 
-fn repeatable(plan: &serde_json::Value) -> v1::CreateRunRequest {
-    v1::CreateRunRequest {
-        policy: Some(v1::Policy {
-            repeatable_commands: vec!["sh".to_owned()],
-            ..v1::Policy::default()
-        }),
-        ..script::request(plan, "")
-    }
-}
-
 #[tokio::test]
 async fn a_drained_executor_hands_its_runs_over_long_before_its_heartbeat_is_old() -> Result<()> {
     // No test waits ten minutes: only a hand-over can end this run in time.
@@ -29,7 +19,7 @@ async fn a_drained_executor_hands_its_runs_over_long_before_its_heartbeat_is_old
         step("first", &[], &[shell(&trail.mark_and_wait("first"))]),
         step("second", &["first"], &[shell(&trail.mark("second"))]),
     ];
-    let run = deployment.create_run(repeatable(&plan(&steps))).await?;
+    let run = deployment.create_run(script::repeatable(script::request(&plan(&steps), ""))).await?;
     wait_until("the command began", || trail.marks("first") == 1).await?;
     deployment.add_executor(&[]).await?;
     let status = deployment.first_executor()?.stop().await?;
@@ -57,7 +47,7 @@ async fn a_lease_taken_over_while_a_drain_begins_is_handed_back_too() -> Result<
     let trail = Trail::new()?;
     let mut deployment = Deployment::start_with(&QUICK).await?;
     let waits = plan(&[step("only", &[], &[shell(&trail.mark_and_wait("began"))])]);
-    let run = deployment.create_run(repeatable(&waits)).await?;
+    let run = deployment.create_run(script::repeatable(script::request(&waits, ""))).await?;
     wait_until("the command began", || trail.marks("began") == 1).await?;
     deployment.first_executor()?.kill().await?;
     deployment.executors.clear();
@@ -121,7 +111,7 @@ async fn a_late_write_of_a_frozen_executor_is_lost() -> Result<()> {
         step("first", &[], &[shell(&trail.mark_and_wait("first"))]),
         step("second", &["first"], &[shell(&trail.mark_and_wait("second"))]),
     ];
-    let run = deployment.create_run(repeatable(&plan(&steps))).await?;
+    let run = deployment.create_run(script::repeatable(script::request(&plan(&steps), ""))).await?;
     wait_until("the command began", || trail.marks("first") == 1).await?;
     let owner = |run: &v1::Run| run.lease.clone().map(|lease| lease.executor_id);
     let before = owner(&deployment.run(&run.id).await?).context("somebody holds the run")?;
