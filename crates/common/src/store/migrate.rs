@@ -46,7 +46,9 @@ fn understood(migrator: &Migrator, done: Result<(), MigrateError>) -> Result<(),
     let known = migrator.iter().map(|migration| migration.version).max().unwrap_or_default();
     match done {
         Ok(()) => Ok(()),
-        Err(MigrateError::Execute(source) | MigrateError::ExecuteMigration(source, _)) => {
+        Err(MigrateError::Execute(source)) => Err(source.into()),
+        Err(MigrateError::ExecuteMigration(source, version)) => {
+            tracing::warn!(version, "a migration was not carried out");
             Err(source.into())
         }
         Err(MigrateError::VersionMissing(found)) if found > known => {

@@ -157,6 +157,18 @@ async fn a_migration_is_given_up_when_its_line_falls_silent_and_can_be_made_agai
 }
 
 #[sqlx::test(migrations = false)]
+async fn a_migration_whose_line_is_cut_says_that_the_database_is_away(
+    pool: PgPoolOptions,
+    options: PgConnectOptions,
+) {
+    let Held { proxy, direct: _direct, holding, migrating } = Held::start(pool, &options).await;
+    proxy.cut();
+    let cut = migrating.await.unwrap();
+    assert!(matches!(cut, Err(StoreError::Unavailable { .. })), "{cut:?}");
+    holding.rollback().await.unwrap();
+}
+
+#[sqlx::test(migrations = false)]
 async fn a_migration_may_take_longer_than_any_silence(
     pool: PgPoolOptions,
     options: PgConnectOptions,
