@@ -45,6 +45,13 @@ pub fn request(plan: &Value, workspace: &str) -> v1::CreateRunRequest {
     }
 }
 
+/// The same, which allows that its lines of shell are run again after a crash.
+pub fn repeatable(request: v1::CreateRunRequest) -> v1::CreateRunRequest {
+    let repeatable_commands = vec!["sh".to_owned()];
+    let policy = v1::Policy { repeatable_commands, ..request.policy.unwrap_or_default() };
+    v1::CreateRunRequest { policy: Some(policy), ..request }
+}
+
 /// A folder outside every workspace, where commands say that they were there and wait for leave
 /// to go on. Its removal lets every command that still waits end.
 pub struct Trail {

@@ -84,13 +84,10 @@ async fn a_dead_executor_is_replaced_within_a_second_of_an_age_limit_of_two() ->
     let brief = [("SURETY_EXECUTOR_HEARTBEAT_AGE_LIMIT_MS", "2000")];
     let mut deployment = Deployment::start_with(&brief).await?;
     let trail = Trail::new()?;
-    let request = v1::CreateRunRequest {
-        policy: Some(v1::Policy {
-            repeatable_commands: vec!["sh".to_owned()],
-            ..v1::Policy::default()
-        }),
-        ..script::request(&plan(&[step("only", &[], &[shell(&trail.mark_and_wait("only"))])]), "")
-    };
+    let request = script::repeatable(script::request(
+        &plan(&[step("only", &[], &[shell(&trail.mark_and_wait("only"))])]),
+        "",
+    ));
     let run = deployment.create_run(request).await?;
     wait_until("the command began", || trail.marks("only") == 1).await?;
     deployment.add_executor(&[]).await?;

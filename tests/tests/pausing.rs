@@ -163,13 +163,10 @@ async fn an_executor_that_dies_on_the_way_to_a_pause_leaves_a_paused_run() -> Re
     ];
     let trail = Trail::new()?;
     let mut deployment = Deployment::start_with(&quick).await?;
-    let request = v1::CreateRunRequest {
-        policy: Some(v1::Policy {
-            repeatable_commands: vec!["sh".to_owned()],
-            ..v1::Policy::default()
-        }),
-        ..script::request(&plan(&[step("only", &[], &[shell(&trail.mark_and_wait("only"))])]), "")
-    };
+    let request = script::repeatable(script::request(
+        &plan(&[step("only", &[], &[shell(&trail.mark_and_wait("only"))])]),
+        "",
+    ));
     let run = deployment.create_run(request).await?;
     wait_until("the command began", || trail.marks("only") == 1).await?;
     let run = pause(&deployment, &run.id).await?;

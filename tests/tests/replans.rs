@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use surety_common::wire::status::from_status;
 use surety_common::wire::v1::{self, submit_plan_request::PlanSource};
 use surety_e2e::harness::Deployment;
-use surety_e2e::script::{Trail, noop, plan, request, shell, step, write};
+use surety_e2e::script::{Trail, noop, plan, repeatable, request, shell, step, write};
 use tonic::Status;
 
 fn code<T: std::fmt::Debug>(answer: Result<T, Status>) -> Result<String> {
@@ -52,12 +52,8 @@ async fn held(deployment: &Deployment, trail: &Trail) -> Result<String> {
     let written =
         plan(&[step("first", &[], &[write("a.txt", "一")]), step("slow", &["first"], &[slow])]);
     let order = v1::CreateRunRequest {
-        policy: Some(v1::Policy {
-            repeatable_commands: vec!["sh".to_owned()],
-            ..v1::Policy::default()
-        }),
         limits: Some(v1::Limits { max_replans: Some(1), ..v1::Limits::default() }),
-        ..request(&written, "")
+        ..repeatable(request(&written, ""))
     };
     let run = deployment.create_run(order).await?;
     surety_e2e::harness::wait_until("the slow step runs", || trail.marks("slow") > 0).await?;

@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -29,6 +30,19 @@ steps:
         arguments: { path: note.txt, content: written }
 verify:
   - { id: note, kind: content_contains, target: note.txt, params: { contains: written } }
+";
+
+/// A plan whose only command does not end by itself in time.
+const SLOW: &str = "\
+title: Slow
+goal: Take long.
+steps:
+  - id: wait
+    description: Wait.
+    script:
+      - name: run_command
+        arguments: { argv: [sh, -c, 'touch began; sleep 60'] }
+verify: [{ kind: output_only }]
 ";
 
 /// A folder of its own for each test, and the binary without the machine's own settings.
@@ -221,6 +235,28 @@ fn a_port_in_use_is_named_with_its_flag_before_anything_is_started() {
     assert!(!place.data().join("postgres").exists() && !place.data().join("endpoint").exists());
 }
 
+/// Pauses a run, lets it go on and cancels it, while its only command goes on.
+fn steer(place: &Place, workspace: &Path) {
+    let slow = place.file("slow.yaml", SLOW);
+    let slow = slow.to_str().expect("a path");
+    let begun = place.run(&["run", slow, "--workspace", "work", "--no-follow"]);
+    let id = begun.out.trim();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !workspace.join("began").exists() {
+        assert!(Instant::now() < deadline, "the command does not begin");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    for (way, said) in [
+        ("pause", "pauses once its turns under way have ended"),
+        ("resume", "is EXECUTING"),
+        ("cancel", "is CANCELLED"),
+    ] {
+        let answer = place.run(&[way, id, "--reason", "a test"]);
+        answer.says(0, &[]);
+        assert!(answer.out.contains(said), "{way}: {}", answer.out);
+    }
+}
+
 #[test]
 fn a_run_goes_from_its_file_to_its_verdict_and_up_leaves_nothing_behind() {
     let place = Place::new();
@@ -256,6 +292,8 @@ fn a_run_goes_from_its_file_to_its_verdict_and_up_leaves_nothing_behind() {
     let refused = place.run(&["run", lie, "--workspace", "work"]);
     refused.says(2, &[]);
     assert!(refused.out.contains("no_content_evidence"), "{}", refused.out);
+
+    steer(&place, &workspace);
 
     assert_eq!(up.stop(), 0);
     assert!(!place.data().join("endpoint").exists());

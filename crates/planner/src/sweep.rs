@@ -6,11 +6,13 @@ use chrono::{DateTime, Utc};
 use std::sync::Arc;
 use std::time::Duration;
 use surety_common::domain::execution::Graph;
-use surety_common::domain::execution::draft::Ending;
-use surety_common::domain::fault::Fault;
+use surety_common::domain::execution::draft::{Draft, Ending};
+use surety_common::domain::fault::{Fault, FaultCode, Reason};
+use surety_common::domain::run::RunRecord;
 use surety_common::domain::stop::StopReason;
-use surety_common::store;
+use surety_common::store::{self, Unreadable};
 use surety_common::telemetry;
+use uuid::Uuid;
 
 /// How often it looks. A deadline is counted in seconds at least.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -21,9 +23,10 @@ const LIMIT: i64 = 200;
 pub(crate) async fn run(planner: Arc<Planner>) {
     let mut ticks = tokio::time::interval(INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut unreadable = Unreadable::default();
     loop {
         ticks.tick().await;
-        if let Err(error) = run_once(&planner, planner.now()).await {
+        if let Err(error) = run_once(&planner, &mut unreadable, planner.now()).await {
             tracing::warn!(%error, "overdue runs could not be ended");
         }
     }
@@ -44,25 +47,43 @@ async fn measure(planner: &Planner) -> Result<(), Fault> {
 ///
 /// # Errors
 /// `database_unavailable`.
-pub(crate) async fn run_once(planner: &Planner, now: DateTime<Utc>) -> Result<(), Fault> {
+pub(crate) async fn run_once(
+    planner: &Planner,
+    unreadable: &mut Unreadable,
+    now: DateTime<Utc>,
+) -> Result<(), Fault> {
     measure(planner).await?;
-    for run_id in store::overdue(&planner.pool, now, LIMIT).await? {
-        planner
-            .change(run_id, |record, draft| {
-                if record.execution.deadline_at.is_none_or(|deadline| deadline > now) {
-                    return Ok(());
+    let except = unreadable.left_alone(now);
+    for run_id in store::overdue(&planner.pool, now, LIMIT, &except).await? {
+        match end(planner, run_id, now).await {
+            Ok(()) => {}
+            // Its row does not read, which must not keep all the others from their ends.
+            Err(fault) if fault.reason == Reason::Service(FaultCode::Internal) => {
+                if unreadable.leave_alone(run_id, &fault.message, now) {
+                    tracing::error!(%run_id, "an overdue run cannot be ended; it is left alone");
                 }
-                let seconds = record.spec.limits.run_deadline_s;
-                let end = Ending {
-                    stop_reason: StopReason::DeadlineExceeded,
-                    user_message: "The run's time is over.".to_owned(),
-                    internal_reason: format!("run_deadline is {seconds} s"),
-                };
-                let graph = Graph::of(&record.plan.clone().unwrap_or_default());
-                // It may have ended by itself meanwhile: the first end stays.
-                draft.stop(&graph, end).or(Ok(()))
-            })
-            .await?;
+            }
+            Err(fault) => return Err(fault),
+        }
     }
     Ok(())
+}
+
+/// Ends a run whose time is over.
+async fn end(planner: &Planner, run_id: Uuid, now: DateTime<Utc>) -> Result<(), Fault> {
+    let change = |record: &RunRecord, draft: &mut Draft| {
+        if record.execution.deadline_at.is_none_or(|deadline| deadline > now) {
+            return Ok(());
+        }
+        let seconds = record.spec.limits.run_deadline_s;
+        let end = Ending {
+            stop_reason: StopReason::DeadlineExceeded,
+            user_message: "The run's time is over.".to_owned(),
+            internal_reason: format!("run_deadline is {seconds} s"),
+        };
+        let graph = Graph::of(&record.plan.clone().unwrap_or_default());
+        // It may have ended by itself meanwhile: the first end stays.
+        draft.stop(&graph, end).or(Ok(()))
+    };
+    planner.change(run_id, change).await
 }

@@ -15,6 +15,7 @@ mod compare;
 mod leases;
 mod run;
 mod steps;
+mod writes;
 
 use anyhow::{Context, Result};
 use sqlx::PgPool;

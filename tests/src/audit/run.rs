@@ -1,6 +1,7 @@
 //! One run's journal, replayed.
 
 use super::steps::Step;
+use super::writes;
 use anyhow::{Context, Result, ensure};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use surety_acceptgate::verdict::{Evaluation, evaluate};
@@ -12,7 +13,7 @@ use surety_common::domain::machine::run::{self, RunEvent, RunState};
 use surety_common::domain::machine::step::StepEvent;
 use surety_common::domain::plan::{Plan, PlanStep};
 use surety_common::domain::receipt::{EvidenceReceipt, Fact};
-use surety_common::domain::run::RunRecord;
+use surety_common::domain::run::{DriverKind, RunRecord};
 use surety_common::domain::step::StepState;
 use surety_common::domain::stop::StopReason;
 use surety_executor::tool::Registry;
@@ -27,6 +28,7 @@ pub(super) struct Replay {
     pub(super) plan: Plan,
     pub(super) revision: u32,
     workspace: String,
+    driver: DriverKind,
     max_parallel: usize,
     pub(super) state: RunState,
     paused: bool,
@@ -58,6 +60,7 @@ impl Replay {
             revision: 0,
             steps: HashMap::new(),
             workspace: record.spec.workspace.clone(),
+            driver: record.spec.driver,
             max_parallel: usize::try_from(record.spec.limits.max_parallel_steps).unwrap_or(0),
             state: RunState::Intake,
             paused: false,
@@ -146,16 +149,15 @@ impl Replay {
         Ok(())
     }
 
-    /// A script that may write anywhere runs beside no other that writes.
+    /// A step runs beside no other that could write the same file.
     fn alone_where_it_writes(&self, step: &PlanStep) -> Result<()> {
-        let writes =
-            |step: &PlanStep| step.script.iter().any(|call| !self.read_only.contains(&call.name));
-        let anywhere = |step: &PlanStep| writes(step) && step.write_scope.is_empty();
+        let writes = |step: &PlanStep| writes::may_write(step, self.driver, &self.read_only);
         let beside = |other: &&PlanStep| {
             other.id != step.id && self.state_of(&other.id) == Some(StepState::Running)
         };
+        let these = writes(step);
         for other in self.plan.steps.iter().filter(beside) {
-            let meet = anywhere(step) && writes(other) || writes(step) && anywhere(other);
+            let meet = these.overlap(&writes(other));
             ensure!(!meet, "{} was started and could write what {} does", step.id, other.id);
         }
         Ok(())
@@ -195,8 +197,9 @@ impl Replay {
         self.begun(receipt, call_id)?;
         if !receipt.step_id.is_empty() {
             let place = usize::try_from(receipt.step_index)?;
-            let named = self.plan.steps.get(place).map(|step| step.id.as_str());
-            ensure!(named == Some(&*receipt.step_id), "the step at {place} is {named:?}");
+            let planned = self.plan.steps.get(place).context("no step of the plan")?;
+            ensure!(planned.id == receipt.step_id, "the step at {place} is {}", planned.id);
+            writes::stayed_inside(planned, receipt)?;
             let step = self.steps.get_mut(&receipt.step_id).context("no step of the plan")?;
             step.receipt(call_id, writer)?;
         }

@@ -11,6 +11,7 @@ pub use process::{Process, Service, WRAPPER};
 
 use crate::{audit, script};
 use anyhow::{Context, Result};
+use sqlx::PgPool;
 use std::time::{Duration, Instant};
 use surety_common::wire::client::{ServiceChannel, channel};
 use surety_common::wire::token::Token;
@@ -327,6 +328,19 @@ pub async fn wait_until(what: &str, condition: impl Fn() -> bool) -> Result<()> 
     let deadline = Instant::now() + PATIENCE;
     while !condition() {
         anyhow::ensure!(Instant::now() < deadline, "not in time: {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    Ok(())
+}
+
+/// Waits until a question in SQL is answered with yes.
+///
+/// # Errors
+/// It was not within [`PATIENCE`], or the database did not answer.
+pub async fn wait_for_yes(pool: &PgPool, question: &'static str) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    while !sqlx::query_scalar::<_, bool>(question).fetch_one(pool).await? {
+        anyhow::ensure!(Instant::now() < deadline, "not in time: {question}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     Ok(())

@@ -1,14 +1,15 @@
 //! The auditor itself: it passes what happened, and names what did not.
 
 use super::forge::{self, Forge, Row};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde_json::json;
 use sqlx::{AssertSqlSafe, PgPool};
 use surety_common::domain::journal::{Actor, Answer, Entry, Subject, Transition};
+use surety_common::domain::receipt::Fact;
 use surety_common::wire::v1;
 use surety_e2e::audit::{audit, audit_all};
 use surety_e2e::harness::{Deployment, wait_until};
-use surety_e2e::script::{Trail, noop, plan, shell, step, write};
+use surety_e2e::script::{Trail, noop, plan, scoped, shell, step, write};
 use uuid::Uuid;
 
 /// What is forged, what the auditor says of it, and how.
@@ -271,6 +272,42 @@ async fn the_auditor_names_every_forgery_of_the_other_rows() -> Result<()> {
         assert_eq!(forged.rows_affected(), 1, "{what}");
         named(&pool, run_id, what, said).await;
     }
+    deployment.database.drop().await
+}
+
+#[tokio::test]
+async fn the_auditor_names_steps_that_could_or_did_write_where_they_may_not() -> Result<()> {
+    let deployment = Deployment::start().await?;
+    let pool = deployment.database.pool().await?;
+    let steps = [
+        scoped(step("a", &[], &[write("a.txt", "x")]), &["a.txt"]),
+        scoped(step("b", &[], &[write("b.txt", "x")]), &["b.txt"]),
+        step("c", &[], &[noop()]),
+    ];
+    let run = deployment.create(&plan(&steps), "").await?;
+    let run = deployment.wait_for_end(&run.id).await?;
+    assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
+    let run_id = Uuid::parse_str(&run.id)?;
+    audit(&pool, run_id).await?;
+    // A script of nothing but reads may run beside them; another driver might have written there.
+    let decided = "update run set driver = $2 where id = $1";
+    for driver in ["model", "remote"] {
+        sqlx::query(decided).bind(run_id).bind(driver).execute(&pool).await?;
+        named(&pool, run_id, driver, "could write what").await;
+    }
+    sqlx::query(decided).bind(run_id).bind("script").execute(&pool).await?;
+    forge::rewrite(&pool, run_id, |rows| {
+        let of_a = |entry: &Entry| matches!(entry, Entry::Receipt(it) if it.step_id == "a");
+        let Entry::Receipt(receipt) = forge::entry(rows, of_a)? else { bail!("another entry") };
+        for fact in &mut receipt.facts {
+            if let Fact::FileWritten { path, .. } = fact {
+                *path = "b.txt".to_owned();
+            }
+        }
+        Ok(())
+    })
+    .await?;
+    named(&pool, run_id, "a file of another step", "outside its scope").await;
     deployment.database.drop().await
 }
 

@@ -118,8 +118,7 @@ async fn an_executor_that_dies_with_its_clock_ahead_is_missed_as_soon_as_any_oth
     let mut deployment = Deployment::start_idle(Database::create().await?, &QUICK).await?;
     deployment.add_executor(&early.environment()).await?;
     let waits = plan(&[step("only", &[], &[shell(&trail.mark_and_wait("began"))])]);
-    let policy = v1::Policy { repeatable_commands: vec!["sh".to_owned()], ..v1::Policy::default() };
-    let request = v1::CreateRunRequest { policy: Some(policy), ..script::request(&waits, "") };
+    let request = script::repeatable(script::request(&waits, ""));
     let run = deployment.create_run(request).await?;
     wait_until("the command began", || trail.marks("began") == 1).await?;
     // Its heart beats on, by whichever clock.

@@ -122,9 +122,7 @@ async fn an_executor_behind_a_cut_network_loses_its_runs_and_comes_back() -> Res
     let _gate = remote(&mut deployment, &cable, &url).await?;
     let trail = Trail::new()?;
     let steps = [step("only", &[], &[shell(&trail.mark_and_wait("began"))])];
-    let policy = v1::Policy { repeatable_commands: vec!["sh".to_owned()], ..v1::Policy::default() };
-    let request =
-        v1::CreateRunRequest { policy: Some(policy), ..script::request(&plan(&steps), "") };
+    let request = script::repeatable(script::request(&plan(&steps), ""));
     let run = deployment.create_run(request).await?;
     wait_until("the command began", || trail.marks("began") == 1).await?;
     cable.cut()?;

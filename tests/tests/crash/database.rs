@@ -132,13 +132,7 @@ async fn a_drain_while_the_database_is_away_lasts_its_time_and_leaves_the_lease_
         step("waits", &[], &[shell(&trail.mark_and_wait("waits"))]),
         step("last", &["waits"], &[shell(&trail.mark("last"))]),
     ];
-    let request = v1::CreateRunRequest {
-        policy: Some(v1::Policy {
-            repeatable_commands: vec!["sh".to_owned()],
-            ..v1::Policy::default()
-        }),
-        ..script::request(&plan(&steps), "")
-    };
+    let request = script::repeatable(script::request(&plan(&steps), ""));
     let run = deployment.create_run(request).await?;
     wait_until("the command began", || trail.marks("waits") == 1).await?;
     cluster.crash().await?;

@@ -48,107 +48,115 @@ fn mount(words: &[&str], folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A cluster whose artifacts lie on a disk of their own.
-async fn artifacts_on(disk: &Disk, cluster: &Cluster, deployment: &Deployment) -> Result<()> {
-    let (user, group) = cluster.account()?;
-    let folder = disk.path().join("artifacts");
-    std::fs::create_dir(&folder)?;
-    std::os::unix::fs::chown(&folder, Some(user), Some(group))?;
-    let pool = deployment.database.pool().await?;
-    let make = format!("create tablespace small location '{}'", folder.display());
-    sqlx::query(AssertSqlSafe(make)).execute(&pool).await?;
-    sqlx::query("alter table artifact set tablespace small").execute(&pool).await?;
-    pool.close().await;
-    Ok(())
+/// A disk of so many kilobytes; none, said aloud with what it was for, where the machine lets us
+/// have none.
+fn small_disk(kilobytes: u32, what: &str) -> Option<Disk> {
+    Disk::of(kilobytes).inspect_err(|why| skip(what, why)).ok()
+}
+
+/// A deployment with one executor, whose artifacts find no room on a disk of their own.
+struct Crammed {
+    deployment: Deployment,
+    disk: Disk,
+    cluster: Cluster,
+}
+
+impl Crammed {
+    /// None, said aloud, where the machine lets us have no small disk.
+    async fn start() -> Result<Option<Self>> {
+        let Some(disk) = small_disk(512, "a disk of artifacts that is full") else {
+            return Ok(None);
+        };
+        let cluster = Cluster::start().await?;
+        let mut deployment = Deployment::start_idle(Database::at(&cluster.url()?)?, &[]).await?;
+        deployment.add_executor(&[]).await?;
+        let crammed = Self { deployment, disk, cluster };
+        // The schema is there once anything was done.
+        crammed.goes_through().await?;
+        crammed.move_artifacts().await?;
+        Ok(Some(crammed))
+    }
+
+    async fn move_artifacts(&self) -> Result<()> {
+        let (user, group) = self.cluster.account()?;
+        let folder = self.disk.path().join("artifacts");
+        std::fs::create_dir(&folder)?;
+        std::os::unix::fs::chown(&folder, Some(user), Some(group))?;
+        let pool = self.deployment.database.pool().await?;
+        let make = format!("create tablespace small location '{}'", folder.display());
+        sqlx::query(AssertSqlSafe(make)).execute(&pool).await?;
+        sqlx::query("alter table artifact set tablespace small").execute(&pool).await?;
+        pool.close().await;
+        Ok(())
+    }
+
+    /// A run without artifacts reaches its end.
+    async fn goes_through(&self) -> Result<()> {
+        let run = self.deployment.create(&plan(&[step("only", &[], &[noop()])]), "").await?;
+        self.ends_well(&run.id).await
+    }
+
+    async fn ends_well(&self, run_id: &str) -> Result<()> {
+        let run = self.deployment.wait_for_end(run_id).await?;
+        ensure!(run.state() == v1::RunState::Done, "{run:#?}");
+        Ok(())
+    }
+
+    /// A run that says more than there is room for, and waits.
+    async fn stuck(&mut self) -> Result<v1::Run> {
+        let run = self.deployment.create_run(script::request(&talkative(), "")).await?;
+        let waits = |line: &str| line.contains("waiting for room");
+        self.deployment.first_executor()?.wait_for_line(waits).await?;
+        Ok(run)
+    }
+
+    async fn finish(mut self) -> Result<()> {
+        audit_at_rest(&self.deployment.database.pool().await?).await?;
+        drop(self.deployment);
+        self.cluster.stop().await
+    }
+}
+
+/// A plan that says three million bytes, which no compression makes fewer.
+fn talkative() -> serde_json::Value {
+    plan(&[step("only", &[], &[shell("head -c 3000000 /dev/urandom | base64")])])
 }
 
 #[tokio::test]
 async fn an_output_that_finds_no_room_waits_for_it_and_is_kept_whole() -> Result<()> {
-    let disk = match Disk::of(512) {
-        Ok(disk) => disk,
-        Err(why) => {
-            skip("a disk of artifacts that is full", &why);
-            return Ok(());
-        }
-    };
-    let mut cluster = Cluster::start().await?;
-    let database = Database::at(&cluster.url()?)?;
-    let mut deployment = Deployment::start_idle(database, &[]).await?;
-    deployment.add_executor(&[]).await?;
-    // The schema is there once anything was done.
-    let first = deployment.create(&plan(&[step("only", &[], &[noop()])]), "").await?;
-    deployment.wait_for_end(&first.id).await?;
-    artifacts_on(&disk, &cluster, &deployment).await?;
-    let much = shell("head -c 3000000 /dev/urandom | base64");
-    let run = deployment.create(&plan(&[step("only", &[], &[much])]), "").await?;
-    let waits = |line: &str| line.contains("waiting for room");
-    deployment.first_executor()?.wait_for_line(waits).await?;
-    disk.grow_to(64 << 10)?;
-    let run = deployment.wait_for_end(&run.id).await?;
-    assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
-    audit_at_rest(&deployment.database.pool().await?).await?;
-    drop(deployment);
-    cluster.stop().await
+    let Some(mut crammed) = Crammed::start().await? else { return Ok(()) };
+    let stuck = crammed.stuck().await?;
+    crammed.disk.grow_to(64 << 10)?;
+    crammed.ends_well(&stuck.id).await?;
+    crammed.finish().await
 }
 
 /// A run of which the time is over long before there is room for what it says.
 fn impatient() -> v1::CreateRunRequest {
-    let much = shell("head -c 3000000 /dev/urandom | base64");
     let limits =
         v1::Limits { max_replans: Some(0), step_deadline_s: Some(5), ..v1::Limits::default() };
-    v1::CreateRunRequest {
-        limits: Some(limits),
-        ..script::request(&plan(&[step("only", &[], &[much])]), "")
-    }
+    v1::CreateRunRequest { limits: Some(limits), ..script::request(&talkative(), "") }
 }
 
 #[tokio::test]
 async fn a_run_without_artifacts_does_not_wait_for_the_room_of_another() -> Result<()> {
-    let disk = match Disk::of(512) {
-        Ok(disk) => disk,
-        Err(why) => {
-            skip("a disk of artifacts that is full", &why);
-            return Ok(());
-        }
-    };
-    let mut cluster = Cluster::start().await?;
-    let database = Database::at(&cluster.url()?)?;
-    let mut deployment = Deployment::start_idle(database, &[]).await?;
-    deployment.add_executor(&[]).await?;
-    let quick = plan(&[step("only", &[], &[noop()])]);
-    let first = deployment.create(&quick, "").await?;
-    deployment.wait_for_end(&first.id).await?;
-    artifacts_on(&disk, &cluster, &deployment).await?;
-    let much = shell("head -c 3000000 /dev/urandom | base64");
-    let stuck = deployment.create(&plan(&[step("only", &[], &[much])]), "").await?;
-    let waits = |line: &str| line.contains("waiting for room");
-    deployment.first_executor()?.wait_for_line(waits).await?;
-    let other = deployment.create(&quick, "").await?;
-    let other = deployment.wait_for_end(&other.id).await;
-    let impatient = deployment.create_run(impatient()).await?;
-    let impatient = deployment.wait_for_end(&impatient.id).await;
-    disk.grow_to(64 << 10)?;
-    let stuck = deployment.wait_for_end(&stuck.id).await?;
-    assert_eq!(stuck.state(), v1::RunState::Done, "{stuck:#?}");
-    assert_eq!(other?.state(), v1::RunState::Done);
-    let terminal = impatient?.terminal.unwrap_or_default();
+    let Some(mut crammed) = Crammed::start().await? else { return Ok(()) };
+    let stuck = crammed.stuck().await?;
+    crammed.goes_through().await?;
+    let impatient = crammed.deployment.create_run(impatient()).await?;
+    let impatient = crammed.deployment.wait_for_end(&impatient.id).await?;
+    crammed.disk.grow_to(64 << 10)?;
+    crammed.ends_well(&stuck.id).await?;
+    let terminal = impatient.terminal.unwrap_or_default();
     assert_eq!(terminal.stop_reason(), v1::StopReason::MaxReplansReached, "{terminal:#?}");
-    let said = deployment.first_executor()?.log();
+    let said = crammed.deployment.first_executor()?.log();
     assert!(said.iter().any(|line| line.contains("an output is lost")), "nobody said so");
-    audit_at_rest(&deployment.database.pool().await?).await?;
-    drop(deployment);
-    cluster.stop().await
+    crammed.finish().await
 }
 
 #[tokio::test]
 async fn a_workspace_without_room_fails_the_step_and_says_so() -> Result<()> {
-    let disk = match Disk::of(64) {
-        Ok(disk) => disk,
-        Err(why) => {
-            skip("a disk of a workspace that is full", &why);
-            return Ok(());
-        }
-    };
+    let Some(disk) = small_disk(64, "a disk of a workspace that is full") else { return Ok(()) };
     let deployment = Deployment::start().await?;
     let steps = [step("write", &[], &[write("big.txt", &"x".repeat(200 << 10))])];
     let request = v1::CreateRunRequest {

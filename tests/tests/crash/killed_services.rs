@@ -4,7 +4,7 @@ use super::QUICK;
 use anyhow::Result;
 use surety_common::wire::v1;
 use surety_e2e::harness::{Deployment, wait_until};
-use surety_e2e::script::{Trail, plan, shell, step};
+use surety_e2e::script::{self, Trail, plan, shell, step};
 
 type Events = tonic::Streaming<v1::WatchRunResponse>;
 
@@ -121,13 +121,7 @@ async fn runs_outlive_the_death_of_all_three_services() -> Result<()> {
         step("second", &["first"], &[shell(&trail.mark_and_wait("second"))]),
         step("third", &["second"], &[shell(&trail.mark("third"))]),
     ];
-    let request = v1::CreateRunRequest {
-        policy: Some(v1::Policy {
-            repeatable_commands: vec!["sh".to_owned()],
-            ..v1::Policy::default()
-        }),
-        ..surety_e2e::script::request(&plan(&steps), "")
-    };
+    let request = script::repeatable(script::request(&plan(&steps), ""));
     let run = deployment.create_run(request).await?;
     wait_until("the command began", || trail.marks("second") == 1).await?;
     deployment.first_executor()?.kill().await?;

@@ -1,21 +1,12 @@
 //! Leases change hands: a drained executor gives its runs back at once, a frozen one loses them.
 
+use super::QUICK;
 use anyhow::{Context, Result};
 use nix::sys::signal::Signal;
 use std::time::Instant;
 use surety_common::wire::v1;
-use surety_e2e::harness::{Deployment, wait_until};
+use surety_e2e::harness::{Deployment, wait_for_yes, wait_until};
 use surety_e2e::script::{self, Trail, noop, plan, shell, step};
-
-fn repeatable(plan: &serde_json::Value) -> v1::CreateRunRequest {
-    v1::CreateRunRequest {
-        policy: Some(v1::Policy {
-            repeatable_commands: vec!["sh".to_owned()],
-            ..v1::Policy::default()
-        }),
-        ..script::request(plan, "")
-    }
-}
 
 #[tokio::test]
 async fn a_drained_executor_hands_its_runs_over_long_before_its_heartbeat_is_old() -> Result<()> {
@@ -28,7 +19,7 @@ async fn a_drained_executor_hands_its_runs_over_long_before_its_heartbeat_is_old
         step("first", &[], &[shell(&trail.mark_and_wait("first"))]),
         step("second", &["first"], &[shell(&trail.mark("second"))]),
     ];
-    let run = deployment.create_run(repeatable(&plan(&steps))).await?;
+    let run = deployment.create_run(script::repeatable(script::request(&plan(&steps), ""))).await?;
     wait_until("the command began", || trail.marks("first") == 1).await?;
     deployment.add_executor(&[]).await?;
     let status = deployment.first_executor()?.stop().await?;
@@ -39,6 +30,50 @@ async fn a_drained_executor_hands_its_runs_over_long_before_its_heartbeat_is_old
     assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
     assert_eq!(["first", "second"].map(|name| trail.marks(name)), [2, 1]);
     deployment.finish().await
+}
+
+/// Holds the commit of each lease for as long as somebody holds the advisory lock 1.
+const HOLD_LEASES: [&str; 2] = [
+    "create function hold_lease() returns trigger language plpgsql as
+     $$ begin perform pg_advisory_xact_lock_shared(1); return null; end $$",
+    "create constraint trigger hold_lease after update on execution
+     deferrable initially deferred for each row
+     when (new.lease_owner is distinct from old.lease_owner and new.lease_owner is not null)
+     execute function hold_lease()",
+];
+
+#[tokio::test]
+async fn a_lease_taken_over_while_a_drain_begins_is_handed_back_too() -> Result<()> {
+    let trail = Trail::new()?;
+    let mut deployment = Deployment::start_with(&QUICK).await?;
+    let waits = plan(&[step("only", &[], &[shell(&trail.mark_and_wait("began"))])]);
+    let run = deployment.create_run(script::repeatable(script::request(&waits, ""))).await?;
+    wait_until("the command began", || trail.marks("began") == 1).await?;
+    deployment.first_executor()?.kill().await?;
+    deployment.executors.clear();
+    let pool = deployment.database.pool().await?;
+    for statement in HOLD_LEASES {
+        sqlx::query(statement).execute(&pool).await?;
+    }
+    let mut holding = pool.begin().await?;
+    sqlx::query("select pg_advisory_xact_lock(1)").execute(&mut *holding).await?;
+    deployment.add_executor(&[]).await?;
+    let held = "select exists (
+        select from pg_locks join pg_database on pg_database.oid = pg_locks.database
+        where locktype = 'advisory' and not granted and datname = current_database())";
+    wait_for_yes(&pool, held).await?;
+    let executor = deployment.first_executor()?;
+    executor.signal(Signal::SIGTERM)?;
+    executor.wait_for_line(|line| line.contains("stopping")).await?;
+    holding.rollback().await?;
+    assert!(executor.wait_for_exit().await?.success());
+    let left = deployment.run(&run.id).await?;
+    assert!(left.lease.is_none(), "a drained executor kept a lease: {left:#?}");
+    deployment.add_executor(&[]).await?;
+    trail.let_go()?;
+    let run = deployment.wait_for_end(&run.id).await?;
+    assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
+    deployment.finish_at_rest().await.map(drop)
 }
 
 #[tokio::test]
@@ -76,7 +111,7 @@ async fn a_late_write_of_a_frozen_executor_is_lost() -> Result<()> {
         step("first", &[], &[shell(&trail.mark_and_wait("first"))]),
         step("second", &["first"], &[shell(&trail.mark_and_wait("second"))]),
     ];
-    let run = deployment.create_run(repeatable(&plan(&steps))).await?;
+    let run = deployment.create_run(script::repeatable(script::request(&plan(&steps), ""))).await?;
     wait_until("the command began", || trail.marks("first") == 1).await?;
     let owner = |run: &v1::Run| run.lease.clone().map(|lease| lease.executor_id);
     let before = owner(&deployment.run(&run.id).await?).context("somebody holds the run")?;

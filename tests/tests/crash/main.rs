@@ -16,6 +16,7 @@ mod leases;
 mod points;
 mod pool;
 mod rolling;
+mod spoilt;
 mod storm;
 mod traffic;
 mod traps;

@@ -71,13 +71,7 @@ fn order(trail: &Trail, mark: &str, workspace: &str) -> v1::CreateRunRequest {
         {"kind": "content_contains", "target": "a.txt", "params": {"contains": "two"}},
         {"kind": "workspace_change"}
     ]});
-    v1::CreateRunRequest {
-        policy: Some(v1::Policy {
-            repeatable_commands: vec!["sh".to_owned()],
-            ..v1::Policy::default()
-        }),
-        ..script::request(&plan, workspace)
-    }
+    script::repeatable(script::request(&plan, workspace))
 }
 
 /// Waits until the first executor died, or the run ended without that.

@@ -161,8 +161,7 @@ impl Order {
         };
         let mut request = script::request(&plan, &workspace.path().to_string_lossy());
         if repeatable {
-            let repeatable_commands = vec!["sh".to_owned()];
-            request.policy = Some(v1::Policy { repeatable_commands, ..v1::Policy::default() });
+            request = script::repeatable(request);
         }
         Ok(Self { request, trail, workspace, commands, writes: number % 4 == 2 })
     }

@@ -8,16 +8,6 @@ use surety_common::wire::v1;
 use surety_e2e::harness::{Cluster, Database, Deployment, wait_until};
 use surety_e2e::script::{self, Trail, noop, plan, scoped, shell, step};
 
-fn repeatable(plan: &Value) -> v1::CreateRunRequest {
-    v1::CreateRunRequest {
-        policy: Some(v1::Policy {
-            repeatable_commands: vec!["sh".to_owned()],
-            ..v1::Policy::default()
-        }),
-        ..script::request(plan, "")
-    }
-}
-
 #[tokio::test]
 async fn a_recovery_that_a_restart_of_the_database_interrupts_is_begun_again() -> Result<()> {
     let mut cluster = Cluster::start().await?;
@@ -33,7 +23,7 @@ async fn a_recovery_that_a_restart_of_the_database_interrupts_is_begun_again() -
             )
         })
         .collect();
-    let run = deployment.create_run(repeatable(&plan(&steps))).await?;
+    let run = deployment.create_run(script::repeatable(script::request(&plan(&steps), ""))).await?;
     wait_until("the commands began", || trail.marks("began") == 4).await?;
     deployment.first_executor()?.kill().await?;
     deployment.executors.clear();
@@ -99,7 +89,9 @@ async fn runs_in_a_queue_of_one_never_wait_for_each_other_between_two_steps() ->
     let mut runs = Vec::new();
     for _ in 0..6 {
         let steps = [ask("a", &[]), ask("b", &["a"]), ask("c", &["a"]), ask("d", &["b", "c"])];
-        runs.push(deployment.create_run(repeatable(&plan(&steps))).await?);
+        runs.push(
+            deployment.create_run(script::repeatable(script::request(&plan(&steps), ""))).await?,
+        );
     }
     // Each dies between two steps of some run, which then stands in the queue with all others.
     for passing in [3, 6, 9] {
@@ -123,7 +115,7 @@ async fn work_of_an_executor_that_never_returns_is_nobody_elses_only_as_long_as_
     let mut deployment = Deployment::start_with(&QUICK).await?;
     let pool = deployment.database.pool().await?;
     let waits = plan(&[step("only", &[], &[shell(&trail.mark_and_wait("began"))])]);
-    let run = deployment.create_run(repeatable(&waits)).await?;
+    let run = deployment.create_run(script::repeatable(script::request(&waits, ""))).await?;
     wait_until("the command began", || trail.marks("began") == 1).await?;
     deployment.first_executor()?.kill().await?;
     deployment.executors.clear();
@@ -149,8 +141,12 @@ async fn a_command_of_a_killed_executor_is_gone_before_another_goes_on() -> Resu
         pids = trail.path("pids").display(),
         wait = trail.mark_and_wait("began")
     );
-    let run =
-        deployment.create_run(repeatable(&plan(&[step("only", &[], &[shell(&line)])]))).await?;
+    let run = deployment
+        .create_run(script::repeatable(script::request(
+            &plan(&[step("only", &[], &[shell(&line)])]),
+            "",
+        )))
+        .await?;
     wait_until("the command began", || trail.marks("began") == 1).await?;
     let pids = std::fs::read_to_string(trail.path("pids"))?;
     deployment.first_executor()?.kill().await?;

@@ -1,20 +1,18 @@
-//! The subcommands, one module each. A new one is a module with an `Args` struct and a `run`, a
+//! The subcommands, a module for each. A new one is a module with an `Args` struct and a `run`, a
 //! variant of [`Command`] and a line in `carry_out`.
 
 mod answer;
-mod cancel;
 mod config;
 mod decision;
 mod dev_postgres;
 mod gate;
 mod health;
-mod pause;
 mod plan;
 mod receipts;
-mod resume;
 mod run;
 mod runs;
 mod show;
+mod steer;
 mod up;
 mod waits;
 mod watch;
@@ -26,23 +24,22 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use surety_common::config::ClientConfig;
 
 pub use answer::Answer;
-pub use cancel::Cancel;
 pub use config::Config;
 pub use decision::Decision;
 pub use dev_postgres::DevPostgres;
 pub use gate::Gate;
 pub use health::Health;
-pub use pause::Pause;
 pub use plan::Plan;
 pub use receipts::Receipts;
-pub use resume::Resume;
 pub use run::Run;
 pub use runs::Runs;
 pub use show::Show;
+pub use steer::Steer;
 pub use up::Up;
 pub use waits::Waits;
 pub use watch::Watch;
 
+use self::steer::Way;
 use crate::connection::Connection;
 use crate::exit::Exit;
 use crate::failure::{Code, Failure};
@@ -77,11 +74,11 @@ pub enum Command {
     #[command(after_help = Exit::help())]
     Watch(Watch),
     /// Pause a run: turns under way end, nothing new starts.
-    Pause(Pause),
+    Pause(Steer),
     /// Let a paused run go on.
-    Resume(Resume),
+    Resume(Steer),
     /// Cancel a run.
-    Cancel(Cancel),
+    Cancel(Steer),
     /// List what runs wait for, and how to answer it.
     Waits(Waits),
     /// Answer a question that a run asked.
@@ -149,9 +146,9 @@ async fn carry_out(matches: &ArgMatches, output: Output) -> Result<Exit, Failure
         Command::Runs(command) => command.run(output).await,
         Command::Show(command) => command.run(output).await,
         Command::Watch(command) => command.run(output).await,
-        Command::Pause(command) => command.run(output).await,
-        Command::Resume(command) => command.run(output).await,
-        Command::Cancel(command) => command.run(output).await,
+        Command::Pause(command) => command.run(Way::Pause, output).await,
+        Command::Resume(command) => command.run(Way::Resume, output).await,
+        Command::Cancel(command) => command.run(Way::Cancel, output).await,
         Command::Waits(command) => command.run(output).await,
         Command::Answer(command) => command.run(output).await,
         Command::Plan(command) => command.run(output),

@@ -6,12 +6,13 @@ use super::committer::Commit;
 use super::lanes::{Lanes, Look, MAX_LANES};
 use super::own::Own;
 use super::pool::within;
-use super::run::RunRow;
+use super::unread::{self, Unread};
 use crate::crash;
 use crate::domain::run::RunRecord;
 use chrono::{DateTime, Utc};
-use sqlx::postgres::PgRow;
-use sqlx::{FromRow, PgPool, Postgres, Transaction};
+use sqlx::postgres::PgArguments;
+use sqlx::query::QueryScalar;
+use sqlx::{PgPool, Postgres, Transaction};
 use std::collections::HashMap;
 use uuid::Uuid;
 
@@ -20,6 +21,8 @@ pub struct Claimed {
     transaction: Transaction<'static, Postgres>,
     /// The runs.
     pub runs: Vec<RunRecord>,
+    /// Those of which the rows do not read.
+    pub unread: Vec<Unread>,
 }
 
 impl Claimed {
@@ -55,6 +58,8 @@ pub struct Want<'a> {
     pub slots: usize,
     /// Its taken slots, by namespace.
     pub held: &'a HashMap<String, usize>,
+    /// Runs that it does not take up.
+    pub except: &'a [Uuid],
 }
 
 /// What a claim brought.
@@ -62,6 +67,8 @@ pub struct Want<'a> {
 pub struct Leased {
     /// The runs, as they are under the lease.
     pub runs: Vec<RunRecord>,
+    /// Those of which the rows do not read; they are leased like the others, see [`let_go`].
+    pub unread: Vec<Unread>,
     /// Whether there is reason to claim again as soon as there is a slot.
     pub more: bool,
     /// Whether [`find_lanes`] is to be called now that the runs are started.
@@ -76,12 +83,13 @@ pub struct Leased {
 /// [`StoreError`]; a lease that was stored all the same comes to light with the next heartbeat: see
 /// [`forgotten`].
 pub async fn claim(own: &mut Own, lanes: &mut Lanes, want: Want<'_>) -> Result<Leased, StoreError> {
-    let Want { now, owner, slots, held } = want;
+    let Want { now, owner, slots, held, except } = want;
     if lanes.is_empty() {
         find_lanes(own, lanes, now).await?;
     }
     if lanes.is_empty() {
-        return Ok(Leased { runs: Vec::new(), more: false, look: Look::Fresh });
+        let (runs, unread) = (Vec::new(), Vec::new());
+        return Ok(Leased { runs, unread, more: false, look: Look::Fresh });
     }
     let ask = lanes.ask(now, slots, held);
     crash::point("executor.before_claim");
@@ -94,7 +102,8 @@ pub async fn claim(own: &mut Own, lanes: &mut Lanes, want: Want<'_>) -> Result<L
         .bind(&ask.since)
         .bind(&ask.most)
         .bind(&ask.held)
-        .bind(&ask.turn);
+        .bind(&ask.turn)
+        .bind(except);
     let rows = within(async {
         let mut connection = own.lend().await?;
         let rows = claiming.fetch_all(&mut *connection).await?;
@@ -102,10 +111,25 @@ pub async fn claim(own: &mut Own, lanes: &mut Lanes, want: Want<'_>) -> Result<L
         Ok(rows)
     })
     .await?;
-    let runs = readable(&rows);
+    let (runs, unread) = unread::sort(&rows)?;
     let more = lanes.learn(now, slots, &ask, runs.iter().map(|run| &run.execution));
     let look = lanes.standing(now, runs.len() < slots);
-    Ok(Leased { runs, more, look })
+    Ok(Leased { runs, unread, more, look })
+}
+
+/// Gives leases of `me` back whose rows do not read.
+///
+/// # Errors
+/// [`StoreError`]; what is not given back comes to light with the next heartbeat: see
+/// [`forgotten`].
+pub async fn let_go(
+    pool: &PgPool,
+    me: Uuid,
+    run_ids: &[Uuid],
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let given = sqlx::query(include_str!("sql/let_go.sql")).bind(me).bind(run_ids).bind(now);
+    within(async { Ok(given.execute(pool).await.map(drop)?) }).await
 }
 
 /// Looks in which lanes something waits. Answers whether there is reason to claim again: a lane
@@ -133,7 +157,8 @@ pub async fn find_lanes(
     Ok(lanes.list(now, listed))
 }
 
-/// Locks up to `limit` runs whose executor has not been heard of since `heard_since`, `me` apart.
+/// Locks up to `limit` runs whose executor has not been heard of since `heard_since`, `me` and the
+/// runs of `except` apart.
 ///
 /// # Errors
 /// [`StoreError`]
@@ -142,19 +167,10 @@ pub async fn orphans(
     heard_since: DateTime<Utc>,
     me: Uuid,
     limit: i64,
+    except: &[Uuid],
 ) -> Result<Claimed, StoreError> {
-    within(async {
-        let mut transaction = pool.begin().await?;
-        let ids: Vec<Uuid> = sqlx::query_scalar(include_str!("sql/orphans.sql"))
-            .bind(heard_since)
-            .bind(limit)
-            .bind(me)
-            .fetch_all(&mut *transaction)
-            .await?;
-        let runs = load(&mut transaction, &ids).await?;
-        Ok(Claimed { transaction, runs })
-    })
-    .await
+    let silent = sqlx::query_scalar(include_str!("sql/orphans.sql"));
+    lock(pool, silent.bind(heard_since).bind(limit).bind(me).bind(except)).await
 }
 
 /// Locks those of `run_ids` whose lease is still `me`'s: for a process that holds leases it does not
@@ -163,15 +179,20 @@ pub async fn orphans(
 /// # Errors
 /// [`StoreError`]
 pub async fn forgotten(pool: &PgPool, me: Uuid, run_ids: &[Uuid]) -> Result<Claimed, StoreError> {
+    let own = sqlx::query_scalar(include_str!("sql/forgotten.sql"));
+    lock(pool, own.bind(me).bind(run_ids)).await
+}
+
+/// Locks the runs whose ids a statement answers, having locked their rows itself.
+async fn lock(
+    pool: &PgPool,
+    choosing: QueryScalar<'_, Postgres, Uuid, PgArguments>,
+) -> Result<Claimed, StoreError> {
     within(async {
         let mut transaction = pool.begin().await?;
-        let ids: Vec<Uuid> = sqlx::query_scalar(include_str!("sql/forgotten.sql"))
-            .bind(me)
-            .bind(run_ids)
-            .fetch_all(&mut *transaction)
-            .await?;
-        let runs = load(&mut transaction, &ids).await?;
-        Ok(Claimed { transaction, runs })
+        let ids = choosing.fetch_all(&mut *transaction).await?;
+        let (runs, unread) = load(&mut transaction, &ids).await?;
+        Ok(Claimed { transaction, runs, unread })
     })
     .await
 }
@@ -179,22 +200,11 @@ pub async fn forgotten(pool: &PgPool, me: Uuid, run_ids: &[Uuid]) -> Result<Clai
 async fn load(
     transaction: &mut Transaction<'static, Postgres>,
     ids: &[Uuid],
-) -> Result<Vec<RunRecord>, StoreError> {
+) -> Result<(Vec<RunRecord>, Vec<Unread>), StoreError> {
     if ids.is_empty() {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), Vec::new()));
     }
     let rows =
         sqlx::query(include_str!("sql/load.sql")).bind(ids).fetch_all(&mut **transaction).await?;
-    Ok(readable(&rows))
-}
-
-/// One row that does not read must not keep all the others from being worked on.
-fn readable(rows: &[PgRow]) -> Vec<RunRecord> {
-    let read = |row| RunRow::from_row(row)?.into_record();
-    let records = rows.iter().filter_map(|row| {
-        read(row)
-            .inspect_err(|error| tracing::error!(%error, "a run that was taken up does not read"))
-            .ok()
-    });
-    records.collect()
+    unread::sort(&rows)
 }

@@ -95,6 +95,9 @@ impl From<sqlx::Error> for StoreError {
                 (_, _) => Self::Refused { source },
             };
         }
+        if let sqlx::Error::ColumnDecode { index, source } = &source {
+            return Self::corrupt(format!("column {}", index.trim_matches('"')), source);
+        }
         // The driver's own kinds of a connection that cannot be had or was lost.
         let away = matches!(
             source,

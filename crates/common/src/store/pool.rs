@@ -1,11 +1,11 @@
-//! Connecting, and bringing the schema up to date.
+//! Connecting.
 
 use super::StoreError;
 use super::hosts::Hosts;
+use super::migrate::migrate;
 use crate::clock;
 use backon::{BackoffBuilder, ExponentialBuilder, Retryable};
 use sqlx::Connection;
-use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -210,37 +210,4 @@ where
         tracing::warn!(%error, retry_in_ms = delay.as_millis(), "waiting for the database to read");
     })
     .await
-}
-
-/// Brings the schema up to date. Several processes may do so at once: one does, the others wait.
-///
-/// # Errors
-/// [`StoreError::NewerSchema`] when the database holds a migration this program does not know,
-/// [`StoreError::Migration`] when it holds another one under a number that this program knows.
-pub async fn migrate(pool: &PgPool) -> Result<(), StoreError> {
-    let migrator = with_migrations_of_tests(sqlx::migrate!("./migrations")).await?;
-    let known = migrator.iter().map(|migration| migration.version).max().unwrap_or_default();
-    match migrator.run(pool).await {
-        Ok(()) => Ok(()),
-        Err(MigrateError::Execute(source)) => Err(source.into()),
-        Err(MigrateError::VersionMissing(found)) if found > known => {
-            Err(StoreError::NewerSchema { found, known })
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// In debug builds, the migrations of the folder that `SURETY_TEST_MIGRATIONS` names besides ours:
-/// how a test makes the program of tomorrow.
-#[cfg(debug_assertions)]
-async fn with_migrations_of_tests(ours: Migrator) -> Result<Migrator, StoreError> {
-    let Some(folder) = std::env::var_os("SURETY_TEST_MIGRATIONS") else { return Ok(ours) };
-    let more = Migrator::new(std::path::Path::new(&folder)).await?;
-    Ok(Migrator::with_migrations(ours.iter().chain(more.iter()).cloned().collect()))
-}
-
-/// Nothing: a release knows its own migrations only.
-#[cfg(not(debug_assertions))]
-async fn with_migrations_of_tests(ours: Migrator) -> Result<Migrator, StoreError> {
-    Ok(ours)
 }

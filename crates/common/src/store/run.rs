@@ -3,12 +3,14 @@
 use super::StoreError;
 use super::execution::ExecutionRow;
 use super::pool::within;
+use super::unread::readable;
 use crate::domain::json;
 use crate::domain::machine::run::RunState;
 use crate::domain::plan::Plan;
 use crate::domain::run::{DriverKind, RunRecord, RunSpec};
 use chrono::{DateTime, Utc};
-use sqlx::PgExecutor;
+use sqlx::postgres::PgRow;
+use sqlx::{PgExecutor, Row};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
@@ -118,7 +120,7 @@ pub struct RunFilter {
     pub limit: i64,
 }
 
-/// A page of runs, the newest first.
+/// A page of runs, without those whose rows do not read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunPage {
     /// The runs.
@@ -136,19 +138,24 @@ pub async fn list_runs(
     filter: &RunFilter,
 ) -> Result<RunPage, StoreError> {
     let states: Vec<&str> = filter.states.iter().map(|state| state.as_str()).collect();
-    let listed = sqlx::query_as(include_str!("sql/list.sql"))
+    let listed = sqlx::query(include_str!("sql/list.sql"))
         .bind(&filter.namespace)
         .bind(&states)
         .bind(filter.before)
         .bind(filter.limit.saturating_add(1))
         .bind(sqlx::types::Json(&filter.labels));
-    let rows: Vec<RunRow> = within(async { Ok(listed.fetch_all(executor).await?) }).await?;
-    let mut runs = rows.into_iter().map(RunRow::into_record).collect::<Result<Vec<_>, _>>()?;
-    let page = usize::try_from(filter.limit).unwrap_or_default();
-    let more = runs.len() > page;
-    runs.truncate(page);
-    let next = runs.last().filter(|_| more).map(|run| run.spec.id);
-    Ok(RunPage { runs, next })
+    let rows = within(async { Ok(listed.fetch_all(executor).await?) }).await?;
+    page(rows, filter.limit)
+}
+
+/// A page of `limit` runs, of rows that were asked for with one more.
+fn page(mut rows: Vec<PgRow>, limit: i64) -> Result<RunPage, StoreError> {
+    let limit = usize::try_from(limit).unwrap_or_default();
+    let more = rows.len() > limit;
+    rows.truncate(limit);
+    let last = rows.last().filter(|_| more);
+    let next = last.map(|row| row.try_get("run_id")).transpose()?;
+    Ok(RunPage { runs: readable(&rows)?, next })
 }
 
 /// The run that waits with this id; none when nobody waits with it any more.
@@ -163,7 +170,7 @@ pub async fn find_wait(
     within(async { Ok(found.fetch_optional(executor).await?) }).await
 }
 
-/// Runs whose time was over at `now`, at most `limit`.
+/// Runs whose time was over at `now`, at most `limit`, those of `except` apart.
 ///
 /// # Errors
 /// [`StoreError`]
@@ -171,12 +178,14 @@ pub async fn overdue(
     executor: impl PgExecutor<'_>,
     now: DateTime<Utc>,
     limit: i64,
+    except: &[Uuid],
 ) -> Result<Vec<Uuid>, StoreError> {
-    let overdue = sqlx::query_scalar(include_str!("sql/overdue.sql")).bind(now).bind(limit);
+    let overdue = sqlx::query_scalar(include_str!("sql/overdue.sql"));
+    let overdue = overdue.bind(now).bind(limit).bind(except);
     within(async { Ok(overdue.fetch_all(executor).await?) }).await
 }
 
-/// Runs that wait for something, the oldest first, at most `limit`.
+/// A page of at most `limit` runs that wait for something, the oldest first.
 ///
 /// # Errors
 /// [`StoreError`]
@@ -186,12 +195,12 @@ pub async fn list_waits(
     run_id: Option<Uuid>,
     after: Option<Uuid>,
     limit: i64,
-) -> Result<Vec<RunRecord>, StoreError> {
-    let listed = sqlx::query_as(include_str!("sql/list_waits.sql"))
+) -> Result<RunPage, StoreError> {
+    let listed = sqlx::query(include_str!("sql/list_waits.sql"))
         .bind(namespace)
         .bind(run_id)
         .bind(after)
-        .bind(limit);
-    let rows: Vec<RunRow> = within(async { Ok(listed.fetch_all(executor).await?) }).await?;
-    rows.into_iter().map(RunRow::into_record).collect()
+        .bind(limit.saturating_add(1));
+    let rows = within(async { Ok(listed.fetch_all(executor).await?) }).await?;
+    page(rows, limit)
 }

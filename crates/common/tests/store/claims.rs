@@ -44,7 +44,7 @@ async fn claim_beside(
     slots: usize,
     held: &HashMap<String, usize>,
 ) -> Vec<u128> {
-    let want = Want { now: later(at_s), owner: Uuid::from_u128(9), slots, held };
+    let want = Want { now: later(at_s), owner: Uuid::from_u128(9), slots, held, except: &[] };
     let runs = store::claim(&mut own(pool), lanes, want).await.unwrap().runs;
     assert!(runs.len() <= slots);
     let mut ids: Vec<u128> = runs.iter().map(|record| record.spec.id.as_u128()).collect();
@@ -99,12 +99,19 @@ async fn every_lane_is_found_by_a_process_that_knows_none(pool: PgPool) {
 async fn where_nothing_waits_nothing_more_is_asked_for(pool: PgPool) {
     let (mut lanes, none) = (Lanes::default(), HashMap::new());
     for at_s in 0..3 {
-        let want = Want { now: later(at_s), owner: Uuid::from_u128(9), slots: 4, held: &none };
+        let want = Want {
+            now: later(at_s),
+            owner: Uuid::from_u128(9),
+            slots: 4,
+            held: &none,
+            except: &[],
+        };
         let claimed = store::claim(&mut own(&pool), &mut lanes, want).await.unwrap();
         assert_eq!((claimed.runs.len(), claimed.more, claimed.look), (0, false, Look::Fresh));
     }
     waiting(&pool, 1, 0, 3).await;
-    let want = Want { now: later(4), owner: Uuid::from_u128(9), slots: 4, held: &none };
+    let want =
+        Want { now: later(4), owner: Uuid::from_u128(9), slots: 4, held: &none, except: &[] };
     let claimed = store::claim(&mut own(&pool), &mut lanes, want).await.unwrap();
     assert_eq!((claimed.runs.len(), claimed.more, claimed.look), (1, false, Look::Fresh));
     let want = Want { now: later(5), ..want };
@@ -189,18 +196,6 @@ async fn ten_runs_beside_a_thousand_are_done_while_as_many_of_the_others_are(poo
 }
 
 #[sqlx::test(migrations = "./migrations")]
-async fn a_run_whose_row_does_not_read_keeps_no_other_from_being_taken_up(pool: PgPool) {
-    let bad = make(&pool, 1, 1).await;
-    make(&pool, 2, 1).await;
-    sqlx::query("update execution set progress = '[]' where run_id = $1")
-        .bind(bad.run_id)
-        .execute(&pool)
-        .await
-        .unwrap();
-    assert_eq!(claim(&pool, &mut Lanes::default(), 0, 9).await, [2]);
-}
-
-#[sqlx::test(migrations = "./migrations")]
 async fn what_is_urgent_comes_first_and_what_is_not_gets_one_slot_in_eight(pool: PgPool) {
     for id in 1..=30 {
         waiting(&pool, id, 0, 0).await;
@@ -259,7 +254,8 @@ async fn a_leased_run_is_not_claimed_and_one_that_a_clock_ahead_made_is(pool: Pg
 async fn a_claim_gives_back_the_row_as_it_is_under_the_lease_with_all_that_is_needed(pool: PgPool) {
     let row = make(&pool, 1, 1).await;
     let none = HashMap::new();
-    let want = Want { now: later(1), owner: Uuid::from_u128(9), slots: 1, held: &none };
+    let want =
+        Want { now: later(1), owner: Uuid::from_u128(9), slots: 1, held: &none, except: &[] };
     let runs = store::claim(&mut own(&pool), &mut Lanes::default(), want).await.unwrap().runs;
     let stored: RunRecord = find(&pool, row.run_id).await;
     assert_eq!(runs, std::slice::from_ref(&stored));
@@ -290,7 +286,7 @@ async fn runs_of_silent_and_of_unknown_executors_are_orphans(pool: PgPool) {
     assert!(pulse.orphans, "nobody knows who holds the third");
     assert!(pulse.ready, "the fifth waits");
 
-    let orphans = |limit| store::orphans(&pool, later(20), Uuid::from_u128(me), limit);
+    let orphans = |limit| store::orphans(&pool, later(20), Uuid::from_u128(me), limit, &[]);
     let all = orphans(9).await.unwrap();
     let mut found = ids(&all);
     all.commit(&[]).await.unwrap();
@@ -352,7 +348,7 @@ async fn a_heartbeat_never_goes_back(pool: PgPool) {
     store::register(&pool, id, "e", 4, later(10)).await.unwrap();
     store::beat(&mut own(&pool), id, now(), now()).await.unwrap();
     leased(&pool, 1, 21).await;
-    let orphans = store::orphans(&pool, later(10), Uuid::nil(), 9).await.unwrap();
+    let orphans = store::orphans(&pool, later(10), Uuid::nil(), 9, &[]).await.unwrap();
     assert_eq!(orphans.runs, []);
 }
 
@@ -385,4 +381,50 @@ async fn a_lease_that_a_process_does_not_know_of_is_found_again(pool: PgPool) {
     assert_eq!(ids(&forgotten), [1]);
     let write = remark(&forgotten.runs[0].execution, "found");
     assert_eq!(forgotten.commit(&[commit(write)]).await.unwrap(), [Outcome::Applied]);
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn a_run_that_does_not_read_is_named_with_its_column_and_keeps_no_slot(pool: PgPool) {
+    let (spoilt, good) = (Uuid::from_u128(1), Uuid::from_u128(2));
+    make(&pool, 1, 1).await;
+    make(&pool, 2, 1).await;
+    sqlx::query("update execution set progress = '[]' where run_id = $1")
+        .bind(spoilt)
+        .execute(&pool)
+        .await
+        .unwrap();
+    let (me, mut lanes, held) = (Uuid::from_u128(9), Lanes::default(), HashMap::new());
+    let want = Want { now: now(), owner: me, slots: 9, held: &held, except: &[] };
+    let claimed = store::claim(&mut own(&pool), &mut lanes, want).await.unwrap();
+    assert_eq!(claimed.runs.len(), 1, "the other one reads");
+    let [unread] = claimed.unread.as_slice() else { panic!("{:?}", claimed.unread) };
+    assert_eq!(unread.run_id, spoilt);
+    let why = unread.why.to_string();
+    assert!(why.contains("column progress"), "{why}");
+    store::let_go(&pool, me, &[spoilt], later(1)).await.unwrap();
+    let left = "select run_id from execution where lease_owner is not null";
+    let left: Vec<Uuid> = sqlx::query_scalar(left).fetch_all(&pool).await.unwrap();
+    assert_eq!(left, [good]);
+    let want = Want { except: &[spoilt], ..want };
+    let claimed = store::claim(&mut own(&pool), &mut lanes, want).await.unwrap();
+    assert!(claimed.runs.is_empty() && claimed.unread.is_empty() && !claimed.more);
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn an_orphan_that_does_not_read_is_named_and_can_be_passed_by(pool: PgPool) {
+    leased(&pool, 1, 21).await;
+    leased(&pool, 2, 21).await;
+    let spoilt = Uuid::from_u128(1);
+    sqlx::query("update run set limits = '{\"max_replans\": \"many\"}' where id = $1")
+        .bind(spoilt)
+        .execute(&pool)
+        .await
+        .unwrap();
+    let orphans =
+        async |except: &[Uuid]| store::orphans(&pool, now(), Uuid::nil(), 1, except).await.unwrap();
+    let met = orphans(&[]).await;
+    assert!(met.runs.is_empty(), "the first one in the way");
+    assert!(met.unread[0].why.to_string().contains("column limits"), "{:?}", met.unread);
+    drop(met);
+    assert_eq!(ids(&orphans(&[spoilt]).await), [2]);
 }

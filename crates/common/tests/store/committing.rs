@@ -58,7 +58,7 @@ async fn of_many_changes_in_one_statement_each_has_its_own_outcome(pool: PgPool)
         });
         applied(&pool, leased).await;
     }
-    let claimed = store::orphans(&pool, now(), Uuid::nil(), 10).await.unwrap();
+    let claimed = store::orphans(&pool, now(), Uuid::nil(), 10, &[]).await.unwrap();
     let commits: Vec<Commit> = claimed
         .runs
         .iter()

@@ -3,14 +3,15 @@
 use crate::support::{Proxy, creator, make, now, order, own, plan, remark, spec, until};
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
-use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{PgPool, Postgres, Transaction};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use surety_common::domain::execution::Execution;
 use surety_common::domain::journal::Output;
 use surety_common::store::{self, Cases, Lanes, Own, RunFilter, StoreError, StoredPlan, Want};
+use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 /// Six times what an answer may take.
@@ -38,7 +39,7 @@ fn reads<'a>(
         find_run(pool, id);
         list_runs(pool, filter);
         find_wait(pool, id);
-        overdue(pool, now(), 1);
+        overdue(pool, now(), 1, &[]);
         list_waits(pool, "", None, None, 1);
         find_plan(pool, id, 1);
         events(pool, id, 1, 1);
@@ -49,7 +50,8 @@ fn reads<'a>(
         backlog(pool);
         find_lanes(&mut unknown.0, &mut unknown.1, now());
         claim(&mut known.0, &mut known.1, want);
-        orphans(pool, now(), id, 1);
+        orphans(pool, now(), id, 1, &[]);
+        let_go(pool, id, &[], now());
         beat(&mut beating.0, id, now(), now());
         register(pool, id, "executor", 1, now());
         retire(pool, id, now());
@@ -100,7 +102,7 @@ async fn nobody_waits_for_ever_for_a_database_that_fell_silent(
     let [_, (own, known), _] = &mut looking;
     assert!(store::find_lanes(own, known, now()).await.unwrap());
     proxy.mute();
-    let want = Want { now: now(), owner: Uuid::from_u128(9), slots: 1, held: &held };
+    let want = Want { now: now(), owner: Uuid::from_u128(9), slots: 1, held: &held, except: &[] };
     let filter = RunFilter { limit: 1, ..RunFilter::default() };
     let output = Output { call_id: String::new(), digest: "ab".repeat(32), bytes: 0, text: None };
     let mut questions = reads(&through, &mut looking, want, &filter, &output);
@@ -111,4 +113,73 @@ async fn nobody_waits_for_ever_for_a_database_that_fell_silent(
         assert!(matches!(answer, Err(StoreError::Unavailable { .. })), "{name}: {answer:?}");
     });
     join_all(asked).await;
+}
+
+/// Whether a session waits for a lock.
+async fn somebody_waits(pool: &PgPool) -> bool {
+    let asked = "select exists (select from pg_stat_activity
+                 where datname = current_database() and wait_event_type = 'Lock')";
+    sqlx::query_scalar(asked).fetch_one(pool).await.unwrap()
+}
+
+/// A migration over a line of a test's own, which waits until the test lets it go on.
+struct Held {
+    proxy: Proxy,
+    direct: PgPool,
+    holding: Transaction<'static, Postgres>,
+    migrating: JoinHandle<Result<(), StoreError>>,
+}
+
+impl Held {
+    async fn start(pool: PgPoolOptions, options: &PgConnectOptions) -> Self {
+        let direct = pool.connect_with(options.clone()).await.unwrap();
+        let mut holding = direct.begin().await.unwrap();
+        // It makes a table of this name, and has to know first whether there is one.
+        sqlx::query("create table run ()").execute(&mut *holding).await.unwrap();
+        let proxy = Proxy::new();
+        proxy.listen(options);
+        let through = PgPoolOptions::new().connect_lazy_with(proxy.options(options));
+        let migrating = tokio::spawn(async move { store::migrate(&through).await });
+        until(|| somebody_waits(&direct)).await;
+        Self { proxy, direct, holding, migrating }
+    }
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_migration_is_given_up_when_its_line_falls_silent_and_can_be_made_again(
+    pool: PgPoolOptions,
+    options: PgConnectOptions,
+) {
+    let Held { proxy, direct, holding, migrating } = Held::start(pool, &options).await;
+    proxy.mute();
+    let given_up = tokio::time::timeout(FOR_EVER, migrating).await;
+    let given_up = given_up.expect("it waits for ever").unwrap();
+    assert!(matches!(given_up, Err(StoreError::Unavailable { .. })), "{given_up:?}");
+    holding.rollback().await.unwrap();
+    store::migrate(&direct).await.unwrap();
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_migration_whose_line_is_cut_says_that_the_database_is_away(
+    pool: PgPoolOptions,
+    options: PgConnectOptions,
+) {
+    let Held { proxy, direct: _direct, holding, migrating } = Held::start(pool, &options).await;
+    proxy.cut();
+    let cut = migrating.await.unwrap();
+    assert!(matches!(cut, Err(StoreError::Unavailable { .. })), "{cut:?}");
+    holding.rollback().await.unwrap();
+}
+
+#[sqlx::test(migrations = false)]
+async fn a_migration_may_take_longer_than_any_silence(
+    pool: PgPoolOptions,
+    options: PgConnectOptions,
+) {
+    let Held { proxy, direct: _direct, holding, migrating } = Held::start(pool, &options).await;
+    // So many looks at it fill more time than nothing at all may be heard of it.
+    until(|| async { migrating.is_finished() || proxy.taken() > 12 }).await;
+    assert!(!migrating.is_finished(), "an honest migration was given up");
+    holding.rollback().await.unwrap();
+    migrating.await.unwrap().unwrap();
 }

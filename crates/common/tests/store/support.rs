@@ -5,6 +5,8 @@ use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use surety_common::domain::execution::draft::{Draft, Write};
 use surety_common::domain::execution::{Execution, Graph, Wait};
 use surety_common::domain::journal::{Actor, Answer, Entry};
@@ -192,7 +194,7 @@ pub(crate) async fn applied(pool: &PgPool, write: Write) -> Execution {
 /// Waits until something holds. A test that waits for ever is ended by its runner.
 pub(crate) async fn until<F: Future<Output = bool>>(mut holds: impl FnMut() -> F) {
     while !holds().await {
-        tokio::task::yield_now().await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
@@ -206,13 +208,14 @@ struct Line {
 pub(crate) struct Proxy {
     folder: TempDir,
     line: watch::Sender<Line>,
+    taken: Arc<AtomicUsize>,
 }
 
 impl Proxy {
     /// A line that nobody answers at yet.
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        Self { folder, line: watch::channel(Line::default()).0 }
+        Self { folder, line: watch::channel(Line::default()).0, taken: Arc::default() }
     }
 
     /// Connects the line with the database that `options` lead to.
@@ -220,8 +223,10 @@ impl Proxy {
         let path = self.folder.path().join(format!(".s.PGSQL.{}", options.get_port()));
         let listener = UnixListener::bind(path).unwrap();
         let (line, options) = (self.line.subscribe(), options.clone());
+        let taken = Arc::clone(&self.taken);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
+                taken.fetch_add(1, Ordering::Relaxed);
                 tokio::spawn(carry(client, options.clone(), line.clone()));
             }
         });
@@ -230,6 +235,11 @@ impl Proxy {
     /// The same database over this line.
     pub(crate) fn options(&self, options: &PgConnectOptions) -> PgConnectOptions {
         options.clone().socket(self.folder.path())
+    }
+
+    /// How many connections were made over it.
+    pub(crate) fn taken(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
     }
 
     /// What the database answers goes nowhere from now on.

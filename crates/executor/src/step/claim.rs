@@ -14,7 +14,8 @@ use surety_common::domain::machine::run::RunState;
 use surety_common::domain::plan::Plan;
 use surety_common::domain::run::RunRecord;
 use surety_common::store::{
-    self, Claimed, Commit, Lanes, Leased, Look, Outcome, Own, Pulse, StoreError, Topic, Want,
+    self, Claimed, Commit, Lanes, Leased, Look, Outcome, Own, Pulse, StoreError, Topic, Unread,
+    Unreadable, Want,
 };
 use surety_common::telemetry::{self, trace};
 use tokio::sync::{Mutex, Notify, OwnedSemaphorePermit, Semaphore, broadcast};
@@ -33,11 +34,32 @@ const CUT_TIMEOUT: Duration = Duration::from_secs(10);
 /// What is kept of the drain's time for handing runs back: a fifth of it, a second at most.
 const HAND_BACK: (u32, Duration) = (5, Duration::from_secs(1));
 
+/// What looking for runs takes: what looks have shown so far, and a connection that claims and
+/// heartbeats have to themselves, so that a process whose others are all busy is not taken for dead.
+struct Looking {
+    lanes: Lanes,
+    unreadable: Unreadable,
+    own: Own,
+}
+
+impl Looking {
+    /// Leaves runs alone whose rows do not read. Each is told of once: there is nothing to do about
+    /// it here, and the row is mended by a person.
+    fn leave_alone(&mut self, unread: &[Unread], now: DateTime<Utc>) {
+        for Unread { run_id, why } in unread {
+            if self.unreadable.leave_alone(*run_id, &why.to_string(), now) {
+                tracing::error!(%run_id, error = %why, "a run's row does not read; it is left alone");
+            }
+        }
+    }
+}
+
 /// The loop that takes runs up and hands each to a task of its own.
 pub struct Claimer {
     engine: Arc<Engine>,
     slots: Arc<Semaphore>,
     heartbeat_age_limit: TimeDelta,
+    /// The work on each run, and the writing of leases that are taken over.
     tasks: TaskTracker,
     /// Held while leases are taken, so that one taken and one not yet entered are never confused.
     looking: Mutex<Looking>,
@@ -45,25 +67,22 @@ pub struct Claimer {
     seen: Notify,
 }
 
-/// What looking for work takes. Claims and heartbeats have a connection to themselves: a process
-/// whose other connections are all busy is not taken for dead.
-struct Looking {
-    lanes: Lanes,
-    own: Own,
-}
-
 impl Claimer {
     /// A claimer that works on at most `slots` runs at once and takes over from executors that
     /// have been silent for `heartbeat_age_limit`.
     pub fn new(engine: Arc<Engine>, slots: usize, heartbeat_age_limit: TimeDelta) -> Self {
         let slots = Arc::new(Semaphore::new(slots));
-        let own = Own::new(engine.pool.clone());
+        let looking = Looking {
+            lanes: Lanes::default(),
+            unreadable: Unreadable::default(),
+            own: Own::new(engine.pool.clone()),
+        };
         Self {
             engine,
             slots,
             heartbeat_age_limit,
             tasks: TaskTracker::new(),
-            looking: Mutex::new(Looking { lanes: Lanes::default(), own }),
+            looking: Mutex::new(looking),
             seen: Notify::new(),
         }
     }
@@ -138,14 +157,16 @@ impl Claimer {
     /// [`StoreError`]
     pub async fn run_once(&self, now: DateTime<Utc>) -> Result<Found, StoreError> {
         let mut looking = self.looking.lock().await;
-        let Looking { lanes, own } = &mut *looking;
+        let looking = &mut *looking;
         let slots = self.slots.available_permits();
         if slots == 0 {
             return Ok(Found::More);
         }
         let held = self.engine.roll.held();
-        let want = Want { now, owner: self.engine.id, slots, held: &held };
-        let Leased { runs, mut more, look } = store::claim(own, lanes, want).await?;
+        let except = looking.unreadable.left_alone(now);
+        let want = Want { now, owner: self.engine.id, slots, held: &held, except: &except };
+        let Leased { runs, unread, mut more, look } =
+            store::claim(&mut looking.own, &mut looking.lanes, want).await?;
         if !runs.is_empty() {
             crash::point("executor.after_claim");
         }
@@ -155,8 +176,9 @@ impl Claimer {
             let Some(permit) = self.permit() else { break };
             self.start(Taken::claimed(record), permit);
         }
+        self.let_go(looking, &unread, now).await?;
         if look == Look::Due {
-            more |= store::find_lanes(own, lanes, now).await?;
+            more |= store::find_lanes(&mut looking.own, &mut looking.lanes, now).await?;
         }
         Ok(match (more, look) {
             (true, _) => Found::More,
@@ -170,13 +192,16 @@ impl Claimer {
     /// # Errors
     /// [`StoreError`]
     pub async fn take_over_once(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
-        let _looking = self.looking.lock().await;
+        let mut looking = self.looking.lock().await;
         let free = i64::try_from(self.slots.available_permits()).unwrap_or(i64::MAX);
         if free == 0 {
             return Ok(());
         }
         let heard_since = now - self.heartbeat_age_limit;
-        let orphans = store::orphans(&self.engine.pool, heard_since, self.engine.id, free).await?;
+        let except = looking.unreadable.left_alone(now);
+        let (pool, me) = (&self.engine.pool, self.engine.id);
+        let orphans = store::orphans(pool, heard_since, me, free, &except).await?;
+        looking.leave_alone(&orphans.unread, now);
         self.take_up(orphans, now, "its executor is gone").await
     }
 
@@ -188,9 +213,8 @@ impl Claimer {
     /// [`StoreError`]
     pub async fn beat_once(&self, now: DateTime<Utc>) -> Result<Option<bool>, StoreError> {
         let mut looking = self.looking.lock().await;
-        let Looking { lanes, own } = &mut *looking;
         let heard_since = now - self.heartbeat_age_limit;
-        let pulse = store::beat(own, self.engine.id, now, heard_since).await?;
+        let pulse = store::beat(&mut looking.own, self.engine.id, now, heard_since).await?;
         let Some(Pulse { leases, orphans, ready }) = pulse else { return Ok(None) };
         let unknown = self.engine.roll.compare(&leases);
         if self.engine.drain.is_cancelled() {
@@ -198,14 +222,31 @@ impl Claimer {
         }
         if ready && self.slots.available_permits() > 0 {
             // It may stand where claims no longer look.
-            lanes.sweep();
+            looking.lanes.sweep();
             self.seen.notify_one();
         }
         if !unknown.is_empty() {
-            let found = store::forgotten(&self.engine.pool, self.engine.id, &unknown).await?;
+            let mut found = store::forgotten(&self.engine.pool, self.engine.id, &unknown).await?;
+            let unread = std::mem::take(&mut found.unread);
             self.take_up(found, now, "its lease was not known here").await?;
+            self.let_go(&mut looking, &unread, now).await?;
         }
         Ok(Some(orphans))
+    }
+
+    /// Gives leases back whose rows do not read, and leaves them alone.
+    async fn let_go(
+        &self,
+        looking: &mut Looking,
+        unread: &[Unread],
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        looking.leave_alone(unread, now);
+        let run_ids: Vec<_> = unread.iter().map(|unread| unread.run_id).collect();
+        match run_ids.as_slice() {
+            [] => Ok(()),
+            run_ids => store::let_go(&self.engine.pool, self.engine.id, run_ids, now).await,
+        }
     }
 
     async fn take_up(
@@ -214,6 +255,12 @@ impl Claimer {
         now: DateTime<Utc>,
         cause: &str,
     ) -> Result<(), StoreError> {
+        // Counted before the drain is looked at: a drain that this look did not see waits for the
+        // leases written here, and for the work that hands them back.
+        let _under_way = self.tasks.token();
+        if self.engine.drain.is_cancelled() {
+            return claimed.commit(&[]).await.map(drop);
+        }
         let mut held = Vec::new();
         let mut commits = Vec::new();
         for record in &claimed.runs {

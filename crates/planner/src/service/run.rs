@@ -277,12 +277,10 @@ async fn waits(
     };
     let after = page_token(&token)?;
     let limit = page_size(wanted);
-    let mut found = store::list_waits(pool, &namespace, only, after, limit + 1).await?;
-    let more = i64::try_from(found.len()).unwrap_or(i64::MAX) > limit;
-    found.truncate(usize::try_from(limit).unwrap_or_default());
-    let next_page_token =
-        found.last().filter(|_| more).map(|record| record.spec.id.to_string()).unwrap_or_default();
-    let waits = found
+    let page = store::list_waits(pool, &namespace, only, after, limit).await?;
+    let next_page_token = page.next.map(|id| id.to_string()).unwrap_or_default();
+    let waits = page
+        .runs
         .iter()
         .flat_map(surety_common::wire::run::waits)
         .filter(|wait| waiting_on.is_empty() || waiting_on.contains(&wait.waiting_on))

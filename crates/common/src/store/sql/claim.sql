@@ -15,6 +15,7 @@ with waiting as materialized (
           and namespace = lane.namespace
           and priority = lane.priority
           and ready_at >= lane.since
+          and run_id <> all($10)
         order by ready_at
         limit lane.most
         -- Whoever else claims skips them; what is not chosen below is let go with the commit.

@@ -4,6 +4,7 @@ from execution
 left join executor on executor.id = execution.lease_owner
 where execution.lease_owner is not null
   and execution.lease_owner <> $3
+  and execution.run_id <> all($4)
   and (executor.id is null or executor.heartbeat_at < $1)
 limit $2
 for update of execution skip locked

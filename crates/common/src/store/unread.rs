@@ -1,0 +1,111 @@
+//! Runs whose rows do not read: a defect, or the work of a newer program.
+
+use super::StoreError;
+use super::run::RunRow;
+use crate::domain::run::RunRecord;
+use chrono::{DateTime, TimeDelta, Utc};
+use sqlx::postgres::PgRow;
+use sqlx::{FromRow, Row};
+use std::collections::HashMap;
+use uuid::Uuid;
+
+/// For how long a process leaves such a run alone before it looks whether it reads again.
+const LEFT_ALONE: TimeDelta = TimeDelta::minutes(1);
+/// How many of them a process remembers; what it forgot, it meets and says again.
+const REMEMBERED: usize = 1000;
+
+/// A run whose row does not read.
+#[derive(Debug)]
+pub struct Unread {
+    /// The run.
+    pub run_id: Uuid,
+    /// Which column does not, and why.
+    pub why: StoreError,
+}
+
+/// Takes apart what reads and what does not: one row must not keep all the others from anything.
+pub(super) fn sort(rows: &[PgRow]) -> Result<(Vec<RunRecord>, Vec<Unread>), StoreError> {
+    let (mut read, mut unread) = (Vec::new(), Vec::new());
+    for row in rows {
+        match record(row) {
+            Ok(record) => read.push(record),
+            Err(why) => unread.push(Unread { run_id: row.try_get("run_id")?, why }),
+        }
+    }
+    Ok((read, unread))
+}
+
+/// Those that read, for a list of runs; the others are told of.
+pub(super) fn readable(rows: &[PgRow]) -> Result<Vec<RunRecord>, StoreError> {
+    let (read, unread) = sort(rows)?;
+    for Unread { run_id, why } in unread {
+        tracing::error!(%run_id, error = %why, "a run's row does not read; it is not listed");
+    }
+    Ok(read)
+}
+
+fn record(row: &PgRow) -> Result<RunRecord, StoreError> {
+    RunRow::from_row(row)?.into_record()
+}
+
+/// What a process remembers of them, so that it says each once and asks for none of them in vain.
+#[derive(Debug, Default)]
+pub struct Unreadable(HashMap<Uuid, Known>);
+
+#[derive(Debug)]
+struct Known {
+    why: String,
+    until: DateTime<Utc>,
+}
+
+impl Unreadable {
+    /// The runs that are left alone at `now`.
+    pub fn left_alone(&self, now: DateTime<Utc>) -> Vec<Uuid> {
+        let alone = self.0.iter().filter(|(_, known)| known.until > now);
+        alone.map(|(run_id, _)| *run_id).collect()
+    }
+
+    /// Leaves a run alone from `now` on. Answers whether that is news: a run not met before, or
+    /// another reason.
+    pub fn leave_alone(&mut self, run_id: Uuid, why: &str, now: DateTime<Utc>) -> bool {
+        let known = Known { why: why.to_owned(), until: now + LEFT_ALONE };
+        let before = self.0.insert(run_id, known);
+        while self.0.len() > REMEMBERED {
+            let oldest = self.0.iter().min_by_key(|(_, known)| known.until);
+            let Some(oldest) = oldest.map(|(run_id, _)| *run_id) else { break };
+            self.0.remove(&oldest);
+        }
+        before.is_none_or(|before| before.why != why)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn later(seconds: i64) -> DateTime<Utc> {
+        DateTime::UNIX_EPOCH + TimeDelta::seconds(seconds)
+    }
+
+    #[test]
+    fn a_run_that_does_not_read_is_news_once_for_each_reason_and_is_looked_at_again() {
+        let run = Uuid::from_u128(1);
+        let mut unreadable = Unreadable::default();
+        assert!(unreadable.leave_alone(run, "column progress", later(0)));
+        assert_eq!(unreadable.left_alone(later(59)), [run]);
+        assert!(unreadable.left_alone(later(60)).is_empty());
+        assert!(!unreadable.leave_alone(run, "column progress", later(60)));
+        assert_eq!(unreadable.left_alone(later(61)), [run]);
+        assert!(unreadable.leave_alone(run, "column limits", later(120)));
+    }
+
+    #[test]
+    fn of_too_many_that_do_not_read_those_met_last_are_remembered() {
+        let mut unreadable = Unreadable::default();
+        for (n, at) in (0..=1000).zip(0..) {
+            assert!(unreadable.leave_alone(Uuid::from_u128(n), "", later(at)));
+        }
+        assert_eq!(unreadable.0.len(), REMEMBERED);
+        assert!(!unreadable.0.contains_key(&Uuid::from_u128(0)));
+    }
+}

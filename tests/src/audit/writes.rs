@@ -1,0 +1,43 @@
+//! What steps may write, and what they are known to have written.
+
+use anyhow::{Result, ensure};
+use std::collections::HashSet;
+use std::path::Path;
+use surety_common::domain::plan::PlanStep;
+use surety_common::domain::receipt::{EvidenceReceipt, Fact};
+use surety_common::domain::run::DriverKind;
+use surety_common::domain::scope::Writes;
+use surety_executor::tool::WriteScope;
+
+/// What a step may write: nothing where each tool that it can call only reads, else what its scope
+/// says. A script names its calls; whoever else decides may call what the step expects, and
+/// anything where it expects nothing.
+pub(super) fn may_write(
+    step: &PlanStep,
+    driver: DriverKind,
+    read_only: &HashSet<String>,
+) -> Writes {
+    let calls: Vec<&String> = match driver {
+        DriverKind::Script => step.script.iter().map(|call| &call.name).collect(),
+        DriverKind::Model | DriverKind::Remote => step.tools_expected.iter().collect(),
+    };
+    let bounded = driver == DriverKind::Script || !calls.is_empty();
+    if bounded && calls.into_iter().all(|name| read_only.contains(name)) {
+        return Writes::Nothing;
+    }
+    match step.write_scope.as_slice() {
+        [] => Writes::Anywhere,
+        globs => Writes::Within(globs.to_vec()),
+    }
+}
+
+/// Every file that a receipt says was written lies where its step may write.
+pub(super) fn stayed_inside(step: &PlanStep, receipt: &EvidenceReceipt) -> Result<()> {
+    let scope = WriteScope::new(&step.write_scope)?;
+    for fact in &receipt.facts {
+        if let Fact::FileWritten { path, .. } = fact {
+            ensure!(scope.allows(Path::new(path)), "{} wrote {path}, outside its scope", step.id);
+        }
+    }
+    Ok(())
+}
