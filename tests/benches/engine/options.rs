@@ -24,7 +24,7 @@ pub(crate) struct Options {
     /// Waiting runs in the database that growth is measured in.
     #[arg(long, default_value_t = 100_000)]
     waiting_runs: usize,
-    /// Everything once and small, in under a minute: shows that it works, and no figures.
+    /// Everything once and small, in about a minute: shows that it works, and no figures.
     #[arg(long)]
     pub(crate) quick: bool,
     /// Also shows which statements and which tables cost most. It costs some speed itself.

@@ -45,7 +45,7 @@ struct Sample {
 
 /// Every number of slots in every number of executors, one after the other, and again.
 pub(crate) async fn measure(stand: &Stand<'_>, report: &mut Report) -> Result<()> {
-    let slots = stand.options.small_or(&[8, 16][..], &SLOTS);
+    let slots = stand.options.small_or(&[16][..], &SLOTS);
     let mut all: Vec<Series> = EXECUTORS
         .into_iter()
         .flat_map(|executors| {
@@ -73,7 +73,7 @@ async fn sample(stand: &Stand<'_>, executors: usize, slots: usize) -> Result<Sam
     let mut deployment = stand.deploy().await?;
     let rows = deployment.database.pool().await?;
     let begun = Utc::now();
-    let runs = slots * stand.options.small_or(4, WAVES);
+    let runs = slots * stand.options.small_or(3, WAVES);
     load::create(&deployment, &load::waiting(WAIT), runs, stand.options.in_flight).await?;
     let each = (slots / executors).to_string();
     let mut environment = stand.environment();
