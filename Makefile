@@ -48,7 +48,9 @@ chaos: setup ## Break everything for minutes and audit what is left; CHAOS_SECON
 	  cargo test --locked -p surety-e2e --test crash -- --nocapture --test-threads 2
 
 bench: setup ## Measure readers, gate and engine as they are shipped; BENCH="throughput --runs 10000"
+ifeq ($(strip $(BENCH)),)
 	cargo bench --locked --workspace --bench decisions --bench plans --bench verdicts
+endif
 	cargo build --locked --profile dist --workspace --bins
 	cargo bench --locked --profile dist --workspace --bench engine -- $(BENCH)
 

@@ -1,247 +1,160 @@
 //! Whether the past makes the present dearer: the same work in an empty database and in one that is
-//! full of finished and of waiting runs.
-//!
-//! The past is copied inside Postgres from one run that was really carried, row by row, under ids of
-//! the last twelve weeks.
+//! full of finished and of waiting runs, turn about, so that what changes about the machine
+//! meanwhile meets both.
 
-use crate::latency::{self, Times};
+use crate::figures::{middle, middle_cpu, most_foreign, spread};
+use crate::latency;
 use crate::load;
+use crate::meter::Usage;
+use crate::past;
 use crate::processes;
 use crate::report::{Report, Row};
 use crate::stand::Stand;
 use crate::throughput::{self, Arrival, Sample};
 use anyhow::{Context, Result};
-use chrono::{DateTime, TimeDelta, Utc};
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
-use surety_common::store;
 use surety_e2e::harness::Database;
-use uuid::Uuid;
 
-/// As long ago as the first finished run was made.
-const PAST: TimeDelta = TimeDelta::weeks(12);
-/// The partitions of the journal in that time.
-const WEEK: TimeDelta = TimeDelta::weeks(1);
-/// Runs copied in one statement.
-const BATCH: i64 = 20_000;
-/// What a waiting run's row says otherwise than a ready one's.
-const WAITING: [(&str, &str); 6] = [
-    ("state", "'BLOCKED'"),
-    ("blocked_from", "'EXECUTING'"),
-    ("ready_at", "null"),
-    (
-        "wait",
-        r#"'{"id":"00000000-0000-7000-8000-000000000000","waiting_on":"user","since":"2026-01-01T00:00:00Z","unblocks":"an answer","question":"Which?"}'"#,
-    ),
-    ("wait_ids", "array[gen_random_uuid()]"),
-    ("deadline_at", "now() + interval '1 day'"),
-];
-/// The tables of a run, each with its column of the run's id.
-const TABLES: [(&str, &str); 4] =
-    [("run", "id"), ("plan", "run_id"), ("execution", "run_id"), ("journal", "run_id")];
-
-/// What was measured in one database.
-struct Measured {
+/// One of the two databases, and what was measured in it so far.
+struct Side {
+    name: &'static str,
+    database: Database,
     samples: Vec<Sample>,
-    alone: Times,
-    /// MiB resident of planner, executor and gate.
-    memory: [f64; 3],
+    alone: Vec<Alone>,
 }
 
-/// The same work in both, turn about.
+/// One turn of runs that are alone.
+struct Alone {
+    steps: f64,
+    p50_ms: f64,
+    p99_ms: f64,
+    /// MiB resident of planner, executor and gate afterwards.
+    memory: [f64; 3],
+    usage: Usage,
+}
+
+/// Throughput in the one and in the other, then latency in the one and in the other, and again.
 pub(crate) async fn measure(stand: &Stand<'_>, report: &mut Report) -> Result<()> {
-    let full = stand.database().await?;
     let (steps, waiting) = (stand.options.finished_steps(), stand.options.waiting_runs());
-    let bytes = fill(stand, &full, steps / load::STEPS, waiting).await?;
+    let mut empty = Side::of("empty", stand).await?;
+    let mut full = Side::of("full", stand).await?;
+    let bytes = past::fill(stand, &full.database, steps / load::STEPS, waiting).await?;
     report.add(Row::new(
         format!("a database of {steps} finished steps and {waiting} waiting runs, GiB"),
         format!("{:.1}", bytes / f64::from(1 << 30)),
     ));
-    let empty = stand.database().await?;
-    let (mut before, mut after) = (Vec::new(), Vec::new());
-    for _ in 0..stand.options.repeat() {
-        before.push(sample(stand, &empty).await?);
-        after.push(sample(stand, &full).await?);
+    // Not counted: the first to come meets tables that were never analysed, and cold files.
+    for side in [&empty, &full] {
+        side.alone(stand).await?;
     }
-    let before = alone(stand, &empty, before).await?;
-    let after = alone(stand, &full, after).await?;
-    compare(report, &before, &after, waiting);
+    for _ in 0..stand.options.repeat() {
+        for side in [&mut empty, &mut full] {
+            side.samples.push(side.sample(stand).await?);
+        }
+        for side in [&mut empty, &mut full] {
+            side.alone.push(side.alone(stand).await?);
+        }
+    }
+    compare(report, &empty, &full, waiting);
     if stand.options.profile {
-        for database in [&empty, &full] {
-            let deployed = Database::at(database.url())?;
+        for side in [&empty, &full] {
+            let deployed = Database::at(side.database.url())?;
             throughput::sample_on(stand, deployed, Arrival::Waiting, 1, Some(report)).await?;
         }
     }
-    empty.drop().await?;
-    full.drop().await
+    empty.database.drop().await?;
+    full.database.drop().await
 }
 
-async fn sample(stand: &Stand<'_>, database: &Database) -> Result<Sample> {
-    let database = Database::at(database.url())?;
-    throughput::sample_on(stand, database, Arrival::Waiting, 1, None).await
+impl Side {
+    async fn of(name: &'static str, stand: &Stand<'_>) -> Result<Self> {
+        let database = stand.database().await?;
+        Ok(Self { name, database, samples: Vec::new(), alone: Vec::new() })
+    }
+
+    /// A turn of throughput, by processes of its own.
+    async fn sample(&self, stand: &Stand<'_>) -> Result<Sample> {
+        past::rest(&self.database).await?;
+        let database = Database::at(self.database.url())?;
+        let sample = throughput::sample_on(stand, database, Arrival::Waiting, 1, None).await?;
+        eprintln!(
+            "  {}: {:.0} steps/s, foreign {:.2}",
+            self.name, sample.steps_per_second, sample.usage.foreign_cores
+        );
+        Ok(sample)
+    }
+
+    /// A turn of runs that are alone, by processes of its own.
+    async fn alone(&self, stand: &Stand<'_>) -> Result<Alone> {
+        past::rest(&self.database).await?;
+        let deployment = stand.deploy_on(Database::at(self.database.url())?, 1).await?;
+        let (times, usage) = latency::lone_runs(stand, &deployment, &load::chain()).await?;
+        let resident = |pid: nix::unistd::Pid| processes::resident_mib(pid.as_raw());
+        let memory = [
+            resident(deployment.planner.pid()?)?,
+            resident(deployment.executors.first().context("no executor runs")?.pid()?)?,
+            resident(deployment.gate.pid()?)?,
+        ];
+        let (p50_ms, p99_ms) = (times.percentile_ms(50), times.percentile_ms(99));
+        eprintln!("  {}: {}, foreign {:.2}", self.name, times.shown(), usage.foreign_cores);
+        let steps = throughput::whole(times.count() * load::STEPS);
+        Ok(Alone { steps, p50_ms, p99_ms, memory, usage })
+    }
 }
 
-async fn alone(stand: &Stand<'_>, database: &Database, samples: Vec<Sample>) -> Result<Measured> {
-    let deployment = stand.deploy_on(Database::at(database.url())?, 1).await?;
-    let alone = latency::lone_runs(stand, &deployment, &load::chain()).await?;
-    let resident = |pid: nix::unistd::Pid| processes::resident_mib(pid.as_raw());
-    let memory = [
-        resident(deployment.planner.pid()?)?,
-        resident(deployment.executors.first().context("no executor runs")?.pid()?)?,
-        resident(deployment.gate.pid()?)?,
-    ];
-    Ok(Measured { samples, alone, memory })
-}
-
-fn compare(report: &mut Report, before: &Measured, after: &Measured, waiting: usize) {
-    let speed =
-        |measured: &Measured| throughput::middle(&measured.samples, |one| one.steps_per_second);
-    let shown =
-        |measured: &Measured| throughput::spread(&measured.samples, |one| one.steps_per_second);
-    report.add(Row::new("steps/s in the empty database", shown(before)));
-    report.add(Row::new("steps/s in the full one", shown(after)).beside(format!(
-        "{:.0} % of the empty one; target 95 %",
-        100.0 * speed(after) / speed(before)
-    )));
-    let cost = |measured: &Measured| {
-        throughput::middle(&measured.samples, |one| {
-            one.usage.spent.postgres.as_secs_f64() * 1000.0 / one.steps
-        })
-    };
-    report.add(
-        Row::new("  CPU ms of Postgres per step in the full one", format!("{:.3}", cost(after)))
-            .beside(format!("{:.3} in the empty one", cost(before))),
-    );
-    report.add(Row::new("one run of 10 steps in the full one, ms", after.alone.shown()).beside(
-        format!(
-            "{} in the empty one; its p50 is {:.0} % of this; target 95 %",
-            before.alone.shown(),
-            100.0 * before.alone.percentile_ms(50) / after.alone.percentile_ms(50)
-        ),
-    ));
+fn compare(report: &mut Report, empty: &Side, full: &Side, waiting: usize) {
+    compare_throughput(report, empty, full);
+    compare_latency(report, empty, full);
     let names = ["planner", "executor", "acceptgate"];
-    for ((name, before), after) in names.into_iter().zip(before.memory).zip(after.memory) {
+    for (index, name) in names.into_iter().enumerate() {
+        let memory = |side: &Side| spread(&side.alone, 1, |turn| turn.memory[index]);
         report.add(
-            Row::new(
-                format!("{name} with {waiting} waiting runs, MiB resident"),
-                format!("{after:.1}"),
-            )
-            .beside(format!("{before:.1} without")),
+            Row::new(format!("{name} with {waiting} waiting runs, MiB resident"), memory(full))
+                .beside(format!("{} without", memory(empty))),
         );
     }
 }
 
-/// Copies runs until there are so many, and leaves the database as one that has rested.
-async fn fill(
-    stand: &Stand<'_>,
-    database: &Database,
-    finished: usize,
-    waiting: usize,
-) -> Result<f64> {
-    let (done, ready) = templates(stand, database).await?;
-    let rows = database.pool().await?;
-    let now = Utc::now();
-    let weeks = i32::try_from(PAST.num_weeks())?;
-    for week in 0..weeks {
-        store::prepare_partitions(&rows, now - PAST + WEEK * week, WEEK).await?;
+fn compare_throughput(report: &mut Report, empty: &Side, full: &Side) {
+    let speed = |sample: &Sample| sample.steps_per_second;
+    let share = 100.0 * middle(&full.samples, speed) / middle(&empty.samples, speed);
+    // Both of a pair were measured within a minute, so their ratios differ less than they do.
+    let pairs: Vec<f64> = full
+        .samples
+        .iter()
+        .zip(&empty.samples)
+        .map(|(full, empty)| 100.0 * speed(full) / speed(empty))
+        .collect();
+    let by_turn = spread(&pairs, 0, |&pair| pair);
+    for side in [empty, full] {
+        let foreign = most_foreign(&side.samples, |sample| &sample.usage);
+        let what = format!("steps/s in the {} database, turn about", side.name);
+        let beside = match side.name == full.name {
+            true => format!("{share:.0} % of the empty one, by turns {by_turn} %; target 95 %"),
+            false => String::new(),
+        };
+        report.add(Row::new(what, spread(&side.samples, 0, speed)).beside(beside).foreign(foreign));
+        let cost = middle_cpu(&side.samples, |sample| (&sample.usage.spent, sample.steps));
+        let what = format!("  CPU ms per step in the {} one", side.name);
+        report.add(Row::new(what, cost).foreign(foreign));
     }
-    rows.close().await;
-    let mut connection = PgConnection::connect(database.url()).await?;
-    for setting in ["synchronous_commit = off", "session_replication_role = replica"] {
-        sqlx::query(AssertSqlSafe(format!("set {setting}"))).execute(&mut connection).await?;
-    }
-    copy(&mut connection, now, &Copies { template: done, count: finished, overrides: &[] }).await?;
-    copy(&mut connection, now, &Copies { template: ready, count: waiting, overrides: &WAITING })
-        .await?;
-    sqlx::query("delete from execution where run_id = $1")
-        .bind(ready)
-        .execute(&mut connection)
-        .await?;
-    for statement in ["vacuum (analyze)", "checkpoint"] {
-        sqlx::query(statement).execute(&mut connection).await?;
-    }
-    let bytes: i64 = sqlx::query_scalar("select pg_database_size(current_database())")
-        .fetch_one(&mut connection)
-        .await?;
-    connection.close().await?;
-    Ok(f64::from(u32::try_from(bytes / (1 << 20))?) * f64::from(1 << 20))
 }
 
-/// One run that was carried to its end, and one that nobody took up.
-async fn templates(stand: &Stand<'_>, database: &Database) -> Result<(Uuid, Uuid)> {
-    let mut deployment = stand.deploy_on(Database::at(database.url())?, 1).await?;
-    let done = load::follow(&mut deployment.runs()?, load::chain()).await?.run.id;
-    deployment.first_executor()?.stop().await?;
-    let ready = deployment.create_run(load::chain()).await?.id;
-    Ok((done.parse()?, ready.parse()?))
-}
-
-/// Copies of one run.
-struct Copies<'a> {
-    template: Uuid,
-    count: usize,
-    /// Columns of its execution that the copies have otherwise.
-    overrides: &'a [(&'a str, &'a str)],
-}
-
-async fn copy(
-    connection: &mut PgConnection,
-    now: DateTime<Utc>,
-    copies: &Copies<'_>,
-) -> Result<()> {
-    let count = i64::try_from(copies.count)?;
-    let step_ms = PAST.num_milliseconds() / count.max(1);
-    let from_ms = (now - PAST).timestamp_millis();
-    // The last digits tell the copies of one template from those of another.
-    let tail = copies.template.as_u128() & 0xffff;
-    let id = format!(
-        "(lpad(to_hex({from_ms} + n * {step_ms}), 12, '0') || '70008{tail:03x}'
-          || lpad(to_hex(n), 12, '0'))::uuid",
-        tail = tail & 0xfff,
-    );
-    let mut statements = Vec::new();
-    for (table, key) in TABLES {
-        statements.push(statement(connection, copies, (table, key), &id).await?);
+fn compare_latency(report: &mut Report, empty: &Side, full: &Side) {
+    let p50 = |turn: &Alone| turn.p50_ms;
+    let p99 = |turn: &Alone| turn.p99_ms;
+    let share = 100.0 * middle(&empty.alone, p50) / middle(&full.alone, p50);
+    for side in [empty, full] {
+        let foreign = most_foreign(&side.alone, |turn| &turn.usage);
+        let what = format!("one run of 10 steps in the {} one, turn about, ms", side.name);
+        let shown =
+            format!("p50 {}, p99 {}", spread(&side.alone, 1, p50), spread(&side.alone, 1, p99));
+        let beside = match side.name == full.name {
+            true => format!("p50 of the empty one is {share:.0} % of this; target 95 %"),
+            false => String::new(),
+        };
+        report.add(Row::new(what, shown).beside(beside).foreign(foreign));
+        let cost = middle_cpu(&side.alone, |turn| (&turn.usage.spent, turn.steps));
+        let what = format!("  CPU ms per step in the {} one, alone", side.name);
+        report.add(Row::new(what, cost).foreign(foreign));
     }
-    for first in (1..=count).step_by(usize::try_from(BATCH)?) {
-        for statement in &statements {
-            sqlx::query(AssertSqlSafe(statement.as_str()))
-                .bind(first)
-                .bind(count.min(first + BATCH - 1))
-                .execute(&mut *connection)
-                .await?;
-        }
-        if first % (BATCH * 10) == 1 {
-            eprintln!("  {first} of {count} runs are copied");
-        }
-    }
-    Ok(())
-}
-
-/// Whatever columns the table has, they are copied.
-async fn statement(
-    connection: &mut PgConnection,
-    copies: &Copies<'_>,
-    (table, key): (&str, &str),
-    id: &str,
-) -> Result<String> {
-    let columns: Vec<String> = sqlx::query_scalar(
-        "select attname::text from pg_attribute
-         where attrelid = $1::regclass and attnum > 0 and not attisdropped order by attnum",
-    )
-    .bind(table)
-    .fetch_all(&mut *connection)
-    .await?;
-    let value = |column: &String| match copies.overrides.iter().find(|(name, _)| name == column) {
-        _ if column == key => id.to_owned(),
-        Some((_, text)) if table == "execution" => (*text).to_owned(),
-        Some(_) | None => format!("template.{column}"),
-    };
-    let values: Vec<String> = columns.iter().map(value).collect();
-    Ok(format!(
-        "insert into {table} ({}) select {} from generate_series($1, $2) as n
-         cross join (select * from {table} where {key} = '{}') as template",
-        columns.join(", "),
-        values.join(", "),
-        copies.template
-    ))
 }

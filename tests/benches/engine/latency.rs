@@ -1,7 +1,7 @@
 //! How long one run takes when nothing else is there, and how soon it is begun.
 
 use crate::load::{self, Followed};
-use crate::meter::Meter;
+use crate::meter::{Meter, Usage};
 use crate::peers;
 use crate::report::{Report, Row};
 use crate::stand::Stand;
@@ -58,21 +58,22 @@ pub(crate) async fn measure_lone_runs(stand: &Stand<'_>, report: &mut Report) ->
     deployment.database.drop().await
 }
 
-/// How long a run takes that is alone, seen by its watcher.
+/// How long a run takes that is alone, seen by its watcher, and what all of them cost.
 pub(crate) async fn lone_runs(
     stand: &Stand<'_>,
     deployment: &Deployment,
     order: &v1::CreateRunRequest,
-) -> Result<Times> {
+) -> Result<(Times, Usage)> {
     let mut client = deployment.runs()?;
     for _ in 0..stand.options.small_or(2, WARM_UP) {
         load::follow(&mut client, order.clone()).await?;
     }
+    let meter = Meter::start(stand, deployment).await?;
     let mut seen = Times::default();
     for _ in 0..stand.options.small_or(20, ROUNDS) {
         seen.add(load::follow(&mut client, order.clone()).await?.seen_after);
     }
-    Ok(seen)
+    Ok((seen, meter.read(deployment).await?))
 }
 
 /// From CreateRun's answer until the first step runs.
@@ -108,6 +109,10 @@ pub(crate) struct Times(Vec<Duration>);
 impl Times {
     fn add(&mut self, time: Duration) {
         self.0.push(time);
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
     }
 
     /// The time that so many in a hundred do not exceed, milliseconds.

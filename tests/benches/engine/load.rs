@@ -20,9 +20,19 @@ const STALL: Duration = Duration::from_secs(120);
 /// Ten steps, each after the one before, each calling a tool that does nothing; each needs
 /// evidence, and a check of the whole looks at what was said last.
 pub(crate) fn chain() -> v1::CreateRunRequest {
+    chain_of(String::new())
+}
+
+/// As [`chain`], but each call waits for so long, and needs no processor meanwhile.
+pub(crate) fn waiting(wait: Duration) -> v1::CreateRunRequest {
+    chain_of(format!(r#"{{"wait_ms":{}}}"#, wait.as_millis()))
+}
+
+fn chain_of(arguments_json: String) -> v1::CreateRunRequest {
+    let call = v1::ToolCall { name: "noop".to_owned(), arguments_json };
     let steps = (0..STEPS).map(|index| v1::PlanStep {
         dependencies: index.checked_sub(1).map(|before| format!("s{before}")).into_iter().collect(),
-        ..step(index, v1::ToolCall { name: "noop".to_owned(), arguments_json: String::new() })
+        ..step(index, call.clone())
     });
     order(steps.collect())
 }

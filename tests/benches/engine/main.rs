@@ -4,7 +4,8 @@
 //! ```text
 //!   stand      Postgres, a fresh database and fresh processes for each measurement
 //!     |
-//!   part ----> throughput | latency | idle | wake-up | executors | recovery | memory | growth
+//!   part ----> throughput | latency | idle | wake-up | executors | waiting steps | recovery |
+//!     |        memory | growth
 //!     |           load (runs are made and awaited)   meter (CPU, WAL, commits, foreign load)
 //!     v
 //!   report     one table: figure, what it is held against, load of others meanwhile
@@ -13,12 +14,14 @@
 //! It measures and asserts no time. A run that does not end accepted is an error, as its figure
 //! would be one of something else.
 
+mod figures;
 mod growth;
 mod latency;
 mod load;
 mod machine;
 mod meter;
 mod options;
+mod past;
 mod peers;
 mod processes;
 mod profile;
@@ -27,6 +30,7 @@ mod report;
 mod rest;
 mod stand;
 mod throughput;
+mod waiting;
 
 use anyhow::Result;
 use clap::Parser;
@@ -39,6 +43,9 @@ use tokio::signal::unix::{SignalKind, signal};
 async fn main() -> Result<()> {
     let options = Options::parse();
     let mut terminated = signal(SignalKind::terminate())?;
+    if options.bench {
+        end_with_cargo()?;
+    }
     tokio::select! {
         measured = measure(&options) => measured,
         // Returning drops every process; dying here would leave them behind.
@@ -48,6 +55,17 @@ async fn main() -> Result<()> {
         }
         _ = terminated.recv() => anyhow::bail!("terminated"),
     }
+}
+
+/// A signal to `make` or to `cargo bench` ends them and does not reach us, who would measure on.
+#[cfg(target_os = "linux")]
+fn end_with_cargo() -> Result<()> {
+    Ok(nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGTERM)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn end_with_cargo() -> Result<()> {
+    Ok(())
 }
 
 async fn measure(options: &Options) -> Result<()> {
@@ -66,6 +84,7 @@ async fn measure(options: &Options) -> Result<()> {
             Part::Idle => rest::measure(&stand, &mut report).await?,
             Part::Wakeup => latency::measure_wake_up(&stand, &mut report).await?,
             Part::Executors => throughput::measure_executors(&stand, &mut report).await?,
+            Part::WaitingSteps => waiting::measure(&stand, &mut report).await?,
             Part::Recovery => recovery::measure(&stand, &mut report).await?,
             Part::Memory => rest::measure_memory(&stand, &mut report).await?,
             Part::Growth => growth::measure(&stand, &mut report).await?,

@@ -94,7 +94,15 @@ impl Reading {
 
 impl<'a> Meter<'a> {
     pub(crate) async fn start(stand: &'a Stand<'a>, deployment: &Deployment) -> Result<Self> {
-        wait_for_quiet(Duration::from_secs(stand.options.wait_for_quiet)).await?;
+        wait_for_quiet(stand).await?;
+        Self::start_amid_work(stand, deployment).await
+    }
+
+    /// As [`Meter::start`], where what is measured is under way already.
+    pub(crate) async fn start_amid_work(
+        stand: &'a Stand<'a>,
+        deployment: &Deployment,
+    ) -> Result<Self> {
         Ok(Self { stand, first: Reading::now(stand, deployment).await? })
     }
 
@@ -136,8 +144,9 @@ impl<'a> Meter<'a> {
     }
 }
 
-/// Waits until the machine has next to nothing to do, but no longer than `patience`.
-async fn wait_for_quiet(patience: Duration) -> Result<()> {
+/// Waits until the machine has next to nothing to do, but no longer than it was asked for.
+pub(crate) async fn wait_for_quiet(stand: &Stand<'_>) -> Result<()> {
+    let patience = Duration::from_secs(stand.options.wait_for_quiet);
     let begun = Instant::now();
     while begun.elapsed() < patience {
         let before = processes::machine_busy()?;

@@ -11,7 +11,8 @@ pub(crate) struct Options {
     /// Runs of ten steps that one measurement of throughput carries.
     #[arg(long, default_value_t = 1000)]
     runs: usize,
-    /// How often throughput is measured; the median of all is shown, with the spread.
+    /// How often throughput, steps that wait and growth are measured; the median of all is shown,
+    /// with the range.
     #[arg(long, default_value_t = 3)]
     repeat: usize,
     /// Runs made side by side.
@@ -23,7 +24,7 @@ pub(crate) struct Options {
     /// Waiting runs in the database that growth is measured in.
     #[arg(long, default_value_t = 100_000)]
     waiting_runs: usize,
-    /// Everything once and small, in under a minute: shows that it works, and no figures.
+    /// Everything once and small, in about a minute: shows that it works, and no figures.
     #[arg(long)]
     pub(crate) quick: bool,
     /// Also shows which statements and which tables cost most. It costs some speed itself.
@@ -40,7 +41,7 @@ pub(crate) struct Options {
     pub(crate) json: bool,
     /// Handed over by `cargo bench`.
     #[arg(long, hide = true)]
-    bench: bool,
+    pub(crate) bench: bool,
 }
 
 /// One part of the benchmark.
@@ -56,6 +57,8 @@ pub(crate) enum Part {
     Wakeup,
     /// Throughput with 1, 2 and 4 executors.
     Executors,
+    /// Steps a second where each step waits, with ever more slots.
+    WaitingSteps,
     /// From an executor's death until its runs go on.
     Recovery,
     /// Memory of each process for every 1,000 running runs.
@@ -72,6 +75,7 @@ impl Part {
             Self::Idle => "idle",
             Self::Wakeup => "wakeup",
             Self::Executors => "executors",
+            Self::WaitingSteps => "waiting-steps",
             Self::Recovery => "recovery",
             Self::Memory => "memory",
             Self::Growth => "growth",

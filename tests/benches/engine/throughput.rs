@@ -1,5 +1,6 @@
 //! Steps a second, and what each cost.
 
+use crate::figures::{cpu, spread};
 use crate::load;
 use crate::meter::{self, Meter, Usage};
 use crate::peers::{self, POSTGRES_ALONE_UNBATCHED};
@@ -57,12 +58,15 @@ pub(crate) async fn measure_executors(stand: &Stand<'_>, report: &mut Report) ->
         let one = *alone.get_or_insert(speed);
         let what =
             format!("{executors} executor(s), {} runs waiting, steps/s", stand.options.runs());
-        let row = Row::new(what, spread(&samples, |sample| sample.steps_per_second))
+        let row = Row::new(what, spread(&samples, 0, |sample| sample.steps_per_second))
             .beside(format!("x{} of one executor", peers::short(speed / one)))
             .foreign(middle.usage.foreign_cores);
         report.add(row);
         let what = format!("{executors} executor(s), CPU ms per step");
-        report.add(Row::new(what, cpu(middle)).foreign(middle.usage.foreign_cores));
+        report.add(
+            Row::new(what, cpu(&middle.usage.spent, middle.steps))
+                .foreign(middle.usage.foreign_cores),
+        );
     }
     Ok(())
 }
@@ -196,7 +200,7 @@ fn add(report: &mut Report, options: &Options, arrival: Arrival, samples: &[Samp
     let foreign = middle.usage.foreign_cores;
     let name = format!("{} runs x {} steps, {}", options.runs(), load::STEPS, arrival.name());
     let speed = middle.steps_per_second;
-    let row = Row::new(format!("{name}: steps/s"), spread(samples, |one| one.steps_per_second))
+    let row = Row::new(format!("{name}: steps/s"), spread(samples, 0, |one| one.steps_per_second))
         .beside(format!(
             "target 14,000; {}; Postgres alone, a commit a step, x{}",
             peers::ratios(speed, |peer| peer.steps_per_second),
@@ -205,7 +209,7 @@ fn add(report: &mut Report, options: &Options, arrival: Arrival, samples: &[Samp
         .foreign(foreign);
     report.add(row);
     report.add(
-        Row::new("  runs made/s", spread(samples, |one| one.made_per_second)).foreign(foreign),
+        Row::new("  runs made/s", spread(samples, 0, |one| one.made_per_second)).foreign(foreign),
     );
     let per_step = |count: i64| signed(count) / middle.steps;
     let commits = middle.usage.writing_commits;
@@ -222,7 +226,7 @@ fn add(report: &mut Report, options: &Options, arrival: Arrival, samples: &[Samp
             .beside("target 1,100; DBOS 848"),
     );
     report.add(
-        Row::new("  CPU ms per step (= s per 1,000)", cpu(middle))
+        Row::new("  CPU ms per step (= s per 1,000)", cpu(&middle.usage.spent, middle.steps))
             .beside("target 0.13; Restate 0.26, DBOS 1.21, LangGraph 2.13, all with client")
             .foreign(foreign),
     );
@@ -243,41 +247,9 @@ fn compare(report: &mut Report, samples: &[Sample]) {
     report.compare("foreign_cores", usage.foreign_cores);
 }
 
-fn cpu(sample: &Sample) -> String {
-    let spent = &sample.usage.spent;
-    let per_step = |spent: Duration| spent.as_secs_f64() * 1000.0 / sample.steps;
-    format!(
-        "{:.3} = Postgres {:.3} + planner {:.3} + executors {:.3} + gate {:.3} + client {:.3}",
-        per_step(spent.total()),
-        per_step(spent.postgres),
-        per_step(spent.planner),
-        per_step(spent.executors),
-        per_step(spent.gate),
-        per_step(spent.client),
-    )
-}
-
 /// The middle one of samples in order of speed; of two, the slower.
 fn median(samples: &[Sample]) -> &Sample {
     &samples[(samples.len() - 1) / 2]
-}
-
-/// The median; between the two in the middle, where there are two.
-pub(crate) fn middle(samples: &[Sample], of: impl Fn(&Sample) -> f64) -> f64 {
-    let mut values: Vec<f64> = samples.iter().map(of).collect();
-    values.sort_by(f64::total_cmp);
-    f64::midpoint(values[(values.len() - 1) / 2], values[values.len() / 2])
-}
-
-/// The median, and the range where there were several.
-pub(crate) fn spread(samples: &[Sample], of: impl Fn(&Sample) -> f64) -> String {
-    let middle = middle(samples, &of);
-    let least = samples.iter().map(&of).fold(f64::INFINITY, f64::min);
-    let most = samples.iter().map(&of).fold(f64::NEG_INFINITY, f64::max);
-    match samples.len() {
-        1 => format!("**{middle:.0}**"),
-        _ => format!("**{middle:.0}** ({least:.0}..{most:.0})"),
-    }
 }
 
 fn shown(value: Option<f64>, digits: usize) -> String {
@@ -289,7 +261,7 @@ fn seconds(from: DateTime<Utc>, to: DateTime<Utc>) -> f64 {
 }
 
 /// A count as a number to divide by; counts here are far below where this loses digits.
-fn whole(count: usize) -> f64 {
+pub(crate) fn whole(count: usize) -> f64 {
     u32::try_from(count).map_or(f64::INFINITY, f64::from)
 }
 

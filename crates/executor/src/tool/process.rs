@@ -13,14 +13,18 @@ use crate::tool::{Environment, ToolContext, guard};
 use nix::errno::Errno;
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
+use std::future::poll_fn;
+use std::mem::MaybeUninit;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::process::{ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use surety_common::domain::receipt::Command;
-use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::io::{AsyncRead, ReadBuf};
 use tokio::process::Child;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -28,6 +32,9 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// Bytes of output, both streams together, that are kept; a command that writes more is ended.
 pub const OUTPUT_LIMIT: usize = 64 << 20;
+
+/// Bytes that are read at once: as many as a pipe of Linux holds.
+const READ: usize = 64 << 10;
 
 /// How long a process may take to end itself after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
@@ -293,15 +300,10 @@ fn read(
 ) -> JoinHandle<()> {
     let captured = Arc::clone(captured);
     tokio::spawn(async move {
-        let mut buffer = vec![0; 64 << 10];
         loop {
-            match pipe.read(&mut buffer).await {
-                Ok(0) => return,
-                Ok(count) => {
-                    if !captured.keep(stream, buffer.get(..count).unwrap_or_default()) {
-                        return;
-                    }
-                }
+            match poll_fn(|cx| keep_next(&mut pipe, cx, &captured, stream)).await {
+                Ok(true) => {}
+                Ok(false) => return,
                 Err(error) => {
                     tracing::warn!(%error, "a command's output could not be read on");
                     return;
@@ -309,4 +311,19 @@ fn read(
             }
         }
     })
+}
+
+/// Reads once; answers whether more is to be read. The buffer is there for the read and not for as
+/// long as the command runs, which most of the time writes nothing.
+fn keep_next(
+    pipe: &mut (impl AsyncRead + Unpin),
+    cx: &mut Context<'_>,
+    captured: &Captured,
+    stream: usize,
+) -> Poll<std::io::Result<bool>> {
+    let mut bytes = [const { MaybeUninit::uninit() }; READ];
+    let mut buffer = ReadBuf::uninit(&mut bytes);
+    ready!(Pin::new(pipe).poll_read(cx, &mut buffer))?;
+    let read = buffer.filled();
+    Poll::Ready(Ok(!read.is_empty() && captured.keep(stream, read)))
 }

@@ -1,14 +1,25 @@
-//! `noop`: does nothing, successfully.
+//! `noop`: does nothing, successfully, for as long as it is told.
 
-use crate::tool::builtin::spec;
-use crate::tool::{Annotations, Tool, ToolContext, ToolOutcome, ToolSpec};
+use crate::tool::builtin::{read, spec};
+use crate::tool::{Annotations, Tool, ToolContext, ToolError, ToolOutcome, ToolSpec};
 use futures::future::{self, BoxFuture, FutureExt};
+use serde::Deserialize;
 use serde_json::json;
+use std::time::Duration;
 use surety_common::domain::json::Value;
+use tokio::time::{Instant, sleep_until};
+
+/// Milliseconds that a call may ask for at most: less than any call is given.
+const LONGEST_WAIT_MS: u64 = 10_000;
 
 /// Does nothing; for examples, and for measuring everything around a tool.
 #[derive(Debug)]
 pub struct Noop(ToolSpec);
+
+#[derive(Debug, Deserialize)]
+struct Args {
+    wait_ms: u64,
+}
 
 impl Noop {
     /// The tool.
@@ -18,7 +29,16 @@ impl Noop {
             "noop",
             "Does nothing and succeeds.",
             Annotations::READS,
-            json!({"type": "object", "properties": {}, "additionalProperties": false}),
+            json!({
+                "type": "object",
+                "properties": {
+                    "wait_ms": {
+                        "type": "integer", "minimum": 0, "maximum": LONGEST_WAIT_MS,
+                        "description": "Milliseconds it takes over it; none when not given."
+                    }
+                },
+                "additionalProperties": false
+            }),
         ))
     }
 }
@@ -28,7 +48,29 @@ impl Tool for Noop {
         &self.0
     }
 
-    fn call<'a>(&'a self, _ctx: &'a ToolContext, _args: &'a Value) -> BoxFuture<'a, ToolOutcome> {
-        future::ready(ToolOutcome::done("did nothing", Vec::new(), Vec::new())).boxed()
+    fn call<'a>(&'a self, ctx: &'a ToolContext, args: &'a Value) -> BoxFuture<'a, ToolOutcome> {
+        if args.get("wait_ms").is_none() {
+            return future::ready(did_nothing()).boxed();
+        }
+        Box::pin(async move { wait(ctx, args).await.unwrap_or_else(ToolOutcome::from) })
     }
+}
+
+/// Waits without a process or a thread, which is what a call of a far service costs.
+async fn wait(ctx: &ToolContext, args: &Value) -> Result<ToolOutcome, ToolError> {
+    let Args { wait_ms } = read(args)?;
+    let asked = Instant::now() + Duration::from_millis(wait_ms.min(LONGEST_WAIT_MS));
+    tokio::select! {
+        biased;
+        () = ctx.cancel.cancelled() => {}
+        () = sleep_until(asked.min(ctx.deadline)) => {}
+    }
+    if Instant::now() < asked {
+        ctx.check()?;
+    }
+    Ok(did_nothing())
+}
+
+fn did_nothing() -> ToolOutcome {
+    ToolOutcome::done("did nothing", Vec::new(), Vec::new())
 }

@@ -148,6 +148,8 @@ fn arguments_that_do_not_fit_are_refused_with_their_place() {
     let registry = Registry::with_builtin().unwrap();
     for (name, args, fits) in [
         ("noop", serde_json::json!({}), true),
+        ("noop", serde_json::json!({"wait_ms": 100}), true),
+        ("noop", serde_json::json!({"wait_ms": 60_000}), false),
         ("noop", serde_json::json!({"x": 1}), false),
         ("read_file", serde_json::json!({"path": "a"}), true),
         ("read_file", serde_json::json!({"path": 5}), false),
@@ -175,6 +177,20 @@ async fn a_call_that_was_called_off_does_nothing() {
     let outcome = bench.call("write_file", args).await;
     assert_eq!(outcome.error_code, Some(ErrorCode::Cancelled));
     assert!(names_in(&bench.root).is_empty());
+}
+
+#[tokio::test]
+async fn a_wait_that_was_asked_for_is_kept_and_ends_with_its_call() {
+    let mut bench = Bench::new();
+    let asked = Instant::now();
+    let outcome = bench.call("noop", serde_json::json!({"wait_ms": 20})).await;
+    assert!(outcome.success && asked.elapsed() >= Duration::from_millis(20));
+    let long = serde_json::json!({"wait_ms": 10_000});
+    bench.ctx.deadline = Instant::now();
+    assert!(bench.call("noop", long.clone()).await.timed_out);
+    bench.ctx.cancel.cancel();
+    let outcome = bench.call("noop", long).await;
+    assert_eq!(outcome.error_code, Some(ErrorCode::Cancelled));
 }
 
 #[tokio::test]
