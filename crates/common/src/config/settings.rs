@@ -172,7 +172,8 @@ pub(super) const DATABASE_POOL_SIZE: Setting = Setting {
     env: "SURETY_DATABASE_POOL_SIZE",
     default: "16",
     accepts: Accepts::Whole { min: 2, max: 500, unit: "connections" },
-    meaning: "How many database connections one process opens at most.",
+    meaning: "How many database connections one process opens at most for its \
+              callers; its own loops keep up to four more.",
     secret: false,
 };
 

@@ -145,7 +145,7 @@ impl Columns {
         self.at.push(row.updated_at);
         self.entries.push(chain.entries());
         self.actor.push(chain.first.write.actor.0.to_string());
-        self.told.push(chain.told.map_or_else(String::new, Topic::to_word));
+        self.told.push(chain.told.map(|topic| topic.to_string()).unwrap_or_default());
         Ok(())
     }
 }

@@ -142,8 +142,8 @@ impl Committer {
         pending.answer.await.map_err(|_| StoreError::ShuttingDown)?
     }
 
-    /// Hands one change in, to be written with what else waits, or with those that come within a
-    /// millisecond unless somebody begins to wait for it. Changes of one run are written in the order
+    /// Hands one change in, to be written with what else waits, or with those that come within
+    /// five milliseconds unless somebody begins to wait for it. Changes of one run are written in the order
     /// they were handed in.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ const MAX_JOBS: usize = 1024;
 const QUEUE: usize = 4096;
 
 /// How long a piece may lie here that nobody waits for.
-const LEISURE: Duration = Duration::from_millis(1);
+const LEISURE: Duration = Duration::from_millis(5);
 
 /// Somebody who writes what was gathered.
 pub(super) trait Writer: Send + 'static {

@@ -12,6 +12,7 @@ use super::pool::within;
 use sqlx::PgPool;
 use sqlx::postgres::PgListener;
 use std::collections::HashSet;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{broadcast, mpsc};
@@ -35,6 +36,8 @@ const CHANNEL: &str = "surety";
 const MAX_IDS: usize = 200;
 /// What stands before the id of a run that was moved.
 const MOVED: &str = "moved:";
+/// What stands for all of them.
+const EVERYTHING: &str = "*";
 /// Wake-ups a slow listener may lag behind before it is told to look at everything.
 const BACKLOG: usize = 1024;
 
@@ -52,16 +55,19 @@ pub enum Topic {
     Everything,
 }
 
-impl Topic {
-    pub(super) fn to_word(self) -> String {
+/// The word that stands for it in a notification.
+impl fmt::Display for Topic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ready => "ready".to_owned(),
-            Self::Run(id) => id.simple().to_string(),
-            Self::Moved(id) => format!("{MOVED}{}", id.simple()),
-            Self::Everything => "*".to_owned(),
+            Self::Ready => f.write_str("ready"),
+            Self::Run(id) => write!(f, "{}", id.simple()),
+            Self::Moved(id) => write!(f, "{MOVED}{}", id.simple()),
+            Self::Everything => f.write_str(EVERYTHING),
         }
     }
+}
 
+impl Topic {
     fn from_word(word: &str) -> Self {
         match word {
             "ready" => Self::Ready,
@@ -174,9 +180,9 @@ fn lock(pending: &Mutex<Pending>) -> std::sync::MutexGuard<'_, Pending> {
 
 async fn send(own: &mut Own, topics: &HashSet<Topic>) -> Result<(), StoreError> {
     let payload = if topics.len() > MAX_IDS {
-        "*".to_owned()
+        EVERYTHING.to_owned()
     } else {
-        topics.iter().map(|topic| topic.to_word()).collect::<Vec<_>>().join(",")
+        topics.iter().map(Topic::to_string).collect::<Vec<_>>().join(",")
     };
     // A hint need not wait for the disk.
     let told =

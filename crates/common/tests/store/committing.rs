@@ -204,10 +204,13 @@ async fn a_bad_change_does_not_take_the_others_with_it(pool: PgPool) {
 async fn a_change_handed_in_is_written_though_nobody_waits_for_the_answer(pool: PgPool) {
     let row = make(&pool, 1, 1).await;
     let committer = committer(&pool);
-    let mut handed_in = Box::pin(committer.commit(commit(remark(&row, "told"))));
+    drop(committer.hand_in(commit(remark(&row, "told"))).await.unwrap());
+    until(|| async { remarks(&pool, row.run_id).await == ["told"] }).await;
+    let row = find(&pool, row.run_id).await.execution;
+    let mut handed_in = Box::pin(committer.commit(commit(remark(&row, "told again"))));
     assert!(futures::poll!(&mut handed_in).is_pending());
     drop(handed_in);
-    until(|| async { remarks(&pool, row.run_id).await == ["told"] }).await;
+    until(|| async { remarks(&pool, row.run_id).await == ["told", "told again"] }).await;
 }
 
 #[sqlx::test(migrations = "./migrations")]

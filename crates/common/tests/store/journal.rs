@@ -1,9 +1,9 @@
 //! Reading what happened.
 
-use crate::support::{applied, change, commit, committer, make, remark, said};
+use crate::support::{applied, change, commit, committer, make, receipt, remark, said};
 use sqlx::PgPool;
 use surety_common::domain::journal::{Entry, VerdictRecord};
-use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource, verify_chain};
+use surety_common::domain::receipt::verify_chain;
 use surety_common::domain::stop::StopReason;
 use surety_common::domain::verdict::Verdict;
 use surety_common::store::{self, Outcome, StoreError};
@@ -116,25 +116,4 @@ async fn a_journal_row_that_does_not_read_is_named(pool: PgPool) {
     let corrupt = store::events(&pool, row.run_id, 1, 9).await.unwrap_err();
     let StoreError::Corrupt { what, .. } = corrupt else { panic!("{corrupt}") };
     assert_eq!(what, format!("journal {} at {}", row.run_id, row.sequence));
-}
-
-fn receipt(name: &str) -> EvidenceReceipt {
-    EvidenceReceipt {
-        step_index: 0,
-        step_id: "s0".to_owned(),
-        plan_revision: 1,
-        seq: 0,
-        call_id: String::new(),
-        source: EvidenceSource::ToolObservation,
-        name: name.to_owned(),
-        arguments_digest: String::new(),
-        success: true,
-        summary: String::new(),
-        facts: Vec::new(),
-        output_digest: String::new(),
-        started_at: None,
-        finished_at: None,
-        prev_digest: String::new(),
-        digest: String::new(),
-    }
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "a test may fail")]
 
+mod cases;
 mod claims;
 mod committing;
 mod constraints;

@@ -13,6 +13,7 @@ use surety_common::domain::journal::{Actor, Answer, Entry};
 use surety_common::domain::limits::Limits;
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::plan::{Plan, PlanStep};
+use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource};
 use surety_common::domain::run::{DriverKind, Policy, RunRecord, RunSpec};
 use surety_common::domain::stop::WaitingOn;
 use surety_common::store::{
@@ -104,6 +105,27 @@ pub(crate) fn creator(pool: &PgPool) -> Creator {
 
 pub(crate) fn own(pool: &PgPool) -> Own {
     Own::new(pool.clone())
+}
+
+pub(crate) fn receipt(name: &str) -> EvidenceReceipt {
+    EvidenceReceipt {
+        step_index: 0,
+        step_id: "s0".to_owned(),
+        plan_revision: 1,
+        seq: 0,
+        call_id: String::new(),
+        source: EvidenceSource::ToolObservation,
+        name: name.to_owned(),
+        arguments_digest: String::new(),
+        success: true,
+        summary: String::new(),
+        facts: Vec::new(),
+        output_digest: String::new(),
+        started_at: None,
+        finished_at: None,
+        prev_digest: String::new(),
+        digest: String::new(),
+    }
 }
 
 /// Makes one run alone.

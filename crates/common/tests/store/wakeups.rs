@@ -1,9 +1,12 @@
 //! Wake-ups from one process to another.
 
-use crate::support::until;
+use crate::support::{commit, committer, creator, find, make, now, order, remark, spec, until};
+use futures::future::join_all;
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
-use surety_common::store::{Topic, Waker, Wakeups};
+use std::sync::Arc;
+use surety_common::domain::execution::Execution;
+use surety_common::store::{Outcome, Topic, Waker, Wakeups};
 use tokio::sync::broadcast::Receiver;
 use uuid::Uuid;
 
@@ -60,6 +63,50 @@ async fn what_is_told_many_times_at_once_is_sent_once(pool: PgPool) {
     assert_eq!(words, ["00000000000000000000000000000007", "ready"]);
     waker.wake(Topic::Everything);
     assert_eq!(listener.recv().await.unwrap().payload(), "*", "and nothing between");
+}
+
+/// Says with each statement what it tells, so that what was told before it must have come before.
+#[sqlx::test(migrations = "./migrations")]
+async fn a_change_wakes_whoever_stands_idle_for_it_once_it_is_stored(pool: PgPool) {
+    let rows = [make(&pool, 1, 1).await, make(&pool, 2, 1).await];
+    let committer = committer(&pool);
+    let mut listener = PgListener::connect_with(&pool).await.unwrap();
+    listener.listen("surety").await.unwrap();
+    let telling = |row: &Execution, topic| committer.commit(commit(remark(row, "")).telling(topic));
+    let (first, late) = (Uuid::from_u128(1), Uuid::from_u128(9));
+    assert_eq!(telling(&rows[0], Topic::Moved(first)).await.unwrap(), Outcome::Applied);
+    assert_eq!(telling(&rows[0], Topic::Moved(late)).await.unwrap(), Outcome::Lost);
+    let row = find(&pool, first).await.execution;
+    // Written in one statement, they are told of by the waker.
+    let together = [telling(&row, Topic::Run(first)), telling(&rows[1], Topic::Ready)];
+    assert!(join_all(together).await.iter().all(Result::is_ok));
+    assert_eq!(listener.recv().await.unwrap().payload(), Topic::Moved(first).to_string());
+    let mut words = Vec::new();
+    while words.len() < 2 {
+        let heard = listener.recv().await.unwrap();
+        words.extend(heard.payload().split(',').map(str::to_owned));
+    }
+    words.sort_unstable();
+    assert_eq!(words, [Topic::Run(first).to_string(), Topic::Ready.to_string()]);
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn whoever_can_take_a_new_run_up_is_told_of_it_and_of_no_other(pool: PgPool) {
+    let mut listener = PgListener::connect_with(&pool).await.unwrap();
+    listener.listen("surety").await.unwrap();
+    let creator = creator(&pool);
+    let ready = order(spec(1), 1, now());
+    let mut waiting = order(spec(2), 1, now());
+    waiting.write.execution = {
+        let mut row = Execution::clone(&waiting.write.execution);
+        row.ready_at = None;
+        row.into()
+    };
+    creator.create(Arc::new(waiting), None).await.unwrap();
+    creator.create(Arc::new(ready), None).await.unwrap();
+    sqlx::query("select pg_notify('surety', 'mark')").execute(&pool).await.unwrap();
+    assert_eq!(listener.recv().await.unwrap().payload(), "ready");
+    assert_eq!(listener.recv().await.unwrap().payload(), "mark");
 }
 
 #[sqlx::test(migrations = false)]

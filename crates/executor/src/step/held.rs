@@ -40,8 +40,8 @@ pub enum Ended {
     /// The gate refused to decide, for a reason that waiting does not mend.
     #[error("the gate did not decide: {0}")]
     Gate(Fault),
-    /// A step's task panicked: a defect of ours.
-    #[error("a step's task panicked")]
+    /// The work on a step panicked: a defect of ours.
+    #[error("the work on a step panicked")]
     Panicked,
     /// The rows could not be read or written for a reason that waiting does not mend.
     #[error(transparent)]

@@ -2,6 +2,9 @@
 
 use super::held::{Ended, HeldRun};
 use super::{turn, verify};
+use futures::FutureExt;
+use futures::stream::{FuturesUnordered, StreamExt};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use surety_common::domain::execution::draft::Ending;
 use surety_common::domain::machine::run::RunState;
@@ -9,7 +12,6 @@ use surety_common::domain::step::StepState;
 use surety_common::domain::stop::StopReason;
 use surety_common::store::Topic;
 use surety_common::telemetry;
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::Instrument;
 
@@ -92,36 +94,35 @@ async fn phase(run: &Arc<HeldRun>, mut started: Vec<usize>) -> Result<Going, End
     Ok(Going::On)
 }
 
-/// Works on steps side by side until none that was started here is left.
+/// Works on steps side by side until none that was started here is left. They share the run's task:
+/// what takes long in them is done by other processes or beside the runtime's threads.
 async fn work_steps(run: &Arc<HeldRun>, started: Vec<usize>) -> Result<(), Ended> {
-    let mut steps = JoinSet::new();
-    let spawn = |steps: &mut JoinSet<_>, index| {
-        let run = Arc::clone(run);
-        steps.spawn(async move {
-            let span = run.step_span(index);
-            let begun = Instant::now();
-            let ended = turn::work_step(&run, index).instrument(span).await;
-            telemetry::record_step_duration(run.step_state(index).await.as_str(), begun.elapsed());
-            ended
-        });
-    };
-    for index in started {
-        spawn(&mut steps, index);
-    }
+    let mut steps: FuturesUnordered<_> =
+        started.into_iter().map(|index| work_step(run, index)).collect();
     let mut ended = Ok(());
-    while let Some(joined) = steps.join_next().await {
-        match joined {
-            Ok(Ok(next)) => next.into_iter().for_each(|index| spawn(&mut steps, index)),
-            Ok(Err(error)) => ended = Err(error),
-            // A step's task is never aborted, so this is a panic: a defect of ours, and the run
-            // stops rather than waits for ever.
-            Err(panic) => {
-                tracing::error!(run_id = %run.spec.id, %panic, "a step's task panicked");
-                ended = Err(Ended::Panicked);
-            }
+    while let Some(worked) = steps.next().await {
+        match worked {
+            Ok(next) => steps.extend(next.into_iter().map(|index| work_step(run, index))),
+            Err(error) => ended = Err(error),
         }
     }
     ended
+}
+
+/// Works on one step. Answers the steps that its end started.
+async fn work_step(run: &HeldRun, index: usize) -> Result<Vec<usize>, Ended> {
+    let span = run.step_span(index);
+    let begun = Instant::now();
+    let working = AssertUnwindSafe(turn::work_step(run, index)).catch_unwind();
+    let worked = working.instrument(span).await.unwrap_or_else(|panic| {
+        // A defect of ours, and the run stops rather than waits for ever.
+        let said = panic.downcast_ref::<&str>().copied().map(str::to_owned);
+        let said = said.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+        tracing::error!(run_id = %run.spec.id, panic = said, "the work on a step panicked");
+        Err(Ended::Panicked)
+    });
+    telemetry::record_step_duration(run.step_state(index).await.as_str(), begun.elapsed());
+    worked
 }
 
 /// Nothing of the run is under way here: it is left BLOCKED, unless the pause was taken back.

@@ -22,6 +22,12 @@ use uuid::Uuid;
 #[error("a journal entry does not read: {0}")]
 pub struct StoredError(pub String);
 
+impl StoredError {
+    pub(super) fn at(self, sequence: i64) -> Self {
+        Self(format!("at {sequence}: {}", self.0))
+    }
+}
+
 /// Changes that were committed together, before they are text: what one writer did to one run.
 #[derive(Debug, Clone, Copy)]
 pub struct Recorded<'a> {
