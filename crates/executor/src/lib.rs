@@ -23,7 +23,7 @@ use std::time::Duration;
 use surety_common::config::{CommonConfig, ExecutorConfig};
 use surety_common::domain::journal::Actor;
 use surety_common::store::{
-    self, Committer, Observer, Own, PoolSize, StoreError, Topic, Waker, Wakeups,
+    self, Committer, Observer, PoolSize, StoreError, Topic, Waker, Wakeups,
 };
 use surety_common::telemetry;
 use surety_common::wire::client::{self, ClientError};
@@ -179,7 +179,7 @@ async fn work(engine: Arc<step::Engine>, config: ExecutorConfig) {
         return;
     }
     // What was handed back is taken up by the others now, not at their next look.
-    engine.waker.flush(&mut Own::new(engine.pool.clone())).await;
+    engine.waker.flush().await;
     drained.cancel();
     for ended in [beating.await, following.await] {
         if let Err(error) = ended {

@@ -9,6 +9,12 @@ use std::time::Instant;
 
 /// Tries of the disk.
 const SYNCS: usize = 51;
+/// Bytes that loads go through: more than a core's own cache, less than what the cores share.
+const MEMORY: usize = 8 << 20;
+/// Bytes of a cache line, and words of it.
+const LINE: usize = 64;
+const WORDS: usize = LINE / size_of::<usize>();
+const LOADS: u32 = 1_000_000;
 
 /// One paragraph: processor, memory, kernel, versions, date.
 pub(crate) async fn describe(stand: &Stand<'_>) -> Result<String> {
@@ -52,6 +58,29 @@ pub(crate) fn sync_ms() -> Result<f64> {
     }
     times.sort();
     Ok(times.get(SYNCS / 2).map_or(f64::NAN, |time| time.as_secs_f64() * 1000.0))
+}
+
+/// How long a load takes that no core has in its own cache, in nanoseconds: one after the other through
+/// 8 MiB, out of order. What the machine's other tenants do to the cache that all share moves it from 20
+/// to 160 within seconds, and with it whatever is measured here.
+pub(crate) fn load_ns() -> f64 {
+    let lines = MEMORY / LINE;
+    let mut next: Vec<usize> = (0..lines).collect();
+    // Sattolo's shuffle: one ring through all of them. The numbers are Knuth's, for his MMIX.
+    let mut random: u64 = 1;
+    for last in (1..lines).rev() {
+        random =
+            random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        next.swap(last, usize::try_from(random >> 33).unwrap_or_default() % last);
+    }
+    let mut memory = vec![0_usize; MEMORY / size_of::<usize>()];
+    for (line, next) in next.into_iter().enumerate() {
+        memory[line * WORDS] = next * WORDS;
+    }
+    let begun = Instant::now();
+    let end = (0..LOADS).fold(0, |place, _| memory[place]);
+    std::hint::black_box(end);
+    begun.elapsed().as_secs_f64() * 1e9 / f64::from(LOADS)
 }
 
 fn field(text: &str, name: &str) -> String {

@@ -78,6 +78,8 @@ async fn measure(options: &Options) -> Result<()> {
             Row::new(disk, format!("{:.2}", machine::sync_ms()?))
                 .beside("0.13 when the peers were measured"),
         );
+        let memory = "  a load past the cores' own caches takes, ns";
+        report.add(Row::new(memory, format!("{:.0}", machine::load_ns())));
         match part {
             Part::Throughput => throughput::measure(&stand, &mut report).await?,
             Part::Latency => latency::measure_lone_runs(&stand, &mut report).await?,

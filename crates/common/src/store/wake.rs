@@ -85,6 +85,8 @@ pub struct Waker {
     pending: Arc<Mutex<Pending>>,
     /// Holds one ring: what is gathered until the sender looks goes out together.
     bell: mpsc::Sender<()>,
+    /// Whoever sends has it from the moment he takes what is to be sent.
+    own: Arc<tokio::sync::Mutex<Own>>,
 }
 
 /// What was not sent yet.
@@ -102,16 +104,19 @@ impl Waker {
     /// what was gathered.
     pub fn start(pool: PgPool) -> Self {
         let (bell, rings) = mpsc::channel(1);
-        let waker = Self { pending: Arc::default(), bell };
-        tokio::spawn(run(Own::new(pool), Arc::clone(&waker.pending), rings));
+        let own = Arc::new(tokio::sync::Mutex::new(Own::new(pool)));
+        let waker = Self { pending: Arc::default(), bell, own };
+        tokio::spawn(run(Arc::clone(&waker.own), Arc::clone(&waker.pending), rings));
         waker
     }
 
-    /// Sends at once what is still to be sent: for a process that is about to end.
-    pub async fn flush(&self, own: &mut Own) {
+    /// Sends at once what is still to be sent, and waits for what is on its way: for a process that is
+    /// about to end.
+    pub async fn flush(&self) {
+        let mut own = self.own.lock().await;
         let topics = std::mem::take(&mut lock(&self.pending).topics);
         if !topics.is_empty()
-            && let Err(error) = send(own, &topics).await
+            && let Err(error) = send(&mut own, &topics).await
         {
             tracing::debug!(%error, "a last wake-up was not sent; polling covers it");
         }
@@ -138,11 +143,16 @@ impl Waker {
     }
 }
 
-async fn run(mut own: Own, pending: Arc<Mutex<Pending>>, mut rings: mpsc::Receiver<()>) {
+async fn run(
+    own: Arc<tokio::sync::Mutex<Own>>,
+    pending: Arc<Mutex<Pending>>,
+    mut rings: mpsc::Receiver<()>,
+) {
     let mut busy = false;
     let mut sent_at = Instant::now();
     while rings.recv().await.is_some() {
         wait_for_company(&pending, &mut rings, busy, sent_at).await;
+        let mut own = own.lock().await;
         let batch = std::mem::take(&mut *lock(&pending));
         // A ring may come after the look that already saw what it was for.
         if batch.topics.is_empty() {
