@@ -1,4 +1,4 @@
-//! As few database connections as a process can live on, and more work than connections: whoever
+//! As few connections in its pool as a process can live on, and more work than connections: whoever
 //! held one while it waits for another would wait for itself.
 
 use super::traffic::Traffic;
@@ -8,8 +8,7 @@ use surety_common::wire::v1;
 use surety_e2e::harness::{Database, Deployment, Process};
 use surety_e2e::script::{Trail, noop, plan, request, scoped, shell, step};
 
-/// One is the listener's; all else shares the other, heartbeats too: so their age limit is the
-/// default one.
+/// One is the listener's; whatever has no connection of its own shares the other.
 const TWO: [(&str, &str); 1] = [("SURETY_DATABASE_POOL_SIZE", "2")];
 /// Runs at once.
 const RUNS: usize = 24;
