@@ -2,7 +2,7 @@
 
 use super::StoreError;
 use super::execution::{blocked_from, letters, progress, to_text, wait_ids};
-use super::wake::Topic;
+use super::wake::{Topic, payload};
 use crate::domain::execution::Execution;
 use crate::domain::execution::draft::Write;
 use crate::domain::journal::{Recorded, write_changes};
@@ -43,18 +43,18 @@ pub(super) struct Chain<'a> {
     first: Change<'a>,
     later: Vec<Change<'a>>,
     /// Whoever is told of it by the statement itself.
-    told: Option<Topic>,
+    told: Vec<Topic>,
 }
 
 impl<'a> Chain<'a> {
     pub(super) fn new(first: Change<'a>, later: Vec<Change<'a>>) -> Self {
-        Self { first, later, told: None }
+        Self { first, later, told: Vec::new() }
     }
 
-    /// Tells whoever follows `topic` as soon as it is stored. It takes a lock of the whole database
-    /// with the commit, so it is for a chain that is written alone.
-    pub(super) fn telling(self, topic: Option<Topic>) -> Self {
-        Self { told: topic, ..self }
+    /// Tells whoever follows one of the topics as soon as it is stored. It takes a lock of the whole
+    /// database with the commit, so it is for a chain that is written alone.
+    pub(super) fn telling(self, told: Vec<Topic>) -> Self {
+        Self { told, ..self }
     }
 
     fn changes(&self) -> impl Iterator<Item = &Change<'a>> {
@@ -145,7 +145,7 @@ impl Columns {
         self.at.push(row.updated_at);
         self.entries.push(chain.entries());
         self.actor.push(chain.first.write.actor.0.to_string());
-        self.told.push(chain.told.map(|topic| topic.to_string()).unwrap_or_default());
+        self.told.push(payload(&chain.told));
         Ok(())
     }
 }

@@ -323,10 +323,10 @@ async fn write_once(
     Ok(outcomes)
 }
 
-/// One that is written alone tells by itself whoever stands idle for its last change.
+/// One that is written alone tells by itself whoever stands idle for one of its changes.
 fn chain_of(jobs: &[Job], alone: bool) -> Option<Chain<'_>> {
     let (first, later) = jobs.split_first()?;
-    let told = jobs.last().and_then(|job| job.commit.told).filter(|_| alone);
+    let told = jobs.iter().filter_map(|job| job.commit.told).filter(|_| alone).collect();
     let later = later.iter().map(|job| job.commit.change()).collect();
     Some(Chain::new(first.commit.change(), later).telling(told))
 }

@@ -197,7 +197,8 @@ impl NewColumns {
         told: Option<Topic>,
     ) -> Result<(), StoreError> {
         let NewRun { spec, request_digest, plan, write } = new;
-        self.rows.push(&Chain::from(Change { write, span_id }).telling(told))?;
+        self.rows
+            .push(&Chain::from(Change { write, span_id }).telling(told.into_iter().collect()))?;
         self.namespace.push(spec.namespace.clone());
         self.request_id.push(spec.request_id.clone());
         self.request_digest.push(request_digest.clone());

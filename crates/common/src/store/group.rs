@@ -42,12 +42,16 @@ async fn run<W: Writer>(mut writer: W, mut queue: mpsc::Receiver<W::Job>, hurry:
     let mut waiting = VecDeque::new();
     let mut fresh = Vec::new();
     loop {
-        if waiting.is_empty() && queue.recv_many(&mut fresh, MAX_JOBS).await == 0 {
+        let left = !waiting.is_empty();
+        if !left && queue.recv_many(&mut fresh, MAX_JOBS).await == 0 {
             return;
         }
         waiting.extend(fresh.drain(..));
         gather(&mut queue, &mut waiting).await;
-        linger::<W>(&mut queue, &mut waiting, &hurry).await;
+        // What was left lay here long enough, and whoever waits for it may have rung before.
+        if !left {
+            linger::<W>(&mut queue, &mut waiting, &hurry).await;
+        }
         writer.settle(&mut waiting).await;
     }
 }

@@ -188,20 +188,21 @@ fn lock(pending: &Mutex<Pending>) -> std::sync::MutexGuard<'_, Pending> {
     pending.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The text of a notification: a word for each topic.
+pub(super) fn payload<'a>(topics: impl IntoIterator<Item = &'a Topic>) -> String {
+    topics.into_iter().map(Topic::to_string).collect::<Vec<_>>().join(",")
+}
+
 async fn send(own: &mut Own, topics: &HashSet<Topic>) -> Result<(), StoreError> {
-    let payload = if topics.len() > MAX_IDS {
-        EVERYTHING.to_owned()
-    } else {
-        topics.iter().map(Topic::to_string).collect::<Vec<_>>().join(",")
-    };
+    let told = if topics.len() > MAX_IDS { EVERYTHING.to_owned() } else { payload(topics) };
     // A hint need not wait for the disk.
-    let told =
+    let telling =
         sqlx::query("select set_config('synchronous_commit', 'off', true), pg_notify($1, $2)")
             .bind(CHANNEL)
-            .bind(payload);
+            .bind(told);
     within(async {
         let mut connection = own.lend().await?;
-        told.execute(&mut *connection).await?;
+        telling.execute(&mut *connection).await?;
         connection.keep();
         Ok(())
     })

@@ -91,6 +91,22 @@ async fn a_change_wakes_whoever_stands_idle_for_it_once_it_is_stored(pool: PgPoo
 }
 
 #[sqlx::test(migrations = "./migrations")]
+async fn of_changes_that_are_stored_as_one_row_each_wakes_its_own(pool: PgPool) {
+    let row = make(&pool, 1, 1).await;
+    let committer = committer(&pool);
+    let mut listener = PgListener::connect_with(&pool).await.unwrap();
+    listener.listen("surety").await.unwrap();
+    let first = remark(&row, "first");
+    let second = remark(&first.execution, "second");
+    let told = [Topic::Moved(row.run_id), Topic::Ready];
+    drop(committer.hand_in(commit(first).telling(told[0])).await.unwrap());
+    let outcome = committer.commit(commit(second).telling(told[1])).await.unwrap();
+    assert_eq!(outcome, Outcome::Applied);
+    let heard = listener.recv().await.unwrap();
+    assert_eq!(heard.payload(), told.map(|topic| topic.to_string()).join(","));
+}
+
+#[sqlx::test(migrations = "./migrations")]
 async fn whoever_can_take_a_new_run_up_is_told_of_it_and_of_no_other(pool: PgPool) {
     let mut listener = PgListener::connect_with(&pool).await.unwrap();
     listener.listen("surety").await.unwrap();
