@@ -124,6 +124,8 @@ impl Writer for Reader {
     }
 
     async fn settle(&mut self, waiting: &mut VecDeque<Job>) {
+        // Whoever was kept waiting for too long has asked for himself meanwhile.
+        waiting.retain(|job| !job.reply.is_closed());
         let jobs = waiting.drain(..waiting.len().min(MAX_RUNS));
         // Of two who want the same run the first is told nothing, and reads it by itself.
         let replies: HashMap<Uuid, _> = jobs.map(|job| (job.run_id, job.reply)).collect();
