@@ -10,7 +10,7 @@ use crate::past;
 use crate::processes;
 use crate::report::{Report, Row};
 use crate::stand::Stand;
-use crate::throughput::{self, Arrival, Sample};
+use crate::throughput::{self, Arrival, Sample, Work};
 use anyhow::{Context, Result};
 use surety_e2e::harness::Database;
 
@@ -58,11 +58,17 @@ pub(crate) async fn measure(stand: &Stand<'_>, report: &mut Report) -> Result<()
     if stand.options.profile {
         for side in [&empty, &full] {
             let deployed = Database::at(side.database.url())?;
-            throughput::sample_on(stand, deployed, Arrival::Waiting, 1, Some(report)).await?;
+            throughput::sample_on(stand, deployed, work(stand), Some(report)).await?;
         }
     }
     empty.database.drop().await?;
     full.database.drop().await
+}
+
+/// Runs that all wait first, for one executor.
+fn work(stand: &Stand<'_>) -> Work {
+    let runs = throughput::compared(stand.options);
+    Work { arrival: Arrival::Waiting, executors: 1, runs }
 }
 
 impl Side {
@@ -75,7 +81,7 @@ impl Side {
     async fn sample(&self, stand: &Stand<'_>) -> Result<Sample> {
         past::rest(&self.database).await?;
         let database = Database::at(self.database.url())?;
-        let sample = throughput::sample_on(stand, database, Arrival::Waiting, 1, None).await?;
+        let sample = throughput::sample_on(stand, database, work(stand), None).await?;
         eprintln!(
             "  {}: {:.0} steps/s, foreign {:.2}",
             self.name, sample.steps_per_second, sample.usage.foreign_cores

@@ -1,6 +1,6 @@
 //! Steps a second, and what each cost.
 
-use crate::figures::{cpu, spread};
+use crate::figures::{cpu, middle, middle_cpu, most_foreign, spread};
 use crate::load;
 use crate::meter::{self, Meter, Usage};
 use crate::peers::{self, POSTGRES_ALONE_UNBATCHED};
@@ -14,6 +14,9 @@ use surety_e2e::harness::{Database, Deployment};
 
 /// Runs that nobody measures, made first.
 const WARM_UP: usize = 50;
+/// Runs at least where one measurement is laid beside another: some seconds of work, beside which
+/// the start of a process is small.
+const COMPARED: usize = 6_000;
 /// How long the server takes at most to count what an idle process did last.
 const COUNTED_WITHIN: Duration = Duration::from_secs(11);
 
@@ -24,6 +27,14 @@ pub(crate) enum Arrival {
     Made,
     /// All runs are there before the first executor starts.
     Waiting,
+}
+
+/// What is measured once.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Work {
+    pub(crate) arrival: Arrival,
+    pub(crate) executors: usize,
+    pub(crate) runs: usize,
 }
 
 /// One measurement.
@@ -48,27 +59,37 @@ pub(crate) async fn measure(stand: &Stand<'_>, report: &mut Report) -> Result<()
     Ok(())
 }
 
-/// The same work with more executors.
+/// The same work with more executors, turn about.
 pub(crate) async fn measure_executors(stand: &Stand<'_>, report: &mut Report) -> Result<()> {
-    let mut alone = None;
-    for executors in [1, 2, 4] {
-        let samples = repeated(stand, report, Arrival::Waiting, executors).await?;
-        let middle = median(&samples);
-        let speed = middle.steps_per_second;
-        let one = *alone.get_or_insert(speed);
-        let what =
-            format!("{executors} executor(s), {} runs waiting, steps/s", stand.options.runs());
-        let row = Row::new(what, spread(&samples, 0, |sample| sample.steps_per_second))
-            .beside(format!("x{} of one executor", peers::short(speed / one)))
-            .foreign(middle.usage.foreign_cores);
+    let runs = compared(stand.options);
+    let mut all = [1, 2, 4].map(|executors| (executors, Vec::new()));
+    for _ in 0..stand.options.repeat() {
+        for (executors, samples) in &mut all {
+            let work = Work { arrival: Arrival::Waiting, executors: *executors, runs };
+            samples.push(sample(stand, work, None).await?);
+        }
+    }
+    let alone = middle(&all[0].1, |sample| sample.steps_per_second);
+    for (executors, samples) in &all {
+        let foreign = most_foreign(samples, |sample| &sample.usage);
+        let speed = middle(samples, |sample| sample.steps_per_second);
+        let what = format!("{executors} executor(s), {runs} runs waiting, steps/s");
+        let row = Row::new(what, spread(samples, 0, |sample| sample.steps_per_second))
+            .beside(format!("x{} of one executor; target 0.9", peers::short(speed / alone)))
+            .foreign(foreign);
         report.add(row);
-        let what = format!("{executors} executor(s), CPU ms per step");
-        report.add(
-            Row::new(what, cpu(&middle.usage.spent, middle.steps))
-                .foreign(middle.usage.foreign_cores),
-        );
+        let commits = |sample: &Sample| sample.usage.writing_commits.map_or(f64::NAN, signed);
+        let commits = middle(samples, |sample| commits(sample) / sample.steps);
+        report.add(Row::new("  writing commits per step", format!("{commits:.3}")));
+        let cost = middle_cpu(samples, |sample| (&sample.usage.spent, sample.steps));
+        report.add(Row::new("  CPU ms per step", cost).foreign(foreign));
     }
     Ok(())
+}
+
+/// How many runs are made where one measurement is laid beside another.
+pub(crate) fn compared(options: &Options) -> usize {
+    options.runs().max(options.small_or(0, COMPARED))
 }
 
 async fn repeated(
@@ -77,30 +98,25 @@ async fn repeated(
     arrival: Arrival,
     executors: usize,
 ) -> Result<Vec<Sample>> {
+    let work = Work { arrival, executors, runs: stand.options.runs() };
     let mut samples = Vec::new();
     for round in 0..stand.options.repeat() {
         let shown = stand.options.profile && round == 0;
-        let sample = sample(stand, arrival, executors, shown.then_some(&mut *report)).await?;
-        eprintln!(
-            "  {arrival:?}, {executors} executor(s): {:.0} steps/s, foreign {:.2}",
-            sample.steps_per_second, sample.usage.foreign_cores
-        );
-        samples.push(sample);
+        samples.push(sample(stand, work, shown.then_some(&mut *report)).await?);
     }
     samples.sort_by(|a, b| a.steps_per_second.total_cmp(&b.steps_per_second));
     Ok(samples)
 }
 
-async fn sample(
-    stand: &Stand<'_>,
-    arrival: Arrival,
-    executors: usize,
-    profiled: Option<&mut Report>,
-) -> Result<Sample> {
+async fn sample(stand: &Stand<'_>, work: Work, profiled: Option<&mut Report>) -> Result<Sample> {
     let database = stand.database().await?;
-    let sample =
-        sample_on(stand, Database::at(database.url())?, arrival, executors, profiled).await?;
+    let sample = sample_on(stand, Database::at(database.url())?, work, profiled).await?;
     database.drop().await?;
+    let Work { arrival, executors, runs } = work;
+    eprintln!(
+        "  {arrival:?}, {runs} runs, {executors} executor(s): {:.0} steps/s, foreign {:.2}",
+        sample.steps_per_second, sample.usage.foreign_cores
+    );
     Ok(sample)
 }
 
@@ -108,10 +124,10 @@ async fn sample(
 pub(crate) async fn sample_on(
     stand: &Stand<'_>,
     database: Database,
-    arrival: Arrival,
-    executors: usize,
+    work: Work,
     profiled: Option<&mut Report>,
 ) -> Result<Sample> {
+    let Work { arrival, executors, runs } = work;
     let warming = Utc::now();
     let mut deployment = stand.deploy_on(database, executors).await?;
     let rows = deployment.database.pool().await?;
@@ -131,7 +147,7 @@ pub(crate) async fn sample_on(
     }
 
     let meter = Meter::start(stand, &deployment).await?;
-    let (begun, made) = carry(stand, arrival, executors, &mut deployment).await?;
+    let (begun, made) = carry(stand, work, &mut deployment).await?;
     load::wait_for_all(&rows, begun).await?;
     let usage = meter.read(&deployment).await?;
     let (first, last) = load::worked(&rows, begun).await?;
@@ -146,7 +162,7 @@ pub(crate) async fn sample_on(
         Arrival::Made => begun,
         Arrival::Waiting => first,
     };
-    let runs = whole(stand.options.runs());
+    let runs = whole(runs);
     let steps = runs * whole(load::STEPS);
     Ok(Sample {
         steps,
@@ -160,13 +176,12 @@ pub(crate) async fn sample_on(
 /// Makes the runs; answers when the first was asked for and when the last was taken.
 async fn carry(
     stand: &Stand<'_>,
-    arrival: Arrival,
-    executors: usize,
+    work: Work,
     deployment: &mut Deployment,
 ) -> Result<(DateTime<Utc>, DateTime<Utc>)> {
+    let Work { arrival, executors, runs } = work;
     let begun = Utc::now();
-    let (runs, in_flight) = (stand.options.runs(), stand.options.in_flight);
-    load::create(deployment, &load::chain(), runs, in_flight).await?;
+    load::create(deployment, &load::chain(), runs, stand.options.in_flight).await?;
     let made = Utc::now();
     if arrival == Arrival::Waiting {
         for _ in 0..executors {
