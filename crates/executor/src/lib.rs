@@ -23,7 +23,7 @@ use std::time::Duration;
 use surety_common::config::{CommonConfig, ExecutorConfig};
 use surety_common::domain::journal::Actor;
 use surety_common::store::{
-    self, Committer, Observer, PoolSize, StoreError, Topic, Waker, Wakeups,
+    self, Committer, Listener, Observer, PoolSize, StoreError, Topic, Waker, Wakeups,
 };
 use surety_common::telemetry;
 use surety_common::wire::client::{self, ClientError};
@@ -106,7 +106,7 @@ pub async fn serve(
         actor: Actor(format!("executor/{}", id.simple()).into()),
         committer: Committer::start(pool.clone(), waker.clone(), observer),
         waker,
-        wakeups: Wakeups::start(pool.clone()),
+        wakeups: Wakeups::start(pool.clone(), Listener::Worker),
         pool: pool.clone(),
         tools: Arc::clone(&tools),
         environment: Arc::new(tool::Environment::of_process()),

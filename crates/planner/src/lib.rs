@@ -22,7 +22,7 @@ use surety_common::clock;
 use surety_common::config::{CommonConfig, PlannerConfig};
 use surety_common::domain::journal::Actor;
 use surety_common::store::{
-    self, Committer, Creator, PoolSize, Retention, StoreError, Waker, Wakeups,
+    self, Committer, Creator, Journals, Listener, PoolSize, Retention, StoreError, Waker, Wakeups,
 };
 use surety_common::telemetry;
 use surety_common::wire::server::{self, Server, Settings};
@@ -63,6 +63,7 @@ pub struct Planner {
     pool: PgPool,
     committer: Committer,
     creator: Creator,
+    journals: Journals,
     waker: Waker,
     wakeups: Wakeups,
     shutdown: CancellationToken,
@@ -75,8 +76,9 @@ impl Planner {
         Self {
             committer: Committer::start(pool.clone(), waker.clone(), observer),
             creator: Creator::start(pool.clone(), waker.clone()),
+            journals: Journals::start(pool.clone()),
             waker,
-            wakeups: Wakeups::start(pool.clone()),
+            wakeups: Wakeups::start(pool.clone(), Listener::Follower),
             pool,
             shutdown,
         }

@@ -258,8 +258,8 @@ impl Cursor {
     }
 
     async fn read(&mut self) -> Result<Option<Vec<Event>>, Fault> {
-        let pool = &self.planner.pool;
-        let events = store::events(pool, self.run_id, self.next, PAGE_ROWS).await?;
+        let journals = &self.planner.journals;
+        let events = journals.events(self.run_id, self.next, PAGE_ROWS).await?;
         let Some(last) = events.last() else { return Ok(None) };
         self.next = last.sequence + 1;
         self.ahead = Ahead::after(&events);

@@ -2,7 +2,7 @@
 
 use super::StoreError;
 use super::execution::{blocked_from, letters, progress, to_text, wait_ids};
-use super::wake::{Topic, payload};
+use super::wake::{Notices, Topic};
 use crate::domain::execution::Execution;
 use crate::domain::execution::draft::Write;
 use crate::domain::journal::{Recorded, write_changes};
@@ -117,7 +117,6 @@ pub(super) struct Columns {
     pub(super) at: Vec<DateTime<Utc>>,
     pub(super) entries: Vec<String>,
     pub(super) actor: Vec<String>,
-    pub(super) told: Vec<String>,
 }
 
 impl Columns {
@@ -145,7 +144,6 @@ impl Columns {
         self.at.push(row.updated_at);
         self.entries.push(chain.entries());
         self.actor.push(chain.first.write.actor.0.to_string());
-        self.told.push(payload(&chain.told));
         Ok(())
     }
 }
@@ -162,6 +160,7 @@ pub(super) async fn apply(
     for chain in chains {
         columns.push(chain)?;
     }
+    let Notices { channels, texts } = Notices::of(chains.iter().flat_map(|chain| &chain.told));
     let moved: HashSet<Uuid> = sqlx::query_scalar(include_str!("sql/apply.sql"))
         .bind(&columns.run_id)
         .bind(&columns.read_version)
@@ -184,7 +183,8 @@ pub(super) async fn apply(
         .bind(&columns.at)
         .bind(&columns.entries)
         .bind(&columns.actor)
-        .bind(&columns.told)
+        .bind(channels)
+        .bind(texts)
         .fetch_all(connection)
         .await?
         .into_iter()

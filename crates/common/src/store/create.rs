@@ -1,13 +1,13 @@
 //! Making runs, each with its first plan and its first transitions, many in one statement.
 
 use super::StoreError;
-use super::apply::{Chain, Change, Columns, Outcome, apply, plan_revision};
+use super::apply::{Change, Columns, Outcome, apply, plan_revision};
 use super::execution::to_text;
 use super::group::{self, Writer};
 use super::own::Own;
 use super::plan::StoredPlan;
 use super::pool::within;
-use super::wake::{Topic, Waker};
+use super::wake::{Notices, Topic, Waker};
 use crate::crash;
 use crate::domain::execution::draft::Write;
 use crate::domain::run::RunSpec;
@@ -135,11 +135,11 @@ impl Orders {
 async fn make_runs(own: &mut Own, jobs: &[Job]) -> Result<Vec<Created>, StoreError> {
     let mut columns = NewColumns::default();
     for job in jobs {
-        let told = (jobs.len() == 1 && job.is_ready()).then_some(Topic::Ready);
-        columns.push(&job.new, job.span_id.as_deref(), told)?;
+        columns.push(&job.new, job.span_id.as_deref())?;
     }
+    let told = (jobs.len() == 1 && jobs.iter().any(Job::is_ready)).then_some(Topic::Ready);
     crash::point("planner.before_create");
-    let made = within(columns.insert(own)).await?;
+    let made = within(columns.insert(own, Notices::of(told.iter()))).await?;
     crash::point("planner.after_create");
     let mut created = Vec::with_capacity(jobs.len());
     for job in jobs {
@@ -190,15 +190,9 @@ struct NewColumns {
 }
 
 impl NewColumns {
-    fn push(
-        &mut self,
-        new: &NewRun,
-        span_id: Option<&str>,
-        told: Option<Topic>,
-    ) -> Result<(), StoreError> {
+    fn push(&mut self, new: &NewRun, span_id: Option<&str>) -> Result<(), StoreError> {
         let NewRun { spec, request_digest, plan, write } = new;
-        self.rows
-            .push(&Chain::from(Change { write, span_id }).telling(told.into_iter().collect()))?;
+        self.rows.push(&Change { write, span_id }.into())?;
         self.namespace.push(spec.namespace.clone());
         self.request_id.push(spec.request_id.clone());
         self.request_digest.push(request_digest.clone());
@@ -217,7 +211,7 @@ impl NewColumns {
     }
 
     /// Answers the ids of those that were made.
-    async fn insert(&self, own: &mut Own) -> Result<HashSet<Uuid>, StoreError> {
+    async fn insert(&self, own: &mut Own, told: Notices) -> Result<HashSet<Uuid>, StoreError> {
         let Self { rows, .. } = self;
         let mut connection = own.lend().await?;
         let ids: Vec<Uuid> = sqlx::query_scalar(include_str!("sql/create_run.sql"))
@@ -251,7 +245,8 @@ impl NewColumns {
             .bind(&rows.deadline_at)
             .bind(&rows.entries)
             .bind(&rows.actor)
-            .bind(&rows.told)
+            .bind(told.channels)
+            .bind(told.texts)
             .fetch_all(&mut *connection)
             .await?;
         connection.keep();

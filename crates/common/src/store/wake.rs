@@ -30,8 +30,10 @@ const RECONNECT: Duration = Duration::from_millis(500);
 /// How long the listener hears nothing before it asks whether anybody is there: a connection that
 /// was cut in silence would stay silent for ever.
 const SILENCE: Duration = Duration::from_secs(60);
-/// The channel of the database that everybody listens on.
-const CHANNEL: &str = "surety";
+/// The channel of the database that says where there is work, and where it is no longer one's own.
+const WORK: &str = "surety_work";
+/// The channel that says which journals grew. There is much more to hear on it.
+const JOURNALS: &str = "surety_journals";
 /// Run ids one notification carries; more than that is "look at all of yours".
 const MAX_IDS: usize = 200;
 /// What stands before the id of a run that was moved.
@@ -68,6 +70,15 @@ impl fmt::Display for Topic {
 }
 
 impl Topic {
+    /// The channels it is told on.
+    fn channels(&self) -> &'static [&'static str] {
+        match self {
+            Self::Ready | Self::Moved(_) => &[WORK],
+            Self::Run(_) => &[JOURNALS],
+            Self::Everything => &[WORK, JOURNALS],
+        }
+    }
+
     fn from_word(word: &str) -> Self {
         match word {
             "ready" => Self::Ready,
@@ -188,18 +199,39 @@ fn lock(pending: &Mutex<Pending>) -> std::sync::MutexGuard<'_, Pending> {
     pending.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The text of a notification: a word for each topic.
-pub(super) fn payload<'a>(topics: impl IntoIterator<Item = &'a Topic>) -> String {
-    topics.into_iter().map(Topic::to_string).collect::<Vec<_>>().join(",")
+/// Notifications as a statement takes them: channels, and beside each its text, a word for each topic.
+#[derive(Default)]
+pub(super) struct Notices {
+    pub(super) channels: Vec<&'static str>,
+    pub(super) texts: Vec<String>,
+}
+
+impl Notices {
+    pub(super) fn of<'a>(topics: impl Iterator<Item = &'a Topic> + Clone) -> Self {
+        let mut notices = Self::default();
+        for channel in [WORK, JOURNALS] {
+            let told = topics.clone().filter(|topic| topic.channels().contains(&channel));
+            let words: Vec<String> = told.map(Topic::to_string).collect();
+            if words.is_empty() {
+                continue;
+            }
+            notices.channels.push(channel);
+            let all = words.len() <= MAX_IDS;
+            notices.texts.push(if all { words.join(",") } else { EVERYTHING.to_owned() });
+        }
+        notices
+    }
 }
 
 async fn send(own: &mut Own, topics: &HashSet<Topic>) -> Result<(), StoreError> {
-    let told = if topics.len() > MAX_IDS { EVERYTHING.to_owned() } else { payload(topics) };
+    let Notices { channels, texts } = Notices::of(topics.iter());
     // A hint need not wait for the disk.
-    let telling =
-        sqlx::query("select set_config('synchronous_commit', 'off', true), pg_notify($1, $2)")
-            .bind(CHANNEL)
-            .bind(told);
+    let telling = sqlx::query(
+        "select set_config('synchronous_commit', 'off', true), pg_notify(channel, text)
+         from unnest($1::text[], $2::text[]) as notice (channel, text)",
+    )
+    .bind(channels)
+    .bind(texts);
     within(async {
         let mut connection = own.lend().await?;
         telling.execute(&mut *connection).await?;
@@ -207,6 +239,24 @@ async fn send(own: &mut Own, topics: &HashSet<Topic>) -> Result<(), StoreError> 
         Ok(())
     })
     .await
+}
+
+/// Who listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listener {
+    /// An executor: hears of work, and of runs that others moved.
+    Worker,
+    /// Somebody whose callers follow runs: hears of every journal that grew as well.
+    Follower,
+}
+
+impl Listener {
+    fn channels(self) -> &'static [&'static str] {
+        match self {
+            Self::Worker => &[WORK],
+            Self::Follower => &[WORK, JOURNALS],
+        }
+    }
 }
 
 /// Receives wake-ups for one process, over one connection.
@@ -217,12 +267,12 @@ pub struct Wakeups {
 
 impl Wakeups {
     /// Starts the listener over a pool. It connects, and connects again after a loss, by itself.
-    pub fn start(pool: PgPool) -> Self {
+    pub fn start(pool: PgPool, who: Listener) -> Self {
         let (topics, _) = broadcast::channel(BACKLOG);
         let sender = topics.clone();
         tokio::spawn(async move {
             loop {
-                if let Err(error) = listen(&pool, &sender).await {
+                if let Err(error) = listen(&pool, who, &sender).await {
                     tracing::debug!(%error, "the listener lost its connection; polling covers it");
                 }
                 if pool.is_closed() {
@@ -240,10 +290,14 @@ impl Wakeups {
     }
 }
 
-async fn listen(pool: &PgPool, topics: &broadcast::Sender<Topic>) -> Result<(), StoreError> {
+async fn listen(
+    pool: &PgPool,
+    who: Listener,
+    topics: &broadcast::Sender<Topic>,
+) -> Result<(), StoreError> {
     let mut listener = within(async {
         let mut listener = PgListener::connect_with(pool).await?;
-        listener.listen(CHANNEL).await?;
+        listener.listen_all(who.channels().iter().copied()).await?;
         Ok(listener)
     })
     .await?;

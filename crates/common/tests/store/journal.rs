@@ -1,12 +1,13 @@
 //! Reading what happened.
 
 use crate::support::{applied, change, commit, committer, make, receipt, remark, said};
+use futures::future::join_all;
 use sqlx::PgPool;
 use surety_common::domain::journal::{Entry, VerdictRecord};
 use surety_common::domain::receipt::verify_chain;
 use surety_common::domain::stop::StopReason;
 use surety_common::domain::verdict::Verdict;
-use surety_common::store::{self, Outcome, StoreError};
+use surety_common::store::{self, Journals, Outcome, StoreError};
 use uuid::Uuid;
 
 #[sqlx::test(migrations = "./migrations")]
@@ -42,6 +43,27 @@ async fn events_read_from_any_number_even_inside_a_change(pool: PgPool) {
         paged.extend(page);
     }
     assert_eq!(paged, all, "by pages of one change");
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn many_who_follow_journals_get_each_their_own_page(pool: PgPool) {
+    let mut asked = Vec::new();
+    for id in [1, 2] {
+        let mut row = make(&pool, id, 2).await;
+        for text in ["a", "b", "c"] {
+            row = applied(&pool, remark(&row, text)).await;
+        }
+        for from in 1..=row.sequence + 1 {
+            asked.extend([(row.run_id, from, 1), (row.run_id, from, i64::MAX)]);
+        }
+    }
+    asked.push((Uuid::from_u128(9), 1, 1));
+    let journals = Journals::start(pool.clone());
+    let found = join_all(asked.iter().map(|&(id, from, rows)| journals.events(id, from, rows)));
+    for (&(id, from, rows), found) in asked.iter().zip(found.await) {
+        let alone = store::events(&pool, id, from, rows).await.unwrap();
+        assert_eq!(found.unwrap(), alone, "{id} from {from}, {rows} rows");
+    }
 }
 
 #[sqlx::test(migrations = "./migrations")]

@@ -6,9 +6,12 @@ use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use std::sync::Arc;
 use surety_common::domain::execution::Execution;
-use surety_common::store::{Outcome, Topic, Waker, Wakeups};
+use surety_common::store::{Listener, Outcome, Topic, Waker, Wakeups};
 use tokio::sync::broadcast::Receiver;
 use uuid::Uuid;
+
+/// Work and journals.
+const CHANNELS: [&str; 2] = ["surety_work", "surety_journals"];
 
 /// The next topic that is not "look at everything".
 async fn next(topics: &mut Receiver<Topic>) -> Topic {
@@ -20,9 +23,15 @@ async fn next(topics: &mut Receiver<Topic>) -> Topic {
     }
 }
 
+/// The next notification: its channel and its text.
+async fn hear(listener: &mut PgListener) -> (String, String) {
+    let notice = listener.recv().await.unwrap();
+    (notice.channel().to_owned(), notice.payload().to_owned())
+}
+
 /// A listener that listens already: it says so by telling to look at everything.
 async fn listening(pool: &PgPool) -> Receiver<Topic> {
-    let mut topics = Wakeups::start(pool.clone()).subscribe();
+    let mut topics = Wakeups::start(pool.clone(), Listener::Follower).subscribe();
     assert_eq!(topics.recv().await.unwrap(), Topic::Everything, "what came before it is unknown");
     topics
 }
@@ -50,19 +59,22 @@ async fn a_wake_up_reaches_another_process_as_it_was_sent(
 #[sqlx::test(migrations = false)]
 async fn what_is_told_many_times_at_once_is_sent_once(pool: PgPool) {
     let mut listener = PgListener::connect_with(&pool).await.unwrap();
-    listener.listen("surety").await.unwrap();
+    listener.listen_all(CHANNELS).await.unwrap();
     let waker = Waker::start(pool.clone());
     let other = waker.clone();
     for _ in 0..100 {
         waker.wake(Topic::Ready);
         other.wake(Topic::Run(Uuid::from_u128(7)));
     }
-    let heard = listener.recv().await.unwrap();
-    let mut words: Vec<&str> = heard.payload().split(',').collect();
-    words.sort_unstable();
-    assert_eq!(words, ["00000000000000000000000000000007", "ready"]);
+    let seven = Topic::Run(Uuid::from_u128(7)).to_string();
+    let [work, journals] = CHANNELS;
+    assert_eq!(hear(&mut listener).await, (work.to_owned(), "ready".to_owned()));
+    assert_eq!(hear(&mut listener).await, (journals.to_owned(), seven));
     waker.wake(Topic::Everything);
-    assert_eq!(listener.recv().await.unwrap().payload(), "*", "and nothing between");
+    for channel in CHANNELS {
+        let heard = hear(&mut listener).await;
+        assert_eq!(heard, (channel.to_owned(), "*".to_owned()), "and nothing between");
+    }
 }
 
 /// Says with each statement what it tells, so that what was told before it must have come before.
@@ -71,7 +83,7 @@ async fn a_change_wakes_whoever_stands_idle_for_it_once_it_is_stored(pool: PgPoo
     let rows = [make(&pool, 1, 1).await, make(&pool, 2, 1).await];
     let committer = committer(&pool);
     let mut listener = PgListener::connect_with(&pool).await.unwrap();
-    listener.listen("surety").await.unwrap();
+    listener.listen_all(CHANNELS).await.unwrap();
     let telling = |row: &Execution, topic| committer.commit(commit(remark(row, "")).telling(topic));
     let (first, late) = (Uuid::from_u128(1), Uuid::from_u128(9));
     assert_eq!(telling(&rows[0], Topic::Moved(first)).await.unwrap(), Outcome::Applied);
@@ -95,7 +107,7 @@ async fn of_changes_that_are_stored_as_one_row_each_wakes_its_own(pool: PgPool) 
     let row = make(&pool, 1, 1).await;
     let committer = committer(&pool);
     let mut listener = PgListener::connect_with(&pool).await.unwrap();
-    listener.listen("surety").await.unwrap();
+    listener.listen_all(CHANNELS).await.unwrap();
     let first = remark(&row, "first");
     let second = remark(&first.execution, "second");
     let told = [Topic::Moved(row.run_id), Topic::Ready];
@@ -109,7 +121,7 @@ async fn of_changes_that_are_stored_as_one_row_each_wakes_its_own(pool: PgPool) 
 #[sqlx::test(migrations = "./migrations")]
 async fn whoever_can_take_a_new_run_up_is_told_of_it_and_of_no_other(pool: PgPool) {
     let mut listener = PgListener::connect_with(&pool).await.unwrap();
-    listener.listen("surety").await.unwrap();
+    listener.listen_all(CHANNELS).await.unwrap();
     let creator = creator(&pool);
     let ready = order(spec(1), 1, now());
     let mut waiting = order(spec(2), 1, now());
@@ -120,15 +132,26 @@ async fn whoever_can_take_a_new_run_up_is_told_of_it_and_of_no_other(pool: PgPoo
     };
     creator.create(Arc::new(waiting), None).await.unwrap();
     creator.create(Arc::new(ready), None).await.unwrap();
-    sqlx::query("select pg_notify('surety', 'mark')").execute(&pool).await.unwrap();
+    sqlx::query("select pg_notify('surety_work', 'mark')").execute(&pool).await.unwrap();
     assert_eq!(listener.recv().await.unwrap().payload(), "ready");
     assert_eq!(listener.recv().await.unwrap().payload(), "mark");
 }
 
 #[sqlx::test(migrations = false)]
+async fn whoever_works_is_not_woken_for_journals_that_grow(pool: PgPool) {
+    let mut topics = Wakeups::start(pool.clone(), Listener::Worker).subscribe();
+    assert_eq!(topics.recv().await.unwrap(), Topic::Everything);
+    let waker = Waker::start(pool);
+    waker.wake(Topic::Run(Uuid::from_u128(7)));
+    waker.flush().await;
+    waker.wake(Topic::Moved(Uuid::from_u128(8)));
+    assert_eq!(topics.recv().await.unwrap(), Topic::Moved(Uuid::from_u128(8)));
+}
+
+#[sqlx::test(migrations = false)]
 async fn too_many_to_name_are_told_as_everything(pool: PgPool) {
     let mut listener = PgListener::connect_with(&pool).await.unwrap();
-    listener.listen("surety").await.unwrap();
+    listener.listen_all(CHANNELS).await.unwrap();
     let waker = Waker::start(pool.clone());
     for (count, named) in [(200_u128, true), (201, false)] {
         (0..count).for_each(|id| waker.wake(Topic::Moved(Uuid::from_u128(id))));

@@ -285,6 +285,7 @@ impl Claimer {
         for (((run, permit), commit), outcome) in held.into_iter().zip(&commits).zip(outcomes) {
             if outcome == Outcome::Applied {
                 telemetry::observe(&commit.write, &commit.span);
+                self.engine.waker.wake(Topic::Run(commit.write.execution.run_id));
                 if run.execution.lease_owner.is_some() {
                     self.start(run, permit);
                 }
@@ -337,7 +338,6 @@ impl Claimer {
         let order =
             Order { spec: record.spec, plan, plan_digest: record.plan_digest, span: span.clone() };
         let held = Arc::new(HeldRun::new(Arc::clone(&self.engine), order, execution));
-        self.engine.waker.wake(Topic::Run(held.spec.id));
         self.engine.roll.enter(&held);
         self.tasks.spawn(async move {
             work::work(&held, started).await;

@@ -4,12 +4,12 @@ with change as (
         $1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::bigint[],
         $8::smallint[], $9::timestamptz[], $10::uuid[], $11::bigint[], $12::integer[], $13::text[],
         $14::text[], $15::text[], $16::text[], $17::text[], $18::timestamptz[], $19::timestamptz[],
-        $20::text[], $21::text[], $22::text[]
+        $20::text[], $21::text[]
     ) as change (
         run_id, read_version, read_epoch, version, state, blocked_from, sequence,
         priority, ready_at, lease_owner, lease_epoch, plan_revision, step_states,
         progress, wait, wait_ids, terminal, deadline_at, at,
-        entries, actor, told)
+        entries, actor)
 ),
 moved as (
     update execution
@@ -36,8 +36,7 @@ moved as (
       -- The lease it was thought out under is still the latest: a frozen executor that wakes up
       -- after its runs were taken over names an earlier one.
       and execution.lease_epoch = change.read_epoch
-    returning execution.run_id, change.sequence, change.at, change.actor, change.entries,
-              change.told
+    returning execution.run_id, change.sequence, change.at, change.actor, change.entries
 ),
 written as (
     insert into journal (run_id, sequence, at, actor, entries)
@@ -45,6 +44,8 @@ written as (
     from moved
     where entries <> ''
 )
--- Whoever stands idle for a change is told with its commit, where it is told to anybody so soon.
-select run_id, case when told <> '' then pg_notify('surety', told) end
+-- Whoever stands idle for a change that is written alone is told with its commit.
+select run_id,
+       (select count(pg_notify(channel, text))
+        from unnest($22::text[], $23::text[]) as notice (channel, text))
 from moved

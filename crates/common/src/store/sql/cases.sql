@@ -1,5 +1,5 @@
 -- Runs, each with its whole journal, as one moment shows both.
-select execution.run_id, execution.namespace, execution.state, execution.blocked_from,
+select wanted.place, execution.run_id, execution.namespace, execution.state, execution.blocked_from,
        execution.version, execution.sequence, execution.priority, execution.ready_at,
        execution.lease_owner, execution.lease_epoch, execution.plan_revision,
        execution.step_states, execution.progress, execution.wait, execution.terminal,
@@ -8,7 +8,7 @@ select execution.run_id, execution.namespace, execution.state, execution.blocked
        run.policy::text as policy, run.labels::text as labels, run.trace_parent, run.created_at,
        plan.body::text as plan_body, plan.digest as plan_digest,
        told.sequences, told.times, told.actors, told.entries
-from unnest($1::uuid[]) as wanted (run_id)
+from unnest($1::uuid[]) with ordinality as wanted (run_id, place)
 join execution on execution.run_id = wanted.run_id
 join run on run.id = execution.run_id
 left join plan on plan.run_id = execution.run_id and plan.revision = execution.plan_revision

@@ -6,14 +6,14 @@ with new as (
         $13::text[], $14::text[], $15::text[],
         $16::bigint[], $17::text[], $18::text[], $19::bigint[], $20::smallint[],
         $21::timestamptz[], $22::integer[], $23::text[], $24::text[], $25::text[], $26::text[],
-        $27::text[], $28::timestamptz[], $29::text[], $30::text[], $31::text[]
+        $27::text[], $28::timestamptz[], $29::text[], $30::text[]
     ) as new (
         id, namespace, request_id, request_digest, goal, driver, workspace,
         limits, policy, labels, trace_parent, created_at,
         plan_digest, plan_reason, plan_body,
         version, state, blocked_from, sequence, priority,
         ready_at, plan_revision, step_states, progress, wait, wait_ids,
-        terminal, deadline_at, entries, actor, told)
+        terminal, deadline_at, entries, actor)
 ),
 made as (
     insert into run (id, namespace, request_id, request_digest, goal, driver, workspace,
@@ -45,6 +45,8 @@ written as (
     select id, sequence, created_at, actor, entries
     from new join made using (id)
 )
--- As with a change: whoever stands idle for a run is told with its commit.
-select id, case when told <> '' then pg_notify('surety', told) end
+-- Whoever stands idle for a run that is made alone is told with its commit.
+select id,
+       (select count(pg_notify(channel, text))
+        from unnest($31::text[], $32::text[]) as notice (channel, text))
 from new join made using (id)

@@ -1,0 +1,107 @@
+//! Questions of many callers, answered many in one statement.
+
+use super::StoreError;
+use super::group::{self, Writer};
+use super::own::Own;
+use super::pool::within;
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
+use sqlx::{PgPool, Postgres, Row};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+/// The most that is asked in one statement.
+const MAX_QUESTIONS: usize = 64;
+/// How long one waits to be answered together with others.
+const COMPANY: Duration = Duration::from_millis(100);
+
+/// The statement that asks all of these. Each row it answers says in the column `place` which one
+/// it is for, counted from 1.
+type Statement<Q> = fn(&[Q]) -> Query<'static, Postgres, PgArguments>;
+
+/// The process's one asker of its kind: all that is asked at a time goes into one statement.
+/// Cloning shares it.
+#[derive(Clone)]
+pub(super) struct Together<Q> {
+    pool: PgPool,
+    statement: Statement<Q>,
+    jobs: mpsc::Sender<Job<Q>>,
+}
+
+struct Job<Q> {
+    question: Q,
+    reply: oneshot::Sender<Vec<PgRow>>,
+}
+
+impl<Q: Copy + Send + Sync + 'static> Together<Q> {
+    /// Starts the asker, on a connection of its own.
+    pub(super) fn start(pool: PgPool, statement: Statement<Q>) -> Self {
+        let asker = Asker { own: Own::new(pool.clone()), statement };
+        Self { pool, statement, jobs: group::start(asker, Arc::default()) }
+    }
+
+    /// The rows that answer a question, in the statement's order.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub(super) async fn ask(&self, question: Q) -> Result<Vec<PgRow>, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        let job = Job { question, reply };
+        self.jobs.send(job).await.map_err(|_| StoreError::ShuttingDown)?;
+        match timeout(COMPANY, answer).await {
+            Ok(Ok(rows)) => Ok(rows),
+            // The common statement failed, or what another one asked for is large: from here on it
+            // is about this one alone.
+            Ok(Err(_)) | Err(_) => within(self.ask_alone(question)).await,
+        }
+    }
+
+    async fn ask_alone(&self, question: Q) -> Result<Vec<PgRow>, StoreError> {
+        Ok((self.statement)(&[question]).fetch_all(&self.pool).await?)
+    }
+}
+
+struct Asker<Q> {
+    own: Own,
+    statement: Statement<Q>,
+}
+
+impl<Q: Copy + Send + Sync + 'static> Writer for Asker<Q> {
+    type Job = Job<Q>;
+
+    fn is_awaited(_: &Job<Q>) -> bool {
+        true
+    }
+
+    async fn settle(&mut self, waiting: &mut VecDeque<Job<Q>>) {
+        // Whoever was kept waiting for too long has asked for himself meanwhile.
+        waiting.retain(|job| !job.reply.is_closed());
+        let jobs = waiting.drain(..waiting.len().min(MAX_QUESTIONS)).collect();
+        if let Err(error) = within(self.answer(jobs)).await {
+            tracing::debug!(%error, "questions could not be asked together");
+        }
+    }
+}
+
+impl<Q: Copy> Asker<Q> {
+    async fn answer(&mut self, jobs: Vec<Job<Q>>) -> Result<(), StoreError> {
+        let asked: Vec<Q> = jobs.iter().map(|job| job.question).collect();
+        let mut answers: Vec<_> = jobs.into_iter().map(|job| (job.reply, Vec::new())).collect();
+        let mut connection = self.own.lend().await?;
+        for row in (self.statement)(&asked).fetch_all(&mut *connection).await? {
+            let place = usize::try_from(row.try_get::<i64, _>("place")?).unwrap_or_default();
+            if let Some((_, rows)) = place.checked_sub(1).and_then(|place| answers.get_mut(place)) {
+                rows.push(row);
+            }
+        }
+        connection.keep();
+        for (reply, rows) in answers {
+            // A caller that stopped listening needs no answer.
+            drop(reply.send(rows));
+        }
+        Ok(())
+    }
+}
