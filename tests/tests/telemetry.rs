@@ -20,13 +20,18 @@ fn config(endpoint: Option<String>) -> TelemetryConfig {
     TelemetryConfig { log: "error".into(), log_format: LogFormat::Json, otlp_endpoint: endpoint }
 }
 
-fn transition<'a>(subject: Subject, from: &'a str, to: &'a str, n: u64) -> TransitionRecord<'a> {
+fn transition(
+    subject: Subject,
+    from: &'static str,
+    to: &'static str,
+    n: u64,
+) -> TransitionRecord<'static> {
     TransitionRecord {
         subject,
         run_id: RUN,
         step_id: matches!(subject, Subject::Step).then_some("s1"),
-        from,
-        to,
+        from: from.into(),
+        to: to.into(),
         event: "moved",
         cause: "a test",
         actor: "tester",

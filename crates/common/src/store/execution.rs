@@ -32,14 +32,25 @@ pub(super) struct ExecutionRow {
 }
 
 /// The column `progress`: counters, a pause, and the steps that have something to remember.
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 pub(super) struct Progress {
     #[serde(flatten)]
     counters: Counters,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     paused: Option<Paused>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default)]
     steps: BTreeMap<usize, StepProgress>,
+}
+
+/// The same, of an execution that is to be written.
+#[derive(Serialize)]
+struct NewProgress<'a> {
+    #[serde(flatten)]
+    counters: &'a Counters,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    paused: Option<&'a Paused>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    steps: BTreeMap<usize, &'a StepProgress>,
 }
 
 impl ExecutionRow {
@@ -93,10 +104,9 @@ pub(super) fn progress(execution: &Execution) -> Result<String, StoreError> {
         .iter()
         .enumerate()
         .filter(|(_, step)| **step != StepProgress { state: step.state, ..Default::default() })
-        .map(|(index, step)| (index, step.clone()))
         .collect();
-    let (counters, paused) = (execution.counters.clone(), execution.paused.clone());
-    to_text(&Progress { counters, paused, steps })
+    let (counters, paused) = (&execution.counters, execution.paused.as_ref());
+    to_text(&NewProgress { counters, paused, steps })
 }
 
 /// The column `wait_ids` of an execution, as the text of an array: whoever answers names one.

@@ -1,5 +1,6 @@
 //! The figures that are not transitions.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use metrics::{
@@ -37,10 +38,13 @@ pub fn set_queue_depth(namespace: &str, steps: u32) {
 }
 
 /// Counts one transition.
-pub(super) fn count_transition(subject: &'static str, from: &str, to: &str) {
-    counter!(names::TRANSITIONS_TOTAL,
-        "subject" => subject, "from" => from.to_owned(), "to" => to.to_owned())
-    .increment(1);
+pub(super) fn count_transition(
+    subject: &'static str,
+    from: Cow<'static, str>,
+    to: Cow<'static, str>,
+) {
+    counter!(names::TRANSITIONS_TOTAL, "subject" => subject, "from" => from, "to" => to)
+        .increment(1);
 }
 
 /// Counts one verdict.

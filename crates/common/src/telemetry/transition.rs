@@ -1,5 +1,6 @@
 //! A transition or a verdict, said once: one span event, one log line, one count.
 
+use std::borrow::Cow;
 use tracing::Span;
 
 use super::metric::{count_transition, count_verdict};
@@ -15,7 +16,7 @@ pub enum Subject {
 }
 
 /// One transition, in the words of the state machine.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct TransitionRecord<'a> {
     /// Whose state changed.
     pub subject: Subject,
@@ -24,9 +25,9 @@ pub struct TransitionRecord<'a> {
     /// The step, when a step's state changed or the run's changed because of one.
     pub step_id: Option<&'a str>,
     /// The state before.
-    pub from: &'a str,
+    pub from: Cow<'static, str>,
     /// The state after.
-    pub to: &'a str,
+    pub to: Cow<'static, str>,
     /// The event that moved it.
     pub event: &'a str,
     /// Why, in a few words without message contents.
@@ -71,7 +72,7 @@ impl Subject {
 /// One tracing event becomes both the line and the span event, each behind a filter of its own,
 /// so with a quiet log and no receiver nothing is formatted.
 pub fn record_transition(span: &Span, record: &TransitionRecord<'_>) {
-    count_transition(record.subject.as_str(), record.from, record.to);
+    count_transition(record.subject.as_str(), record.from.clone(), record.to.clone());
     tracing::event!(
         name: names::EVENT_TRANSITION,
         target: names::TARGET_TRANSITION,
@@ -80,8 +81,8 @@ pub fn record_transition(span: &Span, record: &TransitionRecord<'_>) {
         surety.subject = record.subject.as_str(),
         surety.run.id = record.run_id,
         surety.step.id = record.step_id,
-        surety.from = record.from,
-        surety.to = record.to,
+        surety.from = &*record.from,
+        surety.to = &*record.to,
         surety.event = record.event,
         surety.cause = record.cause,
         surety.actor = record.actor,

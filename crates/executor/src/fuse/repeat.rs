@@ -128,25 +128,29 @@ impl Turn {
 /// Digest of a turn's calls in their order: names and arguments, these as canonical JSON, and as
 /// they are where they are none. Empty when there was no call.
 pub fn call_signature<'a>(calls: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
-    let calls: Vec<Value> = calls
-        .into_iter()
-        .map(|(name, arguments)| {
-            let arguments = match json::parse(arguments) {
-                Ok(parsed) => parsed.value.to_canonical(),
-                Err(_) => arguments.to_owned(),
-            };
-            Value::Array(vec![Value::String(name.to_owned()), Value::String(arguments)])
-        })
-        .collect();
-    if calls.is_empty() {
-        return String::new();
-    }
-    Value::Array(calls).digest()
+    signature(calls.into_iter().map(|(name, arguments)| {
+        let arguments = match json::parse(arguments) {
+            Ok(parsed) => parsed.value.to_canonical(),
+            Err(_) => arguments.to_owned(),
+        };
+        (name, arguments)
+    }))
 }
 
 /// [`call_signature`] of one call that was read.
 pub fn signature_of(call: &ToolCall) -> String {
-    call_signature([(call.name.as_str(), call.arguments.to_compact().as_str())])
+    signature(std::iter::once((call.name.as_str(), call.arguments.to_canonical())))
+}
+
+fn signature<'a>(calls: impl Iterator<Item = (&'a str, String)>) -> String {
+    let call = |(name, arguments): (&str, String)| {
+        Value::Array(vec![Value::String(name.to_owned()), Value::String(arguments)])
+    };
+    let calls: Vec<Value> = calls.map(call).collect();
+    if calls.is_empty() {
+        return String::new();
+    }
+    Value::Array(calls).digest()
 }
 
 /// Digest of the whole result, however long; empty for an empty one.

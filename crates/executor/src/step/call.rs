@@ -5,7 +5,8 @@ use super::held::{Ended, HeldRun};
 use super::judge::Judgement;
 use super::{evidence, repeat, turn};
 use crate::driver::{Move, script};
-use crate::fuse::timeout::CallEnd;
+use crate::fuse::repeat::Repeat;
+use crate::fuse::timeout::{CallEnd, Timing};
 use crate::tool::{
     Effect, ErrorCode, Probe, Tool, ToolContext, ToolError, ToolOutcome, WriteScope, timing,
 };
@@ -87,6 +88,7 @@ impl Done {
 pub(super) struct Bench {
     pub(super) tool: Arc<dyn Tool>,
     pub(super) context: ToolContext,
+    timing: Timing,
 }
 
 impl Bench {
@@ -111,7 +113,8 @@ impl Bench {
         let scope = run.plan.steps.get(index).map_or(&[][..], |step| &step.write_scope);
         // No call outlives its step.
         let left = run.time_left(index).await;
-        let budget_s = run.timeouts().budget_s(&timing(tool.as_ref(), &call.tool_call));
+        let timing = timing(tool.as_ref(), &call.tool_call);
+        let budget_s = run.timeouts().budget_s(&timing);
         let budget = Duration::from_secs(budget_s).min(left);
         let context = ToolContext {
             folder: Arc::clone(&run.folder),
@@ -121,7 +124,7 @@ impl Bench {
             deadline: Instant::now() + budget,
             cancel: run.calls.child_token(),
         };
-        Ok(Self { tool, context })
+        Ok(Self { tool, context, timing })
     }
 
     /// What the call would do to the world.
@@ -151,7 +154,7 @@ impl Bench {
             span.record("error.type", code.as_str());
         }
         let end = if outcome.timed_out { CallEnd::DeadlinePassed } else { CallEnd::Returned };
-        run.timeouts().record(&timing(self.tool.as_ref(), &call.tool_call), end);
+        run.timeouts().record(&self.timing, end);
         Done { call, outcome, started_at, finished_at: run.engine.now() }
     }
 }
@@ -190,13 +193,13 @@ async fn intend(
             arguments_json: arguments_json.clone(),
         }));
         let progress = draft.execution_mut().steps.get_mut(index).ok_or(Refusal::Meaningless)?;
-        progress.open_call = Some(OpenCall {
+        progress.open_call = Some(Box::new(OpenCall {
             call_id: call.id,
             tool: call.tool_call.name.clone(),
             arguments_json: arguments_json.clone(),
             effect: effect.clone(),
             intended_at,
-        });
+        }));
         Ok(())
     })
     .await
@@ -229,10 +232,13 @@ pub(super) async fn conclude(
             progress.proofs += 1;
             progress.script_position += 1;
         }
-        if repeat::record(draft, run, index, &done)? {
-            return Ok(Vec::new());
-        }
-        follow(draft, run, index, &done)
+        let (cycle, said) = repeat::count(draft, run, index, &done);
+        let started = match said {
+            Repeat::Terminate => repeat::stop(draft, run, index, &done)?,
+            Repeat::Ok | Repeat::Remind => follow(draft, run, index, &done)?,
+        };
+        repeat::keep(draft, index, cycle.as_ref());
+        Ok(started)
     };
     match judgement {
         // Nothing happened to the world: should the change be lost, the turn is taken again.

@@ -11,7 +11,6 @@ use surety_common::domain::execution::Execution;
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::machine::run::RunState;
-use surety_common::domain::plan::Plan;
 use surety_common::domain::run::RunRecord;
 use surety_common::store::{
     self, Claimed, Commit, Lanes, Leased, Look, Outcome, Own, Pulse, StoreError, Topic, Unread,
@@ -330,13 +329,12 @@ impl Claimer {
         let write = draft.into_write();
         let execution = Execution::clone(&write.execution);
         let commit = Commit::new(write, span.clone(), trace::span_id(&span));
-        Ok((commit, Taken { record: record.clone(), plan, execution, started, span }))
+        let RunRecord { spec, plan_digest, .. } = record.clone();
+        Ok((commit, Taken { order: Order { spec, plan, plan_digest, span }, execution, started }))
     }
 
     fn start(&self, taken: Taken, permit: OwnedSemaphorePermit) {
-        let Taken { record, plan, execution, started, span } = taken;
-        let order =
-            Order { spec: record.spec, plan, plan_digest: record.plan_digest, span: span.clone() };
+        let Taken { order, execution, started } = taken;
         let held = Arc::new(HeldRun::new(Arc::clone(&self.engine), order, execution));
         self.engine.roll.enter(&held);
         self.tasks.spawn(async move {
@@ -359,21 +357,18 @@ pub enum Found {
 
 /// A run whose lease is being written, or is.
 struct Taken {
-    record: RunRecord,
-    plan: Plan,
+    order: Order,
     execution: Execution,
     started: Vec<usize>,
-    span: tracing::Span,
 }
 
 impl Taken {
     /// A run that is leased already; its steps are started with its first turn.
     fn claimed(record: RunRecord) -> Self {
-        let span =
-            trace::work_span("executor", &record.spec.id.to_string(), &record.spec.trace_parent);
-        let plan = record.plan.clone().unwrap_or_default();
-        let execution = record.execution.clone();
-        Self { record, plan, execution, started: Vec::new(), span }
+        let RunRecord { spec, plan, plan_digest, execution, .. } = record;
+        let span = trace::work_span("executor", &spec.id.to_string(), &spec.trace_parent);
+        let order = Order { spec, plan: plan.unwrap_or_default(), plan_digest, span };
+        Self { order, execution, started: Vec::new() }
     }
 }
 

@@ -1,9 +1,8 @@
 //! The three validations over a held run.
 
 use super::held::{Ended, HeldRun};
+use super::repeat;
 use crate::decision::{self, Judged, Legal, RunView, Spent, StepView, ToolView};
-use crate::fuse::repeat::RepeatCycle;
-use serde::Deserialize;
 use surety_common::domain::check::{self, Evidence};
 use surety_common::domain::decision::{Action, ExecuteDecision};
 use surety_common::domain::execution::{Execution, StepProgress};
@@ -105,8 +104,7 @@ fn judge_over(
             requires_confirmation: false,
         })
         .collect();
-    let repeats =
-        RepeatCycle::deserialize(&progress.fuses).is_ok_and(|cycle| cycle.is_terminated());
+    let repeats = repeat::remembered(progress).is_some_and(|cycle| cycle.is_terminated());
     let fits_schema = |call: &surety_common::domain::plan::ToolCall| {
         run.engine.tools.validate(&call.name, &call.arguments).map_err(|wrong| wrong.join("; "))
     };

@@ -6,36 +6,47 @@ use crate::fuse::repeat::{
     Repeat, RepeatCycle, Turn, result_fingerprint, signature_of, subgoal_fingerprint,
 };
 use serde::Deserialize;
+use surety_common::domain::execution::StepProgress;
 use surety_common::domain::execution::draft::{Draft, Ending};
 use surety_common::domain::machine::Refusal;
+use surety_common::domain::step::StepState;
 use surety_common::domain::stop::StopReason;
 
-/// Counts a call and its result. Answers whether that ended the run.
-pub(super) fn record(
+/// What the fuse of a step remembers; none before the first call. What an earlier version of this
+/// program wrote and no longer reads starts afresh.
+pub(super) fn remembered(progress: &StepProgress) -> Option<RepeatCycle> {
+    match progress.fuses.is_null() {
+        true => None,
+        false => RepeatCycle::deserialize(&progress.fuses).ok(),
+    }
+}
+
+/// Counts a call and its result. Answers what the fuse remembers then, and what it says.
+pub(super) fn count(
+    draft: &Draft,
+    run: &HeldRun,
+    index: usize,
+    done: &Done,
+) -> (Option<RepeatCycle>, Repeat) {
+    let before = draft.execution().steps.get(index).and_then(remembered);
+    let fresh = || RepeatCycle::new(run.spec.limits.max_repeat_cycle).ok();
+    let Some(mut cycle) = before.or_else(fresh) else { return (None, Repeat::Ok) };
+    let result = String::from_utf8_lossy(&done.outcome.output);
+    let said = cycle.record(Turn {
+        call: signature_of(&done.call.tool_call),
+        result: result_fingerprint(&format!("{}\n{result}", done.outcome.summary)),
+        subgoal: subgoal_fingerprint(run.graph.id(index), &[]),
+    });
+    (Some(cycle), said)
+}
+
+/// Ends the run, whose step went round and round.
+pub(super) fn stop(
     draft: &mut Draft,
     run: &HeldRun,
     index: usize,
     done: &Done,
-) -> Result<bool, Refusal> {
-    let progress = draft.execution_mut().steps.get_mut(index).ok_or(Refusal::Meaningless)?;
-    let fresh = || RepeatCycle::new(run.spec.limits.max_repeat_cycle).ok();
-    // What an earlier version of this program wrote and no longer reads starts afresh.
-    let Some(mut cycle) = RepeatCycle::deserialize(&progress.fuses).ok().or_else(fresh) else {
-        return Ok(false);
-    };
-    let result = String::from_utf8_lossy(&done.outcome.output);
-    let said = record_turn(
-        &mut cycle,
-        Turn {
-            call: signature_of(&done.call.tool_call),
-            result: result_fingerprint(&format!("{}\n{result}", done.outcome.summary)),
-            subgoal: subgoal_fingerprint(run.graph.id(index), &[]),
-        },
-    );
-    progress.fuses = serde_json::to_value(&cycle).unwrap_or_default();
-    if said != Repeat::Terminate {
-        return Ok(false);
-    }
+) -> Result<Vec<usize>, Refusal> {
     draft.stop(
         &run.graph,
         Ending {
@@ -48,9 +59,13 @@ pub(super) fn record(
             internal_reason: format!("max_repeat_cycle is {}", run.spec.limits.max_repeat_cycle),
         },
     )?;
-    Ok(true)
+    Ok(Vec::new())
 }
 
-fn record_turn(cycle: &mut RepeatCycle, turn: Turn) -> Repeat {
-    cycle.record(turn)
+/// Keeps what the fuse remembers, unless the step is done and remembers nothing any more.
+pub(super) fn keep(draft: &mut Draft, index: usize, cycle: Option<&RepeatCycle>) {
+    let step = draft.execution_mut().steps.get_mut(index);
+    if let Some(step) = step.filter(|step| step.state != StepState::Done) {
+        step.fuses = cycle.map(serde_json::to_value).and_then(Result::ok).unwrap_or_default();
+    }
 }

@@ -24,7 +24,7 @@ pub(super) async fn work_step(run: &HeldRun, index: usize) -> Result<Vec<usize>,
         }
         let begun = Instant::now();
         let (step, progress) = run.step(index).await?;
-        started = if let Some(open) = progress.open_call.clone() {
+        started = if let Some(open) = progress.open_call.as_deref().cloned() {
             open_call::settle(run, index, open).await?
         } else if let Some(reason) = spent(run, &progress).await {
             fail(run, index, &reason).await?

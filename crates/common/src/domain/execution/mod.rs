@@ -100,7 +100,8 @@ pub struct Counters {
     pub observed: bool,
 }
 
-/// Where one step stands in its present attempt.
+/// Where one step stands in its present attempt. Every change of a run copies all of them, so what
+/// few steps have is kept apart.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StepProgress {
@@ -130,10 +131,10 @@ pub struct StepProgress {
     pub started_at: Option<DateTime<Utc>>,
     /// The call that was written down and has no outcome yet.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub open_call: Option<OpenCall>,
+    pub open_call: Option<Box<OpenCall>>,
     /// What it waits for; some exactly while it waits.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub wait: Option<Wait>,
+    pub wait: Option<Box<Wait>>,
     /// What was answered about the open call, when it was asked about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<CallAnswer>,
@@ -313,7 +314,7 @@ impl Execution {
     /// in the plan's order.
     pub fn waits(&self) -> impl Iterator<Item = &Wait> {
         let pause = self.paused.iter().map(|paused| &paused.wait);
-        let steps = self.steps.iter().filter_map(|step| step.wait.as_ref());
+        let steps = self.steps.iter().filter_map(|step| step.wait.as_deref());
         pause.chain(self.own_wait()).chain(steps)
     }
 

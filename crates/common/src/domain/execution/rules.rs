@@ -143,7 +143,7 @@ impl Draft {
     pub fn pause_step(&mut self, graph: &Graph, index: usize, wait: Wait) -> Result<(), Refusal> {
         self.step_event(graph, index, StepEvent::WaitStarted, wait.unblocks.clone())?;
         if let Some(step) = self.execution.steps.get_mut(index) {
-            step.wait = Some(Wait { step_index: Some(index), ..wait });
+            step.wait = Some(Box::new(Wait { step_index: Some(index), ..wait }));
         }
         self.show_wait();
         self.settle(graph)
@@ -180,20 +180,22 @@ impl Draft {
     /// What the run does once no step can start: VERIFYING when all are done, RECOVERING when one
     /// failed, BLOCKED when one waits, and else it can never move again.
     fn move_on(&mut self, graph: &Graph) -> Result<(), Refusal> {
-        let steps = self.execution.steps.clone();
-        let count = |state| steps.iter().filter(|step| step.state == state).count();
-        if self.execution.state != RunState::Executing || count(StepState::Running) > 0 {
+        let any = |state| self.execution.steps_in(state).next().is_some();
+        if self.execution.state != RunState::Executing || any(StepState::Running) {
             return Ok(());
         }
+        let (ready, waiting) = (any(StepState::Ready), any(StepState::Waiting));
+        let over = |step: &StepProgress| matches!(step.state, StepState::Done | StepState::Skipped);
+        let all_over = self.execution.steps.iter().all(over);
         let failed = self.execution.steps_in(StepState::Failed).next();
         if let Some(failed) = failed {
             let cause = format!("step {} failed", graph.id(failed));
             return self.run_event(RunEvent::StepFailed, cause);
         }
-        if count(StepState::Ready) > 0 {
+        if ready {
             return Ok(());
         }
-        if count(StepState::Waiting) > 0 {
+        if waiting {
             return match self.execution.wait.clone() {
                 // It rests, and shows the steps' waits again when the pause is over.
                 Some(_) if self.execution.paused.is_some() => Ok(()),
@@ -201,7 +203,7 @@ impl Draft {
                 None => Err(Refusal::Meaningless),
             };
         }
-        if count(StepState::Done) + count(StepState::Skipped) == self.execution.steps.len() {
+        if all_over {
             self.execution.counters.observed = false;
             return self.run_event(RunEvent::StepsFinished, "every step is done");
         }

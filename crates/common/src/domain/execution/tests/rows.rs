@@ -267,11 +267,11 @@ fn a_step_with_a_call_under_way_keeps_it_and_what_waits_for_it() {
         effect: serde_json::Value::Null,
         intended_at: now(),
     };
-    world.execution.steps[0].open_call = Some(open.clone());
+    world.execution.steps[0].open_call = Some(Box::new(open.clone()));
     world.execution.steps[0].proofs = 3;
     revise(&mut world, &[("b", &[]), ("a", &[])]);
     let kept = &world.execution.steps[1];
-    assert_eq!((kept.state, kept.open_call.as_ref()), (StepState::Waiting, Some(&open)));
+    assert_eq!((kept.state, kept.open_call.as_deref()), (StepState::Waiting, Some(&open)));
     assert_eq!(kept.proofs, 0, "an earlier revision proves nothing");
     let waits: Vec<_> = world.execution.waits().map(|wait| wait.step_index).collect();
     assert_eq!(waits, [Some(1)]);
