@@ -144,7 +144,7 @@ fn not_found(run_id: Uuid) -> Fault {
 fn judge(case: &Case, answers: &BTreeMap<usize, Answer>) -> Verdict {
     let Case { run, evidence } = case;
     let nothing = Plan::default();
-    let plan = run.plan.as_ref().unwrap_or(&nothing);
+    let plan = run.plan.as_deref().unwrap_or(&nothing);
     evaluate(&Evaluation {
         workspace_root: &run.spec.workspace,
         checks: &plan.verify,
@@ -189,7 +189,7 @@ fn check_chain(receipts: &[EvidenceReceipt], execution: &Execution) -> Result<()
 }
 
 fn move_run(draft: &mut Draft, record: &RunRecord, decided: VerdictRecord) -> Result<(), Refusal> {
-    let graph = record.plan.as_ref().map(Graph::of).unwrap_or_default();
+    let graph = record.plan.as_deref().map(Graph::of).unwrap_or_default();
     let verdict = decided.verdict.clone();
     draft.journal(Entry::Verdict(Box::new(decided)));
     let sequence = draft.execution().sequence;

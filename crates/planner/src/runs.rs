@@ -321,7 +321,7 @@ fn give_answer(record: &RunRecord, draft: &mut Draft, answer: &Answer) -> Result
 }
 
 fn graph_of(record: &RunRecord) -> Graph {
-    record.plan.as_ref().map(Graph::of).unwrap_or_default()
+    record.plan.as_deref().map(Graph::of).unwrap_or_default()
 }
 
 /// What somebody did, in words that are kept as the cause.

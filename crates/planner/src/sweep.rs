@@ -81,7 +81,7 @@ async fn end(planner: &Planner, run_id: Uuid, now: DateTime<Utc>) -> Result<(), 
             user_message: "The run's time is over.".to_owned(),
             internal_reason: format!("run_deadline is {seconds} s"),
         };
-        let graph = Graph::of(&record.plan.clone().unwrap_or_default());
+        let graph = record.plan.as_deref().map(Graph::of).unwrap_or_default();
         // It may have ended by itself meanwhile: the first end stays.
         draft.stop(&graph, end).or(Ok(()))
     };

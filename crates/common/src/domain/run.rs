@@ -6,6 +6,7 @@ use crate::domain::plan::Plan;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// A run's order, as it was given.
@@ -43,7 +44,7 @@ pub struct RunRecord {
     /// Where it stands.
     pub execution: Execution,
     /// The plan being executed; none before there is one, and in lists.
-    pub plan: Option<Plan>,
+    pub plan: Option<Arc<Plan>>,
     /// That plan's digest; empty before there is one, and in lists.
     pub plan_digest: String,
 }

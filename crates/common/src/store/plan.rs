@@ -2,10 +2,18 @@
 
 use super::StoreError;
 use super::pool::within;
+use crate::domain::json;
 use crate::domain::plan::Plan;
 use chrono::{DateTime, Utc};
+use hashlink::LruCache;
 use sqlx::PgExecutor;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
+
+/// Plans that are remembered as they were read.
+const REMEMBERED: usize = 32;
+/// The largest text of one that is remembered: all of them together take a few MiB at most.
+const REMEMBERED_BYTES: usize = 16 * 1024;
 
 /// A plan revision as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,5 +74,42 @@ pub async fn find_plan(
 /// # Errors
 /// [`StoreError::Corrupt`]
 pub fn plan_of(stored: &StoredPlan, run_id: Uuid) -> Result<Plan, StoreError> {
-    super::run::read_plan(&stored.body, run_id)
+    read(&stored.body, run_id)
+}
+
+fn read(body: &str, run_id: Uuid) -> Result<Plan, StoreError> {
+    let what = || format!("plan of run {run_id}");
+    let value = json::parse_stored(body).map_err(|error| StoreError::corrupt(what(), error))?.value;
+    Plan::from_json(&value).map_err(|error| StoreError::corrupt(what(), error))
+}
+
+/// A plan that was read before, and the text it was read from: a digest says what a text should
+/// be, not what it is.
+struct Read {
+    body: String,
+    plan: Arc<Plan>,
+}
+
+/// The plan that a row's text holds, without reading it again when it is one of the latest: many
+/// runs often carry the same plan, and one run is looked at often.
+///
+/// # Errors
+/// [`StoreError::Corrupt`]
+pub(super) fn recall(digest: &str, body: String, run_id: Uuid) -> Result<Arc<Plan>, StoreError> {
+    if let Some(read) = latest().get(digest)
+        && read.body == body
+    {
+        return Ok(Arc::clone(&read.plan));
+    }
+    let plan = Arc::new(read(&body, run_id)?);
+    if body.len() <= REMEMBERED_BYTES {
+        latest().insert(digest.to_owned(), Read { body, plan: Arc::clone(&plan) });
+    }
+    Ok(plan)
+}
+
+fn latest() -> MutexGuard<'static, LruCache<String, Read>> {
+    static LATEST: LazyLock<Mutex<LruCache<String, Read>>> =
+        LazyLock::new(|| Mutex::new(LruCache::new(REMEMBERED)));
+    LATEST.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,11 +2,10 @@
 
 use super::StoreError;
 use super::execution::ExecutionRow;
+use super::plan;
 use super::pool::within;
 use super::unread::readable;
-use crate::domain::json;
 use crate::domain::machine::run::RunState;
-use crate::domain::plan::Plan;
 use crate::domain::run::{DriverKind, RunRecord, RunSpec};
 use chrono::{DateTime, Utc};
 use sqlx::postgres::PgRow;
@@ -54,17 +53,15 @@ impl RunRow {
         Ok(RunRecord {
             spec,
             execution,
+            plan: self
+                .plan_digest
+                .as_ref()
+                .zip(self.plan_body)
+                .map(|(digest, body)| plan::recall(digest, body, id))
+                .transpose()?,
             plan_digest: self.plan_digest.unwrap_or_default(),
-            plan: self.plan_body.map(|body| read_plan(&body, id)).transpose()?,
         })
     }
-}
-
-/// The plan that a row's text holds.
-pub(super) fn read_plan(body: &str, run_id: Uuid) -> Result<Plan, StoreError> {
-    let what = || format!("plan of run {run_id}");
-    let value = json::parse_stored(body).map_err(|error| StoreError::corrupt(what(), error))?.value;
-    Plan::from_json(&value).map_err(|error| StoreError::corrupt(what(), error))
 }
 
 fn from_text<T: serde::de::DeserializeOwned>(

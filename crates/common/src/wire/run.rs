@@ -12,7 +12,7 @@ use crate::domain::stop::{Terminal, WaitingOn};
 /// A run with its latest verdict, which is looked up apart.
 pub fn run(record: RunRecord, verdict: Option<VerdictRecord>) -> v1::Run {
     let RunRecord { spec, execution, plan, plan_digest } = record;
-    let steps = steps(&execution, plan.as_ref());
+    let steps = steps(&execution, plan.as_deref());
     let trace_id = trace_id(&spec.trace_parent).to_owned();
     v1::Run {
         id: spec.id.to_string(),

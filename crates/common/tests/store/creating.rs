@@ -36,13 +36,34 @@ async fn a_run_reads_back_as_it_was_made(pool: PgPool) {
     let found = find(&pool, spec.id).await;
     assert_eq!(found.spec, spec);
     assert_eq!(found.execution, *new.write.execution);
-    assert_eq!(found.plan, Some(plan(2)));
+    assert_eq!(found.plan.as_deref(), Some(&plan(2)));
     assert_eq!(found.plan_digest, plan(2).digest());
     let events = store::events(&pool, spec.id, 1, 100).await.unwrap();
     let entries: Vec<_> = events.iter().map(|event| event.entry.clone()).collect();
     assert_eq!(entries, new.write.entries);
     assert!(events.iter().all(|event| event.at == now()));
     assert!(events.iter().all(|event| event.span_id.as_deref() == Some("span")));
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn a_plan_is_what_its_row_says_though_another_text_was_read_under_its_digest(pool: PgPool) {
+    let (made, same) = (make(&pool, 1, 2).await.run_id, make(&pool, 2, 2).await.run_id);
+    let [first, again] = [find(&pool, made).await, find(&pool, same).await];
+    assert_eq!(first.plan, again.plan);
+    let write = async |body: String| {
+        sqlx::query("update plan set body = $2::json where run_id = $1")
+            .bind(made)
+            .bind(body)
+            .execute(&pool)
+            .await
+            .unwrap();
+    };
+    write(plan(3).to_json().to_compact()).await;
+    assert_eq!(find(&pool, made).await.plan.as_deref(), Some(&plan(3)));
+    assert_eq!(find(&pool, same).await.plan.as_deref(), Some(&plan(2)));
+    write("{\"steps\": 1}".to_owned()).await;
+    let spoilt = store::find_run(&pool, made).await.unwrap_err();
+    assert!(matches!(spoilt, StoreError::Corrupt { .. }), "{spoilt}");
 }
 
 #[sqlx::test(migrations = "./migrations")]
@@ -146,7 +167,7 @@ async fn a_submitted_plan_is_stored_with_its_moves_or_not_at_all(pool: PgPool) {
     let submit = || store::submit_plan(&pool, &stored, &moves, None);
     assert_eq!(submit().await.unwrap(), Outcome::Applied);
     let executing = find(&pool, new.spec.id).await;
-    assert_eq!(executing.plan, Some(plan(2)));
+    assert_eq!(executing.plan.as_deref(), Some(&plan(2)));
     assert_eq!(executing.execution.step_states().collect::<Vec<_>>(), [StepState::Ready; 2]);
 
     let taken = submit().await.unwrap_err();

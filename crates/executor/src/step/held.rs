@@ -55,7 +55,7 @@ pub struct HeldRun {
     /// What it was asked to do.
     pub spec: RunSpec,
     /// The plan revision being executed.
-    pub plan: Plan,
+    pub plan: Arc<Plan>,
     /// That plan's digest.
     pub plan_digest: String,
     /// That plan's revision, from 1.
@@ -217,7 +217,7 @@ pub struct Order {
     /// What it was asked to do.
     pub spec: RunSpec,
     /// The plan revision being executed.
-    pub plan: Plan,
+    pub plan: Arc<Plan>,
     /// That plan's digest.
     pub plan_digest: String,
     /// The span all its transitions are recorded in.

@@ -49,7 +49,7 @@ pub async fn create(planner: &Planner, order: RunOrder) -> Result<Accepted, Faul
             Ok(Accepted::Made(Box::new(RunRecord {
                 spec: new.spec.clone(),
                 execution: Execution::clone(&new.write.execution),
-                plan,
+                plan: plan.map(Arc::new),
                 plan_digest: new.plan.as_ref().map(|plan| plan.digest.clone()).unwrap_or_default(),
             })))
         }

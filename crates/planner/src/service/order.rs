@@ -3,6 +3,7 @@
 use crate::intake::{NewPlan, RunOrder};
 use crate::plan::patch::{apply_patch, parse_patch};
 use crate::plan::{PlanState, normalise_plan, parse_plan, replace_plan};
+use std::sync::Arc;
 use surety_common::domain::check::{AcceptCheck, Author, normalise_checks, validate_check};
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::limits::Limits;
@@ -81,10 +82,10 @@ pub(super) fn read_new_plan(
     use submit_plan_request::PlanSource;
     let v1::SubmitPlanRequest { run_id: _, expected_revision, plan_source, reason } = request;
     let most = record.spec.limits.max_plan_steps;
-    let state = record
-        .plan
-        .clone()
-        .map(|plan| PlanState { plan, statuses: record.execution.step_states().collect() });
+    let state = record.plan.clone().map(|plan| PlanState {
+        plan: Arc::unwrap_or_clone(plan),
+        statuses: record.execution.step_states().collect(),
+    });
     let mut read = ReadPlan {
         new: NewPlan {
             run_id: record.spec.id,

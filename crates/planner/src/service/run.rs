@@ -203,7 +203,7 @@ impl Service {
         let plan = record.plan.clone().map(|plan| v1::Plan {
             revision: record.execution.plan_revision,
             digest: record.plan_digest.clone(),
-            ..plan.into()
+            ..Arc::unwrap_or_clone(plan).into()
         });
         Ok(v1::GetRunResponse { run: None, plan, receipts, turns })
     }
