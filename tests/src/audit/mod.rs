@@ -62,6 +62,7 @@ pub async fn audit_all(pool: &PgPool) -> Result<Audited> {
         }
     }
     leases::held_by_the_known(pool).await?;
+    none_without_its_run(pool).await?;
     Ok(audited)
 }
 
@@ -103,6 +104,18 @@ pub async fn audit(pool: &PgPool, run_id: Uuid) -> Result<Audited> {
     outputs(pool, &events).await?;
     let receipts = replay.receipts.len();
     Ok(Audited { runs: 1, events: events.len(), receipts })
+}
+
+/// No plan and no execution is there without the run it belongs to.
+async fn none_without_its_run(pool: &PgPool) -> Result<()> {
+    let strays: Vec<Uuid> = sqlx::query_scalar(
+        "select run_id from (select run_id from execution union select run_id from plan) as row
+         where not exists (select from run where run.id = row.run_id)",
+    )
+    .fetch_all(pool)
+    .await?;
+    anyhow::ensure!(strays.is_empty(), "rows of {strays:?} are left without their runs");
+    Ok(())
 }
 
 async fn revisions(pool: &PgPool, record: &RunRecord) -> Result<Vec<Plan>> {

@@ -28,6 +28,12 @@ dropped as (
       -- row that changed meanwhile is looked at again.
       and stored_at < $1
 ),
+forgotten_execution as (
+    delete from execution using expired where execution.run_id = expired.run_id
+),
+forgotten_plan as (
+    delete from plan using expired where plan.run_id = expired.run_id
+),
 forgotten as (
     delete from run using expired where run.id = expired.run_id
 )
