@@ -3,12 +3,14 @@
 use super::StoreError;
 use super::apply::{Outcome, apply};
 use super::committer::Commit;
+use super::execution::to_letter;
 use super::lanes::{Lanes, Look, MAX_LANES};
 use super::own::Own;
 use super::pool::within;
 use super::unread::{self, Unread};
 use crate::crash;
 use crate::domain::run::RunRecord;
+use crate::domain::step::StepState;
 use chrono::{DateTime, Utc};
 use sqlx::postgres::PgArguments;
 use sqlx::query::QueryScalar;
@@ -104,13 +106,7 @@ pub async fn claim(own: &mut Own, lanes: &mut Lanes, want: Want<'_>) -> Result<L
         .bind(&ask.held)
         .bind(&ask.turn)
         .bind(except);
-    let rows = within(async {
-        let mut connection = own.lend().await?;
-        let rows = claiming.fetch_all(&mut *connection).await?;
-        connection.keep();
-        Ok(rows)
-    })
-    .await?;
+    let rows = own.ask(async |connection| claiming.fetch_all(connection).await).await?;
     let (runs, unread) = unread::sort(&rows)?;
     let more = lanes.learn(now, slots, &ask, runs.iter().map(|run| &run.execution));
     let look = lanes.standing(now, runs.len() < slots);
@@ -128,7 +124,11 @@ pub async fn let_go(
     run_ids: &[Uuid],
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
-    let given = sqlx::query(include_str!("sql/let_go.sql")).bind(me).bind(run_ids).bind(now);
+    let given = sqlx::query(include_str!("sql/let_go.sql"))
+        .bind(me)
+        .bind(run_ids)
+        .bind(now)
+        .bind(to_letter(StepState::Running).to_string());
     within(async { Ok(given.execute(pool).await.map(drop)?) }).await
 }
 
@@ -147,13 +147,8 @@ pub async fn find_lanes(
         .bind(namespace)
         .bind(priority)
         .bind(i32::try_from(MAX_LANES).unwrap_or(i32::MAX));
-    let listed: Vec<(String, i16)> = within(async {
-        let mut connection = own.lend().await?;
-        let listed = listing.fetch_all(&mut *connection).await?;
-        connection.keep();
-        Ok(listed)
-    })
-    .await?;
+    let listed: Vec<(String, i16)> =
+        own.ask(async |connection| listing.fetch_all(connection).await).await?;
     Ok(lanes.list(now, listed))
 }
 

@@ -60,13 +60,8 @@ pub async fn beat(
     heard_since: DateTime<Utc>,
 ) -> Result<Option<Pulse>, StoreError> {
     let beaten = sqlx::query_as(include_str!("sql/beat.sql")).bind(id).bind(now).bind(heard_since);
-    let rows: Vec<(Option<Uuid>, Option<i64>, bool, bool)> = within(async {
-        let mut connection = own.lend().await?;
-        let rows = beaten.fetch_all(&mut *connection).await?;
-        connection.keep();
-        Ok(rows)
-    })
-    .await?;
+    let rows: Vec<(Option<Uuid>, Option<i64>, bool, bool)> =
+        own.ask(async |connection| beaten.fetch_all(connection).await).await?;
     let Some((_, _, orphans, ready)) = rows.first().copied() else { return Ok(None) };
     let leases = rows.into_iter().filter_map(|(run_id, lease_epoch, _, _)| {
         Some(HeldLease { run_id: run_id?, lease_epoch: lease_epoch? })

@@ -1,7 +1,8 @@
 //! Taking runs up, and taking them over.
 
 use crate::support::{
-    applied, change, commit, creator, find, later, make, make_from, now, order, own, remark, spec,
+    applied, change, commit, creator, find, graph, later, make, make_from, now, order, own, remark,
+    spec,
 };
 use chrono::TimeDelta;
 use sqlx::PgPool;
@@ -408,6 +409,23 @@ async fn a_run_that_does_not_read_is_named_with_its_column_and_keeps_no_slot(poo
     let want = Want { except: &[spoilt], ..want };
     let claimed = store::claim(&mut own(&pool), &mut lanes, want).await.unwrap();
     assert!(claimed.runs.is_empty() && claimed.unread.is_empty() && !claimed.more);
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn of_leases_that_are_let_go_those_over_running_steps_stay(pool: PgPool) {
+    let me = Uuid::from_u128(9);
+    leased(&pool, 1, 9).await;
+    let row = leased(&pool, 2, 9).await;
+    let started = change(&row, |draft| draft.lease_steps(&graph(1), 1).map(drop));
+    applied(&pool, started).await;
+    leased(&pool, 3, 21).await;
+    let run_ids = [1, 2, 3].map(Uuid::from_u128);
+    store::let_go(&pool, me, &run_ids, later(1)).await.unwrap();
+    let mut owners = Vec::new();
+    for run_id in run_ids {
+        owners.push(find(&pool, run_id).await.execution.lease_owner);
+    }
+    assert_eq!(owners, [None, Some(me), Some(Uuid::from_u128(21))]);
 }
 
 #[sqlx::test(migrations = "./migrations")]
