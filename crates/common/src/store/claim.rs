@@ -4,6 +4,7 @@ use super::StoreError;
 use super::apply::{Outcome, apply};
 use super::committer::Commit;
 use super::execution::to_letter;
+use super::executor::HeldLease;
 use super::lanes::{Lanes, Look, MAX_LANES};
 use super::own::Own;
 use super::pool::within;
@@ -168,14 +169,20 @@ pub async fn orphans(
     lock(pool, silent.bind(heard_since).bind(limit).bind(me).bind(except)).await
 }
 
-/// Locks those of `run_ids` whose lease is still `me`'s: for a process that holds leases it does not
-/// know of, because the answer to its claim was lost on the way.
+/// Locks the runs of those `leases` that are still `me`'s: for a process that holds leases it does
+/// not know of, because the answer to its claim was lost on the way.
 ///
 /// # Errors
 /// [`StoreError`]
-pub async fn forgotten(pool: &PgPool, me: Uuid, run_ids: &[Uuid]) -> Result<Claimed, StoreError> {
+pub async fn forgotten(
+    pool: &PgPool,
+    me: Uuid,
+    leases: &[HeldLease],
+) -> Result<Claimed, StoreError> {
+    let (run_ids, epochs): (Vec<Uuid>, Vec<i64>) =
+        leases.iter().map(|lease| (lease.run_id, lease.lease_epoch)).unzip();
     let own = sqlx::query_scalar(include_str!("sql/forgotten.sql"));
-    lock(pool, own.bind(me).bind(run_ids)).await
+    lock(pool, own.bind(me).bind(run_ids).bind(epochs)).await
 }
 
 /// Locks the runs whose ids a statement answers, having locked their rows itself.
