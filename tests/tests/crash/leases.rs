@@ -60,6 +60,53 @@ async fn a_lease_taken_over_while_a_drain_begins_is_handed_back_too() -> Result<
 }
 
 #[tokio::test]
+async fn a_lease_that_a_draining_executor_never_heard_of_is_handed_back_too() -> Result<()> {
+    // No test waits ten minutes: whoever is dead stays unnoticed.
+    let slow = [
+        ("SURETY_EXECUTOR_HEARTBEAT_AGE_LIMIT_MS", "600000"),
+        ("SURETY_EXECUTOR_HEARTBEAT_INTERVAL_MS", "60000"),
+        ("SURETY_EXECUTOR_SLOTS", "1"),
+    ];
+    let (busy, left) = (Trail::new()?, Trail::new()?);
+    let mut deployment = Deployment::start_with(&slow).await?;
+    let orphan = deployment.create_run(order(&left, "began", 0)).await?;
+    wait_until("the command began", || left.marks("began") == 1).await?;
+    deployment.first_executor()?.kill().await?;
+    deployment.executors.clear();
+    deployment.add_executor(&[]).await?;
+    let run = deployment.create_run(order(&busy, "began", 0)).await?;
+    wait_until("the command began", || busy.marks("began") == 1).await?;
+    let lease = deployment.run(&run.id).await?.lease.context("somebody holds the run")?;
+    let executor = deployment.first_executor()?;
+    executor.signal(Signal::SIGTERM)?;
+    executor.wait_for_line(|line| line.contains("stopping")).await?;
+    // As a take-over leaves it that was committed while its answer was lost on the way.
+    let pool = deployment.database.pool().await?;
+    let taken = "update execution
+                 set lease_owner = $1, lease_epoch = lease_epoch + 1, version = version + 1
+                 where run_id = $2 and step_states = 'u'";
+    let taken = sqlx::query(taken)
+        .bind(uuid::Uuid::parse_str(&lease.executor_id)?)
+        .bind(uuid::Uuid::parse_str(&orphan.id)?)
+        .execute(&pool)
+        .await?;
+    assert_eq!(taken.rows_affected(), 1);
+    busy.let_go()?;
+    assert!(deployment.first_executor()?.wait_for_exit().await?.success());
+    let given = deployment.run(&orphan.id).await?;
+    assert!(given.lease.is_none(), "a drained executor kept a lease: {given:#?}");
+    deployment.executors.clear();
+    deployment.add_executor(&[]).await?;
+    left.let_go()?;
+    for run in [run, orphan] {
+        let run = deployment.wait_for_end(&run.id).await?;
+        assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
+    }
+    assert_eq!((busy.marks("began"), left.marks("began")), (1, 2));
+    deployment.finish_at_rest().await.map(drop)
+}
+
+#[tokio::test]
 async fn a_drain_lets_a_call_under_way_end_and_hands_over_behind_it() -> Result<()> {
     let slow = [("SURETY_EXECUTOR_HEARTBEAT_AGE_LIMIT_MS", "600000")];
     let trail = Trail::new()?;

@@ -185,6 +185,15 @@ pub async fn forgotten(
     lock(pool, own.bind(me).bind(run_ids).bind(epochs)).await
 }
 
+/// Locks all runs whose lease is `me`'s: for a process that is about to leave, and works on none of
+/// them any more.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn left_over(pool: &PgPool, me: Uuid) -> Result<Claimed, StoreError> {
+    lock(pool, sqlx::query_scalar(include_str!("sql/left_over.sql")).bind(me)).await
+}
+
 /// Locks the runs whose ids a statement answers, having locked their rows itself.
 async fn lock(
     pool: &PgPool,

@@ -53,6 +53,7 @@ fn reads<'a>(
         orphans(pool, now(), id, 1, &[]);
         let_go(pool, id, &[], now());
         forgotten(pool, id, &[]);
+        left_over(pool, id);
         beat(&mut beating.0, id, now(), now(), &[]);
         register(pool, id, "executor", 1, now());
         retire(pool, id, now());

@@ -28,6 +28,8 @@ const BEFORE_LOOK: Duration = Duration::from_millis(50);
 const CUT_TIMEOUT: Duration = Duration::from_secs(10);
 /// What is kept of the drain's time for handing runs back: a fifth of it, a second at most.
 const HAND_BACK: (u32, Duration) = (5, Duration::from_secs(1));
+/// How long the database has at least to say that it is there: a connection may have to be made.
+const SIGN_OF_LIFE: Duration = Duration::from_millis(500);
 
 /// What looking for runs takes: what looks have shown so far, and a connection of their own.
 pub(super) struct Looking {
@@ -88,7 +90,9 @@ impl Claimer {
     async fn hand_back(&self) -> bool {
         self.tasks.close();
         let all = self.end_work().await;
-        if !all {
+        if all {
+            self.give_back_unheard().await;
+        } else {
             let runs = self.tasks.len();
             tracing::warn!(runs, "not every run could be handed back; others take over in time");
         }
@@ -103,7 +107,8 @@ impl Claimer {
             return true;
         }
         self.engine.cut.cancel();
-        let answers = timeout_at(deadline, store::look(&self.engine.pool)).await;
+        let patience = kept.max(SIGN_OF_LIFE);
+        let answers = timeout(patience, store::look(&self.engine.pool)).await;
         let until = if matches!(answers, Ok(Ok(()))) { deadline + CUT_TIMEOUT } else { deadline };
         timeout_at(until, self.tasks.wait()).await.is_ok()
     }

@@ -4,6 +4,7 @@
 //! ```text
 //!   heartbeat --pulse--> tend --+-- a lease that is not known here --> taken up anew
 //!                               +-- an executor that is silent ------> taken over
+//!   drain ---------------------------- whatever is left -------------> given back
 //! ```
 
 use super::bounds::graph_of;
@@ -11,6 +12,7 @@ use super::claim::{Claimer, Taken};
 use super::held::Order;
 use chrono::{DateTime, Utc};
 use std::sync::Arc;
+use std::time::Duration;
 use surety_common::crash;
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::execution::{Execution, Graph};
@@ -21,6 +23,11 @@ use surety_common::domain::run::RunRecord;
 use surety_common::store::{self, Claimed, Commit, Outcome, Pulse, StoreError, Topic, Unread};
 use surety_common::telemetry::{self, trace};
 use tokio::sync::watch;
+use tokio::time::timeout;
+
+/// How long a process that leaves looks for leases that it never heard of: where the database is
+/// away, others find them by the heartbeat's age.
+const LAST_LOOK: Duration = Duration::from_secs(1);
 
 impl Claimer {
     /// Does what heartbeats give reason for, beside them: however long that takes, the next one is on
@@ -166,6 +173,48 @@ impl Claimer {
         Ok(Ending { plan, graph, draft })
     }
 
+    /// Gives back what the rows say this process holds although all its work is over: leases whose
+    /// writing ended without an answer.
+    pub(super) async fn give_back_unheard(&self) {
+        let look = async {
+            // Whoever looks now sees the drain, and lets go what it has locked.
+            let looking = self.looking.lock().await;
+            Ok((looking, store::left_over(&self.engine.pool, self.engine.id).await?))
+        };
+        let given = match timeout(LAST_LOOK, look).await {
+            Ok(Ok((_looking, left))) => self.give_back(left, self.engine.now()).await,
+            Ok(Err(error)) => Err(error),
+            Err(_) => {
+                tracing::warn!("no answer whether leases are left here; others find them in time");
+                return;
+            }
+        };
+        if let Err(error) = given {
+            tracing::warn!(%error, "leases may be left here; others take them over in time");
+        }
+    }
+
+    async fn give_back(&self, mut left: Claimed, now: DateTime<Utc>) -> Result<(), StoreError> {
+        let unread = std::mem::take(&mut left.unread);
+        let mut commits = Vec::new();
+        for record in &left.runs {
+            match self.end_leases(record, now, "the executor drains") {
+                Ok(Ending { mut draft, .. }) => {
+                    draft.release();
+                    commits.push(commit(record, draft));
+                }
+                Err(refusal) => refused(record, &refusal),
+            }
+        }
+        let outcomes = left.commit(&commits).await?;
+        for (commit, _) in commits.iter().zip(outcomes).filter(|(_, it)| *it == Outcome::Applied) {
+            telemetry::observe(&commit.write, &commit.span);
+            self.engine.waker.wake(Topic::Run(commit.write.execution.run_id));
+            self.engine.waker.wake_now(Topic::Ready);
+        }
+        self.let_go(&unread, now).await
+    }
+
     /// Gives leases back whose rows do not read, and leaves them alone.
     pub(super) async fn let_go(
         &self,
@@ -195,5 +244,5 @@ fn commit(record: &RunRecord, draft: Draft) -> Commit {
 }
 
 fn refused(record: &RunRecord, refusal: &Refusal) {
-    tracing::error!(run_id = %record.spec.id, %refusal, "a run could not be leased");
+    tracing::error!(run_id = %record.spec.id, %refusal, "the work on a run could not be ended");
 }
