@@ -1,6 +1,7 @@
 //! Taking runs up that wait, and giving all of them back in the end.
 
 use super::held::{HeldRun, Order};
+use super::slots::{Slot, Slots};
 use super::{Engine, work};
 use chrono::{DateTime, TimeDelta, Utc};
 use std::sync::{Arc, PoisonError};
@@ -12,7 +13,7 @@ use surety_common::store::{
     self, Lanes, Leased, Look, Own, StoreError, Topic, Unread, Unreadable, Want,
 };
 use surety_common::telemetry::trace;
-use tokio::sync::{Mutex, Notify, OwnedSemaphorePermit, Semaphore, broadcast};
+use tokio::sync::{Mutex, Notify, broadcast};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
@@ -40,7 +41,7 @@ pub(super) struct Looking {
 /// The loop that takes runs up and hands each to a task of its own.
 pub struct Claimer {
     pub(super) engine: Arc<Engine>,
-    pub(super) slots: Arc<Semaphore>,
+    pub(super) slots: Slots,
     pub(super) heartbeat_age_limit: TimeDelta,
     /// The work on each run, and the writing of leases that are taken over.
     pub(super) tasks: TaskTracker,
@@ -56,7 +57,7 @@ impl Claimer {
     /// A claimer that works on at most `slots` runs at once and takes over from executors that
     /// have been silent for `heartbeat_age_limit`.
     pub fn new(engine: Arc<Engine>, slots: usize, heartbeat_age_limit: TimeDelta) -> Self {
-        let slots = Arc::new(Semaphore::new(slots));
+        let slots = Slots::new(slots);
         let looking = Looking { lanes: Lanes::default(), own: Own::new(engine.pool.clone()) };
         Self {
             engine,
@@ -128,7 +129,7 @@ impl Claimer {
                 drop(timeout(AFTER_ERROR, self.woken(wakeups)).await);
             }
         }
-        drop(self.slots.acquire().await);
+        self.slots.wait().await;
         // One claim answers all that was said before it.
         *wakeups = wakeups.resubscribe();
     }
@@ -147,7 +148,7 @@ impl Claimer {
     pub async fn run_once(&self, now: DateTime<Utc>) -> Result<Found, StoreError> {
         let mut looking = self.looking.lock().await;
         let looking = &mut *looking;
-        let slots = self.slots.available_permits();
+        let slots = self.slots.free();
         // A drain may have begun while somebody else was taking leases.
         if slots == 0 || self.engine.drain.is_cancelled() {
             return Ok(Found::More);
@@ -163,8 +164,8 @@ impl Claimer {
         for record in runs {
             // Slots are taken here only, so there is one for each; were there none, the next
             // heartbeat would find the lease.
-            let Some(permit) = self.permit() else { break };
-            self.start(Taken::claimed(record), permit);
+            let Some(slot) = self.slots.take() else { break };
+            self.start(Taken::claimed(record), slot);
         }
         self.let_go(&unread, now).await?;
         if look == Look::Due {
@@ -196,18 +197,14 @@ impl Claimer {
         self.unreadable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn permit(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.slots).try_acquire_owned().ok()
-    }
-
-    pub(super) fn start(&self, taken: Taken, permit: OwnedSemaphorePermit) {
+    pub(super) fn start(&self, taken: Taken, mut slot: Slot) {
         let Taken { order, execution, started } = taken;
         let held = Arc::new(HeldRun::new(Arc::clone(&self.engine), order, execution));
         self.engine.roll.enter(&held);
         self.tasks.spawn(async move {
-            work::work(&held, started).await;
+            work::work(&held, started, &mut slot).await;
             held.engine.roll.leave(&held);
-            drop(permit);
+            drop(slot);
         });
     }
 }

@@ -56,7 +56,7 @@ impl Claimer {
         if self.engine.drain.is_cancelled() {
             return Ok(());
         }
-        if *ready && self.slots.available_permits() > 0 {
+        if *ready && self.slots.free() > 0 {
             // It may stand where claims no longer look.
             looking.lanes.sweep();
             self.seen.notify_one();
@@ -74,7 +74,7 @@ impl Claimer {
 
     /// One look for runs whose executor died.
     async fn take_over(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
-        let free = i64::try_from(self.slots.available_permits()).unwrap_or(i64::MAX);
+        let free = i64::try_from(self.slots.free()).unwrap_or(i64::MAX);
         if free == 0 {
             return Ok(());
         }
@@ -101,11 +101,11 @@ impl Claimer {
         let mut held = Vec::new();
         let mut commits = Vec::new();
         for record in &claimed.runs {
-            let Some(permit) = self.permit() else { break };
+            let Some(slot) = self.slots.take() else { break };
             match self.lease(record, now, cause) {
                 Ok((commit, taken)) => {
                     commits.push(commit);
-                    held.push((taken, permit));
+                    held.push((taken, slot));
                 }
                 Err(refusal) => refused(record, &refusal),
             }
@@ -117,12 +117,12 @@ impl Claimer {
         if !commits.is_empty() {
             crash::point("executor.after_claim");
         }
-        for (((run, permit), commit), outcome) in held.into_iter().zip(&commits).zip(outcomes) {
+        for (((run, slot), commit), outcome) in held.into_iter().zip(&commits).zip(outcomes) {
             if outcome == Outcome::Applied {
                 telemetry::observe(&commit.write, &commit.span);
                 self.engine.waker.wake(Topic::Run(commit.write.execution.run_id));
                 if run.execution.lease_owner.is_some() {
-                    self.start(run, permit);
+                    self.start(run, slot);
                 }
             }
         }
