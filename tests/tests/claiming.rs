@@ -5,7 +5,7 @@ use anyhow::Result;
 use futures::{StreamExt, TryStreamExt, stream};
 use std::time::{Duration, Instant};
 use surety_common::wire::v1;
-use surety_e2e::harness::{Database, Deployment, wait_until};
+use surety_e2e::harness::{Database, Deployment, wait_for_yes, wait_until};
 use surety_e2e::script::{self, Trail, plan, shell, step};
 
 /// One executor that works on two runs at a time.
@@ -76,6 +76,31 @@ async fn a_namespace_that_comes_up_while_every_slot_is_taken_is_seen_all_the_sam
     let seen = || order(&trail).iter().any(|name| name == "calm:0");
     wait_until("it was worked on", seen).await?;
     assert!(order(&trail).len() < 400, "it waited for all the others");
+    deployment.finish().await
+}
+
+#[tokio::test]
+async fn while_the_gate_decides_others_are_worked_on_but_no_more_than_there_are_slots() -> Result<()>
+{
+    let mut deployment = Deployment::start_with(&TWO_SLOTS).await?;
+    let rows = deployment.database.pool().await?;
+    deployment.gate.kill().await?;
+    let trail = Trail::new()?;
+    make(&deployment, &trail, 6, ("one", 0)).await?;
+    wait_for_yes(&rows, "select count(*) = 4 from execution where state = 'VERIFYING'").await?;
+    // Had there been room for another, the next heartbeats would have said so.
+    let beaten = "update executor set name = extract(epoch from heartbeat_at)::text";
+    for _ in 0..2 {
+        sqlx::query(beaten).execute(&rows).await?;
+        let again = "select name <> extract(epoch from heartbeat_at)::text from executor";
+        wait_for_yes(&rows, again).await?;
+    }
+    let waiting = "select count(*) = 2 from execution where lease_owner is null";
+    assert!(sqlx::query_scalar::<_, bool>(waiting).fetch_one(&rows).await?);
+    assert_eq!(order(&trail).len(), 4);
+    deployment.start_gate_with(&[]).await?;
+    wait_for_yes(&rows, "select count(*) = 6 from execution where state = 'DONE'").await?;
+    rows.close().await;
     deployment.finish().await
 }
 

@@ -157,7 +157,7 @@ async fn work(engine: Arc<step::Engine>, config: ExecutorConfig) {
         usize::try_from(slots).unwrap_or(usize::MAX),
         age_limit,
     ));
-    let heartbeat = step::Heartbeat::new(
+    let mut heartbeat = step::Heartbeat::new(
         Arc::clone(&engine),
         Arc::clone(&claimer),
         config.heartbeat_interval(),

@@ -1,11 +1,12 @@
 //! Leases change hands: a drained executor gives its runs back at once, a frozen one loses them.
 
 use super::QUICK;
+use super::beating::{hangs, hold, order};
 use anyhow::{Context, Result};
 use nix::sys::signal::Signal;
 use std::time::Instant;
 use surety_common::wire::v1;
-use surety_e2e::harness::{Deployment, wait_for_yes, wait_until};
+use surety_e2e::harness::{Deployment, wait_until};
 use surety_e2e::script::{self, Trail, noop, plan, shell, step};
 
 #[tokio::test]
@@ -32,36 +33,18 @@ async fn a_drained_executor_hands_its_runs_over_long_before_its_heartbeat_is_old
     deployment.finish().await
 }
 
-/// Holds the commit of each lease for as long as somebody holds the advisory lock 1.
-const HOLD_LEASES: [&str; 2] = [
-    "create function hold_lease() returns trigger language plpgsql as
-     $$ begin perform pg_advisory_xact_lock_shared(1); return null; end $$",
-    "create constraint trigger hold_lease after update on execution
-     deferrable initially deferred for each row
-     when (new.lease_owner is distinct from old.lease_owner and new.lease_owner is not null)
-     execute function hold_lease()",
-];
-
 #[tokio::test]
 async fn a_lease_taken_over_while_a_drain_begins_is_handed_back_too() -> Result<()> {
     let trail = Trail::new()?;
     let mut deployment = Deployment::start_with(&QUICK).await?;
-    let waits = plan(&[step("only", &[], &[shell(&trail.mark_and_wait("began"))])]);
-    let run = deployment.create_run(script::repeatable(script::request(&waits, ""))).await?;
+    let run = deployment.create_run(order(&trail, "began", 7)).await?;
     wait_until("the command began", || trail.marks("began") == 1).await?;
     deployment.first_executor()?.kill().await?;
     deployment.executors.clear();
     let pool = deployment.database.pool().await?;
-    for statement in HOLD_LEASES {
-        sqlx::query(statement).execute(&pool).await?;
-    }
-    let mut holding = pool.begin().await?;
-    sqlx::query("select pg_advisory_xact_lock(1)").execute(&mut *holding).await?;
+    let holding = hold(&pool).await?;
     deployment.add_executor(&[]).await?;
-    let held = "select exists (
-        select from pg_locks join pg_database on pg_database.oid = pg_locks.database
-        where locktype = 'advisory' and not granted and datname = current_database())";
-    wait_for_yes(&pool, held).await?;
+    hangs(&pool).await?;
     let executor = deployment.first_executor()?;
     executor.signal(Signal::SIGTERM)?;
     executor.wait_for_line(|line| line.contains("stopping")).await?;
@@ -73,6 +56,53 @@ async fn a_lease_taken_over_while_a_drain_begins_is_handed_back_too() -> Result<
     trail.let_go()?;
     let run = deployment.wait_for_end(&run.id).await?;
     assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
+    deployment.finish_at_rest().await.map(drop)
+}
+
+#[tokio::test]
+async fn a_lease_that_a_draining_executor_never_heard_of_is_handed_back_too() -> Result<()> {
+    // No test waits ten minutes: whoever is dead stays unnoticed.
+    let slow = [
+        ("SURETY_EXECUTOR_HEARTBEAT_AGE_LIMIT_MS", "600000"),
+        ("SURETY_EXECUTOR_HEARTBEAT_INTERVAL_MS", "60000"),
+        ("SURETY_EXECUTOR_SLOTS", "1"),
+    ];
+    let (busy, left) = (Trail::new()?, Trail::new()?);
+    let mut deployment = Deployment::start_with(&slow).await?;
+    let orphan = deployment.create_run(order(&left, "began", 0)).await?;
+    wait_until("the command began", || left.marks("began") == 1).await?;
+    deployment.first_executor()?.kill().await?;
+    deployment.executors.clear();
+    deployment.add_executor(&[]).await?;
+    let run = deployment.create_run(order(&busy, "began", 0)).await?;
+    wait_until("the command began", || busy.marks("began") == 1).await?;
+    let lease = deployment.run(&run.id).await?.lease.context("somebody holds the run")?;
+    let executor = deployment.first_executor()?;
+    executor.signal(Signal::SIGTERM)?;
+    executor.wait_for_line(|line| line.contains("stopping")).await?;
+    // As a take-over leaves it that was committed while its answer was lost on the way.
+    let pool = deployment.database.pool().await?;
+    let taken = "update execution
+                 set lease_owner = $1, lease_epoch = lease_epoch + 1, version = version + 1
+                 where run_id = $2 and step_states = 'u'";
+    let taken = sqlx::query(taken)
+        .bind(uuid::Uuid::parse_str(&lease.executor_id)?)
+        .bind(uuid::Uuid::parse_str(&orphan.id)?)
+        .execute(&pool)
+        .await?;
+    assert_eq!(taken.rows_affected(), 1);
+    busy.let_go()?;
+    assert!(deployment.first_executor()?.wait_for_exit().await?.success());
+    let given = deployment.run(&orphan.id).await?;
+    assert!(given.lease.is_none(), "a drained executor kept a lease: {given:#?}");
+    deployment.executors.clear();
+    deployment.add_executor(&[]).await?;
+    left.let_go()?;
+    for run in [run, orphan] {
+        let run = deployment.wait_for_end(&run.id).await?;
+        assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
+    }
+    assert_eq!((busy.marks("began"), left.marks("began")), (1, 2));
     deployment.finish_at_rest().await.map(drop)
 }
 

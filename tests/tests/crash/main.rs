@@ -4,6 +4,7 @@
 //! Here everything is small; `make chaos` runs the same at length. See docs/chaos.md.
 
 mod audited;
+mod beating;
 mod clocks;
 mod cut;
 mod database;

@@ -37,6 +37,14 @@ async fn beats(pool: &PgPool, more: usize) -> Result<()> {
     Ok(())
 }
 
+/// When an executor last looked for runs that wait.
+async fn looked_at(pool: &PgPool) -> Result<Option<DateTime<Utc>>> {
+    let looked = "select max(query_start) from pg_stat_activity
+                  where datname = current_database()
+                    and (query like '-- Leases runs%' or query like '-- Lists lanes%')";
+    Ok(sqlx::query_scalar(looked).fetch_one(pool).await?)
+}
+
 fn told(deployment: &Deployment, run_id: &str) -> Result<usize> {
     let log = deployment.executors.first().context("no executor")?.log();
     let about = |line: &&String| line.contains("does not read") && line.contains(run_id);
@@ -64,6 +72,9 @@ async fn a_spoilt_run_is_told_of_once_and_keeps_no_other_from_its_only_slot() ->
     let before = look().await?;
     assert_eq!((before.1, before.2), (None, true), "nobody holds it, and it still waits");
     beats(&pool, 5).await?;
+    let looked = looked_at(&pool).await?.context("a claim")?;
+    beats(&pool, 5).await?;
+    assert_eq!(looked_at(&pool).await?, Some(looked), "it was asked for with every heartbeat");
     assert_eq!(look().await?, before, "it was taken up again and again");
     assert_eq!(told(&deployment, &spoilt.id)?, 1);
     let list = v1::ListRunsRequest::default();

@@ -70,6 +70,11 @@ fn every_law_holds_for_two_runs_side_by_side() {
 }
 
 #[test]
+fn every_law_holds_for_a_drain_that_meets_a_lease_nobody_heard_of() {
+    check(Protocol { cancels: 0, ..Protocol::new(&[Step::Look]) }, false);
+}
+
+#[test]
 fn every_run_can_still_end_whatever_happened_to_it() {
     let protocol = Protocol { mishaps: 1, cancels: 0, ..Protocol::new(&[Step::Look, EFFECT]) };
     assert_eq!(progress::stuck(&protocol), None);

@@ -114,7 +114,10 @@ fn lease(
         }
         Claim::Forgotten => guards.forgotten_found && row.owner == Some(by) && !known,
     };
-    (may && executor.claims() && !(executor.draining && guards.drain_refuses)).then_some(())?;
+    (may && executor.claims()).then_some(())?;
+    if executor.draining && guards.drain_refuses {
+        return (claim == Claim::Forgotten && heard).then(|| give_back(state, by, run))?;
+    }
     let mut broken = Vec::new();
     if executor.draining {
         broken.push(Law::DrainTakesNothing);
@@ -138,6 +141,17 @@ fn lease(
         leases.push(held);
         leases.sort_unstable();
     }
+    Some(())
+}
+
+/// A process that drains and whose work is over gives back what it holds without knowing: one
+/// transaction over the locked row, which says under which lease.
+fn give_back(state: &mut State, by: usize, run: usize) -> Option<()> {
+    let pending = state.wire.iter().any(|flight| flight.by == by && !flight.stray);
+    (!pending && state.executors.get(by)?.held.is_empty()).then_some(())?;
+    let row = state.rows.get_mut(run)?;
+    row.owner = None;
+    row.fence = Seen { version: row.fence.version + 1, by: Author::Executor(by), ..row.fence };
     Some(())
 }
 

@@ -221,7 +221,8 @@ impl Executor {
         matches!(self.life, Life::Awake | Life::Mute)
     }
 
-    /// Whether it can take leases: the line that its heartbeats take is the claims' too.
+    /// Whether it can take leases. One that is unheard takes none here; a real one might, and would
+    /// lose them to the next who looks.
     pub(crate) fn claims(&self) -> bool {
         self.life == Life::Awake && self.silent == 0
     }

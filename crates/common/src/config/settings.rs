@@ -308,8 +308,9 @@ pub(super) const EXECUTOR_SLOTS: Setting = Setting {
     flag: "executor-slots",
     env: "SURETY_EXECUTOR_SLOTS",
     default: "64",
-    accepts: Accepts::Whole { min: 1, max: 4096, unit: "steps" },
-    meaning: "How many steps this executor works on at the same time. A waiting step takes none.",
+    accepts: Accepts::Whole { min: 1, max: 4096, unit: "runs" },
+    meaning: "How many runs this executor works on at the same time. One that is blocked takes none; \
+              as many more may wait for the gate's verdict.",
     secret: false,
 };
 

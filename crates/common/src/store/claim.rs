@@ -3,12 +3,15 @@
 use super::StoreError;
 use super::apply::{Outcome, apply};
 use super::committer::Commit;
+use super::execution::to_letter;
+use super::executor::HeldLease;
 use super::lanes::{Lanes, Look, MAX_LANES};
 use super::own::Own;
 use super::pool::within;
 use super::unread::{self, Unread};
 use crate::crash;
 use crate::domain::run::RunRecord;
+use crate::domain::step::StepState;
 use chrono::{DateTime, Utc};
 use sqlx::postgres::PgArguments;
 use sqlx::query::QueryScalar;
@@ -104,13 +107,7 @@ pub async fn claim(own: &mut Own, lanes: &mut Lanes, want: Want<'_>) -> Result<L
         .bind(&ask.held)
         .bind(&ask.turn)
         .bind(except);
-    let rows = within(async {
-        let mut connection = own.lend().await?;
-        let rows = claiming.fetch_all(&mut *connection).await?;
-        connection.keep();
-        Ok(rows)
-    })
-    .await?;
+    let rows = own.ask(async |connection| claiming.fetch_all(connection).await).await?;
     let (runs, unread) = unread::sort(&rows)?;
     let more = lanes.learn(now, slots, &ask, runs.iter().map(|run| &run.execution));
     let look = lanes.standing(now, runs.len() < slots);
@@ -128,7 +125,11 @@ pub async fn let_go(
     run_ids: &[Uuid],
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
-    let given = sqlx::query(include_str!("sql/let_go.sql")).bind(me).bind(run_ids).bind(now);
+    let given = sqlx::query(include_str!("sql/let_go.sql"))
+        .bind(me)
+        .bind(run_ids)
+        .bind(now)
+        .bind(to_letter(StepState::Running).to_string());
     within(async { Ok(given.execute(pool).await.map(drop)?) }).await
 }
 
@@ -147,13 +148,8 @@ pub async fn find_lanes(
         .bind(namespace)
         .bind(priority)
         .bind(i32::try_from(MAX_LANES).unwrap_or(i32::MAX));
-    let listed: Vec<(String, i16)> = within(async {
-        let mut connection = own.lend().await?;
-        let listed = listing.fetch_all(&mut *connection).await?;
-        connection.keep();
-        Ok(listed)
-    })
-    .await?;
+    let listed: Vec<(String, i16)> =
+        own.ask(async |connection| listing.fetch_all(connection).await).await?;
     Ok(lanes.list(now, listed))
 }
 
@@ -173,14 +169,29 @@ pub async fn orphans(
     lock(pool, silent.bind(heard_since).bind(limit).bind(me).bind(except)).await
 }
 
-/// Locks those of `run_ids` whose lease is still `me`'s: for a process that holds leases it does not
-/// know of, because the answer to its claim was lost on the way.
+/// Locks the runs of those `leases` that are still `me`'s: for a process that holds leases it does
+/// not know of, because the answer to its claim was lost on the way.
 ///
 /// # Errors
 /// [`StoreError`]
-pub async fn forgotten(pool: &PgPool, me: Uuid, run_ids: &[Uuid]) -> Result<Claimed, StoreError> {
+pub async fn forgotten(
+    pool: &PgPool,
+    me: Uuid,
+    leases: &[HeldLease],
+) -> Result<Claimed, StoreError> {
+    let (run_ids, epochs): (Vec<Uuid>, Vec<i64>) =
+        leases.iter().map(|lease| (lease.run_id, lease.lease_epoch)).unzip();
     let own = sqlx::query_scalar(include_str!("sql/forgotten.sql"));
-    lock(pool, own.bind(me).bind(run_ids)).await
+    lock(pool, own.bind(me).bind(run_ids).bind(epochs)).await
+}
+
+/// Locks all runs whose lease is `me`'s: for a process that is about to leave, and works on none of
+/// them any more.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn left_over(pool: &PgPool, me: Uuid) -> Result<Claimed, StoreError> {
+    lock(pool, sqlx::query_scalar(include_str!("sql/left_over.sql")).bind(me)).await
 }
 
 /// Locks the runs whose ids a statement answers, having locked their rows itself.

@@ -139,13 +139,13 @@ async fn make_runs(own: &mut Own, jobs: &[Job]) -> Result<Vec<Created>, StoreErr
     }
     let told = (jobs.len() == 1 && jobs.iter().any(Job::is_ready)).then_some(Topic::Ready);
     crash::point("planner.before_create");
-    let made = within(columns.insert(own, Notices::of(told.iter()))).await?;
+    let made = columns.insert(own, Notices::of(told.iter())).await?;
     crash::point("planner.after_create");
     let mut created = Vec::with_capacity(jobs.len());
     for job in jobs {
         created.push(match made.contains(&job.new.spec.id) {
             true => Created::New,
-            false => within(made_before(own, &job.new)).await?,
+            false => made_before(own, &job.new).await?,
         });
     }
     Ok(created)
@@ -154,14 +154,12 @@ async fn make_runs(own: &mut Own, jobs: &[Job]) -> Result<Vec<Created>, StoreErr
 /// What stands in the way of a new run: the same order or another one under its request id, or the
 /// run itself, made by an earlier try whose answer was lost.
 async fn made_before(own: &mut Own, new: &NewRun) -> Result<Created, StoreError> {
-    let mut connection = own.lend().await?;
-    let (id, digest): (Uuid, String) = sqlx::query_as(include_str!("sql/find_request.sql"))
+    let finding = sqlx::query_as(include_str!("sql/find_request.sql"))
         .bind(&new.spec.namespace)
         .bind(&new.spec.request_id)
-        .bind(new.spec.id)
-        .fetch_one(&mut *connection)
-        .await?;
-    connection.keep();
+        .bind(new.spec.id);
+    let (id, digest): (Uuid, String) =
+        own.ask(async |connection| finding.fetch_one(connection).await).await?;
     Ok(match (id == new.spec.id, digest == new.request_digest) {
         (true, _) => Created::New,
         (false, true) => Created::Before(id),
@@ -213,8 +211,7 @@ impl NewColumns {
     /// Answers the ids of those that were made.
     async fn insert(&self, own: &mut Own, told: Notices) -> Result<HashSet<Uuid>, StoreError> {
         let Self { rows, .. } = self;
-        let mut connection = own.lend().await?;
-        let ids: Vec<Uuid> = sqlx::query_scalar(include_str!("sql/create_run.sql"))
+        let making = sqlx::query_scalar(include_str!("sql/create_run.sql"))
             .bind(&rows.run_id)
             .bind(&self.namespace)
             .bind(&self.request_id)
@@ -246,10 +243,8 @@ impl NewColumns {
             .bind(&rows.entries)
             .bind(&rows.actor)
             .bind(told.channels)
-            .bind(told.texts)
-            .fetch_all(&mut *connection)
-            .await?;
-        connection.keep();
+            .bind(told.texts);
+        let ids: Vec<Uuid> = own.ask(async |connection| making.fetch_all(connection).await).await?;
         Ok(ids.into_iter().collect())
     }
 }

@@ -125,7 +125,8 @@ pub(super) fn to_text<T: Serialize>(value: &T) -> Result<String, StoreError> {
     serde_json::to_string(value).map_err(|error| StoreError::corrupt("a value to be stored", error))
 }
 
-const fn to_letter(state: StepState) -> char {
+/// The letter that stands for a step in the column `step_states`.
+pub(super) const fn to_letter(state: StepState) -> char {
     match state {
         StepState::Pending => 'p',
         StepState::Ready => 'r',

@@ -37,7 +37,7 @@ pub struct HeldLease {
 }
 
 /// What a heartbeat brings back.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pulse {
     /// The leases the process holds.
     pub leases: Vec<HeldLease>,
@@ -48,8 +48,8 @@ pub struct Pulse {
 }
 
 /// Says that the process is alive, and looks at once whether there is anything to do for it that
-/// nobody told it of. `heard_since` is when others must have been heard of. None when nobody knows
-/// the process any more.
+/// nobody told it of, the runs of `except` apart. `heard_since` is when others must have been heard
+/// of. None when nobody knows the process any more.
 ///
 /// # Errors
 /// [`StoreError`]
@@ -58,15 +58,15 @@ pub async fn beat(
     id: Uuid,
     now: DateTime<Utc>,
     heard_since: DateTime<Utc>,
+    except: &[Uuid],
 ) -> Result<Option<Pulse>, StoreError> {
-    let beaten = sqlx::query_as(include_str!("sql/beat.sql")).bind(id).bind(now).bind(heard_since);
-    let rows: Vec<(Option<Uuid>, Option<i64>, bool, bool)> = within(async {
-        let mut connection = own.lend().await?;
-        let rows = beaten.fetch_all(&mut *connection).await?;
-        connection.keep();
-        Ok(rows)
-    })
-    .await?;
+    let beaten = sqlx::query_as(include_str!("sql/beat.sql"))
+        .bind(id)
+        .bind(now)
+        .bind(heard_since)
+        .bind(except);
+    let rows: Vec<(Option<Uuid>, Option<i64>, bool, bool)> =
+        own.ask(async |connection| beaten.fetch_all(connection).await).await?;
     let Some((_, _, orphans, ready)) = rows.first().copied() else { return Ok(None) };
     let leases = rows.into_iter().filter_map(|(run_id, lease_epoch, _, _)| {
         Some(HeldLease { run_id: run_id?, lease_epoch: lease_epoch? })

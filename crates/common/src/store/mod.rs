@@ -34,7 +34,7 @@ mod wake;
 pub use apply::Outcome;
 pub use artifact::{Artifact, keep};
 pub use case::{Case, Cases};
-pub use claim::{Claimed, Leased, Want, claim, find_lanes, forgotten, let_go, orphans};
+pub use claim::{Claimed, Leased, Want, claim, find_lanes, forgotten, left_over, let_go, orphans};
 pub use committer::{Commit, Committer, Line, Observer, Pending};
 pub use create::{Created, Creator, NewRun, submit_plan};
 pub use error::StoreError;

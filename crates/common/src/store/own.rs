@@ -6,7 +6,7 @@
 //! must be heard in time does not stand in line behind the others.
 
 use super::StoreError;
-use super::pool::{FRESH, alive};
+use super::pool::{FRESH, alive, within};
 use sqlx::PgPool;
 use sqlx::postgres::PgConnection;
 use std::ops::{Deref, DerefMut};
@@ -23,6 +23,24 @@ impl Own {
     /// None yet, to be made as the pool makes its own.
     pub fn new(pool: PgPool) -> Self {
         Self { pool, kept: None }
+    }
+
+    /// Has `work` done over the connection, which is kept for the next one when it succeeds.
+    ///
+    /// # Errors
+    /// What the work answers; [`StoreError::Unavailable`] when there is no connection, or no answer
+    /// in time, and then it is not known whether the work took effect.
+    pub(super) async fn ask<T>(
+        &mut self,
+        work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
+    ) -> Result<T, StoreError> {
+        within(async {
+            let mut connection = self.lend().await?;
+            let answer = work(&mut connection).await?;
+            connection.keep();
+            Ok(answer)
+        })
+        .await
     }
 
     /// The connection, for one piece of work. It is kept for the next one when it is given back with

@@ -80,7 +80,7 @@ impl<Q: Copy + Send + Sync + 'static> Writer for Asker<Q> {
         // Whoever was kept waiting for too long has asked for himself meanwhile.
         waiting.retain(|job| !job.reply.is_closed());
         let jobs = waiting.drain(..waiting.len().min(MAX_QUESTIONS)).collect();
-        if let Err(error) = within(self.answer(jobs)).await {
+        if let Err(error) = self.answer(jobs).await {
             tracing::debug!(%error, "questions could not be asked together");
         }
     }
@@ -90,14 +90,14 @@ impl<Q: Copy> Asker<Q> {
     async fn answer(&mut self, jobs: Vec<Job<Q>>) -> Result<(), StoreError> {
         let asked: Vec<Q> = jobs.iter().map(|job| job.question).collect();
         let mut answers: Vec<_> = jobs.into_iter().map(|job| (job.reply, Vec::new())).collect();
-        let mut connection = self.own.lend().await?;
-        for row in (self.statement)(&asked).fetch_all(&mut *connection).await? {
+        let asking = (self.statement)(&asked);
+        let rows = self.own.ask(async |connection| asking.fetch_all(connection).await).await?;
+        for row in rows {
             let place = usize::try_from(row.try_get::<i64, _>("place")?).unwrap_or_default();
             if let Some((_, rows)) = place.checked_sub(1).and_then(|place| answers.get_mut(place)) {
                 rows.push(row);
             }
         }
-        connection.keep();
         for (reply, rows) in answers {
             // A caller that stopped listening needs no answer.
             drop(reply.send(rows));

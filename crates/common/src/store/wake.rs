@@ -232,13 +232,7 @@ async fn send(own: &mut Own, topics: &HashSet<Topic>) -> Result<(), StoreError> 
     )
     .bind(channels)
     .bind(texts);
-    within(async {
-        let mut connection = own.lend().await?;
-        telling.execute(&mut *connection).await?;
-        connection.keep();
-        Ok(())
-    })
-    .await
+    own.ask(async |connection| telling.execute(connection).await.map(drop)).await
 }
 
 /// Who listens.

@@ -1,7 +1,8 @@
 //! Taking runs up, and taking them over.
 
 use crate::support::{
-    applied, change, commit, creator, find, later, make, make_from, now, order, own, remark, spec,
+    applied, change, commit, creator, find, graph, later, make, make_from, now, order, own, remark,
+    spec,
 };
 use chrono::TimeDelta;
 use sqlx::PgPool;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use surety_common::domain::execution::Execution;
 use surety_common::domain::run::RunRecord;
 use surety_common::domain::run::RunSpec;
-use surety_common::store::{self, Claimed, Lanes, Look, Outcome, Want};
+use surety_common::store::{self, Claimed, HeldLease, Lanes, Look, Outcome, Want};
 use uuid::Uuid;
 
 fn ids(claimed: &Claimed) -> Vec<u128> {
@@ -278,7 +279,7 @@ async fn runs_of_silent_and_of_unknown_executors_are_orphans(pool: PgPool) {
     }
     make(&pool, 5, 1).await;
     let beat = async |id, at, heard_since| {
-        store::beat(&mut own(&pool), Uuid::from_u128(id), at, heard_since).await
+        store::beat(&mut own(&pool), Uuid::from_u128(id), at, heard_since, &[]).await
     };
     let pulse = beat(alive, later(30), now()).await.unwrap().unwrap();
     let held: Vec<_> = pulse.leases.iter().map(|lease| lease.run_id.as_u128()).collect();
@@ -306,15 +307,35 @@ async fn a_heartbeat_says_whether_others_are_silent_and_whether_anything_waits(p
     leased(&pool, 1, 21).await;
     leased(&pool, 2, 22).await;
     let said = async |at_s, heard_since_s| {
-        let pulse =
-            store::beat(&mut own(&pool), me, later(at_s), later(heard_since_s)).await.unwrap();
-        let pulse = pulse.unwrap();
+        let pulse = store::beat(&mut own(&pool), me, later(at_s), later(heard_since_s), &[]).await;
+        let pulse = pulse.unwrap().unwrap();
         (pulse.orphans, pulse.ready, pulse.leases.len())
     };
     assert_eq!(said(1, 0).await, (false, false, 1));
     assert_eq!(said(11, 1).await, (true, false, 1), "the other one is silent");
     waiting(&pool, 3, 0, 20).await;
     assert_eq!(said(12, 0).await, (false, true, 1));
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn runs_that_are_left_alone_are_no_reason_to_look(pool: PgPool) {
+    let me = Uuid::from_u128(21);
+    store::register(&pool, me, "e", 4, now()).await.unwrap();
+    leased(&pool, 1, 22).await;
+    leased(&pool, 2, 22).await;
+    make(&pool, 3, 1).await;
+    make(&pool, 4, 1).await;
+    let said = async |except: &[u128]| {
+        let except: Vec<Uuid> = except.iter().copied().map(Uuid::from_u128).collect();
+        let pulse = store::beat(&mut own(&pool), me, later(1), now(), &except).await;
+        let pulse = pulse.unwrap().unwrap();
+        (pulse.orphans, pulse.ready)
+    };
+    assert_eq!(said(&[]).await, (true, true));
+    assert_eq!(said(&[1, 3]).await, (true, true), "the others are there still");
+    assert_eq!(said(&[1, 2, 3]).await, (false, true));
+    assert_eq!(said(&[1, 3, 4]).await, (true, false));
+    assert_eq!(said(&[4, 3, 2, 1]).await, (false, false));
 }
 
 #[sqlx::test(migrations = "./migrations")]
@@ -325,11 +346,11 @@ async fn an_executor_is_forgotten_only_when_it_holds_nothing(pool: PgPool) {
     let row = leased(&pool, 1, 21).await;
     store::retire(&pool, id, now()).await.unwrap();
     assert!(
-        store::beat(&mut own(&pool), id, later(1), now()).await.unwrap().is_some(),
+        store::beat(&mut own(&pool), id, later(1), now(), &[]).await.unwrap().is_some(),
         "it still holds a run"
     );
     assert_eq!(
-        store::beat(&mut own(&pool), other, later(1), now()).await.unwrap(),
+        store::beat(&mut own(&pool), other, later(1), now(), &[]).await.unwrap(),
         None,
         "long silent"
     );
@@ -339,14 +360,14 @@ async fn an_executor_is_forgotten_only_when_it_holds_nothing(pool: PgPool) {
     });
     applied(&pool, write).await;
     store::retire(&pool, id, now()).await.unwrap();
-    assert_eq!(store::beat(&mut own(&pool), id, later(2), now()).await.unwrap(), None);
+    assert_eq!(store::beat(&mut own(&pool), id, later(2), now(), &[]).await.unwrap(), None);
 }
 
 #[sqlx::test(migrations = "./migrations")]
 async fn a_heartbeat_never_goes_back(pool: PgPool) {
     let id = Uuid::from_u128(21);
     store::register(&pool, id, "e", 4, later(10)).await.unwrap();
-    store::beat(&mut own(&pool), id, now(), now()).await.unwrap();
+    store::beat(&mut own(&pool), id, now(), now(), &[]).await.unwrap();
     leased(&pool, 1, 21).await;
     let orphans = store::orphans(&pool, later(10), Uuid::nil(), 9, &[]).await.unwrap();
     assert_eq!(orphans.runs, []);
@@ -374,13 +395,20 @@ async fn the_backlog_counts_what_waits_and_names_what_is_in_hand(pool: PgPool) {
 
 #[sqlx::test(migrations = "./migrations")]
 async fn a_lease_that_a_process_does_not_know_of_is_found_again(pool: PgPool) {
+    let me = Uuid::from_u128(9);
+    let lease = |row: &Execution| HeldLease { run_id: row.run_id, lease_epoch: row.lease_epoch };
     let row = leased(&pool, 1, 9).await;
-    leased(&pool, 2, 8).await;
-    let runs = [row.run_id, Uuid::from_u128(2)];
-    let forgotten = store::forgotten(&pool, Uuid::from_u128(9), &runs).await.unwrap();
-    assert_eq!(ids(&forgotten), [1]);
+    let others = leased(&pool, 2, 8).await;
+    let older = HeldLease { lease_epoch: 0, ..lease(&leased(&pool, 3, 9).await) };
+    let leases = [lease(&row), lease(&others), older];
+    let forgotten = store::forgotten(&pool, me, &leases).await.unwrap();
+    assert_eq!(ids(&forgotten), [1], "the third is under another lease by now");
     let write = remark(&forgotten.runs[0].execution, "found");
     assert_eq!(forgotten.commit(&[commit(write)]).await.unwrap(), [Outcome::Applied]);
+    let left = store::left_over(&pool, me).await.unwrap();
+    let mut left = ids(&left);
+    left.sort_unstable();
+    assert_eq!(left, [1, 3]);
 }
 
 #[sqlx::test(migrations = "./migrations")]
@@ -408,6 +436,23 @@ async fn a_run_that_does_not_read_is_named_with_its_column_and_keeps_no_slot(poo
     let want = Want { except: &[spoilt], ..want };
     let claimed = store::claim(&mut own(&pool), &mut lanes, want).await.unwrap();
     assert!(claimed.runs.is_empty() && claimed.unread.is_empty() && !claimed.more);
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn of_leases_that_are_let_go_those_over_running_steps_stay(pool: PgPool) {
+    let me = Uuid::from_u128(9);
+    leased(&pool, 1, 9).await;
+    let row = leased(&pool, 2, 9).await;
+    let started = change(&row, |draft| draft.lease_steps(&graph(1), 1).map(drop));
+    applied(&pool, started).await;
+    leased(&pool, 3, 21).await;
+    let run_ids = [1, 2, 3].map(Uuid::from_u128);
+    store::let_go(&pool, me, &run_ids, later(1)).await.unwrap();
+    let mut owners = Vec::new();
+    for run_id in run_ids {
+        owners.push(find(&pool, run_id).await.execution.lease_owner);
+    }
+    assert_eq!(owners, [None, Some(me), Some(Uuid::from_u128(21))]);
 }
 
 #[sqlx::test(migrations = "./migrations")]

@@ -52,7 +52,9 @@ fn reads<'a>(
         claim(&mut known.0, &mut known.1, want);
         orphans(pool, now(), id, 1, &[]);
         let_go(pool, id, &[], now());
-        beat(&mut beating.0, id, now(), now());
+        forgotten(pool, id, &[]);
+        left_over(pool, id);
+        beat(&mut beating.0, id, now(), now(), &[]);
         register(pool, id, "executor", 1, now());
         retire(pool, id, now());
     }

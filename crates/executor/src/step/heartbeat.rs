@@ -1,26 +1,31 @@
-//! Saying that this process is alive, and taking over from those that are not.
+//! Saying that this process is alive, whatever else it waits for.
 
 use super::Engine;
 use super::claim::Claimer;
 use chrono::{DateTime, TimeDelta, Utc};
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 use surety_common::crash;
-use surety_common::store::{self, StoreError};
-use tokio::time::{Interval, timeout};
+use surety_common::store::{self, Own, Pulse, StoreError};
+use tokio::sync::watch;
+use tokio::time::{MissedTickBehavior, timeout};
+use tokio_util::sync::CancellationToken;
 
 /// The longest pause before this process is made known again.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// How long signing off may take; a row that stays is removed by others.
 const SIGN_OFF: Duration = Duration::from_millis(500);
 
-/// The loop that keeps this process's leases.
+/// The loop that keeps this process's leases. It has a connection to itself and waits for nobody, so
+/// that a process is not taken for dead whose other connections are busy, or hang.
 pub struct Heartbeat {
     engine: Arc<Engine>,
     claimer: Arc<Claimer>,
     interval: Duration,
     age_limit: TimeDelta,
     slots: i32,
+    own: Own,
 }
 
 impl Heartbeat {
@@ -32,11 +37,12 @@ impl Heartbeat {
         age_limit: TimeDelta,
         slots: i32,
     ) -> Self {
-        Self { engine, claimer, interval, age_limit, slots }
+        let own = Own::new(engine.pool.clone());
+        Self { engine, claimer, interval, age_limit, slots, own }
     }
 
     /// Makes this process known, however long the database is away.
-    pub async fn first(&self) {
+    pub async fn first(&mut self) {
         while let Err(error) = self.run_once(self.engine.now()).await {
             tracing::warn!(%error, "this executor could not be made known yet");
             tokio::select! {
@@ -48,15 +54,14 @@ impl Heartbeat {
 
     /// Beats until the engine has drained. A beat that fails is tried again at the next interval:
     /// when too many fail, others take the leases over and the fence keeps late writes out.
-    pub async fn run(&self, drained: tokio_util::sync::CancellationToken) {
-        let mut ticks = tokio::time::interval(self.interval);
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
-            tokio::select! {
-                () = drained.cancelled() => break,
-                // All is handed back by then, so a beat under way may be let go.
-                () = self.tick(&mut ticks) => {}
-            }
+    pub async fn run(mut self, drained: CancellationToken) {
+        let (said, pulses) = watch::channel(Pulse::default());
+        let claimer = Arc::clone(&self.claimer);
+        tokio::select! {
+            // All is handed back by then, so a beat under way may be let go.
+            () = drained.cancelled() => {}
+            () = claimer.tend(pulses) => {}
+            never = self.beat_on(&said) => match never {},
         }
         let heard_since = self.engine.now() - self.age_limit;
         let retired = store::retire(&self.engine.pool, self.engine.id, heard_since);
@@ -67,31 +72,43 @@ impl Heartbeat {
         }
     }
 
-    async fn tick(&self, ticks: &mut Interval) {
-        ticks.tick().await;
-        if let Err(error) = self.run_once(self.engine.now()).await {
-            tracing::warn!(%error, "the heartbeat was not written");
+    async fn beat_on(&mut self, said: &watch::Sender<Pulse>) -> Infallible {
+        let mut ticks = tokio::time::interval(self.interval);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            match self.run_once(self.engine.now()).await {
+                Ok(pulse) => drop(said.send_replace(pulse)),
+                Err(error) => tracing::warn!(%error, "the heartbeat was not written"),
+            }
         }
     }
 
-    /// One beat, and one look for runs whose executor died.
+    /// One beat. Answers what the rows say this process may have to do.
     ///
     /// # Errors
     /// [`StoreError`]
-    pub async fn run_once(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
-        let name = std::env::var("HOSTNAME").unwrap_or_default();
-        let orphans = match self.claimer.beat_once(now).await? {
-            Some(orphans) => orphans,
-            None => {
-                let (pool, id) = (&self.engine.pool, self.engine.id);
-                store::register(pool, id, &name, self.slots, now).await?;
-                crash::point("executor.after_register");
-                self.claimer.beat_once(now).await?.unwrap_or_default()
-            }
-        };
-        if orphans {
-            self.claimer.take_over_once(now).await?;
+    pub async fn run_once(&mut self, now: DateTime<Utc>) -> Result<Pulse, StoreError> {
+        if let Some(pulse) = self.beat(now).await? {
+            return Ok(pulse);
         }
-        Ok(())
+        let name = std::env::var("HOSTNAME").unwrap_or_default();
+        let (pool, id) = (&self.engine.pool, self.engine.id);
+        store::register(pool, id, &name, self.slots, now).await?;
+        crash::point("executor.after_register");
+        Ok(self.beat(now).await?.unwrap_or_default())
+    }
+
+    /// Says that this process is alive, and calls work off whose lease is gone; none when this
+    /// process is not known.
+    async fn beat(&mut self, now: DateTime<Utc>) -> Result<Option<Pulse>, StoreError> {
+        let entered = self.engine.roll.leases();
+        let except = self.claimer.left_alone(now);
+        let heard_since = now - self.age_limit;
+        let pulse = store::beat(&mut self.own, self.engine.id, now, heard_since, &except).await?;
+        if let Some(pulse) = &pulse {
+            self.engine.roll.call_off(&entered, &pulse.leases);
+        }
+        Ok(pulse)
     }
 }

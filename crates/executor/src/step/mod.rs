@@ -23,6 +23,8 @@ pub mod looks;
 mod open_call;
 mod repeat;
 mod roll;
+mod slots;
+mod takeover;
 mod turn;
 mod verify;
 mod work;

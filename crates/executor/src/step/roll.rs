@@ -2,7 +2,7 @@
 
 use super::Engine;
 use super::held::HeldRun;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use surety_common::store::{HeldLease, Topic};
 use tokio::sync::broadcast;
@@ -45,17 +45,24 @@ impl Roll {
             .collect()
     }
 
-    /// Lays the leases that the rows name beside the ones worked on: work under a lease that is gone
-    /// is called off. Answers the runs that the rows give this process and nobody works on.
-    pub fn compare(&self, leases: &[HeldLease]) -> Vec<Uuid> {
+    /// The leases that are worked on now.
+    pub fn leases(&self) -> Vec<HeldLease> {
+        self.runs().keys().copied().collect()
+    }
+
+    /// Calls work off under those of the leases that were `entered` before the rows were read and
+    /// are not among the `leases` they name. One that was entered later may have been taken later.
+    pub fn call_off(&self, entered: &[HeldLease], leases: &[HeldLease]) {
+        let named: HashSet<&HeldLease> = leases.iter().collect();
         let runs = self.runs();
-        for (lease, run) in runs.iter() {
-            if !leases.contains(lease) {
-                run.lose();
-            }
-        }
-        let unknown = leases.iter().filter(|lease| !runs.contains_key(lease));
-        unknown.map(|lease| lease.run_id).collect()
+        let gone = entered.iter().filter(|lease| !named.contains(lease));
+        gone.filter_map(|lease| runs.get(lease)).for_each(|run| run.lose());
+    }
+
+    /// Those of the leases that nobody works on here.
+    pub fn unknown(&self, leases: &[HeldLease]) -> Vec<HeldLease> {
+        let runs = self.runs();
+        leases.iter().filter(|lease| !runs.contains_key(lease)).copied().collect()
     }
 }
 

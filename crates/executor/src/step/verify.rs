@@ -7,6 +7,7 @@ use super::call::{Call, Done, called_off};
 use super::evidence::{Place, Record, keep, record_as};
 use super::held::{Ended, HeldRun};
 use super::looks::{Look, looks};
+use super::slots::Slot;
 use crate::gate::Moved;
 use crate::tool::builtin::run_command::outcome;
 use crate::tool::process::{self, CommandRequest};
@@ -33,8 +34,8 @@ const VERIFY: &str = "verify_command";
 /// The output that says which workspace a verified command succeeded on.
 const WORKSPACE_DIGEST: &str = "workspace_digest";
 
-/// Observes, unless that is already stored, and asks the gate.
-pub(super) async fn verify(run: &HeldRun) -> Result<(), Ended> {
+/// Observes, unless that is already stored, and asks the gate. Others are worked on while it decides.
+pub(super) async fn verify(run: &HeldRun, slot: &mut Slot) -> Result<(), Ended> {
     if !run.execution().await.counters.observed {
         observe_all(run).await?;
     }
@@ -43,6 +44,7 @@ pub(super) async fn verify(run: &HeldRun) -> Result<(), Ended> {
     if execution.is_pausing() {
         return Ok(());
     }
+    slot.step_aside().await;
     let given_up = &run.engine.drain;
     let asked = run.engine.gate.evaluate_run(run.spec.id, execution.lease_epoch, given_up).await;
     match asked {
@@ -51,7 +53,11 @@ pub(super) async fn verify(run: &HeldRun) -> Result<(), Ended> {
             run.end();
             Err(Ended::NotHeld)
         }
-        Ok(Moved::Elsewhere) => run.catch_up().await.map(drop),
+        Ok(Moved::Elsewhere) => {
+            run.catch_up().await?;
+            slot.come_back().await;
+            Ok(())
+        }
         Err(_) if given_up.is_cancelled() => Err(Ended::Draining),
         // The run moved on, or was taken over: what the row says counts.
         Err(fault)
@@ -59,6 +65,7 @@ pub(super) async fn verify(run: &HeldRun) -> Result<(), Ended> {
         {
             let before = execution.version;
             run.catch_up().await?;
+            slot.come_back().await;
             if run.execution().await.version == before { Err(Ended::Gate(fault)) } else { Ok(()) }
         }
         Err(fault) => Err(Ended::Gate(fault)),

@@ -1,6 +1,7 @@
 //! Work on one held run, from its lease to the moment it is no longer held.
 
 use super::held::{Ended, HeldRun};
+use super::slots::Slot;
 use super::{turn, verify};
 use futures::FutureExt;
 use futures::stream::{FuturesUnordered, StreamExt};
@@ -17,8 +18,8 @@ use tracing::Instrument;
 
 /// Works until the run ends, blocks, or is no longer held. `started` are the steps that were
 /// started together with the lease.
-pub(super) async fn work(run: &Arc<HeldRun>, started: Vec<usize>) {
-    let ended = drive(run, started).await;
+pub(super) async fn work(run: &Arc<HeldRun>, started: Vec<usize>, slot: &mut Slot) {
+    let ended = drive(run, started, slot).await;
     match ended {
         Ok(()) | Err(Ended::NotHeld) => {}
         Err(Ended::Draining) => give_back(run).await,
@@ -36,9 +37,9 @@ pub(super) async fn work(run: &Arc<HeldRun>, started: Vec<usize>) {
     run.remove_empty_folder();
 }
 
-async fn drive(run: &Arc<HeldRun>, mut started: Vec<usize>) -> Result<(), Ended> {
+async fn drive(run: &Arc<HeldRun>, mut started: Vec<usize>, slot: &mut Slot) -> Result<(), Ended> {
     loop {
-        match phase(run, std::mem::take(&mut started)).await {
+        match phase(run, std::mem::take(&mut started), slot).await {
             Ok(Going::On) => {}
             Ok(Going::Over) => return Ok(()),
             Err(Ended::Overtaken) => started = run.catch_up().await?,
@@ -54,7 +55,11 @@ enum Going {
 }
 
 /// Works on what the run's state asks for. `started` are the steps that wait to be worked on.
-async fn phase(run: &Arc<HeldRun>, mut started: Vec<usize>) -> Result<Going, Ended> {
+async fn phase(
+    run: &Arc<HeldRun>,
+    mut started: Vec<usize>,
+    slot: &mut Slot,
+) -> Result<Going, Ended> {
     if deadline_passed(run).await {
         end_for_deadline(run).await?;
     }
@@ -77,7 +82,7 @@ async fn phase(run: &Arc<HeldRun>, mut started: Vec<usize>) -> Result<Going, End
             }
             work_steps(run, started).await?;
         }
-        RunState::Verifying => verify::verify(run).await?,
+        RunState::Verifying => verify::verify(run, slot).await?,
         RunState::Recovering => {
             run.change(|draft| draft.recover(&run.graph, &run.spec.limits)).await?;
         }

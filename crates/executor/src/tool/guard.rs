@@ -11,31 +11,36 @@
 //! every machine has that runs commands; where it does not start, commands run without it.
 
 use nix::unistd::Pid;
-use std::collections::HashSet;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// `+7` is a group that runs, `-7` one that ended; at the end of the input those left are killed.
+/// `3 7` is a group that runs, in a place of its own, and `3` says that nobody is in that place any
+/// more; at the end of the input those left are killed. Each line costs the same, however many run.
 /// Signals meant for the executor do not end its guard: its own end comes with the pipe's.
 const GUARD: &str = r#"
 trap '' INT TERM HUP
-groups=
-while read -r line; do
-  group="${line#?}"
-  left=
-  for one in $groups; do [ "$one" = "$group" ] || left="$left $one"; done
-  case "$line" in +*) groups="$left $group" ;; *) groups="$left" ;; esac
+places=0
+while read -r place group; do
+  eval "group_$place=\$group"
+  [ "$place" -lt "$places" ] || places=$((place + 1))
 done
-for one in $groups; do kill -s KILL -- "-$one"; done
+while [ "$places" -gt 0 ]; do
+  places=$((places - 1))
+  eval "group=\$group_$places"
+  [ -z "$group" ] || kill -s KILL -- "-$group"
+done
 "#;
 
-static GUARDED: Mutex<Guarded> = Mutex::new(Guarded { groups: None, guard: None });
+static GUARDED: Mutex<Guarded> = Mutex::new(Guarded::none());
 
-/// The groups that run, and who looks after them.
+/// The groups that run, each in a place of its own, and who looks after them.
 struct Guarded {
-    groups: Option<HashSet<i32>>,
+    groups: BTreeMap<i32, usize>,
+    /// Places that somebody left.
+    left: Vec<usize>,
     guard: Option<Guard>,
 }
 
@@ -66,6 +71,10 @@ fn lock() -> MutexGuard<'static, Guarded> {
 }
 
 impl Guarded {
+    const fn none() -> Self {
+        Self { groups: BTreeMap::new(), left: Vec::new(), guard: None }
+    }
+
     fn prepare(&mut self) {
         if self.guard.is_none() {
             self.start();
@@ -73,8 +82,10 @@ impl Guarded {
     }
 
     fn watch(&mut self, group: i32) {
-        self.groups.get_or_insert_default().insert(group);
-        let told = self.guard.as_mut().is_some_and(|guard| guard.tell('+', group));
+        // Where nobody left a place, as many are taken as there are groups.
+        let free = self.groups.len();
+        let place = *self.groups.entry(group).or_insert_with(|| self.left.pop().unwrap_or(free));
+        let told = self.guard.as_mut().is_some_and(|guard| guard.tell(place, Some(group)));
         if !told {
             self.start();
         }
@@ -85,10 +96,9 @@ impl Guarded {
         if let Some(dead) = self.guard.take() {
             dead.bury();
         }
-        let groups = self.groups.get_or_insert_default();
         match Guard::start() {
             Ok(mut guard) => {
-                if groups.iter().all(|group| guard.tell('+', *group)) {
+                if self.groups.iter().all(|(group, place)| guard.tell(*place, Some(*group))) {
                     self.guard = Some(guard);
                 }
             }
@@ -102,10 +112,11 @@ impl Guarded {
     }
 
     fn release(&mut self, group: i32) {
-        self.groups.get_or_insert_default().remove(&group);
+        let Some(place) = self.groups.remove(&group) else { return };
+        self.left.push(place);
         if let Some(guard) = &mut self.guard {
             // One that died is replaced with the next command, by then without this group.
-            guard.tell('-', group);
+            guard.tell(place, None);
         }
     }
 }
@@ -124,9 +135,10 @@ impl Guard {
         Ok(Self { process, ear })
     }
 
-    /// Answers whether the guard is there to hear it.
-    fn tell(&mut self, sign: char, group: i32) -> bool {
-        self.ear.write_all(format!("{sign}{group}\n").as_bytes()).is_ok()
+    /// Says who is in a place now. Answers whether the guard is there to hear it.
+    fn tell(&mut self, place: usize, group: Option<i32>) -> bool {
+        let group = group.map(|group| format!(" {group}")).unwrap_or_default();
+        self.ear.write_all(format!("{place}{group}\n").as_bytes()).is_ok()
     }
 
     fn bury(mut self) {
@@ -141,6 +153,7 @@ mod tests {
     use super::*;
     use nix::errno::Errno;
     use nix::sys::signal::{Signal, kill, killpg};
+    use std::io::Read;
     use std::time::{Duration, Instant};
 
     fn sleeper() -> Child {
@@ -164,7 +177,7 @@ mod tests {
 
     #[test]
     fn what_runs_when_the_pipe_ends_is_killed_and_what_was_released_is_not() {
-        let mut guarded = Guarded { groups: None, guard: None };
+        let mut guarded = Guarded::none();
         let [mut left, mut released] = [sleeper(), sleeper()];
         guarded.watch(group(&left));
         guarded.watch(group(&released));
@@ -180,8 +193,34 @@ mod tests {
     }
 
     #[test]
+    fn a_command_costs_the_guard_no_more_when_many_run() {
+        let mut tracing = Command::new("sh");
+        tracing.args(["-xc", GUARD]).stdin(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = tracing.spawn().expect("a sh");
+        let ear = process.stdin.take().expect("a pipe");
+        let mut trace = process.stderr.take().expect("a pipe");
+        let reading = std::thread::spawn(move || {
+            let mut traced = String::new();
+            trace.read_to_string(&mut traced).map(|_| traced)
+        });
+        let mut guarded = Guarded { guard: Some(Guard { process, ear }), ..Guarded::none() };
+        // Beyond any process id.
+        let groups = 2_000_000_000..2_000_000_400;
+        let turns = 3;
+        for _ in 0..turns {
+            groups.clone().for_each(|group| guarded.watch(group));
+            groups.clone().for_each(|group| guarded.release(group));
+        }
+        assert_eq!(guarded.left.len(), groups.len(), "places are taken again");
+        drop(guarded);
+        let commands = reading.join().expect("a thread").expect("a trace").lines().count();
+        let told = 2 * turns * groups.len();
+        assert!((told..10 * told).contains(&commands), "{commands} for {told} lines");
+    }
+
+    #[test]
     fn a_guard_that_was_killed_is_replaced_and_knows_every_group() {
-        let mut guarded = Guarded { groups: None, guard: None };
+        let mut guarded = Guarded::none();
         let [mut first, mut second] = [sleeper(), sleeper()];
         guarded.watch(group(&first));
         let guard = guarded.guard.as_mut().expect("a guard");

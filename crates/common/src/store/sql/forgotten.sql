@@ -1,6 +1,7 @@
--- Locks runs that this executor holds the lease of.
-select run_id
+-- Locks runs that this executor holds under these very leases.
+select execution.run_id
 from execution
-where lease_owner = $1
-  and run_id = any($2)
-for update skip locked
+join unnest($2::uuid[], $3::bigint[]) as lease (run_id, epoch)
+  on lease.run_id = execution.run_id and lease.epoch = execution.lease_epoch
+where execution.lease_owner = $1
+for update of execution skip locked

@@ -7,4 +7,4 @@ set lease_owner = null,
     updated_at = $3
 where run_id = any($2)
   and lease_owner = $1
-  and step_states !~ 'u'
+  and strpos(step_states, $4) = 0

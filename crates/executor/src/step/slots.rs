@@ -1,0 +1,69 @@
+//! How many runs are worked on at once.
+//!
+//! ```text
+//!   claimed --> in a slot: its steps, its looks --> aside: the gate decides --> over
+//!                  ^                                             |
+//!                  +---------------- not accepted ---------------+
+//! ```
+//!
+//! A run that waits for the gate does nothing here, so another one is begun meanwhile. As many stand
+//! aside as there are slots, and no more: a gate that does not answer must end the claims, and not
+//! the memory.
+
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The slots of a process.
+#[derive(Clone)]
+pub(super) struct Slots {
+    worked_on: Arc<Semaphore>,
+    aside: Arc<Semaphore>,
+}
+
+impl Slots {
+    /// So many.
+    pub(super) fn new(count: usize) -> Self {
+        Self { worked_on: Arc::new(Semaphore::new(count)), aside: Arc::new(Semaphore::new(count)) }
+    }
+
+    /// How many are free.
+    pub(super) fn free(&self) -> usize {
+        self.worked_on.available_permits()
+    }
+
+    /// Waits until one is free.
+    pub(super) async fn wait(&self) {
+        drop(self.worked_on.acquire().await);
+    }
+
+    /// Takes one; none when none is free.
+    pub(super) fn take(&self) -> Option<Slot> {
+        let place = Arc::clone(&self.worked_on).try_acquire_owned().ok()?;
+        Some(Slot { slots: self.clone(), place })
+    }
+}
+
+/// The place of one run, until it is dropped.
+pub(super) struct Slot {
+    slots: Slots,
+    place: OwnedSemaphorePermit,
+}
+
+impl Slot {
+    /// Makes room for another run, once there is a place aside.
+    pub(super) async fn step_aside(&mut self) {
+        self.move_to(Arc::clone(&self.slots.aside)).await;
+    }
+
+    /// Waits for a slot again, and makes room aside.
+    pub(super) async fn come_back(&mut self) {
+        self.move_to(Arc::clone(&self.slots.worked_on)).await;
+    }
+
+    async fn move_to(&mut self, places: Arc<Semaphore>) {
+        // Nobody closes them.
+        if let Ok(place) = places.acquire_owned().await {
+            self.place = place;
+        }
+    }
+}

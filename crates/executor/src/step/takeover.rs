@@ -1,0 +1,248 @@
+//! Runs that are leased already: those whose executor died, and those that this process holds without
+//! knowing.
+//!
+//! ```text
+//!   heartbeat --pulse--> tend --+-- a lease that is not known here --> taken up anew
+//!                               +-- an executor that is silent ------> taken over
+//!   drain ---------------------------- whatever is left -------------> given back
+//! ```
+
+use super::bounds::graph_of;
+use super::claim::{Claimer, Taken};
+use super::held::Order;
+use chrono::{DateTime, Utc};
+use std::sync::Arc;
+use std::time::Duration;
+use surety_common::crash;
+use surety_common::domain::execution::draft::Draft;
+use surety_common::domain::execution::{Execution, Graph};
+use surety_common::domain::machine::Refusal;
+use surety_common::domain::machine::run::RunState;
+use surety_common::domain::plan::Plan;
+use surety_common::domain::run::RunRecord;
+use surety_common::store::{self, Claimed, Commit, Outcome, Pulse, StoreError, Topic, Unread};
+use surety_common::telemetry::{self, trace};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+/// How long a process that leaves looks for leases that it never heard of: where the database is
+/// away, others find them by the heartbeat's age.
+const LAST_LOOK: Duration = Duration::from_secs(1);
+
+impl Claimer {
+    /// Does what heartbeats give reason for, beside them: however long that takes, the next one is on
+    /// time. What fails is found again by a later one.
+    pub async fn tend(&self, mut pulses: watch::Receiver<Pulse>) {
+        while pulses.changed().await.is_ok() {
+            let pulse = pulses.borrow_and_update().clone();
+            if let Err(error) = self.tend_once(&pulse, self.engine.now()).await {
+                tracing::warn!(%error, "what a heartbeat found could not be taken up");
+            }
+        }
+    }
+
+    /// Lays the leases that the rows give this process beside its work, takes up what it holds without
+    /// knowing, takes over from the silent, and rings when a run waits.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn tend_once(&self, pulse: &Pulse, now: DateTime<Utc>) -> Result<(), StoreError> {
+        let Pulse { leases, orphans, ready } = pulse;
+        let quiet = !orphans && !ready && self.engine.roll.unknown(leases).is_empty();
+        if quiet || self.engine.drain.is_cancelled() {
+            return Ok(());
+        }
+        let mut looking = self.looking.lock().await;
+        if self.engine.drain.is_cancelled() {
+            return Ok(());
+        }
+        if *ready && self.slots.free() > 0 {
+            // It may stand where claims no longer look.
+            looking.lanes.sweep();
+            self.seen.notify_one();
+        }
+        // What a claim brought that was under way is entered by now.
+        let unknown = self.engine.roll.unknown(leases);
+        if !unknown.is_empty() {
+            let mut found = store::forgotten(&self.engine.pool, self.engine.id, &unknown).await?;
+            let unread = std::mem::take(&mut found.unread);
+            self.take_up(found, now, "its lease was not known here").await?;
+            self.let_go(&unread, now).await?;
+        }
+        if *orphans { self.take_over(now).await } else { Ok(()) }
+    }
+
+    /// One look for runs whose executor died.
+    async fn take_over(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
+        let free = i64::try_from(self.slots.free()).unwrap_or(i64::MAX);
+        if free == 0 {
+            return Ok(());
+        }
+        let heard_since = now - self.heartbeat_age_limit;
+        let except = self.left_alone(now);
+        let (pool, me) = (&self.engine.pool, self.engine.id);
+        let orphans = store::orphans(pool, heard_since, me, free, &except).await?;
+        self.leave_alone(&orphans.unread, now);
+        self.take_up(orphans, now, "its executor is gone").await
+    }
+
+    async fn take_up(
+        &self,
+        claimed: Claimed,
+        now: DateTime<Utc>,
+        cause: &str,
+    ) -> Result<(), StoreError> {
+        // Counted before the drain is looked at: a drain that this look did not see waits for the
+        // leases written here, and for the work that hands them back.
+        let _under_way = self.tasks.token();
+        if self.engine.drain.is_cancelled() {
+            return claimed.commit(&[]).await.map(drop);
+        }
+        let mut held = Vec::new();
+        let mut commits = Vec::new();
+        for record in &claimed.runs {
+            let Some(slot) = self.slots.take() else { break };
+            match self.lease(record, now, cause) {
+                Ok((commit, taken)) => {
+                    commits.push(commit);
+                    held.push((taken, slot));
+                }
+                Err(refusal) => refused(record, &refusal),
+            }
+        }
+        if !commits.is_empty() {
+            crash::point("executor.before_claim");
+        }
+        let outcomes = claimed.commit(&commits).await?;
+        if !commits.is_empty() {
+            crash::point("executor.after_claim");
+        }
+        for (((run, slot), commit), outcome) in held.into_iter().zip(&commits).zip(outcomes) {
+            if outcome == Outcome::Applied {
+                telemetry::observe(&commit.write, &commit.span);
+                self.engine.waker.wake(Topic::Run(commit.write.execution.run_id));
+                if run.execution.lease_owner.is_some() {
+                    self.start(run, slot);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn lease(
+        &self,
+        record: &RunRecord,
+        now: DateTime<Utc>,
+        cause: &str,
+    ) -> Result<(Commit, Taken), Refusal> {
+        let Ending { plan, graph, mut draft } = self.end_leases(record, now, cause)?;
+        // One that was on its way to a pause when its executor died has come to rest.
+        if draft.execution().needs_executor() {
+            draft.lease(self.engine.id);
+        }
+        let started = match record.execution.state {
+            RunState::Executing => {
+                draft.lease_steps(&graph, record.spec.limits.max_parallel_steps)?
+            }
+            RunState::Intake
+            | RunState::Planning
+            | RunState::Verifying
+            | RunState::Recovering
+            | RunState::Blocked(_)
+            | RunState::Done
+            | RunState::Failed
+            | RunState::Cancelled => Vec::new(),
+        };
+        let commit = commit(record, draft);
+        let execution = Execution::clone(&commit.write.execution);
+        let span = commit.span.clone();
+        let RunRecord { spec, plan_digest, .. } = record.clone();
+        Ok((commit, Taken { order: Order { spec, plan, plan_digest, span }, execution, started }))
+    }
+
+    fn end_leases(
+        &self,
+        record: &RunRecord,
+        now: DateTime<Utc>,
+        cause: &str,
+    ) -> Result<Ending, Refusal> {
+        let plan = record.plan.clone().unwrap_or_default();
+        let graph = graph_of(&plan, record.spec.driver, &self.engine.tools);
+        let mut draft = Draft::new(record.execution.clone(), self.engine.actor(), now);
+        draft.end_leases(&graph, cause)?;
+        Ok(Ending { plan, graph, draft })
+    }
+
+    /// Gives back what the rows say this process holds although all its work is over: leases whose
+    /// writing ended without an answer.
+    pub(super) async fn give_back_unheard(&self) {
+        let look = async {
+            // Whoever looks now sees the drain, and lets go what it has locked.
+            let looking = self.looking.lock().await;
+            Ok((looking, store::left_over(&self.engine.pool, self.engine.id).await?))
+        };
+        let given = match timeout(LAST_LOOK, look).await {
+            Ok(Ok((_looking, left))) => self.give_back(left, self.engine.now()).await,
+            Ok(Err(error)) => Err(error),
+            Err(_) => {
+                tracing::warn!("no answer whether leases are left here; others find them in time");
+                return;
+            }
+        };
+        if let Err(error) = given {
+            tracing::warn!(%error, "leases may be left here; others take them over in time");
+        }
+    }
+
+    async fn give_back(&self, mut left: Claimed, now: DateTime<Utc>) -> Result<(), StoreError> {
+        let unread = std::mem::take(&mut left.unread);
+        let mut commits = Vec::new();
+        for record in &left.runs {
+            match self.end_leases(record, now, "the executor drains") {
+                Ok(Ending { mut draft, .. }) => {
+                    draft.release();
+                    commits.push(commit(record, draft));
+                }
+                Err(refusal) => refused(record, &refusal),
+            }
+        }
+        let outcomes = left.commit(&commits).await?;
+        for (commit, _) in commits.iter().zip(outcomes).filter(|(_, it)| *it == Outcome::Applied) {
+            telemetry::observe(&commit.write, &commit.span);
+            self.engine.waker.wake(Topic::Run(commit.write.execution.run_id));
+            self.engine.waker.wake_now(Topic::Ready);
+        }
+        self.let_go(&unread, now).await
+    }
+
+    /// Gives leases back whose rows do not read, and leaves them alone.
+    pub(super) async fn let_go(
+        &self,
+        unread: &[Unread],
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        self.leave_alone(unread, now);
+        let run_ids: Vec<_> = unread.iter().map(|unread| unread.run_id).collect();
+        match run_ids.as_slice() {
+            [] => Ok(()),
+            run_ids => store::let_go(&self.engine.pool, self.engine.id, run_ids, now).await,
+        }
+    }
+}
+
+/// A change in the making, by which a run's steps are nobody's any more.
+struct Ending {
+    plan: Arc<Plan>,
+    graph: Graph,
+    draft: Draft,
+}
+
+fn commit(record: &RunRecord, draft: Draft) -> Commit {
+    let span = trace::work_span("executor", &record.spec.id.to_string(), &record.spec.trace_parent);
+    let span_id = trace::span_id(&span);
+    Commit::new(draft.into_write(), span, span_id)
+}
+
+fn refused(record: &RunRecord, refusal: &Refusal) {
+    tracing::error!(run_id = %record.spec.id, %refusal, "the work on a run could not be ended");
+}
