@@ -13,7 +13,7 @@ use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::receipt::EvidenceReceipt;
 use surety_common::domain::run::RunRecord;
 use surety_common::domain::stop::{StopReason, WaitingOn};
-use surety_common::store::{self, Commit, Outcome, Topic};
+use surety_common::store::{self, Commit, Outcome, Page, Topic};
 use surety_common::telemetry::trace;
 use tokio::sync::broadcast;
 use uuid::Uuid;
@@ -159,18 +159,23 @@ impl Planner {
 
     /// The journal of a run from an event's number on, in order, each event once. With `follow` it
     /// goes on until the run ends.
-    pub fn watch(
+    ///
+    /// # Errors
+    /// `run_not_found`, `database_unavailable`.
+    pub async fn watch(
         self: std::sync::Arc<Self>,
         run_id: Uuid,
         from: i64,
         follow: bool,
-    ) -> impl Stream<Item = Result<Event, Fault>> + Send + 'static {
+    ) -> Result<Watch<impl Stream<Item = Result<Event, Fault>> + Send + 'static>, Fault> {
         // Subscribed before the first look, so that nothing falls between.
         let wakeups = self.wakeups.subscribe();
         let ahead = Ahead::Unknown;
-        let cursor = Cursor { planner: self, run_id, next: from.max(1), follow, wakeups, ahead };
-        futures::stream::try_unfold(
-            (cursor, Vec::new().into_iter()),
+        let mut cursor =
+            Cursor { planner: self, run_id, next: from.max(1), follow, wakeups, ahead };
+        let Page { trace_parent, events, .. } = cursor.read().await?;
+        let events = futures::stream::try_unfold(
+            (cursor, events.into_iter()),
             |(mut cursor, mut page)| async move {
                 loop {
                     if let Some(event) = page.next() {
@@ -182,8 +187,17 @@ impl Planner {
                     }
                 }
             },
-        )
+        );
+        Ok(Watch { trace_parent, events })
     }
+}
+
+/// What a follower gets.
+pub struct Watch<S> {
+    /// The run's trace.
+    pub trace_parent: String,
+    /// The events.
+    pub events: S,
 }
 
 /// Where a follower stands in a journal.
@@ -211,10 +225,11 @@ enum Ahead {
 impl Ahead {
     /// A page that is not full was the last one when it was read, and whatever is stored later is
     /// told of. Nothing comes after a run's end.
-    fn after(page: &[Event]) -> Self {
-        if page.iter().any(ends_the_run) {
+    fn after(page: &Page) -> Self {
+        let over = page.events.is_empty() && page.state.is_terminal();
+        if over || page.events.iter().any(ends_the_run) {
             Self::TheEnd
-        } else if i64::try_from(page.len()).is_ok_and(|events| events < PAGE_ROWS) {
+        } else if i64::try_from(page.events.len()).is_ok_and(|events| events < PAGE_ROWS) {
             Self::NothingYet
         } else {
             Self::Unknown
@@ -230,26 +245,17 @@ fn ends_the_run(event: &Event) -> bool {
 impl Cursor {
     /// The next events; none when there will be no more.
     async fn next_page(&mut self) -> Result<Option<Vec<Event>>, Fault> {
-        match self.ahead {
-            Ahead::TheEnd => return Ok(None),
-            Ahead::NothingYet if !self.goes_on() => return Ok(None),
-            Ahead::NothingYet => self.wait().await,
-            Ahead::Unknown => {}
-        }
         loop {
-            if let Some(events) = self.read().await? {
-                return Ok(Some(events));
+            match self.ahead {
+                Ahead::TheEnd => return Ok(None),
+                Ahead::NothingYet if !self.goes_on() => return Ok(None),
+                Ahead::NothingYet => self.wait().await,
+                Ahead::Unknown => {}
             }
-            let state = store::state(&self.planner.pool, self.run_id).await?;
-            let state = state.ok_or_else(|| not_found(self.run_id))?;
-            if state.is_terminal() {
-                // What the end wrote may have come after the look at the journal.
-                return self.read().await;
+            let page = self.read().await?;
+            if !page.events.is_empty() {
+                return Ok(Some(page.events));
             }
-            if !self.goes_on() {
-                return Ok(None);
-            }
-            self.wait().await;
         }
     }
 
@@ -257,13 +263,14 @@ impl Cursor {
         self.follow && !self.planner.shutdown.is_cancelled()
     }
 
-    async fn read(&mut self) -> Result<Option<Vec<Event>>, Fault> {
-        let journals = &self.planner.journals;
-        let events = journals.events(self.run_id, self.next, PAGE_ROWS).await?;
-        let Some(last) = events.last() else { return Ok(None) };
-        self.next = last.sequence + 1;
-        self.ahead = Ahead::after(&events);
-        Ok(Some(events))
+    async fn read(&mut self) -> Result<Page, Fault> {
+        let page = self.planner.journals.page(self.run_id, self.next, PAGE_ROWS).await?;
+        let page = page.ok_or_else(|| not_found(self.run_id))?;
+        if let Some(last) = page.events.last() {
+            self.next = last.sequence + 1;
+        }
+        self.ahead = Ahead::after(&page);
+        Ok(page)
     }
 
     /// Waits until the run may have moved.

@@ -1,6 +1,7 @@
 //! The hot table: rows to aggregates and back.
 
 use super::StoreError;
+use super::run::read_state;
 use crate::domain::execution::{Counters, Execution, Paused, StepProgress};
 use crate::domain::machine::run::RunState;
 use crate::domain::step::StepState;
@@ -56,8 +57,7 @@ struct NewProgress<'a> {
 impl ExecutionRow {
     pub(super) fn into_execution(self) -> Result<Execution, StoreError> {
         let what = |column: &str| format!("execution {} column {column}", self.run_id);
-        let state = RunState::from_text(&self.state, self.blocked_from.as_deref())
-            .ok_or_else(|| StoreError::corrupt(what("state"), &self.state))?;
+        let state = read_state(self.run_id, &self.state, self.blocked_from.as_deref())?;
         let mut details = self.progress.0.steps;
         let steps = self
             .step_states

@@ -4,15 +4,12 @@ use super::StoreError;
 use super::apply::Chain;
 use super::artifact::patience;
 use super::pool::{within, within_at_most};
-use super::together::Together;
 use crate::domain::journal::{
     Entry, Event, Output, StoredRow, VerdictRecord, Wanted, read_changes,
 };
 use crate::domain::receipt::EvidenceReceipt;
 use chrono::{DateTime, Utc};
-use sqlx::postgres::{PgArguments, PgRow};
-use sqlx::query::Query;
-use sqlx::{FromRow, PgConnection, PgExecutor, PgPool, Postgres};
+use sqlx::{FromRow, PgConnection, PgExecutor};
 use uuid::Uuid;
 
 #[derive(FromRow)]
@@ -30,62 +27,18 @@ impl JournalRow {
     }
 }
 
-fn read_row(row: StoredRow<'_>, run_id: Uuid, wanted: Wanted) -> Result<Vec<Event>, StoreError> {
+/// The events that one row holds.
+///
+/// # Errors
+/// [`StoreError::Corrupt`]
+pub(super) fn read_row(
+    row: StoredRow<'_>,
+    run_id: Uuid,
+    wanted: Wanted,
+) -> Result<Vec<Event>, StoreError> {
     let sequence = row.sequence;
     read_changes(row, wanted)
         .map_err(|error| StoreError::corrupt(format!("journal {run_id} at {sequence}"), error))
-}
-
-/// Part of a run's journal.
-#[derive(Debug, Clone, Copy)]
-struct Page {
-    run_id: Uuid,
-    /// The number from which on.
-    from: i64,
-    /// Rows of what was committed together, at most.
-    rows: i64,
-}
-
-fn statement(pages: &[Page]) -> Query<'static, Postgres, PgArguments> {
-    let run_ids: Vec<Uuid> = pages.iter().map(|page| page.run_id).collect();
-    let from: Vec<i64> = pages.iter().map(|page| page.from).collect();
-    let rows: Vec<i64> = pages.iter().map(|page| page.rows).collect();
-    sqlx::query(include_str!("sql/events.sql")).bind(run_ids).bind(from).bind(rows)
-}
-
-fn read_page(page: Page, rows: &[PgRow], wanted: Wanted) -> Result<Vec<Event>, StoreError> {
-    let mut events = Vec::new();
-    for row in rows {
-        events.append(&mut JournalRow::from_row(row)?.events(page.run_id, wanted)?);
-    }
-    events.retain(|event| event.sequence >= page.from);
-    Ok(events)
-}
-
-/// The process's one reader of journals for those who follow them: all that is wanted at a time is
-/// read in one statement. Cloning shares it.
-#[derive(Clone)]
-pub struct Journals(Together<Page>);
-
-impl Journals {
-    /// Starts the reader, on a connection of its own.
-    pub fn start(pool: PgPool) -> Self {
-        Self(Together::start(pool, statement))
-    }
-
-    /// As [`events`].
-    ///
-    /// # Errors
-    /// [`StoreError`]
-    pub async fn events(
-        &self,
-        run_id: Uuid,
-        from: i64,
-        rows: i64,
-    ) -> Result<Vec<Event>, StoreError> {
-        let page = Page { run_id, from, rows };
-        read_page(page, &self.0.ask(page).await?, Wanted::Everything)
-    }
 }
 
 /// Events of a run from the number `from` on, in order, from at most `rows` rows of what was
@@ -99,16 +52,25 @@ pub async fn events(
     from: i64,
     rows: i64,
 ) -> Result<Vec<Event>, StoreError> {
-    read(executor, Page { run_id, from, rows }, Wanted::Everything).await
+    let mut events = read(executor, run_id, from, rows, Wanted::Everything).await?;
+    events.retain(|event| event.sequence >= from);
+    Ok(events)
 }
 
 async fn read(
     executor: impl PgExecutor<'_>,
-    page: Page,
+    run_id: Uuid,
+    from: i64,
+    rows: i64,
     wanted: Wanted,
 ) -> Result<Vec<Event>, StoreError> {
-    let found = statement(&[page]).fetch_all(executor);
-    read_page(page, &within(async { Ok(found.await?) }).await?, wanted)
+    let found = sqlx::query_as(include_str!("sql/events.sql")).bind(run_id).bind(from).bind(rows);
+    let rows: Vec<JournalRow> = within(async { Ok(found.fetch_all(executor).await?) }).await?;
+    let mut events = Vec::new();
+    for row in rows {
+        events.append(&mut row.events(run_id, wanted)?);
+    }
+    Ok(events)
 }
 
 /// Every receipt of a run, in order.
@@ -119,7 +81,7 @@ pub async fn receipts(
     executor: impl PgExecutor<'_>,
     run_id: Uuid,
 ) -> Result<Vec<EvidenceReceipt>, StoreError> {
-    let events = read(executor, Page { run_id, from: 1, rows: i64::MAX }, Wanted::Receipts).await?;
+    let events = read(executor, run_id, 1, i64::MAX, Wanted::Receipts).await?;
     Ok(events
         .into_iter()
         .filter_map(|event| match event.entry {

@@ -84,22 +84,17 @@ pub async fn find_run(
     row.map(RunRow::into_record).transpose()
 }
 
-/// The state of one run alone.
+/// The state that a row's words name.
 ///
 /// # Errors
-/// [`StoreError`]
-pub async fn state(
-    executor: impl PgExecutor<'_>,
-    id: Uuid,
-) -> Result<Option<RunState>, StoreError> {
-    let found = sqlx::query_as(include_str!("sql/state.sql")).bind(id);
-    let row: Option<(String, Option<String>)> =
-        within(async { Ok(found.fetch_optional(executor).await?) }).await?;
-    row.map(|(state, blocked_from)| {
-        RunState::from_text(&state, blocked_from.as_deref())
-            .ok_or_else(|| StoreError::corrupt(format!("execution {id} column state"), state))
-    })
-    .transpose()
+/// [`StoreError::Corrupt`]
+pub(super) fn read_state(
+    run_id: Uuid,
+    state: &str,
+    blocked_from: Option<&str>,
+) -> Result<RunState, StoreError> {
+    RunState::from_text(state, blocked_from)
+        .ok_or_else(|| StoreError::corrupt(format!("execution {run_id} column state"), state))
 }
 
 /// Which runs are wanted.

@@ -59,10 +59,21 @@ async fn many_who_follow_journals_get_each_their_own_page(pool: PgPool) {
     }
     asked.push((Uuid::from_u128(9), 1, 1));
     let journals = Journals::start(pool.clone());
-    let found = join_all(asked.iter().map(|&(id, from, rows)| journals.events(id, from, rows)));
+    let found = join_all(asked.iter().map(|&(id, from, rows)| journals.page(id, from, rows)));
     for (&(id, from, rows), found) in asked.iter().zip(found.await) {
         let alone = store::events(&pool, id, from, rows).await.unwrap();
-        assert_eq!(found.unwrap(), alone, "{id} from {from}, {rows} rows");
+        let what = format!("{id} from {from}, {rows} rows");
+        let known = store::find_run(&pool, id).await.unwrap();
+        let Some(page) = found.unwrap() else {
+            assert!(known.is_none(), "{what}");
+            continue;
+        };
+        assert_eq!(page.events, alone, "{what}");
+        let known = known.unwrap();
+        assert_eq!(
+            (page.state, page.trace_parent),
+            (known.execution.state, known.spec.trace_parent)
+        );
     }
 }
 

@@ -43,7 +43,6 @@ fn reads<'a>(
         list_waits(pool, "", None, None, 1);
         find_plan(pool, id, 1);
         events(pool, id, 1, 1);
-        state(pool, id);
         receipts(pool, id);
         verdict(pool, id, 1);
         output_text(pool, output);

@@ -2,6 +2,7 @@
 
 use super::{CALLER, Service, order, run_id, status};
 use crate::intake::{self, Accepted};
+use crate::runs::Watch;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use std::sync::Arc;
@@ -86,10 +87,10 @@ impl RunService for Service {
     ) -> Result<Response<Self::WatchRunStream>, Status> {
         let v1::WatchRunRequest { run_id: id, from_sequence, follow } = request.into_inner();
         let id = run_id(&id)?;
-        let record = self.planner.find(id).await.map_err(status)?;
-        let trace_id = trace_id(&record.spec.trace_parent).to_owned();
         let from = i64::try_from(from_sequence).unwrap_or(i64::MAX);
-        let events = Arc::clone(&self.planner).watch(id, from, follow);
+        let watching = Arc::clone(&self.planner).watch(id, from, follow);
+        let Watch { trace_parent, events } = watching.await.map_err(status)?;
+        let trace_id = trace_id(&trace_parent).to_owned();
         let stream = events.map(move |found| match found {
             Ok(found) => Ok(v1::WatchRunResponse { event: Some(event(id, &trace_id, found)) }),
             Err(fault) => Err(status(fault)),

@@ -1,0 +1,17 @@
+-- Pages of journals, each from a number on, beside where the run stands; no row for a run that is not
+-- there, and one without an entry for a page that is empty.
+select wanted.place, run.trace_parent, execution.state, execution.blocked_from,
+       row.sequence, row.at, row.actor, row.entries
+from unnest($1::uuid[], $2::bigint[], $3::bigint[])
+     with ordinality as wanted (run_id, sequence, most, place)
+join execution on execution.run_id = wanted.run_id
+join run on run.id = wanted.run_id
+left join lateral (
+    select sequence, at, actor, entries
+    from journal
+    where journal.run_id = wanted.run_id
+      and journal.sequence >= wanted.sequence
+    order by sequence
+    limit wanted.most
+) as row on true
+order by wanted.place, row.sequence
