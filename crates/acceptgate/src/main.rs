@@ -3,7 +3,7 @@
 use clap::Parser;
 use surety_common::config::{CommonConfig, GateConfig};
 use surety_common::telemetry;
-use surety_common::wire::server::{bind, on_signal};
+use surety_common::wire::server::{bind, on_signal, runtime};
 use surety_common::wire::token::Token;
 
 /// Runs make and drop many small texts at the same time on many threads.
@@ -20,9 +20,12 @@ struct Args {
     gate: GateConfig,
 }
 
-#[tokio::main]
-async fn main() -> anyhow::Result<()> {
-    let Args { common, gate } = Args::parse();
+fn main() -> anyhow::Result<()> {
+    let args = Args::parse();
+    runtime(args.common.worker_threads)?.block_on(run(args))
+}
+
+async fn run(Args { common, gate }: Args) -> anyhow::Result<()> {
     let guard = telemetry::init("acceptgate", &common.telemetry)?;
     let shutdown = on_signal()?;
     let token = common.token()?.map(|secret| Token::new(secret.expose())).transpose()?;

@@ -3,7 +3,7 @@
 use clap::Parser;
 use surety_common::config::{CommonConfig, ExecutorConfig};
 use surety_common::telemetry;
-use surety_common::wire::server::{bind, on_signal};
+use surety_common::wire::server::{bind, on_signal, runtime};
 use surety_common::wire::token::Token;
 
 /// Runs make and drop many small texts at the same time on many threads.
@@ -20,9 +20,12 @@ struct Args {
     executor: ExecutorConfig,
 }
 
-#[tokio::main]
-async fn main() -> anyhow::Result<()> {
-    let Args { common, executor } = Args::parse();
+fn main() -> anyhow::Result<()> {
+    let args = Args::parse();
+    runtime(args.common.worker_threads)?.block_on(run(args))
+}
+
+async fn run(Args { common, executor }: Args) -> anyhow::Result<()> {
     executor.check()?;
     let guard = telemetry::init("executor", &common.telemetry)?;
     let shutdown = on_signal()?;

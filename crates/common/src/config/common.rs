@@ -58,6 +58,11 @@ pub struct CommonConfig {
           value_parser = s::DRAIN_TIMEOUT_MS.reads::<u64>())]
     pub drain_timeout_ms: u64,
 
+    /// Threads this process works with, 1..512; half of the processors when absent.
+    #[arg(long = s::WORKER_THREADS.flag, env = s::WORKER_THREADS.env,
+          help = s::WORKER_THREADS.meaning, value_parser = s::WORKER_THREADS.reads::<u32>())]
+    pub worker_threads: Option<u32>,
+
     /// Logs and traces.
     #[command(flatten)]
     pub telemetry: TelemetryConfig,

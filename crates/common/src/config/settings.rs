@@ -125,6 +125,7 @@ pub const fn settings() -> &'static [Setting] {
         MAX_MESSAGE_BYTES,
         REFLECTION,
         DRAIN_TIMEOUT_MS,
+        WORKER_THREADS,
         LOG,
         LOG_FORMAT,
         OTLP_ENDPOINT,
@@ -227,6 +228,17 @@ pub(super) const DRAIN_TIMEOUT_MS: Setting = Setting {
     accepts: Accepts::Whole { min: 0, max: 3_600_000, unit: "milliseconds" },
     meaning: "How long a process that was told to stop waits for requests and turns in flight \
               before it hands its leases back and ends.",
+    secret: false,
+};
+
+pub(super) const WORKER_THREADS: Setting = Setting {
+    group: Group::Common,
+    flag: "worker-threads",
+    env: "SURETY_WORKER_THREADS",
+    default: "",
+    accepts: Accepts::Whole { min: 1, max: 512, unit: "threads" },
+    meaning: "How many threads this process works with, beside those that wait for files. \
+              Without it half of the processors, and one at least.",
     secret: false,
 };
 

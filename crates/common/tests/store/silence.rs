@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use surety_common::domain::execution::Execution;
 use surety_common::domain::journal::Output;
-use surety_common::store::{self, Cases, Lanes, Own, RunFilter, StoreError, StoredPlan, Want};
+use surety_common::store::{
+    self, Cases, Journals, Lanes, Own, RunFilter, StoreError, StoredPlan, Want,
+};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
@@ -64,6 +66,7 @@ fn writes<'a>(pool: &'a PgPool, row: &Execution) -> Vec<Question<'a>> {
     let made = async move { creator(pool).create(new, None).await.map(drop) };
     let id = row.run_id;
     let case = async move { Cases::start(pool.clone()).find(id, |_| true).await.map(drop) };
+    let page = async move { Journals::start(pool.clone()).page(id, 1, 1).await.map(drop) };
     let write = remark(row, "a second revision");
     let stored = StoredPlan {
         revision: 2,
@@ -74,7 +77,12 @@ fn writes<'a>(pool: &'a PgPool, row: &Execution) -> Vec<Question<'a>> {
         created_at: now(),
     };
     let revised = async move { store::submit_plan(pool, &stored, &write, None).await.map(drop) };
-    vec![("create", made.boxed()), ("submit_plan", revised.boxed()), ("case", case.boxed())]
+    vec![
+        ("create", made.boxed()),
+        ("submit_plan", revised.boxed()),
+        ("case", case.boxed()),
+        ("page", page.boxed()),
+    ]
 }
 
 /// Without a bound each would wait until the kernel gives the connection up, after a quarter of an

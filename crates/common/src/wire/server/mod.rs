@@ -13,6 +13,7 @@ mod layer;
 mod listen;
 #[cfg(all(feature = "store", feature = "telemetry"))]
 mod operations;
+mod runtime;
 mod stop;
 
 #[cfg(test)]
@@ -21,6 +22,7 @@ mod tests;
 pub use listen::{BindError, bind};
 #[cfg(all(feature = "store", feature = "telemetry"))]
 pub use operations::operations;
+pub use runtime::runtime;
 pub use stop::on_signal;
 
 use super::token::Token;

@@ -1,0 +1,18 @@
+//! The threads a process works with.
+
+use std::io;
+use std::thread::available_parallelism;
+use tokio::runtime::{Builder, Runtime};
+
+/// The runtime of a service. Without a number of `threads` it takes half of the processors: the
+/// others are for the database, or for the commands that an executor starts, and a thread that finds
+/// no work on its own processor's caches costs more than it brings.
+///
+/// # Errors
+/// The system gives no threads.
+pub fn runtime(threads: Option<u32>) -> io::Result<Runtime> {
+    let wanted = threads.and_then(|threads| usize::try_from(threads).ok());
+    let half = || available_parallelism().map_or(1, |processors| processors.get() / 2);
+    let threads = wanted.unwrap_or_else(half).max(1);
+    Builder::new_multi_thread().worker_threads(threads).enable_all().build()
+}
