@@ -268,7 +268,11 @@ fn a_plain_user_needs_nobody_else() {
     let nobody = nix::unistd::User::from_name("nobody").ok().flatten().expect("nobody");
     let folder = folder();
     let binary = folder.path().join("test");
-    fs::copy(std::env::current_exe().expect("this binary"), &binary).expect("a copy");
+    // By another process: one that another test starts at this moment would hold a file open that
+    // is written here, and a program that somebody writes to cannot be started.
+    let this = std::env::current_exe().expect("this binary");
+    let copied = Command::new("cp").arg(this).arg(&binary).status().expect("cp");
+    assert!(copied.success(), "cp: {copied}");
     let output = Command::new(&binary)
         .args(["--exact", "each_test_can_have_a_database_of_its_own"])
         .uid(nobody.uid.as_raw())
