@@ -99,7 +99,7 @@ fn a_process_starts_with_no_flag_at_all() {
 fn a_bad_value_names_the_flag_the_range_and_the_default() {
     let cases = [
         (["--executor-slots", "0"], "from 1 to 4096", "default, 64"),
-        (["--executor-slots", "many"], "--executor-slots is \"many\"", "whole number of steps"),
+        (["--executor-slots", "many"], "--executor-slots is \"many\"", "whole number of runs"),
         (["--planner-listen", "7401"], "IP address and a port", "default, 127.0.0.1:7401"),
         (["--log-format", "xml"], "one of text, json", "--log-format"),
         (["--log", "loud"], "off, error, warn", "default, info"),
