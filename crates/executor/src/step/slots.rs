@@ -39,31 +39,36 @@ impl Slots {
     /// Takes one; none when none is free.
     pub(super) fn take(&self) -> Option<Slot> {
         let place = Arc::clone(&self.worked_on).try_acquire_owned().ok()?;
-        Some(Slot { slots: self.clone(), place })
+        Some(Slot { slots: self.clone(), place: Some(place) })
     }
 }
 
 /// The place of one run, until it is dropped.
 pub(super) struct Slot {
     slots: Slots,
-    place: OwnedSemaphorePermit,
+    place: Option<OwnedSemaphorePermit>,
 }
 
 impl Slot {
-    /// Makes room for another run, once there is a place aside.
+    /// Makes room for another run, once there is a place aside. The slot is kept until then, so that
+    /// no more runs are begun than can stand aside.
+    ///
+    /// # Cancel safety
+    /// One that is given up keeps its slot.
     pub(super) async fn step_aside(&mut self) {
-        self.move_to(Arc::clone(&self.slots.aside)).await;
-    }
-
-    /// Waits for a slot again, and makes room aside.
-    pub(super) async fn come_back(&mut self) {
-        self.move_to(Arc::clone(&self.slots.worked_on)).await;
-    }
-
-    async fn move_to(&mut self, places: Arc<Semaphore>) {
         // Nobody closes them.
-        if let Ok(place) = places.acquire_owned().await {
-            self.place = place;
+        if let Ok(place) = Arc::clone(&self.slots.aside).acquire_owned().await {
+            self.place = Some(place);
         }
+    }
+
+    /// Makes room aside, and waits for a slot again. One that kept its place aside until it has a
+    /// slot, and one that keeps its slot until there is a place aside, would wait for each other.
+    ///
+    /// # Cancel safety
+    /// One that is given up has no place.
+    pub(super) async fn come_back(&mut self) {
+        self.place = None;
+        self.place = Arc::clone(&self.slots.worked_on).acquire_owned().await.ok();
     }
 }

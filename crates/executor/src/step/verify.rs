@@ -44,7 +44,7 @@ pub(super) async fn verify(run: &HeldRun, slot: &mut Slot) -> Result<(), Ended> 
     if execution.is_pausing() {
         return Ok(());
     }
-    slot.step_aside().await;
+    unless_called_off(run, slot.step_aside()).await?;
     let given_up = &run.engine.drain;
     let asked = run.engine.gate.evaluate_run(run.spec.id, execution.lease_epoch, given_up).await;
     match asked {
@@ -55,8 +55,7 @@ pub(super) async fn verify(run: &HeldRun, slot: &mut Slot) -> Result<(), Ended> 
         }
         Ok(Moved::Elsewhere) => {
             run.catch_up().await?;
-            slot.come_back().await;
-            Ok(())
+            unless_called_off(run, slot.come_back()).await
         }
         Err(_) if given_up.is_cancelled() => Err(Ended::Draining),
         // The run moved on, or was taken over: what the row says counts.
@@ -65,10 +64,20 @@ pub(super) async fn verify(run: &HeldRun, slot: &mut Slot) -> Result<(), Ended> 
         {
             let before = execution.version;
             run.catch_up().await?;
-            slot.come_back().await;
+            unless_called_off(run, slot.come_back()).await?;
             if run.execution().await.version == before { Err(Ended::Gate(fault)) } else { Ok(()) }
         }
         Err(fault) => Err(Ended::Gate(fault)),
+    }
+}
+
+/// Waits for a place among the runs, but not when the work on this one ends meanwhile.
+async fn unless_called_off(run: &HeldRun, place: impl Future<Output = ()>) -> Result<(), Ended> {
+    tokio::select! {
+        biased;
+        () = place => Ok(()),
+        () = run.lost.cancelled() => Err(Ended::NotHeld),
+        () = run.engine.drain.cancelled() => Err(Ended::Draining),
     }
 }
 
