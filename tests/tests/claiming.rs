@@ -105,6 +105,22 @@ async fn while_the_gate_decides_others_are_worked_on_but_no_more_than_there_are_
 }
 
 #[tokio::test]
+async fn runs_that_are_refused_side_by_side_do_not_wait_for_each_others_places() -> Result<()> {
+    let deployment = Deployment::start_with(&[("SURETY_EXECUTOR_SLOTS", "1")]).await?;
+    let mut plan = plan(&[step("only", &[], &[script::noop()])]);
+    plan["verify"] = serde_json::json!([{"kind": "file_exists", "target": "never"}]);
+    let mut runs = Vec::new();
+    for _ in 0..6 {
+        runs.push(deployment.create(&plan, "").await?);
+    }
+    for run in runs {
+        let run = deployment.wait_for_end(&run.id).await?;
+        assert_eq!(run.state(), v1::RunState::Failed, "{run:#?}");
+    }
+    deployment.finish().await
+}
+
+#[tokio::test]
 async fn a_dead_executor_is_replaced_within_a_second_of_an_age_limit_of_two() -> Result<()> {
     let brief = [("SURETY_EXECUTOR_HEARTBEAT_AGE_LIMIT_MS", "2000")];
     let mut deployment = Deployment::start_with(&brief).await?;

@@ -37,8 +37,6 @@ create table plan (
     constraint plan_revision_positive check (revision > 0)
 );
 
--- Everything about a run that moves: one row, rewritten in place once a turn. No column that
--- changes with every turn is indexed, so those updates stay inside the page (HOT).
 -- What holds of every execution, each rule by its name. One function, because the server reads each
 -- check of a table anew at every statement that writes to it: as checks, these rules took a third of
 -- the time of an update.
@@ -84,6 +82,8 @@ begin
 end
 $$;
 
+-- Everything about a run that moves: one row, rewritten in place once a turn. No column that
+-- changes with every turn is indexed, so those updates stay inside the page (HOT).
 create table execution (
     run_id        uuid        not null,
     -- Compared as bytes: nobody reads a list in this order.
