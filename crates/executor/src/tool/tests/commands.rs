@@ -62,6 +62,25 @@ async fn a_command_runs_where_it_is_asked_to_inside_the_workspace() {
 }
 
 #[tokio::test]
+async fn a_program_is_the_first_that_can_run_in_the_path_the_command_sees() {
+    let mut bench = Bench::new();
+    fs::create_dir_all(bench.root.join("a/tool")).unwrap();
+    bench.put("b/tool", "#!/bin/sh\necho not executable\n");
+    for (folder, says) in [("c", "first"), ("d", "second")] {
+        bench.put(&format!("{folder}/tool"), format!("#!/bin/sh\necho {says}\n"));
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(bench.root.join(folder).join("tool"), mode).unwrap();
+    }
+    let path = std::env::join_paths(["a", "b", "c", "d"].map(|name| bench.root.join(name)));
+    let host = [("PATH".into(), path.unwrap())];
+    bench.ctx.environment = Arc::new(Environment::scrub(host));
+    let outcome = bench.call("run_command", json!({"argv": ["tool"]})).await;
+    assert_eq!(output(&outcome).trim_end(), "first");
+    let outcome = bench.call("run_command", json!({"argv": ["sh"]})).await;
+    assert_eq!(outcome.error_code, Some(ErrorCode::ProgramNotFound), "only the path counts");
+}
+
+#[tokio::test]
 async fn a_command_sees_a_scrubbed_environment() {
     let mut bench = Bench::new();
     let host = [
