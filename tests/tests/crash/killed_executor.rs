@@ -85,15 +85,12 @@ async fn a_command_that_must_not_be_repeated_is_asked_about_and_an_answer_lets_i
 }
 
 #[tokio::test]
-async fn the_answer_fail_fails_the_step_and_the_run_ends_when_no_retry_remains() -> Result<()> {
+async fn the_answer_fail_ends_the_run_and_no_retry_calls_again() -> Result<()> {
     let trail = Trail::new()?;
     let mut deployment = Deployment::start_with(&QUICK).await?;
     let plan = plan(&[step("only", &[], &[shell(&trail.mark_and_wait("only"))])]);
-    let request = v1::CreateRunRequest {
-        limits: Some(v1::Limits { max_replans: Some(0), ..v1::Limits::default() }),
-        ..script::request(&plan, "")
-    };
-    let run = deployment.create_run(request).await?;
+    let run = deployment.create(&plan, "").await?;
+    assert!(run.limits.as_ref().is_some_and(|limits| limits.max_replans() > 0), "{run:#?}");
     wait_until("the command began", || trail.marks("only") == 1).await?;
     deployment.first_executor()?.kill().await?;
     deployment.add_executor(&[]).await?;
@@ -102,7 +99,8 @@ async fn the_answer_fail_fails_the_step_and_the_run_ends_when_no_retry_remains()
     let run = deployment.wait_for_end(&run.id).await?;
     let terminal = run.terminal.clone().unwrap_or_default();
     assert_eq!(terminal.stop_reason(), v1::StopReason::MaxReplansReached, "{run:#?}");
-    assert_eq!(trail.marks("only"), 1);
+    assert!(terminal.user_message.contains("nobody knows"), "{}", terminal.user_message);
+    assert_eq!(trail.marks("only"), 1, "it was called again after somebody said that it must not");
     deployment.finish().await
 }
 

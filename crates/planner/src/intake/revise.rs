@@ -11,6 +11,7 @@ use surety_common::domain::machine::run::{Phase, RunState};
 use surety_common::domain::plan::Plan;
 use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::run::RunRecord;
+use surety_common::domain::step::StepState;
 use surety_common::domain::stop::StopReason;
 use surety_common::store::{self, Outcome, StoreError, StoredPlan, Topic};
 use surety_common::telemetry::trace;
@@ -92,7 +93,9 @@ pub async fn submit(planner: &Planner, record: RunRecord, new: NewPlan) -> Resul
 fn keep_open_calls(execution: &Execution, before: &Plan, new: &Plan) -> Result<(), Fault> {
     for (step, progress) in before.steps.iter().zip(&execution.steps) {
         let kept = new.steps.iter().find(|kept| kept.id == step.id);
-        if progress.open_call.is_some() && kept.is_none_or(|kept| kept.script != step.script) {
+        // Of a failed step somebody said what is to come of it.
+        let is_open = progress.open_call.is_some() && progress.state != StepState::Failed;
+        if is_open && kept.is_none_or(|kept| kept.script != step.script) {
             let message = format!(
                 "a call of the step {:?} has no outcome yet; keep the step and its script",
                 step.id

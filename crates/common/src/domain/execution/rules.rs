@@ -233,17 +233,8 @@ impl Draft {
     }
 
     fn retry(&mut self, graph: &Graph, limits: &Limits, failed: &[usize]) -> Result<(), Refusal> {
-        if self.execution.counters.replans >= limits.max_replans {
-            let ids: Vec<&str> = failed.iter().map(|index| graph.id(*index)).collect();
-            let ids = ids.join(", ");
-            return self.stop(
-                graph,
-                Ending {
-                    stop_reason: StopReason::MaxReplansReached,
-                    user_message: format!("Step {ids} failed and no retry remains."),
-                    internal_reason: format!("max_replans is {}", limits.max_replans),
-                },
-            );
+        if let Some(end) = self.no_retry(graph, limits, failed) {
+            return self.stop(graph, end);
         }
         self.execution.counters.replans += 1;
         let cause = format!("try {} of {}", self.execution.counters.replans, limits.max_replans);
@@ -254,6 +245,31 @@ impl Draft {
         }
         self.ready_steps(graph)?;
         self.settle(graph)
+    }
+
+    /// Why failed steps are not tried again: none is left, or somebody failed one because nobody
+    /// knows whether its call happened, and to try again would be to call again.
+    fn no_retry(&self, graph: &Graph, limits: &Limits, failed: &[usize]) -> Option<Ending> {
+        let of = |index: &usize| self.execution.steps.get(*index)?.open_call.as_ref();
+        let in_doubt = failed.iter().find_map(|index| Some((graph.id(*index), of(index)?)));
+        let (user_message, internal_reason) = if let Some((id, call)) = in_doubt {
+            (
+                format!(
+                    "Step {id} failed: nobody knows whether its call of {} happened.",
+                    call.tool
+                ),
+                format!("call {} has no outcome and must not be repeated", call.call_id),
+            )
+        } else if self.execution.counters.replans >= limits.max_replans {
+            let ids: Vec<&str> = failed.iter().map(|index| graph.id(*index)).collect();
+            (
+                format!("Step {} failed and no retry remains.", ids.join(", ")),
+                format!("max_replans is {}", limits.max_replans),
+            )
+        } else {
+            return None;
+        };
+        Some(Ending { stop_reason: StopReason::MaxReplansReached, user_message, internal_reason })
     }
 
     fn repair(&mut self, graph: &Graph, limits: &Limits) -> Result<(), Refusal> {

@@ -256,17 +256,32 @@ fn a_revision_that_keeps_only_what_is_done_goes_to_its_verification() {
     assert_eq!(world.execution.state, RunState::Verifying);
 }
 
-#[test]
-fn a_step_with_a_call_under_way_keeps_it_and_what_waits_for_it() {
-    let mut world = world(&[("a", &[]), ("b", &[])]);
-    play(&mut world, &[Op::Claim, Op::Pause(0), Op::Fail(0), Op::Replan]);
-    let open = OpenCall {
+fn open_call() -> OpenCall {
+    OpenCall {
         call_id: Uuid::from_u128(7),
         tool: "run_command".to_owned(),
         arguments_json: "{}".to_owned(),
         effect: serde_json::Value::Null,
         intended_at: now(),
-    };
+    }
+}
+
+#[test]
+fn a_step_that_failed_because_nobody_knows_of_its_call_is_not_tried_again() {
+    let mut world = world(&[("a", &[]), ("b", &[])]);
+    play(&mut world, &[Op::Claim, Op::LeaseSteps]);
+    world.execution.steps[1].open_call = Some(Box::new(open_call()));
+    play(&mut world, &[Op::Finish(0), Op::Fail(1), Op::Recover]);
+    assert_eq!(world.execution.state, RunState::Failed);
+    assert_eq!(world.execution.stop_reason(), Some(StopReason::MaxReplansReached));
+    assert_eq!(world.execution.counters.replans, 0, "no retry was counted that was not made");
+}
+
+#[test]
+fn a_step_with_a_call_under_way_keeps_it_and_what_waits_for_it() {
+    let mut world = world(&[("a", &[]), ("b", &[])]);
+    play(&mut world, &[Op::Claim, Op::Pause(0), Op::Fail(0), Op::Replan]);
+    let open = open_call();
     world.execution.steps[0].open_call = Some(Box::new(open.clone()));
     world.execution.steps[0].proofs = 3;
     revise(&mut world, &[("b", &[]), ("a", &[])]);
