@@ -1,7 +1,7 @@
 //! Plans for tests, and what their commands leave behind.
 
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use surety_common::wire::v1;
 
 /// A step that depends on others and makes these calls.
@@ -72,9 +72,9 @@ impl Trail {
         self.folder.path().join(name)
     }
 
-    /// A line of shell that leaves one mark under `name`.
+    /// A line of shell that leaves one mark under `name`: the idempotency key of its call.
     pub fn mark(&self, name: &str) -> String {
-        format!("echo here >> '{}'", self.path(name).display())
+        format!("echo \"$SURETY_IDEMPOTENCY_KEY\" >> '{}'", self.path(name).display())
     }
 
     /// A line of shell that leaves one mark under `name` and then waits for [`Trail::let_go`].
@@ -94,10 +94,12 @@ impl Trail {
 
     /// How many marks were left under `name`.
     pub fn marks(&self, name: &str) -> usize {
-        lines(&self.path(name))
+        self.keys(name).len()
     }
-}
 
-fn lines(path: &Path) -> usize {
-    std::fs::read_to_string(path).map_or(0, |text| text.lines().count())
+    /// The keys of the calls that left marks under `name`.
+    pub fn keys(&self, name: &str) -> Vec<String> {
+        let text = std::fs::read_to_string(self.path(name)).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
 }

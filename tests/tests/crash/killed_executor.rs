@@ -61,7 +61,9 @@ async fn a_command_that_was_declared_repeatable_is_run_again_under_the_same_call
     let (intents, receipts) = (intents(&events), receipts(&events));
     assert_eq!(intents.len(), 3, "the repetition is no new intent");
     let of = |step: &str| receipts.iter().find(|receipt| receipt.step_id == step);
-    assert_eq!(of("middle").map(|receipt| &receipt.call_id), Some(&intents[1].call_id));
+    let key = &intents[1].call_id;
+    assert_eq!(of("middle").map(|receipt| &receipt.call_id), Some(key));
+    assert_eq!(trail.keys("middle"), [key.as_str(); 2], "the command can tell that it is repeated");
     deployment.finish().await
 }
 

@@ -120,6 +120,7 @@ impl Bench {
             folder: Arc::clone(&run.folder),
             write_scope: Arc::new(WriteScope::new(scope)?),
             environment: Arc::clone(&run.engine.environment),
+            call_id: call.id,
             shell_allowed: false,
             deadline: Instant::now() + budget,
             cancel: run.calls.child_token(),

@@ -179,7 +179,7 @@ async fn verify_command(run: &HeldRun, line: String) -> Result<Option<Record>, E
     let call = call(VERIFY, vec![("command", line.clone())]);
     write_down(run, &call).await?;
     let started_at = run.engine.now();
-    let mut outcome = match run_line(run, &line).await {
+    let mut outcome = match run_line(run, call.id, &line).await {
         Ok(outcome) => outcome,
         Err(error) => error.into(),
     };
@@ -220,14 +220,14 @@ fn cached(receipts: &[EvidenceReceipt], line: &str, digest: &str) -> bool {
 
 /// Runs the programs of a line one after another while each succeeds. The fact names the line as
 /// it was written, and the exit code of the last program that ran.
-async fn run_line(run: &HeldRun, line: &str) -> Result<ToolOutcome, ToolError> {
+async fn run_line(run: &HeldRun, call_id: Uuid, line: &str) -> Result<ToolOutcome, ToolError> {
     let Some(programs) = programs(line) else {
         return Err(ToolError::new(
             ErrorCode::ShellNotAllowed,
             format!("{line:?} needs a shell, which the policy does not allow; name a program"),
         ));
     };
-    let context = context(run)?;
+    let context = context(run, call_id)?;
     let mut output = Vec::new();
     let mut last = None;
     for program in programs {
@@ -266,7 +266,7 @@ async fn project_tests(run: &HeldRun) -> Result<Record, Ended> {
     let call = call(VERIFY, vec![("command", "the project's own tests".to_owned())]);
     write_down(run, &call).await?;
     let started_at = run.engine.now();
-    let outcome = match run_project_tests(run).await {
+    let outcome = match run_project_tests(run, call.id).await {
         Ok(outcome) => outcome,
         Err(error) => error.into(),
     };
@@ -274,8 +274,8 @@ async fn project_tests(run: &HeldRun) -> Result<Record, Ended> {
     record(run, Done { call, outcome, started_at, finished_at: run.engine.now() }).await
 }
 
-async fn run_project_tests(run: &HeldRun) -> Result<ToolOutcome, ToolError> {
-    let context = context(run)?;
+async fn run_project_tests(run: &HeldRun, call_id: Uuid) -> Result<ToolOutcome, ToolError> {
+    let context = context(run, call_id)?;
     let (workspace, environment) = (context.workspace()?, Arc::clone(&context.environment));
     let found =
         tokio::task::spawn_blocking(move || project::test_command(&workspace, &environment))
@@ -301,11 +301,12 @@ async fn run_project_tests(run: &HeldRun) -> Result<ToolOutcome, ToolError> {
     Ok(outcome(request.command, finished))
 }
 
-fn context(run: &HeldRun) -> Result<ToolContext, ToolError> {
+fn context(run: &HeldRun, call_id: Uuid) -> Result<ToolContext, ToolError> {
     Ok(ToolContext {
         folder: Arc::clone(&run.folder),
         write_scope: Arc::new(WriteScope::whole()),
         environment: Arc::clone(&run.engine.environment),
+        call_id,
         shell_allowed: false,
         deadline: Instant::now() + patience(run),
         cancel: run.calls.child_token(),

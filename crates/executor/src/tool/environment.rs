@@ -3,6 +3,7 @@
 use crate::tool::error::{ErrorCode, ToolError};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use uuid::Uuid;
 
 /// The variables of the executor's own environment that a command sees: what a program needs to
 /// be found, to show text, and to find its toolchain.
@@ -32,6 +33,9 @@ const PASSED_ON: [&str; 24] = [
     "DOTNET_ROOT",
     "SDKROOT",
 ];
+
+/// Where a command finds the key of its call, which is the same whenever it is repeated.
+pub const IDEMPOTENCY_KEY: &str = "SURETY_IDEMPOTENCY_KEY";
 
 /// Environment variables without a secret among them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -64,6 +68,14 @@ impl Environment {
             all.0.insert(name.into(), value.into());
         }
         Ok(all)
+    }
+
+    /// This environment with the idempotency key of a call. No call can set it: a name that begins
+    /// like it is refused by [`with`](Self::with).
+    #[must_use]
+    pub fn keyed(mut self, call_id: Uuid) -> Self {
+        self.0.insert(IDEMPOTENCY_KEY.into(), call_id.to_string().into());
+        self
     }
 
     /// The value of one variable.

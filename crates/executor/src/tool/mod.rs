@@ -44,6 +44,7 @@ use surety_common::domain::plan::ToolCall;
 use surety_common::domain::receipt::Fact;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 /// What a tool says about itself.
 #[derive(Debug, Clone, PartialEq)]
@@ -90,6 +91,9 @@ pub struct ToolContext {
     pub write_scope: Arc<WriteScope>,
     /// What commands see of the environment.
     pub environment: Arc<Environment>,
+    /// The call's idempotency key, the same in every repetition; a tool that can hand it on makes its
+    /// effect once.
+    pub call_id: Uuid,
     /// Whether the run's policy lets a command line go to a shell.
     pub shell_allowed: bool,
     /// When the call must have ended.

@@ -51,7 +51,8 @@ impl RunCommand {
             "Runs a program in the workspace with a list of arguments, without a shell, and gives \
              its whole output: standard output, then standard error under a line that says so. \
              Succeeds when the exit code is 0. Whatever it leaves running in the background is \
-             ended with it.",
+             ended with it. It finds the call's key in SURETY_IDEMPOTENCY_KEY, the same \
+             whenever the call is repeated.",
             annotations,
             json!({
                 "type": "object",
@@ -121,7 +122,7 @@ fn request(ctx: &ToolContext, args: &Args) -> Result<CommandRequest, ToolError> 
     Ok(CommandRequest {
         command,
         folder: ctx.workspace()?.folder(&folder)?,
-        environment: ctx.environment.with(&args.env)?,
+        environment: ctx.environment.with(&args.env)?.keyed(ctx.call_id),
     })
 }
 

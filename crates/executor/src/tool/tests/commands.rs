@@ -97,7 +97,11 @@ async fn a_command_sees_a_scrubbed_environment() {
     let outcome = bench.call("run_command", args).await;
     let mut seen: Vec<_> = output(&outcome).lines().collect();
     seen.sort_unstable();
-    assert_eq!(seen, ["CARGO_HOME=/cargo", "PATH=/usr/bin:/bin", "RUST_BACKTRACE=1"]);
+    let key = format!("SURETY_IDEMPOTENCY_KEY={}", bench.ctx.call_id);
+    assert_eq!(seen, ["CARGO_HOME=/cargo", "PATH=/usr/bin:/bin", "RUST_BACKTRACE=1", &key]);
+    let args = json!({"argv": ["env"], "env": {"SURETY_IDEMPOTENCY_KEY": "mine"}});
+    let outcome = bench.call("run_command", args).await;
+    assert_eq!(outcome.error_code, Some(ErrorCode::EnvNotAllowed));
     let args = json!({"argv": ["env"], "env": {"PATH": "/tmp"}});
     let outcome = bench.call("run_command", args).await;
     assert_eq!(outcome.error_code, Some(ErrorCode::EnvNotAllowed));

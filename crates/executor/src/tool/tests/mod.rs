@@ -18,6 +18,7 @@ use surety_common::domain::receipt::Fact;
 use tempfile::TempDir;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 /// A workspace in a folder of its own, beside a folder that is none of its business.
 struct Bench {
@@ -40,6 +41,7 @@ impl Bench {
             folder: Arc::new(Folder::given(root.clone())),
             write_scope: Arc::new(WriteScope::whole()),
             environment: Arc::new(Environment::of_process()),
+            call_id: Uuid::from_u128(7),
             shell_allowed: false,
             deadline: Instant::now() + Duration::from_secs(120),
             cancel: CancellationToken::new(),
