@@ -8,9 +8,9 @@ pub(crate) struct Options {
     /// Which parts; none is all of them.
     #[arg(value_enum)]
     parts: Vec<Part>,
-    /// Runs of ten steps that one measurement of throughput carries.
-    #[arg(long, default_value_t = 1000)]
-    runs: usize,
+    /// Runs of ten steps that one measurement of throughput carries; of several, one after the other.
+    #[arg(long, value_delimiter = ',', default_values_t = [1000, 10_000])]
+    runs: Vec<usize>,
     /// How often throughput, steps that wait and growth are measured; the median of all is shown,
     /// with the range.
     #[arg(long, default_value_t = 3)]
@@ -91,8 +91,8 @@ impl Options {
         }
     }
 
-    pub(crate) fn runs(&self) -> usize {
-        self.small_or(50, self.runs)
+    pub(crate) fn runs(&self) -> &[usize] {
+        self.small_or(&[50], &self.runs)
     }
 
     pub(crate) fn finished_steps(&self) -> usize {

@@ -58,7 +58,7 @@ pub(crate) async fn measure(stand: &Stand<'_>, report: &mut Report) -> Result<()
     let foreign = usage.map(|usage| usage.foreign_cores).ok();
     report.add(Row { foreign, ..row });
     let row =
-        Row::new("  their commands run again, s", format!("{:.2}", called_again.as_secs_f64()));
+        Row::new("  their commands run again, s", format!("**{:.2}**", called_again.as_secs_f64()));
     report.add(Row { foreign, ..row });
     rows.close().await;
     end(&mut deployment).await?;

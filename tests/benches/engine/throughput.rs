@@ -1,6 +1,7 @@
 //! Steps a second, and what each cost.
 
 use crate::figures::{cpu, middle, middle_cpu, most_foreign, spread};
+use crate::latency;
 use crate::load;
 use crate::meter::{self, Meter, Usage};
 use crate::peers::{self, POSTGRES_ALONE_UNBATCHED};
@@ -47,13 +48,16 @@ pub(crate) struct Sample {
     transactions: Option<i64>,
 }
 
-/// Both arrivals, with one executor.
+/// Both arrivals of each number of runs, with one executor.
 pub(crate) async fn measure(stand: &Stand<'_>, report: &mut Report) -> Result<()> {
-    for arrival in [Arrival::Made, Arrival::Waiting] {
-        let samples = repeated(stand, report, arrival, 1).await?;
-        add(report, stand.options, arrival, &samples);
-        if arrival == Arrival::Made {
-            compare(report, &samples);
+    for &runs in stand.options.runs() {
+        for arrival in [Arrival::Made, Arrival::Waiting] {
+            let work = Work { arrival, executors: 1, runs };
+            let samples = repeated(stand, report, work).await?;
+            add(report, work, &samples);
+            if arrival == Arrival::Made {
+                compare(report, &samples);
+            }
         }
     }
     Ok(())
@@ -83,22 +87,21 @@ pub(crate) async fn measure_executors(stand: &Stand<'_>, report: &mut Report) ->
         report.add(Row::new("  writing commits per step", format!("{commits:.3}")));
         let cost = middle_cpu(samples, |sample| (&sample.usage.spent, sample.steps));
         report.add(Row::new("  CPU ms per step", cost).foreign(foreign));
+        let deployment = stand.deploy_with(*executors).await?;
+        let (times, usage) = latency::lone_runs(stand, &deployment, &load::chain()).await?;
+        let row = Row::new("  one run of 10 steps alone, ms", times.shown());
+        report.add(row.foreign(usage.foreign_cores));
+        deployment.database.drop().await?;
     }
     Ok(())
 }
 
 /// How many runs are made where one measurement is laid beside another.
 pub(crate) fn compared(options: &Options) -> usize {
-    options.runs().max(options.small_or(0, COMPARED))
+    options.small_or(options.runs().first().copied().unwrap_or(1), COMPARED)
 }
 
-async fn repeated(
-    stand: &Stand<'_>,
-    report: &mut Report,
-    arrival: Arrival,
-    executors: usize,
-) -> Result<Vec<Sample>> {
-    let work = Work { arrival, executors, runs: stand.options.runs() };
+async fn repeated(stand: &Stand<'_>, report: &mut Report, work: Work) -> Result<Vec<Sample>> {
     let mut samples = Vec::new();
     for round in 0..stand.options.repeat() {
         let shown = stand.options.profile && round == 0;
@@ -210,10 +213,10 @@ impl Arrival {
     }
 }
 
-fn add(report: &mut Report, options: &Options, arrival: Arrival, samples: &[Sample]) {
+fn add(report: &mut Report, work: Work, samples: &[Sample]) {
     let middle = median(samples);
     let foreign = middle.usage.foreign_cores;
-    let name = format!("{} runs x {} steps, {}", options.runs(), load::STEPS, arrival.name());
+    let name = format!("{} runs x {} steps, {}", work.runs, load::STEPS, work.arrival.name());
     let speed = middle.steps_per_second;
     let row = Row::new(format!("{name}: steps/s"), spread(samples, 0, |one| one.steps_per_second))
         .beside(format!(
@@ -227,9 +230,8 @@ fn add(report: &mut Report, options: &Options, arrival: Arrival, samples: &[Samp
         Row::new("  runs made/s", spread(samples, 0, |one| one.made_per_second)).foreign(foreign),
     );
     let per_step = |count: i64| signed(count) / middle.steps;
-    let commits = middle.usage.writing_commits;
     report.add(
-        Row::new("  writing commits per step", shown(commits.map(per_step), 3))
+        Row::new("  writing commits per step", commits(&middle.usage, middle.steps))
             .beside("target 0.05 under load; DBOS 1.20"),
     );
     report.add(
@@ -265,6 +267,11 @@ fn compare(report: &mut Report, samples: &[Sample]) {
 /// The middle one of samples in order of speed; of two, the slower.
 fn median(samples: &[Sample]) -> &Sample {
     &samples[(samples.len() - 1) / 2]
+}
+
+/// Writing commits a step.
+pub(crate) fn commits(usage: &Usage, steps: f64) -> String {
+    shown(usage.writing_commits.map(|count| signed(count) / steps), 3)
 }
 
 fn shown(value: Option<f64>, digits: usize) -> String {
