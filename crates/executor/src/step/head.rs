@@ -14,6 +14,7 @@
 use super::held::{Ended, HeldRun};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use surety_common::domain::execution::Execution;
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::machine::Refusal;
@@ -156,7 +157,10 @@ impl HeldRun {
     pub async fn catch_up(&self) -> Result<Vec<usize>, Ended> {
         let mut head = self.head.lock().await;
         head.settle().await?;
-        head.go_back(self.read_again().await?);
+        let row = self.read_again().await?;
+        // A replica that took its primary's place may know less than was seen.
+        self.seen_version.store(row.version, Ordering::Relaxed);
+        head.go_back(row);
         head.overtaken = false;
         Ok(head.execution.steps_in(StepState::Running).collect())
     }

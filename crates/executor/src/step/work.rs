@@ -2,6 +2,7 @@
 
 use super::held::{Ended, HeldRun};
 use super::slots::Slot;
+use super::verify::unless_called_away;
 use super::{turn, verify};
 use futures::FutureExt;
 use futures::stream::{FuturesUnordered, StreamExt};
@@ -70,6 +71,7 @@ async fn phase(
     }
     match execution.state {
         RunState::Executing => {
+            unless_called_away(run, slot.come_back()).await?;
             if started.is_empty() {
                 started = run
                     .change(|draft| {
@@ -82,8 +84,12 @@ async fn phase(
             }
             work_steps(run, started).await?;
         }
-        RunState::Verifying => verify::verify(run, slot).await?,
+        RunState::Verifying => {
+            unless_called_away(run, slot.come_back()).await?;
+            verify::verify(run, slot).await?;
+        }
         RunState::Recovering => {
+            unless_called_away(run, slot.come_back()).await?;
             run.change(|draft| draft.recover(&run.graph, &run.spec.limits)).await?;
         }
         RunState::Intake | RunState::Planning | RunState::Blocked(_) => {
@@ -164,6 +170,8 @@ async fn give_back(run: &HeldRun) {
         .await;
     match given {
         Ok(()) => run.engine.waker.wake_now(Topic::Ready),
+        // A verdict that came meanwhile ended it, or somebody else did.
+        Err(Ended::NotHeld) => {}
         Err(error) => {
             tracing::warn!(run_id = %run.spec.id, %error, "the run could not be handed back");
         }
