@@ -120,6 +120,64 @@ async fn runs_that_are_refused_side_by_side_do_not_wait_for_each_others_places()
     deployment.finish().await
 }
 
+/// Claims wait for whoever holds this lock.
+const CLAIMS_WAIT: [&str; 2] = [
+    "create function hold_claim() returns trigger language plpgsql as
+     $$ begin perform pg_advisory_xact_lock(7); return null; end $$",
+    "create trigger hold_claim after update on execution for each row
+     when (old.lease_owner is null and new.lease_owner is not null)
+     execute function hold_claim()",
+];
+
+#[tokio::test]
+async fn a_refused_run_that_comes_back_takes_no_slot_from_a_run_that_is_being_claimed() -> Result<()>
+{
+    let brief = [("SURETY_EXECUTOR_SLOTS", "1"), ("SURETY_EXECUTOR_HEARTBEAT_INTERVAL_MS", "100")];
+    let mut deployment = Deployment::start_with(&brief).await?;
+    let rows = deployment.database.pool().await?;
+    deployment.gate.kill().await?;
+    let trail = Trail::new()?;
+    let (marks, go) = (trail.path("refused"), trail.path("go"));
+    // Its second attempt keeps its slot until it is let go.
+    let line = format!(
+        "{}; while [ $(wc -l < '{}') -gt 1 ] && [ ! -e '{}' ]; do sleep 0.02; done",
+        trail.mark("refused"),
+        marks.display(),
+        go.display(),
+    );
+    let mut refused = plan(&[step("only", &[], &[shell(&line)])]);
+    refused["verify"] = serde_json::json!([{"kind": "file_exists", "target": "never"}]);
+    let refused = deployment.create(&refused, "").await?;
+    wait_for_yes(&rows, "select count(*) = 1 from execution where state = 'VERIFYING'").await?;
+    for statement in CLAIMS_WAIT {
+        sqlx::query(statement).execute(&rows).await?;
+    }
+    let mut holding = rows.acquire().await?;
+    sqlx::query("select pg_advisory_lock(7)").execute(&mut *holding).await?;
+    let line = trail.mark("claimed");
+    let claimed = deployment.create(&plan(&[step("only", &[], &[shell(&line)])]), "").await?;
+    let waits = "select count(*) = 1 from pg_locks where locktype = 'advisory' and not granted";
+    wait_for_yes(&rows, waits).await?;
+    deployment.start_gate_with(&[]).await?;
+    wait_for_yes(&rows, "select count(*) = 0 from execution where state = 'VERIFYING'").await?;
+    // Time enough to come back in.
+    let beaten = "update executor set name = extract(epoch from heartbeat_at)::text";
+    for _ in 0..3 {
+        sqlx::query(beaten).execute(&rows).await?;
+        let again = "select name <> extract(epoch from heartbeat_at)::text from executor";
+        wait_for_yes(&rows, again).await?;
+    }
+    sqlx::query("select pg_advisory_unlock(7)").execute(&mut *holding).await?;
+    wait_until("it was worked on", || trail.marks("claimed") == 1).await?;
+    trail.let_go()?;
+    let claimed = deployment.wait_for_end(&claimed.id).await?;
+    assert_eq!(claimed.state(), v1::RunState::Done, "{claimed:#?}");
+    deployment.wait_for_end(&refused.id).await?;
+    drop(holding);
+    rows.close().await;
+    deployment.finish().await
+}
+
 #[tokio::test]
 async fn a_dead_executor_is_replaced_within_a_second_of_an_age_limit_of_two() -> Result<()> {
     let brief = [("SURETY_EXECUTOR_HEARTBEAT_AGE_LIMIT_MS", "2000")];

@@ -181,3 +181,52 @@ async fn an_executor_that_dies_on_the_way_to_a_pause_leaves_a_paused_run() -> Re
     assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
     deployment.finish().await
 }
+
+#[tokio::test]
+async fn an_answered_step_does_not_wait_for_its_slowest_sibling() -> Result<()> {
+    let quick = [
+        ("SURETY_EXECUTOR_HEARTBEAT_AGE_LIMIT_MS", "2000"),
+        ("SURETY_EXECUTOR_HEARTBEAT_INTERVAL_MS", "200"),
+    ];
+    let trail = Trail::new()?;
+    let mut deployment = Deployment::start_with(&quick).await?;
+    let asking = |name: &str| {
+        let line = trail.mark_and_wait(name);
+        let call = serde_json::json!({"name": "run_command",
+            "arguments": {"argv": ["env", "sh", "-c", line], "timeout_s": 60}});
+        script::scoped(step(name, &[], &[call]), &[name])
+    };
+    let line = format!(
+        "{}; while [ ! -e '{}' ]; do sleep 0.02; done",
+        trail.mark("slow"),
+        trail.path("end").display(),
+    );
+    // It may be run again after a crash, and the others ask first.
+    let slow = script::scoped(step("slow", &[], &[shell(&line)]), &["slow"]);
+    let steps = [slow, asking("one"), asking("two")];
+    let request = script::repeatable(script::request(&plan(&steps), ""));
+    let run = deployment.create_run(request).await?;
+    let begun = |count| ["slow", "one", "two"].iter().all(|name| trail.marks(name) == count);
+    wait_until("the commands began", || begun(1)).await?;
+    deployment.first_executor()?.kill().await?;
+    trail.let_go()?;
+    deployment.add_executor(&[]).await?;
+    wait_until("the slow one was begun again", || trail.marks("slow") == 2).await?;
+    let two_wait = |run: &v1::Run| {
+        run.steps.iter().filter(|step| step.state() == v1::StepState::Waiting).count() == 2
+    };
+    deployment.wait_for(&run.id, "waiting for two answers", two_wait).await?;
+    for wait in waits(&deployment, &run.id).await? {
+        deployment.answer(&wait.id, "repeat").await?;
+    }
+    let done = |run: &v1::Run| {
+        run.steps.iter().filter(|step| step.state() == v1::StepState::Done).count() == 2
+    };
+    let working = deployment.wait_for(&run.id, "done but for the slow one", done).await?;
+    assert_eq!(working.state(), v1::RunState::Executing, "{working:#?}");
+    assert!(begun(2), "each was begun again once");
+    std::fs::write(trail.path("end"), "")?;
+    let run = deployment.wait_for_end(&run.id).await?;
+    assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
+    deployment.finish().await
+}

@@ -7,11 +7,14 @@ use surety_common::wire::client::ServiceChannel;
 use surety_common::wire::status::from_status;
 use surety_common::wire::v1;
 use surety_common::wire::v1::accept_gate_service_client::AcceptGateServiceClient;
-use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 /// The shortest and the longest pause between two tries.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+
+/// How many times the gate may meet a defect over one run before that is no passing one: with the
+/// pauses in between, five seconds and more, in which a gate that is being replaced is back.
+const MAX_DEFECTS: u32 = 8;
 
 /// Where a verdict moved the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,14 +41,14 @@ impl Gate {
     /// gate moves the run itself; the call may be repeated safely.
     ///
     /// # Errors
-    /// The gate's answer when trying again does not help; the last failure when `given_up` is
-    /// cancelled.
-    pub async fn evaluate_run(
-        &self,
-        run_id: Uuid,
-        lease_epoch: i64,
-        given_up: &CancellationToken,
-    ) -> Result<Moved, Fault> {
+    /// The gate's answer when trying again does not help; of class internal when it met a defect over
+    /// this run too often.
+    ///
+    /// # Cancel safety
+    /// A verdict under way is stored or is not, which the row says; one that comes later finds another
+    /// version or lease there, and is lost.
+    pub async fn evaluate_run(&self, run_id: Uuid, lease_epoch: i64) -> Result<Moved, Fault> {
+        let mut defects = 0;
         let mut pauses = ExponentialBuilder::default()
             .with_jitter()
             .with_min_delay(PAUSES.0)
@@ -65,15 +68,13 @@ impl Gate {
                 }
                 Err(status) => from_status(&status),
             };
-            if !worth_a_retry(fault.class) {
+            defects += u32::from(fault.class == FaultClass::Internal);
+            if !worth_a_retry(fault.class) || defects >= MAX_DEFECTS {
                 return Err(fault);
             }
             let pause = pauses.next().unwrap_or(PAUSES.1);
             tracing::warn!(%run_id, %fault, retry_in_ms = pause.as_millis(), "waiting for the gate");
-            tokio::select! {
-                () = tokio::time::sleep(pause) => {}
-                () = given_up.cancelled() => return Err(fault),
-            }
+            tokio::time::sleep(pause).await;
         }
     }
 }

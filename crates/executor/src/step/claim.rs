@@ -148,7 +148,8 @@ impl Claimer {
     pub async fn run_once(&self, now: DateTime<Utc>) -> Result<Found, StoreError> {
         let mut looking = self.looking.lock().await;
         let looking = &mut *looking;
-        let slots = self.slots.free();
+        let mut free = self.slots.take_free();
+        let slots = free.count();
         // A drain may have begun while somebody else was taking leases.
         if slots == 0 || self.engine.drain.is_cancelled() {
             return Ok(Found::More);
@@ -162,11 +163,11 @@ impl Claimer {
             crash::point("executor.after_claim");
         }
         for record in runs {
-            // Slots are taken here only, so there is one for each; were there none, the next
-            // heartbeat would find the lease.
-            let Some(slot) = self.slots.take() else { break };
+            // No more come than were asked for; had more come, heartbeats would find their leases.
+            let Some(slot) = free.take() else { break };
             self.start(Taken::claimed(record), slot);
         }
+        drop(free);
         self.let_go(&unread, now).await?;
         if look == Look::Due {
             more |= store::find_lanes(&mut looking.own, &mut looking.lanes, now).await?;

@@ -12,15 +12,16 @@
 //! for it: the intent of an effect, the question to the gate, the end of the work here.
 
 use super::held::{Ended, HeldRun};
-use std::collections::VecDeque;
-use std::sync::Arc;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, PoisonError};
 use surety_common::domain::execution::Execution;
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::machine::Refusal;
+use surety_common::domain::machine::run::RunState;
 use surety_common::domain::step::StepState;
 use surety_common::store::{self, Commit, Line, Outcome, Pending, StoreError};
 use surety_common::telemetry::trace;
-use tokio::sync::MutexGuard;
 
 /// Changes of one run that may be on their way before the next one waits for them.
 const MAX_PENDING: usize = 64;
@@ -156,14 +157,55 @@ impl HeldRun {
     pub async fn catch_up(&self) -> Result<Vec<usize>, Ended> {
         let mut head = self.head.lock().await;
         head.settle().await?;
-        head.go_back(self.read_again().await?);
+        let row = self.read_again().await?;
+        // A replica that took its primary's place may know less than was seen.
+        self.seen_version.store(row.version, Ordering::Relaxed);
+        head.go_back(row);
         head.overtaken = false;
         Ok(head.execution.steps_in(StepState::Running).collect())
     }
 
+    /// Goes back to the row although steps are `under_way` here, and starts what is ready beside them.
+    /// Answers which steps run that nobody works on; none, and nothing is changed, when the run is not
+    /// to be worked on like that any more, or when what is under way stands otherwise in the row than
+    /// here: its next change is lost then, and says so.
+    ///
+    /// # Errors
+    /// [`Ended`]
+    pub(super) async fn take_in(&self, under_way: &UnderWay) -> Result<Option<Vec<usize>>, Ended> {
+        let mut head = self.head.lock().await;
+        head.settle().await?;
+        loop {
+            let row = self.read_again().await?;
+            let steps = under_way.steps();
+            if !self.goes_on(&row) || !stand_alike(&steps, &row, &head.execution) {
+                return Ok(None);
+            }
+            head.go_back(row);
+            head.overtaken = false;
+            let most = self.spec.limits.max_parallel_steps;
+            let (_, commit) = self.think(&head, |draft| draft.lease_steps(&self.graph, most))?;
+            if !commit.write.entries.is_empty() {
+                let next = Arc::clone(&commit.write.execution);
+                if self.engine.committer.commit(commit).await? == Outcome::Lost {
+                    continue;
+                }
+                head.execution = next;
+            }
+            let running = head.execution.steps_in(StepState::Running);
+            return Ok(Some(running.filter(|index| !steps.contains(index)).collect()));
+        }
+    }
+
+    fn goes_on(&self, row: &Execution) -> bool {
+        row.state == RunState::Executing
+            && !row.is_pausing()
+            && row.plan_revision == self.plan_revision
+    }
+
     fn think<T>(
         &self,
-        head: &MutexGuard<'_, Head>,
+        head: &Head,
         change: impl FnOnce(&mut Draft) -> Result<T, Refusal>,
     ) -> Result<(T, Commit), Refusal> {
         let execution = Execution::clone(&head.execution);
@@ -188,5 +230,34 @@ impl HeldRun {
                 Err(Ended::NotHeld)
             }
         }
+    }
+}
+
+/// Whether these steps stand in the row as they were left here.
+fn stand_alike(steps: &BTreeSet<usize>, row: &Execution, here: &Execution) -> bool {
+    steps.iter().all(|index| row.steps.get(*index) == here.steps.get(*index))
+}
+
+/// The steps that are worked on here now.
+#[derive(Default)]
+pub(super) struct UnderWay(std::sync::Mutex<BTreeSet<usize>>);
+
+impl UnderWay {
+    fn set(&self) -> MutexGuard<'_, BTreeSet<usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn steps(&self) -> BTreeSet<usize> {
+        self.set().clone()
+    }
+
+    /// Work on a step begins; false when it has begun already.
+    pub(super) fn begin(&self, index: usize) -> bool {
+        self.set().insert(index)
+    }
+
+    /// Work on a step is over.
+    pub(super) fn end(&self, index: usize) {
+        self.set().remove(&index);
     }
 }

@@ -6,7 +6,7 @@ use super::head::Head;
 use crate::fuse::timeout::Timeouts;
 use crate::tool::Folder;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 use surety_common::domain::execution::{Execution, Graph, StepProgress};
@@ -18,7 +18,7 @@ use surety_common::domain::run::RunSpec;
 use surety_common::domain::step::StepState;
 use surety_common::store::{self, HeldLease, StoreError};
 use surety_common::telemetry;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Notify};
 use tokio_util::sync::CancellationToken;
 
 /// Why work on a run ends here.
@@ -68,6 +68,10 @@ pub struct HeldRun {
     pub calls: CancellationToken,
     pub(super) lease_epoch: i64,
     over: AtomicBool,
+    /// Rung when somebody else may have moved the row under this lease.
+    pub(super) news: Notify,
+    /// The version that the row had when it was last looked at.
+    pub(super) seen_version: AtomicI64,
     /// The span all its transitions are recorded in.
     pub span: tracing::Span,
     pub(super) head: Mutex<Head>,
@@ -88,6 +92,8 @@ impl HeldRun {
             plan_revision: execution.plan_revision,
             lease_epoch: execution.lease_epoch,
             over: AtomicBool::new(false),
+            news: Notify::new(),
+            seen_version: AtomicI64::new(0),
             graph: graph_of(&plan, spec.driver, &engine.tools),
             calls: engine.cut.child_token(),
             engine,
@@ -118,12 +124,47 @@ impl HeldRun {
         if self.lost.is_cancelled() { Ended::NotHeld } else { Ended::Draining }
     }
 
-    /// Looks at the row, and calls the work off when it names another lease. A look that fails is
-    /// made up for by the next heartbeat.
+    /// Waits until the work here is called off, or until it has to be begun again from the row: that
+    /// was moved under this lease, or the run's time is over. For waits in which nothing of the run is
+    /// under way here, and all of it is stored.
+    pub(super) async fn called_away(&self) -> Ended {
+        tokio::select! {
+            biased;
+            () = self.lost.cancelled() => Ended::NotHeld,
+            () = self.engine.drain.cancelled() => Ended::Draining,
+            () = self.moved() => Ended::Overtaken,
+            () = self.time_over() => Ended::Overtaken,
+        }
+    }
+
+    async fn moved(&self) {
+        while self.seen_version.load(Ordering::Relaxed) <= self.execution().await.version {
+            self.news.notified().await;
+        }
+    }
+
+    async fn time_over(&self) {
+        let Some(deadline) = self.execution().await.deadline_at else {
+            return std::future::pending().await;
+        };
+        let left = (deadline - self.engine.now()).to_std();
+        tokio::time::sleep(left.unwrap_or_default()).await;
+    }
+
+    /// Looks at the row, calls the work off when it names another lease, and says when it was moved
+    /// under this one. When the look fails, the next heartbeat tells whether the lease is gone.
     pub async fn look_whether_held(&self) {
         match store::find_run(&self.engine.pool, self.spec.id).await {
-            Ok(Some(record)) if self.holds(&record.execution) => {}
-            Ok(_) => self.lose(),
+            Ok(Some(record)) if self.holds(&record.execution) => {
+                self.seen_version.fetch_max(record.execution.version, Ordering::Relaxed);
+                self.news.notify_one();
+            }
+            Ok(record) => {
+                if record.is_none_or(|record| record.execution.state.is_terminal()) {
+                    self.end();
+                }
+                self.lose();
+            }
             Err(error) => {
                 tracing::debug!(run_id = %self.spec.id, %error, "the run could not be looked at");
             }

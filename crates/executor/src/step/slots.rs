@@ -9,6 +9,10 @@
 //! A run that waits for the gate does nothing here, so another one is begun meanwhile. As many stand
 //! aside as there are slots, and no more: a gate that does not answer must end the claims, and not
 //! the memory.
+//!
+//! Slots are taken before leases are: a slot that is only counted may be gone once the lease is
+//! written, and then nobody works under it. Who holds places waits for no other one, but for the one
+//! order that the places themselves know: from a slot to a place aside.
 
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -36,17 +40,43 @@ impl Slots {
         drop(self.worked_on.acquire().await);
     }
 
-    /// Takes one; none when none is free.
-    pub(super) fn take(&self) -> Option<Slot> {
-        let place = Arc::clone(&self.worked_on).try_acquire_owned().ok()?;
-        Some(Slot { slots: self.clone(), place: Some(place) })
+    /// Takes all that are free, for runs that are about to be leased.
+    pub(super) fn take_free(&self) -> Free {
+        loop {
+            let count = u32::try_from(self.free()).unwrap_or(u32::MAX);
+            // Some may have been taken since they were counted.
+            if let Ok(places) = Arc::clone(&self.worked_on).try_acquire_many_owned(count) {
+                return Free { slots: self.clone(), places };
+            }
+        }
+    }
+}
+
+/// Slots that are nobody else's. Those that no run is put in are free again when it is dropped.
+pub(super) struct Free {
+    slots: Slots,
+    places: OwnedSemaphorePermit,
+}
+
+impl Free {
+    /// How many are left.
+    pub(super) fn count(&self) -> usize {
+        self.places.num_permits()
+    }
+
+    /// One of them, for one run; none when none is left.
+    pub(super) fn take(&mut self) -> Option<Slot> {
+        let place = self.places.split(1)?;
+        Some(Slot { slots: self.slots.clone(), place: Some(place), aside: false })
     }
 }
 
 /// The place of one run, until it is dropped.
 pub(super) struct Slot {
     slots: Slots,
+    /// None on the way back from aside.
     place: Option<OwnedSemaphorePermit>,
+    aside: bool,
 }
 
 impl Slot {
@@ -56,19 +86,28 @@ impl Slot {
     /// # Cancel safety
     /// One that is given up keeps its slot.
     pub(super) async fn step_aside(&mut self) {
+        if self.aside {
+            return;
+        }
         // Nobody closes them.
         if let Ok(place) = Arc::clone(&self.slots.aside).acquire_owned().await {
             self.place = Some(place);
+            self.aside = true;
         }
     }
 
-    /// Makes room aside, and waits for a slot again. One that kept its place aside until it has a
-    /// slot, and one that keeps its slot until there is a place aside, would wait for each other.
+    /// Makes room aside, and waits for a slot again, unless the run has one. One that kept its place
+    /// aside until it has a slot, and one that keeps its slot until there is a place aside, would wait
+    /// for each other.
     ///
     /// # Cancel safety
     /// One that is given up has no place.
     pub(super) async fn come_back(&mut self) {
+        if self.place.is_some() && !self.aside {
+            return;
+        }
         self.place = None;
+        self.aside = false;
         self.place = Arc::clone(&self.slots.worked_on).acquire_owned().await.ok();
     }
 }

@@ -10,6 +10,7 @@
 use super::bounds::graph_of;
 use super::claim::{Claimer, Taken};
 use super::held::Order;
+use super::slots::Free;
 use chrono::{DateTime, Utc};
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,9 +65,10 @@ impl Claimer {
         // What a claim brought that was under way is entered by now.
         let unknown = self.engine.roll.unknown(leases);
         if !unknown.is_empty() {
+            let free = self.slots.take_free();
             let mut found = store::forgotten(&self.engine.pool, self.engine.id, &unknown).await?;
             let unread = std::mem::take(&mut found.unread);
-            self.take_up(found, now, "its lease was not known here").await?;
+            self.take_up(found, free, now, "its lease was not known here").await?;
             self.let_go(&unread, now).await?;
         }
         if *orphans { self.take_over(now).await } else { Ok(()) }
@@ -74,21 +76,23 @@ impl Claimer {
 
     /// One look for runs whose executor died.
     async fn take_over(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
-        let free = i64::try_from(self.slots.free()).unwrap_or(i64::MAX);
-        if free == 0 {
+        let free = self.slots.take_free();
+        let count = i64::try_from(free.count()).unwrap_or(i64::MAX);
+        if count == 0 {
             return Ok(());
         }
         let heard_since = now - self.heartbeat_age_limit;
         let except = self.left_alone(now);
         let (pool, me) = (&self.engine.pool, self.engine.id);
-        let orphans = store::orphans(pool, heard_since, me, free, &except).await?;
+        let orphans = store::orphans(pool, heard_since, me, count, &except).await?;
         self.leave_alone(&orphans.unread, now);
-        self.take_up(orphans, now, "its executor is gone").await
+        self.take_up(orphans, free, now, "its executor is gone").await
     }
 
     async fn take_up(
         &self,
         claimed: Claimed,
+        mut free: Free,
         now: DateTime<Utc>,
         cause: &str,
     ) -> Result<(), StoreError> {
@@ -101,7 +105,7 @@ impl Claimer {
         let mut held = Vec::new();
         let mut commits = Vec::new();
         for record in &claimed.runs {
-            let Some(slot) = self.slots.take() else { break };
+            let Some(slot) = free.take() else { break };
             match self.lease(record, now, cause) {
                 Ok((commit, taken)) => {
                     commits.push(commit);
@@ -110,6 +114,7 @@ impl Claimer {
                 Err(refusal) => refused(record, &refusal),
             }
         }
+        drop(free);
         if !commits.is_empty() {
             crash::point("executor.before_claim");
         }

@@ -19,11 +19,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use surety_common::domain::command::{Program, programs};
-use surety_common::domain::fault::FaultClass;
+use surety_common::domain::execution::Wait;
+use surety_common::domain::fault::{Fault, FaultClass};
 use surety_common::domain::journal::{Entry, Intent};
 use surety_common::domain::json::Value;
 use surety_common::domain::plan::ToolCall;
 use surety_common::domain::receipt::{Command, EvidenceReceipt, EvidenceSource, Fact};
+use surety_common::domain::stop::WaitingOn;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -34,7 +36,8 @@ const VERIFY: &str = "verify_command";
 /// The output that says which workspace a verified command succeeded on.
 const WORKSPACE_DIGEST: &str = "workspace_digest";
 
-/// Observes, unless that is already stored, and asks the gate. Others are worked on while it decides.
+/// Observes, unless that is already stored, and asks the gate. Others are worked on while it decides;
+/// a run that is not accepted is left without a slot.
 pub(super) async fn verify(run: &HeldRun, slot: &mut Slot) -> Result<(), Ended> {
     if !run.execution().await.counters.observed {
         observe_all(run).await?;
@@ -44,10 +47,9 @@ pub(super) async fn verify(run: &HeldRun, slot: &mut Slot) -> Result<(), Ended> 
     if execution.is_pausing() {
         return Ok(());
     }
-    unless_called_off(run, slot.step_aside()).await?;
-    let given_up = &run.engine.drain;
-    let asked = run.engine.gate.evaluate_run(run.spec.id, execution.lease_epoch, given_up).await;
-    match asked {
+    unless_called_away(run, slot.step_aside()).await?;
+    let verdict = run.engine.gate.evaluate_run(run.spec.id, execution.lease_epoch);
+    match unless_called_away(run, verdict).await? {
         // The verdict ended the run and its lease with it: there is nothing left to read.
         Ok(Moved::Done) => {
             run.end();
@@ -55,30 +57,53 @@ pub(super) async fn verify(run: &HeldRun, slot: &mut Slot) -> Result<(), Ended> 
         }
         Ok(Moved::Elsewhere) => {
             run.catch_up().await?;
-            unless_called_off(run, slot.come_back()).await
+            Ok(())
         }
-        Err(_) if given_up.is_cancelled() => Err(Ended::Draining),
         // The run moved on, or was taken over: what the row says counts.
         Err(fault)
             if matches!(fault.class, FaultClass::Aborted | FaultClass::FailedPrecondition) =>
         {
             let before = execution.version;
             run.catch_up().await?;
-            unless_called_off(run, slot.come_back()).await?;
             if run.execution().await.version == before { Err(Ended::Gate(fault)) } else { Ok(()) }
         }
+        Err(fault) if fault.class == FaultClass::Internal => leave_to_operator(run, &fault).await,
         Err(fault) => Err(Ended::Gate(fault)),
     }
 }
 
-/// Waits for a place among the runs, but not when the work on this one ends meanwhile.
-async fn unless_called_off(run: &HeldRun, place: impl Future<Output = ()>) -> Result<(), Ended> {
+/// Waits for something outside this process's work, but not when the work on this run ends meanwhile
+/// or has to be thought over.
+pub(super) async fn unless_called_away<T>(
+    run: &HeldRun,
+    awaited: impl Future<Output = T>,
+) -> Result<T, Ended> {
     tokio::select! {
         biased;
-        () = place => Ok(()),
-        () = run.lost.cancelled() => Err(Ended::NotHeld),
-        () = run.engine.drain.cancelled() => Err(Ended::Draining),
+        came = awaited => Ok(came),
+        ended = run.called_away() => Err(ended),
     }
+}
+
+/// Pauses a run over which the gate meets a defect each time. The run is good, so it is not ended, and
+/// it is not asked about for ever: that would keep a place from the others.
+async fn leave_to_operator(run: &HeldRun, fault: &Fault) -> Result<(), Ended> {
+    tracing::error!(run_id = %run.spec.id, %fault, "the gate cannot judge the run; it is paused");
+    let cause = format!("the gate cannot judge it: {fault}");
+    run.change(|draft| {
+        let wait = Wait {
+            id: Uuid::now_v7(),
+            waiting_on: WaitingOn::Operator,
+            since: draft.now(),
+            unblocks: format!("ResumeRun, once this is mended: {cause}"),
+            question: String::new(),
+            choices: Vec::new(),
+            step_index: None,
+        };
+        draft.pause(&run.graph, wait, &cause)?;
+        draft.end_leases(&run.graph, &cause)
+    })
+    .await
 }
 
 async fn observe_all(run: &HeldRun) -> Result<(), Ended> {

@@ -1,9 +1,12 @@
 //! Work on one held run, from its lease to the moment it is no longer held.
 
+use super::head::UnderWay;
 use super::held::{Ended, HeldRun};
 use super::slots::Slot;
+use super::verify::unless_called_away;
 use super::{turn, verify};
 use futures::FutureExt;
+use futures::future::Either;
 use futures::stream::{FuturesUnordered, StreamExt};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -70,6 +73,7 @@ async fn phase(
     }
     match execution.state {
         RunState::Executing => {
+            unless_called_away(run, slot.come_back()).await?;
             if started.is_empty() {
                 started = run
                     .change(|draft| {
@@ -82,8 +86,12 @@ async fn phase(
             }
             work_steps(run, started).await?;
         }
-        RunState::Verifying => verify::verify(run, slot).await?,
+        RunState::Verifying => {
+            unless_called_away(run, slot.come_back()).await?;
+            verify::verify(run, slot).await?;
+        }
         RunState::Recovering => {
+            unless_called_away(run, slot.come_back()).await?;
             run.change(|draft| draft.recover(&run.graph, &run.spec.limits)).await?;
         }
         RunState::Intake | RunState::Planning | RunState::Blocked(_) => {
@@ -99,19 +107,72 @@ async fn phase(
     Ok(Going::On)
 }
 
+/// What goes on side by side in a run.
+enum Part {
+    /// Work on a step is over. It answers the steps that its end started.
+    Step(usize, Result<Vec<usize>, Ended>),
+    /// The row was read again beside the steps. It answers those that nobody works on.
+    Row(Result<Option<Vec<usize>>, Ended>),
+}
+
 /// Works on steps side by side until none that was started here is left. They share the run's task:
 /// what takes long in them is done by other processes or beside the runtime's threads.
+///
+/// What somebody else changes meanwhile, by an answer for example, is taken in beside those that go
+/// on: a step must not wait for its slowest sibling. So must a step whose change was lost to that.
 async fn work_steps(run: &Arc<HeldRun>, started: Vec<usize>) -> Result<(), Ended> {
-    let mut steps: FuturesUnordered<_> =
-        started.into_iter().map(|index| work_step(run, index)).collect();
+    let under_way = UnderWay::default();
+    let begin = |index: usize| {
+        let new = under_way.begin(index);
+        new.then(|| Either::Left(work_step(run, index).map(move |over| Part::Step(index, over))))
+    };
+    let mut parts: FuturesUnordered<_> = started.into_iter().filter_map(begin).collect();
     let mut ended = Ok(());
-    while let Some(worked) = steps.next().await {
-        match worked {
-            Ok(next) => steps.extend(next.into_iter().map(|index| work_step(run, index))),
-            Err(error) => ended = Err(error),
+    let mut reading = false;
+    loop {
+        let takes_in = !reading && may_go_on(&ended) && !run.engine.drain.is_cancelled();
+        let over = tokio::select! {
+            biased;
+            over = parts.next() => over,
+            () = run.news.notified(), if takes_in => {
+                reading = true;
+                // It is waited for like the steps: what it heard must not be lost with it.
+                parts.push(Either::Right(run.take_in(&under_way).map(Part::Row)));
+                continue;
+            }
+        };
+        match over {
+            Some(Part::Step(index, over)) => {
+                under_way.end(index);
+                match over {
+                    Ok(next) => parts.extend(next.into_iter().filter_map(begin)),
+                    Err(Ended::Overtaken) if may_go_on(&ended) => {
+                        ended = Err(Ended::Overtaken);
+                        run.news.notify_one();
+                    }
+                    Err(Ended::Overtaken) => {}
+                    Err(error) => ended = Err(error),
+                }
+            }
+            Some(Part::Row(read)) => {
+                reading = false;
+                match read {
+                    Ok(Some(idle)) if may_go_on(&ended) => {
+                        ended = Ok(());
+                        parts.extend(idle.into_iter().filter_map(begin));
+                    }
+                    Ok(_) => {}
+                    Err(error) => ended = Err(error),
+                }
+            }
+            None => return ended,
         }
     }
-    ended
+}
+
+/// Whether nothing ended the work but a change that was lost.
+const fn may_go_on(ended: &Result<(), Ended>) -> bool {
+    matches!(ended, Ok(()) | Err(Ended::Overtaken))
 }
 
 /// Works on one step. Answers the steps that its end started.
@@ -164,6 +225,8 @@ async fn give_back(run: &HeldRun) {
         .await;
     match given {
         Ok(()) => run.engine.waker.wake_now(Topic::Ready),
+        // A verdict that came meanwhile ended it, or somebody else did.
+        Err(Ended::NotHeld) => {}
         Err(error) => {
             tracing::warn!(run_id = %run.spec.id, %error, "the run could not be handed back");
         }
