@@ -1,6 +1,7 @@
 //! One run over three processes is one trace, and what it shows of transitions is the journal.
 
 use anyhow::{Result, ensure};
+use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use surety_common::wire::v1;
@@ -83,6 +84,61 @@ async fn the_journal_and_the_exported_transitions_are_the_same_list_in_one_trace
     for event in &events {
         assert_eq!(event.trace_id, run.trace_id);
         assert!(arrived.contains(event.span_id.as_str()), "no span of {event:#?}");
+    }
+    tokio::time::timeout(Duration::from_secs(30), deployment.finish()).await?
+}
+
+/// What stands in the arguments of the calls below and nowhere else.
+const SECRET: &str = "hunter2-bearer";
+
+/// Whether a transition carries the secret in its cause, or any other of its texts.
+fn tells(event: &v1::Event) -> bool {
+    matches!(&event.kind, Some(v1::event::Kind::Transition(moved))
+        if format!("{moved:?}").contains(SECRET))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_in_the_arguments_of_a_call_that_fails_is_in_no_log_no_trace_and_no_cause()
+-> Result<()> {
+    let receiver = OtlpReceiver::start().await?;
+    let environment =
+        [("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.endpoint()), ("SURETY_LOG", "debug".to_owned())];
+    let environment = environment.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let mut deployment = Deployment::start_with(&environment).await?;
+    let command = |arguments| json!({"name": "run_command", "arguments": arguments});
+    let calls = [
+        command(json!({"argv": ["sh", "-c", "exit 3", SECRET]})),
+        command(json!({"argv": [format!("./{SECRET}")]})),
+        command(json!({"argv": SECRET})),
+        command(json!({"argv": ["true"], "env": {"LD_PRELOAD": SECRET}})),
+        json!({"name": "read_file", "arguments": {"path": SECRET}}),
+        json!({"name": "write_file", "arguments": {"path": "a.txt", "content": {"key": SECRET}}}),
+    ];
+    let mut expected = Vec::new();
+    for call in calls {
+        let run = deployment.create(&plan(&[step("only", &[], &[call])]), "").await?;
+        let run = deployment.wait_for_end(&run.id).await?;
+        assert_eq!(run.state(), v1::RunState::Failed, "{run:#?}");
+        let events = deployment.events(&run.id).await?;
+        let told: Vec<_> = events.iter().filter(|event| tells(event)).collect();
+        assert!(told.is_empty(), "{told:#?}");
+        expected.push((run.id.clone(), journalled(&run, &events).len()));
+    }
+    deployment.first_executor()?.stop().await?;
+    deployment.gate.stop().await?;
+    deployment.planner.stop().await?;
+    let complete = |spans: &[ReceivedSpan]| {
+        let of = |id: &String| exported(spans).iter().filter(|moved| moved.0 == *id).count();
+        expected.iter().all(|(id, count)| of(id) >= *count)
+    };
+    let spans = receiver.wait_for(complete, PATIENCE).await;
+    let spans = spans.map_err(|partial| anyhow::anyhow!("{} spans came", partial.len()))?;
+    for span in &spans {
+        assert!(!format!("{span:?}").contains(SECRET), "{span:#?}");
+    }
+    for process in deployment.executors.iter().chain([&deployment.planner, &deployment.gate]) {
+        let told: Vec<_> = process.log().into_iter().filter(|line| line.contains(SECRET)).collect();
+        assert!(told.is_empty(), "{told:#?}");
     }
     tokio::time::timeout(Duration::from_secs(30), deployment.finish()).await?
 }

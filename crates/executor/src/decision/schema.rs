@@ -26,7 +26,7 @@ impl ArgumentSchema {
     /// Judges a call's arguments.
     ///
     /// # Errors
-    /// What does not fit, with the places.
+    /// What does not fit, with the places and without the values.
     pub fn fits(&self, call: &ToolCall) -> Result<(), String> {
         let arguments = call.arguments.to_serde();
         let faults: Vec<String> = self
@@ -35,7 +35,7 @@ impl ArgumentSchema {
             .take(MAX_FAULTS)
             .map(|fault| {
                 let place = fault.instance_path().to_string();
-                format!("arguments{place}: {fault}")
+                format!("arguments{place}: {}", fault.masked())
             })
             .collect();
         if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }

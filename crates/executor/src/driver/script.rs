@@ -6,13 +6,16 @@ use surety_common::domain::plan::PlanStep;
 
 /// What the script of `step` does next when `position` of its calls are behind it.
 ///
-/// `last_failure` is the summary of the call before when that failed. A script has no other way to
-/// go then, so it asks for a replan.
+/// `last_failure` is why the call before failed, in words that hold nothing of its arguments: they
+/// become the cause of a transition, which is logged and traced. A script has no other way to go
+/// then, so it asks for a replan.
 pub fn next_move(step: &PlanStep, position: u32, last_failure: Option<&str>) -> Move {
-    if let Some(failure) = last_failure {
-        return Move::Replan(format!("call {} of the script failed: {failure}", position + 1));
-    }
+    let number = position.saturating_add(1);
     let position = usize::try_from(position).unwrap_or(usize::MAX);
+    if let Some(failure) = last_failure {
+        let tool = step.script.get(position).map_or("", |call| call.name.as_str());
+        return Move::Replan(format!("call {number} of the script, {tool}, failed: {failure}"));
+    }
     let mut decision = ExecuteDecision {
         speak: String::new(),
         action: Action::Continue,
@@ -73,6 +76,6 @@ mod tests {
         let Move::Replan(reason) = next_move(&step(2), 0, Some("exit code 1")) else {
             panic!("a script that failed must not go on");
         };
-        assert!(reason.contains("exit code 1"), "{reason}");
+        assert_eq!(reason, "call 1 of the script, noop, failed: exit code 1");
     }
 }

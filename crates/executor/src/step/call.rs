@@ -267,8 +267,8 @@ fn follow(
 ) -> Result<Vec<usize>, Refusal> {
     let step = run.plan.steps.get(index).ok_or(Refusal::Meaningless)?;
     let position = draft.execution().steps.get(index).map_or(0, |step| step.script_position);
-    let failure = (!done.outcome.success).then_some(done.outcome.summary.as_str());
-    match script::next_move(step, position, failure) {
+    let failure = done.outcome.failure();
+    match script::next_move(step, position, failure.as_deref()) {
         Move::Replan(reason) => {
             draft.fail_step(&run.graph, index, &reason)?;
             Ok(Vec::new())

@@ -199,6 +199,28 @@ impl ToolOutcome {
             timed_out: error.code == ErrorCode::Timeout,
         }
     }
+
+    /// Why the call failed, in words that hold nothing of its arguments: the code, and the exit
+    /// code of a command that ended. None when it succeeded. The summary says more and belongs into
+    /// the receipt only.
+    pub fn failure(&self) -> Option<String> {
+        if self.success {
+            return None;
+        }
+        let code = self.error_code.map_or("it did not succeed", ErrorCode::as_str);
+        let exit_code = self.facts.iter().rev().find_map(|fact| match fact {
+            Fact::Command { exit_code, .. } => Some(*exit_code),
+            Fact::FileWritten { .. }
+            | Fact::FileObserved { .. }
+            | Fact::Content { .. }
+            | Fact::Verification { .. }
+            | Fact::Output { .. } => None,
+        });
+        Some(match exit_code {
+            Some(exit_code) => format!("{code}, exit code {exit_code}"),
+            None => code.to_owned(),
+        })
+    }
 }
 
 impl From<ToolError> for ToolOutcome {

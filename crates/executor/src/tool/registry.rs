@@ -85,7 +85,8 @@ impl Registry {
     /// Holds arguments against a tool's schema. No such tool accepts nothing.
     ///
     /// # Errors
-    /// One sentence for each thing that does not fit.
+    /// One sentence for each thing that does not fit, without the values: it can become the cause of
+    /// a run's end, which is logged and traced.
     pub fn validate(&self, name: &str, arguments: &Value) -> Result<(), Vec<String>> {
         let Some(entry) = self.tools.get(name) else {
             return Err(vec![format!("there is no tool named {name:?}")]);
@@ -95,8 +96,8 @@ impl Registry {
             .schema
             .iter_errors(&arguments)
             .map(|error| match error.instance_path().as_str() {
-                "" => error.to_string(),
-                path => format!("{path}: {error}"),
+                "" => error.masked().to_string(),
+                path => format!("{path}: {}", error.masked()),
             })
             .collect();
         if wrong.is_empty() { Ok(()) } else { Err(wrong) }
