@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result};
 use serde_json::json;
+use surety_common::domain::json::sha256_hex;
 use surety_common::wire::status::from_status;
 use surety_common::wire::v1;
 use surety_e2e::harness::Deployment;
@@ -18,6 +19,10 @@ fn refusal<T: std::fmt::Debug>(answer: Result<T, Status>) -> Result<(Code, Strin
 
 fn good() -> serde_json::Value {
     plan(&[step("only", &[], &[noop()])])
+}
+
+fn labelled(labels: Vec<(String, String)>) -> v1::CreateRunRequest {
+    v1::CreateRunRequest { labels: labels.into_iter().collect(), ..request(&good(), "") }
 }
 
 #[tokio::test]
@@ -66,6 +71,78 @@ async fn each_bad_order_is_refused_with_its_code_and_makes_no_run() -> Result<()
     let listed = deployment.runs()?.list_runs(v1::ListRunsRequest::default()).await?;
     assert!(listed.into_inner().runs.is_empty());
     deployment.finish().await
+}
+
+#[tokio::test]
+async fn a_text_that_cannot_be_stored_is_refused_by_its_name() -> Result<()> {
+    let deployment = Deployment::start().await?;
+    let cases = [
+        (
+            v1::CreateRunRequest { namespace: "n".repeat(201), ..request(&good(), "") },
+            "too_large",
+            "namespace",
+        ),
+        (request(&good(), &format!("/{}", "w".repeat(4096))), "too_large", "workspace"),
+        (labelled(vec![("l".repeat(201), String::new())]), "too_large", "labels"),
+        (labelled(vec![("l".into(), "v".repeat(2001))]), "too_large", "labels.l"),
+        (
+            labelled((0..65).map(|n| (format!("l{n}"), String::new())).collect()),
+            "too_large",
+            "labels",
+        ),
+        (
+            v1::CreateRunRequest { namespace: "a\0b".into(), ..request(&good(), "") },
+            "type_mismatch",
+            "namespace",
+        ),
+        (
+            v1::CreateRunRequest { request_id: "a\0b".into(), ..request(&good(), "") },
+            "type_mismatch",
+            "request_id",
+        ),
+        (
+            v1::CreateRunRequest { goal: "a\0b".into(), ..request(&good(), "") },
+            "type_mismatch",
+            "goal",
+        ),
+        (request(&good(), "/a\0b"), "type_mismatch", "workspace"),
+        (labelled(vec![("l".into(), "a\0b".into())]), "type_mismatch", "labels.l"),
+    ];
+    for (request, code, field) in cases {
+        let answer = deployment.runs()?.create_run(request).await;
+        let (class, reason, at) = refusal(answer).with_context(|| field.to_owned())?;
+        assert_eq!((class, reason.as_str(), at.as_str()), (Code::InvalidArgument, code, field));
+    }
+    deployment.finish().await
+}
+
+/// Letters without a pattern, which no index makes shorter.
+fn incompressible(bytes: usize) -> String {
+    let mut text = String::new();
+    while text.len() < bytes {
+        text.push_str(&sha256_hex(text.as_bytes()));
+    }
+    text.truncate(bytes);
+    text
+}
+
+#[tokio::test]
+async fn a_namespace_that_no_index_holds_is_the_callers_fault_and_the_longest_one_works()
+-> Result<()> {
+    let deployment = Deployment::start().await?;
+    let order = |bytes| v1::CreateRunRequest {
+        namespace: incompressible(bytes),
+        request_id: incompressible(200),
+        ..request(&good(), "")
+    };
+    let answer = deployment.runs()?.create_run(order(3000)).await;
+    let (class, reason, field) = refusal(answer)?;
+    assert_eq!((class, reason.as_str()), (Code::InvalidArgument, "too_large"));
+    assert_eq!(field, "namespace");
+    let run = deployment.create_run(order(200)).await?;
+    let run = deployment.wait_for_end(&run.id).await?;
+    assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
+    deployment.finish_at_rest().await.map(drop)
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use crate::intake::{NewPlan, RunOrder};
 use crate::plan::patch::{apply_patch, parse_patch};
 use crate::plan::{PlanState, normalise_plan, parse_plan, replace_plan};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use surety_common::domain::check::{AcceptCheck, Author, normalise_checks, validate_check};
 use surety_common::domain::fault::{Fault, FaultCode};
@@ -16,6 +17,15 @@ use surety_common::wire::value::sha256_of;
 
 /// The longest request id, in bytes.
 const MAX_REQUEST_ID: usize = 200;
+/// The longest namespace, in bytes. Beside a request id of the longest kind it has to fit into a
+/// row of an index, which holds 2,700 bytes.
+const MAX_NAMESPACE: usize = 200;
+/// The longest path of a folder, in bytes: what Linux takes.
+const MAX_WORKSPACE: usize = 4095;
+/// How many labels a run may have, and how long their names and texts may be, in bytes.
+const MAX_LABELS: usize = 64;
+const MAX_LABEL_NAME: usize = 200;
+const MAX_LABEL_TEXT: usize = 2000;
 
 /// An order and what its plan's reader put right.
 ///
@@ -43,7 +53,7 @@ pub(super) fn read_order(
     let (plan, warnings) = read_plan(plan_source, verify, limits.max_plan_steps)?;
     let goal = goal_of(goal, plan.as_ref())?;
     let order = RunOrder {
-        namespace: named(namespace),
+        namespace: named(namespace)?,
         request_id: bounded("request_id", request_id, MAX_REQUEST_ID)?,
         request_digest,
         goal,
@@ -52,7 +62,7 @@ pub(super) fn read_order(
         limits,
         workspace: read_workspace(workspace)?,
         policy: read_policy(policy.unwrap_or_default())?,
-        labels,
+        labels: read_labels(labels)?,
         priority: i16::try_from(priority).map_err(|_| {
             Problem::at(Code::LimitOutOfRange, "priority", "is outside -32768..32767")
         })?,
@@ -91,7 +101,7 @@ pub(super) fn read_new_plan(
             run_id: record.spec.id,
             expected_revision,
             plan: Plan::default(),
-            reason: reason.trim().to_owned(),
+            reason: storable("reason", reason.trim().to_owned())?,
         },
         truncated_add: false,
         warnings: Vec::new(),
@@ -131,7 +141,7 @@ impl ReadPlan {
         })?;
         let (patch, warnings) = parse_patch(text, Author::Submitter)?;
         if self.new.reason.is_empty() {
-            self.new.reason.clone_from(&patch.reason);
+            self.new.reason = storable("reason", patch.reason.clone())?;
         }
         let patched = apply_patch(&state, patch, most)?;
         self.new.plan = patched.state.plan;
@@ -179,31 +189,53 @@ fn read_plan(
 fn goal_of(goal: String, plan: Option<&Plan>) -> Result<String, Problem> {
     let goal = goal.trim().to_owned();
     match (goal.is_empty(), plan) {
-        (false, _) => Ok(goal),
-        (true, Some(plan)) if plan.goal.is_empty() => Ok(plan.title.clone()),
-        (true, Some(plan)) => Ok(plan.goal.clone()),
+        (false, _) => storable("goal", goal),
+        (true, Some(plan)) if plan.goal.is_empty() => storable("plan.title", plan.title.clone()),
+        (true, Some(plan)) => storable("plan.goal", plan.goal.clone()),
         (true, None) => Err(missing("goal")),
     }
 }
 
-fn named(namespace: String) -> String {
+fn named(namespace: String) -> Result<String, Problem> {
     match namespace.trim() {
-        "" => "default".to_owned(),
-        namespace => namespace.to_owned(),
+        "" => Ok("default".to_owned()),
+        namespace => bounded("namespace", namespace.to_owned(), MAX_NAMESPACE),
     }
 }
 
 fn bounded(field: &str, text: String, bytes: usize) -> Result<String, Problem> {
     if text.len() <= bytes {
-        return Ok(text);
+        return storable(field, text);
     }
     let message = format!("is longer than {bytes} bytes; shorten it");
     Err(Problem::at(Code::TooLarge, field, message))
 }
 
+/// A text that the database can hold: Postgres takes every character but one.
+fn storable(field: &str, text: String) -> Result<String, Problem> {
+    if !text.contains('\0') {
+        return Ok(text);
+    }
+    let message = "holds the character U+0000, which no text can; leave it out";
+    Err(Problem::at(Code::TypeMismatch, field, message))
+}
+
+fn read_labels(labels: BTreeMap<String, String>) -> Result<BTreeMap<String, String>, Problem> {
+    if labels.len() > MAX_LABELS {
+        let message = format!("has more than {MAX_LABELS} entries; leave some out");
+        return Err(Problem::at(Code::TooLarge, "labels", message));
+    }
+    let read = labels.into_iter().map(|(name, text)| {
+        let name = bounded("labels", name, MAX_LABEL_NAME)?;
+        let text = bounded(&format!("labels.{name}"), text, MAX_LABEL_TEXT)?;
+        Ok((name, text))
+    });
+    read.collect()
+}
+
 fn read_workspace(workspace: String) -> Result<String, Problem> {
     if workspace.is_empty() || workspace.starts_with('/') {
-        return Ok(workspace);
+        return bounded("workspace", workspace, MAX_WORKSPACE);
     }
     let message = format!("{workspace:?} is no absolute path; give the folder from / on");
     Err(Problem::at(Code::TypeMismatch, "workspace", message))
