@@ -13,7 +13,6 @@ use surety_common::wire::v1::toolchain_service_client::ToolchainServiceClient;
 use surety_common::wire::v1::{self, evaluate_request, evaluate_response, parse_decision_response};
 use surety_e2e::harness::{Process, Service};
 use surety_e2e::script::{noop, plan, step};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tonic::{Code, Request, Status};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
@@ -137,25 +136,15 @@ async fn health_tells_which_services_a_referee_serves() -> Result<()> {
     Ok(())
 }
 
-/// One HTTP request, as plain as a probe makes it.
-async fn get(address: &str, path: &str) -> Result<String> {
-    let mut stream = tokio::net::TcpStream::connect(address).await?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    Ok(answer)
-}
-
 #[tokio::test]
 async fn a_referee_says_in_its_log_and_its_health_page_what_it_is_and_stops_when_told() -> Result<()>
 {
     for service in SERVICES {
         let mut process = Process::start_referee(service, &[]).await?;
         process.wait_for_line(|line| line.contains("no DATABASE_URL: a referee")).await?;
-        let page = get(process.address(), "/healthz").await?;
+        let page = process.get("/healthz").await?;
         assert!(page.starts_with("HTTP/1.1 200") && page.contains("no database"), "{page}");
-        let metrics = get(process.address(), "/metrics").await?;
+        let metrics = process.get("/metrics").await?;
         assert!(metrics.starts_with("HTTP/1.1 200"), "{metrics}");
         assert!(process.stop().await?.success(), "{service:?}: {:#?}", process.log());
     }

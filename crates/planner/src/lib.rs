@@ -7,6 +7,7 @@
 //!   plan: what text means and whether it is a plan, purely
 //! ```
 
+mod depths;
 pub mod intake;
 pub mod plan;
 mod retention;

@@ -2,6 +2,7 @@
 //! how much waits for an executor.
 
 use crate::Planner;
+use crate::depths::Depths;
 use chrono::{DateTime, Utc};
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,9 +24,12 @@ const LIMIT: i64 = 200;
 pub(crate) async fn run(planner: Arc<Planner>) {
     let mut ticks = tokio::time::interval(INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut unreadable = Unreadable::default();
+    let (mut unreadable, mut depths) = (Unreadable::default(), Depths::default());
     loop {
         ticks.tick().await;
+        if let Err(error) = measure(&planner, &mut depths, planner.now()).await {
+            tracing::warn!(%error, "what waits for an executor could not be counted");
+        }
         if let Err(error) = run_once(&planner, &mut unreadable, planner.now()).await {
             tracing::warn!(%error, "overdue runs could not be ended");
         }
@@ -36,9 +40,10 @@ pub(crate) async fn run(planner: Arc<Planner>) {
 ///
 /// # Errors
 /// `database_unavailable`.
-async fn measure(planner: &Planner) -> Result<(), Fault> {
-    for waiting in store::backlog(&planner.pool).await? {
-        telemetry::set_queue_depth(&waiting.namespace, waiting.ready_runs);
+async fn measure(planner: &Planner, depths: &mut Depths, now: DateTime<Utc>) -> Result<(), Fault> {
+    let waiting = store::backlog(&planner.pool).await?;
+    for (namespace, runs) in depths.take(waiting, now) {
+        telemetry::set_queue_depth(&namespace, runs);
     }
     Ok(())
 }
@@ -52,7 +57,6 @@ pub(crate) async fn run_once(
     unreadable: &mut Unreadable,
     now: DateTime<Utc>,
 ) -> Result<(), Fault> {
-    measure(planner).await?;
     let except = unreadable.left_alone(now);
     for run_id in store::overdue(&planner.pool, now, LIMIT, &except).await? {
         match end(planner, run_id, now).await {

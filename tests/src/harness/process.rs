@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
-use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStderr, Command};
 use tokio::sync::oneshot;
 
@@ -207,6 +207,19 @@ impl Process {
     /// What it has logged so far.
     pub fn log(&self) -> Vec<String> {
         lines(&self.log)
+    }
+
+    /// What the process answers to one HTTP request, as plain as a probe makes it.
+    ///
+    /// # Errors
+    /// Nothing answers.
+    pub async fn get(&self, path: &str) -> Result<String> {
+        let mut stream = tokio::net::TcpStream::connect(&self.address).await?;
+        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        Ok(answer)
     }
 
     /// Waits until a logged line fulfils a condition.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use metrics_exporter_prometheus::{
     Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder,
 };
+use metrics_util::MetricKindMask;
 use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_otlp::{SpanExporter, WithExportConfig};
 use opentelemetry_sdk::Resource;
@@ -33,6 +34,8 @@ const EXPORT_TIMEOUT: Duration = Duration::from_secs(3);
 const DROP_BOUND: Duration = Duration::from_secs(1);
 /// Samples of histograms are kept until somebody drains them, scraped or not.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
+/// A gauge that nobody sets any more says nothing that is so: it is left out of the scrape.
+const GAUGES_KEPT: Duration = Duration::from_secs(60);
 /// The exporter's own default of 128 would cut a long step's transitions off in silence.
 const MAX_EVENTS_PER_SPAN: u32 = 4096;
 
@@ -148,7 +151,8 @@ fn recorder() -> Result<PrometheusRecorder, TelemetryError> {
     let durations = Matcher::Suffix("_duration_seconds".to_owned());
     let builder = PrometheusBuilder::new()
         .set_buckets_for_metric(durations, &names::DURATION_BUCKETS_SECONDS)
-        .map_err(refused)?;
+        .map_err(refused)?
+        .idle_timeout(MetricKindMask::GAUGE, Some(GAUGES_KEPT));
     Ok(builder.build_recorder())
 }
 

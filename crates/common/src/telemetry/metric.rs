@@ -19,7 +19,7 @@ pub(super) fn describe() {
         "A step's time from its lease to its end."
     );
     describe_histogram!(names::TURN_DURATION_SECONDS, Unit::Seconds, "One turn's time.");
-    describe_gauge!(names::QUEUE_DEPTH, "Steps that are ready and not claimed.");
+    describe_gauge!(names::QUEUE_DEPTH, "Runs that are ready and not claimed.");
 }
 
 /// Records how long a step took, from its lease to its end, with its final state.
@@ -32,9 +32,9 @@ pub fn record_turn_duration(driver: &'static str, duration: Duration) {
     histogram!(names::TURN_DURATION_SECONDS, "driver" => driver).record(duration);
 }
 
-/// Sets how many steps of `namespace` are ready and not claimed.
-pub fn set_queue_depth(namespace: &str, steps: u32) {
-    gauge!(names::QUEUE_DEPTH, "namespace" => namespace.to_owned()).set(steps);
+/// Sets how many runs of `namespace` are ready and not claimed.
+pub fn set_queue_depth(namespace: &str, runs: u32) {
+    gauge!(names::QUEUE_DEPTH, "namespace" => namespace.to_owned()).set(runs);
 }
 
 /// Counts one transition.

@@ -9,8 +9,6 @@ pub const SPAN_RUN: &str = "invoke_workflow";
 pub const SPAN_PLAN: &str = "plan";
 /// Span of a step, from its lease to its end.
 pub const SPAN_STEP: &str = "invoke_agent";
-/// Span of one call of a model.
-pub const SPAN_CHAT: &str = "chat";
 /// Span of one tool call.
 pub const SPAN_TOOL: &str = "execute_tool";
 /// Span of one evaluation by the gate.
@@ -35,7 +33,7 @@ pub const VERDICTS_TOTAL: &str = "surety_verdicts_total";
 pub const STEP_DURATION_SECONDS: &str = "surety_step_duration_seconds";
 /// Histogram of one turn's time, label `driver` (script, model, remote).
 pub const TURN_DURATION_SECONDS: &str = "surety_turn_duration_seconds";
-/// Gauge of steps that are ready and that nobody has claimed, label `namespace`.
+/// Gauge of runs that are ready and that nobody has claimed, label `namespace`.
 pub const QUEUE_DEPTH: &str = "surety_queue_depth";
 
 /// Bounds of the duration histograms in seconds: a scripted turn takes under a millisecond, a

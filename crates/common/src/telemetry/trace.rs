@@ -216,25 +216,6 @@ pub fn evaluation_span(
     join(span, traceparent)
 }
 
-/// Opens the span of one call of a model inside `parent`. Record `gen_ai.usage.input_tokens`,
-/// `gen_ai.usage.output_tokens` and `error.type` on it when they are known.
-#[must_use]
-pub fn chat_span(parent: &Span, provider: &str, model: &str) -> Span {
-    tracing::info_span!(
-        target: names::TARGET_SPAN,
-        parent: parent,
-        names::SPAN_CHAT,
-        otel.kind = "client",
-        otel.name = format_args!("{} {model}", names::SPAN_CHAT),
-        gen_ai.operation.name = names::SPAN_CHAT,
-        gen_ai.provider.name = provider,
-        gen_ai.request.model = model,
-        gen_ai.usage.input_tokens = Empty,
-        gen_ai.usage.output_tokens = Empty,
-        error.type = Empty,
-    )
-}
-
 /// Opens the span of one tool call inside `parent`. Record `error.type` on it when it fails.
 #[must_use]
 pub fn tool_span(parent: &Span, tool: &str, call_id: &str) -> Span {

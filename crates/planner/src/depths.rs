@@ -1,0 +1,92 @@
+//! Which namespaces the figure of the queue is shown for: the fullest, and each of them for a while
+//! after its last run was taken up, so that it is seen to be empty. Clients choose the names, so how
+//! many there are has a bound.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use surety_common::store::Backlog;
+
+/// Namespaces that are shown at most.
+const MOST: usize = 1000;
+/// For how long one with nothing in hand is shown as empty: several scrapes of any usual pace.
+const KEPT: TimeDelta = TimeDelta::minutes(5);
+
+/// The namespaces that are shown. One for each process.
+#[derive(Debug, Default)]
+pub(crate) struct Depths {
+    /// Each with the time when something of it was last seen.
+    shown: BTreeMap<String, DateTime<Utc>>,
+}
+
+impl Depths {
+    /// Takes in what waits at `now`. Answers what is to be shown: a namespace that was shown and
+    /// is not there any more has nothing waiting.
+    pub(crate) fn take(
+        &mut self,
+        mut waiting: Vec<Backlog>,
+        now: DateTime<Utc>,
+    ) -> BTreeMap<String, u32> {
+        self.shown.retain(|_, seen_at| now - *seen_at < KEPT);
+        waiting.sort_by_key(|backlog| Reverse(backlog.ready_runs));
+        for Backlog { namespace, .. } in &waiting {
+            if self.shown.len() < MOST || self.shown.contains_key(namespace) {
+                self.shown.insert(namespace.clone(), now);
+            }
+        }
+        let mut depths: BTreeMap<String, u32> =
+            self.shown.keys().map(|namespace| (namespace.clone(), 0)).collect();
+        for Backlog { namespace, ready_runs } in waiting {
+            if let Some(depth) = depths.get_mut(&namespace) {
+                *depth = ready_runs;
+            }
+        }
+        depths
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> DateTime<Utc> {
+        DateTime::from_timestamp(1_700_000_000 + seconds, 0).unwrap()
+    }
+
+    fn waiting(of: &[(&str, u32)]) -> Vec<Backlog> {
+        of.iter()
+            .map(|(namespace, ready_runs)| Backlog {
+                namespace: (*namespace).to_owned(),
+                ready_runs: *ready_runs,
+            })
+            .collect()
+    }
+
+    fn shown(depths: &mut Depths, of: &[(&str, u32)], seconds: i64) -> Vec<(String, u32)> {
+        depths.take(waiting(of), at(seconds)).into_iter().collect()
+    }
+
+    #[test]
+    fn a_namespace_that_is_gone_is_shown_as_empty_for_a_while_and_then_no_more() {
+        let mut depths = Depths::default();
+        let pair = |namespace: &str, runs| (namespace.to_owned(), runs);
+        assert_eq!(shown(&mut depths, &[("a", 3), ("b", 1)], 0), [pair("a", 3), pair("b", 1)]);
+        assert_eq!(shown(&mut depths, &[("b", 2)], 2), [pair("a", 0), pair("b", 2)]);
+        assert_eq!(shown(&mut depths, &[("b", 2)], 299), [pair("a", 0), pair("b", 2)]);
+        assert_eq!(shown(&mut depths, &[("b", 2)], 300), [pair("b", 2)]);
+    }
+
+    #[test]
+    fn the_fullest_namespaces_are_shown_and_those_that_are_keep_their_place() {
+        let mut depths = Depths::default();
+        let names: Vec<String> = (0..MOST).map(|number| format!("n{number:04}")).collect();
+        let mut many: Vec<(&str, u32)> = names.iter().map(|name| (name.as_str(), 1)).collect();
+        many.insert(0, ("least", 0));
+        let found = depths.take(waiting(&many), at(0));
+        assert_eq!((found.len(), found.get("least")), (MOST, None));
+        let found = depths.take(waiting(&[("new", 9), ("n0007", 2)]), at(2));
+        assert_eq!((found.len(), found.get("new"), found.get("n0007")), (MOST, None, Some(&2)));
+        let found = depths.take(waiting(&[("new", 9)]), at(302));
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), [("new".to_owned(), 9)]);
+    }
+}
