@@ -6,7 +6,6 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    surety_cli::commands::run(std::env::args_os()).await.into()
+fn main() -> ExitCode {
+    surety_cli::commands::run(std::env::args_os()).into()
 }

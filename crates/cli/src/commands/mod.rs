@@ -18,10 +18,12 @@ mod waits;
 mod watch;
 
 use std::ffi::OsString;
+use std::thread::available_parallelism;
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use surety_common::config::ClientConfig;
+use surety_common::wire::server::runtime;
 
 pub use answer::Answer;
 pub use config::Config;
@@ -119,13 +121,13 @@ impl NamedRun {
 }
 
 /// Does what the command line says, and says on standard error why when it cannot.
-pub async fn run(line: impl IntoIterator<Item = OsString>) -> Exit {
+pub fn run(line: impl IntoIterator<Item = OsString>) -> Exit {
     let line: Vec<_> = line.into_iter().collect();
     // A line that does not read may ask for JSON all the same.
     let json = line.iter().take_while(|word| *word != "--").any(|word| word == "--json");
     let output = Output { json };
     let ended = match Cli::command().try_get_matches_from(line) {
-        Ok(matches) => carry_out(&matches, output).await,
+        Ok(matches) => on_threads(&matches, output),
         Err(error) => unread(&error, output),
     };
     match ended {
@@ -138,8 +140,36 @@ pub async fn run(line: impl IntoIterator<Item = OsString>) -> Exit {
     }
 }
 
-async fn carry_out(matches: &ArgMatches, output: Output) -> Result<Exit, Failure> {
+/// Takes the threads that `surety up` is told to; without a word, as every other command, one for
+/// each processor, as three services share them.
+fn on_threads(matches: &ArgMatches, output: Output) -> Result<Exit, Failure> {
     let cli = Cli::from_arg_matches(matches).map_err(|error| usage(&error))?;
+    let wanted = match &cli.command {
+        Command::Up(up) => up.worker_threads(),
+        Command::Run(_)
+        | Command::Runs(_)
+        | Command::Show(_)
+        | Command::Watch(_)
+        | Command::Pause(_)
+        | Command::Resume(_)
+        | Command::Cancel(_)
+        | Command::Waits(_)
+        | Command::Answer(_)
+        | Command::Plan(_)
+        | Command::Decision(_)
+        | Command::Gate(_)
+        | Command::Receipts(_)
+        | Command::Config(_)
+        | Command::Health(_)
+        | Command::DevPostgres(_) => None,
+    };
+    let all = available_parallelism().ok().and_then(|all| u32::try_from(all.get()).ok());
+    let runtime = runtime(wanted.or(all))
+        .map_err(|error| Failure::new(Code::Internal, error.to_string(), ""))?;
+    runtime.block_on(carry_out(cli, matches, output))
+}
+
+async fn carry_out(cli: Cli, matches: &ArgMatches, output: Output) -> Result<Exit, Failure> {
     match cli.command {
         Command::Up(command) => command.run(innermost(matches), output).await,
         Command::Run(command) => command.run(output).await,

@@ -61,6 +61,11 @@ struct Ports {
 }
 
 impl Up {
+    /// How many threads the process is to work with; none when nothing is said.
+    pub(super) fn worker_threads(&self) -> Option<u32> {
+        self.common.worker_threads
+    }
+
     pub(super) async fn run(
         mut self: Box<Self>,
         matches: &ArgMatches,

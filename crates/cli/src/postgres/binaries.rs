@@ -11,6 +11,11 @@ use super::error::PostgresError;
 const OLDEST_MAJOR: u32 = 15;
 /// What the error tells a Mac to install when no version is needed in particular.
 const MAC_MAJOR: u32 = 17;
+/// Names the folder with the programs of a Postgres that lies in an unusual place. It is taken
+/// before any other that would do too.
+const FOLDER_VARIABLE: &str = "SURETY_POSTGRES_BIN";
+/// Where the Mac's Postgres.app keeps the programs of its newest version.
+const POSTGRES_APP: &str = "/Applications/Postgres.app/Contents/Versions/latest/bin";
 /// Folders that hold one folder for each installed version: the parent, how a child's name
 /// begins, and where its programs are.
 const VERSIONED: [(&str, &str, &str); 4] = [
@@ -29,12 +34,20 @@ pub struct Binaries {
 
 impl Binaries {
     /// Finds the newest Postgres from version 15 on, or exactly `major` for a cluster that was
-    /// made by it.
+    /// made by it: where `SURETY_POSTGRES_BIN` says, else on the search path, where `pg_config` says
+    /// and where packages put it.
     ///
     /// # Errors
     /// There is none; the error names the package to install.
     pub fn find(major: Option<u32>) -> Result<Self, PostgresError> {
-        Self::find_in(&usual_folders(), major)
+        let named = env::var_os(FOLDER_VARIABLE).filter(|folder| !folder.is_empty());
+        Self::find_first(&[named.map(PathBuf::from).into_iter().collect(), usual_folders()], major)
+    }
+
+    /// The newest among the first of these lists that holds one that fits.
+    fn find_first(lists: &[Vec<PathBuf>], major: Option<u32>) -> Result<Self, PostgresError> {
+        let first = lists.iter().find_map(|folders| Self::find_in(folders, major).ok());
+        first.map_or_else(|| Self::find_in(&lists.concat(), major), Ok)
     }
 
     /// As [`Binaries::find`], among these folders only.
@@ -96,10 +109,19 @@ fn usual_folders() -> Vec<PathBuf> {
                 .map(|child| child.path().join(programs)),
         );
     }
+    folders.push(POSTGRES_APP.into());
+    folders.extend(folder_of_pg_config());
     folders.sort();
     folders.dedup();
     folders.retain(|folder| folder.join("postgres").exists());
     folders
+}
+
+/// What `pg_config` says, where there is one.
+fn folder_of_pg_config() -> Option<PathBuf> {
+    let output = Command::new("pg_config").arg("--bindir").output().ok()?;
+    let folder = String::from_utf8(output.stdout).ok()?;
+    Some(folder.trim()).filter(|folder| !folder.is_empty()).map(PathBuf::from)
 }
 
 fn not_installed(found: &[Binaries], major: Option<u32>) -> PostgresError {
@@ -143,6 +165,20 @@ mod tests {
         assert_eq!(major(None), Some(18));
         assert_eq!(major(Some(16)), Some(16));
         assert_eq!(major(Some(17)), None);
+    }
+
+    #[test]
+    fn a_folder_that_is_named_goes_before_newer_ones_elsewhere_unless_it_does_not_fit() {
+        let root = tempfile::tempdir().expect("a folder");
+        let [old, named, usual] = ["14.1", "16.2", "18.0"].map(|v| installed(root.path(), v));
+        let major = |named: Vec<PathBuf>, wanted| {
+            let lists = [named, vec![usual.clone()]];
+            Binaries::find_first(&lists, wanted).map(|found| found.major).ok()
+        };
+        assert_eq!(major(vec![named.clone()], None), Some(16));
+        assert_eq!(major(vec![named], Some(18)), Some(18));
+        assert_eq!(major(vec![old], None), Some(18));
+        assert_eq!(major(vec![], Some(17)), None);
     }
 
     #[test]

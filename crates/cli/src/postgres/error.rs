@@ -14,7 +14,8 @@ pub enum PostgresError {
     #[error(
         "no Postgres {wanted} is installed (found: {found}). Install one, on Debian or Ubuntu \
          with `sudo apt-get install {debian}`, on a Mac with `brew install {mac}`; or set \
-         DATABASE_URL to a Postgres that runs already"
+         SURETY_POSTGRES_BIN to the folder of one that lies elsewhere, or DATABASE_URL to one that \
+         runs already"
     )]
     NotInstalled {
         /// Which versions would do.
