@@ -113,6 +113,13 @@ async fn a_text_that_cannot_be_stored_is_refused_by_its_name() -> Result<()> {
         let (class, reason, at) = refusal(answer).with_context(|| field.to_owned())?;
         assert_eq!((class, reason.as_str(), at.as_str()), (Code::InvalidArgument, code, field));
     }
+    let namespace = "a\0b".to_owned();
+    let list = v1::ListRunsRequest { namespace: namespace.clone(), ..Default::default() };
+    let waits = v1::ListWaitsRequest { namespace, ..Default::default() };
+    let mut runs = deployment.runs()?;
+    for refused in [refusal(runs.list_runs(list).await)?, refusal(runs.list_waits(waits).await)?] {
+        assert_eq!((refused.1.as_str(), refused.2.as_str()), ("type_mismatch", "namespace"));
+    }
     deployment.finish().await
 }
 

@@ -212,7 +212,7 @@ fn bounded(field: &str, text: String, bytes: usize) -> Result<String, Problem> {
 }
 
 /// A text that the database can hold: Postgres takes every character but one.
-fn storable(field: &str, text: String) -> Result<String, Problem> {
+pub(super) fn storable(field: &str, text: String) -> Result<String, Problem> {
     if !text.contains('\0') {
         return Ok(text);
     }

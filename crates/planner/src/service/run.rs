@@ -252,10 +252,13 @@ fn filter(request: v1::ListRunsRequest) -> Result<RunFilter, Fault> {
             })
         })
         .collect::<Result<Vec<_>, Problem>>()?;
+    let told = |(name, text): (String, String)| {
+        Ok((order::storable("labels", name)?, order::storable("labels", text)?))
+    };
     Ok(RunFilter {
-        namespace,
+        namespace: order::storable("namespace", namespace)?,
         states,
-        labels,
+        labels: labels.into_iter().map(told).collect::<Result<_, Problem>>()?,
         before: page_token(&token)?,
         limit: page_size(wanted),
     })
@@ -278,6 +281,7 @@ async fn waits(
     };
     let after = page_token(&token)?;
     let limit = page_size(wanted);
+    let namespace = order::storable("namespace", namespace)?;
     let page = store::list_waits(pool, &namespace, only, after, limit).await?;
     let next_page_token = page.next.map(|id| id.to_string()).unwrap_or_default();
     let waits = page
