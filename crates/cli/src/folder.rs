@@ -4,7 +4,7 @@
 //!   DIR/ -+- endpoint    the planner's address, written when everything is ready
 //!         +- token       the bearer token of all three services, 0600
 //!         +- postgres/   the private database
-//!         +- executor/   the executor's signing key and cloned workspaces
+//!         +- executor/   the workspaces of runs that name none
 //! ```
 
 use std::fs::{self, DirBuilder, File};

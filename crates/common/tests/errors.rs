@@ -1,6 +1,7 @@
 //! The codes as callers meet them: every one crosses the wire and stands in the documentation.
 
 use std::path::Path;
+use surety_common::domain::check;
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::problem::{Code, Problem, WarningCode};
 use surety_common::domain::stop::StopReason;
@@ -15,6 +16,21 @@ Every gRPC error carries `google.rpc.ErrorInfo` with `domain` `surety` and one o
 its `reason`; its metadata holds `advice` and, where a field is at fault, `field`. Where they fit,
 `BadRequest`, `PreconditionFailure`, `QuotaFailure` and `RetryInfo` join it. A text that does not
 read is an ordinary answer of the calls that read texts: the same codes then stand in `problem`.
+There are no roles yet, so no call ends with `permission_denied`. The codes of the command line are in
+[cli.md](cli.md), those of failed tool calls in [tools.md](tools.md).
+";
+
+/// The reasons of the checks that the gate alone decides; they are named beside its code.
+const GATE_REASONS: &str = "\
+| `probe_target_invalid` | The target of an `http_probe` is no URL of http or https. |
+| `probe_not_allowed` | The operator did not allow that host and port. |
+| `probe_no_answer` | Nobody answered in time. |
+| `probe_status_differs` | Another status came than the one that is asked for. |
+| `probe_text_missing` | The text is not in the answer. |
+| `expression_false` | The expression is false. |
+| `expression_invalid` | It does not parse, is too long, calls what is not known, or fails on these facts. |
+| `expression_not_bool` | Its result is neither true nor false. |
+| `expression_timeout` | It did not end in time, or could cost too much to be begun. |
 ";
 
 /// The reasons of a group, each as the fault it makes.
@@ -61,6 +77,15 @@ fn document() -> String {
     for code in WarningCode::ALL {
         page.push_str(&format!("| `{code}` | {} |\n", code.meaning()));
     }
+    page.push_str(
+        "\n## Why a check does not hold\n\nIn the `reason` of a verdict's result. That of \
+         `system.todo_failed` and `system.todo_unconverged` names the todos instead.\n\n\
+         | reason | meaning |\n|---|---|\n",
+    );
+    for reason in check::Reason::ALL {
+        page.push_str(&format!("| `{reason}` | {} |\n", reason.meaning()));
+    }
+    page.push_str(GATE_REASONS);
     page.push_str(
         "\n## Stop reasons\n\nWhy a run ended, in `terminal.stop_reason`.\n\n\
          | reason | meaning |\n|---|---|\n",

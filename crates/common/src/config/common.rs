@@ -24,7 +24,7 @@ pub struct CommonConfig {
           help = s::REQUIRE_DATABASE.meaning)]
     pub require_database: bool,
 
-    /// Connections this process opens at most, 2..500.
+    /// Connections the pool opens at most, 2..500; a process keeps a few more beside it.
     #[arg(long = s::DATABASE_POOL_SIZE.flag, env = s::DATABASE_POOL_SIZE.env,
           default_value = s::DATABASE_POOL_SIZE.default, help = s::DATABASE_POOL_SIZE.meaning,
           value_parser = s::DATABASE_POOL_SIZE.reads::<u32>())]

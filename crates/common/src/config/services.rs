@@ -40,7 +40,7 @@ pub struct ExecutorConfig {
           value_parser = s::EXECUTOR_GATE_URL.reads::<String>())]
     pub gate_url: String,
 
-    /// Steps at the same time, 1..4096.
+    /// Runs at the same time, 1..4096.
     #[arg(long = s::EXECUTOR_SLOTS.flag, env = s::EXECUTOR_SLOTS.env,
           default_value = s::EXECUTOR_SLOTS.default, help = s::EXECUTOR_SLOTS.meaning,
           value_parser = s::EXECUTOR_SLOTS.reads::<u32>())]

@@ -173,8 +173,9 @@ pub(super) const DATABASE_POOL_SIZE: Setting = Setting {
     env: "SURETY_DATABASE_POOL_SIZE",
     default: "16",
     accepts: Accepts::Whole { min: 2, max: 500, unit: "connections" },
-    meaning: "How many database connections one process opens at most for its \
-              callers; its own loops keep up to four more.",
+    meaning: "How many database connections a service opens at most for its callers, one of them to \
+              hear of changes. Its own loops keep up to four more, and one that looks where the \
+              primary is when the address names several hosts. `surety up` is three services.",
     secret: false,
 };
 
@@ -206,7 +207,7 @@ pub(super) const MAX_MESSAGE_BYTES: Setting = Setting {
     default: "8388608",
     // The floor leaves room for the largest raw text a request may carry, 1 MiB.
     accepts: Accepts::Whole { min: 2_097_152, max: 268_435_456, unit: "bytes" },
-    meaning: "The largest gRPC message that is accepted or sent.",
+    meaning: "The largest gRPC message that is accepted; what is sent has no bound.",
     secret: false,
 };
 
@@ -238,7 +239,8 @@ pub(super) const WORKER_THREADS: Setting = Setting {
     default: "",
     accepts: Accepts::Whole { min: 1, max: 512, unit: "threads" },
     meaning: "How many threads this process works with, beside those that wait for files. \
-              Without it half of the processors, and one at least.",
+              Without it half of the processors, and one at least; `surety up`, which is three \
+              services, takes all of them.",
     secret: false,
 };
 
@@ -279,7 +281,7 @@ pub(super) const PLANNER_LISTEN: Setting = Setting {
     env: "SURETY_PLANNER_LISTEN",
     default: "127.0.0.1:7401",
     accepts: Accepts::Address,
-    meaning: "Where the planner serves gRPC, webhooks, the console, /healthz and /metrics.",
+    meaning: "Where the planner serves gRPC, /healthz and /metrics.",
     secret: false,
 };
 
@@ -301,7 +303,7 @@ pub(super) const EXECUTOR_LISTEN: Setting = Setting {
     env: "SURETY_EXECUTOR_LISTEN",
     default: "127.0.0.1:7402",
     accepts: Accepts::Address,
-    meaning: "Where the executor serves gRPC to remote drivers and tool workers.",
+    meaning: "Where the executor serves gRPC, /healthz and /metrics.",
     secret: false,
 };
 
@@ -355,7 +357,8 @@ pub(super) const EXECUTOR_DATA_DIR: Setting = Setting {
     env: "SURETY_EXECUTOR_DATA_DIR",
     default: ".surety",
     accepts: Accepts::Path,
-    meaning: "The folder for the executor's signing key and for workspaces that it clones.",
+    meaning: "The folder in which the executor makes the workspaces of runs that name none, as \
+              `workspaces/RUN`.",
     secret: false,
 };
 
@@ -365,7 +368,7 @@ pub(super) const GATE_LISTEN: Setting = Setting {
     env: "SURETY_GATE_LISTEN",
     default: "127.0.0.1:7403",
     accepts: Accepts::Address,
-    meaning: "Where the acceptgate serves gRPC.",
+    meaning: "Where the acceptgate serves gRPC, /healthz and /metrics.",
     secret: false,
 };
 
@@ -397,8 +400,8 @@ pub(super) const DATA_DIR: Setting = Setting {
     env: "SURETY_DATA_DIR",
     default: "",
     accepts: Accepts::Path,
-    meaning: "The folder in which `surety up` keeps its database, its keys, its token and its \
-              address. Without it, /var/lib/surety for root, else $XDG_DATA_HOME/surety or \
+    meaning: "The folder in which `surety up` keeps its database, its token, its address and the \
+              workspaces that it makes. Without it, /var/lib/surety for root, else $XDG_DATA_HOME/surety or \
               ~/.local/share/surety.",
     secret: false,
 };

@@ -98,7 +98,7 @@ codes! {
         NoJsonObject = "no_json_object", "The text holds no complete JSON object.";
         JsonSyntax = "json_syntax", "A balanced object is there, but it is not strict JSON.";
         TooDeep = "too_deep", "The object nests more than 128 levels deep.";
-        TooLarge = "too_large", "The text is longer than 1,048,576 bytes.";
+        TooLarge = "too_large", "The text is longer than it may be: 1,048,576 bytes where nothing else is said.";
         TypeMismatch = "type_mismatch", "A field holds a value of another type than the contract says.";
         WrongTypeTag = "wrong_type_tag", "The `type` tag is not the one of this message.";
 

@@ -22,7 +22,7 @@ pub struct RunSpec {
     pub goal: String,
     /// Who decides.
     pub driver: DriverKind,
-    /// The folder it works in, absolute; empty for a run without files.
+    /// The folder it works in, absolute; empty for one that is made when a call first needs it.
     pub workspace: String,
     /// Its fuses.
     pub limits: Limits,

@@ -1,4 +1,4 @@
-//! The one statement that changes executions.
+//! The statement that changes what executions say; claims and hand-overs change whose they are.
 
 use super::StoreError;
 use super::execution::{blocked_from, letters, progress, to_text, wait_ids};

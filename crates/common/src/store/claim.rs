@@ -59,7 +59,7 @@ pub struct Want<'a> {
     pub owner: Uuid,
     /// Its free slots.
     pub slots: usize,
-    /// Its taken slots, by namespace.
+    /// The runs that it holds, by namespace, those that stand aside included.
     pub held: &'a HashMap<String, usize>,
     /// Runs that it does not take up.
     pub except: &'a [Uuid],

@@ -43,10 +43,11 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(2);
 /// statement says so, and is tried again like after any other loss.
 pub(super) const FRESH: Duration = Duration::from_secs(1);
 
-/// How many connections a process may open, and how patient its calls are.
+/// How many connections a pool may open, and how patient its calls are. What loops keep for
+/// themselves is beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolSize {
-    /// Connections at most.
+    /// Connections of the pool at most.
     pub connections: u32,
     /// How long a call waits for a free one before it counts the database as away.
     pub acquire_timeout: Duration,

@@ -13,7 +13,7 @@ use sqlx::{PgExecutor, Row};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// One row of `load.sql` or `list.sql`.
+/// One row of a statement that reads whole runs, such as `load.sql`, `list.sql` or `claim.sql`.
 #[derive(sqlx::FromRow)]
 pub(super) struct RunRow {
     #[sqlx(flatten)]

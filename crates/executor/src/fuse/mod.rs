@@ -1,5 +1,6 @@
-//! Fuses: what ends or pauses work. Each is a small state that is stored with its step and a
-//! pure function that counts one turn.
+//! Fuses: what ends or pauses work, each a small state and a pure function that counts. The one for
+//! repeats is stored with its step; timeouts are counted in the process; completion and corrections
+//! are for drivers that write text, which are not served yet.
 
 pub mod completion;
 pub mod correction;

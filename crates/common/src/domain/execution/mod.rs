@@ -114,7 +114,7 @@ pub struct StepProgress {
     /// Turns taken in this attempt.
     #[serde(skip_serializing_if = "is_zero")]
     pub rounds: u32,
-    /// Tool calls started in this attempt.
+    /// Tool calls carried out in this attempt.
     #[serde(skip_serializing_if = "is_zero")]
     pub tool_calls: u32,
     /// Calls of the step's script that are behind.

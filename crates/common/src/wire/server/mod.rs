@@ -3,7 +3,7 @@
 //! ```text
 //!   one port --content type--> gRPC: complete_errors > carry_trace > authenticate > keep_deadline
 //!                |                    > health, reflection, the services
-//!                +-----------> HTTP: the router a service brings (/healthz, /metrics, webhooks)
+//!                +-----------> HTTP: the router a service brings (/healthz, /metrics)
 //! ```
 //!
 //! The token guards gRPC only; an HTTP router guards its own paths.

@@ -1,0 +1,21 @@
+//! The page of the metrics names those that there are, and no others.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use surety_common::telemetry::names;
+
+#[test]
+fn the_documentation_names_every_metric_and_no_other() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md");
+    let page = std::fs::read_to_string(path).expect("docs/metrics.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let told: BTreeSet<&str> = rows.collect();
+    let known = BTreeSet::from([
+        names::TRANSITIONS_TOTAL,
+        names::VERDICTS_TOTAL,
+        names::STEP_DURATION_SECONDS,
+        names::TURN_DURATION_SECONDS,
+        names::QUEUE_DEPTH,
+    ]);
+    assert_eq!(told, known);
+}

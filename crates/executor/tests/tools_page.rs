@@ -1,0 +1,87 @@
+//! The page of the built-in tools is what they say of themselves.
+
+use serde_json::Value;
+use std::path::Path;
+use surety_executor::tool::{ErrorCode, Registry, ToolSpec};
+
+const INTRODUCTION: &str = "\
+# Tools
+
+<!-- Written by `UPDATE_DOCS=1 cargo test -p surety-executor --test tools_page`; edits are lost. -->
+
+What every executor can do for a step. `ListTools` answers the same, with the whole JSON Schema of each
+tool's arguments. Paths are relative to the run's workspace and cannot leave it. A call may take 20 s
+where nothing else is said, one that walks the workspace 60 s; after a timeout the next call like it gets
+twice as long, up to 160 s.
+
+A call's arguments stand in the plan and in the run's journal, and a command with its arguments in the
+receipt too, where everybody who may see the run can read them. They are in no log line and in no trace.
+A secret is better handed over in a file that the command reads.
+";
+
+/// The type that a schema allows, in a word.
+fn kind(schema: &Value) -> String {
+    match (&schema["type"], &schema["items"]["type"]) {
+        (Value::String(outer), Value::String(inner)) => format!("{outer} of {inner}"),
+        (Value::String(outer), _) => outer.clone(),
+        _ => "any".to_owned(),
+    }
+}
+
+fn arguments(page: &mut String, schema: &Value) {
+    let Some(properties) = schema["properties"].as_object().filter(|all| !all.is_empty()) else {
+        page.push_str("\nIt takes no arguments.\n");
+        return;
+    };
+    let required = schema["required"].as_array().cloned().unwrap_or_default();
+    page.push_str("\n| argument | type | needed | meaning |\n|---|---|---|---|\n");
+    for (name, property) in properties {
+        let needed = if required.contains(&Value::from(name.as_str())) { "yes" } else { "" };
+        let meaning = property["description"].as_str().unwrap_or_default().replace('|', "\\|");
+        page.push_str(&format!("| `{name}` | {} | {needed} | {meaning} |\n", kind(property)));
+    }
+    let choice = |one: &Value| one["required"][0].as_str().map(|name| format!("`{name}`"));
+    if let Some(choices) = schema["oneOf"].as_array() {
+        let names: Vec<_> = choices.iter().filter_map(choice).collect();
+        page.push_str(&format!("\nExactly one of {} is needed.\n", names.join(" and ")));
+    }
+}
+
+fn tool(page: &mut String, spec: &ToolSpec) {
+    page.push_str(&format!("\n## `{}`\n\n{}\n", spec.name, spec.description));
+    let annotations = spec.annotations;
+    let after_a_crash = match (annotations.read_only, annotations.idempotent) {
+        (true, _) => "It only looks.",
+        (false, true) => "It changes something, and a second call like it changes no more.",
+        (false, false) => {
+            "It changes something. After a crash it is repeated only where it did not happen, or somebody says so."
+        }
+    };
+    page.push_str(&format!("\n{after_a_crash}\n"));
+    arguments(page, &spec.input_schema);
+}
+
+fn document() -> String {
+    let mut page = INTRODUCTION.to_owned();
+    let registry = Registry::with_builtin().expect("the built-in tools");
+    registry.specs().for_each(|spec| tool(&mut page, spec));
+    page.push_str(
+        "\n## Why a call fails\n\nA failed call's receipt begins its summary with one of these.\n\n\
+         | code | meaning |\n|---|---|\n",
+    );
+    for code in ErrorCode::ALL {
+        page.push_str(&format!("| `{code}` | {} |\n", code.meaning()));
+    }
+    page
+}
+
+#[test]
+fn the_documentation_is_what_the_tools_say() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tools.md");
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, document()).expect("docs/tools.md can be written");
+    }
+    let page = std::fs::read_to_string(&path).expect("docs/tools.md");
+    let update = "run UPDATE_DOCS=1 cargo test -p surety-executor --test tools_page";
+    assert_eq!(page, document(), "{update}");
+}
