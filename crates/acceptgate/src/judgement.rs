@@ -3,6 +3,7 @@
 
 use crate::Gate;
 use crate::check::expression;
+use crate::referee::beside;
 use crate::verdict::{Answer, Evaluation, evaluate};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,7 +34,8 @@ impl Gate {
     /// the verdict that moved it.
     ///
     /// # Errors
-    /// `run_not_found`, `run_not_verifying`, `receipts_invalid`, `lease_lost`,
+    /// `run_not_found`, `run_not_verifying`, `receipts_invalid`, `run_too_large`, `lease_lost`;
+    /// `overloaded` when the gate had no room for a check, and then nothing was decided;
     /// `database_unavailable`.
     pub async fn judge(&self, run_id: Uuid, lease_epoch: i64) -> Result<VerdictRecord, Fault> {
         loop {
@@ -42,16 +44,15 @@ impl Gate {
             if let Some(given) = self.given_before(record).await? {
                 return Ok(given);
             }
-            check_chain(&case.evidence.receipts, &record.execution)?;
-            let decided = self.decide(&case).await?;
-            if lease_epoch == 0 {
-                return Ok(decided);
-            }
-            if record.execution.lease_epoch != lease_epoch {
+            if lease_epoch != 0 && record.execution.lease_epoch != lease_epoch {
                 return Err(Fault::new(
                     FaultCode::LeaseLost,
                     "another executor holds the run now; leave it to that one",
                 ));
+            }
+            let decided = self.decide(&case).await?;
+            if lease_epoch == 0 {
+                return Ok(decided);
             }
             crash::point("gate.before_verdict");
             if self.store(record, decided.clone()).await? == Outcome::Applied {
@@ -93,10 +94,10 @@ impl Gate {
     }
 
     async fn decide(&self, case: &Arc<Case>) -> Result<VerdictRecord, Fault> {
-        let Case { run: record, evidence } = &**case;
+        let record = &case.run;
         let checks = record.plan.as_ref().map_or(&[][..], |plan| &plan.verify);
-        let answers = self.probes.answers(checks).await;
-        let takes_long = evidence.receipts.len() > AT_ONCE
+        let answers = self.probes.answers(checks).await?;
+        let takes_long = case.evidence.receipts.len() > AT_ONCE
             || checks.iter().any(|check| check.kind == expression::KIND);
         let judge = {
             let case = Arc::clone(case);
@@ -104,11 +105,8 @@ impl Gate {
         };
         let verdict = match takes_long {
             // Beside the runtime's own threads; an expression may take its whole time.
-            true => tokio::task::spawn_blocking(judge).await.map_err(|error| {
-                let message = format!("the evaluation ended in a defect: {error}");
-                Fault::new(FaultCode::Internal, message)
-            })?,
-            false => judge(),
+            true => beside(judge).await??,
+            false => judge()?,
         };
         Ok(VerdictRecord {
             plan_revision: record.execution.plan_revision,
@@ -141,11 +139,12 @@ fn not_found(run_id: Uuid) -> Fault {
     Fault::new(FaultCode::RunNotFound, format!("no run has the id {run_id}")).with_field("run_id")
 }
 
-fn judge(case: &Case, answers: &BTreeMap<usize, Answer>) -> Verdict {
-    let Case { run, evidence } = case;
+fn judge(case: &Case, answers: &BTreeMap<usize, Answer>) -> Result<Verdict, Fault> {
+    let Case { run, evidence, .. } = case;
+    check_chain(&evidence.receipts, &run.execution)?;
     let nothing = Plan::default();
     let plan = run.plan.as_deref().unwrap_or(&nothing);
-    evaluate(&Evaluation {
+    Ok(evaluate(&Evaluation {
         workspace_root: &run.spec.workspace,
         checks: &plan.verify,
         receipts: &evidence.receipts,
@@ -153,7 +152,7 @@ fn judge(case: &Case, answers: &BTreeMap<usize, Answer>) -> Verdict {
         todos: &plan.todos,
         plan_made_at: None,
         answers,
-    })
+    })?)
 }
 
 /// Whether the driver ended a step with this turn.

@@ -1,11 +1,13 @@
 //! The gate as a referee: a verdict over what the caller brings. It keeps no state.
 
+use crate::check::Shortage;
 use crate::check::http_probe::Probes;
 use crate::verdict::{self, Answer, Evaluation};
 use std::collections::BTreeMap;
 use surety_common::domain::check::{
     AcceptCheck, Author, normalise_checks, read_checks, validate_check,
 };
+use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::json::{self, JsonError};
 use surety_common::domain::problem::{Code, Problem, Warning};
 use surety_common::domain::receipt::{ChainReport, EvidenceReceipt, check_chain, read_receipt};
@@ -32,18 +34,28 @@ pub struct Refereed {
 
 /// Decides over what the caller brings. An expression may take its whole time, so it is judged
 /// beside the runtime's own threads.
-pub async fn evaluate(request: v1::EvaluateRequest, probes: &Probes) -> Refereed {
+///
+/// # Errors
+/// `overloaded` when the gate had no room for a check; then nothing was decided.
+pub async fn evaluate(request: v1::EvaluateRequest, probes: &Probes) -> Result<Refereed, Fault> {
     let case = match Case::read(request) {
         Ok(case) => case,
-        Err(refused) => return *refused,
+        Err(refused) => return Ok(*refused),
     };
-    let answers = probes.answers(&case.checks).await;
-    let judged = tokio::task::spawn_blocking(move || case.judge(&answers));
-    judged.await.unwrap_or_else(|error| {
-        // Only a defect of ours ends the task; the caller learns that nothing was decided.
+    let answers = probes.answers(&case.checks).await?;
+    Ok(beside(move || case.judge(&answers)).await??)
+}
+
+/// Works beside the runtime's own threads.
+///
+/// # Errors
+/// `internal` when the work ends in a defect.
+pub(crate) async fn beside<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Fault> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| {
         tracing::error!(%error, "an evaluation ended in a defect");
-        let message = "the evaluation met a defect of the gate's own; nothing was decided";
-        *Refereed::refused(Problem::new(Code::TypeMismatch, message))
+        Fault::new(FaultCode::Internal, "the evaluation met a defect; nothing was decided")
     })
 }
 
@@ -86,7 +98,7 @@ impl Case {
         }
     }
 
-    fn judge(self, answers: &BTreeMap<usize, Answer>) -> Refereed {
+    fn judge(self, answers: &BTreeMap<usize, Answer>) -> Result<Refereed, Shortage> {
         let verdict = verdict::evaluate(&Evaluation {
             workspace_root: &self.workspace_root,
             checks: &self.checks,
@@ -95,9 +107,9 @@ impl Case {
             todos: &self.todos,
             plan_made_at: None,
             answers,
-        });
+        })?;
         let Self { checks, receipts, warnings, .. } = self;
-        Refereed { outcome: Ok(verdict), checks, receipts, warnings }
+        Ok(Refereed { outcome: Ok(verdict), checks, receipts, warnings })
     }
 }
 

@@ -5,7 +5,7 @@ use crate::check::http_probe::Probes;
 use crate::referee::{self, Refereed};
 use std::sync::Arc;
 use surety_common::domain::fault::{Fault, FaultCode};
-use surety_common::domain::journal::{Entry, Event, VerdictRecord};
+use surety_common::domain::journal::VerdictRecord;
 use surety_common::domain::receipt::{ChainFinding, ChainReport, check_chain, check_export};
 use surety_common::store;
 use surety_common::wire::run::verdict_of;
@@ -44,7 +44,8 @@ impl AcceptGateService for Service {
         &self,
         request: Request<v1::EvaluateRequest>,
     ) -> Result<Response<v1::EvaluateResponse>, Status> {
-        let refereed: Refereed = referee::evaluate(request.into_inner(), &self.probes).await;
+        let judged = referee::evaluate(request.into_inner(), &self.probes).await;
+        let refereed: Refereed = judged.map_err(status)?;
         Ok(Response::new(refereed.into()))
     }
 
@@ -98,11 +99,15 @@ impl Gate {
         run_id: uuid::Uuid,
         plan_revision: u32,
     ) -> Result<VerdictRecord, Fault> {
-        self.find(run_id).await?;
-        let events = store::events(&self.pool, run_id, 1, i64::MAX).await?;
-        let of_revision =
-            |record: &VerdictRecord| plan_revision == 0 || record.plan_revision == plan_revision;
-        events.into_iter().rev().filter_map(verdict_in).find(of_revision).ok_or_else(|| {
+        let record = self.find(run_id).await?;
+        let found = match (record.execution.counters.verdict_sequence, plan_revision) {
+            (0, _) => None,
+            (latest, 0) => store::verdict(&self.pool, run_id, latest).await?,
+            (_, revision) => {
+                store::verdict_about(&self.pool, run_id, revision, &self.actor()).await?
+            }
+        };
+        found.ok_or_else(|| {
             Fault::new(FaultCode::VerdictNotFound, format!("run {run_id} has no such verdict"))
         })
     }
@@ -128,19 +133,6 @@ fn verified(report: ChainReport) -> v1::VerifyReceiptsResponse {
         chain_digest,
         findings: findings.into_iter().map(finding).collect(),
         signed_receipt_count: 0,
-    }
-}
-
-fn verdict_in(event: Event) -> Option<VerdictRecord> {
-    match event.entry {
-        Entry::Verdict(record) => Some(*record),
-        Entry::Transition(_)
-        | Entry::Plan(_)
-        | Entry::Turn(_)
-        | Entry::Intent(_)
-        | Entry::Receipt(_)
-        | Entry::Output(_)
-        | Entry::Answer(_) => None,
     }
 }
 

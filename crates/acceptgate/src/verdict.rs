@@ -7,11 +7,10 @@
 //!   none of them              -> accepted
 //! ```
 
-use crate::check::expression::{self, FactList};
-use crate::check::http_probe;
+use crate::check::expression::{self, Allowance, FactList};
+use crate::check::{Shortage, http_probe};
 use chrono::{DateTime, Utc};
 use std::collections::BTreeMap;
-use std::time::Duration;
 use surety_common::domain::check::{self, AcceptCheck, Evidence, Match, Owner, Reason};
 use surety_common::domain::receipt::EvidenceReceipt;
 use surety_common::domain::stop::StopReason;
@@ -41,19 +40,25 @@ pub struct Evaluation<'a> {
 /// Whether a check holds, and the stable word for why it does not.
 pub type Answer = Result<(), &'static str>;
 
-/// Decides. The same input always gives the same verdict, but for an `expression` that runs into
-/// its deadline. Blocks the calling thread: for some microseconds as a rule, for up to 250 ms for
-/// each `expression`.
-pub fn evaluate(input: &Evaluation<'_>) -> Verdict {
-    evaluate_within(input, expression::DEADLINE)
+/// Decides. The same input always gives the same verdict, but for an `expression` that uses about as
+/// much of a processor as it may. Blocks the calling thread: for some microseconds as a rule, for as
+/// much as its allowance for each `expression`.
+///
+/// # Errors
+/// [`Shortage`] when the gate had no room for a check; then there is no verdict.
+pub fn evaluate(input: &Evaluation<'_>) -> Result<Verdict, Shortage> {
+    evaluate_within(input, Allowance::default())
 }
 
-/// As [`evaluate`], with another deadline for each `expression`.
-pub fn evaluate_within(input: &Evaluation<'_>, deadline: Duration) -> Verdict {
+/// As [`evaluate`], with another allowance for each `expression`.
+///
+/// # Errors
+/// Those of [`evaluate`].
+pub fn evaluate_within(input: &Evaluation<'_>, allowance: Allowance) -> Result<Verdict, Shortage> {
     let evidence = Evidence::new(input.workspace_root, input.receipts, input.final_text);
     let failed = todo_result(input, "system.todo_failed", is_failed);
     let open = todo_result(input, "system.todo_unconverged", is_open);
-    let checks = check_results(input, &evidence, deadline);
+    let checks = check_results(input, &evidence, allowance)?;
     let stop_reason = if !failed.passed {
         StopReason::RequiredTodoFailed
     } else if !open.passed {
@@ -65,7 +70,7 @@ pub fn evaluate_within(input: &Evaluation<'_>, deadline: Duration) -> Verdict {
     };
     let mut results = vec![failed, open];
     results.extend(checks);
-    Verdict { accepted: stop_reason == StopReason::Accepted, stop_reason, results }
+    Ok(Verdict { accepted: stop_reason == StopReason::Accepted, stop_reason, results })
 }
 
 /// Holds when no todo that counts has such a status; else the reason names them in their order.
@@ -110,13 +115,13 @@ const fn is_open(status: TodoStatus) -> bool {
 fn check_results(
     input: &Evaluation<'_>,
     evidence: &Evidence<'_>,
-    deadline: Duration,
-) -> Vec<CheckResult> {
+    allowance: Allowance,
+) -> Result<Vec<CheckResult>, Shortage> {
     if input.checks.is_empty() {
-        return vec![result_of(
+        return Ok(vec![result_of(
             &output_only(),
             check::evaluate(&output_only(), evidence).map_err(Reason::as_str),
-        )];
+        )]);
     }
     let mut facts = None;
     let decide = |(place, check): (usize, &AcceptCheck)| {
@@ -126,12 +131,12 @@ fn check_results(
             }
             expression::KIND => {
                 let facts = facts.get_or_insert_with(|| FactList::new(input.receipts));
-                expression::evaluate(&check.target, facts, deadline)
+                expression::evaluate(&check.target, facts, allowance)?
                     .map_err(expression::Failure::as_str)
             }
             _ => check::evaluate(check, evidence).map_err(Reason::as_str),
         };
-        result_of(check, answer)
+        Ok(result_of(check, answer))
     };
     input.checks.iter().enumerate().map(decide).collect()
 }

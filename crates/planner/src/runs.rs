@@ -10,10 +10,9 @@ use surety_common::domain::journal::{Actor, Answer, Entry, Event, Subject, Verdi
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::machine::run::RunState;
 use surety_common::domain::problem::{Code, Problem};
-use surety_common::domain::receipt::EvidenceReceipt;
 use surety_common::domain::run::RunRecord;
 use surety_common::domain::stop::{StopReason, WaitingOn};
-use surety_common::store::{self, Commit, Outcome, Page, Topic};
+use surety_common::store::{self, Commit, Outcome, Page, ReceiptPages, Topic};
 use surety_common::telemetry::trace;
 use tokio::sync::broadcast;
 use uuid::Uuid;
@@ -43,13 +42,13 @@ impl Planner {
         }
     }
 
-    /// The receipts of a run, in the order of their chain.
+    /// The receipts that a run has now, in the order of their chain, some at a time.
     ///
     /// # Errors
     /// `run_not_found`, `database_unavailable`.
-    pub async fn receipts(&self, run_id: Uuid) -> Result<Vec<EvidenceReceipt>, Fault> {
-        self.find(run_id).await?;
-        Ok(store::receipts(&self.pool, run_id).await?)
+    pub async fn receipts(&self, run_id: Uuid) -> Result<ReceiptPages, Fault> {
+        let until = self.find(run_id).await?.execution.sequence;
+        Ok(ReceiptPages::new(self.pool.clone(), run_id, until))
     }
 
     /// Cancels a run. A cancelled run stays as it is.

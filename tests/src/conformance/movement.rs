@@ -278,7 +278,8 @@ fn check_new_run(given: &Value, expect: &Value) -> Checked {
         plan_made_at: Some(made_at),
         answers: &std::collections::BTreeMap::new(),
     });
-    let counted = verdict.results.iter().filter(|result| !result.passed);
+    let results = verdict.iter().flat_map(|verdict| &verdict.results);
+    let counted = results.filter(|result| !result.passed);
     let counted = counted.map(|result| text(&result.reason)).collect();
     compare_stated(expect, "todos_after", &Value::Array(counted))
 }

@@ -4,6 +4,7 @@
 use crate::harness::Deployment;
 use std::collections::BTreeMap;
 use std::time::Duration;
+use surety_acceptgate::check::expression::Allowance;
 use surety_acceptgate::verdict::{Evaluation, evaluate_within};
 use surety_common::domain::check::{Author, read_checks};
 use surety_common::domain::control::{Control, ControlKind};
@@ -25,8 +26,9 @@ use surety_planner::plan::patch::{Patched, apply_patch, parse_patch};
 use surety_planner::plan::{PlanState, parse_plan};
 use tonic::Status;
 
-/// Long enough for any machine: what is compared is the outcome, not the speed.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Enough for any machine: what is compared is the outcome, not the speed.
+const PLENTY: Allowance =
+    Allowance { processor: Duration::from_secs(60), patience: Duration::from_secs(600) };
 
 /// Whoever is asked.
 #[derive(Clone, Copy)]
@@ -134,7 +136,7 @@ impl Referee<'_> {
     /// Nobody answered.
     pub async fn evaluate(self, case: GateCase) -> Answer<Verdict> {
         match self {
-            Self::InProcess => Ok(evaluate_here(&case)),
+            Self::InProcess => evaluate_here(&case),
             Self::Live(services) => {
                 let mut client = services.gate().map_err(said)?;
                 answered(client.evaluate(gate_request(case)).await, |response| {
@@ -180,8 +182,11 @@ impl Referee<'_> {
 
 use v1::evaluate_response::Outcome as Evaluated;
 
-fn evaluate_here(case: &GateCase) -> Result<Verdict, Problem> {
-    let (checks, _) = read_checks(&case.checks, "checks", Author::Service)?;
+fn evaluate_here(case: &GateCase) -> Answer<Verdict> {
+    let checks = match read_checks(&case.checks, "checks", Author::Service) {
+        Ok((checks, _)) => checks,
+        Err(problem) => return Ok(Err(problem)),
+    };
     let input = Evaluation {
         workspace_root: &case.workspace_root,
         checks: &checks,
@@ -191,7 +196,7 @@ fn evaluate_here(case: &GateCase) -> Result<Verdict, Problem> {
         plan_made_at: None,
         answers: &BTreeMap::new(),
     };
-    Ok(evaluate_within(&input, PATIENCE))
+    evaluate_within(&input, PLENTY).map(Ok).map_err(said)
 }
 
 fn gate_request(case: GateCase) -> v1::EvaluateRequest {

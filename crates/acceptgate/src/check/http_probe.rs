@@ -4,21 +4,22 @@
 //! `params.contains` a text that the answer must hold. No redirect is followed: where it leads to
 //! is another address.
 
+use crate::check::Shortage;
 use crate::verdict::Answer;
-use futures::{StreamExt, stream};
+use futures::{StreamExt, TryStreamExt, stream};
+use nix::errno::Errno;
 use reqwest::redirect::Policy;
 use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
+use std::io;
 use std::time::Duration;
 use surety_common::domain::check::AcceptCheck;
-use tokio::time::{Instant, timeout_at};
 
-/// How long an answer may take, from the connection to its last byte.
+/// How long an answer may take, from the connection to its last byte. A probe that waits for its
+/// turn uses none of it: an address is judged by its own slowness, not by that of the others.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How long all probes of a verdict may take together; what is not answered by then counts as
-/// unanswered.
-const TIMEOUT_OF_ALL: Duration = Duration::from_secs(30);
-/// Probes that are under way at the same time.
-const AT_ONCE: usize = 8;
+/// Probes of a verdict that are under way at the same time.
+const AT_ONCE: usize = 32;
 /// Bytes of an answer that are looked at.
 const BODY_LIMIT: usize = 1 << 20;
 /// The status that must come unless the check names another.
@@ -84,39 +85,42 @@ impl Probes {
     }
 
     /// What the addresses say, by the place of each `http_probe` in the list.
-    pub async fn answers(&self, checks: &[AcceptCheck]) -> BTreeMap<usize, Answer> {
-        let deadline = Instant::now() + TIMEOUT_OF_ALL;
+    ///
+    /// # Errors
+    /// [`Shortage`] when the gate itself had no room for a connection.
+    pub async fn answers(
+        &self,
+        checks: &[AcceptCheck],
+    ) -> Result<BTreeMap<usize, Answer>, Shortage> {
         let asked: Vec<_> = checks
             .iter()
             .enumerate()
             .filter(|(_, check)| check.kind == KIND)
-            .map(|(place, check)| self.answer(place, check, deadline))
+            .map(|(place, check)| self.answer(place, check))
             .collect();
-        stream::iter(asked).buffer_unordered(AT_ONCE).collect().await
+        stream::iter(asked).buffer_unordered(AT_ONCE).try_collect().await
     }
 
-    async fn answer(
-        &self,
-        place: usize,
-        check: &AcceptCheck,
-        deadline: Instant,
-    ) -> (usize, Answer) {
-        let answer = timeout_at(deadline, self.ask(check)).await;
-        (place, answer.unwrap_or(Err(Failure::NoAnswer)).map_err(Failure::as_str))
+    async fn answer(&self, place: usize, check: &AcceptCheck) -> Result<(usize, Answer), Shortage> {
+        match self.ask(check).await {
+            Ok(()) => Ok((place, Ok(()))),
+            Err(Unproven::Failed(failure)) => Ok((place, Err(failure.as_str()))),
+            Err(Unproven::Shortage) => Err(Shortage),
+        }
     }
 
-    async fn ask(&self, check: &AcceptCheck) -> Result<(), Failure> {
+    async fn ask(&self, check: &AcceptCheck) -> Result<(), Unproven> {
         let url = reqwest::Url::parse(&check.target).map_err(|_| Failure::TargetInvalid)?;
         if !self.allowed.contains(&address_of(&url).ok_or(Failure::TargetInvalid)?) {
-            return Err(Failure::NotAllowed);
+            return Err(Failure::NotAllowed.into());
         }
         let wanted = match check.params.get("status") {
             None => DEFAULT_STATUS,
             Some(status) => status.parse().map_err(|_| Failure::StatusDiffers)?,
         };
-        let answer = self.client.get(url).send().await.map_err(|_| Failure::NoAnswer)?;
+        let answer = self.client.get(url).send().await.map_err(|error| unanswered(&error))?;
         if answer.status().as_u16() != wanted {
-            return Err(Failure::StatusDiffers);
+            return Err(Failure::StatusDiffers.into());
         }
         match check.params.get("contains") {
             None => Ok(()),
@@ -134,9 +138,41 @@ fn address_of(url: &reqwest::Url) -> Option<String> {
     Some(format!("{}:{port}", host.to_ascii_lowercase()))
 }
 
-async fn holds(mut answer: reqwest::Response, text: &[u8]) -> Result<(), Failure> {
+/// Why nothing is proven.
+enum Unproven {
+    /// By what the address said, or by its silence.
+    Failed(Failure),
+    /// The address was not asked, for want of room here.
+    Shortage,
+}
+
+impl From<Failure> for Unproven {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+/// Whose fault it is that there is no answer.
+fn unanswered(error: &reqwest::Error) -> Unproven {
+    let mut cause: Option<&dyn Error> = Some(error);
+    while let Some(error) = cause {
+        if error.downcast_ref::<io::Error>().is_some_and(is_shortage) {
+            return Unproven::Shortage;
+        }
+        cause = error.source();
+    }
+    Failure::NoAnswer.into()
+}
+
+/// Whether this machine had no file or no memory left for a connection.
+fn is_shortage(error: &io::Error) -> bool {
+    let short = [Errno::EMFILE, Errno::ENFILE, Errno::ENOBUFS, Errno::ENOMEM];
+    error.raw_os_error().is_some_and(|number| short.contains(&Errno::from_raw(number)))
+}
+
+async fn holds(mut answer: reqwest::Response, text: &[u8]) -> Result<(), Unproven> {
     let mut body = Vec::new();
-    while let Some(chunk) = answer.chunk().await.map_err(|_| Failure::NoAnswer)? {
+    while let Some(chunk) = answer.chunk().await.map_err(|error| unanswered(&error))? {
         body.extend_from_slice(&chunk);
         if body.len() >= BODY_LIMIT {
             body.truncate(BODY_LIMIT);
@@ -144,7 +180,7 @@ async fn holds(mut answer: reqwest::Response, text: &[u8]) -> Result<(), Failure
         }
     }
     let found = text.is_empty() || body.windows(text.len()).any(|window| window == text);
-    if found { Ok(()) } else { Err(Failure::TextMissing) }
+    if found { Ok(()) } else { Err(Failure::TextMissing.into()) }
 }
 
 #[cfg(test)]
@@ -183,7 +219,7 @@ mod tests {
 
     async fn asked(allowed: &str, check: AcceptCheck) -> Answer {
         let probes = Probes::new(Some(allowed)).unwrap();
-        probes.answers(&[check]).await.remove(&0).unwrap()
+        probes.answers(&[check]).await.unwrap().remove(&0).unwrap()
     }
 
     #[tokio::test]
@@ -235,7 +271,18 @@ mod tests {
         });
         let probes = Probes::new(Some(&address)).unwrap();
         let checks: Vec<_> = (0..3).map(|n| check(&format!("http://{address}/{n}"), &[])).collect();
-        let answers = probes.answers(&checks).await;
+        let answers = probes.answers(&checks).await.unwrap();
         assert_eq!(answers, BTreeMap::from([(0, Ok(())), (1, Ok(())), (2, Ok(()))]));
+    }
+
+    #[test]
+    fn what_this_machine_is_short_of_is_not_held_against_an_address() {
+        let short = [Errno::EMFILE, Errno::ENFILE, Errno::ENOBUFS, Errno::ENOMEM];
+        for number in short {
+            assert!(is_shortage(&io::Error::from_raw_os_error(number as i32)), "{number}");
+        }
+        for number in [Errno::ECONNREFUSED, Errno::EHOSTUNREACH, Errno::EADDRNOTAVAIL] {
+            assert!(!is_shortage(&io::Error::from_raw_os_error(number as i32)), "{number}");
+        }
     }
 }

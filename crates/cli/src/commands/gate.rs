@@ -45,7 +45,7 @@ impl Gate {
         let case = read_case(&read_text(&file)?)?;
         let probes = Probes::new(probe.gate_probe_allow.as_deref())
             .map_err(|error| Failure::new(Code::Internal, error.to_string(), ""))?;
-        let mut answer: v1::EvaluateResponse = evaluate(case.request, &probes).await.into();
+        let mut answer: v1::EvaluateResponse = evaluate(case.request, &probes).await?.into();
         answer.warnings.splice(0..0, case.warnings.into_iter().map(Into::into));
         let value = wire_json::message("EvaluateResponse", &answer);
         match answer.outcome {

@@ -89,6 +89,7 @@ codes! {
         ReceiptsInvalid = "receipts_invalid", "The receipts' chain or a signature does not hold.";
         StepCallOpen = "step_call_open", "A call of the step is under way or its outcome is not known, so the step cannot be changed or left out.";
         DriverMismatch = "driver_mismatch", "The run has another kind of driver.";
+        RunTooLarge = "run_too_large", "What the call needs of the run is more than a service may hold at once.";
         DatabaseNotConfigured = "database_not_configured", "The call keeps state, and the service was started without a database.";
 
         LeaseLost = "lease_lost", "Another executor or driver holds the lease now.";
@@ -307,6 +308,7 @@ impl FaultCode {
             | Self::ReceiptsInvalid
             | Self::StepCallOpen
             | Self::DriverMismatch
+            | Self::RunTooLarge
             | Self::DatabaseNotConfigured
             | Self::FailedPrecondition => FaultClass::FailedPrecondition,
             Self::LeaseLost | Self::VersionConflict | Self::TurnConflict | Self::Aborted => {

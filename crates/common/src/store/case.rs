@@ -1,13 +1,25 @@
 //! What a verdict is made from, read for many runs at once.
 
 use super::StoreError;
+use super::pages::{MAX_HELD, Pages};
 use super::run::RunRow;
 use super::together::Together;
-use crate::domain::journal::{Evidence, StoredRow, Turn, read_evidence};
+use crate::domain::journal::{Evidence, StoredError, StoredRow, Turn};
+use crate::domain::machine::run::RunState;
 use crate::domain::run::RunRecord;
 use chrono::{DateTime, Utc};
 use sqlx::{FromRow, PgPool};
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use uuid::Uuid;
+
+/// Rows and bytes of each journal that the statement over many runs reads: all of most journals, and
+/// 32 MiB of 64 of them at most.
+const BEGINNING: (i64, i64) = (256, 512 * 1024);
+/// A case that takes more than this part of what it may hold is large.
+const LARGE_PART: usize = 16;
+/// Large cases that the process holds at a time; others wait until one is decided.
+const LARGE_AT_ONCE: usize = 2;
 
 /// One row of `cases.sql`: the columns of the journal as arrays, one element a row.
 #[derive(FromRow)]
@@ -21,16 +33,14 @@ struct CaseRow {
 }
 
 impl CaseRow {
-    fn evidence(&self, run_id: Uuid, wanted: fn(&Turn) -> bool) -> Result<Evidence, StoreError> {
+    fn rows(&self) -> impl Iterator<Item = StoredRow<'_>> {
         let places = self.sequences.iter().zip(&self.times).zip(&self.actors).zip(&self.entries);
-        let rows = places.map(|(((sequence, at), actor), text)| StoredRow {
+        places.map(|(((sequence, at), actor), text)| StoredRow {
             sequence: *sequence,
             at: *at,
             actor,
             text,
-        });
-        read_evidence(rows, wanted)
-            .map_err(|error| StoreError::corrupt(format!("journal of run {run_id}"), error))
+        })
     }
 }
 
@@ -41,33 +51,90 @@ pub struct Case {
     pub run: RunRecord,
     /// Its receipts, and the last turn of the kind that was asked for.
     pub evidence: Evidence,
+    /// The right to hold a large one, given back with it.
+    room: Option<Arc<OwnedSemaphorePermit>>,
 }
 
-/// The process's one reader of cases: all that are wanted at a time are read in one statement.
-/// Cloning shares it.
+/// The process's one reader of cases: all that are wanted at a time are read in one statement, and
+/// what is long of each is read on alone. Cloning shares it.
 #[derive(Clone)]
-pub struct Cases(Together<Uuid>);
+pub struct Cases {
+    beginnings: Together<Uuid>,
+    pool: PgPool,
+    room: Arc<Semaphore>,
+    /// Bytes of stored receipts that a case may hold.
+    most: usize,
+}
 
 impl Cases {
     /// Starts the reader, on a connection of its own.
     pub fn start(pool: PgPool) -> Self {
-        Self(Together::start(pool, |run_ids| {
-            sqlx::query(include_str!("sql/cases.sql")).bind(run_ids.to_vec())
-        }))
+        Self::holding(pool, MAX_HELD)
     }
 
-    /// The case of a run, with the last of its turns that is `wanted`.
+    /// As [`Self::start`], where a case may hold so many bytes of stored receipts.
+    pub fn holding(pool: PgPool, most: usize) -> Self {
+        let beginnings = Together::start(pool.clone(), |run_ids| {
+            sqlx::query(include_str!("sql/cases.sql"))
+                .bind(run_ids.to_vec())
+                .bind(RunState::Verifying.as_str())
+                .bind(BEGINNING.0)
+                .bind(BEGINNING.1)
+        });
+        Self { beginnings, pool, room: Arc::new(Semaphore::new(LARGE_AT_ONCE)), most }
+    }
+
+    /// The case of a run, with the last of its turns that is `wanted`. Of a run that is not being
+    /// verified no evidence is read.
     ///
     /// # Errors
-    /// [`StoreError`]
+    /// [`StoreError`]; [`StoreError::TooLarge`] when its receipts take more than a case may hold.
     pub async fn find(
         &self,
         run_id: Uuid,
         wanted: fn(&Turn) -> bool,
     ) -> Result<Option<Case>, StoreError> {
-        let Some(row) = self.0.ask(run_id).await?.pop() else { return Ok(None) };
+        let Some(row) = self.beginnings.ask(run_id).await?.pop() else { return Ok(None) };
         let row = CaseRow::from_row(&row)?;
-        let evidence = row.evidence(run_id, wanted)?;
-        Ok(Some(Case { run: row.run.into_record()?, evidence }))
+        let mut evidence = Evidence::default();
+        let bytes = evidence.read_on(row.rows(), wanted).map_err(|error| unread(run_id, error))?;
+        let read = row.sequences.last().copied().unwrap_or_default();
+        let mut case = Case { run: row.run.into_record()?, evidence, room: None };
+        if case.run.execution.state == RunState::Verifying {
+            self.read_on(&mut case, (read, bytes), wanted).await?;
+        }
+        Ok(Some(case))
     }
+
+    /// Reads what stands behind the beginning, of which a number and so many bytes are `read`.
+    async fn read_on(
+        &self,
+        case: &mut Case,
+        (read, mut bytes): (i64, usize),
+        wanted: fn(&Turn) -> bool,
+    ) -> Result<(), StoreError> {
+        let run_id = case.run.spec.id;
+        // The journal only grows, and this is where it stood when the run was read.
+        let mut pages = Pages::new(self.pool.clone(), run_id, read, case.run.execution.sequence);
+        while let Some(rows) = pages.next().await? {
+            let rows = rows.iter().map(|row| row.stored());
+            bytes += case.evidence.read_on(rows, wanted).map_err(|error| unread(run_id, error))?;
+            if bytes > self.most {
+                return Err(StoreError::TooLarge {
+                    what: format!("what the receipts of run {run_id} take"),
+                    limit: self.most,
+                    instead: "so it cannot be judged: divide its work among several runs",
+                });
+            }
+            if bytes > self.most / LARGE_PART && case.room.is_none() {
+                let room = Arc::clone(&self.room).acquire_owned().await;
+                case.room = Some(Arc::new(room.map_err(|_| StoreError::ShuttingDown)?));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn unread(run_id: Uuid, error: StoredError) -> StoreError {
+    StoreError::corrupt(format!("journal of run {run_id}"), error)
 }

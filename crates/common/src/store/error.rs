@@ -53,6 +53,16 @@ pub enum StoreError {
     /// The migrations do not fit this program.
     #[error("the schema could not be brought up to date: {0}")]
     Migration(#[from] sqlx::migrate::MigrateError),
+    /// What is asked for would take more memory than one call may.
+    #[error("{what} is more than the {limit} bytes that are held at once; {instead}")]
+    TooLarge {
+        /// What it is.
+        what: String,
+        /// How many bytes may be held at once.
+        limit: usize,
+        /// What can be done instead.
+        instead: &'static str,
+    },
     /// The process is shutting down and takes no more changes.
     #[error("the process is shutting down")]
     ShuttingDown,
@@ -74,6 +84,7 @@ impl StoreError {
             | Self::Unstorable
             | Self::NewerSchema { .. }
             | Self::Migration(_)
+            | Self::TooLarge { .. }
             | Self::ShuttingDown => false,
         }
     }
@@ -124,6 +135,7 @@ impl From<StoreError> for Fault {
             StoreError::Unstorable => {
                 Problem::new(Code::TypeMismatch, format!("{error}; take it out")).into()
             }
+            StoreError::TooLarge { .. } => Self::new(FaultCode::RunTooLarge, error.to_string()),
             StoreError::Constraint { .. }
             | StoreError::Corrupt { .. }
             | StoreError::Refused { .. }

@@ -5,26 +5,43 @@ use super::apply::Chain;
 use super::artifact::patience;
 use super::pool::{within, within_at_most};
 use crate::domain::journal::{
-    Entry, Event, Output, StoredRow, VerdictRecord, Wanted, read_changes,
+    Actor, Entry, Event, Output, StoredError, StoredRow, VerdictRecord, Wanted, read_changes,
+    read_measured,
 };
-use crate::domain::receipt::EvidenceReceipt;
 use chrono::{DateTime, Utc};
 use sqlx::{FromRow, PgConnection, PgExecutor};
 use uuid::Uuid;
 
+/// Verdicts on a run that are looked at: more than its repairs and replans allow.
+const MAX_VERDICTS: i64 = 100;
+
+/// A row, as it is stored.
 #[derive(FromRow)]
-struct JournalRow {
-    sequence: i64,
+pub(super) struct JournalRow {
+    pub(super) sequence: i64,
     at: DateTime<Utc>,
     actor: String,
-    entries: String,
+    pub(super) entries: String,
 }
 
 impl JournalRow {
-    fn events(&self, run_id: Uuid, wanted: Wanted) -> Result<Vec<Event>, StoreError> {
+    pub(super) fn stored(&self) -> StoredRow<'_> {
         let Self { sequence, at, actor, entries } = self;
-        read_row(StoredRow { sequence: *sequence, at: *at, actor, text: entries }, run_id, wanted)
+        StoredRow { sequence: *sequence, at: *at, actor, text: entries }
     }
+
+    /// The wanted events, and how many bytes of text they were read from.
+    pub(super) fn measured(
+        &self,
+        run_id: Uuid,
+        wanted: Wanted,
+    ) -> Result<(Vec<Event>, usize), StoreError> {
+        read_measured(self.stored(), wanted).map_err(|error| unread(run_id, self.sequence, error))
+    }
+}
+
+fn unread(run_id: Uuid, sequence: i64, error: StoredError) -> StoreError {
+    StoreError::corrupt(format!("journal {run_id} at {sequence}"), error)
 }
 
 /// The events that one row holds.
@@ -36,9 +53,7 @@ pub(super) fn read_row(
     run_id: Uuid,
     wanted: Wanted,
 ) -> Result<Vec<Event>, StoreError> {
-    let sequence = row.sequence;
-    read_changes(row, wanted)
-        .map_err(|error| StoreError::corrupt(format!("journal {run_id} at {sequence}"), error))
+    read_changes(row, wanted).map_err(|error| unread(run_id, row.sequence, error))
 }
 
 /// Events of a run from the number `from` on, in order, from at most `rows` rows of what was
@@ -52,49 +67,23 @@ pub async fn events(
     from: i64,
     rows: i64,
 ) -> Result<Vec<Event>, StoreError> {
-    let mut events = read(executor, run_id, from, rows, Wanted::Everything).await?;
+    let found = sqlx::query_as(include_str!("sql/events.sql")).bind(run_id).bind(from).bind(rows);
+    let mut events = read(found.fetch_all(executor), run_id).await?;
     events.retain(|event| event.sequence >= from);
     Ok(events)
 }
 
+/// The events of rows that are being read.
 async fn read(
-    executor: impl PgExecutor<'_>,
+    rows: impl Future<Output = Result<Vec<JournalRow>, sqlx::Error>>,
     run_id: Uuid,
-    from: i64,
-    rows: i64,
-    wanted: Wanted,
 ) -> Result<Vec<Event>, StoreError> {
-    let found = sqlx::query_as(include_str!("sql/events.sql")).bind(run_id).bind(from).bind(rows);
-    let rows: Vec<JournalRow> = within(async { Ok(found.fetch_all(executor).await?) }).await?;
+    let rows = within(async { Ok(rows.await?) }).await?;
     let mut events = Vec::new();
-    for row in rows {
-        events.append(&mut row.events(run_id, wanted)?);
+    for row in &rows {
+        events.append(&mut read_row(row.stored(), run_id, Wanted::Everything)?);
     }
     Ok(events)
-}
-
-/// Every receipt of a run, in order.
-///
-/// # Errors
-/// [`StoreError`]
-pub async fn receipts(
-    executor: impl PgExecutor<'_>,
-    run_id: Uuid,
-) -> Result<Vec<EvidenceReceipt>, StoreError> {
-    let events = read(executor, run_id, 1, i64::MAX, Wanted::Receipts).await?;
-    Ok(events
-        .into_iter()
-        .filter_map(|event| match event.entry {
-            Entry::Receipt(receipt) => Some(*receipt),
-            Entry::Transition(_)
-            | Entry::Plan(_)
-            | Entry::Turn(_)
-            | Entry::Intent(_)
-            | Entry::Output(_)
-            | Entry::Verdict(_)
-            | Entry::Answer(_) => None,
-        })
-        .collect())
 }
 
 /// The verdict that stands at a number of a run's journal.
@@ -107,17 +96,41 @@ pub async fn verdict(
     sequence: i64,
 ) -> Result<Option<VerdictRecord>, StoreError> {
     let events = events(executor, run_id, sequence, 1).await?;
-    Ok(events.into_iter().find_map(|event| match event.entry {
-        Entry::Verdict(record) if event.sequence == sequence => Some(*record),
-        Entry::Verdict(_)
-        | Entry::Receipt(_)
+    Ok(events.into_iter().find(|event| event.sequence == sequence).and_then(verdict_in))
+}
+
+/// The latest verdict about a plan revision among the last hundred rows that `by` wrote: the gate,
+/// which writes nothing else.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn verdict_about(
+    executor: impl PgExecutor<'_>,
+    run_id: Uuid,
+    plan_revision: u32,
+    by: &Actor,
+) -> Result<Option<VerdictRecord>, StoreError> {
+    let found = sqlx::query_as(include_str!("sql/written_by.sql"))
+        .bind(run_id)
+        .bind(by.0.as_ref())
+        .bind(MAX_VERDICTS);
+    let mut events = read(found.fetch_all(executor), run_id).await?;
+    events.sort_unstable_by_key(|event| std::cmp::Reverse(event.sequence));
+    let mut verdicts = events.into_iter().filter_map(verdict_in);
+    Ok(verdicts.find(|record| record.plan_revision == plan_revision))
+}
+
+fn verdict_in(event: Event) -> Option<VerdictRecord> {
+    match event.entry {
+        Entry::Verdict(record) => Some(*record),
+        Entry::Receipt(_)
         | Entry::Transition(_)
         | Entry::Plan(_)
         | Entry::Turn(_)
         | Entry::Intent(_)
         | Entry::Output(_)
         | Entry::Answer(_) => None,
-    }))
+    }
 }
 
 /// The whole text of an output, from the journal or the artifacts; none when neither has it.

@@ -77,7 +77,11 @@ pub fn plan_of(stored: &StoredPlan, run_id: Uuid) -> Result<Plan, StoreError> {
     read(&stored.body, run_id)
 }
 
-fn read(body: &str, run_id: Uuid) -> Result<Plan, StoreError> {
+/// The plan that a text holds.
+///
+/// # Errors
+/// [`StoreError::Corrupt`]
+pub(super) fn read(body: &str, run_id: Uuid) -> Result<Plan, StoreError> {
     let what = || format!("plan of run {run_id}");
     let value = json::parse_stored(body).map_err(|error| StoreError::corrupt(what(), error))?.value;
     Plan::from_json(&value).map_err(|error| StoreError::corrupt(what(), error))

@@ -13,7 +13,8 @@ use sqlx::{PgExecutor, Row};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// One row of a statement that reads whole runs, such as `load.sql`, `list.sql` or `claim.sql`.
+/// One row of a statement that reads whole runs, such as `load.sql`, `list.sql` or `claim.sql`; the
+/// lists leave the plan out.
 #[derive(sqlx::FromRow)]
 pub(super) struct RunRow {
     #[sqlx(flatten)]
@@ -141,7 +142,7 @@ pub async fn list_runs(
 }
 
 /// A page of `limit` runs, of rows that were asked for with one more.
-fn page(mut rows: Vec<PgRow>, limit: i64) -> Result<RunPage, StoreError> {
+pub(super) fn page(mut rows: Vec<PgRow>, limit: i64) -> Result<RunPage, StoreError> {
     let limit = usize::try_from(limit).unwrap_or_default();
     let more = rows.len() > limit;
     rows.truncate(limit);
@@ -175,24 +176,4 @@ pub async fn overdue(
     let overdue = sqlx::query_scalar(include_str!("sql/overdue.sql"));
     let overdue = overdue.bind(now).bind(limit).bind(except);
     within(async { Ok(overdue.fetch_all(executor).await?) }).await
-}
-
-/// A page of at most `limit` runs that wait for something, the oldest first.
-///
-/// # Errors
-/// [`StoreError`]
-pub async fn list_waits(
-    executor: impl PgExecutor<'_>,
-    namespace: &str,
-    run_id: Option<Uuid>,
-    after: Option<Uuid>,
-    limit: i64,
-) -> Result<RunPage, StoreError> {
-    let listed = sqlx::query(include_str!("sql/list_waits.sql"))
-        .bind(namespace)
-        .bind(run_id)
-        .bind(after)
-        .bind(limit.saturating_add(1));
-    let rows = within(async { Ok(listed.fetch_all(executor).await?) }).await?;
-    page(rows, limit)
 }

@@ -8,6 +8,7 @@ use crate::domain::machine::run::RunState;
 use crate::domain::run::{DriverKind, Policy, RunRecord, VerifyCommands};
 use crate::domain::step::StepState;
 use crate::domain::stop::{Terminal, WaitingOn};
+use std::collections::BTreeMap;
 
 /// A run with its latest verdict, which is looked up apart.
 pub fn run(record: RunRecord, verdict: Option<VerdictRecord>) -> v1::Run {
@@ -119,16 +120,14 @@ fn blocked(execution: &Execution) -> Option<v1::Blocked> {
     })
 }
 
-/// All that a run waits for.
-pub fn waits(record: &RunRecord) -> Vec<v1::Wait> {
-    record.execution.waits().map(|wait| wait_of(record, wait.clone())).collect()
+/// All that a run waits for; `step_ids` are the ids of the steps that wait, by their place.
+pub fn waits(record: &RunRecord, step_ids: &BTreeMap<usize, String>) -> Vec<v1::Wait> {
+    record.execution.waits().map(|wait| wait_of(record, step_ids, wait.clone())).collect()
 }
 
-fn wait_of(record: &RunRecord, wait: Wait) -> v1::Wait {
+fn wait_of(record: &RunRecord, step_ids: &BTreeMap<usize, String>, wait: Wait) -> v1::Wait {
     let Wait { id, waiting_on, since, unblocks, question, choices, step_index } = wait;
-    let step_id = step_index
-        .and_then(|index| record.plan.as_ref()?.steps.get(index).map(|step| step.id.clone()))
-        .unwrap_or_default();
+    let step_id = step_index.and_then(|place| step_ids.get(&place).cloned()).unwrap_or_default();
     v1::Wait {
         id: id.to_string(),
         run_id: record.spec.id.to_string(),

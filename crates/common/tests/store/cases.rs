@@ -1,15 +1,18 @@
 //! What a gate reads.
 
-use crate::support::{applied, change, make, receipt, said};
+use crate::support::{applied, change, find, make, receipt, said};
 use futures::future::join_all;
 use sqlx::PgPool;
 use surety_common::domain::decision::{Action, ExecuteDecision};
 use surety_common::domain::execution::Execution;
+use surety_common::domain::fault::{Fault, FaultClass};
 use surety_common::domain::journal::{Entry, Turn};
+use surety_common::domain::machine::run::RunState;
 use surety_common::store::{Case, Cases, StoreError};
 use uuid::Uuid;
 
-/// A run whose journal holds, row by row, a receipt and a turn for each of the texts.
+/// A run at its verification whose journal holds, row by row, a receipt and a turn for each of the
+/// texts.
 async fn told(pool: &PgPool, id: u128, texts: &[&str]) -> Execution {
     let mut row = make(pool, id, 1).await;
     for text in texts {
@@ -17,6 +20,7 @@ async fn told(pool: &PgPool, id: u128, texts: &[&str]) -> Execution {
             draft.receipt(receipt(text));
             draft.journal(Entry::Turn(Box::new(turn(text))));
             draft.journal(said("between"));
+            draft.execution_mut().state = RunState::Verifying;
             Ok(())
         });
         row = applied(pool, write).await;
@@ -103,4 +107,118 @@ async fn a_row_that_does_not_read_is_named_to_the_one_who_asked_for_it(pool: PgP
     assert_eq!(what, format!("journal of run {}", spoilt.run_id));
     assert!(why.contains(&format!("at {row}: ")), "{why}");
     assert_eq!(words(&whole_case.unwrap().unwrap()), (vec!["end 2"], Some("end 2")));
+}
+
+/// Puts so many rows of a tool's output, each of so many bytes, behind a run's journal, and counts
+/// them in.
+async fn lengthen(pool: &PgPool, row: &Execution, rows: i64, bytes: i32) {
+    sqlx::query(
+        r#"insert into journal (run_id, sequence, at, actor, entries)
+           select $1, $2 + number, now(), 'executor',
+                  '[[0,"",{"output":{"call_id":"c","digest":"d","bytes":1,"text":"'
+                  || repeat('x', $4) || '"}}]]'
+           from generate_series(1, $3) as number"#,
+    )
+    .bind(row.run_id)
+    .bind(row.sequence)
+    .bind(rows)
+    .bind(bytes)
+    .execute(pool)
+    .await
+    .unwrap();
+    sqlx::query(
+        "update execution set sequence = sequence + $2, version = version + 1 where run_id = $1",
+    )
+    .bind(row.run_id)
+    .bind(rows)
+    .execute(pool)
+    .await
+    .unwrap();
+}
+
+/// Another receipt and turn, as [`told`] makes them.
+async fn told_more(pool: &PgPool, id: Uuid, text: &str) {
+    let row = find(pool, id).await.execution;
+    let write = change(&row, |draft| {
+        draft.receipt(receipt(text));
+        draft.journal(Entry::Turn(Box::new(turn(text))));
+        Ok(())
+    });
+    applied(pool, write).await;
+}
+
+#[sqlx::test(migrations = "./migrations")]
+#[ignore = "a gigabyte is read: a minute without optimisation"]
+async fn a_case_larger_than_the_database_puts_into_one_value_is_read(pool: PgPool) {
+    let row = told(&pool, 1, &["begin", "end it"]).await;
+    lengthen(&pool, &row, 34_000, 32 * 1024).await;
+    told_more(&pool, row.run_id, "go on").await;
+    let small = told(&pool, 2, &["end"]).await;
+    let cases = Cases::start(pool);
+    let (large, small) =
+        futures::join!(cases.find(row.run_id, ends), cases.find(small.run_id, ends));
+    let large = large.unwrap().unwrap();
+    assert_eq!(words(&large), (vec!["begin", "end it", "go on"], Some("end it")));
+    assert_eq!(words(&small.unwrap().unwrap()), (vec!["end"], Some("end")));
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn a_turn_behind_the_beginning_is_the_last_one(pool: PgPool) {
+    for (id, rows, bytes) in [(1, 3, 600_000), (2, 2_100, 1), (3, 3, 3_000_000), (4, 256, 1)] {
+        let row = told(&pool, id, &["begin", "end it"]).await;
+        lengthen(&pool, &row, rows, bytes).await;
+        told_more(&pool, row.run_id, "end again").await;
+        told_more(&pool, row.run_id, "go on").await;
+        let case = Cases::start(pool.clone()).find(row.run_id, ends).await.unwrap().unwrap();
+        let receipts = vec!["begin", "end it", "end again", "go on"];
+        assert_eq!(words(&case), (receipts, Some("end again")), "{rows} rows of {bytes}");
+    }
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn where_nothing_is_to_judge_no_journal_is_read(pool: PgPool) {
+    let row = told(&pool, 1, &["end it"]).await;
+    let write = change(&row, |draft| {
+        draft.execution_mut().state = RunState::Recovering;
+        Ok(())
+    });
+    let row = applied(&pool, write).await;
+    // Whoever reads this row finds that it does not read.
+    sqlx::query("update journal set entries = 'spoilt' where run_id = $1")
+        .bind(row.run_id)
+        .execute(&pool)
+        .await
+        .unwrap();
+    let case = Cases::start(pool).find(row.run_id, ends).await.unwrap().unwrap();
+    assert_eq!(case.run.execution, row);
+    assert_eq!(words(&case), (vec![], None));
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn a_case_with_too_many_receipts_is_refused_for_good(pool: PgPool) {
+    let text = "x".repeat(100_000);
+    let row = told(&pool, 1, &[text.as_str(); 6]).await;
+    assert!(Cases::start(pool.clone()).find(row.run_id, ends).await.is_ok());
+    let refused = Cases::holding(pool, 100_000).find(row.run_id, ends).await.unwrap_err();
+    assert!(matches!(refused, StoreError::TooLarge { .. }) && !refused.is_transient());
+    let fault = Fault::from(refused);
+    assert_eq!(
+        (fault.reason.as_str(), fault.class),
+        ("run_too_large", FaultClass::FailedPrecondition)
+    );
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn many_large_cases_all_get_their_turn(pool: PgPool) {
+    let large = "x".repeat(100_000);
+    let texts = [large.as_str(); 6];
+    for id in 1..=5 {
+        told(&pool, id, &texts).await;
+    }
+    let cases = Cases::holding(pool, 1_000_000);
+    let asked = (1..=5).map(async |id| {
+        let case = cases.find(Uuid::from_u128(id), ends).await.unwrap().unwrap();
+        case.evidence.receipts.len()
+    });
+    assert_eq!(join_all(asked).await, [6; 5]);
 }

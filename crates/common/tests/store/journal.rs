@@ -1,13 +1,14 @@
 //! Reading what happened.
 
-use crate::support::{applied, change, commit, committer, make, receipt, remark, said};
+use crate::support::{actor, applied, change, commit, committer, make, receipt, remark, said};
 use futures::future::join_all;
 use sqlx::PgPool;
-use surety_common::domain::journal::{Entry, VerdictRecord};
+use surety_common::domain::execution::Execution;
+use surety_common::domain::journal::{Actor, Entry, Turn, VerdictRecord};
 use surety_common::domain::receipt::verify_chain;
 use surety_common::domain::stop::StopReason;
 use surety_common::domain::verdict::Verdict;
-use surety_common::store::{self, Journals, Outcome, StoreError};
+use surety_common::store::{self, Journals, Outcome, ReceiptPages, StoreError};
 use uuid::Uuid;
 
 #[sqlx::test(migrations = "./migrations")]
@@ -149,4 +150,105 @@ async fn a_journal_row_that_does_not_read_is_named(pool: PgPool) {
     let corrupt = store::events(&pool, row.run_id, 1, 9).await.unwrap_err();
     let StoreError::Corrupt { what, .. } = corrupt else { panic!("{corrupt}") };
     assert_eq!(what, format!("journal {} at {}", row.run_id, row.sequence));
+}
+
+/// A run of three rows, each with a receipt and a turn, and behind each so much of a tool's output
+/// that a page holds two of them at most.
+async fn long(pool: &PgPool) -> Execution {
+    let mut row = make(pool, 1, 1).await;
+    let output = "x".repeat(1_500_000);
+    for name in ["first", "second", "third"] {
+        let write = change(&row, |draft| {
+            draft.receipt(receipt(name));
+            draft.journal(Entry::Turn(Box::new(turn(name))));
+            draft.journal(said(&output));
+            Ok(())
+        });
+        row = applied(pool, write).await;
+    }
+    row
+}
+
+fn turn(step: &str) -> Turn {
+    Turn {
+        step_id: step.to_owned(),
+        attempt: 1,
+        number: 1,
+        decision: None,
+        validations: Vec::new(),
+        correction: String::new(),
+    }
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn receipts_of_a_journal_of_many_pages_come_in_order(pool: PgPool) {
+    let row = long(&pool).await;
+    let receipts = store::receipts(&pool, row.run_id).await.unwrap();
+    verify_chain(&receipts).unwrap();
+    assert_eq!(receipts.len(), 3);
+    let mut pages = ReceiptPages::new(pool.clone(), row.run_id, row.sequence);
+    let mut paged = Vec::new();
+    while let Some(page) = pages.next().await.unwrap() {
+        paged.push(page);
+    }
+    assert!(paged.len() > 1);
+    assert_eq!(paged.concat(), receipts);
+    let mut until = ReceiptPages::new(pool, row.run_id, row.sequence - 1);
+    assert_eq!(until.next().await.unwrap().unwrap(), receipts[..2]);
+    assert_eq!(until.next().await.unwrap(), None);
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn the_latest_turns_and_receipts_are_found_from_the_end(pool: PgPool) {
+    let row = long(&pool).await;
+    for (most, expected) in [
+        (0, &[][..]),
+        (1, &["third"]),
+        (2, &["second", "third"]),
+        (9, &["first", "second", "third"]),
+    ] {
+        let events = store::latest_work(&pool, row.run_id, most).await.unwrap();
+        let (mut turns, mut receipts) = (Vec::new(), Vec::new());
+        for event in &events {
+            match &event.entry {
+                Entry::Turn(turn) => turns.push(turn.step_id.as_str()),
+                Entry::Receipt(receipt) => receipts.push(receipt.name.as_str()),
+                Entry::Transition(_)
+                | Entry::Plan(_)
+                | Entry::Intent(_)
+                | Entry::Output(_)
+                | Entry::Verdict(_)
+                | Entry::Answer(_) => panic!("{event:?}"),
+            }
+        }
+        assert_eq!((&turns[..], &receipts[..]), (expected, expected), "{most}");
+        assert!(events.is_sorted_by_key(|event| event.sequence));
+    }
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn the_latest_verdict_about_a_revision_is_found(pool: PgPool) {
+    let mut row = make(&pool, 1, 1).await;
+    for (plan_revision, receipts) in [(1, 1), (1, 2), (2, 3)] {
+        let verdict = Verdict {
+            accepted: false,
+            stop_reason: StopReason::AcceptCheckFailed,
+            results: Vec::new(),
+        };
+        let record =
+            VerdictRecord { plan_revision, verdict, receipts, last_receipt_digest: String::new() };
+        let write = change(&row, |draft| {
+            draft.journal(Entry::Verdict(Box::new(record)));
+            draft.journal(said("and so on"));
+            Ok(())
+        });
+        row = applied(&pool, write).await;
+    }
+    let elsewhere = Actor("another".into());
+    for (revision, by, expected) in
+        [(1, &actor(), Some(2)), (2, &actor(), Some(3)), (3, &actor(), None), (1, &elsewhere, None)]
+    {
+        let found = store::verdict_about(&pool, row.run_id, revision, by).await.unwrap();
+        assert_eq!(found.map(|record| record.receipts), expected, "{revision} {by:?}");
+    }
 }

@@ -73,10 +73,14 @@ async fn a_row_that_does_not_read_is_left_out_of_its_page_and_ends_no_list(pool:
     assert_eq!(ids(&first), (vec![4], Some(3)));
     let second = store::list_runs(&pool, &newest(first.next)).await.unwrap();
     assert_eq!(ids(&second), (vec![1], None));
+    let waiting = |page: &store::WaitPage| {
+        let runs = page.waiting.iter().map(|waiting| waiting.run.spec.id.as_u128());
+        (runs.collect::<Vec<_>>(), page.next.map(|id| id.as_u128()))
+    };
     let waits = store::list_waits(&pool, "", None, None, 2).await.unwrap();
-    assert_eq!(ids(&waits), (vec![1], Some(2)));
+    assert_eq!(waiting(&waits), (vec![1], Some(2)));
     let waits = store::list_waits(&pool, "", None, waits.next, 2).await.unwrap();
-    assert_eq!(ids(&waits), (vec![4], None));
+    assert_eq!(waiting(&waits), (vec![4], None));
 }
 
 #[sqlx::test(migrations = "./migrations")]
@@ -144,11 +148,14 @@ async fn runs_that_wait_are_listed_the_oldest_first_and_by_pages(pool: PgPool) {
     }
     let list = async |namespace: &str, run: Option<u128>, after: Option<u128>, limit| {
         let (run, after) = (run.map(Uuid::from_u128), after.map(Uuid::from_u128));
-        let found = store::list_waits(&pool, namespace, run, after, limit).await.unwrap().runs;
-        assert!(
-            found.iter().all(|record| record.plan.is_some() && record.execution.wait.is_some())
-        );
-        found.iter().map(|record| record.spec.id.as_u128()).collect::<Vec<_>>()
+        let page = store::list_waits(&pool, namespace, run, after, limit).await.unwrap();
+        let ids = page.waiting.iter().map(|store::Waiting { run, step_ids }| {
+            assert!(run.plan.is_none() && run.execution.wait.is_some());
+            let named: Vec<_> = step_ids.iter().map(|(place, id)| (*place, id.as_str())).collect();
+            assert_eq!(named, [(0, "s0"), (1, "s1")]);
+            run.spec.id.as_u128()
+        });
+        ids.collect::<Vec<_>>()
     };
     assert_eq!(list("", None, None, 9).await, [2, 3, 4]);
     assert_eq!(list("test", None, None, 2).await, [2, 3]);

@@ -1,6 +1,6 @@
 //! A database that says nothing any more, on connections that nobody closed.
 
-use crate::support::{Proxy, creator, make, now, order, own, plan, remark, spec, until};
+use crate::support::{Proxy, actor, creator, make, now, order, own, plan, remark, spec, until};
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use surety_common::domain::execution::Execution;
-use surety_common::domain::journal::Output;
+use surety_common::domain::journal::{Actor, Output};
 use surety_common::store::{
     self, Cases, Journals, Lanes, Own, RunFilter, StoreError, StoredPlan, Want,
 };
@@ -33,7 +33,7 @@ fn reads<'a>(
     [unknown, known, beating]: &'a mut [(Own, Lanes); 3],
     want: Want<'a>,
     filter: &'a RunFilter,
-    output: &'a Output,
+    (output, by): (&'a Output, &'a Actor),
 ) -> Vec<Question<'a>> {
     let id = Uuid::from_u128(1);
     questions! {
@@ -46,7 +46,9 @@ fn reads<'a>(
         find_plan(pool, id, 1);
         events(pool, id, 1, 1);
         receipts(pool, id);
+        latest_work(pool, id, 1);
         verdict(pool, id, 1);
+        verdict_about(pool, id, 1, by);
         output_text(pool, output);
         backlog(pool);
         find_lanes(&mut unknown.0, &mut unknown.1, now());
@@ -114,7 +116,8 @@ async fn nobody_waits_for_ever_for_a_database_that_fell_silent(
     let want = Want { now: now(), owner: Uuid::from_u128(9), slots: 1, held: &held, except: &[] };
     let filter = RunFilter { limit: 1, ..RunFilter::default() };
     let output = Output { call_id: String::new(), digest: "ab".repeat(32), bytes: 0, text: None };
-    let mut questions = reads(&through, &mut looking, want, &filter, &output);
+    let by = actor();
+    let mut questions = reads(&through, &mut looking, want, &filter, (&output, &by));
     questions.extend(writes(&through, &row));
     let asked = questions.into_iter().map(|(name, answer)| async move {
         let answer = tokio::time::timeout(FOR_EVER, answer).await;

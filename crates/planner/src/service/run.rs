@@ -3,15 +3,16 @@
 use super::{CALLER, Service, order, run_id, status};
 use crate::intake::{self, Accepted};
 use crate::runs::Watch;
-use futures::StreamExt;
-use futures::stream::BoxStream;
+use futures::stream::{self, BoxStream};
+use futures::{Stream, StreamExt, TryStreamExt};
 use std::sync::Arc;
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::journal::{Entry, Event};
 use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::receipt::{ChainEnd, export_line};
 use surety_common::domain::run::RunRecord;
-use surety_common::store::{self, RunFilter};
+use surety_common::store::{self, ReceiptPages, RunFilter, StoreError};
+use surety_common::wire;
 use surety_common::wire::event::event;
 use surety_common::wire::run::{read_run_state, run, trace_id};
 use surety_common::wire::status::unimplemented;
@@ -169,11 +170,31 @@ impl RunService for Service {
     ) -> Result<Response<Self::ExportReceiptsStream>, Status> {
         let id = run_id(&request.into_inner().run_id)?;
         let receipts = self.planner.receipts(id).await.map_err(status)?;
-        let end = Line::EndJson(ChainEnd::of(id, &receipts).to_line());
-        let lines = receipts.into_iter().map(|receipt| Line::ReceiptJson(export_line(&receipt)));
-        let lines = lines.chain([end]).map(|line| v1::ExportReceiptsResponse { line: Some(line) });
-        Ok(Response::new(futures::stream::iter(lines.map(Ok)).boxed()))
+        let lines = stream::try_unfold(Some((receipts, ChainEnd::of(id, &[]))), exported);
+        let lines = lines.map_err(status).try_flatten();
+        let answers = lines.map_ok(|line| v1::ExportReceiptsResponse { line: Some(line) });
+        Ok(Response::new(answers.boxed()))
     }
+}
+
+/// How far an export is; none behind its last line.
+type Exporting = Option<(ReceiptPages, ChainEnd)>;
+
+/// The next lines of an export.
+async fn exported(
+    exporting: Exporting,
+) -> Result<Option<(impl Stream<Item = Result<Line, Status>>, Exporting)>, StoreError> {
+    let Some((mut receipts, end)) = exporting else { return Ok(None) };
+    let (lines, exporting) = match receipts.next().await? {
+        Some(page) => {
+            let lines: Vec<_> =
+                page.iter().map(|receipt| Line::ReceiptJson(export_line(receipt))).collect();
+            let end = end.after(&page);
+            (lines, Some((receipts, end)))
+        }
+        None => (vec![Line::EndJson(end.to_line())], None),
+    };
+    Ok(Some((stream::iter(lines.into_iter().map(Ok)), exporting)))
 }
 
 impl Service {
@@ -185,7 +206,7 @@ impl Service {
     }
 
     async fn full_view(&self, record: &RunRecord) -> Result<v1::GetRunResponse, Fault> {
-        let events = store::events(&self.planner.pool, record.spec.id, 1, i64::MAX).await?;
+        let events = store::latest_work(&self.planner.pool, record.spec.id, FULL_VIEW).await?;
         let (mut receipts, mut turns) = (Vec::new(), Vec::new());
         for Event { entry, .. } in events {
             match entry {
@@ -199,8 +220,6 @@ impl Service {
                 | Entry::Answer(_) => {}
             }
         }
-        receipts.drain(..receipts.len().saturating_sub(FULL_VIEW));
-        turns.drain(..turns.len().saturating_sub(FULL_VIEW));
         let plan = record.plan.clone().map(|plan| v1::Plan {
             revision: record.execution.plan_revision,
             digest: record.plan_digest.clone(),
@@ -285,9 +304,9 @@ async fn waits(
     let page = store::list_waits(pool, &namespace, only, after, limit).await?;
     let next_page_token = page.next.map(|id| id.to_string()).unwrap_or_default();
     let waits = page
-        .runs
+        .waiting
         .iter()
-        .flat_map(surety_common::wire::run::waits)
+        .flat_map(|waiting| wire::run::waits(&waiting.run, &waiting.step_ids))
         .filter(|wait| waiting_on.is_empty() || waiting_on.contains(&wait.waiting_on))
         .collect();
     Ok(v1::ListWaitsResponse { waits, next_page_token })

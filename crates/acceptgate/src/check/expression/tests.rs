@@ -1,9 +1,19 @@
 use super::*;
+use crate::verdict::{Evaluation, evaluate_within};
+use std::collections::BTreeMap;
+use surety_common::domain::check::{Author, read_checks};
+use surety_common::domain::fault::{Fault, FaultCode, Reason};
 use surety_common::domain::json::parse;
 use surety_common::domain::receipt::{EvidenceReceipt, read_receipt};
 
-/// Long enough for any machine: what is tested is the outcome, not the speed.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Enough for any machine: what is tested is the outcome, not the speed.
+const PLENTY: Allowance =
+    Allowance { processor: Duration::from_secs(60), patience: Duration::from_secs(600) };
+
+/// What comes of an expression when nothing is short.
+fn tried(expression: &str, facts: &FactList) -> Result<(), Failure> {
+    evaluate(expression, facts, PLENTY).unwrap()
+}
 
 fn facts(receipts: &[&str]) -> FactList {
     let read = |text: &&str| read_receipt(&parse(text).unwrap().value).unwrap();
@@ -31,7 +41,7 @@ fn many_facts(count: usize) -> FactList {
 }
 
 fn outcome(expression: &str) -> Result<(), Failure> {
-    evaluate(expression, &some_facts(), PATIENCE)
+    tried(expression, &some_facts())
 }
 
 #[test]
@@ -85,14 +95,14 @@ fn what_could_cost_too_much_is_not_begun() {
     let listed = format!("[facts]{} == []", ".map(s, [s, s])".repeat(60));
     for expression in [nested(9), doubled, listed] {
         let facts = some_facts();
-        assert_eq!(evaluate(&expression, &facts, PATIENCE), Err(Failure::Timeout));
+        assert_eq!(tried(&expression, &facts), Err(Failure::Timeout));
     }
     let squared = "facts.all(a, facts.all(b, a.key == b.key))";
-    assert_eq!(evaluate(squared, &many_facts(100), PATIENCE), Ok(()));
-    let refused = evaluate(squared, &many_facts(10_000), PATIENCE);
+    assert_eq!(tried(squared, &many_facts(100)), Ok(()));
+    let refused = tried(squared, &many_facts(10_000));
     assert_eq!(refused, Err(Failure::Timeout));
     let copied = "facts.map(f, facts).size() == 0";
-    let refused = evaluate(copied, &many_facts(10_000), PATIENCE);
+    let refused = tried(copied, &many_facts(10_000));
     assert_eq!(refused, Err(Failure::Timeout));
 }
 
@@ -103,7 +113,7 @@ fn one_walk_over_many_facts_is_no_problem() {
         "facts.all(f, f.fact == 'output' && f.value == 'v' && f.success)",
         "facts.filter(f, f.key == 'k').size() == 20000",
     ] {
-        assert_eq!(evaluate(expression, &facts, PATIENCE), Ok(()), "{expression}");
+        assert_eq!(tried(expression, &facts), Ok(()), "{expression}");
     }
 }
 
@@ -133,7 +143,83 @@ fn no_text_brings_the_process_down() {
     ] {
         let facts = some_facts();
         // Whatever the outcome is, it is one: an overflowing stack would end this test's process.
-        let outcome = evaluate(&expression, &facts, PATIENCE);
+        let outcome = tried(&expression, &facts);
         assert_ne!(outcome, Err(Failure::NotBool), "{expression:.40}");
     }
+}
+
+#[test]
+fn many_expressions_side_by_side_all_get_their_turn() {
+    let facts = many_facts(100);
+    let expression = "facts.all(f, f.fact == 'output' && f.value == 'v')";
+    let allowance = Allowance { patience: PLENTY.patience, ..Allowance::default() };
+    let begin = std::sync::Barrier::new(200);
+    let outcomes: Vec<_> = thread::scope(|scope| {
+        let all: Vec<_> = (0..200)
+            .map(|_| {
+                scope.spawn(|| {
+                    begin.wait();
+                    evaluate(expression, &facts, allowance)
+                })
+            })
+            .collect();
+        all.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    assert_eq!(outcomes, vec![Ok(Ok(())); 200]);
+}
+
+#[test]
+fn without_a_place_nothing_is_said_about_the_expression() {
+    let far = || Instant::now() + PLENTY.patience;
+    let all: Vec<Slot> = (0..MAX_RUNNING).map(|_| PLACES.take(far()).unwrap()).collect();
+    let impatient = Allowance { patience: Duration::ZERO, ..PLENTY };
+    assert_eq!(evaluate("true", &some_facts(), impatient), Err(Shortage));
+    drop(all);
+    assert_eq!(tried("true", &some_facts()), Ok(()));
+}
+
+#[test]
+fn what_uses_too_much_of_a_processor_does_not_hold() {
+    let runaway = Allowance { processor: Duration::from_millis(1), ..PLENTY };
+    let walked = "facts.all(f, f.fact == 'output' && f.value == 'v' && f.success)";
+    assert_eq!(evaluate(walked, &many_facts(20_000), runaway), Ok(Err(Failure::Timeout)));
+}
+
+#[test]
+fn a_thread_that_gets_no_processor_is_waited_for_and_then_nothing_is_said() {
+    let (tell, told) = mpsc::channel();
+    let (end, ended) = mpsc::channel::<()>();
+    let starved = thread::spawn(move || {
+        tell.send(Told::Begun(ProcessorClock::of_this_thread())).unwrap();
+        ended.recv().unwrap();
+        tell.send(Told::Ended(Ok(()), Some(Duration::ZERO))).unwrap();
+    });
+    let processor = Duration::from_secs(60);
+    assert_eq!(heard(&told, processor, Instant::now()), Err(Shortage));
+    end.send(()).unwrap();
+    assert_eq!(heard(&told, processor, Instant::now() + PLENTY.patience), Ok(Ok(())));
+    starved.join().unwrap();
+}
+
+#[test]
+fn a_verdict_that_finds_no_place_is_none_and_may_be_asked_for_again() {
+    let value = parse(r#"[{"kind": "expression", "target": "true", "required": false}]"#);
+    let checks = read_checks(&value.unwrap().value, "checks", Author::Service).unwrap().0;
+    let input = Evaluation {
+        workspace_root: "/srv/p",
+        checks: &checks,
+        receipts: &[],
+        final_text: "done",
+        todos: &[],
+        plan_made_at: None,
+        answers: &BTreeMap::new(),
+    };
+    let far = Instant::now() + PLENTY.patience;
+    let all: Vec<Slot> = (0..MAX_RUNNING).map(|_| PLACES.take(far).unwrap()).collect();
+    let impatient = Allowance { patience: Duration::ZERO, ..PLENTY };
+    let fault = Fault::from(evaluate_within(&input, impatient).unwrap_err());
+    assert_eq!(fault.reason, Reason::Service(FaultCode::Overloaded));
+    assert!(fault.retry_after_ms.is_some());
+    drop(all);
+    assert!(evaluate_within(&input, PLENTY).unwrap().accepted);
 }

@@ -7,7 +7,7 @@ use crate::domain::receipt::EvidenceReceipt;
 use serde_json::value::RawValue;
 
 /// What a journal says to a gate.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Evidence {
     /// Every receipt, in order.
     pub receipts: Vec<EvidenceReceipt>,
@@ -15,26 +15,33 @@ pub struct Evidence {
     pub last_turn: Option<Turn>,
 }
 
-/// Reads the receipts of a whole journal and the last of its turns that is `wanted`.
-///
-/// # Errors
-/// [`StoredError`] when a text was written by something else; it names the row.
-pub fn read_evidence<'a>(
-    rows: impl IntoIterator<Item = StoredRow<'a>>,
-    wanted: impl Fn(&Turn) -> bool,
-) -> Result<Evidence, StoredError> {
-    let mut receipts = Vec::new();
-    let mut turns = Vec::new();
-    for row in rows {
-        read_row(row, &mut receipts, &mut turns).map_err(|error| error.at(row.sequence))?;
+impl Evidence {
+    /// Reads the receipts of further rows and the last of their turns that is `wanted`. Answers how
+    /// many bytes of text the receipts were read from.
+    ///
+    /// # Errors
+    /// [`StoredError`] when a text was written by something else; it names the row.
+    pub fn read_on<'a>(
+        &mut self,
+        rows: impl IntoIterator<Item = StoredRow<'a>>,
+        wanted: impl Fn(&Turn) -> bool,
+    ) -> Result<usize, StoredError> {
+        let mut bytes = 0;
+        let mut turns = Vec::new();
+        for row in rows {
+            bytes += read_row(row, &mut self.receipts, &mut turns)
+                .map_err(|error| error.at(row.sequence))?;
+        }
+        while let Some((sequence, text)) = turns.pop() {
+            let read = read(text).map_err(|error| error.at(sequence))?;
+            let Entry::Turn(turn) = read else { return Err(unexpected(text).at(sequence)) };
+            if wanted(&turn) {
+                self.last_turn = Some(*turn);
+                break;
+            }
+        }
+        Ok(bytes)
     }
-    let mut last_turn = None;
-    while let Some((sequence, text)) = turns.pop().filter(|_| last_turn.is_none()) {
-        let read = read(text).map_err(|error| error.at(sequence))?;
-        let Entry::Turn(turn) = read else { return Err(unexpected(text).at(sequence)) };
-        last_turn = Some(*turn).filter(&wanted);
-    }
-    Ok(Evidence { receipts, last_turn })
 }
 
 /// Reads the receipts of a row, and keeps the text of its turns with the row's number.
@@ -42,22 +49,24 @@ fn read_row<'a>(
     row: StoredRow<'a>,
     receipts: &mut Vec<EvidenceReceipt>,
     turns: &mut Vec<(i64, &'a str)>,
-) -> Result<(), StoredError> {
+) -> Result<usize, StoredError> {
     let changes: Vec<Vec<&'a RawValue>> =
         serde_json::from_str(row.text).map_err(|error| StoredError(error.to_string()))?;
+    let mut bytes = 0;
     // Before its entries each change has its time and its span.
     for entry in changes.into_iter().flat_map(|change| change.into_iter().skip(2)) {
         match kind_of(entry.get())? {
             RECEIPT => {
                 let read = read(entry.get())?;
                 let Entry::Receipt(receipt) = read else { return Err(unexpected(entry.get())) };
+                bytes += entry.get().len();
                 receipts.push(*receipt);
             }
             TURN => turns.push((row.sequence, entry.get())),
             _ => {}
         }
     }
-    Ok(())
+    Ok(bytes)
 }
 
 /// Neither kind says who wrote it.

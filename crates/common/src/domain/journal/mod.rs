@@ -6,8 +6,10 @@ mod stored;
 #[cfg(test)]
 mod tests;
 
-pub use evidence::{Evidence, read_evidence};
-pub use stored::{Recorded, StoredError, StoredRow, Wanted, read_changes, write_changes};
+pub use evidence::Evidence;
+pub use stored::{
+    Recorded, StoredError, StoredRow, Wanted, read_changes, read_measured, write_changes,
+};
 
 use crate::domain::decision::ExecuteDecision;
 use crate::domain::problem::Code;

@@ -63,6 +63,8 @@ pub enum Wanted {
     Everything,
     /// Receipts.
     Receipts,
+    /// Turns and receipts.
+    Work,
 }
 
 impl Wanted {
@@ -70,6 +72,7 @@ impl Wanted {
         match self {
             Self::Everything => true,
             Self::Receipts => kind == RECEIPT,
+            Self::Work => kind == RECEIPT || kind == TURN,
         }
     }
 }
@@ -95,12 +98,24 @@ pub struct StoredRow<'a> {
 /// # Errors
 /// [`StoredError`] when the text was written by something else.
 pub fn read_changes(row: StoredRow<'_>, wanted: Wanted) -> Result<Vec<Event>, StoredError> {
+    read_measured(row, wanted).map(|(events, _)| events)
+}
+
+/// As [`read_changes`], with how many bytes of text the events were read from.
+///
+/// # Errors
+/// [`StoredError`] when the text was written by something else.
+pub fn read_measured(
+    row: StoredRow<'_>,
+    wanted: Wanted,
+) -> Result<(Vec<Event>, usize), StoredError> {
     let changes: Vec<Vec<&RawValue>> =
         serde_json::from_str(row.text).map_err(|error| StoredError(error.to_string()))?;
     let actor = Actor(row.actor.into());
     let count: usize = changes.iter().map(|change| change.len().saturating_sub(2)).sum();
     let mut sequence = row.sequence.saturating_sub(i64::try_from(count).unwrap_or(i64::MAX));
     let mut events = Vec::new();
+    let mut bytes = 0;
     for change in changes {
         let [after, span_id, entries @ ..] = &change[..] else {
             return Err(missing("a change's time or span"));
@@ -114,12 +129,13 @@ pub fn read_changes(row: StoredRow<'_>, wanted: Wanted) -> Result<Vec<Event>, St
         for entry in entries {
             sequence = sequence.saturating_add(1);
             if wanted.covers(kind_of(entry.get())?) {
+                bytes += entry.get().len();
                 let entry = read_entry(entry.get(), &actor)?;
                 events.push(Event { sequence, at, span_id: span_id.clone(), entry });
             }
         }
     }
-    Ok(events)
+    Ok((events, bytes))
 }
 
 /// The kind of a stored entry: the one key of its object.

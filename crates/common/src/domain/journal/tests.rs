@@ -38,6 +38,10 @@ proptest! {
             .collect();
         let row = row(&text, i64::try_from(count).unwrap());
         let receipts = expected.iter().filter(|event| matches!(event.entry, Entry::Receipt(_)));
+        let work = expected
+            .iter()
+            .filter(|event| matches!(event.entry, Entry::Receipt(_) | Entry::Turn(_)));
+        prop_assert_eq!(read_changes(row, Wanted::Work), Ok(work.cloned().collect()));
         prop_assert_eq!(read_changes(row, Wanted::Receipts), Ok(receipts.cloned().collect()));
         prop_assert_eq!(read_changes(row, Wanted::Everything), Ok(expected));
     }

@@ -56,11 +56,19 @@ pub fn export_line(receipt: &EvidenceReceipt) -> String {
 impl ChainEnd {
     /// The end of these receipts.
     pub fn of(run_id: impl Into<String>, receipts: &[EvidenceReceipt]) -> Self {
-        Self {
-            run_id: run_id.into(),
-            receipt_count: u64::try_from(receipts.len()).unwrap_or(u64::MAX),
-            chain_digest: receipts.last().map(|last| last.digest.clone()).unwrap_or_default(),
+        let start = Self { run_id: run_id.into(), receipt_count: 0, chain_digest: String::new() };
+        start.after(receipts)
+    }
+
+    /// The end, when these receipts follow.
+    #[must_use]
+    pub fn after(mut self, receipts: &[EvidenceReceipt]) -> Self {
+        let count = u64::try_from(receipts.len()).unwrap_or(u64::MAX);
+        self.receipt_count = self.receipt_count.saturating_add(count);
+        if let Some(last) = receipts.last() {
+            self.chain_digest.clone_from(&last.digest);
         }
+        self
     }
 
     /// The last line of an export, without a line end.

@@ -1,4 +1,6 @@
--- Runs, each with its whole journal, as one moment shows both.
+-- Runs, each with the beginning of its journal, as one moment shows both. A journal is read only
+-- where the run's state says that there is something to judge, and only so much of it that many can
+-- be asked for at once: the rest is read by pages.
 select wanted.place, execution.run_id, execution.namespace, execution.state, execution.blocked_from,
        execution.version, execution.sequence, execution.priority, execution.ready_at,
        execution.lease_owner, execution.lease_epoch, execution.plan_revision,
@@ -18,9 +20,17 @@ cross join lateral (
            coalesce(array_agg(row.actor), '{}') as actors,
            coalesce(array_agg(row.entries), '{}') as entries
     from (
-        select sequence, at, actor, entries
-        from journal
-        where journal.run_id = wanted.run_id
+        select sequence, at, actor, entries,
+               sum(octet_length(entries)) over (order by sequence rows unbounded preceding) as bytes
+        from (
+            select sequence, at, actor, entries
+            from journal
+            where journal.run_id = wanted.run_id
+              and execution.state = $2
+            order by sequence
+            limit $3
+        ) as row
         order by sequence
     ) as row
+    where row.bytes <= $4
 ) as told

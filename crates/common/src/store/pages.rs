@@ -1,0 +1,211 @@
+//! A journal of any size, read by pages.
+
+use super::StoreError;
+use super::journal::JournalRow;
+use super::pool::within;
+use crate::domain::journal::{Entry, Event, Wanted};
+use crate::domain::receipt::EvidenceReceipt;
+use sqlx::PgPool;
+use uuid::Uuid;
+
+/// Rows of a page at most.
+const PAGE_ROWS: usize = 1000;
+/// Bytes of a page, after which at most one row follows.
+const PAGE_BYTES: usize = 2 * 1024 * 1024;
+
+/// What one call may hold of a run, in bytes of stored text.
+pub(super) const MAX_HELD: usize = 128 * 1024 * 1024;
+
+/// The pages of a journal between two numbers, in order.
+pub(super) struct Pages {
+    pool: PgPool,
+    run_id: Uuid,
+    /// The number after which the next page begins.
+    after: i64,
+    /// The last number wanted.
+    until: i64,
+}
+
+impl Pages {
+    pub(super) fn new(pool: PgPool, run_id: Uuid, after: i64, until: i64) -> Self {
+        Self { pool, run_id, after, until }
+    }
+
+    /// The next page; none at the end.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub(super) async fn next(&mut self) -> Result<Option<Vec<JournalRow>>, StoreError> {
+        if self.after >= self.until {
+            return Ok(None);
+        }
+        let page = sqlx::query_as(include_str!("sql/journal_page.sql"))
+            .bind(self.run_id)
+            .bind(self.after)
+            .bind(self.until)
+            .bind(count(PAGE_ROWS))
+            .bind(count(PAGE_BYTES));
+        let rows: Vec<JournalRow> = within(async { Ok(page.fetch_all(&self.pool).await?) }).await?;
+        self.after = match rows.last() {
+            Some(last) if is_full(&rows) => last.sequence,
+            Some(_) | None => self.until,
+        };
+        Ok(Some(rows).filter(|rows| !rows.is_empty()))
+    }
+}
+
+/// Whether more may stand behind these rows.
+fn is_full(rows: &[JournalRow]) -> bool {
+    let bytes: usize = rows.iter().map(|row| row.entries.len()).sum();
+    rows.len() >= PAGE_ROWS || bytes > PAGE_BYTES
+}
+
+fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// The receipts of a run in the order of their chain, some at a time, however many there are.
+pub struct ReceiptPages(Pages);
+
+impl ReceiptPages {
+    /// Those that stand in the journal up to the number `until`.
+    pub fn new(pool: PgPool, run_id: Uuid, until: i64) -> Self {
+        Self(Pages::new(pool, run_id, 0, until))
+    }
+
+    /// The next ones, none or some; none at all at the end.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn next(&mut self) -> Result<Option<Vec<EvidenceReceipt>>, StoreError> {
+        let page = self.next_measured().await?;
+        Ok(page.map(|(receipts, _)| receipts))
+    }
+
+    async fn next_measured(&mut self) -> Result<Option<(Vec<EvidenceReceipt>, usize)>, StoreError> {
+        let Some(rows) = self.0.next().await? else { return Ok(None) };
+        let (mut receipts, mut bytes) = (Vec::new(), 0);
+        for row in rows {
+            let (events, read) = row.measured(self.0.run_id, Wanted::Receipts)?;
+            receipts.extend(events.into_iter().filter_map(receipt_in));
+            bytes += read;
+        }
+        Ok(Some((receipts, bytes)))
+    }
+}
+
+fn receipt_in(event: Event) -> Option<EvidenceReceipt> {
+    match event.entry {
+        Entry::Receipt(receipt) => Some(*receipt),
+        Entry::Transition(_)
+        | Entry::Plan(_)
+        | Entry::Turn(_)
+        | Entry::Intent(_)
+        | Entry::Output(_)
+        | Entry::Verdict(_)
+        | Entry::Answer(_) => None,
+    }
+}
+
+/// Every receipt of a run, in order.
+///
+/// # Errors
+/// [`StoreError`]; [`StoreError::TooLarge`] when they take more than 128 MiB.
+pub async fn receipts(pool: &PgPool, run_id: Uuid) -> Result<Vec<EvidenceReceipt>, StoreError> {
+    let mut pages = ReceiptPages::new(pool.clone(), run_id, i64::MAX);
+    let (mut receipts, mut bytes) = (Vec::new(), 0);
+    while let Some((mut page, read)) = pages.next_measured().await? {
+        receipts.append(&mut page);
+        bytes += read;
+        if bytes > MAX_HELD {
+            return Err(StoreError::TooLarge {
+                what: format!("what the receipts of run {run_id} take"),
+                limit: MAX_HELD,
+                instead: "ExportReceipts streams them, and what it streams can be checked",
+            });
+        }
+    }
+    Ok(receipts)
+}
+
+/// The latest turns and receipts of a run in the order of the journal, at most `most` of each.
+///
+/// # Errors
+/// [`StoreError`]; [`StoreError::TooLarge`] when they take more than 128 MiB.
+pub async fn latest_work(
+    pool: &PgPool,
+    run_id: Uuid,
+    most: usize,
+) -> Result<Vec<Event>, StoreError> {
+    let mut latest = Latest { most, turns: 0, receipts: 0, bytes: 0, events: Vec::new() };
+    let mut before = i64::MAX;
+    loop {
+        let page = sqlx::query_as(include_str!("sql/journal_page_back.sql"))
+            .bind(run_id)
+            .bind(before)
+            .bind(count(PAGE_ROWS))
+            .bind(count(PAGE_BYTES));
+        let rows: Vec<JournalRow> = within(async { Ok(page.fetch_all(pool).await?) }).await?;
+        for row in &rows {
+            latest.take(row, run_id)?;
+        }
+        match rows.last() {
+            Some(last) if is_full(&rows) && !latest.is_complete() => before = last.sequence,
+            Some(_) | None => break,
+        }
+    }
+    latest.events.reverse();
+    Ok(latest.events)
+}
+
+/// What was found from the end of a journal on.
+struct Latest {
+    most: usize,
+    turns: usize,
+    receipts: usize,
+    bytes: usize,
+    /// The latest first.
+    events: Vec<Event>,
+}
+
+impl Latest {
+    fn is_complete(&self) -> bool {
+        self.turns == self.most && self.receipts == self.most
+    }
+
+    /// Takes what is still wanted of the row before.
+    fn take(&mut self, row: &JournalRow, run_id: Uuid) -> Result<(), StoreError> {
+        if self.is_complete() {
+            return Ok(());
+        }
+        let (events, bytes) = row.measured(run_id, Wanted::Work)?;
+        let found = self.events.len();
+        for event in events.into_iter().rev() {
+            let counted = match &event.entry {
+                Entry::Turn(_) => &mut self.turns,
+                Entry::Receipt(_) => &mut self.receipts,
+                Entry::Transition(_)
+                | Entry::Plan(_)
+                | Entry::Intent(_)
+                | Entry::Output(_)
+                | Entry::Verdict(_)
+                | Entry::Answer(_) => continue,
+            };
+            if *counted < self.most {
+                *counted += 1;
+                self.events.push(event);
+            }
+        }
+        if self.events.len() > found {
+            self.bytes += bytes;
+        }
+        if self.bytes > MAX_HELD {
+            return Err(StoreError::TooLarge {
+                what: format!("what the latest turns and receipts of run {run_id} take"),
+                limit: MAX_HELD,
+                instead: "WatchRun streams them, and everything else that happened",
+            });
+        }
+        Ok(())
+    }
+}

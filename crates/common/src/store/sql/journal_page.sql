@@ -1,0 +1,17 @@
+-- Rows of a journal between two numbers, in order: as many as fit into so many bytes, and one more,
+-- so that any row is read at last. Its length is known without reading it.
+select sequence, at, actor, entries
+from (
+    select sequence, at, actor, entries,
+           sum(octet_length(entries)) over (order by sequence rows unbounded preceding)
+               - octet_length(entries) as before
+    from (
+        select sequence, at, actor, entries
+        from journal
+        where run_id = $1 and sequence > $2 and sequence <= $3
+        order by sequence
+        limit $4
+    ) as row
+) as row
+where before <= $5
+order by sequence

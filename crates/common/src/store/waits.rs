@@ -1,0 +1,99 @@
+//! Runs that wait for something.
+
+use super::StoreError;
+use super::apply::plan_revision;
+use super::plan;
+use super::pool::within;
+use super::run::{RunPage, page};
+use crate::domain::plan::Plan;
+use crate::domain::run::RunRecord;
+use sqlx::PgPool;
+use std::collections::{BTreeMap, HashMap};
+use uuid::Uuid;
+
+/// Plans that are read at once, each of some MiB at most.
+const PLANS_AT_ONCE: usize = 16;
+
+/// A run that waits for something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    /// The run, without its plan.
+    pub run: RunRecord,
+    /// The ids of the steps that wait, by their place in the plan.
+    pub step_ids: BTreeMap<usize, String>,
+}
+
+/// A page of runs that wait, without those whose rows do not read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitPage {
+    /// The runs.
+    pub waiting: Vec<Waiting>,
+    /// Where the next page begins; none at the end.
+    pub next: Option<Uuid>,
+}
+
+/// A page of at most `limit` runs that wait for something, the oldest first. Of their plans only
+/// the ids of the steps that wait are kept, and runs that carry the same plan share the reading.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn list_waits(
+    pool: &PgPool,
+    namespace: &str,
+    run_id: Option<Uuid>,
+    after: Option<Uuid>,
+    limit: i64,
+) -> Result<WaitPage, StoreError> {
+    let listed = sqlx::query(include_str!("sql/list_waits.sql"))
+        .bind(namespace)
+        .bind(run_id)
+        .bind(after)
+        .bind(limit.saturating_add(1));
+    let rows = within(async { Ok(listed.fetch_all(pool).await?) }).await?;
+    let RunPage { runs, next } = page(rows, limit)?;
+    let mut waiting: Vec<Waiting> =
+        runs.into_iter().map(|run| Waiting { run, step_ids: BTreeMap::new() }).collect();
+    let mut by_plan: HashMap<String, Vec<&mut Waiting>> = HashMap::new();
+    for one in waiting.iter_mut().filter(|one| places(&one.run).next().is_some()) {
+        by_plan.entry(one.run.plan_digest.clone()).or_default().push(one);
+    }
+    let mut plans: Vec<Vec<&mut Waiting>> = by_plan.into_values().collect();
+    for some in plans.chunks_mut(PLANS_AT_ONCE) {
+        name_steps(pool, some).await?;
+    }
+    Ok(WaitPage { waiting, next })
+}
+
+/// The places of the steps that a run waits in.
+fn places(run: &RunRecord) -> impl Iterator<Item = usize> {
+    run.execution.waits().filter_map(|wait| wait.step_index)
+}
+
+/// Names the steps of runs, of which each group carries one plan.
+async fn name_steps(pool: &PgPool, groups: &mut [Vec<&mut Waiting>]) -> Result<(), StoreError> {
+    let firsts = || groups.iter().filter_map(|group| group.first());
+    let run_ids: Vec<Uuid> = firsts().map(|one| one.run.spec.id).collect();
+    let revisions = firsts()
+        .map(|one| plan_revision(one.run.execution.plan_revision))
+        .collect::<Result<Vec<i32>, _>>()?;
+    let found = sqlx::query_as(include_str!("sql/step_plans.sql")).bind(run_ids).bind(revisions);
+    let bodies: Vec<(Uuid, String)> = within(async { Ok(found.fetch_all(pool).await?) }).await?;
+    for (run_id, body) in bodies {
+        let of_run = |group: &&mut Vec<&mut Waiting>| {
+            group.first().is_some_and(|one| one.run.spec.id == run_id)
+        };
+        let Some(group) = groups.iter_mut().find(of_run) else { continue };
+        match plan::read(&body, run_id) {
+            Ok(plan) => group.iter_mut().for_each(|one| one.step_ids = step_ids(&plan, &one.run)),
+            Err(error) => {
+                tracing::error!(%run_id, %error, "a plan does not read; its waits name no steps");
+            }
+        }
+    }
+    Ok(())
+}
+
+fn step_ids(plan: &Plan, run: &RunRecord) -> BTreeMap<usize, String> {
+    let named = |place: usize| plan.steps.get(place).map(|step| (place, step.id.clone()));
+    places(run).filter_map(named).collect()
+}
