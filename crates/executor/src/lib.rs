@@ -114,6 +114,10 @@ pub async fn serve(
         gate: gate::Gate::new(channel),
         drain: shutdown.clone(),
         roll: step::Roll::default(),
+        contact: step::Contact::new(
+            setup.executor.heartbeat_interval(),
+            setup.executor.heartbeat_age_limit(),
+        ),
         cut: CancellationToken::new(),
         drain_timeout: setup.common.drain_timeout(),
     });

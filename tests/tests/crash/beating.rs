@@ -39,11 +39,11 @@ pub(super) async fn hangs(pool: &PgPool) -> Result<()> {
     wait_for_yes(pool, held).await
 }
 
-/// Waits until an executor has beaten for longer than it may be silent.
-async fn beats_on(pool: &PgPool, executor: Uuid) -> Result<()> {
+/// Waits until an executor has beaten for so many seconds, longer than it may be silent.
+pub(super) async fn beats_on(pool: &PgPool, executor: Uuid, seconds: i64) -> Result<()> {
     let beaten = "select heartbeat_at from executor where id = $1";
     let beaten = || sqlx::query_scalar::<_, DateTime<Utc>>(beaten).bind(executor).fetch_one(pool);
-    let until = beaten().await? + TimeDelta::seconds(4);
+    let until = beaten().await? + TimeDelta::seconds(seconds);
     let deadline = Instant::now() + PATIENCE;
     while beaten().await? < until {
         ensure!(Instant::now() < deadline, "the executor beats no more");
@@ -59,7 +59,7 @@ pub(super) fn order(trail: &Trail, name: &str, priority: i32) -> v1::CreateRunRe
     script::repeatable(v1::CreateRunRequest { priority, ..request })
 }
 
-async fn owner(deployment: &Deployment, run_id: &str) -> Result<Uuid> {
+pub(super) async fn owner(deployment: &Deployment, run_id: &str) -> Result<Uuid> {
     let lease = deployment.run(run_id).await?.lease.context("somebody holds the run")?;
     Ok(Uuid::parse_str(&lease.executor_id)?)
 }
@@ -75,7 +75,7 @@ async fn stays_alive(
     let before = owner(&deployment, &calm.id).await?;
     hangs(&pool).await?;
     deployment.add_executor(&[]).await?;
-    beats_on(&pool, before).await?;
+    beats_on(&pool, before, 4).await?;
     assert_eq!(owner(&deployment, &calm.id).await?, before, "a living executor lost its run");
     assert_eq!(trail.marks("calm"), 1);
     holding.rollback().await?;

@@ -6,6 +6,7 @@
 mod audited;
 mod beating;
 mod clocks;
+mod contact;
 mod cut;
 mod database;
 mod disk;

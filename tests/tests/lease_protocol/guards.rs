@@ -38,6 +38,7 @@ fn without_a_guard_the_law_it_stands_for_is_broken() {
         (Guards { unknown_asked: false, ..all }, look_first, Law::EffectBegunOnce),
         (Guards { beats_renew: false, ..all }, look_first, Law::LivingKeepTheirLeases),
         (Guards { drain_refuses: false, ..all }, look_first, Law::DrainTakesNothing),
+        (Guards { silence_ends: false, ..all }, look_first, Law::OneAtWork),
     ];
     for (guards, plan, law) in cases {
         let way = way_to_break(law, without(guards, &plan));

@@ -28,11 +28,13 @@ pub(crate) enum Law {
     LivingKeepTheirLeases,
     /// A draining executor takes no lease.
     DrainTakesNothing,
+    /// Who only is not heard has no effect under way when another takes its lease.
+    OneAtWork,
 }
 
 impl Law {
     /// Every law with its name.
-    pub(crate) const ALL: [(Self, &'static str); 10] = [
+    pub(crate) const ALL: [(Self, &'static str); 11] = [
         (Self::OneWriterAnEpoch, "one writer an epoch"),
         (Self::EpochIsCurrent, "an accepted write names the current epoch"),
         (Self::EpochNeverFalls, "epochs never fall"),
@@ -43,6 +45,7 @@ impl Law {
         (Self::EffectBegunOnce, "an effect is begun once for each decision"),
         (Self::LivingKeepTheirLeases, "who is heard in time keeps its leases"),
         (Self::DrainTakesNothing, "a draining executor takes no lease"),
+        (Self::OneAtWork, "who is unheard has ended its effects when another takes its lease"),
     ];
 
     /// Its name, as a property.
@@ -72,6 +75,7 @@ pub(crate) fn properties() -> Vec<Property<Protocol>> {
         always(Law::EffectBegunOnce, |_, state| keeps(state, Law::EffectBegunOnce)),
         always(Law::LivingKeepTheirLeases, |_, state| keeps(state, Law::LivingKeepTheirLeases)),
         always(Law::DrainTakesNothing, |_, state| keeps(state, Law::DrainTakesNothing)),
+        always(Law::OneAtWork, |_, state| keeps(state, Law::OneAtWork)),
         Property::sometimes("a late write is refused", |_, state: &State| {
             state.wire.iter().any(|flight| is_refused_late(state, flight))
         }),

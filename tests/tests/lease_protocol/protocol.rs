@@ -61,6 +61,8 @@ pub(crate) struct Guards {
     pub(crate) silent_lose: bool,
     /// A heartbeat shows leases that its executor does not know of.
     pub(crate) forgotten_found: bool,
+    /// Who was not heard for the limit has ended its work before.
+    pub(crate) silence_ends: bool,
 }
 
 impl Guards {
@@ -78,6 +80,7 @@ impl Guards {
         drain_refuses: true,
         silent_lose: true,
         forgotten_found: true,
+        silence_ends: true,
     };
 }
 
@@ -152,6 +155,8 @@ pub(crate) enum Claim {
     Orphaned,
     /// It is the executor's own, and it does not know.
     Forgotten,
+    /// The same, and the executor has no room for it: it is given back.
+    Unwanted,
 }
 
 /// One step of the work under a lease.
@@ -265,6 +270,9 @@ impl Protocol {
                 Some(_) => Claim::Orphaned,
             };
             actions.push(Action::Lease { by, run, claim, heard: true });
+            if claim == Claim::Forgotten {
+                actions.push(Action::Lease { by, run, claim: Claim::Unwanted, heard: true });
+            }
             if state.mishaps > 0 {
                 actions.push(Action::Lease { by, run, claim, heard: false });
             }

@@ -41,7 +41,9 @@ pub(crate) fn happen(protocol: &Protocol, state: &mut State, action: Action) -> 
     }
 }
 
-/// Time is told in heartbeats: who can be heard is heard in each interval.
+/// Time is told in heartbeats: who can be heard is heard in each interval. Before somebody has been
+/// silent for the limit it has ended its work by itself, and one that was frozen does so before it is
+/// heard again. What was handed in may still arrive.
 fn tick(protocol: &Protocol, state: &mut State) -> Option<()> {
     let mut passed = false;
     for executor in &mut state.executors {
@@ -50,6 +52,10 @@ fn tick(protocol: &Protocol, state: &mut State) -> Option<()> {
             Life::Mute | Life::Frozen | Life::Gone => (executor.silent + 1).min(protocol.age_limit),
         };
         passed |= silent != executor.silent;
+        let too_long = silent.max(executor.silent) >= protocol.age_limit;
+        if too_long && executor.life != Life::Frozen && protocol.guards.silence_ends {
+            executor.held.clear();
+        }
         executor.silent = silent;
     }
     passed.then_some(())
@@ -112,11 +118,16 @@ fn lease(
                 && row.owner != Some(by)
                 && (silent || !guards.beats_renew)
         }
-        Claim::Forgotten => guards.forgotten_found && row.owner == Some(by) && !known,
+        Claim::Forgotten | Claim::Unwanted => {
+            guards.forgotten_found && row.owner == Some(by) && !known
+        }
     };
     (may && executor.claims()).then_some(())?;
     if executor.draining && guards.drain_refuses {
         return (claim == Claim::Forgotten && heard).then(|| give_back(state, by, run))?;
+    }
+    if claim == Claim::Unwanted {
+        return release(state, by, run);
     }
     let mut broken = Vec::new();
     if executor.draining {
@@ -125,13 +136,16 @@ fn lease(
     if claim == Claim::Orphaned && !silent {
         broken.push(Law::LivingKeepTheirLeases);
     }
+    if claim == Claim::Orphaned && owner.is_some_and(|owner| owner.is_at_work(run)) {
+        broken.push(Law::OneAtWork);
+    }
     let row = state.rows.get_mut(run)?;
     write_lease(row, by, guards.epoch_rises, &mut broken);
     let at_the_gate = protocol.step(row.content.step) == Some(Step::Verdict);
     let work = match claim {
         // The claim of a free run is one statement, and its steps are started by the next change.
         Claim::Free if !at_the_gate => Work::Starting,
-        Claim::Free | Claim::Orphaned | Claim::Forgotten => Work::Thinking,
+        Claim::Free | Claim::Orphaned | Claim::Forgotten | Claim::Unwanted => Work::Thinking,
     };
     let held = fresh(run, row, work);
     state.broken.append(&mut broken);
@@ -149,6 +163,10 @@ fn lease(
 fn give_back(state: &mut State, by: usize, run: usize) -> Option<()> {
     let pending = state.wire.iter().any(|flight| flight.by == by && !flight.stray);
     (!pending && state.executors.get(by)?.held.is_empty()).then_some(())?;
+    release(state, by, run)
+}
+
+fn release(state: &mut State, by: usize, run: usize) -> Option<()> {
     let row = state.rows.get_mut(run)?;
     row.owner = None;
     row.fence = Seen { version: row.fence.version + 1, by: Author::Executor(by), ..row.fence };

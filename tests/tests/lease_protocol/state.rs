@@ -221,6 +221,12 @@ impl Executor {
         matches!(self.life, Life::Awake | Life::Mute)
     }
 
+    /// Whether an effect of a run is under way, and the process could have ended it.
+    pub(crate) fn is_at_work(&self, run: usize) -> bool {
+        let acting = |held: &Held| held.run == run && matches!(held.work, Work::Acting(_));
+        self.life == Life::Mute && self.held.iter().any(acting)
+    }
+
     /// Whether it can take leases. One that is unheard takes none here; a real one might, and would
     /// lose them to the next who looks.
     pub(crate) fn claims(&self) -> bool {

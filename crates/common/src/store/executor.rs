@@ -12,7 +12,7 @@ use uuid::Uuid;
 /// # Errors
 /// [`StoreError`]
 pub async fn register(
-    executor: impl PgExecutor<'_>,
+    own: &mut Own,
     id: Uuid,
     name: &str,
     slots: i32,
@@ -23,7 +23,7 @@ pub async fn register(
         .bind(name)
         .bind(slots)
         .bind(now);
-    within(async { Ok(registered.execute(executor).await?) }).await?;
+    own.ask(async |connection| registered.execute(connection).await).await?;
     Ok(())
 }
 

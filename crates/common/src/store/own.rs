@@ -6,23 +6,35 @@
 //! must be heard in time does not stand in line behind the others.
 
 use super::StoreError;
-use super::pool::{FRESH, alive, within};
+use super::pool::{ANSWER, FRESH, alive, connect_beside, within_at_most};
 use sqlx::PgPool;
 use sqlx::postgres::PgConnection;
 use std::ops::{Deref, DerefMut};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The connection that one worker keeps from statement to statement. It is made when it is first
 /// needed, and made anew after any failure.
 pub struct Own {
     pool: PgPool,
+    bound: Duration,
     kept: Option<(PgConnection, Instant)>,
 }
 
 impl Own {
     /// None yet, to be made as the pool makes its own.
     pub fn new(pool: PgPool) -> Self {
-        Self { pool, kept: None }
+        Self::bounded(pool, ANSWER)
+    }
+
+    /// As [`Own::new`], for a worker whose questions must be answered within `bound`, the making of
+    /// the connection counted.
+    pub fn bounded(pool: PgPool, bound: Duration) -> Self {
+        Self { pool, bound, kept: None }
+    }
+
+    /// Lets the connection go: the next one brings the database's time.
+    pub fn forget(&mut self) {
+        self.kept = None;
     }
 
     /// Has `work` done over the connection, which is kept for the next one when it succeeds.
@@ -34,7 +46,7 @@ impl Own {
         &mut self,
         work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
     ) -> Result<T, StoreError> {
-        within(async {
+        within_at_most(self.bound, async {
             let mut connection = self.lend().await?;
             let answer = work(&mut connection).await?;
             connection.keep();
@@ -54,9 +66,9 @@ impl Own {
             Some((connection, used_at)) if used_at.elapsed() < FRESH => connection,
             Some((mut connection, _)) => match alive(&mut connection).await {
                 Ok(()) => connection,
-                Err(_) => self.pool.acquire().await?.detach(),
+                Err(_) => connect_beside(&self.pool).await?,
             },
-            None => self.pool.acquire().await?.detach(),
+            None => connect_beside(&self.pool).await?,
         };
         Ok(Lent { own: self, connection })
     }

@@ -34,7 +34,7 @@ const CUT_OFF: [(&str, &str); 5] = [
 /// How long an answer of the database may take before its connection counts as cut. A connection
 /// that the network dropped in silence answers never, and the kernel gives it up after a quarter of
 /// an hour.
-const ANSWER: Duration = Duration::from_secs(10);
+pub(super) const ANSWER: Duration = Duration::from_secs(10);
 /// The same for work that nobody waits for and that may honestly take its time.
 const WORK: Duration = Duration::from_mins(5);
 /// The same for a question that costs the database nothing.
@@ -104,6 +104,21 @@ pub async fn connect(url: &str, size: PoolSize) -> Result<PgPool, StoreError> {
 /// An address as every connection of ours uses it.
 pub(super) fn prepared(options: PgConnectOptions) -> PgConnectOptions {
     options.application_name("surety").options(PINNED_PLANS).options(CUT_OFF)
+}
+
+/// A connection beside the pool, made as the pool makes its own and as patiently, but without a place
+/// among those who wait for one of the pool's.
+///
+/// # Errors
+/// [`StoreError::Unavailable`] when none can be made in time.
+pub(super) async fn connect_beside(pool: &PgPool) -> Result<PgConnection, StoreError> {
+    let connect = || async {
+        let mut connection = PgConnection::connect_with(&pool.connect_options()).await?;
+        set_clock(&mut connection).await?;
+        Ok::<_, StoreError>(connection)
+    };
+    let connecting = async { connect.retry(backoff()).when(StoreError::is_transient).await };
+    within_at_most(pool.options().get_acquire_timeout(), connecting).await
 }
 
 async fn set_clock(connection: &mut PgConnection) -> Result<(), sqlx::Error> {

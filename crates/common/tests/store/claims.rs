@@ -270,7 +270,8 @@ async fn a_claim_gives_back_the_row_as_it_is_under_the_lease_with_all_that_is_ne
 #[sqlx::test(migrations = "./migrations")]
 async fn runs_of_silent_and_of_unknown_executors_are_orphans(pool: PgPool) {
     let (alive, silent, unknown, me) = (21, 22, 23, 24);
-    let register = |id, at| store::register(&pool, Uuid::from_u128(id), "e", 4, at);
+    let register =
+        async |id, at| store::register(&mut own(&pool), Uuid::from_u128(id), "e", 4, at).await;
     register(alive, now()).await.unwrap();
     register(silent, now()).await.unwrap();
     register(me, now()).await.unwrap();
@@ -302,7 +303,7 @@ async fn runs_of_silent_and_of_unknown_executors_are_orphans(pool: PgPool) {
 async fn a_heartbeat_says_whether_others_are_silent_and_whether_anything_waits(pool: PgPool) {
     let (me, other) = (Uuid::from_u128(21), Uuid::from_u128(22));
     for id in [me, other] {
-        store::register(&pool, id, "e", 4, now()).await.unwrap();
+        store::register(&mut own(&pool), id, "e", 4, now()).await.unwrap();
     }
     leased(&pool, 1, 21).await;
     leased(&pool, 2, 22).await;
@@ -320,7 +321,7 @@ async fn a_heartbeat_says_whether_others_are_silent_and_whether_anything_waits(p
 #[sqlx::test(migrations = "./migrations")]
 async fn runs_that_are_left_alone_are_no_reason_to_look(pool: PgPool) {
     let me = Uuid::from_u128(21);
-    store::register(&pool, me, "e", 4, now()).await.unwrap();
+    store::register(&mut own(&pool), me, "e", 4, now()).await.unwrap();
     leased(&pool, 1, 22).await;
     leased(&pool, 2, 22).await;
     make(&pool, 3, 1).await;
@@ -341,8 +342,8 @@ async fn runs_that_are_left_alone_are_no_reason_to_look(pool: PgPool) {
 #[sqlx::test(migrations = "./migrations")]
 async fn an_executor_is_forgotten_only_when_it_holds_nothing(pool: PgPool) {
     let (id, other) = (Uuid::from_u128(21), Uuid::from_u128(22));
-    store::register(&pool, id, "e", 4, now()).await.unwrap();
-    store::register(&pool, other, "f", 4, now() - TimeDelta::hours(1)).await.unwrap();
+    store::register(&mut own(&pool), id, "e", 4, now()).await.unwrap();
+    store::register(&mut own(&pool), other, "f", 4, now() - TimeDelta::hours(1)).await.unwrap();
     let row = leased(&pool, 1, 21).await;
     store::retire(&pool, id, now()).await.unwrap();
     assert!(
@@ -366,7 +367,7 @@ async fn an_executor_is_forgotten_only_when_it_holds_nothing(pool: PgPool) {
 #[sqlx::test(migrations = "./migrations")]
 async fn a_heartbeat_never_goes_back(pool: PgPool) {
     let id = Uuid::from_u128(21);
-    store::register(&pool, id, "e", 4, later(10)).await.unwrap();
+    store::register(&mut own(&pool), id, "e", 4, later(10)).await.unwrap();
     store::beat(&mut own(&pool), id, now(), now(), &[]).await.unwrap();
     leased(&pool, 1, 21).await;
     let orphans = store::orphans(&pool, later(10), Uuid::nil(), 9, &[]).await.unwrap();

@@ -7,7 +7,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{PgPool, Postgres, Transaction};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use surety_common::domain::execution::Execution;
 use surety_common::domain::journal::{Actor, Output};
 use surety_common::store::{
@@ -30,7 +30,7 @@ macro_rules! questions {
 
 fn reads<'a>(
     pool: &'a PgPool,
-    [unknown, known, beating]: &'a mut [(Own, Lanes); 3],
+    [unknown, known, beating, registering]: &'a mut [(Own, Lanes); 4],
     want: Want<'a>,
     filter: &'a RunFilter,
     (output, by): (&'a Output, &'a Actor),
@@ -58,7 +58,7 @@ fn reads<'a>(
         forgotten(pool, id, &[]);
         left_over(pool, id);
         beat(&mut beating.0, id, now(), now(), &[]);
-        register(pool, id, "executor", 1, now());
+        register(&mut registering.0, id, "executor", 1, now());
         retire(pool, id, now());
     }
 }
@@ -108,9 +108,9 @@ async fn nobody_waits_for_ever_for_a_database_that_fell_silent(
     let open: Vec<_> = join_all((0..30).map(|_| through.acquire())).await;
     open.into_iter().for_each(|connection| drop(connection.unwrap()));
     until(|| async { through.num_idle() == 30 }).await;
-    let mut looking = [(); 3].map(|()| (own(&through), Lanes::default()));
+    let mut looking = [(); 4].map(|()| (own(&through), Lanes::default()));
     let held = HashMap::new();
-    let [_, (own, known), _] = &mut looking;
+    let [_, (own, known), _, _] = &mut looking;
     assert!(store::find_lanes(own, known, now()).await.unwrap());
     proxy.mute();
     let want = Want { now: now(), owner: Uuid::from_u128(9), slots: 1, held: &held, except: &[] };
@@ -125,6 +125,35 @@ async fn nobody_waits_for_ever_for_a_database_that_fell_silent(
         assert!(matches!(answer, Err(StoreError::Unavailable { .. })), "{name}: {answer:?}");
     });
     join_all(asked).await;
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn a_heartbeat_gives_a_hung_line_up_in_its_own_time_and_takes_another_past_all_callers(
+    pool: PgPoolOptions,
+    options: PgConnectOptions,
+) {
+    let direct = pool.connect_with(options.clone()).await.unwrap();
+    let id = Uuid::from_u128(1);
+    let proxy = Proxy::new();
+    proxy.listen(&options);
+    let through = PgPoolOptions::new()
+        .max_connections(1)
+        .connect_with(proxy.options(&options))
+        .await
+        .unwrap();
+    let _only_place = through.acquire().await.unwrap();
+    let mut own = Own::bounded(through.clone(), Duration::from_secs(2));
+    store::register(&mut own, id, "executor", 1, now()).await.unwrap();
+    proxy.mute();
+    let asked = Instant::now();
+    let hung = store::beat(&mut own, id, now(), now(), &[]).await;
+    assert!(matches!(hung, Err(StoreError::Unavailable { .. })), "{hung:?}");
+    // Anybody else waits for ten seconds.
+    assert!(asked.elapsed() < Duration::from_secs(8), "it took {:?}", asked.elapsed());
+    proxy.cut();
+    let heard = store::beat(&mut own, id, now(), now(), &[]).await.unwrap();
+    assert!(heard.is_some(), "the pool's only place is taken");
+    direct.close().await;
 }
 
 /// Whether a session waits for a lock.

@@ -124,6 +124,7 @@ impl Bench {
             shell_allowed: false,
             deadline: Instant::now() + budget,
             cancel: run.calls.child_token(),
+            kill: run.kill.clone(),
         };
         Ok(Self { tool, context, timing })
     }
@@ -143,6 +144,8 @@ impl Bench {
 
     /// Starts the tool and waits for its end.
     pub(super) async fn perform(&self, run: &HeldRun, call: Call) -> Done {
+        // A process that was stopped in between looks at the time first.
+        run.engine.look_at_contact();
         let span = telemetry::tool_span(
             &tracing::Span::current(),
             &call.tool_call.name,

@@ -130,6 +130,7 @@ impl Claimer {
             }
         }
         self.slots.wait().await;
+        self.engine.contact.kept().await;
         // One claim answers all that was said before it.
         *wakeups = wakeups.resubscribe();
     }
@@ -151,7 +152,7 @@ impl Claimer {
         let mut free = self.slots.take_free();
         let slots = free.count();
         // A drain may have begun while somebody else was taking leases.
-        if slots == 0 || self.engine.drain.is_cancelled() {
+        if slots == 0 || self.engine.drain.is_cancelled() || !self.engine.contact.is_kept() {
             return Ok(Found::More);
         }
         let held = self.engine.roll.held();
@@ -202,6 +203,10 @@ impl Claimer {
         let Taken { order, execution, started } = taken;
         let held = Arc::new(HeldRun::new(Arc::clone(&self.engine), order, execution));
         self.engine.roll.enter(&held);
+        // After it was entered, so that no loss falls between the two.
+        if !self.engine.contact.is_kept() {
+            held.forfeit();
+        }
         self.tasks.spawn(async move {
             work::work(&held, started, &mut slot).await;
             held.engine.roll.leave(&held);

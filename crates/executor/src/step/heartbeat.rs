@@ -2,6 +2,7 @@
 
 use super::Engine;
 use super::claim::Claimer;
+use super::contact::Moment;
 use chrono::{DateTime, TimeDelta, Utc};
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,6 +15,9 @@ use tokio_util::sync::CancellationToken;
 
 /// The longest pause before this process is made known again.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// A beat that has no answer within this part of the age limit is given up with its connection: a
+/// network that was cut in silence is tried again while there is still time.
+const TRIES: u32 = 4;
 /// How long signing off may take; a row that stays is removed by others.
 const SIGN_OFF: Duration = Duration::from_millis(500);
 
@@ -37,7 +41,8 @@ impl Heartbeat {
         age_limit: TimeDelta,
         slots: i32,
     ) -> Self {
-        let own = Own::new(engine.pool.clone());
+        let bound = age_limit.to_std().unwrap_or(Duration::MAX) / TRIES;
+        let own = Own::bounded(engine.pool.clone(), bound);
         Self { engine, claimer, interval, age_limit, slots, own }
     }
 
@@ -53,15 +58,18 @@ impl Heartbeat {
     }
 
     /// Beats until the engine has drained. A beat that fails is tried again at the next interval:
-    /// when too many fail, others take the leases over and the fence keeps late writes out.
+    /// when too many fail, every run is given up here before others take the leases over, and the
+    /// fence keeps late writes out.
     pub async fn run(mut self, drained: CancellationToken) {
         let (said, pulses) = watch::channel(Pulse::default());
-        let claimer = Arc::clone(&self.claimer);
+        let (engine, claimer) = (Arc::clone(&self.engine), Arc::clone(&self.claimer));
+        let interval = self.interval;
         tokio::select! {
             // All is handed back by then, so a beat under way may be let go.
             () = drained.cancelled() => {}
             () = claimer.tend(pulses) => {}
             never = self.beat_on(&said) => match never {},
+            never = keep_watch(&engine, interval) => match never {},
         }
         let heard_since = self.engine.now() - self.age_limit;
         let retired = store::retire(&self.engine.pool, self.engine.id, heard_since);
@@ -93,8 +101,7 @@ impl Heartbeat {
             return Ok(pulse);
         }
         let name = std::env::var("HOSTNAME").unwrap_or_default();
-        let (pool, id) = (&self.engine.pool, self.engine.id);
-        store::register(pool, id, &name, self.slots, now).await?;
+        store::register(&mut self.own, self.engine.id, &name, self.slots, now).await?;
         crash::point("executor.after_register");
         Ok(self.beat(now).await?.unwrap_or_default())
     }
@@ -102,13 +109,35 @@ impl Heartbeat {
     /// Says that this process is alive, and calls work off whose lease is gone; none when this
     /// process is not known.
     async fn beat(&mut self, now: DateTime<Utc>) -> Result<Option<Pulse>, StoreError> {
+        if !self.engine.contact.is_kept() {
+            self.own.forget();
+        }
+        let sent_at = Moment::now();
         let entered = self.engine.roll.leases();
         let except = self.claimer.left_alone(now);
         let heard_since = now - self.age_limit;
         let pulse = store::beat(&mut self.own, self.engine.id, now, heard_since, &except).await?;
         if let Some(pulse) = &pulse {
             self.engine.roll.call_off(&entered, &pulse.leases);
+            self.engine.look_at_contact();
+            // After a sleep of the machine the new connection has set the clock, and what was sent
+            // named an old time.
+            if self.engine.now() - now < self.age_limit / 2 {
+                self.engine.contact.heard(sent_at);
+            }
         }
         Ok(pulse)
+    }
+}
+
+/// Looks whether this process still has contact, at each interval: no timer runs while the machine
+/// sleeps.
+async fn keep_watch(engine: &Engine, interval: Duration) -> Infallible {
+    loop {
+        engine.contact.kept().await;
+        while let Some(left) = engine.contact.left() {
+            tokio::time::sleep(left.min(interval)).await;
+        }
+        engine.look_at_contact();
     }
 }

@@ -66,6 +66,8 @@ pub struct HeldRun {
     pub lost: CancellationToken,
     /// Cancelled with `lost`, and when a drain has taken its time: tool calls under way are ended.
     pub calls: CancellationToken,
+    /// Cancelled when calls under way must be over at once.
+    pub kill: CancellationToken,
     pub(super) lease_epoch: i64,
     over: AtomicBool,
     /// Rung when somebody else may have moved the row under this lease.
@@ -96,6 +98,7 @@ impl HeldRun {
             seen_version: AtomicI64::new(0),
             graph: graph_of(&plan, spec.driver, &engine.tools),
             calls: engine.cut.child_token(),
+            kill: CancellationToken::new(),
             engine,
             spec,
             plan,
@@ -117,6 +120,13 @@ impl HeldRun {
     pub fn lose(&self) {
         self.lost.cancel();
         self.calls.cancel();
+    }
+
+    /// Calls the work off, and leaves no command the time to end itself: somebody else may soon be
+    /// at work.
+    pub fn forfeit(&self) {
+        self.kill.cancel();
+        self.lose();
     }
 
     /// Why the work was called off.

@@ -14,6 +14,7 @@
 mod bounds;
 mod call;
 mod claim;
+mod contact;
 mod evidence;
 mod head;
 mod heartbeat;
@@ -30,6 +31,7 @@ mod verify;
 mod work;
 
 pub use claim::Claimer;
+pub use contact::Contact;
 pub use heartbeat::Heartbeat;
 pub use held::{Ended, HeldRun};
 pub use roll::{Roll, follow};
@@ -73,6 +75,8 @@ pub struct Engine {
     pub drain: CancellationToken,
     /// The runs that are worked on here.
     pub roll: Roll,
+    /// Whether others take this process for alive.
+    pub contact: Contact,
     /// Cancelled when a drain has taken its time: calls under way are called off.
     pub cut: CancellationToken,
     /// How long turns under way may take to end while draining.
@@ -88,5 +92,18 @@ impl Engine {
     /// The time. The one clock of the engine; everything below takes it as an argument.
     pub fn now(&self) -> DateTime<Utc> {
         clock::now()
+    }
+
+    /// Gives every run up when nobody can be sure any more that others take this process for alive:
+    /// a command that went on here would soon run beside its repetition.
+    pub(crate) fn look_at_contact(&self) {
+        if self.contact.lose() {
+            let runs = self.roll.forfeit_all();
+            tracing::warn!(
+                runs,
+                "no heartbeat was answered for nearly the age limit: every run held here is given \
+                 up, and none is taken up until one is"
+            );
+        }
     }
 }

@@ -59,6 +59,13 @@ impl Roll {
         gone.filter_map(|lease| runs.get(lease)).for_each(|run| run.lose());
     }
 
+    /// Ends all work at once, and answers how many runs were worked on.
+    pub fn forfeit_all(&self) -> usize {
+        let runs = self.runs();
+        runs.values().for_each(|run| run.forfeit());
+        runs.len()
+    }
+
     /// Those of the leases that nobody works on here.
     pub fn unknown(&self, leases: &[HeldLease]) -> Vec<HeldLease> {
         let runs = self.runs();

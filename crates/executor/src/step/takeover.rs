@@ -49,6 +49,10 @@ impl Claimer {
     /// [`StoreError`]
     pub async fn tend_once(&self, pulse: &Pulse, now: DateTime<Utc>) -> Result<(), StoreError> {
         let Pulse { leases, orphans, ready } = pulse;
+        // What is taken up while others take this process for dead is taken from it.
+        if !self.engine.contact.is_kept() {
+            return Ok(());
+        }
         let quiet = !orphans && !ready && self.engine.roll.unknown(leases).is_empty();
         if quiet || self.engine.drain.is_cancelled() {
             return Ok(());
@@ -68,7 +72,12 @@ impl Claimer {
             let free = self.slots.take_free();
             let mut found = store::forgotten(&self.engine.pool, self.engine.id, &unknown).await?;
             let unread = std::mem::take(&mut found.unread);
-            self.take_up(found, free, now, "its lease was not known here").await?;
+            if free.count() == 0 {
+                // It need not wait for a slot here that runs from the queue would get first.
+                self.give_back(found, now, "its lease was not known here").await?;
+            } else {
+                self.take_up(found, free, now, "its lease was not known here").await?;
+            }
             self.let_go(&unread, now).await?;
         }
         if *orphans { self.take_over(now).await } else { Ok(()) }
@@ -187,7 +196,9 @@ impl Claimer {
             Ok((looking, store::left_over(&self.engine.pool, self.engine.id).await?))
         };
         let given = match timeout(LAST_LOOK, look).await {
-            Ok(Ok((_looking, left))) => self.give_back(left, self.engine.now()).await,
+            Ok(Ok((_looking, left))) => {
+                self.give_back(left, self.engine.now(), "the executor drains").await
+            }
             Ok(Err(error)) => Err(error),
             Err(_) => {
                 tracing::warn!("no answer whether leases are left here; others find them in time");
@@ -199,11 +210,16 @@ impl Claimer {
         }
     }
 
-    async fn give_back(&self, mut left: Claimed, now: DateTime<Utc>) -> Result<(), StoreError> {
+    async fn give_back(
+        &self,
+        mut left: Claimed,
+        now: DateTime<Utc>,
+        cause: &str,
+    ) -> Result<(), StoreError> {
         let unread = std::mem::take(&mut left.unread);
         let mut commits = Vec::new();
         for record in &left.runs {
-            match self.end_leases(record, now, "the executor drains") {
+            match self.end_leases(record, now, cause) {
                 Ok(Ending { mut draft, .. }) => {
                     draft.release();
                     commits.push(commit(record, draft));

@@ -22,6 +22,10 @@ pub(super) async fn work_step(run: &HeldRun, index: usize) -> Result<Vec<usize>,
         if run.engine.drain.is_cancelled() {
             return Err(Ended::Draining);
         }
+        // Before anything is written down that would not be begun.
+        if run.lost.is_cancelled() {
+            return Err(Ended::NotHeld);
+        }
         let begun = Instant::now();
         let (step, progress) = run.step(index).await?;
         started = if let Some(open) = progress.open_call.as_deref().cloned() {

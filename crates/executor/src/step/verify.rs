@@ -335,6 +335,7 @@ fn context(run: &HeldRun, call_id: Uuid) -> Result<ToolContext, ToolError> {
         shell_allowed: false,
         deadline: Instant::now() + patience(run),
         cancel: run.calls.child_token(),
+        kill: run.kill.clone(),
     })
 }
 

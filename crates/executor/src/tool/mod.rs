@@ -100,6 +100,8 @@ pub struct ToolContext {
     pub deadline: Instant,
     /// Calls the call off.
     pub cancel: CancellationToken,
+    /// Leaves a call that is called off no time to end itself.
+    pub kill: CancellationToken,
 }
 
 impl ToolContext {

@@ -29,6 +29,7 @@ use tokio::process::Child;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
 
 /// Bytes of output, both streams together, that are kept; a command that writes more is ended.
 pub const OUTPUT_LIMIT: usize = 64 << 20;
@@ -112,9 +113,9 @@ pub async fn run(ctx: &ToolContext, request: &CommandRequest) -> Result<Finished
     };
     let exit_code = match status {
         Some(status) => code_of(status.map_err(|error| ToolError::io("wait", &error))?),
-        None => end(&mut child, &group).await?,
+        None => end(&mut child, &group, &ctx.kill).await?,
     };
-    let left_running = !drain(readers, &group).await;
+    let left_running = !drain(readers, &group, &ctx.kill).await;
     let (stdout, stderr) = captured.take();
     // The pipes may tell of too much output only after the exit was seen.
     let ending = if ending == Ending::Itself && stdout.len() + stderr.len() > OUTPUT_LIMIT {
@@ -208,11 +209,11 @@ impl Group {
         anybody
     }
 
-    /// Asks the group to end, and kills what has not ended after the grace.
-    async fn end(&self) {
+    /// Asks the group to end, and kills what has not ended after the grace, or once it must be over.
+    async fn end(&self, kill: &CancellationToken) {
         let until = Instant::now() + GRACE;
         let mut anybody = self.signal(Signal::SIGTERM);
-        while anybody && Instant::now() < until {
+        while anybody && Instant::now() < until && !kill.is_cancelled() {
             sleep(LOOK).await;
             anybody = self.signal(None);
         }
@@ -231,10 +232,10 @@ impl Drop for Group {
 
 /// Ends a command that is still running. However it takes the signal, its code is that of a
 /// killed one: it did not get to its end.
-async fn end(child: &mut Child, group: &Group) -> Result<i32, ToolError> {
+async fn end(child: &mut Child, group: &Group, kill: &CancellationToken) -> Result<i32, ToolError> {
     // Waiting beside the signals, because a process that nobody waits for stays in its group.
     let (status, ()) =
-        futures::future::join(timeout(GRACE + AFTER, child.wait()), group.end()).await;
+        futures::future::join(timeout(GRACE + AFTER, child.wait()), group.end(kill)).await;
     let signal = match status {
         Ok(status) => {
             let status = status.map_err(|error| ToolError::io("wait", &error))?;
@@ -255,12 +256,16 @@ fn code_of(status: ExitStatus) -> i32 {
 }
 
 /// Reads to the end of both pipes; answers whether the end came.
-async fn drain(readers: [Option<JoinHandle<()>>; 2], group: &Group) -> bool {
+async fn drain(
+    readers: [Option<JoinHandle<()>>; 2],
+    group: &Group,
+    kill: &CancellationToken,
+) -> bool {
     let aborts: Vec<_> = readers.iter().flatten().map(JoinHandle::abort_handle).collect();
     let mut ends = Box::pin(futures::future::join_all(readers.into_iter().flatten()));
     let mut ended = timeout(PIPES, &mut ends).await.is_ok();
     if !ended {
-        group.end().await;
+        group.end(kill).await;
         ended = timeout(AFTER, &mut ends).await.is_ok();
     }
     for abort in aborts {

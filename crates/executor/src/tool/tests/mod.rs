@@ -45,6 +45,7 @@ impl Bench {
             shell_allowed: false,
             deadline: Instant::now() + Duration::from_secs(120),
             cancel: CancellationToken::new(),
+            kill: CancellationToken::new(),
         };
         Self { _folder: folder, root, outside, registry: Registry::with_builtin().unwrap(), ctx }
     }

@@ -1,0 +1,123 @@
+//! Whether others still take this process for alive, as far as it can tell by itself.
+//!
+//! ```text
+//!   a beat is sent --------- patience --------->|<-- margin -->|
+//!   (and answered)   runs are worked on         |  commands    |  others may take
+//!                                               |  are killed  |  the runs over
+//! ```
+//!
+//! Others count from the time that the last heartbeat names. Here it is counted from when that one
+//! was sent, so what is held is given up before anybody else can begin with it.
+
+use nix::sys::time::TimeValLike;
+use nix::time::{ClockId, clock_gettime};
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// Of the age limit, what is kept at least for ending commands before others take over.
+const MARGIN: u32 = 8;
+
+/// A moment by a clock that nobody sets, and that goes on while the machine sleeps: the others do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Moment(Duration);
+
+impl Moment {
+    /// Now.
+    pub(super) fn now() -> Self {
+        // Linux has had this clock for longer than anything else that is used here.
+        let time = clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(0, |time| time.num_nanoseconds());
+        Self(Duration::from_nanos(u64::try_from(time).unwrap_or_default()))
+    }
+}
+
+/// When this process was last heard, and for how long that counts.
+pub struct Contact {
+    patience: Duration,
+    sent_at: watch::Sender<Option<Moment>>,
+}
+
+impl Contact {
+    /// None yet, of a process that beats every `interval` and is taken for dead when it was silent
+    /// for `age_limit`, which is two intervals at least.
+    pub fn new(interval: Duration, age_limit: Duration) -> Self {
+        let margin = interval.max(age_limit / MARGIN);
+        let patience = age_limit.saturating_sub(margin).max(age_limit / 2);
+        Self { patience, sent_at: watch::Sender::new(None) }
+    }
+
+    /// Takes a heartbeat down that was sent then and answered, unless that is too long ago to count.
+    pub(super) fn heard(&self, sent_at: Moment) {
+        if self.counts(sent_at, Moment::now()) {
+            self.sent_at.send_replace(Some(sent_at));
+        }
+    }
+
+    /// Whether this process may count on its leases.
+    pub fn is_kept(&self) -> bool {
+        self.left().is_some()
+    }
+
+    /// For how long it may; none when it may not.
+    pub(super) fn left(&self) -> Option<Duration> {
+        let sent_at = (*self.sent_at.borrow())?;
+        let left = self.patience.checked_sub(Moment::now().0.saturating_sub(sent_at.0))?;
+        (!left.is_zero()).then_some(left)
+    }
+
+    /// Waits until it may.
+    pub(super) async fn kept(&self) {
+        let now_kept = |sent_at: &Option<Moment>| {
+            sent_at.is_some_and(|sent_at| self.counts(sent_at, Moment::now()))
+        };
+        // The sender lives here, so it does not end.
+        self.sent_at.subscribe().wait_for(now_kept).await.ok();
+    }
+
+    /// Says that it may no longer; answers whether that is news.
+    pub(super) fn lose(&self) -> bool {
+        self.sent_at.send_if_modified(|sent_at| {
+            let over = sent_at.is_some_and(|sent_at| !self.counts(sent_at, Moment::now()));
+            if over {
+                *sent_at = None;
+            }
+            over
+        })
+    }
+
+    fn counts(&self, sent_at: Moment, now: Moment) -> bool {
+        now.0.saturating_sub(sent_at.0) < self.patience
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_ends_an_interval_before_the_age_limit_and_never_before_half_of_it() {
+        for (interval_ms, age_limit_ms, patience_ms) in [
+            (1000, 10_000, 8750),
+            (2000, 10_000, 8000),
+            (200, 2000, 1750),
+            (666, 2000, 1334),
+            (1000, 2000, 1000),
+            (10, 600_000, 525_000),
+        ] {
+            let [interval, age_limit, patience] =
+                [interval_ms, age_limit_ms, patience_ms].map(Duration::from_millis);
+            assert_eq!(Contact::new(interval, age_limit).patience, patience, "{interval_ms}");
+        }
+    }
+
+    #[test]
+    fn a_beat_that_was_sent_too_long_ago_is_no_contact_whenever_its_answer_comes() {
+        let contact = Contact::new(Duration::from_secs(1), Duration::from_mins(1));
+        assert!(!contact.is_kept() && !contact.lose(), "there was none to lose");
+        contact.heard(Moment(Duration::ZERO));
+        assert!(!contact.is_kept());
+        contact.heard(Moment::now());
+        assert!(contact.is_kept() && !contact.lose(), "it is not lost while it is kept");
+        contact.sent_at.send_replace(Some(Moment(Duration::ZERO)));
+        assert!(!contact.is_kept() && contact.lose() && !contact.lose(), "it is lost once");
+    }
+}
