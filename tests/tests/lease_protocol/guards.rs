@@ -23,6 +23,7 @@ fn without_a_guard_the_law_it_stands_for_is_broken() {
     let all = Guards::ALL;
     let look_first = [Step::Look, EFFECT];
     let effect_first = [EFFECT, Step::Look];
+    let repeated = [Step::Look, Step::Effect { repeatable: true }];
     let cases = [
         (Guards { version: false, epoch: false, ..all }, look_first, Law::EpochIsCurrent),
         (Guards { version: false, epoch: false, ..all }, look_first, Law::EpochNeverFalls),
@@ -38,7 +39,7 @@ fn without_a_guard_the_law_it_stands_for_is_broken() {
         (Guards { unknown_asked: false, ..all }, look_first, Law::EffectBegunOnce),
         (Guards { beats_renew: false, ..all }, look_first, Law::LivingKeepTheirLeases),
         (Guards { drain_refuses: false, ..all }, look_first, Law::DrainTakesNothing),
-        (Guards { silence_ends: false, ..all }, look_first, Law::OneAtWork),
+        (Guards { silence_ends: false, ..all }, repeated, Law::OneAtWork),
     ];
     for (guards, plan, law) in cases {
         let way = way_to_break(law, without(guards, &plan));

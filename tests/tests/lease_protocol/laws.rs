@@ -28,7 +28,8 @@ pub(crate) enum Law {
     LivingKeepTheirLeases,
     /// A draining executor takes no lease.
     DrainTakesNothing,
-    /// Who only is not heard has no effect under way when another takes its lease.
+    /// Who only is not heard has nothing under way that another repeats unasked when that takes its
+    /// lease.
     OneAtWork,
 }
 
@@ -45,7 +46,7 @@ impl Law {
         (Self::EffectBegunOnce, "an effect is begun once for each decision"),
         (Self::LivingKeepTheirLeases, "who is heard in time keeps its leases"),
         (Self::DrainTakesNothing, "a draining executor takes no lease"),
-        (Self::OneAtWork, "who is unheard has ended its effects when another takes its lease"),
+        (Self::OneAtWork, "who is unheard has ended what another repeats unasked"),
     ];
 
     /// Its name, as a property.

@@ -61,7 +61,7 @@ pub(crate) struct Guards {
     pub(crate) silent_lose: bool,
     /// A heartbeat shows leases that its executor does not know of.
     pub(crate) forgotten_found: bool,
-    /// Who was not heard for the limit has ended its work before.
+    /// Who was not heard for the limit has ended what others would repeat, and begins nothing.
     pub(crate) silence_ends: bool,
 }
 

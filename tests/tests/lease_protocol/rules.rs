@@ -42,8 +42,8 @@ pub(crate) fn happen(protocol: &Protocol, state: &mut State, action: Action) -> 
 }
 
 /// Time is told in heartbeats: who can be heard is heard in each interval. Before somebody has been
-/// silent for the limit it has ended its work by itself, and one that was frozen does so before it is
-/// heard again. What was handed in may still arrive.
+/// silent for the limit it has ended by itself what others would repeat unasked, and one that was frozen
+/// does so before it is heard again. What was handed in may still arrive.
 fn tick(protocol: &Protocol, state: &mut State) -> Option<()> {
     let mut passed = false;
     for executor in &mut state.executors {
@@ -54,7 +54,7 @@ fn tick(protocol: &Protocol, state: &mut State) -> Option<()> {
         passed |= silent != executor.silent;
         let too_long = silent.max(executor.silent) >= protocol.age_limit;
         if too_long && executor.life != Life::Frozen && protocol.guards.silence_ends {
-            executor.held.clear();
+            executor.held.retain(|held| !held.is_repeated(protocol));
         }
         executor.silent = silent;
     }
@@ -136,7 +136,7 @@ fn lease(
     if claim == Claim::Orphaned && !silent {
         broken.push(Law::LivingKeepTheirLeases);
     }
-    if claim == Claim::Orphaned && owner.is_some_and(|owner| owner.is_at_work(run)) {
+    if claim == Claim::Orphaned && owner.is_some_and(|owner| owner.is_repeated(protocol, run)) {
         broken.push(Law::OneAtWork);
     }
     let row = state.rows.get_mut(run)?;

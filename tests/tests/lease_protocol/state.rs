@@ -1,5 +1,7 @@
 //! What the world of the model consists of: rows, executors, and writes that are on their way.
 
+use super::protocol::Protocol;
+
 /// Who wrote something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Author {
@@ -210,6 +212,14 @@ impl Row {
     }
 }
 
+impl Held {
+    /// Whether an effect is under way that others would repeat without asking.
+    pub(crate) fn is_repeated(&self, protocol: &Protocol) -> bool {
+        let Work::Acting(place) = self.work else { return false };
+        protocol.step(place) == Some(Step::Effect { repeatable: true })
+    }
+}
+
 impl Executor {
     /// A process, started or not.
     pub(crate) fn new(life: Life) -> Self {
@@ -221,9 +231,10 @@ impl Executor {
         matches!(self.life, Life::Awake | Life::Mute)
     }
 
-    /// Whether an effect of a run is under way, and the process could have ended it.
-    pub(crate) fn is_at_work(&self, run: usize) -> bool {
-        let acting = |held: &Held| held.run == run && matches!(held.work, Work::Acting(_));
+    /// Whether an effect of a run is under way that others repeat unasked, and the process could have
+    /// ended it.
+    pub(crate) fn is_repeated(&self, protocol: &Protocol, run: usize) -> bool {
+        let acting = |held: &Held| held.run == run && held.is_repeated(protocol);
         self.life == Life::Mute && self.held.iter().any(acting)
     }
 

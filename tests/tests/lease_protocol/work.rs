@@ -137,7 +137,7 @@ fn hand_in(
     Some(())
 }
 
-/// The world is touched.
+/// The world is touched, unless others may take this process for dead.
 fn begin(protocol: &Protocol, state: &mut State, by: usize, stand: &Stand) -> Option<()> {
     let held = stand.held;
     let place = held.content.step;
@@ -151,7 +151,9 @@ fn begin(protocol: &Protocol, state: &mut State, by: usize, stand: &Stand) -> Op
         }
         Work::Starting | Work::Acting(_) | Work::Concluding(_) | Work::Leaving => false,
     };
-    (may && !held.overtaken).then_some(())?;
+    let unheard = state.executors.get(by)?.silent >= protocol.age_limit;
+    let heard = !unheard || !protocol.guards.silence_ends;
+    (may && heard && !held.overtaken).then_some(())?;
     let row = state.rows.get_mut(held.run)?;
     state.broken.append(&mut broken_by_effect(row, place, step));
     row.tallies.get_mut(place)?.begun += 1;

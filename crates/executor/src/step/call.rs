@@ -3,7 +3,7 @@
 
 use super::held::{Ended, HeldRun};
 use super::judge::Judgement;
-use super::{evidence, repeat, turn};
+use super::{evidence, open_call, repeat, turn};
 use crate::driver::{Move, script};
 use crate::fuse::repeat::Repeat;
 use crate::fuse::timeout::{CallEnd, Timing};
@@ -144,8 +144,16 @@ impl Bench {
 
     /// Starts the tool and waits for its end.
     pub(super) async fn perform(&self, run: &HeldRun, call: Call) -> Done {
-        // A process that was stopped in between looks at the time first.
-        run.engine.look_at_contact();
+        let annotations = self.tool.spec().annotations;
+        let _begun = if annotations.read_only {
+            None
+        } else {
+            let repeated = open_call::may_repeat(run, self, &call);
+            match run.begin_call(repeated).await {
+                Some(begun) => Some(begun),
+                None => return Done::now(run, call, call_off().into()),
+            }
+        };
         let span = telemetry::tool_span(
             &tracing::Span::current(),
             &call.tool_call.name,
@@ -250,6 +258,11 @@ pub(super) async fn conclude(
         // Something did, and its intent is on the disk.
         None => run.insist(conclusion).await,
     }
+}
+
+/// What a call ends with that was called off before it began.
+pub(super) fn call_off() -> ToolError {
+    ToolError::new(ErrorCode::Cancelled, "the work on its run was called off before it began")
 }
 
 /// A call that was cut short here is left open: nobody knows how far it came.

@@ -203,10 +203,6 @@ impl Claimer {
         let Taken { order, execution, started } = taken;
         let held = Arc::new(HeldRun::new(Arc::clone(&self.engine), order, execution));
         self.engine.roll.enter(&held);
-        // After it was entered, so that no loss falls between the two.
-        if !self.engine.contact.is_kept() {
-            held.forfeit();
-        }
         self.tasks.spawn(async move {
             work::work(&held, started, &mut slot).await;
             held.engine.roll.leave(&held);

@@ -6,7 +6,7 @@ use super::head::Head;
 use crate::fuse::timeout::Timeouts;
 use crate::tool::Folder;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 use surety_common::domain::execution::{Execution, Graph, StepProgress};
@@ -68,6 +68,8 @@ pub struct HeldRun {
     pub calls: CancellationToken,
     /// Cancelled when calls under way must be over at once.
     pub kill: CancellationToken,
+    /// Calls under way that a successor would make again without asking.
+    repeating: AtomicUsize,
     pub(super) lease_epoch: i64,
     over: AtomicBool,
     /// Rung when somebody else may have moved the row under this lease.
@@ -99,6 +101,7 @@ impl HeldRun {
             graph: graph_of(&plan, spec.driver, &engine.tools),
             calls: engine.cut.child_token(),
             kill: CancellationToken::new(),
+            repeating: AtomicUsize::new(0),
             engine,
             spec,
             plan,
@@ -127,6 +130,34 @@ impl HeldRun {
     pub fn forfeit(&self) {
         self.kill.cancel();
         self.lose();
+    }
+
+    /// Whether a call is under way that a successor would make again without asking.
+    pub fn would_be_repeated(&self) -> bool {
+        self.repeating.load(Ordering::SeqCst) > 0
+    }
+
+    /// Waits until a call may begin: not while others may take this process for dead. None when the
+    /// work is called off first. `repeated` says whether a successor makes the call again unasked.
+    pub(super) async fn begin_call(&self, repeated: bool) -> Option<Begun<'_>> {
+        loop {
+            // Entered before it is looked, so that a loss of contact in between meets the call.
+            let begun = Begun::enter(self, repeated);
+            // A process that was stopped in between looks at the time first.
+            self.engine.look_at_contact();
+            if self.calls.is_cancelled() {
+                return None;
+            }
+            if self.engine.contact.is_kept() {
+                return Some(begun);
+            }
+            drop(begun);
+            tokio::select! {
+                biased;
+                () = self.calls.cancelled() => return None,
+                () = self.engine.contact.kept() => {}
+            }
+        }
     }
 
     /// Why the work was called off.
@@ -273,4 +304,25 @@ pub struct Order {
     pub plan_digest: String,
     /// The span all its transitions are recorded in.
     pub span: tracing::Span,
+}
+
+/// A call that is under way, until it is dropped.
+pub(super) struct Begun<'a>(Option<&'a AtomicUsize>);
+
+impl<'a> Begun<'a> {
+    fn enter(run: &'a HeldRun, repeated: bool) -> Self {
+        let repeating = repeated.then_some(&run.repeating);
+        if let Some(count) = repeating {
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+        Self(repeating)
+    }
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        if let Some(count) = self.0 {
+            count.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
 }

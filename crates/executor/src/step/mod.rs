@@ -94,15 +94,16 @@ impl Engine {
         clock::now()
     }
 
-    /// Gives every run up when nobody can be sure any more that others take this process for alive:
-    /// a command that went on here would soon run beside its repetition.
+    /// Gives runs up whose call others would repeat without asking, when nobody can be sure any more
+    /// that they take this process for alive: it would soon run beside its repetition. Everything else
+    /// goes on, under the fence: the database may only have been away, and nobody else at work.
     pub(crate) fn look_at_contact(&self) {
         if self.contact.lose() {
-            let runs = self.roll.forfeit_all();
+            let runs = self.roll.forfeit_repeated();
             tracing::warn!(
                 runs,
-                "no heartbeat was answered for nearly the age limit: every run held here is given \
-                 up, and none is taken up until one is"
+                "no heartbeat was answered for nearly the age limit: runs whose call would be \
+                 repeated are given up, and no call begins until one is"
             );
         }
     }

@@ -60,7 +60,7 @@ pub(super) async fn settle(
 
 /// Whether the tool may be called again with the same key: its own word, or, for a command, the
 /// submitter's.
-fn may_repeat(run: &HeldRun, bench: &Bench, call: &Call) -> bool {
+pub(super) fn may_repeat(run: &HeldRun, bench: &Bench, call: &Call) -> bool {
     let annotations = bench.tool.spec().annotations;
     annotations.read_only
         || annotations.idempotent

@@ -59,11 +59,11 @@ impl Roll {
         gone.filter_map(|lease| runs.get(lease)).for_each(|run| run.lose());
     }
 
-    /// Ends all work at once, and answers how many runs were worked on.
-    pub fn forfeit_all(&self) -> usize {
+    /// Ends the work at once on runs whose call would be repeated unasked, and answers how many they are.
+    pub fn forfeit_repeated(&self) -> usize {
         let runs = self.runs();
-        runs.values().for_each(|run| run.forfeit());
-        runs.len()
+        let repeated = runs.values().filter(|run| run.would_be_repeated());
+        repeated.inspect(|run| run.forfeit()).count()
     }
 
     /// Those of the leases that nobody works on here.

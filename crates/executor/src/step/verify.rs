@@ -3,7 +3,7 @@
 //!
 //! All of it may be done again after a crash: a verification is repeatable by its nature.
 
-use super::call::{Call, Done, called_off};
+use super::call::{Call, Done, call_off, called_off};
 use super::evidence::{Place, Record, keep, record_as};
 use super::held::{Ended, HeldRun};
 use super::looks::{Look, looks};
@@ -253,6 +253,7 @@ async fn run_line(run: &HeldRun, call_id: Uuid, line: &str) -> Result<ToolOutcom
         ));
     };
     let context = context(run, call_id)?;
+    let _begun = run.begin_call(true).await.ok_or_else(call_off)?;
     let mut output = Vec::new();
     let mut last = None;
     for program in programs {
@@ -317,6 +318,7 @@ async fn run_project_tests(run: &HeldRun, call_id: Uuid) -> Result<ToolOutcome, 
         outcome.success = false;
         return Ok(outcome);
     };
+    let _begun = run.begin_call(true).await.ok_or_else(call_off)?;
     let request = CommandRequest {
         command: Command::Argv(argv),
         folder: context.workspace()?.folder(&RelPath::root())?,
