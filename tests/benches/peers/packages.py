@@ -11,7 +11,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
 NODE_PEERS = ["restate", "graphile", "dbos"]
-PEERS = [*NODE_PEERS, "langgraph"]
+PYTHON_PEERS = ["langgraph", "dbos-python"]
+PEERS = [*NODE_PEERS, *PYTHON_PEERS]
 
 
 class Absent(Exception):
