@@ -1,6 +1,6 @@
 """What the peers in Python have in common; it speaks with whoever started it as measure.mjs does.
 
-    PYTHONPATH=. python PEER/run.py throughput | latency [--runs N] [--in-flight N]
+PYTHONPATH=. python PEER/run.py throughput | latency [--runs N] [--in-flight N]
 """
 
 import argparse

@@ -10,7 +10,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
-NODE_PEERS = ["restate", "graphile", "dbos"]
+NODE_PEERS = ["restate", "graphile", "dbos", "pg-boss"]
 PYTHON_PEERS = ["langgraph", "dbos-python"]
 PEERS = [*NODE_PEERS, *PYTHON_PEERS]
 

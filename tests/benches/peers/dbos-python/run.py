@@ -1,4 +1,4 @@
-"""DBOS Python: a workflow whose steps do nothing, called directly, not through its polled queues."""
+"""DBOS Python: a workflow whose steps do nothing, called directly, not by its polled queues."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
