@@ -4,6 +4,7 @@ PYTHONPATH=. python PEER/run.py throughput | latency [--runs N] [--in-flight N]
 """
 
 import argparse
+import contextlib
 import json
 import math
 import multiprocessing
@@ -32,18 +33,15 @@ def measure(peer, version, make_tables, engine, processes, in_flight):
         measured = throughput(engine, processes, given.runs, given.in_flight)
     else:
         measured = latency(engine, given.runs)
-    result = {
-        "peer": peer,
-        "version": version,
-        "python": platform.python_version(),
-        "mode": given.mode,
-        "steps": STEPS,
-        **measured,
-    }
-    print(json.dumps(result), flush=True)
-    sys.stdin.readline()
+    result = {"peer": peer, "version": version, "python": platform.python_version()}
+    # What ends when it is left costs something, and is not to be measured.
+    with measured as figures:
+        result |= {"mode": given.mode, "steps": STEPS, **figures}
+        print(json.dumps(result), flush=True)
+        sys.stdin.readline()
 
 
+@contextlib.contextmanager
 def latency(engine, runs):
     rounds = min(LONE_RUNS, runs)
     with engine() as one:
@@ -52,15 +50,14 @@ def latency(engine, runs):
         began = time.perf_counter()
         ten = one_by_one(one, rounds, STEPS)
         empty = one_by_one(one, rounds, 0)
-        seconds = time.perf_counter() - began
-    return {
-        "runs": 2 * rounds,
-        "seconds": seconds,
-        "p50_ms": percentile(ten, 50),
-        "p99_ms": percentile(ten, 99),
-        "empty_p50_ms": percentile(empty, 50),
-        "empty_p99_ms": percentile(empty, 99),
-    }
+        yield {
+            "runs": 2 * rounds,
+            "seconds": time.perf_counter() - began,
+            "p50_ms": percentile(ten, 50),
+            "p99_ms": percentile(ten, 99),
+            "empty_p50_ms": percentile(empty, 50),
+            "empty_p99_ms": percentile(empty, 99),
+        }
 
 
 def one_by_one(engine, runs, steps):
@@ -72,6 +69,7 @@ def one_by_one(engine, runs, steps):
     return sorted(times)
 
 
+@contextlib.contextmanager
 def throughput(engine, processes, runs, in_flight):
     each = math.ceil(runs / processes)
     # New interpreters, for a fork would take along half of what the libraries have running.
@@ -89,15 +87,16 @@ def throughput(engine, processes, runs, in_flight):
     began = time.perf_counter()
     start.wait()
     seconds = time.perf_counter() - began
-    for process in workers:
-        process.join()
     runs = each * processes
-    return {
+    yield {
         "runs": runs,
         "in_flight": in_flight * processes,
         "seconds": seconds,
         "steps_per_second": runs * STEPS / seconds,
     }
+    start.wait()
+    for process in workers:
+        process.join()
 
 
 def work(engine, runs, in_flight, start):
@@ -107,7 +106,8 @@ def work(engine, runs, in_flight, start):
             start.wait()  # all are warm
             start.wait()  # all may begin
             one.together(runs, in_flight)
-            start.wait()  # all have ended
+            start.wait()  # all have carried their runs
+            start.wait()  # what they used is known
     except BaseException:
         # Or the others would wait for this one.
         start.abort()

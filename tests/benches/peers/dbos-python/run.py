@@ -6,8 +6,9 @@ from importlib.metadata import version
 from urllib.parse import urlencode
 
 from dbos import DBOS
-from measure import STEPS, measure
 from psycopg.conninfo import conninfo_to_dict
+
+from measure import STEPS, measure
 
 # One interpreter keeps one core busy; on two cores two of them with eight threads each were
 # fastest, and faster than as many coroutines.

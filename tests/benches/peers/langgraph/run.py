@@ -8,9 +8,10 @@ from typing import TypedDict
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.graph import END, START, StateGraph
-from measure import STEPS, measure
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
+
+from measure import STEPS, measure
 
 # One interpreter keeps one core busy; on two cores two of them with eight runs each were fastest.
 PROCESSES = 2
