@@ -12,7 +12,7 @@ ROOT = HERE.parents[2]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
 NODE_PEERS = ["restate", "graphile", "dbos", "pg-boss"]
 PYTHON_PEERS = ["langgraph", "dbos-python"]
-RUST_PEERS = ["underway", "apalis"]
+RUST_PEERS = ["underway"]
 PEERS = [*NODE_PEERS, *PYTHON_PEERS, *RUST_PEERS]
 
 
