@@ -54,7 +54,7 @@ endif
 	cargo build --locked --profile dist --workspace --bins
 	cargo bench --locked --profile dist --workspace --bench engine -- $(BENCH)
 
-bench-peers: setup ## Published engines (npm, PyPI) and ours, turn about; PEERS="dbos restate --runs 200"
+bench-peers: setup ## Published engines (npm, PyPI, crates.io) and ours, turn about; PEERS="dbos restate --runs 200"
 	cargo build --locked --profile dist --workspace --bins
 	cargo bench --locked --profile dist --workspace --bench engine --no-run
 	$(TARGET_DIR)/dist/surety dev-postgres --durable \

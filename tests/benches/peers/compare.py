@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 
 from meter import Meter, Postgres, Refused, sync_ms
-from packages import PEERS, ROOT, Absent, command_of
+from packages import HERE, PEERS, ROOT, Absent, command_of
 from table import table
 
 OURS = "surety"
@@ -56,7 +56,7 @@ def measure_ours(options):
 
 
 def measure_peer(peer, command, mode, options, postgres):
-    database = f"peer_{peer}_{mode}"
+    database = f"peer_{peer}_{mode}".replace("-", "_")
     postgres.ask(f"create database {database}")
     try:
         with tempfile.TemporaryDirectory(prefix=f"surety-peer-{peer}-") as folder:
@@ -64,6 +64,8 @@ def measure_peer(peer, command, mode, options, postgres):
                 **os.environ,
                 "DATABASE_URL": postgres.url(database),
                 "TMPDIR": folder,
+                # Those in Python share measure.py.
+                "PYTHONPATH": str(HERE),
                 # Nobody is told that we measure.
                 "SCARF_ANALYTICS": "false",
                 "LANGSMITH_TRACING": "false",

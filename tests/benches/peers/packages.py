@@ -10,8 +10,10 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
-NODE_PEERS = ["restate", "graphile", "dbos"]
-PEERS = [*NODE_PEERS, "langgraph"]
+NODE_PEERS = ["restate", "graphile", "dbos", "pg-boss"]
+PYTHON_PEERS = ["langgraph", "dbos-python"]
+RUST_PEERS = ["underway"]
+PEERS = [*NODE_PEERS, *PYTHON_PEERS, *RUST_PEERS]
 
 
 class Absent(Exception):
@@ -29,6 +31,8 @@ def command_of(peer):
         # Pinned like the packages; where npm has none for this machine, its own has to do.
         own = folder / "node_modules" / ".bin" / "node"
         return [str(own) if own.exists() else needed("node"), str(folder / "run.mjs")]
+    if peer in RUST_PEERS:
+        return [str(cargo_build(folder))]
     venv = TARGET / "peers" / peer
     once(venv, folder / "requirements.txt", pip_install)
     return [str(venv / "bin" / "python"), str(folder / "run.py")]
@@ -61,6 +65,15 @@ def pip_install(into, pins):
     fetch([sys.executable, "-m", "venv", "--clear", str(into)])
     pip = [str(into / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check"]
     fetch([*pip, "--require-hashes", "--requirement", str(pins)])
+
+
+def cargo_build(folder):
+    """The program of a crate; its Cargo.lock has the versions and digests of what it is made of."""
+    print(f"building {folder.relative_to(ROOT)}", file=sys.stderr, flush=True)
+    into = TARGET / "peers" / "rust"
+    where = ["--manifest-path", str(folder / "Cargo.toml"), "--target-dir", str(into)]
+    fetch([needed("cargo"), "build", "--locked", "--release", "--quiet", *where])
+    return into / "release" / f"surety-peer-{folder.name}"
 
 
 def fetch(command):
