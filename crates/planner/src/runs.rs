@@ -314,7 +314,9 @@ fn give_answer(record: &RunRecord, draft: &mut Draft, answer: &Answer) -> Result
     };
     let graph = graph_of(record);
     draft.journal(Entry::Answer(answer.clone()));
-    if let Some(step) = draft.execution_mut().steps.get_mut(index) {
+    let step = draft.execution_mut().steps.get_mut(index);
+    // The same words in answer to anything else must not decide about a later call.
+    if let Some(step) = step.filter(|step| step.open_call.is_some()) {
         step.answer = match answer.text.as_str() {
             "repeat" => Some(CallAnswer::Repeat),
             "fail" => Some(CallAnswer::Fail),

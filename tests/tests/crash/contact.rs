@@ -207,6 +207,28 @@ async fn what_an_executor_gave_up_while_it_was_cut_off_is_gone_on_with_when_it_i
     deployment.finish_at_rest().await.map(drop)
 }
 
+/// Nobody else would repeat it without asking, and nobody else is there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_must_not_be_repeated_outlives_a_database_that_is_away() -> Result<()> {
+    let mut deployment = Deployment::start_idle(Database::create().await?, &QUICK).await?;
+    let line = Line::to(&deployment.database).await?;
+    remote(&mut deployment, &line, &QUICK).await?;
+    let trail = Trail::new()?;
+    let steps = [
+        step("first", &[], &[shell(&trail.mark_and_wait("first"))]),
+        step("second", &["first"], &[shell(&trail.mark("second"))]),
+    ];
+    let run = deployment.create_run(script::request(&plan(&steps), "")).await?;
+    wait_until("the command began", || trail.marks("first") == 1).await?;
+    line.cut();
+    deployment.first_executor()?.wait_for_line(gives_up).await?;
+    trail.let_go()?;
+    line.mend();
+    ends_well(&deployment, &run).await?;
+    assert_eq!((trail.marks("first"), trail.marks("second")), (1, 1));
+    deployment.finish_at_rest().await.map(drop)
+}
+
 #[tokio::test]
 async fn a_frozen_executor_gives_its_runs_up_when_it_goes_on_and_takes_them_up_anew() -> Result<()>
 {

@@ -98,8 +98,8 @@ pub struct Backlog {
     pub ready_runs: u32,
 }
 
-/// What waits for an executor, by namespace, from the view that autoscalers look at. A namespace
-/// that has work in hand and nothing waiting is named with none.
+/// What waits for an executor, by namespace. One that has work in hand and nothing waiting is named
+/// with none.
 ///
 /// # Errors
 /// [`StoreError`]

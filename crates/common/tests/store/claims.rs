@@ -384,6 +384,13 @@ async fn the_backlog_counts_what_waits_and_names_what_is_in_hand(pool: PgPool) {
         Ok(())
     });
     applied(&pool, leased).await;
+    make_from(&pool, RunSpec { namespace: "both".to_owned(), ..spec(4) }, 1).await;
+    let row = make_from(&pool, RunSpec { namespace: "both".to_owned(), ..spec(5) }, 1).await;
+    let leased = change(&row, |draft| {
+        draft.lease(Uuid::from_u128(9));
+        Ok(())
+    });
+    applied(&pool, leased).await;
     let mut backlog: Vec<(String, u32)> = store::backlog(&pool)
         .await
         .unwrap()
@@ -391,7 +398,16 @@ async fn the_backlog_counts_what_waits_and_names_what_is_in_hand(pool: PgPool) {
         .map(|row| (row.namespace, row.ready_runs))
         .collect();
     backlog.sort();
-    assert_eq!(backlog, [("busy".to_owned(), 0), ("test".to_owned(), 2)]);
+    assert_eq!(backlog, [("both".to_owned(), 1), ("busy".to_owned(), 0), ("test".to_owned(), 2)]);
+    let seen: Vec<(String, i64, i64, i64, bool)> = sqlx::query_as(
+        "select namespace, ready_runs, ready_steps::bigint, leased_runs, oldest_age_seconds > 0
+         from executor_backlog order by namespace",
+    )
+    .fetch_all(&pool)
+    .await
+    .unwrap();
+    let [both, busy, test] = ["both", "busy", "test"].map(str::to_owned);
+    assert_eq!(seen, [(both, 1, 1, 1, true), (busy, 0, 0, 1, false), (test, 2, 2, 0, true)]);
 }
 
 #[sqlx::test(migrations = "./migrations")]

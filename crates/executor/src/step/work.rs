@@ -22,7 +22,7 @@ use tracing::Instrument;
 /// Works until the run ends, blocks, or is no longer held. `started` are the steps that were
 /// started together with the lease.
 pub(super) async fn work(run: &Arc<HeldRun>, started: Vec<usize>, slot: &mut Slot) {
-    let ended = drive(run, started, slot).await;
+    let ended = caught(run, drive(run, started, slot)).await.and_then(|ended| ended);
     match ended {
         Ok(()) | Err(Ended::NotHeld) => {}
         Err(Ended::Draining) => give_back(run).await,
@@ -179,16 +179,21 @@ const fn may_go_on(ended: &Result<(), Ended>) -> bool {
 async fn work_step(run: &HeldRun, index: usize) -> Result<Vec<usize>, Ended> {
     let span = run.step_span(index);
     let begun = Instant::now();
-    let working = AssertUnwindSafe(turn::work_step(run, index)).catch_unwind();
-    let worked = working.instrument(span).await.unwrap_or_else(|panic| {
-        // A defect of ours, and the run stops rather than waits for ever.
-        let said = panic.downcast_ref::<&str>().copied().map(str::to_owned);
-        let said = said.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-        tracing::error!(run_id = %run.spec.id, panic = said, "the work on a step panicked");
-        Err(Ended::Panicked)
-    });
+    let working = caught(run, turn::work_step(run, index)).instrument(span);
+    let worked = working.await.and_then(|worked| worked);
     telemetry::record_step_duration(run.step_state(index).await.as_str(), begun.elapsed());
     worked
+}
+
+/// Makes a panic, which is a defect of ours, an end like others: the run stops rather than waits for
+/// ever under a lease that nobody works on.
+async fn caught<T>(run: &HeldRun, work: impl Future<Output = T>) -> Result<T, Ended> {
+    AssertUnwindSafe(work).catch_unwind().await.map_err(|panic| {
+        let said = panic.downcast_ref::<&str>().copied().map(str::to_owned);
+        let said = said.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+        tracing::error!(run_id = %run.spec.id, panic = said, "the work on a run panicked");
+        Ended::Panicked
+    })
 }
 
 /// Nothing of the run is under way here: it is left BLOCKED, unless the pause was taken back.

@@ -1,6 +1,12 @@
-select namespace, ready_runs from executor_backlog
-union
-select distinct namespace, 0::bigint
-from execution
-where lease_owner is not null
-  and namespace not in (select namespace from executor_backlog)
+select namespace, sum(runs)::bigint
+from (
+    select namespace, count(*) as runs
+    from execution
+    where ready_at is not null and lease_owner is null
+    group by namespace
+    union all
+    select distinct namespace, 0
+    from execution
+    where lease_owner is not null
+) as backlog
+group by namespace
