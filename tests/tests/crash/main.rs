@@ -4,6 +4,7 @@
 //! Here everything is small; `make chaos` runs the same at length. See docs/chaos.md.
 
 mod audited;
+mod audited_rows;
 mod beating;
 mod clocks;
 mod contact;
