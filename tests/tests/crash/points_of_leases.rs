@@ -92,12 +92,16 @@ async fn give(pool: &PgPool, run: &str, executor: &str) -> Result<()> {
 #[tokio::test]
 async fn an_executor_that_dies_leaving_keeps_nothing_from_the_next() -> Result<()> {
     for point in OF_DRAINS {
-        // It looks for nothing but what it is told of, so that the lease stays unknown to it.
-        let deaf = [("SURETY_EXECUTOR_HEARTBEAT_INTERVAL_MS", "1500"), QUICK[0]];
-        let one = [deaf[0], deaf[1], ("SURETY_EXECUTOR_SLOTS", "1"), ("SURETY_CRASH_POINT", point)];
+        // It beats once, so that the lease stays unknown to it until it leaves.
+        let deaf = [
+            ("SURETY_EXECUTOR_HEARTBEAT_AGE_LIMIT_MS", "600000"),
+            ("SURETY_EXECUTOR_HEARTBEAT_INTERVAL_MS", "60000"),
+            ("SURETY_EXECUTOR_SLOTS", "1"),
+            ("SURETY_CRASH_POINT", point),
+        ];
         let trail = Trail::new()?;
         let mut deployment = Deployment::start_idle(Database::create().await?, &QUICK).await?;
-        deployment.add_executor(&one).await?;
+        deployment.add_executor(&deaf).await?;
         let pool = deployment.database.pool().await?;
         let waits = plan(&[step("only", &[], &[shell(&trail.mark_and_wait("began"))])]);
         let busy = deployment.create(&waits, "").await?;

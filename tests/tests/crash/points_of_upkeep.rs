@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use sqlx::{AssertSqlSafe, PgPool};
 use std::time::Instant;
 use surety_common::wire::v1;
-use surety_e2e::harness::{Database, Deployment, PATIENCE, Process, Service};
+use surety_e2e::harness::{Database, Deployment, PATIENCE, Process, Service, wait_for_yes};
 use surety_e2e::script::{noop, plan, step};
 use uuid::Uuid;
 
@@ -69,7 +69,7 @@ async fn a_death_around_a_migration_leaves_the_old_schema_or_the_new() -> Result
         dies_at(Service::Planner, &url, point, newer).await?;
         assert_eq!(is_there(&pool, "tomorrow").await?, moved, "{point}");
         deployment.replace_planner_with(&[newer]).await?;
-        assert!(is_there(&pool, "tomorrow").await?, "{point}");
+        wait_for_yes(&pool, "select to_regclass('tomorrow') is not null").await?;
         one_run(&deployment).await?;
         deployment.finish_at_rest().await?;
     }
@@ -83,11 +83,11 @@ async fn a_death_around_a_partition_is_made_up_for_by_the_next_planner() -> Resu
         let pool = database.pool().await?;
         dies_at(Service::Planner, database.url(), point, ("SURETY_LOG", "info")).await?;
         let made = "select exists (select from pg_class where relname ~ '^journal_[0-9]{8}$')";
-        let made = || sqlx::query_scalar::<_, bool>(made).fetch_one(&pool);
-        assert_eq!(made().await?, moved, "{point}");
+        let there: bool = sqlx::query_scalar(made).fetch_one(&pool).await?;
+        assert_eq!(there, moved, "{point}");
         let mut deployment = Deployment::start_idle(database, &[]).await?;
         deployment.add_executor(&[]).await?;
-        assert!(made().await?, "{point}");
+        wait_for_yes(&pool, made).await?;
         one_run(&deployment).await?;
         let left = "select count(*) from journal_default";
         let left: i64 = sqlx::query_scalar(left).fetch_one(&pool).await?;
