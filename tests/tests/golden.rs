@@ -22,7 +22,9 @@ const FIRST_DIGEST: &str = "0d9295227508874cc1ca32d12cad8cbe7c1b73d9a5cb105aecfd
 const SECOND_DIGEST: &str = "69a36dbaa1f35e91f991c4e1190fb1293a8e70bb6be1e1d943a41d9ddec7ce16";
 
 fn at(text: &str) -> Option<DateTime<Utc>> {
-    Some(text.parse().unwrap())
+    let read = text.parse();
+    assert!(read.is_ok(), "{text}");
+    read.ok()
 }
 
 fn first() -> EvidenceReceipt {

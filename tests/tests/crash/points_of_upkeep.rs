@@ -99,7 +99,7 @@ async fn a_death_around_a_partition_is_made_up_for_by_the_next_planner() -> Resu
 
 /// Makes a run that has ended one that ended so many days ago. Answers its new id.
 async fn age(pool: &PgPool, run_id: Uuid, days: i64) -> Result<Uuid> {
-    let older = run_id.as_u128() - (u128::try_from(days)? * 86_400_000 << 80);
+    let older = run_id.as_u128() - ((u128::try_from(days)? * 86_400_000) << 80);
     let older = Uuid::from_u128(older);
     for statement in [
         "update run set id = $2 where id = $1",

@@ -177,7 +177,10 @@ impl Client {
                 };
                 self.plans()?.submit_plan(request).await.map(drop)
             }
-            other => anyhow::bail!("nobody gives it what it waits for, {other:?}: {run:#?}"),
+            v1::WaitingOn::Unspecified
+            | v1::WaitingOn::Approver
+            | v1::WaitingOn::Worker
+            | v1::WaitingOn::Timer => anyhow::bail!("nobody gives it what it waits for: {run:#?}"),
         };
         let given = ["wait_not_found", "wait_closed", "plan_not_wanted", "run_terminal"];
         match said {
