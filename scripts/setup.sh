@@ -166,6 +166,37 @@ check_buf() {
   fi
 }
 
+# Some scenarios of the tests need more of the machine. Without it they are skipped and named, except
+# on CI. Only Linux has network namespaces and this library.
+check_scenarios() {
+  [ "$(uname -s)" = Linux ] || return 0
+  want_scenario "ip, for a network that is cut" iproute2 has ip
+  want_scenario "mount, for disks that are full" mount has mount
+  want_scenario "libfaketime, for clocks that are wrong" faketime has_faketime
+}
+
+# want_scenario WHAT APT_PACKAGE TEST...: on CI installs what the test does not find, or says that it
+# is missing; elsewhere says what will be skipped.
+want_scenario() {
+  local what="$1" package="$2"
+  shift 2
+  if "$@"; then return 0; fi
+  if [ -n "${CI:-}" ]; then
+    install_or_name "$what" "$package" "" || true
+    "$@" || lack "$what"
+  else
+    say "$what, is not here: make test will skip that (apt-get install $package)"
+  fi
+}
+
+has_faketime() {
+  local library
+  for library in /usr/lib/*/faketime/libfaketimeMT.so.1; do
+    if [ -e "$library" ]; then return 0; fi
+  done
+  return 1
+}
+
 wanted_buf() {
   sed -n 's/.*"@bufbuild\/buf": *"\([0-9.]*\)".*/\1/p' "$ROOT/tools/buf/package.json"
 }
@@ -175,6 +206,7 @@ check_git
 check_compiler
 check_postgres
 check_buf
+check_scenarios
 
 if [ "$missing" -ne 0 ]; then
   say "not ready; see the lines above" >&2

@@ -1,15 +1,36 @@
-//! Named places where a test may have the process die, so that recovery from exactly there is
+//! Named places where a test may have the process die or freeze, so that recovery from exactly there is
 //! tested without luck. They exist in debug builds only.
 
 /// Every place there is: a commit boundary has one on each side.
-pub const POINTS: [&str; 15] = [
+pub const POINTS: [&str; 36] = [
+    "store.before_migrations",
+    "store.after_migrations",
     "planner.before_create",
     "planner.after_create",
     "planner.before_submit",
     "planner.after_submit",
+    "planner.before_partition",
+    "planner.after_partition",
+    "planner.before_forget",
+    "planner.after_forget",
+    "planner.before_take_out",
+    "planner.after_take_out",
+    "planner.before_drop",
+    "planner.after_drop",
+    "planner.before_thin",
+    "planner.after_thin",
+    "executor.before_register",
     "executor.after_register",
+    "executor.before_retire",
+    "executor.after_retire",
     "executor.before_claim",
     "executor.after_claim",
+    "executor.before_take_over",
+    "executor.after_take_over",
+    "executor.before_give_back",
+    "executor.after_give_back",
+    "executor.before_let_go",
+    "executor.after_let_go",
     "executor.after_intent",
     "executor.after_effect",
     "executor.before_output",
@@ -20,12 +41,18 @@ pub const POINTS: [&str; 15] = [
     "gate.after_verdict",
 ];
 
-/// Ends the process as a crash would when `SURETY_CRASH_POINT` is `name` or `name:n`; with a
-/// number the `n`th passing is meant, counted from 1.
+/// Kills the process when `SURETY_CRASH_POINT` is `name` or `name:n`, and freezes it when
+/// `SURETY_FREEZE_POINT` is, until somebody continues it; with a number the `n`th passing is meant,
+/// counted from 1.
 #[cfg(debug_assertions)]
 pub fn point(name: &str) {
+    use nix::sys::signal::{Signal, raise};
     debug_assert!(POINTS.contains(&name), "{name} is not among the crash points");
-    if armed::is_due(name) {
+    // As by `kill -9`: no handler, no destructor, no other thread runs any more.
+    if armed::KILLED.is_due(name) && raise(Signal::SIGKILL).is_err() {
+        std::process::abort();
+    }
+    if armed::FROZEN.is_due(name) && raise(Signal::SIGSTOP).is_err() {
         std::process::abort();
     }
 }
@@ -39,18 +66,30 @@ mod armed {
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU32, Ordering};
 
+    pub(super) static KILLED: Place = Place::named_by("SURETY_CRASH_POINT");
+    pub(super) static FROZEN: Place = Place::named_by("SURETY_FREEZE_POINT");
+
+    pub(super) struct Place {
+        variable: &'static str,
+        armed: OnceLock<Option<Armed>>,
+    }
+
     struct Armed {
         name: String,
         passings_left: AtomicU32,
     }
 
-    static ARMED: OnceLock<Option<Armed>> = OnceLock::new();
+    impl Place {
+        const fn named_by(variable: &'static str) -> Self {
+            Self { variable, armed: OnceLock::new() }
+        }
 
-    pub(super) fn is_due(name: &str) -> bool {
-        let armed = ARMED.get_or_init(|| read(&std::env::var("SURETY_CRASH_POINT").ok()?));
-        armed.as_ref().is_some_and(|armed| {
-            armed.name == name && armed.passings_left.fetch_sub(1, Ordering::Relaxed) == 1
-        })
+        pub(super) fn is_due(&self, name: &str) -> bool {
+            let armed = self.armed.get_or_init(|| read(&std::env::var(self.variable).ok()?));
+            armed.as_ref().is_some_and(|armed| {
+                armed.name == name && armed.passings_left.fetch_sub(1, Ordering::Relaxed) == 1
+            })
+        }
     }
 
     fn read(text: &str) -> Option<Armed> {

@@ -13,6 +13,7 @@
 pub mod clock;
 #[cfg(feature = "config")]
 pub mod config;
+#[cfg(feature = "store")]
 pub mod crash;
 pub mod domain;
 #[cfg(feature = "store")]

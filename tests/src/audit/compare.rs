@@ -1,13 +1,14 @@
 //! A run's row held against its journal.
 
+use super::looks;
 use super::run::Replay;
+use super::steps::Used;
 use anyhow::{Context, Result, ensure};
-use surety_common::domain::execution::{Counters, StepProgress};
+use surety_common::domain::execution::{CallAnswer, StepProgress};
 use surety_common::domain::machine::run::RunState;
 use surety_common::domain::plan::Evidence;
 use surety_common::domain::receipt::{EvidenceReceipt, Fact, verify_chain};
 use surety_common::domain::run::RunRecord;
-use surety_common::domain::step::StepState;
 
 pub(super) fn compare(replay: &Replay, record: &RunRecord, events: usize) -> Result<()> {
     let row = &record.execution;
@@ -33,7 +34,7 @@ pub(super) fn compare(replay: &Replay, record: &RunRecord, events: usize) -> Res
     if row.state == RunState::Done {
         proven(replay)?;
     }
-    counters(replay, &row.counters)
+    counters(replay, record)
 }
 
 /// The stored plan is the one that the journal names.
@@ -54,21 +55,29 @@ fn one_step(replay: &Replay, id: &str, progress: &StepProgress) -> Result<()> {
     let step = replay.steps.get(id).context("it is not in the journal")?;
     ensure!(step.state == progress.state, "{:?}, not {:?}", progress.state, step.state);
     ensure!(step.attempt == progress.attempt, "attempt {}, not {}", progress.attempt, step.attempt);
-    // What a step that was done or is tried anew used up is in the journal alone.
-    let forgotten = step.state == StepState::Done || !step.begun;
-    if !forgotten {
-        let (row, journal) = (progress.rounds, step.turns);
-        ensure!(row == journal, "{row} turns in the row, {journal} in the journal");
-    }
+    let row = Used {
+        turns: progress.rounds,
+        calls: progress.tool_calls,
+        succeeded: progress.script_position,
+        proofs: progress.proofs,
+        corrections: progress.corrections,
+    };
+    ensure!(row == step.used, "the row has {row:?}, the journal {:?}", step.used);
     let open = progress.open_call.as_ref().map(|call| call.call_id);
-    if step.state == StepState::Done || open.is_some() {
-        let same = step.open.iter().copied().eq(open);
-        ensure!(same, "the row has {open:?} without an outcome, the journal {:?}", step.open);
-    }
+    let same = step.open.iter().copied().eq(open);
+    ensure!(same, "the row has {open:?} without an outcome, the journal {:?}", step.open);
+    // Once it is used up the row has none, and the journal does not say when that was.
+    let answer = progress.answer.map(|answer| match answer {
+        CallAnswer::Repeat => "repeat",
+        CallAnswer::Fail => "fail",
+    });
+    let said = step.answer.as_deref();
+    ensure!(answer.is_none() || answer == said, "{answer:?} is no answer that was given: {said:?}");
     Ok(())
 }
 
-fn counters(replay: &Replay, counters: &Counters) -> Result<()> {
+fn counters(replay: &Replay, record: &RunRecord) -> Result<()> {
+    let counters = &record.execution.counters;
     let receipts = &replay.receipts;
     let of_steps = receipts.iter().filter(|receipt| !receipt.step_id.is_empty()).count();
     let write = |fact: &Fact| matches!(fact, Fact::FileWritten { .. });
@@ -80,12 +89,16 @@ fn counters(replay: &Replay, counters: &Counters) -> Result<()> {
     ensure!(counted == of_steps, "{counted} tool calls in the row, {of_steps} in the journal");
     ensure!(counters.rounds == replay.turns, "{} turns, not {}", counters.rounds, replay.turns);
     ensure!(counters.last_receipt_digest == replay.last_digest(), "another last receipt");
-    let retries = counters.replans + counters.repairs;
-    ensure!(retries == replay.retries, "{retries} retries in the row, {}", replay.retries);
+    for (what, row, journal) in [
+        ("replans", counters.replans, replay.replans),
+        ("repairs", counters.repairs, replay.repairs),
+    ] {
+        ensure!(row == journal, "{row} {what} in the row, {journal} in the journal");
+    }
     ensure!(counters.wrote == wrote, "whether files were written is said wrongly");
     let said = counters.verdict_sequence;
     ensure!(said == verdict, "the latest verdict is said to stand at {said}, not {verdict}");
-    Ok(())
+    looks::compare(replay, record, wrote)
 }
 
 /// What was accepted was proven.

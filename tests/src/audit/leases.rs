@@ -2,6 +2,7 @@
 
 use anyhow::{Result, ensure};
 use sqlx::PgPool;
+use std::time::Duration;
 use uuid::Uuid;
 
 /// Every lease is that of an executor that made itself known and was not forgotten: whom nobody
@@ -15,6 +16,30 @@ pub(super) async fn held_by_the_known(pool: &PgPool) -> Result<()> {
     .fetch_all(pool)
     .await?;
     ensure!(unknown.is_empty(), "the lease of {unknown:?} is held by nobody who is known");
+    Ok(())
+}
+
+/// Every lease is that of an executor that was heard of within `limit`, by the database's clock.
+pub(super) async fn held_by_the_living(pool: &PgPool, limit: Duration) -> Result<()> {
+    let dead: Vec<(Uuid, Uuid)> = sqlx::query_as(
+        "select run_id, lease_owner from execution
+         join executor on executor.id = execution.lease_owner
+         where executor.heartbeat_at < clock_timestamp() - make_interval(secs => $1)",
+    )
+    .bind(limit.as_secs_f64())
+    .fetch_all(pool)
+    .await?;
+    ensure!(dead.is_empty(), "leases are held by the dead: {dead:?}");
+    Ok(())
+}
+
+/// Nothing is leased.
+pub(super) async fn handed_back(pool: &PgPool) -> Result<()> {
+    let kept: Vec<(Uuid, Uuid)> =
+        sqlx::query_as("select run_id, lease_owner from execution where lease_owner is not null")
+            .fetch_all(pool)
+            .await?;
+    ensure!(kept.is_empty(), "leases were kept by executors that left: {kept:?}");
     Ok(())
 }
 

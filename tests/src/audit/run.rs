@@ -1,6 +1,8 @@
 //! One run's journal, replayed.
 
-use super::steps::Step;
+use super::calls::Calls;
+use super::looks::Looked;
+use super::steps::{Outcome, Step};
 use super::writes;
 use anyhow::{Context, Result, ensure};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -12,11 +14,10 @@ use surety_common::domain::journal::{
 use surety_common::domain::machine::run::{self, RunEvent, RunState};
 use surety_common::domain::machine::step::StepEvent;
 use surety_common::domain::plan::{Plan, PlanStep};
-use surety_common::domain::receipt::{EvidenceReceipt, Fact};
+use surety_common::domain::receipt::EvidenceReceipt;
 use surety_common::domain::run::{DriverKind, RunRecord};
 use surety_common::domain::step::StepState;
 use surety_common::domain::stop::StopReason;
-use surety_executor::tool::Registry;
 use uuid::Uuid;
 
 /// Checks of these kinds ask the world, whose answer the journal does not hold.
@@ -34,27 +35,24 @@ pub(super) struct Replay {
     paused: bool,
     pub(super) stop_reason: Option<StopReason>,
     pub(super) steps: HashMap<String, Step>,
-    pub(super) retries: u32,
+    pub(super) replans: u32,
+    pub(super) repairs: u32,
     pub(super) turns: u32,
     pub(super) receipts: Vec<EvidenceReceipt>,
-    intents: HashMap<Uuid, Intent>,
+    calls: Calls,
+    /// The latest verification; none before the first.
+    pub(super) looked: Option<Looked>,
+    /// What was said in the entry before.
+    answered: Option<String>,
     outputs: HashSet<(String, String)>,
     pub(super) verdict: Option<(i64, VerdictRecord)>,
     final_text: String,
-    read_only: HashSet<String>,
 }
 
 impl Replay {
     /// `revisions` are the run's plans, in their order.
-    pub(super) fn of(record: &RunRecord, revisions: Vec<Plan>) -> Self {
-        let tools = Registry::with_builtin().map_or_else(
-            |_| HashSet::new(),
-            |tools| {
-                let reads = tools.specs().filter(|spec| spec.annotations.read_only);
-                reads.map(|spec| spec.name.clone()).collect()
-            },
-        );
-        Self {
+    pub(super) fn of(record: &RunRecord, revisions: Vec<Plan>) -> Result<Self> {
+        Ok(Self {
             revisions,
             plan: Plan::default(),
             revision: 0,
@@ -65,21 +63,24 @@ impl Replay {
             state: RunState::Intake,
             paused: false,
             stop_reason: None,
-            retries: 0,
+            replans: 0,
+            repairs: 0,
             turns: 0,
             receipts: Vec::new(),
-            intents: HashMap::new(),
+            calls: Calls::of(record)?,
+            looked: None,
+            answered: None,
             outputs: HashSet::new(),
             verdict: None,
             final_text: String::new(),
-            read_only: tools,
-        }
+        })
     }
 
     pub(super) fn take(&mut self, event: &Event, writer: &str) -> Result<()> {
         ensure!(!self.state.is_terminal(), "something happened after the end");
+        let answered = self.answered.take();
         match &event.entry {
-            Entry::Transition(transition) => self.transition(transition),
+            Entry::Transition(transition) => self.transition(transition, answered),
             Entry::Turn(turn) => self.turn(turn, writer),
             Entry::Intent(intent) => self.intent(intent, writer),
             Entry::Receipt(receipt) => self.receipt(receipt, writer),
@@ -90,14 +91,26 @@ impl Replay {
                 ensure!(new, "the same output twice");
                 Ok(())
             }
-            Entry::Answer(_) => Ok(()),
+            Entry::Answer(answer) => {
+                self.answered = Some(answer.text.clone());
+                Ok(())
+            }
         }
     }
 
-    fn transition(&mut self, moved: &Transition) -> Result<()> {
+    fn transition(&mut self, moved: &Transition, answered: Option<String>) -> Result<()> {
         match &moved.subject {
             Subject::Run => self.run_moved(moved),
-            Subject::Step(id) => self.step_moved(id, moved),
+            Subject::Step(id) => {
+                self.step_moved(id, moved)?;
+                // The answer that let it go on stands right before.
+                if moved.event == StepEvent::WaitEnded.as_str()
+                    && let Some(step) = self.steps.get_mut(id)
+                {
+                    step.answer = answered;
+                }
+                Ok(())
+            }
         }
     }
 
@@ -109,7 +122,14 @@ impl Replay {
         ensure!(self.state.as_str() == moved.to, "the machine says {:?}", self.state);
         self.stop_reason = moved.stop_reason;
         match event {
-            RunEvent::RetryStarted | RunEvent::ReplanStarted => self.retries += 1,
+            RunEvent::ReplanStarted => self.replans += 1,
+            RunEvent::RetryStarted => {
+                let failed = |step: &PlanStep| self.state_of(&step.id) == Some(StepState::Failed);
+                match self.plan.steps.iter().any(failed) {
+                    true => self.replans += 1,
+                    false => self.repairs += 1,
+                }
+            }
             RunEvent::PauseRequested => self.paused = true,
             RunEvent::ResumeRequested => self.paused = false,
             RunEvent::StepsFinished if self.state == RunState::Verifying => {
@@ -117,6 +137,7 @@ impl Replay {
                     |id| matches!(self.state_of(id), Some(StepState::Done | StepState::Skipped));
                 let open = self.plan.steps.iter().any(|step| !settled(&step.id));
                 ensure!(!open, "verification began with open steps: {:?}", self.steps);
+                self.looked = Some(Looked::begin(&self.plan));
             }
             RunEvent::PlanningStarted
             | RunEvent::PlanAccepted
@@ -151,7 +172,7 @@ impl Replay {
 
     /// A step runs beside no other that could write the same file.
     fn alone_where_it_writes(&self, step: &PlanStep) -> Result<()> {
-        let writes = |step: &PlanStep| writes::may_write(step, self.driver, &self.read_only);
+        let writes = |step: &PlanStep| writes::may_write(step, self.driver, &self.calls);
         let beside = |other: &&PlanStep| {
             other.id != step.id && self.state_of(&other.id) == Some(StepState::Running)
         };
@@ -181,8 +202,7 @@ impl Replay {
     }
 
     fn intent(&mut self, intent: &Intent, writer: &str) -> Result<()> {
-        let again = self.intents.insert(intent.call_id, intent.clone()).is_some();
-        ensure!(!again, "the same call was begun twice");
+        self.calls.intend(intent)?;
         match intent.step_id.as_str() {
             "" => Ok(()),
             id => self.steps.get_mut(id).context("no step of the plan")?.intent(intent, writer),
@@ -194,36 +214,20 @@ impl Replay {
         let again = self.receipts.iter().any(|earlier| earlier.call_id == receipt.call_id);
         ensure!(!again, "call {call_id} has two outcomes");
         ensure!(receipt.plan_revision == self.revision, "the receipt is of another plan");
-        self.begun(receipt, call_id)?;
+        self.calls.begun(receipt, call_id)?;
         if !receipt.step_id.is_empty() {
             let place = usize::try_from(receipt.step_index)?;
             let planned = self.plan.steps.get(place).context("no step of the plan")?;
             ensure!(planned.id == receipt.step_id, "the step at {place} is {}", planned.id);
             writes::stayed_inside(planned, receipt)?;
             let step = self.steps.get_mut(&receipt.step_id).context("no step of the plan")?;
-            step.receipt(call_id, writer)?;
+            let call = Outcome { id: call_id, success: receipt.success };
+            step.receipt(&call, self.calls.again(call_id), writer)?;
+        }
+        if let Some(looked) = &mut self.looked {
+            looked.receipt(receipt);
         }
         self.receipts.push(receipt.clone());
-        Ok(())
-    }
-
-    /// What acted was written down before, as the same call.
-    fn begun(&self, receipt: &EvidenceReceipt, call_id: Uuid) -> Result<()> {
-        let acted = receipt
-            .facts
-            .iter()
-            .any(|fact| matches!(fact, Fact::FileWritten { .. } | Fact::Command { .. }));
-        let looks = self.read_only.contains(&receipt.name) || receipt.name == "observe";
-        let acted = acted || (receipt.success && !looks);
-        let Some(intent) = self.intents.get(&call_id) else {
-            ensure!(!acted, "{} acted before it was written down", receipt.name);
-            return Ok(());
-        };
-        let arguments = surety_common::domain::json::parse(&intent.arguments_json)?.value.digest();
-        let same = intent.tool == receipt.name
-            && intent.step_id == receipt.step_id
-            && arguments == receipt.arguments_digest;
-        ensure!(same, "another call was written down: {intent:?}");
         Ok(())
     }
 
@@ -234,6 +238,9 @@ impl Replay {
         ensure!(given.last_receipt_digest == self.last_digest(), "another last receipt");
         ensure!(given.plan_revision == self.revision, "the verdict is on another revision");
         self.verdict = Some((sequence, given.clone()));
+        if let Some(looked) = &mut self.looked {
+            looked.verdict();
+        }
         if self.plan.verify.iter().any(|check| ASKED.contains(&check.kind.as_str())) {
             return Ok(());
         }

@@ -15,13 +15,36 @@ pub(super) struct Step {
     pub(super) attempt: u32,
     /// Whether the present attempt has begun.
     pub(super) begun: bool,
-    /// Turns taken in the present attempt.
-    pub(super) turns: u32,
+    /// What the present attempt has used up; nothing once it is done.
+    pub(super) used: Used,
     /// The calls of the present attempt that were written down and have no outcome.
     pub(super) open: HashSet<Uuid>,
+    /// Whether whoever began the open call let go of the step since.
+    interrupted: bool,
+    /// What was last answered while it waited, until a call has its outcome.
+    pub(super) answer: Option<String>,
     /// The executor that leased it.
     holder: String,
     finished_in: Option<u32>,
+}
+
+/// What one attempt at a step has used up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Used {
+    pub(super) turns: u32,
+    pub(super) calls: u32,
+    /// Calls that succeeded, each of which is one of the script that is behind.
+    pub(super) succeeded: u32,
+    /// Those of them that are of the present revision.
+    pub(super) proofs: u32,
+    /// Refused decisions in a row.
+    pub(super) corrections: u32,
+}
+
+/// What a receipt says of a call.
+pub(super) struct Outcome {
+    pub(super) id: Uuid,
+    pub(super) success: bool,
 }
 
 impl Step {
@@ -37,17 +60,16 @@ impl Step {
                 if !self.begun {
                     self.begun = true;
                     self.attempt += 1;
-                    self.turns = 0;
                 }
             }
             StepEvent::Finished => self.finished(&moved.actor.0)?,
-            StepEvent::Retried | StepEvent::Reopened => {
-                self.begun = false;
-                self.open.clear();
+            StepEvent::Retried | StepEvent::Reopened => self.forget(),
+            StepEvent::LeaseEnded => self.interrupted = true,
+            StepEvent::WaitStarted => {
+                self.interrupted = true;
+                self.answer = None;
             }
             StepEvent::DependenciesDone
-            | StepEvent::LeaseEnded
-            | StepEvent::WaitStarted
             | StepEvent::WaitEnded
             | StepEvent::Failed
             | StepEvent::DependencyFailed
@@ -63,14 +85,25 @@ impl Step {
     pub(super) fn renew(&mut self) {
         match self.state {
             StepState::Done | StepState::Skipped | StepState::Cancelled => return,
-            StepState::Failed => self.open.clear(),
+            StepState::Failed => self.forget(),
             StepState::Pending
             | StepState::Ready
             | StepState::Running
             | StepState::Waiting
             | StepState::Blocked => {}
         }
-        self.begun &= !self.open.is_empty();
+        self.used.proofs = 0;
+        if self.open.is_empty() {
+            self.forget();
+        }
+    }
+
+    /// The next attempt begins afresh.
+    fn forget(&mut self) {
+        self.begun = false;
+        self.open.clear();
+        self.used = Used::default();
+        self.answer = None;
     }
 
     fn finished(&mut self, actor: &str) -> Result<()> {
@@ -78,14 +111,17 @@ impl Step {
         let before = self.finished_in.replace(self.attempt);
         ensure!(before != Some(self.attempt), "attempt {} was finished twice", self.attempt);
         ensure!(self.open.is_empty(), "it was finished while {:?} had no outcome", self.open);
+        self.used = Used::default();
         Ok(())
     }
 
     pub(super) fn turn(&mut self, turn: &Turn, writer: &str) -> Result<()> {
         self.works(writer)?;
         ensure!(turn.attempt == self.attempt, "this is attempt {}", self.attempt);
-        self.turns += 1;
-        ensure!(turn.number == self.turns, "turn {} should stand here", self.turns);
+        let used = &mut self.used;
+        used.turns += 1;
+        used.corrections = if turn.correction.is_empty() { 0 } else { used.corrections + 1 };
+        ensure!(turn.number == used.turns, "turn {} should stand here", used.turns);
         Ok(())
     }
 
@@ -93,12 +129,24 @@ impl Step {
         self.works(writer)?;
         ensure!(self.open.is_empty(), "a call was begun while {:?} had no outcome", self.open);
         self.open.insert(intent.call_id);
+        self.interrupted = false;
         Ok(())
     }
 
-    pub(super) fn receipt(&mut self, call_id: Uuid, writer: &str) -> Result<()> {
+    /// `again` is whether the call may be made again without asking.
+    pub(super) fn receipt(&mut self, call: &Outcome, again: bool, writer: &str) -> Result<()> {
         self.works(writer)?;
-        self.open.remove(&call_id);
+        if self.open.remove(&call.id) && self.interrupted {
+            let said = self.answer.as_deref();
+            ensure!(said != Some("fail"), "a call was made again that was to fail");
+            ensure!(again || said == Some("repeat"), "a call was made again that nobody allowed");
+        }
+        self.answer = None;
+        self.used.calls += 1;
+        if call.success {
+            self.used.succeeded += 1;
+            self.used.proofs += 1;
+        }
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! What steps may write, and what they are known to have written.
 
+use super::calls::Calls;
 use anyhow::{Result, ensure};
-use std::collections::HashSet;
 use std::path::Path;
 use surety_common::domain::plan::PlanStep;
 use surety_common::domain::receipt::{EvidenceReceipt, Fact};
@@ -12,17 +12,13 @@ use surety_executor::tool::WriteScope;
 /// What a step may write: nothing where each tool that it can call only reads, else what its scope
 /// says. A script names its calls; whoever else decides may call what the step expects, and
 /// anything where it expects nothing.
-pub(super) fn may_write(
-    step: &PlanStep,
-    driver: DriverKind,
-    read_only: &HashSet<String>,
-) -> Writes {
+pub(super) fn may_write(step: &PlanStep, driver: DriverKind, tools: &Calls) -> Writes {
     let calls: Vec<&String> = match driver {
         DriverKind::Script => step.script.iter().map(|call| &call.name).collect(),
         DriverKind::Model | DriverKind::Remote => step.tools_expected.iter().collect(),
     };
     let bounded = driver == DriverKind::Script || !calls.is_empty();
-    if bounded && calls.into_iter().all(|name| read_only.contains(name)) {
+    if bounded && calls.into_iter().all(|name| tools.reads(name)) {
         return Writes::Nothing;
     }
     match step.write_scope.as_slice() {

@@ -12,6 +12,7 @@ pub use process::{Process, Service, WRAPPER};
 use crate::{audit, script};
 use anyhow::{Context, Result};
 use sqlx::PgPool;
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 use surety_common::wire::client::{ServiceChannel, channel};
 use surety_common::wire::token::Token;
@@ -24,6 +25,9 @@ use tempfile::TempDir;
 
 /// How long a test waits for something before it counts as not coming.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+/// An executor that is silent for so long counts as dead, where a test says nothing else.
+const AGE_LIMIT: Duration = Duration::from_secs(10);
+const AGE_LIMIT_VARIABLE: &str = "SURETY_EXECUTOR_HEARTBEAT_AGE_LIMIT_MS";
 
 /// Three services over one database.
 pub struct Deployment {
@@ -38,6 +42,8 @@ pub struct Deployment {
     environment: Vec<(String, String)>,
     data_dir: TempDir,
     token: Option<Token>,
+    /// The longest of its executors.
+    age_limit: Duration,
 }
 
 impl Deployment {
@@ -67,8 +73,7 @@ impl Deployment {
         let gate = Process::start(Service::Gate, &database, environment).await?;
         let planner = Process::start(Service::Planner, &database, environment).await?;
         let environment = owned(environment);
-        let (executors, data_dir) = (Vec::new(), tempfile::tempdir()?);
-        Ok(Self { database, planner, executors, gate, environment, data_dir, token: None })
+        Ok(Self { environment, ..Self::of(database, planner, gate)? })
     }
 
     /// A deployment of processes that were started one by one.
@@ -77,8 +82,8 @@ impl Deployment {
     /// No folder could be made for its executors.
     pub fn of(database: Database, planner: Process, gate: Process) -> Result<Self> {
         let (executors, environment, token) = (Vec::new(), Vec::new(), None);
-        let data_dir = tempfile::tempdir()?;
-        Ok(Self { database, planner, executors, gate, environment, data_dir, token })
+        let (data_dir, age_limit) = (tempfile::tempdir()?, AGE_LIMIT);
+        Ok(Self { database, planner, executors, gate, environment, data_dir, token, age_limit })
     }
 
     /// Shows this token with every call of the clients made after.
@@ -97,6 +102,9 @@ impl Deployment {
             vec![("SURETY_GATE_URL", gate_url.as_str()), ("SURETY_EXECUTOR_DATA_DIR", &data_dir)];
         all.extend(self.environment.iter().map(|(name, value)| (name.as_str(), value.as_str())));
         all.extend_from_slice(environment);
+        let limits = all.iter().filter(|(name, _)| *name == AGE_LIMIT_VARIABLE);
+        let limit_ms = limits.filter_map(|(_, value)| value.parse().ok()).max().unwrap_or(0);
+        self.age_limit = self.age_limit.max(Duration::from_millis(limit_ms));
         self.executors.push(Process::start(Service::Executor, &self.database, &all).await?);
         Ok(())
     }
@@ -159,13 +167,36 @@ impl Deployment {
         self.executors.first_mut().context("no executor runs")
     }
 
-    /// Audits every run, and drops the database. The end of every test.
+    /// Audits every run, and drops the database. The end of every test. An executor that is still
+    /// there holds what the dead held, and those that left in peace left nothing.
     ///
     /// # Errors
     /// What the auditor found.
-    pub async fn finish(self) -> Result<()> {
-        audit::audit_all(&self.database.pool().await?).await?;
+    pub async fn finish(mut self) -> Result<()> {
+        let pool = self.database.pool().await?;
+        audit::audit_all(&pool).await?;
+        let mut ends = Vec::new();
+        for executor in &mut self.executors {
+            ends.push(executor.end()?);
+        }
+        if ends.contains(&None) {
+            self.held_by_the_living(&pool).await?;
+        } else if !ends.is_empty() && ends.iter().flatten().all(ExitStatus::success) {
+            audit::handed_back(&pool).await?;
+        }
         self.database.drop().await
+    }
+
+    /// Waits until the living have taken over what the dead held, as they must.
+    async fn held_by_the_living(&self, pool: &PgPool) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        while let Err(found) = audit::held_by_the_living(pool, self.age_limit).await {
+            if Instant::now() > deadline {
+                return Err(found);
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(())
     }
 
     /// As [`Deployment::finish`] where every run has ended: nobody holds anything any more.

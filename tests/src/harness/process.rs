@@ -145,7 +145,15 @@ impl Process {
     /// # Errors
     /// The operating system does not say.
     pub fn has_ended(&mut self) -> Result<bool> {
-        Ok(self.child.try_wait()?.is_some())
+        Ok(self.end()?.is_some())
+    }
+
+    /// How it ended; none when it has not.
+    ///
+    /// # Errors
+    /// The operating system does not say.
+    pub fn end(&mut self) -> Result<Option<ExitStatus>> {
+        Ok(self.child.try_wait()?)
     }
 
     /// Waits until it has ended by itself.

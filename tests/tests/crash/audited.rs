@@ -98,6 +98,20 @@ const OF_THE_JOURNAL: &[Forgery] = &[
         *forge::entry(rows, |entry| matches!(entry, Entry::Intent(_)))? = nothing();
         Ok(())
     }),
+    ("a failed effect without an intent", "acted before it was written down", |rows| {
+        *forge::entry(rows, |entry| matches!(entry, Entry::Intent(it) if it.step_id == "b"))? =
+            nothing();
+        let of_b = |entry: &Entry| matches!(entry, Entry::Receipt(it) if it.step_id == "b");
+        let Entry::Receipt(receipt) = forge::entry(rows, of_b)? else { bail!("another entry") };
+        receipt.success = false;
+        receipt.facts.clear();
+        Ok(())
+    }),
+    ("a check's command without an intent", "acted before it was written down", |rows| {
+        *forge::entry(rows, |entry| matches!(entry, Entry::Intent(it) if it.step_id.is_empty()))? =
+            nothing();
+        Ok(())
+    }),
     ("an intent of another call", "another call was written down", |rows| {
         if let Entry::Intent(intent) = forge::entry(rows, |e| matches!(e, Entry::Intent(_)))? {
             intent.arguments_json = "{\"path\":\"b.txt\"}".to_owned();
@@ -165,9 +179,14 @@ const OF_THE_ROWS: &[(&str, &str, &str)] = &[
     ),
     (
         "a retry that nobody began",
-        "1 retries",
+        "1 repairs in the row, 0",
         "update execution set progress = (progress::jsonb || '{\"repairs\": 1}')::json
          where run_id = $1",
+    ),
+    (
+        "a look that is said to be missing",
+        "said not to be observed",
+        "update execution set progress = (progress::jsonb - 'observed')::json where run_id = $1",
     ),
     (
         "a chain that ends elsewhere",
@@ -203,6 +222,12 @@ const OF_THE_ROWS: &[(&str, &str, &str)] = &[
         "update execution
          set terminal = (terminal::jsonb || '{\"stop_reason\": \"aborted\"}')::json
          where run_id = $1",
+    ),
+    (
+        "a plan that came after the last",
+        "plan 2 is stored",
+        "insert into plan (run_id, revision, digest, parent_digest, reason, body, created_at)
+         select run_id, 2, digest, digest, reason, body, created_at from plan where run_id = $1",
     ),
     (
         "another plan",

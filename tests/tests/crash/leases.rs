@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use nix::sys::signal::Signal;
 use std::time::Instant;
 use surety_common::wire::v1;
-use surety_e2e::harness::{Deployment, wait_until};
+use surety_e2e::harness::{Database, Deployment, wait_until};
 use surety_e2e::script::{self, Trail, noop, plan, shell, step};
 
 #[tokio::test]
@@ -172,6 +172,52 @@ async fn a_late_write_of_a_frozen_executor_is_lost() -> Result<()> {
     let run = deployment.wait_for_end(&run.id).await?;
     assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
     deployment.finish().await
+}
+
+/// Frozen where a change was handed over and not yet sent: once it goes on, that is sent before
+/// anything else, with a fence that is no longer true.
+#[tokio::test]
+async fn a_write_that_was_on_its_way_when_its_executor_froze_is_refused() -> Result<()> {
+    // There are two writes of the run at least: its command's intent, and its outcome.
+    for passing in 1..=2 {
+        let point = format!("committer.before_write:{passing}");
+        let trail = Trail::new()?;
+        let mut deployment = Deployment::start_idle(Database::create().await?, &QUICK).await?;
+        deployment.add_executor(&[("SURETY_FREEZE_POINT", &point)]).await?;
+        let order = plan(&[step("only", &[], &[shell(&trail.mark("ran"))])]);
+        let run = deployment.create_run(script::repeatable(script::request(&order, ""))).await?;
+        let held = |run: &v1::Run| run.lease.is_some();
+        let frozen = deployment.wait_for(&run.id, "leased", held).await?;
+        let frozen = frozen.lease.context("a lease")?.executor_id.replace('-', "");
+        deployment.add_executor(&[]).await?;
+        let run = deployment.wait_for_end(&run.id).await?;
+        assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
+        let before = deployment.events(&run.id).await?.len();
+        let finished = moves(&deployment, &run.id, "finished").await?;
+        assert!(finished.iter().all(|actor| !actor.contains(&frozen)), "{point}: {finished:?}");
+        deployment.first_executor()?.signal(Signal::SIGCONT)?;
+        // It has one writer, so what it does next comes after what was refused.
+        deployment.executors.truncate(1);
+        let more = deployment.create(&plan(&[step("more", &[], &[noop()])]), "").await?;
+        let more = deployment.wait_for_end(&more.id).await?;
+        assert_eq!(more.state(), v1::RunState::Done, "{more:#?}");
+        let finished = moves(&deployment, &more.id, "finished").await?;
+        assert!(finished.iter().all(|actor| actor.contains(&frozen)), "{point}: {finished:?}");
+        assert_eq!(deployment.events(&run.id).await?.len(), before, "a late write was taken");
+        assert!((1..=passing).contains(&trail.marks("ran")), "{point}");
+        deployment.finish_at_rest().await?;
+    }
+    Ok(())
+}
+
+/// Who made moves of this kind.
+async fn moves(deployment: &Deployment, run_id: &str, kind: &str) -> Result<Vec<String>> {
+    let events = deployment.events(run_id).await?.into_iter();
+    let actors = events.filter_map(|event| match event.kind {
+        Some(v1::event::Kind::Transition(moved)) if moved.event == kind => Some(moved.actor),
+        _ => None,
+    });
+    Ok(actors.collect())
 }
 
 #[tokio::test]

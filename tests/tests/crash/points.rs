@@ -1,6 +1,8 @@
 //! A process that dies at each named place where something was or was not yet written: its
 //! successor finishes the run, every effect is there, and the journal stays lawful.
 
+use super::points_of_leases::{OF_DRAINS, OF_SPOILT, OF_TAKE_OVERS};
+use super::points_of_upkeep::{OF_MIGRATIONS, OF_PARTITIONS, OF_RETENTION};
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -12,7 +14,8 @@ use surety_e2e::script::{self, Trail, noop, plan, shell, step, write};
 /// More changes than one such run makes.
 const MANY: usize = 40;
 /// The executor's places: those of its own, and those of every writer.
-const OF_EXECUTORS: [&str; 9] = [
+const OF_EXECUTORS: [&str; 10] = [
+    "executor.before_register",
     "executor.after_register",
     "executor.before_claim",
     "executor.after_claim",
@@ -49,7 +52,9 @@ const WRITES: usize = 2 * EFFECTS + 2;
 
 #[test]
 fn no_named_point_is_forgotten() {
-    let mut here = [&OF_EXECUTORS[..], &OF_GATES, &OF_PLANNERS].concat();
+    let of_leases = [&OF_TAKE_OVERS[..], &OF_DRAINS, &OF_SPOILT].concat();
+    let of_upkeep = [&OF_MIGRATIONS[..], &OF_PARTITIONS, &OF_RETENTION].concat();
+    let mut here = [&OF_EXECUTORS[..], &OF_GATES, &OF_PLANNERS, &of_leases, &of_upkeep].concat();
     here.sort_unstable();
     here.dedup();
     let mut all = POINTS.to_vec();
@@ -57,7 +62,7 @@ fn no_named_point_is_forgotten() {
     assert_eq!(here, all);
 }
 
-fn order(trail: &Trail, mark: &str, workspace: &str) -> v1::CreateRunRequest {
+pub(super) fn order(trail: &Trail, mark: &str, workspace: &str) -> v1::CreateRunRequest {
     let look = json!({"name": "read_file", "arguments": {"path": "a.txt"}});
     let edit = json!({"path": "a.txt", "old_text": "one", "new_text": "two"});
     let edit = json!({"name": "edit_file", "arguments": edit});

@@ -1,10 +1,15 @@
 //! As few connections in its pool as a process can live on, and more work than connections: whoever
-//! held one while it waits for another would wait for itself.
+//! held one while it waits for another would wait for itself. And a server that has none to give.
 
+use super::QUICK;
+use super::failover::runs_go_on;
+use super::storm::take_connections;
 use super::traffic::Traffic;
 use anyhow::Result;
 use futures::future::try_join_all;
+use surety_cli::postgres::{Durability, EmbeddedPostgres};
 use surety_common::wire::v1;
+use surety_e2e::audit::audit_at_rest;
 use surety_e2e::harness::{Database, Deployment, Process};
 use surety_e2e::script::{Trail, noop, plan, request, scoped, shell, step};
 
@@ -55,4 +60,25 @@ async fn more_work_than_connections_waits_its_turn_and_nobody_waits_for_himself(
     let audited = deployment.finish_at_rest().await?;
     assert_eq!(audited.runs, RUNS + runs);
     Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_without_a_connection_to_give_is_waited_for() -> Result<()> {
+    let few = ["max_connections=40"];
+    let server = EmbeddedPostgres::start_temporary_with(Durability::Fast, &few).await?;
+    let mut deployment = Deployment::start_idle(Database::at(&server.url())?, &QUICK).await?;
+    deployment.add_executor(&[]).await?;
+    deployment.add_executor(&[]).await?;
+    let pool = deployment.database.pool().await?;
+    let traffic = Traffic::start(&deployment, 4);
+    for _ in 0..3 {
+        runs_go_on(&pool, 4).await?;
+        take_connections(&deployment.database).await?;
+    }
+    let runs = traffic.end().await?;
+    let audited = audit_at_rest(&pool).await?;
+    assert_eq!(audited.runs, runs);
+    pool.close().await;
+    drop(deployment);
+    Ok(server.stop().await?)
 }

@@ -7,6 +7,7 @@ use super::QUICK;
 use super::traffic::Traffic;
 use anyhow::{Context, Result};
 use nix::sys::signal::Signal;
+use sqlx::{Connection, PgConnection};
 use std::time::{Duration, Instant};
 use surety_e2e::audit::audit_at_rest;
 use surety_e2e::harness::{Cluster, Database, Deployment};
@@ -23,9 +24,10 @@ enum Blow {
     KillEverything,
     CrashDatabase,
     TerminateBackends,
+    TakeConnections,
 }
 
-const BLOWS: [Blow; 9] = [
+const BLOWS: [Blow; 10] = [
     Blow::KillExecutor,
     Blow::KillEveryExecutor,
     Blow::DrainExecutor,
@@ -35,6 +37,7 @@ const BLOWS: [Blow; 9] = [
     Blow::KillEverything,
     Blow::CrashDatabase,
     Blow::TerminateBackends,
+    Blow::TakeConnections,
 ];
 
 /// Numbers from a seed: splitmix64, so that a storm is the same on every machine.
@@ -118,7 +121,15 @@ impl Storm {
                 self.cluster.crash().await?;
                 self.cluster.again().await
             }
-            Blow::TerminateBackends => terminate_backends(&self.deployment.database).await,
+            Blow::TerminateBackends => {
+                for _ in 0..5 {
+                    terminate_backends(&self.deployment.database).await?;
+                    let pause = u64::try_from(self.dice.roll(300))?;
+                    tokio::time::sleep(Duration::from_millis(pause)).await;
+                }
+                Ok(())
+            }
+            Blow::TakeConnections => take_connections(&self.deployment.database).await,
         }
     }
 
@@ -144,6 +155,29 @@ pub(super) async fn terminate_backends(database: &Database) -> Result<()> {
     .execute(&pool)
     .await?;
     pool.close().await;
+    Ok(())
+}
+
+/// Takes every connection that the server has left, and those that the services lose then, for longer
+/// than an executor may be silent.
+pub(super) async fn take_connections(database: &Database) -> Result<()> {
+    let mut taken = Vec::new();
+    for _ in 0..2 {
+        while let Ok(connection) = PgConnection::connect(database.url()).await {
+            taken.push(connection);
+        }
+        let first = taken.first_mut().context("the server has no connection to give")?;
+        sqlx::query(
+            "select pg_terminate_backend(pid) from pg_stat_activity
+             where datname = current_database() and application_name = 'surety'",
+        )
+        .execute(first)
+        .await?;
+    }
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    for connection in taken {
+        connection.close().await?;
+    }
     Ok(())
 }
 

@@ -1,14 +1,18 @@
-//! Clients that go on whatever happens: each makes a run, waits for its end, looks at what it left,
-//! and makes the next.
+//! Clients that go on whatever happens: each makes a run, meddles with some of them (pauses, cancels
+//! or sends them back to planning), waits for the end, looks at what the run left, and makes the next.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use surety_common::wire::client::{ServiceChannel, channel};
+use surety_common::wire::status::from_status;
 use surety_common::wire::v1;
+use surety_common::wire::v1::planner_service_client::PlannerServiceClient;
 use surety_common::wire::v1::run_service_client::RunServiceClient;
+use surety_common::wire::v1::submit_plan_request::PlanSource;
 use surety_e2e::harness::Deployment;
 use surety_e2e::script::{self, Trail, noop, plan, scoped, shell, step, write};
 use tempfile::TempDir;
@@ -18,6 +22,8 @@ use tokio_util::sync::CancellationToken;
 /// How long a run may take with everything that is done to it.
 const PATIENCE: Duration = Duration::from_secs(180);
 const LOOK: Duration = Duration::from_millis(50);
+/// Looks whether a run has begun before it is meddled with.
+const MEDDLING_LOOKS: usize = 40;
 
 /// Clients at work.
 pub(super) struct Traffic {
@@ -77,23 +83,71 @@ impl Client {
             }
             tokio::time::sleep(LOOK).await;
         };
-        let run = self.end_of(&run_id, deadline).await?;
-        ensure!(run.state() == v1::RunState::Done, "{run:#?}");
-        order.look()
+        let cancelled = self.meddle(&run_id, order, deadline).await?;
+        let (run, repeats) = self.end_of(&run_id, deadline).await?;
+        let expected = if cancelled { v1::RunState::Cancelled } else { v1::RunState::Done };
+        ensure!(run.state() == expected, "{run:#?}");
+        order.look(run.state(), repeats)
     }
 
-    /// Waits for a run's end, and answers what it asks.
-    async fn end_of(&self, run_id: &str, deadline: Instant) -> Result<v1::Run> {
+    /// Does what the order says to a run that has begun. Answers whether it was cancelled.
+    async fn meddle(&self, run_id: &str, order: &Order, deadline: Instant) -> Result<bool> {
+        let (run_id, reason) = (run_id.to_owned(), "a client meddles".to_owned());
+        // In its midst where that comes soon. It may wait for an answer before it has run anything.
+        for _ in 0..MEDDLING_LOOKS {
+            if order.meddling == Meddling::Nothing || order.trail.marks("ran") > 0 {
+                break;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        loop {
+            let (run_id, reason) = (run_id.clone(), reason.clone());
+            let said = match order.meddling {
+                Meddling::Nothing => return Ok(false),
+                Meddling::Pause => {
+                    let request = v1::PauseRunRequest { run_id, reason };
+                    self.client()?.pause_run(request).await.map(|_| false)
+                }
+                Meddling::Cancel => {
+                    let request = v1::CancelRunRequest { run_id, reason };
+                    let said = self.client()?.cancel_run(request).await;
+                    said.map(|it| it.into_inner().run.unwrap_or_default().state())
+                        .map(|state| state == v1::RunState::Cancelled)
+                }
+                Meddling::Replan => {
+                    let request = v1::RequestReplanRequest { run_id, reason };
+                    self.plans()?.request_replan(request).await.map(|_| false)
+                }
+            };
+            match said {
+                Ok(cancelled) => return Ok(cancelled),
+                // Its steps were over before, or it was.
+                Err(status) if is(&status, &["run_terminal", "plan_not_wanted"]) => {
+                    return Ok(false);
+                }
+                Err(status) => passing(&status, deadline)?,
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Waits for a run's end, and gives what it waits for. Answers how many repetitions it allowed.
+    async fn end_of(&self, run_id: &str, deadline: Instant) -> Result<(v1::Run, usize)> {
+        let mut answered = HashSet::new();
         loop {
             let request = v1::GetRunRequest { run_id: run_id.to_owned(), view: 0 };
             match self.client()?.get_run(request).await {
                 Ok(found) => {
                     let run = found.into_inner().run.context("no run")?;
                     if run.terminal.is_some() {
-                        return Ok(run);
+                        return Ok((run, answered.len()));
                     }
                     if let Some(blocked) = &run.blocked {
-                        self.answer(blocked, deadline).await?;
+                        if blocked.waiting_on() == v1::WaitingOn::User {
+                            // Whether it was heard or not, it may have been.
+                            answered.insert(blocked.wait_id.clone());
+                        }
+                        self.unblock(&run, blocked, deadline).await?;
                     }
                     ensure!(Instant::now() < deadline, "it did not end: {run:#?}");
                 }
@@ -103,17 +157,46 @@ impl Client {
         }
     }
 
-    async fn answer(&self, blocked: &v1::Blocked, deadline: Instant) -> Result<()> {
-        let request = v1::AnswerQuestionRequest {
-            wait_id: blocked.wait_id.clone(),
-            answer: "repeat".to_owned(),
+    /// Gives a run what it waits for. What an earlier call gave, whose own answer was lost on the way,
+    /// is not wanted any more.
+    async fn unblock(&self, run: &v1::Run, blocked: &v1::Blocked, deadline: Instant) -> Result<()> {
+        let said = match blocked.waiting_on() {
+            v1::WaitingOn::User => {
+                let (wait_id, answer) = (blocked.wait_id.clone(), "repeat".to_owned());
+                let request = v1::AnswerQuestionRequest { wait_id, answer };
+                self.client()?.answer_question(request).await.map(drop)
+            }
+            v1::WaitingOn::Operator => {
+                let request =
+                    v1::ResumeRunRequest { run_id: run.id.clone(), reason: String::new() };
+                self.client()?.resume_run(request).await.map(drop)
+            }
+            v1::WaitingOn::Model => {
+                let more = json!({"id": "more", "description": "one more", "script": [noop()]});
+                let patch = json!({"reason": "there is more to do", "add_steps": [more]});
+                let request = v1::SubmitPlanRequest {
+                    run_id: run.id.clone(),
+                    expected_revision: 1,
+                    plan_source: Some(PlanSource::PatchText(patch.to_string())),
+                    reason: String::new(),
+                };
+                self.plans()?.submit_plan(request).await.map(drop)
+            }
+            v1::WaitingOn::Unspecified
+            | v1::WaitingOn::Approver
+            | v1::WaitingOn::Worker
+            | v1::WaitingOn::Timer => anyhow::bail!("nobody gives it what it waits for: {run:#?}"),
         };
-        match self.client()?.answer_question(request).await {
-            // Answered by an earlier call, whose own answer was lost on the way.
-            Err(status) if matches!(status.code(), tonic::Code::NotFound) => Ok(()),
+        let given = ["wait_not_found", "wait_closed", "plan_not_wanted", "run_terminal"];
+        match said {
+            Err(status) if is(&status, &given) => Ok(()),
             Err(status) => passing(&status, deadline),
-            Ok(_) => Ok(()),
+            Ok(()) => Ok(()),
         }
+    }
+
+    fn plans(&self) -> Result<PlannerServiceClient<ServiceChannel>> {
+        Ok(PlannerServiceClient::new(channel(&self.url, None)?))
     }
 
     fn client(&self) -> Result<RunServiceClient<ServiceChannel>> {
@@ -121,18 +204,33 @@ impl Client {
     }
 }
 
-/// A failure that a client has to expect while services come and go; anything else is a defect.
+/// Whether the service refused for one of these reasons.
+fn is(status: &tonic::Status, reasons: &[&str]) -> bool {
+    reasons.contains(&from_status(status).reason.as_str())
+}
+
+/// A failure that a client has to expect while services come and go: the service says that it cannot
+/// now, or that a race was lost, or the way to it broke. Anything else is a defect.
 fn passing(status: &tonic::Status, deadline: Instant) -> Result<()> {
-    use tonic::Code::{
-        Aborted, Cancelled, DeadlineExceeded, FailedPrecondition, Unavailable, Unknown,
+    use tonic::Code::{Aborted, Cancelled, Unavailable, Unknown};
+    // Every status of ours says why.
+    let from_service = !status.details().is_empty();
+    let expected = match from_service {
+        true => matches!(status.code(), Unavailable | Aborted),
+        false => matches!(status.code(), Unavailable | Unknown | Cancelled),
     };
-    let expected = matches!(
-        status.code(),
-        Unavailable | Aborted | Cancelled | DeadlineExceeded | Unknown | FailedPrecondition
-    );
     ensure!(expected, "{status:?}");
     ensure!(Instant::now() < deadline, "{status:?}");
     Ok(())
+}
+
+/// What a client does to its own run besides waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meddling {
+    Nothing,
+    Pause,
+    Cancel,
+    Replan,
 }
 
 /// One run's order, and what must be there after it.
@@ -141,33 +239,52 @@ struct Order {
     trail: Arc<Trail>,
     workspace: TempDir,
     commands: usize,
+    /// Whether its commands may be run again without asking.
+    repeatable: bool,
     writes: bool,
+    meddling: Meddling,
 }
 
 impl Order {
     /// Shapes come in turn: a chain, a diamond of commands, files with checks, commands that must
-    /// not be repeated unasked.
+    /// not be repeated unasked, and of these one that is paused, one that is cancelled and one that
+    /// is sent back to planning.
     fn nth(number: usize) -> Result<Self> {
         let trail = Arc::new(Trail::new()?);
         let workspace = tempfile::tempdir()?;
-        let (plan, commands, repeatable) = match number % 4 {
+        let marks = |commands| {
+            let marks: Vec<Value> = (0..commands).map(|_| shell(&trail.mark("ran"))).collect();
+            chain(&marks)
+        };
+        let shape = number % 7;
+        let (plan, commands, repeatable) = match shape {
             0 => (chain(&[noop(), noop(), noop(), noop()]), 0, true),
             1 => (diamond(&trail), 4, true),
             2 => (files(), 0, true),
-            _ => {
-                let marks: Vec<Value> = (0..3).map(|_| shell(&trail.mark("ran"))).collect();
-                (chain(&marks), 3, false)
-            }
+            3 => (marks(3), 3, false),
+            _ => (marks(8), 8, shape == 6),
+        };
+        let meddling = match shape {
+            4 => Meddling::Pause,
+            5 => Meddling::Cancel,
+            6 => Meddling::Replan,
+            _ => Meddling::Nothing,
         };
         let mut request = script::request(&plan, &workspace.path().to_string_lossy());
         if repeatable {
             request = script::repeatable(request);
         }
-        Ok(Self { request, trail, workspace, commands, writes: number % 4 == 2 })
+        let writes = shape == 2;
+        Ok(Self { request, trail, workspace, commands, repeatable, writes, meddling })
     }
 
-    fn look(&self) -> Result<()> {
+    /// Every command ran, and none more often than it was allowed to.
+    fn look(&self, end: v1::RunState, repeats: usize) -> Result<()> {
         let ran = self.trail.marks("ran");
+        ensure!(self.repeatable || ran <= self.commands + repeats, "{ran} ran, {repeats} again");
+        if end != v1::RunState::Done {
+            return Ok(());
+        }
         ensure!(ran >= self.commands, "{ran} of {} commands ran", self.commands);
         if self.writes {
             let found = std::fs::read_to_string(self.path().join("a.txt"))?;

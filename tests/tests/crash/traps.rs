@@ -28,7 +28,7 @@ async fn a_recovery_that_a_restart_of_the_database_interrupts_is_begun_again() -
     deployment.first_executor()?.kill().await?;
     deployment.executors.clear();
     // The next one dies as it has taken the run over, the one after it finds no database.
-    deployment.add_executor(&[("SURETY_CRASH_POINT", "executor.before_claim")]).await?;
+    deployment.add_executor(&[("SURETY_CRASH_POINT", "executor.before_take_over")]).await?;
     deployment.first_executor()?.wait_for_exit().await?;
     deployment.executors.clear();
     cluster.crash().await?;

@@ -130,7 +130,10 @@ pub async fn let_go(
         .bind(run_ids)
         .bind(now)
         .bind(to_letter(StepState::Running).to_string());
-    within(async { Ok(given.execute(pool).await.map(drop)?) }).await
+    crash::point("executor.before_let_go");
+    within(async { Ok(given.execute(pool).await.map(drop)?) }).await?;
+    crash::point("executor.after_let_go");
+    Ok(())
 }
 
 /// Looks in which lanes something waits. Answers whether there is reason to claim again: a lane

@@ -3,6 +3,7 @@
 use super::StoreError;
 use super::own::Own;
 use super::pool::within;
+use crate::crash;
 use chrono::{DateTime, Utc};
 use sqlx::PgExecutor;
 use uuid::Uuid;
@@ -23,6 +24,7 @@ pub async fn register(
         .bind(name)
         .bind(slots)
         .bind(now);
+    crash::point("executor.before_register");
     own.ask(async |connection| registered.execute(connection).await).await?;
     Ok(())
 }
@@ -85,7 +87,9 @@ pub async fn retire(
     heard_since: DateTime<Utc>,
 ) -> Result<(), StoreError> {
     let retired = sqlx::query(include_str!("sql/retire_executor.sql")).bind(id).bind(heard_since);
+    crash::point("executor.before_retire");
     within(async { Ok(retired.execute(executor).await?) }).await?;
+    crash::point("executor.after_retire");
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use super::StoreError;
 use super::pool::within;
+use crate::crash;
 use sqlx::Connection;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool};
@@ -32,11 +33,13 @@ pub async fn migrate(pool: &PgPool) -> Result<(), StoreError> {
     let mut connection = within(opening).await?;
     let asking = sqlx::query_scalar("select pg_backend_pid()").fetch_one(&mut connection);
     let session: i32 = within(async { Ok(asking.await?) }).await?;
+    crash::point("store.before_migrations");
     let done = tokio::select! {
         done = migrator.run_direct(None, &mut connection, false) => understood(&migrator, done),
         () = silence(&options, session) => Err(sqlx::Error::PoolTimedOut.into()),
     };
     if done.is_ok() {
+        crash::point("store.after_migrations");
         within(async { Ok(connection.close().await?) }).await?;
     }
     done

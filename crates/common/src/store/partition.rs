@@ -8,6 +8,7 @@
 
 use super::StoreError;
 use super::pool::within_work;
+use crate::crash;
 use chrono::{DateTime, TimeDelta, Utc};
 use sqlx::{AssertSqlSafe, PgConnection, PgPool};
 use uuid::Uuid;
@@ -95,7 +96,9 @@ async fn prepare(pool: &PgPool, now: DateTime<Utc>, width: TimeDelta) -> Result<
             Err(error) => return Err(error.into()),
         }
     }
+    crash::point("planner.before_partition");
     transaction.commit().await?;
+    crash::point("planner.after_partition");
     Ok(true)
 }
 
@@ -167,7 +170,9 @@ pub async fn drop_partitions(pool: &PgPool, before: DateTime<Utc>) -> Result<u32
     for name in expired {
         // The catalogue quoted it. Another process may be at it too.
         let statement = AssertSqlSafe(format!("drop table if exists {name}"));
+        crash::point("planner.before_drop");
         within_work(async { Ok(sqlx::query(statement).execute(pool).await?) }).await?;
+        crash::point("planner.after_drop");
     }
     Ok(dropped)
 }
@@ -186,7 +191,12 @@ async fn take_out_one(pool: &PgPool, before: DateTime<Utc>) -> Result<bool, Stor
         }
         sqlx::query(LOCK_PATIENCE).execute(&mut *transaction).await?;
         return match detach(&mut transaction, &partition.name, first).await {
-            Ok(()) => Ok(transaction.commit().await.map(|()| true)?),
+            Ok(()) => {
+                crash::point("planner.before_take_out");
+                transaction.commit().await?;
+                crash::point("planner.after_take_out");
+                Ok(true)
+            }
             Err(error) if gave_up(&error) => Ok(false),
             Err(error) => Err(error.into()),
         };

@@ -4,6 +4,7 @@
 use super::StoreError;
 use super::partition::{first_id, lock_forgetting, partitions};
 use super::pool::within_work;
+use crate::crash;
 use chrono::{DateTime, TimeDelta, Utc};
 use sqlx::{AssertSqlSafe, PgPool};
 use uuid::Uuid;
@@ -89,7 +90,9 @@ pub async fn forget_runs(
             .bind(limit)
             .fetch_one(&mut *transaction)
             .await?;
+        crash::point("planner.before_forget");
         transaction.commit().await?;
+        crash::point("planner.after_forget");
         Ok(last.map(|last| Forgotten { runs, last }))
     })
     .await
@@ -136,7 +139,9 @@ pub async fn forget_journals(
             return Ok(None);
         }
         let last = forget.fetch_optional(&mut *transaction).await?;
+        crash::point("planner.before_thin");
         transaction.commit().await?;
+        crash::point("planner.after_thin");
         Ok(last)
     })
     .await

@@ -125,11 +125,11 @@ impl Claimer {
         }
         drop(free);
         if !commits.is_empty() {
-            crash::point("executor.before_claim");
+            crash::point("executor.before_take_over");
         }
         let outcomes = claimed.commit(&commits).await?;
         if !commits.is_empty() {
-            crash::point("executor.after_claim");
+            crash::point("executor.after_take_over");
         }
         for (((run, slot), commit), outcome) in held.into_iter().zip(&commits).zip(outcomes) {
             if outcome == Outcome::Applied {
@@ -227,7 +227,13 @@ impl Claimer {
                 Err(refusal) => refused(record, &refusal),
             }
         }
+        if !commits.is_empty() {
+            crash::point("executor.before_give_back");
+        }
         let outcomes = left.commit(&commits).await?;
+        if !commits.is_empty() {
+            crash::point("executor.after_give_back");
+        }
         for (commit, _) in commits.iter().zip(outcomes).filter(|(_, it)| *it == Outcome::Applied) {
             telemetry::observe(&commit.write, &commit.span);
             self.engine.waker.wake(Topic::Run(commit.write.execution.run_id));

@@ -1,0 +1,94 @@
+//! Calls: what was written down before it was begun, and what may be done again.
+
+use anyhow::{Result, ensure};
+use std::collections::HashMap;
+use surety_common::domain::journal::Intent;
+use surety_common::domain::json;
+use surety_common::domain::receipt::{EvidenceReceipt, Fact};
+use surety_common::domain::run::RunRecord;
+use surety_executor::tool::{Annotations, Registry};
+use uuid::Uuid;
+
+/// The runner's own look at a file.
+const LOOK: &str = "observe";
+
+/// The calls of a run that were written down, and by which rules.
+pub(super) struct Calls {
+    intents: HashMap<Uuid, Intent>,
+    tools: HashMap<String, Annotations>,
+    repeatable_commands: Vec<String>,
+}
+
+impl Calls {
+    pub(super) fn of(record: &RunRecord) -> Result<Self> {
+        let tools = Registry::with_builtin()?;
+        let tools = tools.specs().map(|spec| (spec.name.clone(), spec.annotations)).collect();
+        let repeatable_commands = record.spec.policy.repeatable_commands.clone();
+        Ok(Self { intents: HashMap::new(), tools, repeatable_commands })
+    }
+
+    pub(super) fn intend(&mut self, intent: &Intent) -> Result<()> {
+        let again = self.intents.insert(intent.call_id, intent.clone()).is_some();
+        ensure!(!again, "the same call was begun twice");
+        Ok(())
+    }
+
+    /// Whether a tool is known to change nothing.
+    pub(super) fn reads(&self, tool: &str) -> bool {
+        self.tools.get(tool).is_some_and(|annotations| annotations.read_only)
+    }
+
+    /// What was called was written down before, as the same call: all but looks, and what was
+    /// refused before it was begun.
+    pub(super) fn begun(&self, receipt: &EvidenceReceipt, call_id: Uuid) -> Result<()> {
+        let Some(intent) = self.intents.get(&call_id) else {
+            let looks = self.reads(&receipt.name) || receipt.name == LOOK;
+            let acted = acted(receipt) || !(looks || refused(receipt));
+            ensure!(!acted, "{} acted before it was written down", receipt.name);
+            return Ok(());
+        };
+        let arguments = json::parse(&intent.arguments_json)?.value.digest();
+        let same = intent.tool == receipt.name
+            && intent.step_id == receipt.step_id
+            && arguments == receipt.arguments_digest;
+        ensure!(same, "another call was written down: {intent:?}");
+        Ok(())
+    }
+
+    /// Whether a call that was cut short may be made again without asking: its tool says so, or all
+    /// that it does can be looked at, or the submitter declared its command.
+    pub(super) fn again(&self, call_id: Uuid) -> bool {
+        let Some(intent) = self.intents.get(&call_id) else { return false };
+        let said = self.tools.get(&intent.tool).is_some_and(|annotations| {
+            annotations.read_only || annotations.idempotent || !annotations.open_world
+        });
+        said || self.declared(&intent.arguments_json)
+    }
+
+    fn declared(&self, arguments_json: &str) -> bool {
+        let arguments: serde_json::Value = serde_json::from_str(arguments_json).unwrap_or_default();
+        let Some(argv) = arguments.get("argv").and_then(serde_json::Value::as_array) else {
+            return false;
+        };
+        let begins = |line: &String| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let given: Vec<&str> = argv.iter().filter_map(|word| word.as_str()).collect();
+            !words.is_empty() && given.starts_with(&words)
+        };
+        self.repeatable_commands.iter().any(begins)
+    }
+}
+
+/// Whether something is known to have been done.
+fn acted(receipt: &EvidenceReceipt) -> bool {
+    let did = |fact: &Fact| matches!(fact, Fact::FileWritten { .. } | Fact::Command { .. });
+    receipt.facts.iter().any(did)
+}
+
+/// Whether nothing came of a call but its refusal, which takes no time.
+fn refused(receipt: &EvidenceReceipt) -> bool {
+    !receipt.success
+        && receipt.facts.is_empty()
+        && receipt.output_digest.is_empty()
+        && receipt.started_at == receipt.finished_at
+}

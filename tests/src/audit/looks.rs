@@ -1,0 +1,61 @@
+//! What the runner looked at before a verdict.
+
+use super::run::Replay;
+use anyhow::{Result, ensure};
+use std::collections::HashSet;
+use surety_common::domain::plan::Plan;
+use surety_common::domain::receipt::EvidenceReceipt;
+use surety_common::domain::run::{RunRecord, VerifyCommands};
+
+/// One verification, from the end of the last step on.
+#[derive(Debug, Default)]
+pub(super) struct Looked {
+    /// Files and contents that the checks of the plan of that moment name, each once.
+    needed: usize,
+    /// Looks that were recorded.
+    seen: usize,
+    /// Whether the gate decided after them.
+    judged: bool,
+}
+
+impl Looked {
+    pub(super) fn begin(plan: &Plan) -> Self {
+        let looks = plan.verify.iter().filter_map(|check| {
+            let needle = check.params.get("contains");
+            let content = check.kind == "content_contains" && needle.is_some();
+            (content || check.kind == "file_exists").then_some((&check.kind, &check.target, needle))
+        });
+        Self { needed: looks.collect::<HashSet<_>>().len(), ..Self::default() }
+    }
+
+    pub(super) fn receipt(&mut self, receipt: &EvidenceReceipt) {
+        self.seen += usize::from(receipt.step_id.is_empty() && receipt.name == "observe");
+    }
+
+    pub(super) fn verdict(&mut self) {
+        self.judged = true;
+    }
+}
+
+/// The row says that all was looked at where the journal has it, and nowhere else.
+pub(super) fn compare(replay: &Replay, record: &RunRecord, wrote: bool) -> Result<()> {
+    let observed = record.execution.counters.observed;
+    let Some(looked) = &replay.looked else {
+        ensure!(!observed, "it is said to be observed and was never verified");
+        return Ok(());
+    };
+    if observed {
+        let Looked { needed, seen, .. } = looked;
+        ensure!(seen >= needed, "it is said to be observed: {seen} looks of {needed}");
+        return Ok(());
+    }
+    let commands = || replay.plan.verify.iter().filter(|check| check.kind == "command_success");
+    let runs = record.spec.policy.verify_commands == VerifyCommands::Runner
+        && match commands().next() {
+            Some(_) => commands().any(|check| check.required),
+            None => wrote,
+        };
+    let unseen = looked.judged && (looked.needed > 0 || runs);
+    ensure!(!unseen, "the gate decided over what is said not to be observed");
+    Ok(())
+}
