@@ -28,11 +28,23 @@ pub(crate) fn waiting(wait: Duration) -> v1::CreateRunRequest {
     chain_of(format!(r#"{{"wait_ms":{}}}"#, wait.as_millis()))
 }
 
+/// As [`chain`], but each call writes a file: its intent is stored before, and its outcome before the
+/// next step begins.
+pub(crate) fn writing() -> v1::CreateRunRequest {
+    steps(|index| v1::ToolCall {
+        name: "write_file".to_owned(),
+        arguments_json: format!(r#"{{"path":"{index}.txt","content":"written"}}"#),
+    })
+}
+
 fn chain_of(arguments_json: String) -> v1::CreateRunRequest {
-    let call = v1::ToolCall { name: "noop".to_owned(), arguments_json };
+    steps(|_| v1::ToolCall { name: "noop".to_owned(), arguments_json: arguments_json.clone() })
+}
+
+fn steps(call: impl Fn(usize) -> v1::ToolCall) -> v1::CreateRunRequest {
     let steps = (0..STEPS).map(|index| v1::PlanStep {
         dependencies: index.checked_sub(1).map(|before| format!("s{before}")).into_iter().collect(),
-        ..step(index, call.clone())
+        ..step(index, call(index))
     });
     order(steps.collect())
 }

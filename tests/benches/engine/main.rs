@@ -82,6 +82,7 @@ async fn measure(options: &Options) -> Result<()> {
         report.add(Row::new(memory, format!("{:.0}", machine::load_ns())));
         match part {
             Part::Throughput => throughput::measure(&stand, &mut report).await?,
+            Part::Effects => throughput::measure_effects(&stand, &mut report).await?,
             Part::Latency => latency::measure_lone_runs(&stand, &mut report).await?,
             Part::Idle => rest::measure(&stand, &mut report).await?,
             Part::Wakeup => latency::measure_wake_up(&stand, &mut report).await?,

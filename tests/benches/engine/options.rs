@@ -49,6 +49,8 @@ pub(crate) struct Options {
 pub(crate) enum Part {
     /// Steps a second, and what each cost.
     Throughput,
+    /// The same of steps that change something.
+    Effects,
     /// How long one run alone takes.
     Latency,
     /// Memory and queries of processes that have nothing to do.
@@ -71,6 +73,7 @@ impl Part {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Throughput => "throughput",
+            Self::Effects => "effects",
             Self::Latency => "latency",
             Self::Idle => "idle",
             Self::Wakeup => "wakeup",

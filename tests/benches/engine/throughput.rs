@@ -36,6 +36,8 @@ pub(crate) struct Work {
     pub(crate) arrival: Arrival,
     pub(crate) executors: usize,
     pub(crate) runs: usize,
+    /// Whether each step writes a file, instead of doing nothing.
+    pub(crate) writes: bool,
 }
 
 /// One measurement.
@@ -52,7 +54,7 @@ pub(crate) struct Sample {
 pub(crate) async fn measure(stand: &Stand<'_>, report: &mut Report) -> Result<()> {
     for &runs in stand.options.runs() {
         for arrival in [Arrival::Made, Arrival::Waiting] {
-            let work = Work { arrival, executors: 1, runs };
+            let work = Work { arrival, executors: 1, runs, writes: false };
             let samples = repeated(stand, report, work).await?;
             add(report, work, &samples);
             if arrival == Arrival::Made {
@@ -63,13 +65,27 @@ pub(crate) async fn measure(stand: &Stand<'_>, report: &mut Report) -> Result<()
     Ok(())
 }
 
+/// Steps that change something, with one executor.
+pub(crate) async fn measure_effects(stand: &Stand<'_>, report: &mut Report) -> Result<()> {
+    let runs = stand.options.runs().first().copied().unwrap_or(1);
+    let work = Work { arrival: Arrival::Made, executors: 1, runs, writes: true };
+    let samples = repeated(stand, report, work).await?;
+    add(report, work, &samples);
+    let deployment = stand.deploy_with(1).await?;
+    let (times, usage) = latency::lone_runs(stand, &deployment, &load::writing()).await?;
+    let row = Row::new("  one run of 10 such steps alone, ms", times.shown());
+    report.add(row.foreign(usage.foreign_cores));
+    deployment.database.drop().await
+}
+
 /// The same work with more executors, turn about.
 pub(crate) async fn measure_executors(stand: &Stand<'_>, report: &mut Report) -> Result<()> {
     let runs = compared(stand.options);
     let mut all = [1, 2, 4].map(|executors| (executors, Vec::new()));
     for _ in 0..stand.options.repeat() {
         for (executors, samples) in &mut all {
-            let work = Work { arrival: Arrival::Waiting, executors: *executors, runs };
+            let work =
+                Work { arrival: Arrival::Waiting, executors: *executors, runs, writes: false };
             samples.push(sample(stand, work, None).await?);
         }
     }
@@ -115,7 +131,7 @@ async fn sample(stand: &Stand<'_>, work: Work, profiled: Option<&mut Report>) ->
     let database = stand.database().await?;
     let sample = sample_on(stand, Database::at(database.url())?, work, profiled).await?;
     database.drop().await?;
-    let Work { arrival, executors, runs } = work;
+    let Work { arrival, executors, runs, .. } = work;
     eprintln!(
         "  {arrival:?}, {runs} runs, {executors} executor(s): {:.0} steps/s, foreign {:.2}",
         sample.steps_per_second, sample.usage.foreign_cores
@@ -130,7 +146,7 @@ pub(crate) async fn sample_on(
     work: Work,
     profiled: Option<&mut Report>,
 ) -> Result<Sample> {
-    let Work { arrival, executors, runs } = work;
+    let Work { arrival, executors, runs, .. } = work;
     let warming = Utc::now();
     let mut deployment = stand.deploy_on(database, executors).await?;
     let rows = deployment.database.pool().await?;
@@ -182,9 +198,10 @@ async fn carry(
     work: Work,
     deployment: &mut Deployment,
 ) -> Result<(DateTime<Utc>, DateTime<Utc>)> {
-    let Work { arrival, executors, runs } = work;
+    let Work { arrival, executors, runs, .. } = work;
     let begun = Utc::now();
-    load::create(deployment, &load::chain(), runs, stand.options.in_flight).await?;
+    let order = if work.writes { load::writing() } else { load::chain() };
+    load::create(deployment, &order, runs, stand.options.in_flight).await?;
     let made = Utc::now();
     if arrival == Arrival::Waiting {
         for _ in 0..executors {
@@ -216,16 +233,17 @@ impl Arrival {
 fn add(report: &mut Report, work: Work, samples: &[Sample]) {
     let middle = median(samples);
     let foreign = middle.usage.foreign_cores;
-    let name = format!("{} runs x {} steps, {}", work.runs, load::STEPS, work.arrival.name());
+    let what = if work.writes { "steps that write a file" } else { "steps" };
+    let name = format!("{} runs x {} {what}, {}", work.runs, load::STEPS, work.arrival.name());
     let speed = middle.steps_per_second;
-    let row = Row::new(format!("{name}: steps/s"), spread(samples, 0, |one| one.steps_per_second))
-        .beside(format!(
-            "target 14,000; {}; Postgres alone, a commit a step, x{}",
-            peers::ratios(speed, |peer| peer.steps_per_second),
-            peers::short(speed / POSTGRES_ALONE_UNBATCHED)
-        ))
-        .foreign(foreign);
-    report.add(row);
+    let row = Row::new(format!("{name}: steps/s"), spread(samples, 0, |one| one.steps_per_second));
+    let beside = format!(
+        "target 14,000; {}; Postgres alone, a commit a step, x{}",
+        peers::ratios(speed, |peer| peer.steps_per_second),
+        peers::short(speed / POSTGRES_ALONE_UNBATCHED)
+    );
+    let row = if work.writes { row } else { row.beside(beside) };
+    report.add(row.foreign(foreign));
     report.add(
         Row::new("  runs made/s", spread(samples, 0, |one| one.made_per_second)).foreign(foreign),
     );
