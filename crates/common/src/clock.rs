@@ -1,10 +1,10 @@
 //! The services' one clock: the database's, carried on by this machine's monotonic one.
 //!
-//! Heartbeats, readiness and deadlines written by one process are compared by another. Were each
-//! to ask its own machine for the time, a clock that is wrong by more than the heartbeat's age
-//! limit would make the living look dead, or hide the dead, and a clock that jumps would do so at
-//! any moment. So every new connection brings the database's time, and between two of them only
-//! the time that passed is added.
+//! Readiness and deadlines written by one process are compared by another. Were each to ask its own
+//! machine for the time, a clock that is wrong would end runs before their time, or never, and one
+//! that jumps would do so at any moment. So every new connection brings the database's time, and
+//! between two of them only the time that passed is added. Who is dead is told without any such
+//! clock, since the database's may be set as well.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use std::sync::{PoisonError, RwLock};

@@ -16,7 +16,6 @@ mod service;
 pub mod step;
 pub mod tool;
 
-use chrono::TimeDelta;
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::sync::Arc;
 use std::time::Duration;
@@ -154,18 +153,16 @@ fn without_database(setup: Setup, tools: Arc<tool::Registry>) -> Server {
 
 /// Claims and works until the engine has drained.
 async fn work(engine: Arc<step::Engine>, config: ExecutorConfig) {
-    let age_limit = TimeDelta::from_std(config.heartbeat_age_limit()).unwrap_or(TimeDelta::MAX);
     let slots = config.executor_slots;
     let claimer = Arc::new(step::Claimer::new(
         Arc::clone(&engine),
         usize::try_from(slots).unwrap_or(usize::MAX),
-        age_limit,
     ));
     let mut heartbeat = step::Heartbeat::new(
         Arc::clone(&engine),
         Arc::clone(&claimer),
         config.heartbeat_interval(),
-        age_limit,
+        config.heartbeat_age_limit(),
         i32::try_from(slots).unwrap_or(i32::MAX),
     );
     // Known before the first claim: a lease of somebody unknown is anybody's.

@@ -1,10 +1,13 @@
-//! Machines whose clocks are wrong by hours, and jump: what one process writes and another compares
-//! is the database's time.
+//! Clocks that are wrong by hours, and jump. A machine's: what one process writes and another compares
+//! is the database's time. The database's: who is dead is told by no clock that can be set.
 
+use super::beating::{beats_on, owner};
 use super::{QUICK, skip};
 use anyhow::{Context, Result};
+use sqlx::AssertSqlSafe;
 use std::path::PathBuf;
 use surety_common::wire::v1;
+use surety_e2e::audit::audit_all;
 use surety_e2e::harness::{Database, Deployment, wait_until};
 use surety_e2e::script::{self, Trail, noop, plan, shell, step};
 
@@ -132,4 +135,56 @@ async fn an_executor_that_dies_with_its_clock_ahead_is_missed_as_soon_as_any_oth
     let run = deployment.wait_for_end(&run.id).await?;
     assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
     deployment.finish_at_rest().await.map(drop)
+}
+
+/// Sets the clock of a database, for connections that are made from now on.
+async fn set_clock(database: &Database, hours: i32) -> Result<()> {
+    let pool = database.pool().await?;
+    let name = database.name();
+    for statement in [
+        // Found in front of the one it stands for.
+        format!(
+            "create function clock_timestamp() returns timestamptz language sql volatile as
+             $$ select pg_catalog.clock_timestamp() + interval '{hours} hours' $$"
+        ),
+        format!("alter database {name} set search_path = public, pg_catalog"),
+    ] {
+        sqlx::query(AssertSqlSafe(statement)).execute(&pool).await?;
+    }
+    Ok(())
+}
+
+/// A process goes by the old time while another, that came later, goes by the new one.
+async fn survives_a_step_of_the_database(hours: i32) -> Result<()> {
+    let trail = Trail::new()?;
+    let mut deployment = Deployment::start_idle(Database::create().await?, &QUICK).await?;
+    deployment.add_executor(&[]).await?;
+    let waits = plan(&[step("only", &[], &[shell(&trail.mark_and_wait("began"))])]);
+    let request = script::repeatable(script::request(&waits, ""));
+    let run = deployment.create_run(request).await?;
+    wait_until("the command began", || trail.marks("began") == 1).await?;
+    let first = owner(&deployment, &run.id).await?;
+    set_clock(&deployment.database, hours).await?;
+    deployment.add_executor(&[]).await?;
+    beats_on(&deployment.database.pool().await?, first, 4).await?;
+    assert_eq!(owner(&deployment, &run.id).await?, first, "a living executor lost its run");
+    assert_eq!(trail.marks("began"), 1);
+    deployment.executors.remove(0).kill().await?;
+    wait_until("another took it up", || trail.marks("began") == 2).await?;
+    trail.let_go()?;
+    let run = deployment.wait_for_end(&run.id).await?;
+    assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
+    // What the dead one wrote would be in the future for whoever looks by the new time.
+    drop(deployment.executors.drain(..));
+    audit_all(&deployment.database.pool().await?).await.map(drop)
+}
+
+#[tokio::test]
+async fn a_database_whose_clock_is_set_forward_makes_nobody_look_dead() -> Result<()> {
+    survives_a_step_of_the_database(1).await
+}
+
+#[tokio::test]
+async fn a_database_whose_clock_is_set_back_hides_no_death() -> Result<()> {
+    survives_a_step_of_the_database(-1).await
 }

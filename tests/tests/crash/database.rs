@@ -1,6 +1,8 @@
 //! The database is down at the start, goes down midway, and comes back: services wait and go on,
 //! and nothing is lost.
 
+use super::QUICK;
+use super::beating::{beats_on, owner};
 use anyhow::{Context, Result, ensure};
 use std::time::{Duration, Instant};
 use surety_common::wire::status::from_status;
@@ -30,6 +32,44 @@ async fn services_that_start_before_their_database_wait_for_it() -> Result<()> {
     let run = create_with_patience(&deployment, request).await?;
     let run = deployment.wait_for_end(&run.id).await?;
     assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
+    audited(deployment, cluster).await
+}
+
+/// Whoever is back first finds everybody silent; so was he.
+#[tokio::test]
+async fn an_outage_longer_than_the_age_limit_costs_no_living_executor_its_run() -> Result<()> {
+    let mut cluster = Cluster::start().await?;
+    let mut deployment = Deployment::start_idle(Database::at(&cluster.url()?)?, &QUICK).await?;
+    let trail = Trail::new()?;
+    let mut runs = Vec::new();
+    for name in ["one", "two"] {
+        deployment.add_executor(&[("SURETY_EXECUTOR_SLOTS", "1")]).await?;
+        let waits = plan(&[step("only", &[], &[shell(&trail.mark_and_wait(name))])]);
+        let run = deployment.create(&waits, "").await?;
+        wait_until("the command began", || trail.marks(name) == 1).await?;
+        let owner = owner(&deployment, &run.id).await?;
+        runs.push((run, owner));
+    }
+    // Room to take the other's run.
+    for _ in 0..2 {
+        deployment.add_executor(&[]).await?;
+    }
+    cluster.crash().await?;
+    let away = Instant::now();
+    wait_until("it was away for twice the age limit", || away.elapsed().as_secs() >= 4).await?;
+    cluster.again().await?;
+    let pool = deployment.database.pool().await?;
+    for (run, before) in &runs {
+        beats_on(&pool, *before, 4).await?;
+        assert_eq!(owner(&deployment, &run.id).await?, *before, "a living executor lost its run");
+    }
+    trail.let_go()?;
+    for (run, _) in &runs {
+        let run = deployment.wait_for_end(&run.id).await?;
+        assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
+    }
+    assert_eq!(["one", "two"].map(|name| trail.marks(name)), [1, 1]);
+    pool.close().await;
     audited(deployment, cluster).await
 }
 

@@ -4,7 +4,7 @@ use super::StoreError;
 use super::apply::{Outcome, apply};
 use super::committer::Commit;
 use super::execution::to_letter;
-use super::executor::HeldLease;
+use super::executor::{HeldLease, Owner};
 use super::lanes::{Lanes, Look, MAX_LANES};
 use super::own::Own;
 use super::pool::within;
@@ -156,20 +156,21 @@ pub async fn find_lanes(
     Ok(lanes.list(now, listed))
 }
 
-/// Locks up to `limit` runs whose executor has not been heard of since `heard_since`, `me` and the
+/// Locks up to `limit` runs of those who are `silent`, and have not beaten since they were seen so; the
 /// runs of `except` apart.
 ///
 /// # Errors
 /// [`StoreError`]
 pub async fn orphans(
     pool: &PgPool,
-    heard_since: DateTime<Utc>,
-    me: Uuid,
+    silent: &[Owner],
     limit: i64,
     except: &[Uuid],
 ) -> Result<Claimed, StoreError> {
-    let silent = sqlx::query_scalar(include_str!("sql/orphans.sql"));
-    lock(pool, silent.bind(heard_since).bind(limit).bind(me).bind(except)).await
+    let (ids, heartbeats): (Vec<Uuid>, Vec<Option<DateTime<Utc>>>) =
+        silent.iter().map(|owner| (owner.id, owner.heartbeat_at)).unzip();
+    let held = sqlx::query_scalar(include_str!("sql/orphans.sql"));
+    lock(pool, held.bind(ids).bind(heartbeats).bind(limit).bind(except)).await
 }
 
 /// Locks the runs of those `leases` that are still `me`'s: for a process that holds leases it does

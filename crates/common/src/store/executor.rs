@@ -38,20 +38,28 @@ pub struct HeldLease {
     pub lease_epoch: i64,
 }
 
+/// Another process that holds leases, as the rows have it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Owner {
+    /// The process.
+    pub id: Uuid,
+    /// The time that its last heartbeat named, by its own clock; none when nobody knows it.
+    pub heartbeat_at: Option<DateTime<Utc>>,
+}
+
 /// What a heartbeat brings back.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pulse {
     /// The leases the process holds.
     pub leases: Vec<HeldLease>,
-    /// Whether another process that holds leases is silent or unknown.
-    pub orphans: bool,
+    /// The others that hold leases.
+    pub others: Vec<Owner>,
     /// Whether a run waits for an executor.
     pub ready: bool,
 }
 
 /// Says that the process is alive, and looks at once whether there is anything to do for it that
-/// nobody told it of, the runs of `except` apart. `heard_since` is when others must have been heard
-/// of. None when nobody knows the process any more.
+/// nobody told it of, the runs of `except` apart. None when nobody knows the process any more.
 ///
 /// # Errors
 /// [`StoreError`]
@@ -59,21 +67,20 @@ pub async fn beat(
     own: &mut Own,
     id: Uuid,
     now: DateTime<Utc>,
-    heard_since: DateTime<Utc>,
     except: &[Uuid],
 ) -> Result<Option<Pulse>, StoreError> {
-    let beaten = sqlx::query_as(include_str!("sql/beat.sql"))
-        .bind(id)
-        .bind(now)
-        .bind(heard_since)
-        .bind(except);
-    let rows: Vec<(Option<Uuid>, Option<i64>, bool, bool)> =
-        own.ask(async |connection| beaten.fetch_all(connection).await).await?;
-    let Some((_, _, orphans, ready)) = rows.first().copied() else { return Ok(None) };
-    let leases = rows.into_iter().filter_map(|(run_id, lease_epoch, _, _)| {
-        Some(HeldLease { run_id: run_id?, lease_epoch: lease_epoch? })
-    });
-    Ok(Some(Pulse { leases: leases.collect(), orphans, ready }))
+    let beaten = sqlx::query_as(include_str!("sql/beat.sql")).bind(id).bind(now).bind(except);
+    type Row = (Vec<Uuid>, Vec<i64>, Vec<Uuid>, Vec<Option<DateTime<Utc>>>, bool);
+    let row: Option<Row> =
+        own.ask(async |connection| beaten.fetch_optional(connection).await).await?;
+    let Some((run_ids, epochs, ids, heartbeats, ready)) = row else { return Ok(None) };
+    let leases = run_ids.into_iter().zip(epochs);
+    let others = ids.into_iter().zip(heartbeats);
+    Ok(Some(Pulse {
+        leases: leases.map(|(run_id, lease_epoch)| HeldLease { run_id, lease_epoch }).collect(),
+        others: others.map(|(id, heartbeat_at)| Owner { id, heartbeat_at }).collect(),
+        ready,
+    }))
 }
 
 /// Forgets a process that gave all its leases back, and any that has not been heard of since

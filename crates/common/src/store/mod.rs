@@ -41,7 +41,7 @@ pub use claim::{Claimed, Leased, Want, claim, find_lanes, forgotten, left_over, 
 pub use committer::{Commit, Committer, Line, Observer, Pending};
 pub use create::{Created, Creator, NewRun, submit_plan};
 pub use error::StoreError;
-pub use executor::{Backlog, HeldLease, Pulse, backlog, beat, register, retire};
+pub use executor::{Backlog, HeldLease, Owner, Pulse, backlog, beat, register, retire};
 pub use follow::{Journals, Page};
 pub use journal::{events, output_text, verdict, verdict_about};
 pub use lanes::{Lanes, Look};

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use surety_common::domain::execution::Execution;
 use surety_common::domain::run::RunRecord;
 use surety_common::domain::run::RunSpec;
-use surety_common::store::{self, Claimed, HeldLease, Lanes, Look, Outcome, Want};
+use surety_common::store::{self, Claimed, HeldLease, Lanes, Look, Outcome, Owner, Want};
 use uuid::Uuid;
 
 fn ids(claimed: &Claimed) -> Vec<u128> {
@@ -279,43 +279,25 @@ async fn runs_of_silent_and_of_unknown_executors_are_orphans(pool: PgPool) {
         leased(&pool, id, owner).await;
     }
     make(&pool, 5, 1).await;
-    let beat = async |id, at, heard_since| {
-        store::beat(&mut own(&pool), Uuid::from_u128(id), at, heard_since, &[]).await
-    };
-    let pulse = beat(alive, later(30), now()).await.unwrap().unwrap();
+    let pulse = store::beat(&mut own(&pool), Uuid::from_u128(alive), later(30), &[]).await;
+    let pulse = pulse.unwrap().unwrap();
     let held: Vec<_> = pulse.leases.iter().map(|lease| lease.run_id.as_u128()).collect();
     assert_eq!(held, [1]);
-    assert!(pulse.orphans, "nobody knows who holds the third");
     assert!(pulse.ready, "the fifth waits");
+    let owner = |id, heartbeat_at| Owner { id: Uuid::from_u128(id), heartbeat_at };
+    let others = [owner(silent, Some(now())), owner(unknown, None), owner(me, Some(now()))];
+    assert_eq!(pulse.others, others);
 
-    let orphans = |limit| store::orphans(&pool, later(20), Uuid::from_u128(me), limit, &[]);
+    let gone = [owner(silent, Some(now())), owner(unknown, None), owner(alive, Some(now()))];
+    let orphans = |limit| store::orphans(&pool, &gone, limit, &[]);
     let all = orphans(9).await.unwrap();
     let mut found = ids(&all);
     all.commit(&[]).await.unwrap();
     found.sort_unstable();
-    assert_eq!(found, [2, 3], "the silent's and the unknown's, never one's own");
+    assert_eq!(found, [2, 3], "not of one that has beaten since it was looked at");
     let one = orphans(1).await.unwrap();
     let other = orphans(9).await.unwrap();
     assert_eq!((one.runs.len(), other.runs.len()), (1, 1), "skipped while another takes it over");
-}
-
-#[sqlx::test(migrations = "./migrations")]
-async fn a_heartbeat_says_whether_others_are_silent_and_whether_anything_waits(pool: PgPool) {
-    let (me, other) = (Uuid::from_u128(21), Uuid::from_u128(22));
-    for id in [me, other] {
-        store::register(&mut own(&pool), id, "e", 4, now()).await.unwrap();
-    }
-    leased(&pool, 1, 21).await;
-    leased(&pool, 2, 22).await;
-    let said = async |at_s, heard_since_s| {
-        let pulse = store::beat(&mut own(&pool), me, later(at_s), later(heard_since_s), &[]).await;
-        let pulse = pulse.unwrap().unwrap();
-        (pulse.orphans, pulse.ready, pulse.leases.len())
-    };
-    assert_eq!(said(1, 0).await, (false, false, 1));
-    assert_eq!(said(11, 1).await, (true, false, 1), "the other one is silent");
-    waiting(&pool, 3, 0, 20).await;
-    assert_eq!(said(12, 0).await, (false, true, 1));
 }
 
 #[sqlx::test(migrations = "./migrations")]
@@ -328,9 +310,8 @@ async fn runs_that_are_left_alone_are_no_reason_to_look(pool: PgPool) {
     make(&pool, 4, 1).await;
     let said = async |except: &[u128]| {
         let except: Vec<Uuid> = except.iter().copied().map(Uuid::from_u128).collect();
-        let pulse = store::beat(&mut own(&pool), me, later(1), now(), &except).await;
-        let pulse = pulse.unwrap().unwrap();
-        (pulse.orphans, pulse.ready)
+        let pulse = store::beat(&mut own(&pool), me, later(1), &except).await.unwrap().unwrap();
+        (!pulse.others.is_empty(), pulse.ready)
     };
     assert_eq!(said(&[]).await, (true, true));
     assert_eq!(said(&[1, 3]).await, (true, true), "the others are there still");
@@ -347,11 +328,11 @@ async fn an_executor_is_forgotten_only_when_it_holds_nothing(pool: PgPool) {
     let row = leased(&pool, 1, 21).await;
     store::retire(&pool, id, now()).await.unwrap();
     assert!(
-        store::beat(&mut own(&pool), id, later(1), now(), &[]).await.unwrap().is_some(),
+        store::beat(&mut own(&pool), id, later(1), &[]).await.unwrap().is_some(),
         "it still holds a run"
     );
     assert_eq!(
-        store::beat(&mut own(&pool), other, later(1), now(), &[]).await.unwrap(),
+        store::beat(&mut own(&pool), other, later(1), &[]).await.unwrap(),
         None,
         "long silent"
     );
@@ -361,17 +342,18 @@ async fn an_executor_is_forgotten_only_when_it_holds_nothing(pool: PgPool) {
     });
     applied(&pool, write).await;
     store::retire(&pool, id, now()).await.unwrap();
-    assert_eq!(store::beat(&mut own(&pool), id, later(2), now(), &[]).await.unwrap(), None);
+    assert_eq!(store::beat(&mut own(&pool), id, later(2), &[]).await.unwrap(), None);
 }
 
 #[sqlx::test(migrations = "./migrations")]
-async fn a_heartbeat_never_goes_back(pool: PgPool) {
-    let id = Uuid::from_u128(21);
+async fn a_heartbeat_names_another_time_after_the_clock_was_set_back(pool: PgPool) {
+    let (id, other) = (Uuid::from_u128(21), Uuid::from_u128(22));
     store::register(&mut own(&pool), id, "e", 4, later(10)).await.unwrap();
-    store::beat(&mut own(&pool), id, now(), now(), &[]).await.unwrap();
+    store::register(&mut own(&pool), other, "e", 4, now()).await.unwrap();
     leased(&pool, 1, 21).await;
-    let orphans = store::orphans(&pool, later(10), Uuid::nil(), 9, &[]).await.unwrap();
-    assert_eq!(orphans.runs, []);
+    store::beat(&mut own(&pool), id, now(), &[]).await.unwrap();
+    let pulse = store::beat(&mut own(&pool), other, now(), &[]).await.unwrap().unwrap();
+    assert_eq!(pulse.others, [Owner { id, heartbeat_at: Some(now()) }]);
 }
 
 #[sqlx::test(migrations = "./migrations")]
@@ -482,8 +464,8 @@ async fn an_orphan_that_does_not_read_is_named_and_can_be_passed_by(pool: PgPool
         .execute(&pool)
         .await
         .unwrap();
-    let orphans =
-        async |except: &[Uuid]| store::orphans(&pool, now(), Uuid::nil(), 1, except).await.unwrap();
+    let gone = [Owner { id: Uuid::from_u128(21), heartbeat_at: None }];
+    let orphans = async |except: &[Uuid]| store::orphans(&pool, &gone, 1, except).await.unwrap();
     let met = orphans(&[]).await;
     assert!(met.runs.is_empty(), "the first one in the way");
     assert!(met.unread[0].why.to_string().contains("column limits"), "{:?}", met.unread);

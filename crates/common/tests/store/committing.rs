@@ -13,7 +13,7 @@ use surety_common::domain::execution::Execution;
 use surety_common::domain::execution::draft::{Draft, Write};
 use surety_common::domain::journal::Output;
 use surety_common::domain::machine::run::RunState;
-use surety_common::store::{self, Artifact, Commit, Line, Outcome, StoreError};
+use surety_common::store::{self, Artifact, Commit, Line, Outcome, Owner, StoreError};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
@@ -58,7 +58,8 @@ async fn of_many_changes_in_one_statement_each_has_its_own_outcome(pool: PgPool)
         });
         applied(&pool, leased).await;
     }
-    let claimed = store::orphans(&pool, now(), Uuid::nil(), 10, &[]).await.unwrap();
+    let gone = [Owner { id: Uuid::from_u128(9), heartbeat_at: None }];
+    let claimed = store::orphans(&pool, &gone, 10, &[]).await.unwrap();
     let commits: Vec<Commit> = claimed
         .runs
         .iter()

@@ -11,13 +11,15 @@ use std::time::{Duration, Instant};
 use surety_common::domain::execution::Execution;
 use surety_common::domain::journal::{Actor, Output};
 use surety_common::store::{
-    self, Cases, Journals, Lanes, Own, RunFilter, StoreError, StoredPlan, Want,
+    self, Cases, Journals, Lanes, Own, Owner, RunFilter, StoreError, StoredPlan, Want,
 };
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 /// Six times what an answer may take.
 const FOR_EVER: Duration = Duration::from_secs(60);
+
+const UNKNOWN: [Owner; 1] = [Owner { id: Uuid::nil(), heartbeat_at: None }];
 
 type Question<'a> = (&'static str, BoxFuture<'a, Result<(), StoreError>>);
 
@@ -53,11 +55,11 @@ fn reads<'a>(
         backlog(pool);
         find_lanes(&mut unknown.0, &mut unknown.1, now());
         claim(&mut known.0, &mut known.1, want);
-        orphans(pool, now(), id, 1, &[]);
+        orphans(pool, &UNKNOWN, 1, &[]);
         let_go(pool, id, &[], now());
         forgotten(pool, id, &[]);
         left_over(pool, id);
-        beat(&mut beating.0, id, now(), now(), &[]);
+        beat(&mut beating.0, id, now(), &[]);
         register(&mut registering.0, id, "executor", 1, now());
         retire(pool, id, now());
     }
@@ -146,12 +148,12 @@ async fn a_heartbeat_gives_a_hung_line_up_in_its_own_time_and_takes_another_past
     store::register(&mut own, id, "executor", 1, now()).await.unwrap();
     proxy.mute();
     let asked = Instant::now();
-    let hung = store::beat(&mut own, id, now(), now(), &[]).await;
+    let hung = store::beat(&mut own, id, now(), &[]).await;
     assert!(matches!(hung, Err(StoreError::Unavailable { .. })), "{hung:?}");
     // Anybody else waits for ten seconds.
     assert!(asked.elapsed() < Duration::from_secs(8), "it took {:?}", asked.elapsed());
     proxy.cut();
-    let heard = store::beat(&mut own, id, now(), now(), &[]).await.unwrap();
+    let heard = store::beat(&mut own, id, now(), &[]).await.unwrap();
     assert!(heard.is_some(), "the pool's only place is taken");
     direct.close().await;
 }

@@ -3,7 +3,7 @@
 use super::held::{HeldRun, Order};
 use super::slots::{Slot, Slots};
 use super::{Engine, work};
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use surety_common::crash;
@@ -42,7 +42,6 @@ pub(super) struct Looking {
 pub struct Claimer {
     pub(super) engine: Arc<Engine>,
     pub(super) slots: Slots,
-    pub(super) heartbeat_age_limit: TimeDelta,
     /// The work on each run, and the writing of leases that are taken over.
     pub(super) tasks: TaskTracker,
     /// Held while leases are taken, so that one taken and one not yet entered are never confused.
@@ -54,15 +53,13 @@ pub struct Claimer {
 }
 
 impl Claimer {
-    /// A claimer that works on at most `slots` runs at once and takes over from executors that
-    /// have been silent for `heartbeat_age_limit`.
-    pub fn new(engine: Arc<Engine>, slots: usize, heartbeat_age_limit: TimeDelta) -> Self {
+    /// A claimer that works on at most `slots` runs at once.
+    pub fn new(engine: Arc<Engine>, slots: usize) -> Self {
         let slots = Slots::new(slots);
         let looking = Looking { lanes: Lanes::default(), own: Own::new(engine.pool.clone()) };
         Self {
             engine,
             slots,
-            heartbeat_age_limit,
             tasks: TaskTracker::new(),
             looking: Mutex::new(looking),
             unreadable: std::sync::Mutex::default(),

@@ -6,8 +6,8 @@
 //!                                               |  are killed  |  the runs over
 //! ```
 //!
-//! Others count from the time that the last heartbeat names. Here it is counted from when that one
-//! was sent, so what is held is given up before anybody else can begin with it.
+//! Others count from when they saw the last heartbeat, or from the time it names. Here it is counted
+//! from when that one was sent, so what is held is given up before anybody else can begin with it.
 
 use nix::sys::time::TimeValLike;
 use nix::time::{ClockId, clock_gettime};
@@ -27,6 +27,22 @@ impl Moment {
         // Linux has had this clock for longer than anything else that is used here.
         let time = clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(0, |time| time.num_nanoseconds());
         Self(Duration::from_nanos(u64::try_from(time).unwrap_or_default()))
+    }
+
+    /// How long after an earlier one it is; nothing after a later one.
+    pub(super) const fn since(self, earlier: Self) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// The moment so long before it, or the clock's first.
+    pub(super) const fn before(self, time: Duration) -> Self {
+        Self(self.0.saturating_sub(time))
+    }
+
+    /// The moment so long after the clock's first.
+    #[cfg(test)]
+    pub(super) const fn at(time: Duration) -> Self {
+        Self(time)
     }
 }
 
@@ -60,7 +76,7 @@ impl Contact {
     /// For how long it may; none when it may not.
     pub(super) fn left(&self) -> Option<Duration> {
         let sent_at = (*self.sent_at.borrow())?;
-        let left = self.patience.checked_sub(Moment::now().0.saturating_sub(sent_at.0))?;
+        let left = self.patience.checked_sub(Moment::now().since(sent_at))?;
         (!left.is_zero()).then_some(left)
     }
 
@@ -85,7 +101,7 @@ impl Contact {
     }
 
     fn counts(&self, sent_at: Moment, now: Moment) -> bool {
-        now.0.saturating_sub(sent_at.0) < self.patience
+        now.since(sent_at) < self.patience
     }
 }
 
@@ -113,11 +129,11 @@ mod tests {
     fn a_beat_that_was_sent_too_long_ago_is_no_contact_whenever_its_answer_comes() {
         let contact = Contact::new(Duration::from_secs(1), Duration::from_mins(1));
         assert!(!contact.is_kept() && !contact.lose(), "there was none to lose");
-        contact.heard(Moment(Duration::ZERO));
+        contact.heard(Moment::at(Duration::ZERO));
         assert!(!contact.is_kept());
         contact.heard(Moment::now());
         assert!(contact.is_kept() && !contact.lose(), "it is not lost while it is kept");
-        contact.sent_at.send_replace(Some(Moment(Duration::ZERO)));
+        contact.sent_at.send_replace(Some(Moment::at(Duration::ZERO)));
         assert!(!contact.is_kept() && contact.lose() && !contact.lose(), "it is lost once");
     }
 }

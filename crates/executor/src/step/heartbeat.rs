@@ -3,6 +3,8 @@
 use super::Engine;
 use super::claim::Claimer;
 use super::contact::Moment;
+use super::silence::{Silence, TRIES};
+use super::takeover::Found;
 use chrono::{DateTime, TimeDelta, Utc};
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -15,9 +17,6 @@ use tokio_util::sync::CancellationToken;
 
 /// The longest pause before this process is made known again.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// A beat that has no answer within this part of the age limit is given up with its connection: a
-/// network that was cut in silence is tried again while there is still time.
-const TRIES: u32 = 4;
 /// How long signing off may take; a row that stays is removed by others.
 const SIGN_OFF: Duration = Duration::from_millis(500);
 
@@ -27,9 +26,10 @@ pub struct Heartbeat {
     engine: Arc<Engine>,
     claimer: Arc<Claimer>,
     interval: Duration,
-    age_limit: TimeDelta,
+    age_limit: Duration,
     slots: i32,
     own: Own,
+    silence: Silence,
 }
 
 impl Heartbeat {
@@ -38,12 +38,13 @@ impl Heartbeat {
         engine: Arc<Engine>,
         claimer: Arc<Claimer>,
         interval: Duration,
-        age_limit: TimeDelta,
+        age_limit: Duration,
         slots: i32,
     ) -> Self {
-        let bound = age_limit.to_std().unwrap_or(Duration::MAX) / TRIES;
-        let own = Own::bounded(engine.pool.clone(), bound);
-        Self { engine, claimer, interval, age_limit, slots, own }
+        // A network that was cut in silence is tried again while there is still time.
+        let own = Own::bounded(engine.pool.clone(), age_limit / TRIES);
+        let silence = Silence::new(interval, age_limit);
+        Self { engine, claimer, interval, age_limit, slots, own, silence }
     }
 
     /// Makes this process known, however long the database is away.
@@ -61,17 +62,17 @@ impl Heartbeat {
     /// when too many fail, every run is given up here before others take the leases over, and the
     /// fence keeps late writes out.
     pub async fn run(mut self, drained: CancellationToken) {
-        let (said, pulses) = watch::channel(Pulse::default());
+        let (said, found) = watch::channel(Found::default());
         let (engine, claimer) = (Arc::clone(&self.engine), Arc::clone(&self.claimer));
         let interval = self.interval;
         tokio::select! {
             // All is handed back by then, so a beat under way may be let go.
             () = drained.cancelled() => {}
-            () = claimer.tend(pulses) => {}
+            () = claimer.tend(found) => {}
             never = self.beat_on(&said) => match never {},
             never = keep_watch(&engine, interval) => match never {},
         }
-        let heard_since = self.engine.now() - self.age_limit;
+        let heard_since = earlier(self.engine.now(), self.age_limit);
         let retired = store::retire(&self.engine.pool, self.engine.id, heard_since);
         match timeout(SIGN_OFF, retired).await {
             Ok(Ok(())) => {}
@@ -80,13 +81,13 @@ impl Heartbeat {
         }
     }
 
-    async fn beat_on(&mut self, said: &watch::Sender<Pulse>) -> Infallible {
+    async fn beat_on(&mut self, said: &watch::Sender<Found>) -> Infallible {
         let mut ticks = tokio::time::interval(self.interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
             match self.run_once(self.engine.now()).await {
-                Ok(pulse) => drop(said.send_replace(pulse)),
+                Ok(found) => drop(said.send_replace(found)),
                 Err(error) => tracing::warn!(%error, "the heartbeat was not written"),
             }
         }
@@ -96,9 +97,9 @@ impl Heartbeat {
     ///
     /// # Errors
     /// [`StoreError`]
-    pub async fn run_once(&mut self, now: DateTime<Utc>) -> Result<Pulse, StoreError> {
-        if let Some(pulse) = self.beat(now).await? {
-            return Ok(pulse);
+    pub async fn run_once(&mut self, now: DateTime<Utc>) -> Result<Found, StoreError> {
+        if let Some(found) = self.beat(now).await? {
+            return Ok(found);
         }
         let name = std::env::var("HOSTNAME").unwrap_or_default();
         store::register(&mut self.own, self.engine.id, &name, self.slots, now).await?;
@@ -108,26 +109,29 @@ impl Heartbeat {
 
     /// Says that this process is alive, and calls work off whose lease is gone; none when this
     /// process is not known.
-    async fn beat(&mut self, now: DateTime<Utc>) -> Result<Option<Pulse>, StoreError> {
+    async fn beat(&mut self, now: DateTime<Utc>) -> Result<Option<Found>, StoreError> {
         if !self.engine.contact.is_kept() {
             self.own.forget();
         }
         let sent_at = Moment::now();
         let entered = self.engine.roll.leases();
         let except = self.claimer.left_alone(now);
-        let heard_since = now - self.age_limit;
-        let pulse = store::beat(&mut self.own, self.engine.id, now, heard_since, &except).await?;
-        if let Some(pulse) = &pulse {
-            self.engine.roll.call_off(&entered, &pulse.leases);
-            self.engine.look_at_contact();
-            // After a sleep of the machine the new connection has set the clock, and what was sent
-            // named an old time.
-            if self.engine.now() - now < self.age_limit / 2 {
-                self.engine.contact.heard(sent_at);
-            }
+        let pulse = store::beat(&mut self.own, self.engine.id, now, &except).await?;
+        let Some(Pulse { leases, others, ready }) = pulse else { return Ok(None) };
+        self.engine.roll.call_off(&entered, &leases);
+        self.engine.look_at_contact();
+        // After a sleep of the machine the new connection has set the clock, and what was sent named
+        // an old time.
+        if self.engine.now() < now + self.age_limit / 2 {
+            self.engine.contact.heard(sent_at);
         }
-        Ok(pulse)
+        let silent = self.silence.look(sent_at, now, &others);
+        Ok(Some(Found { leases, silent, ready }))
     }
+}
+
+fn earlier(now: DateTime<Utc>, by: Duration) -> DateTime<Utc> {
+    now.checked_sub_signed(TimeDelta::from_std(by).unwrap_or(TimeDelta::MAX)).unwrap_or(now)
 }
 
 /// Looks whether this process still has contact, at each interval: no timer runs while the machine

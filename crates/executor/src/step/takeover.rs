@@ -2,7 +2,7 @@
 //! knowing.
 //!
 //! ```text
-//!   heartbeat --pulse--> tend --+-- a lease that is not known here --> taken up anew
+//!   heartbeat --found--> tend --+-- a lease that is not known here --> taken up anew
 //!                               +-- an executor that is silent ------> taken over
 //!   drain ---------------------------- whatever is left -------------> given back
 //! ```
@@ -21,7 +21,9 @@ use surety_common::domain::machine::Refusal;
 use surety_common::domain::machine::run::RunState;
 use surety_common::domain::plan::Plan;
 use surety_common::domain::run::RunRecord;
-use surety_common::store::{self, Claimed, Commit, Outcome, Pulse, StoreError, Topic, Unread};
+use surety_common::store::{
+    self, Claimed, Commit, HeldLease, Outcome, Owner, StoreError, Topic, Unread,
+};
 use surety_common::telemetry::{self, trace};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -30,13 +32,24 @@ use tokio::time::timeout;
 /// away, others find them by the heartbeat's age.
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
+/// What a heartbeat found that there may be to do.
+#[derive(Debug, Clone, Default)]
+pub struct Found {
+    /// The leases that the rows give this process.
+    pub(super) leases: Vec<HeldLease>,
+    /// Others that hold leases, and have been silent for too long.
+    pub(super) silent: Vec<Owner>,
+    /// Whether a run waits for an executor.
+    pub(super) ready: bool,
+}
+
 impl Claimer {
     /// Does what heartbeats give reason for, beside them: however long that takes, the next one is on
     /// time. What fails is found again by a later one.
-    pub async fn tend(&self, mut pulses: watch::Receiver<Pulse>) {
-        while pulses.changed().await.is_ok() {
-            let pulse = pulses.borrow_and_update().clone();
-            if let Err(error) = self.tend_once(&pulse, self.engine.now()).await {
+    pub async fn tend(&self, mut heartbeats: watch::Receiver<Found>) {
+        while heartbeats.changed().await.is_ok() {
+            let found = heartbeats.borrow_and_update().clone();
+            if let Err(error) = self.tend_once(&found, self.engine.now()).await {
                 tracing::warn!(%error, "what a heartbeat found could not be taken up");
             }
         }
@@ -47,13 +60,13 @@ impl Claimer {
     ///
     /// # Errors
     /// [`StoreError`]
-    pub async fn tend_once(&self, pulse: &Pulse, now: DateTime<Utc>) -> Result<(), StoreError> {
-        let Pulse { leases, orphans, ready } = pulse;
+    pub async fn tend_once(&self, found: &Found, now: DateTime<Utc>) -> Result<(), StoreError> {
+        let Found { leases, silent, ready } = found;
         // What is taken up while others take this process for dead is taken from it.
         if !self.engine.contact.is_kept() {
             return Ok(());
         }
-        let quiet = !orphans && !ready && self.engine.roll.unknown(leases).is_empty();
+        let quiet = silent.is_empty() && !ready && self.engine.roll.unknown(leases).is_empty();
         if quiet || self.engine.drain.is_cancelled() {
             return Ok(());
         }
@@ -80,20 +93,18 @@ impl Claimer {
             }
             self.let_go(&unread, now).await?;
         }
-        if *orphans { self.take_over(now).await } else { Ok(()) }
+        if silent.is_empty() { Ok(()) } else { self.take_over(silent, now).await }
     }
 
     /// One look for runs whose executor died.
-    async fn take_over(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
+    async fn take_over(&self, silent: &[Owner], now: DateTime<Utc>) -> Result<(), StoreError> {
         let free = self.slots.take_free();
         let count = i64::try_from(free.count()).unwrap_or(i64::MAX);
         if count == 0 {
             return Ok(());
         }
-        let heard_since = now - self.heartbeat_age_limit;
         let except = self.left_alone(now);
-        let (pool, me) = (&self.engine.pool, self.engine.id);
-        let orphans = store::orphans(pool, heard_since, me, count, &except).await?;
+        let orphans = store::orphans(&self.engine.pool, silent, count, &except).await?;
         self.leave_alone(&orphans.unread, now);
         self.take_up(orphans, free, now, "its executor is gone").await
     }

@@ -1,10 +1,9 @@
--- Locks runs whose executor's heartbeat is too old, or that names an executor nobody knows.
+-- Locks runs of executors that have not beaten since they were seen to, or that are not known still.
 select execution.run_id
-from execution
-left join executor on executor.id = execution.lease_owner
-where execution.lease_owner is not null
-  and execution.lease_owner <> $3
+from unnest($1::uuid[], $2::timestamptz[]) as silent (id, heartbeat_at)
+join execution on execution.lease_owner = silent.id
+left join executor on executor.id = silent.id
+where executor.heartbeat_at is not distinct from silent.heartbeat_at
   and execution.run_id <> all($4)
-  and (executor.id is null or executor.heartbeat_at < $1)
-limit $2
+limit $3
 for update of execution skip locked

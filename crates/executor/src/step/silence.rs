@@ -1,0 +1,200 @@
+//! Who has been silent for too long, as this process sees it.
+//!
+//! ```text
+//!   look     look     look     look         look
+//!    |  beat  |        |        |     ...    |
+//!    +---*----+--------+--------+------------+
+//!        |<--------- age limit ------------->| silent
+//! ```
+//!
+//! A heartbeat names a time, and the clocks that such times are taken from may be set: the database's,
+//! or that of its replica. So it counts that the name *changes*, by a clock that nobody sets. The time
+//! it names is believed where it fits to what was seen; of somebody met for the first time, or after a
+//! while without looking, it is believed but for the grace in which whoever lives beats again.
+
+use super::contact::Moment;
+use chrono::{DateTime, Utc};
+use std::collections::HashMap;
+use std::time::Duration;
+use surety_common::store::Owner;
+use uuid::Uuid;
+
+/// A heartbeat that hangs is given up within this part of the age limit, and sent again.
+pub(super) const TRIES: u32 = 4;
+
+/// What looks at the others' heartbeats have shown.
+pub(super) struct Silence {
+    limit: Duration,
+    grace: Duration,
+    looked_at: Option<Moment>,
+    seen: HashMap<Uuid, Sight>,
+}
+
+/// A heartbeat, and from when on nothing came after it.
+struct Sight {
+    heartbeat_at: Option<DateTime<Utc>>,
+    since: Moment,
+}
+
+impl Silence {
+    /// Nothing is known yet of others who beat every `interval`, and are dead when they were silent for
+    /// `limit`, which is two intervals at least.
+    pub(super) fn new(interval: Duration, limit: Duration) -> Self {
+        let grace = (interval + interval.max(limit / TRIES)).min(limit);
+        Self { limit, grace, looked_at: None, seen: HashMap::new() }
+    }
+
+    /// Takes in what was read at a moment, at the time `now` by the clock that heartbeats are named
+    /// after. Answers who has been silent for too long.
+    pub(super) fn look(&mut self, at: Moment, now: DateTime<Utc>, others: &[Owner]) -> Vec<Owner> {
+        let gap = self.looked_at.replace(at).map(|before| at.since(before));
+        // Who could not look for so long cannot say that others were silent meanwhile.
+        let gap = gap.filter(|gap| *gap < self.grace);
+        let seen = std::mem::take(&mut self.seen);
+        let mut silent = Vec::new();
+        for owner in others {
+            let age = age(owner, now);
+            let before = seen.get(&owner.id);
+            let since = match (gap, before) {
+                (Some(_), Some(sight)) if sight.heartbeat_at == owner.heartbeat_at => sight.since,
+                // It came since the last look; a clock that says otherwise was set.
+                (Some(gap), Some(_)) => at.before(if age <= gap { age } else { Duration::ZERO }),
+                (None, _) | (Some(_), None) => at.before(age.min(self.limit - self.grace)),
+            };
+            if at.since(since) >= self.limit {
+                silent.push(*owner);
+            }
+            self.seen.insert(owner.id, Sight { heartbeat_at: owner.heartbeat_at, since });
+        }
+        silent
+    }
+}
+
+/// How long ago a heartbeat was, by what it says.
+fn age(owner: &Owner, now: DateTime<Utc>) -> Duration {
+    match owner.heartbeat_at {
+        Some(heartbeat_at) => (now - heartbeat_at).to_std().unwrap_or_default(),
+        None => Duration::MAX,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chrono::TimeDelta;
+    use proptest::prelude::*;
+
+    const INTERVAL: Duration = Duration::from_secs(1);
+    const LIMIT: Duration = Duration::from_secs(10);
+
+    fn moment(ms: u64) -> Moment {
+        // Some way from the clock's beginning, so that nothing ends there.
+        Moment::at(Duration::from_hours(1) + Duration::from_millis(ms))
+    }
+
+    fn time(ms: i64) -> DateTime<Utc> {
+        DateTime::UNIX_EPOCH + TimeDelta::days(20_000) + TimeDelta::milliseconds(ms)
+    }
+
+    fn owner(heartbeat_ms: i64) -> Owner {
+        Owner { id: Uuid::from_u128(1), heartbeat_at: Some(time(heartbeat_ms)) }
+    }
+
+    /// Looks every second at one whose last heartbeat was at 300 ms; answers when it is silent.
+    fn noticed_at(silence: &mut Silence, from_ms: u64, step_ms: i64) -> Option<u64> {
+        (from_ms..from_ms + 30_000).step_by(1000).find(|ms| {
+            let now = time(i64::try_from(*ms).unwrap() + step_ms);
+            !silence.look(moment(*ms), now, &[owner(300)]).is_empty()
+        })
+    }
+
+    #[test]
+    fn the_dead_are_noticed_at_the_first_look_after_the_limit() {
+        let mut silence = Silence::new(INTERVAL, LIMIT);
+        assert_eq!(silence.look(moment(0), time(0), &[owner(-700)]), []);
+        assert_eq!(noticed_at(&mut silence, 1000, 0), Some(11_000));
+    }
+
+    #[test]
+    fn who_comes_new_believes_the_past_but_for_the_time_in_which_the_living_beat() {
+        let mut silence = Silence::new(INTERVAL, LIMIT);
+        assert_eq!(noticed_at(&mut silence, 3_600_000, 0), Some(3_604_000));
+        let mut silence = Silence::new(INTERVAL, LIMIT);
+        assert_eq!(noticed_at(&mut silence, 2000, 0), Some(11_000), "it is no earlier than it was");
+        let unknown = Owner { heartbeat_at: None, ..owner(0) };
+        let mut silence = Silence::new(INTERVAL, LIMIT);
+        let found =
+            (0..9).find(|s| !silence.look(moment(s * 1000), time(0), &[unknown]).is_empty());
+        assert_eq!(found, Some(4), "somebody nobody knows");
+    }
+
+    #[test]
+    fn a_clock_that_is_set_neither_kills_the_living_nor_hides_the_dead() {
+        for step_ms in [3_600_000, -3_600_000] {
+            let mut silence = Silence::new(INTERVAL, LIMIT);
+            assert_eq!(silence.look(moment(0), time(0), &[owner(-700)]), []);
+            // Its heartbeats name the old time, and this process has the new one.
+            assert_eq!(noticed_at(&mut silence, 1000, step_ms), Some(11_000), "{step_ms}");
+            let mut silence = Silence::new(INTERVAL, LIMIT);
+            let found = noticed_at(&mut silence, 1000, step_ms);
+            assert!(found.is_some_and(|at_ms| (4000..=11_000).contains(&at_ms)), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn who_was_cut_off_gives_others_the_time_to_be_heard_again() {
+        let mut silence = Silence::new(INTERVAL, LIMIT);
+        assert_eq!(silence.look(moment(0), time(0), &[owner(0)]), []);
+        assert_eq!(silence.look(moment(60_000), time(60_000), &[owner(0)]), []);
+        assert_eq!(silence.look(moment(61_000), time(61_000), &[owner(60_700)]), []);
+        // Had it stayed silent, that would have been counted from here on.
+        let mut silence = Silence::new(INTERVAL, LIMIT);
+        assert_eq!(silence.look(moment(0), time(0), &[owner(0)]), []);
+        assert_eq!(silence.look(moment(60_000), time(60_000), &[owner(0)]), []);
+        let looks =
+            (61..80).find(|s| !silence.look(moment(s * 1000), time(0), &[owner(0)]).is_empty());
+        assert_eq!(looks, Some(64));
+    }
+
+    proptest! {
+        /// Whoever beats at least every two seconds, seen by one who looks as often, under clocks that
+        /// are anybody's.
+        #[test]
+        fn who_beats_is_never_silent(
+            turns in prop::collection::vec((1_u64..2000, any::<bool>(), -1_i64 << 40..1 << 40), 1..200),
+        ) {
+            let mut silence = Silence::new(INTERVAL, LIMIT);
+            let (mut now_ms, mut beaten_ms, mut named, mut number) = (0_u64, 0_u64, owner(0), 0_i64);
+            for (pause_ms, beats, clock_ms) in turns {
+                now_ms += pause_ms;
+                if beats || now_ms - beaten_ms >= 2000 {
+                    number += 1;
+                    // No two heartbeats name the same time.
+                    (beaten_ms, named) = (now_ms, owner((clock_ms << 10) + number));
+                }
+                prop_assert_eq!(silence.look(moment(now_ms), time(clock_ms), &[named]), []);
+            }
+        }
+
+        /// Whoever is dead is found by one who looks, whatever the clocks say.
+        #[test]
+        fn who_is_dead_is_found(
+            before in prop::collection::vec(-1_i64 << 40..1 << 40, 1..20),
+            clocks in prop::collection::vec(-1_i64 << 40..1 << 40, 12),
+        ) {
+            let mut silence = Silence::new(INTERVAL, LIMIT);
+            let mut at_ms = 0;
+            for (number, clock_ms) in before.iter().enumerate() {
+                at_ms += 1000;
+                let named = owner(i64::try_from(number).unwrap());
+                silence.look(moment(at_ms), time(*clock_ms), &[named]);
+            }
+            let last = owner(-1);
+            let found = clocks.iter().any(|clock_ms| {
+                at_ms += 1000;
+                !silence.look(moment(at_ms), time(*clock_ms), &[last]).is_empty()
+            });
+            prop_assert!(found);
+        }
+    }
+}
