@@ -2,7 +2,7 @@
 
 use crate::load;
 use crate::meter::Meter;
-use crate::processes;
+use crate::processes::{self, Starts};
 use crate::report::{Report, Row};
 use crate::stand::Stand;
 use anyhow::{Context, Result, ensure};
@@ -10,6 +10,7 @@ use nix::errno::Errno;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use sqlx::PgPool;
+use std::cell::RefCell;
 use std::time::{Duration, Instant};
 use surety_e2e::harness::Deployment;
 
@@ -43,12 +44,14 @@ pub(crate) async fn measure(stand: &Stand<'_>, report: &mut Report) -> Result<()
 
     // Their executor cannot end them when it is killed, and they would outlive the benchmark.
     let _left_behind = Groups(processes::children(first));
+    let calls = RefCell::new(Starts::of(second));
+    calls.borrow_mut().count();
     let meter = Meter::start(stand, &deployment).await?;
     let begun = Instant::now();
     deployment.executors[0].kill().await?;
     until(runs, || taken_over(&rows)).await?;
     let taken_over = begun.elapsed();
-    until(runs, || async { Ok(processes::children(second).len()) }).await?;
+    until(runs, || async { Ok(calls.borrow_mut().count()) }).await?;
     let called_again = begun.elapsed();
     deployment.executors.remove(0);
     let usage = meter.read(&deployment).await;
