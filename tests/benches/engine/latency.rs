@@ -16,8 +16,11 @@ use surety_e2e::harness::Deployment;
 
 /// Runs that nobody measures, made first.
 const WARM_UP: usize = 20;
-/// Runs that are measured.
+/// Runs that are measured beside something else.
 const ROUNDS: usize = 200;
+/// Runs that are measured by themselves: one commit in some thousand waits long for the disk, and the
+/// percentiles of fewer runs would say whether there was one.
+const LONE_ROUNDS: usize = 1000;
 /// Pauses before a wake-up is measured, one after the other: long enough that everybody is idle,
 /// and none a multiple of a poll.
 const PAUSES_MS: [u64; 5] = [53, 117, 191, 83, 149];
@@ -30,7 +33,7 @@ pub(crate) async fn measure_lone_runs(stand: &Stand<'_>, report: &mut Report) ->
         for _ in 0..stand.options.small_or(2, WARM_UP) {
             load::follow(&mut client, order.clone()).await?;
         }
-        let rounds = stand.options.small_or(20, ROUNDS);
+        let rounds = stand.options.small_or(20, LONE_ROUNDS);
         let meter = Meter::start(stand, &deployment).await?;
         let (mut seen, mut journalled) = (Times::default(), Times::default());
         for _ in 0..rounds {
