@@ -228,10 +228,10 @@ impl Ahead {
         let over = page.events.is_empty() && page.state.is_terminal();
         if over || page.events.iter().any(ends_the_run) {
             Self::TheEnd
-        } else if i64::try_from(page.events.len()).is_ok_and(|events| events < PAGE_ROWS) {
-            Self::NothingYet
-        } else {
+        } else if page.is_full {
             Self::Unknown
+        } else {
+            Self::NothingYet
         }
     }
 }
