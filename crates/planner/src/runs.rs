@@ -1,5 +1,8 @@
 //! Runs that are there: reading, following, pausing, cancelling, answering.
 
+#[cfg(test)]
+mod tests;
+
 use crate::Planner;
 use futures::Stream;
 use std::time::Duration;
