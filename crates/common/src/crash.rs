@@ -1,5 +1,5 @@
-//! Named places where a test may have the process die or freeze, so that recovery from exactly there is
-//! tested without luck. They exist in debug builds only.
+//! Named places where a test may have the process die, freeze or panic, so that recovery from exactly
+//! there is tested without luck. They exist in debug builds only.
 
 /// Every place there is: a commit boundary has one on each side.
 pub const POINTS: [&str; 36] = [
@@ -41,10 +41,11 @@ pub const POINTS: [&str; 36] = [
     "gate.after_verdict",
 ];
 
-/// Kills the process when `SURETY_CRASH_POINT` is `name` or `name:n`, and freezes it when
-/// `SURETY_FREEZE_POINT` is, until somebody continues it; with a number the `n`th passing is meant,
-/// counted from 1.
+/// Kills the process when `SURETY_CRASH_POINT` is `name` or `name:n`, freezes it when
+/// `SURETY_FREEZE_POINT` is, until somebody continues it, and panics when `SURETY_PANIC_POINT` is, as a
+/// defect would; with a number the `n`th passing is meant, counted from 1.
 #[cfg(debug_assertions)]
+#[expect(clippy::panic, reason = "what a test asks for")]
 pub fn point(name: &str) {
     use nix::sys::signal::{Signal, raise};
     debug_assert!(POINTS.contains(&name), "{name} is not among the crash points");
@@ -54,6 +55,9 @@ pub fn point(name: &str) {
     }
     if armed::FROZEN.is_due(name) && raise(Signal::SIGSTOP).is_err() {
         std::process::abort();
+    }
+    if armed::PANICKED.is_due(name) {
+        panic!("SURETY_PANIC_POINT is {name}");
     }
 }
 
@@ -68,6 +72,7 @@ mod armed {
 
     pub(super) static KILLED: Place = Place::named_by("SURETY_CRASH_POINT");
     pub(super) static FROZEN: Place = Place::named_by("SURETY_FREEZE_POINT");
+    pub(super) static PANICKED: Place = Place::named_by("SURETY_PANIC_POINT");
 
     pub(super) struct Place {
         variable: &'static str,
