@@ -2,9 +2,10 @@
 
 use anyhow::Result;
 use futures::future::try_join_all;
+use serde_json::json;
 use surety_common::wire::v1;
 use surety_e2e::harness::{Deployment, wait_until};
-use surety_e2e::script::{Trail, noop, plan, shell, step};
+use surety_e2e::script::{Trail, noop, plan, shell, step, write};
 
 async fn watch(deployment: &Deployment, run_id: &str, from: u64, follow: bool) -> Result<Vec<u64>> {
     let request = v1::WatchRunRequest { run_id: run_id.to_owned(), from_sequence: from, follow };
@@ -56,5 +57,33 @@ async fn a_look_without_following_ends_with_what_is_there() -> Result<()> {
     assert_eq!(watch(&deployment, &run.id, 1, false).await?, (1..=now).collect::<Vec<_>>());
     trail.let_go()?;
     deployment.wait_for_end(&run.id).await?;
+    deployment.finish().await
+}
+
+#[tokio::test]
+async fn a_journal_of_large_turns_is_seen_whole_from_any_place() -> Result<()> {
+    let deployment = Deployment::start().await?;
+    let much = write("much.txt", &"0123456789\n".repeat(2500));
+    // What only looks is stored as one row with the write behind it. None is the last one's like.
+    let calls = (0..18).map(|n| match n % 6 {
+        5 => write("little.txt", &n.to_string()),
+        _ => json!({"name": "read_file", "arguments": {"path": "much.txt", "limit": 2400 + n}}),
+    });
+    let calls: Vec<_> = calls.collect();
+    let mut steps = vec![step("s0", &[], &[much])];
+    for n in 1..5 {
+        steps.push(step(&format!("s{n}"), &[&format!("s{}", n - 1)], &calls));
+    }
+    let run = deployment.create(&plan(&steps), "").await?;
+    let (followed, ended) =
+        tokio::join!(watch(&deployment, &run.id, 1, true), deployment.wait_for_end(&run.id));
+    let ended = ended?;
+    assert_eq!(ended.state(), v1::RunState::Done, "{ended:#?}");
+    let last = ended.last_sequence;
+    assert_eq!(followed?, (1..=last).collect::<Vec<_>>(), "while it went on");
+    for (from, follow) in [(1, true), (1, false), (7, false), (last / 2, false), (last, false)] {
+        let seen = watch(&deployment, &run.id, from, follow).await?;
+        assert_eq!(seen, (from..=last).collect::<Vec<_>>(), "from {from}");
+    }
     deployment.finish().await
 }

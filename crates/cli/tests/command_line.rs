@@ -115,8 +115,12 @@ struct Up {
 
 impl Up {
     fn start(place: &Place) -> Self {
+        Self::start_with(place, &[])
+    }
+
+    fn start_with(place: &Place, words: &[&str]) -> Self {
         let ports = ["PLANNER", "EXECUTOR", "GATE"].map(|name| format!("SURETY_{name}_LISTEN"));
-        let mut command = place.command(&["up"]);
+        let mut command = place.command(&[&["up"], words].concat());
         command.envs(ports.map(|name| (name, "127.0.0.1:0")));
         let mut child = command.stdout(Stdio::piped()).spawn().expect("surety up");
         let mut first = String::new();
@@ -379,4 +383,23 @@ fn an_export_that_is_cut_or_changed_is_refused_without_a_service() {
     let odd = check(&place, &["--json", "receipts", "verify"], "e.ndjson", &odd);
     odd.says(2, &[]);
     assert!(odd.out.contains("\"valid\":false") && odd.out.contains("\"seq\":1"), "{}", odd.out);
+}
+
+/// Threads of a process that tokio made.
+fn threads_of(process: u32) -> usize {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).expect("its threads");
+    let names = threads.flatten().map(|thread| lines_of(&thread.path().join("comm")));
+    names.filter(|name| name.starts_with("tokio")).count()
+}
+
+#[test]
+fn up_works_with_as_many_threads_as_it_is_told_to() {
+    let place = Place::new();
+    for wanted in [40, 90] {
+        let up = Up::start_with(&place, &["--worker-threads", &wanted.to_string()]);
+        let threads = threads_of(up.child.id());
+        // Those that wait for files come and go beside them.
+        assert!((wanted..wanted + 40).contains(&threads), "{threads} threads, told {wanted}");
+        assert_eq!(up.stop(), 0);
+    }
 }

@@ -1,59 +1,23 @@
-//! Named places where a test may have the process die or freeze, so that recovery from exactly there is
-//! tested without luck. They exist in debug builds only.
+//! Named places where a test may have the process die, freeze or panic, so that recovery from exactly
+//! there is tested without luck. They exist in debug builds only. A commit boundary has one on each side,
+//! and a test fails for one where no test dies.
 
-/// Every place there is: a commit boundary has one on each side.
-pub const POINTS: [&str; 36] = [
-    "store.before_migrations",
-    "store.after_migrations",
-    "planner.before_create",
-    "planner.after_create",
-    "planner.before_submit",
-    "planner.after_submit",
-    "planner.before_partition",
-    "planner.after_partition",
-    "planner.before_forget",
-    "planner.after_forget",
-    "planner.before_take_out",
-    "planner.after_take_out",
-    "planner.before_drop",
-    "planner.after_drop",
-    "planner.before_thin",
-    "planner.after_thin",
-    "executor.before_register",
-    "executor.after_register",
-    "executor.before_retire",
-    "executor.after_retire",
-    "executor.before_claim",
-    "executor.after_claim",
-    "executor.before_take_over",
-    "executor.after_take_over",
-    "executor.before_give_back",
-    "executor.after_give_back",
-    "executor.before_let_go",
-    "executor.after_let_go",
-    "executor.after_intent",
-    "executor.after_effect",
-    "executor.before_output",
-    "executor.after_output",
-    "committer.before_write",
-    "committer.after_write",
-    "gate.before_verdict",
-    "gate.after_verdict",
-];
-
-/// Kills the process when `SURETY_CRASH_POINT` is `name` or `name:n`, and freezes it when
-/// `SURETY_FREEZE_POINT` is, until somebody continues it; with a number the `n`th passing is meant,
-/// counted from 1.
+/// Kills the process when `SURETY_CRASH_POINT` is `name` or `name:n`, freezes it when
+/// `SURETY_FREEZE_POINT` is, until somebody continues it, and panics when `SURETY_PANIC_POINT` is, as a
+/// defect would; with a number the `n`th passing is meant, counted from 1.
 #[cfg(debug_assertions)]
+#[expect(clippy::panic, reason = "what a test asks for")]
 pub fn point(name: &str) {
     use nix::sys::signal::{Signal, raise};
-    debug_assert!(POINTS.contains(&name), "{name} is not among the crash points");
     // As by `kill -9`: no handler, no destructor, no other thread runs any more.
     if armed::KILLED.is_due(name) && raise(Signal::SIGKILL).is_err() {
         std::process::abort();
     }
     if armed::FROZEN.is_due(name) && raise(Signal::SIGSTOP).is_err() {
         std::process::abort();
+    }
+    if armed::PANICKED.is_due(name) {
+        panic!("SURETY_PANIC_POINT is {name}");
     }
 }
 
@@ -68,6 +32,7 @@ mod armed {
 
     pub(super) static KILLED: Place = Place::named_by("SURETY_CRASH_POINT");
     pub(super) static FROZEN: Place = Place::named_by("SURETY_FREEZE_POINT");
+    pub(super) static PANICKED: Place = Place::named_by("SURETY_PANIC_POINT");
 
     pub(super) struct Place {
         variable: &'static str,

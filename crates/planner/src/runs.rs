@@ -1,5 +1,8 @@
 //! Runs that are there: reading, following, pausing, cancelling, answering.
 
+#[cfg(test)]
+mod tests;
+
 use crate::Planner;
 use futures::Stream;
 use std::time::Duration;
@@ -228,10 +231,10 @@ impl Ahead {
         let over = page.events.is_empty() && page.state.is_terminal();
         if over || page.events.iter().any(ends_the_run) {
             Self::TheEnd
-        } else if i64::try_from(page.events.len()).is_ok_and(|events| events < PAGE_ROWS) {
-            Self::NothingYet
-        } else {
+        } else if page.is_full {
             Self::Unknown
+        } else {
+            Self::NothingYet
         }
     }
 }

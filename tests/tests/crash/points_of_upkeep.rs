@@ -10,6 +10,7 @@ use surety_e2e::script::{noop, plan, step};
 use uuid::Uuid;
 
 pub(super) const OF_MIGRATIONS: [&str; 2] = ["store.before_migrations", "store.after_migrations"];
+pub(super) const OF_SINGLE_MIGRATIONS: [&str; 1] = ["store.between_migrations"];
 pub(super) const OF_PARTITIONS: [&str; 2] = ["planner.before_partition", "planner.after_partition"];
 pub(super) const OF_RETENTION: [&str; 8] = [
     "planner.before_forget",
@@ -43,6 +44,11 @@ async fn is_there(pool: &PgPool, table: &str) -> Result<bool> {
     Ok(sqlx::query_scalar(there).bind(table).fetch_one(pool).await?)
 }
 
+async fn carried_out(pool: &PgPool) -> Result<i64> {
+    let carried_out = "select count(*) from _sqlx_migrations where success";
+    Ok(sqlx::query_scalar(carried_out).fetch_one(pool).await?)
+}
+
 async fn one_run(deployment: &Deployment) -> Result<Uuid> {
     let run = deployment.create(&plan(&[step("only", &[], &[noop()])]), "").await?;
     let run = deployment.wait_for_end(&run.id).await?;
@@ -70,6 +76,42 @@ async fn a_death_around_a_migration_leaves_the_old_schema_or_the_new() -> Result
         assert_eq!(is_there(&pool, "tomorrow").await?, moved, "{point}");
         deployment.replace_planner_with(&[newer]).await?;
         wait_for_yes(&pool, "select to_regclass('tomorrow') is not null").await?;
+        one_run(&deployment).await?;
+        deployment.finish_at_rest().await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_death_between_two_migrations_leaves_a_schema_that_the_next_one_goes_on_from()
+-> Result<()> {
+    let folder = tempfile::tempdir()?;
+    for (number, table) in [(9000, "tomorrow"), (9001, "day_after")] {
+        let migration = format!("create table {table} (id integer)");
+        std::fs::write(folder.path().join(format!("{number}_{table}.sql")), migration)?;
+    }
+    let folder = folder.path().to_string_lossy().into_owned();
+    let newer = ("SURETY_TEST_MIGRATIONS", folder.as_str());
+    for point in OF_SINGLE_MIGRATIONS {
+        let database = Database::create().await?;
+        let pool = database.pool().await?;
+        let url = database.url().to_owned();
+        dies_at(Service::Gate, &url, point, newer).await?;
+        assert_eq!(carried_out(&pool).await?, 1);
+        // Whoever starts over that brings the rest before it serves.
+        let mut deployment = Deployment::start_idle(database, &[]).await?;
+        deployment.add_executor(&[]).await?;
+        one_run(&deployment).await?;
+        let ours = carried_out(&pool).await?;
+        assert!(ours > 1, "nothing came behind the first");
+        // Ours count as passed; it dies between the two of tomorrow.
+        dies_at(Service::Planner, &url, &format!("{point}:{}", ours + 1), newer).await?;
+        assert_eq!(carried_out(&pool).await?, ours + 1);
+        assert!(is_there(&pool, "tomorrow").await? && !is_there(&pool, "day_after").await?);
+        // The services of today go on over it, and those of tomorrow bring the rest.
+        one_run(&deployment).await?;
+        deployment.replace_planner_with(&[newer]).await?;
+        wait_for_yes(&pool, "select to_regclass('day_after') is not null").await?;
         one_run(&deployment).await?;
         deployment.finish_at_rest().await?;
     }

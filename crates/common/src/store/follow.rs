@@ -2,6 +2,7 @@
 
 use super::StoreError;
 use super::journal::read_row;
+use super::pages::count;
 use super::run::read_state;
 use super::together::Together;
 use crate::domain::journal::{Event, StoredRow, Wanted};
@@ -12,6 +13,10 @@ use sqlx::query::Query;
 use sqlx::{FromRow, PgPool, Postgres};
 use uuid::Uuid;
 
+/// Bytes of a page, after which at most one row follows. Smaller than a page that is read alone: as
+/// many pages as are asked for together are held at once.
+const PAGE_BYTES: usize = 512 * 1024;
+
 /// What a follower finds.
 #[derive(Debug, Clone)]
 pub struct Page {
@@ -21,6 +26,8 @@ pub struct Page {
     pub state: RunState,
     /// Its events from the wanted number on, in order.
     pub events: Vec<Event>,
+    /// Whether more may have stood behind them.
+    pub is_full: bool,
 }
 
 /// Part of a run's journal.
@@ -57,7 +64,8 @@ impl Journals {
     }
 
     /// The events of a run from the number `from` on, from at most `rows` rows of what was committed
-    /// together, as one moment shows them and the run's state; none when there is no such run.
+    /// together and some 512 KiB of text (any first row comes, however large), as one moment shows them
+    /// and the run's state; none when there is no such run.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -76,18 +84,30 @@ fn statement(wishes: &[Wish]) -> Query<'static, Postgres, PgArguments> {
     let run_ids: Vec<Uuid> = wishes.iter().map(|wish| wish.run_id).collect();
     let from: Vec<i64> = wishes.iter().map(|wish| wish.from).collect();
     let rows: Vec<i64> = wishes.iter().map(|wish| wish.rows).collect();
-    sqlx::query(include_str!("sql/follow.sql")).bind(run_ids).bind(from).bind(rows)
+    sqlx::query(include_str!("sql/follow.sql"))
+        .bind(run_ids)
+        .bind(from)
+        .bind(rows)
+        .bind(count(PAGE_BYTES))
 }
 
 fn read_page(wish: Wish, rows: &[PgRow]) -> Result<Option<Page>, StoreError> {
     let mut page: Option<Page> = None;
+    let (mut found, mut bytes) = (0, 0);
     for row in rows {
         let row = FollowRow::from_row(row)?;
+        if let Some(text) = &row.entries {
+            found += 1;
+            bytes += text.len();
+        }
         let mut events = row.events(wish)?;
         match &mut page {
             Some(page) => page.events.append(&mut events),
             None => page = Some(row.page(wish.run_id, events)?),
         }
+    }
+    if let Some(page) = &mut page {
+        page.is_full = found >= wish.rows || bytes > PAGE_BYTES;
     }
     Ok(page)
 }
@@ -107,6 +127,6 @@ impl FollowRow {
 
     fn page(self, run_id: Uuid, events: Vec<Event>) -> Result<Page, StoreError> {
         let state = read_state(run_id, &self.state, self.blocked_from.as_deref())?;
-        Ok(Page { trace_parent: self.trace_parent, state, events })
+        Ok(Page { trace_parent: self.trace_parent, state, events, is_full: false })
     }
 }

@@ -35,7 +35,7 @@ pub async fn migrate(pool: &PgPool) -> Result<(), StoreError> {
     let session: i32 = within(async { Ok(asking.await?) }).await?;
     crash::point("store.before_migrations");
     let done = tokio::select! {
-        done = migrator.run_direct(None, &mut connection, false) => understood(&migrator, done),
+        done = carry_out(&migrator, &mut connection) => understood(&migrator, done),
         () = silence(&options, session) => Err(sqlx::Error::PoolTimedOut.into()),
     };
     if done.is_ok() {
@@ -43,6 +43,19 @@ pub async fn migrate(pool: &PgPool) -> Result<(), StoreError> {
         within(async { Ok(connection.close().await?) }).await?;
     }
     done
+}
+
+/// Each migration is a transaction with the note that it was carried out, so whoever dies between two
+/// leaves a schema that the next one goes on from. They are asked for one by one, so that a test can
+/// die there.
+async fn carry_out(migrator: &Migrator, connection: &mut PgConnection) -> Result<(), MigrateError> {
+    for (place, migration) in migrator.iter().enumerate() {
+        if place > 0 {
+            crash::point("store.between_migrations");
+        }
+        migrator.run_direct(Some(migration.version), connection, false).await?;
+    }
+    Ok(())
 }
 
 fn understood(migrator: &Migrator, done: Result<(), MigrateError>) -> Result<(), StoreError> {

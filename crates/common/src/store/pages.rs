@@ -60,7 +60,7 @@ fn is_full(rows: &[JournalRow]) -> bool {
     rows.len() >= PAGE_ROWS || bytes > PAGE_BYTES
 }
 
-fn count(number: usize) -> i64 {
+pub(super) fn count(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 

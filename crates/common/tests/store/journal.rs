@@ -4,7 +4,7 @@ use crate::support::{actor, applied, change, commit, committer, make, receipt, r
 use futures::future::join_all;
 use sqlx::PgPool;
 use surety_common::domain::execution::Execution;
-use surety_common::domain::journal::{Actor, Entry, Turn, VerdictRecord};
+use surety_common::domain::journal::{Actor, Entry, Event, Turn, VerdictRecord};
 use surety_common::domain::receipt::verify_chain;
 use surety_common::domain::stop::StopReason;
 use surety_common::domain::verdict::Verdict;
@@ -70,11 +70,54 @@ async fn many_who_follow_journals_get_each_their_own_page(pool: PgPool) {
             continue;
         };
         assert_eq!(page.events, alone, "{what}");
+        assert!(page.is_full || rows > 1 || alone.is_empty(), "{what}");
         let known = known.unwrap();
         assert_eq!(
             (page.state, page.trace_parent),
             (known.execution.state, known.spec.trace_parent)
         );
+    }
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn a_journal_of_large_rows_is_followed_whole_by_pages_that_stay_small(pool: PgPool) {
+    /// What a page may hold before its last row.
+    const BOUND: usize = 512 * 1024;
+    let mut row = make(&pool, 1, 2).await;
+    let small = "s".repeat(1000);
+    // One is alone larger than a page.
+    for kib in [1, 300, 300, 1, 200, 2048, 100, 100, 100, 100, 100, 100, 100, 1, 1] {
+        row = applied(&pool, remark(&row, &small.repeat(kib))).await;
+    }
+    let journals = Journals::start(pool.clone());
+    let (mut followed, mut pages) = (Vec::new(), 0);
+    loop {
+        let from = i64::try_from(followed.len()).unwrap() + 1;
+        let page = journals.page(row.run_id, from, 200).await.unwrap().unwrap();
+        let sizes: Vec<usize> = page.events.iter().map(text_size).collect();
+        let (_, before_last) = sizes.split_last().expect("a page has a row at least");
+        assert!(before_last.iter().sum::<usize>() <= BOUND, "from {from}: {sizes:?}");
+        followed.extend(page.events);
+        pages += 1;
+        if !page.is_full {
+            break;
+        }
+    }
+    let all = store::events(&pool, row.run_id, 1, i64::MAX).await.unwrap();
+    assert_eq!(followed, all);
+    assert!((3..all.len()).contains(&pages), "{pages} pages of {} events", all.len());
+}
+
+fn text_size(event: &Event) -> usize {
+    match &event.entry {
+        Entry::Answer(answer) => answer.text.len(),
+        Entry::Transition(_)
+        | Entry::Plan(_)
+        | Entry::Turn(_)
+        | Entry::Intent(_)
+        | Entry::Receipt(_)
+        | Entry::Output(_)
+        | Entry::Verdict(_) => 0,
     }
 }
 

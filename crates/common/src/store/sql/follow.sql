@@ -1,5 +1,6 @@
 -- Pages of journals, each from a number on, beside where the run stands; no row for a run that is not
--- there, and one without an entry for a page that is empty.
+-- there, and one without an entry for a page that is empty. Of each as many rows as fit into so many
+-- bytes, and one more, so that any row is read at last: its length is known without reading it.
 select wanted.place, run.trace_parent, execution.state, execution.blocked_from,
        row.sequence, row.at, row.actor, row.entries
 from unnest($1::uuid[], $2::bigint[], $3::bigint[])
@@ -8,10 +9,19 @@ join execution on execution.run_id = wanted.run_id
 join run on run.id = wanted.run_id
 left join lateral (
     select sequence, at, actor, entries
-    from journal
-    where journal.run_id = wanted.run_id
-      and journal.sequence >= wanted.sequence
-    order by sequence
-    limit wanted.most
+    from (
+        select sequence, at, actor, entries,
+               sum(octet_length(entries)) over (order by sequence rows unbounded preceding)
+                   - octet_length(entries) as before
+        from (
+            select sequence, at, actor, entries
+            from journal
+            where journal.run_id = wanted.run_id
+              and journal.sequence >= wanted.sequence
+            order by sequence
+            limit wanted.most
+        ) as row
+    ) as row
+    where before <= $4
 ) as row on true
 order by wanted.place, row.sequence

@@ -1,0 +1,123 @@
+//! How a run went, in its stored form: what moved, its plans, its verdicts, and what people answered.
+
+use super::StoredError;
+use super::fields::{Fields, missing};
+use crate::domain::journal::{Actor, Answer, PlanStored, Subject, Transition, VerdictRecord};
+use crate::domain::json::{ObjectText, write_list};
+use crate::domain::stop::StopReason;
+use crate::domain::verdict::{CheckResult, Verdict};
+
+pub(super) fn write_transition(out: &mut String, transition: &Transition, actor: &Actor) {
+    let other = if transition.actor == *actor { "" } else { &transition.actor.0 };
+    let step = match &transition.subject {
+        Subject::Run => "",
+        Subject::Step(id) => id,
+    };
+    ObjectText::begin(out)
+        .text("step", step)
+        .text("from", &transition.from)
+        .text("to", &transition.to)
+        .text("event", &transition.event)
+        .text("cause", &transition.cause)
+        .text("actor", other)
+        .text("stop_reason", transition.stop_reason.map_or("", StopReason::as_str))
+        .end();
+}
+
+pub(super) fn read_transition(body: &Fields<'_>, actor: &Actor) -> Result<Transition, StoredError> {
+    let step = body.text("step")?;
+    let stop_reason = body.text("stop_reason")?;
+    Ok(Transition {
+        subject: if step.is_empty() { Subject::Run } else { Subject::Step(step) },
+        from: body.text("from")?.into(),
+        to: body.text("to")?.into(),
+        event: body.text("event")?.into(),
+        cause: body.text("cause")?,
+        actor: match body.0.get("actor") {
+            Some(_) => Actor(body.text("actor")?.into()),
+            None => actor.clone(),
+        },
+        stop_reason: match stop_reason.as_str() {
+            "" => None,
+            word => Some(StopReason::from_text(word).ok_or_else(|| missing("stop_reason"))?),
+        },
+    })
+}
+
+pub(super) fn write_plan(out: &mut String, plan: &PlanStored) {
+    ObjectText::begin(out)
+        .number("revision", plan.revision)
+        .text("digest", &plan.digest)
+        .text("parent_digest", &plan.parent_digest)
+        .text("reason", &plan.reason)
+        .end();
+}
+
+pub(super) fn read_plan(body: &Fields<'_>) -> Result<PlanStored, StoredError> {
+    Ok(PlanStored {
+        revision: body.number("revision")?,
+        digest: body.text("digest")?,
+        parent_digest: body.text("parent_digest")?,
+        reason: body.text("reason")?,
+    })
+}
+
+pub(super) fn write_verdict(out: &mut String, record: &VerdictRecord) {
+    ObjectText::begin(out)
+        .number("plan_revision", record.plan_revision)
+        .flag("accepted", record.verdict.accepted)
+        .text("stop_reason", record.verdict.stop_reason.as_str())
+        .with("results", |out| write_list(out, &record.verdict.results, write_result))
+        .number("receipts", record.receipts)
+        .text("last_receipt_digest", &record.last_receipt_digest)
+        .end();
+}
+
+pub(super) fn read_verdict(body: &Fields<'_>) -> Result<VerdictRecord, StoredError> {
+    let stop_reason = StopReason::from_text(&body.text("stop_reason")?);
+    let results = body.list("results")?.iter().map(|result| read_result(&Fields::of(result)?));
+    Ok(VerdictRecord {
+        plan_revision: body.number("plan_revision")?,
+        verdict: Verdict {
+            accepted: body.flag("accepted")?,
+            stop_reason: stop_reason.ok_or_else(|| missing("stop_reason"))?,
+            results: results.collect::<Result<_, _>>()?,
+        },
+        receipts: body.number("receipts")?,
+        last_receipt_digest: body.text("last_receipt_digest")?,
+    })
+}
+
+fn read_result(result: &Fields<'_>) -> Result<CheckResult, StoredError> {
+    Ok(CheckResult {
+        name: result.text("name")?,
+        passed: result.flag("passed")?,
+        reason: result.text("reason")?,
+        optional: result.flag("optional")?,
+    })
+}
+
+fn write_result(out: &mut String, result: &CheckResult) {
+    ObjectText::begin(out)
+        .text("name", &result.name)
+        .flag("passed", result.passed)
+        .text("reason", &result.reason)
+        .flag("optional", result.optional)
+        .end();
+}
+
+pub(super) fn write_answer(out: &mut String, answer: &Answer) {
+    ObjectText::begin(out)
+        .text("wait_id", &answer.wait_id.to_string())
+        .text("by", &answer.by.0)
+        .text("text", &answer.text)
+        .end();
+}
+
+pub(super) fn read_answer(body: &Fields<'_>) -> Result<Answer, StoredError> {
+    Ok(Answer {
+        wait_id: body.uuid("wait_id")?,
+        by: Actor(body.text("by")?.into()),
+        text: body.text("text")?,
+    })
+}

@@ -1,0 +1,129 @@
+//! Turns in their stored form: what was decided and what the validations said.
+
+use super::StoredError;
+use super::fields::{Fields, missing, optional};
+use crate::domain::decision::{Abort, Action, ExecuteDecision};
+use crate::domain::journal::{Turn, Validation};
+use crate::domain::json::{ObjectText, Value, write_list};
+use crate::domain::plan::ToolCall;
+use crate::domain::problem::Code;
+
+pub(super) fn write_turn(out: &mut String, turn: &Turn) {
+    // Most turns pass all three, and then the list says nothing that its absence does not.
+    let validations = Some(&turn.validations).filter(|said| !all_passed(said));
+    let object = ObjectText::begin(out)
+        .text("step", &turn.step_id)
+        .number("attempt", turn.attempt)
+        .number("number", turn.number);
+    let object = optional(object, "decision", turn.decision.as_ref(), write_decision);
+    let write = |out: &mut String, said: &Vec<Validation>| write_list(out, said, write_validation);
+    optional(object, "validations", validations, write).text("correction", &turn.correction).end();
+}
+
+pub(super) fn read_turn(body: &Fields<'_>) -> Result<Turn, StoredError> {
+    Ok(Turn {
+        step_id: body.text("step")?,
+        attempt: body.number("attempt")?,
+        number: body.number("number")?,
+        decision: body.object("decision")?.map(|decision| read_decision(&decision)).transpose()?,
+        validations: match body.optional("validations", Value::as_array)? {
+            None => VALIDATIONS.map(passed).to_vec(),
+            Some(list) => list
+                .iter()
+                .map(|validation| read_validation(&Fields::of(validation)?))
+                .collect::<Result<_, _>>()?,
+        },
+        correction: body.text("correction")?,
+    })
+}
+
+/// Flow, evidence and safety.
+const VALIDATIONS: [&str; 3] = ["flow", "evidence", "safety"];
+
+/// Whether they are exactly these three, each passed and with nothing more to say.
+fn all_passed(said: &[Validation]) -> bool {
+    let passed = |said: &Validation| said.passed && said.code.is_none() && said.reason.is_empty();
+    said.len() == VALIDATIONS.len()
+        && said.iter().zip(VALIDATIONS).all(|(said, name)| said.name == name && passed(said))
+}
+
+fn passed(name: &'static str) -> Validation {
+    Validation { name: name.into(), passed: true, code: None, reason: String::new() }
+}
+
+fn write_validation(out: &mut String, validation: &Validation) {
+    ObjectText::begin(out)
+        .text("name", &validation.name)
+        .flag("passed", validation.passed)
+        .text("code", validation.code.map_or("", Code::as_str))
+        .text("reason", &validation.reason)
+        .end();
+}
+
+fn read_validation(body: &Fields<'_>) -> Result<Validation, StoredError> {
+    let code = body.text("code")?;
+    Ok(Validation {
+        name: body.text("name")?.into(),
+        passed: body.flag("passed")?,
+        code: match code.as_str() {
+            "" => None,
+            word => Some(Code::from_text(word).ok_or_else(|| missing("code"))?),
+        },
+        reason: body.text("reason")?,
+    })
+}
+
+fn write_decision(out: &mut String, decision: &ExecuteDecision) {
+    let object = ObjectText::begin(out)
+        .text("action", decision.action.as_str())
+        .text("speak", &decision.speak)
+        .text("reason", &decision.reason)
+        .text("goal_check", &decision.goal_check);
+    let object = optional(object, "tool_call", decision.tool_call.as_ref(), write_call);
+    optional(object, "abort", decision.abort.as_ref(), write_abort).end();
+}
+
+fn read_decision(body: &Fields<'_>) -> Result<ExecuteDecision, StoredError> {
+    let action = body.text("action")?;
+    Ok(ExecuteDecision {
+        action: Action::ALL
+            .into_iter()
+            .find(|known| known.as_str() == action)
+            .ok_or_else(|| missing("action"))?,
+        speak: body.text("speak")?,
+        reason: body.text("reason")?,
+        goal_check: body.text("goal_check")?,
+        tool_call: body.object("tool_call")?.map(|call| read_call(&call)).transpose()?,
+        abort: body.object("abort")?.map(|abort| read_abort(&abort)).transpose()?,
+    })
+}
+
+fn read_call(call: &Fields<'_>) -> Result<ToolCall, StoredError> {
+    Ok(ToolCall {
+        name: call.text("name")?,
+        arguments: call.0.get("arguments").cloned().unwrap_or(Value::Object(Vec::new())),
+    })
+}
+
+fn read_abort(abort: &Fields<'_>) -> Result<Abort, StoredError> {
+    Ok(Abort {
+        code: abort.text("code")?,
+        user_message: abort.text("user_message")?,
+        internal_reason: abort.text("internal_reason")?,
+    })
+}
+
+fn write_call(out: &mut String, call: &ToolCall) {
+    ObjectText::begin(out)
+        .text("name", &call.name)
+        .with("arguments", |out| call.arguments.write_compact(out))
+        .end();
+}
+
+fn write_abort(out: &mut String, abort: &Abort) {
+    ObjectText::begin(out)
+        .text("code", &abort.code)
+        .text("user_message", &abort.user_message)
+        .text("internal_reason", &abort.internal_reason)
+        .end();
+}

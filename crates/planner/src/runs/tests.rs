@@ -1,0 +1,122 @@
+//! What an answer decides, and what it must not.
+
+use super::*;
+use chrono::{DateTime, Utc};
+use surety_common::domain::execution::{Execution, OpenCall};
+use surety_common::domain::limits::Limits;
+use surety_common::domain::plan::{Plan, PlanStep};
+use surety_common::domain::run::{DriverKind, Policy, RunSpec};
+use surety_common::domain::step::StepState;
+
+const QUESTION: Uuid = Uuid::from_u128(2);
+const PAUSE: Uuid = Uuid::from_u128(3);
+
+fn now() -> DateTime<Utc> {
+    DateTime::from_timestamp(1_700_000_000, 0).unwrap()
+}
+
+fn plan() -> Plan {
+    let step = PlanStep { id: "only".to_owned(), ..PlanStep::default() };
+    Plan { title: "a plan".to_owned(), steps: vec![step], ..Plan::default() }
+}
+
+fn spec() -> RunSpec {
+    RunSpec {
+        id: Uuid::from_u128(1),
+        namespace: "test".to_owned(),
+        request_id: String::new(),
+        goal: "a goal".to_owned(),
+        driver: DriverKind::Script,
+        workspace: String::new(),
+        limits: Limits::default(),
+        policy: Policy::default(),
+        labels: std::collections::BTreeMap::new(),
+        trace_parent: String::new(),
+        created_at: now(),
+    }
+}
+
+fn open_call() -> OpenCall {
+    OpenCall {
+        call_id: Uuid::from_u128(4),
+        tool: "run_command".to_owned(),
+        arguments_json: "{}".to_owned(),
+        effect: Default::default(),
+        intended_at: now(),
+    }
+}
+
+fn wait(id: Uuid, choices: &[&str], step_index: Option<usize>) -> Wait {
+    Wait {
+        id,
+        waiting_on: WaitingOn::User,
+        since: now(),
+        unblocks: "an answer".to_owned(),
+        question: "What now?".to_owned(),
+        choices: choices.iter().map(|choice| (*choice).to_owned()).collect(),
+        step_index,
+    }
+}
+
+/// A run whose only step asks with these choices, with a call under way or without.
+fn asking(choices: &[&str], open: bool) -> RunRecord {
+    let (spec, plan) = (spec(), plan());
+    let graph = Graph::of(&plan);
+    let execution = Execution::new(spec.id, spec.namespace.clone(), now(), now());
+    let mut draft = Draft::new(execution, Actor("executor".into()), now());
+    draft.start_plan(&graph, 1).unwrap();
+    draft.lease(Uuid::from_u128(5));
+    assert_eq!(draft.lease_steps(&graph, 1).unwrap(), [0]);
+    draft.execution_mut().steps[0].open_call = open.then(open_call).map(Box::new);
+    draft.pause_step(&graph, 0, wait(QUESTION, choices, Some(0))).unwrap();
+    let execution = draft.execution().clone();
+    RunRecord { spec, execution, plan: Some(plan.into()), plan_digest: String::new() }
+}
+
+/// What answering with a word makes of a run.
+fn answered(record: &RunRecord, wait_id: Uuid, word: &str) -> (Draft, Result<(), Fault>) {
+    let mut draft = Draft::new(record.execution.clone(), Actor("planner".into()), now());
+    let answer = Answer { wait_id, by: Actor("a person".into()), text: word.to_owned() };
+    let given = give_answer(record, &mut draft, &answer);
+    (draft, given)
+}
+
+#[test]
+fn repeat_and_fail_decide_about_the_call_under_way_and_about_no_later_one() {
+    let about_a_call = &["repeat", "fail"][..];
+    for (choices, open, word, expected) in [
+        (about_a_call, true, "repeat", Some(CallAnswer::Repeat)),
+        (about_a_call, true, "fail", Some(CallAnswer::Fail)),
+        (&["skip"], true, "skip", None),
+        (&[], false, "repeat", None),
+        (&[], false, "fail", None),
+        (about_a_call, false, "repeat", None),
+        (&["fail", "go on"], false, "fail", None),
+    ] {
+        let (draft, given) = answered(&asking(choices, open), QUESTION, word);
+        let what = format!("{word} of {choices:?}, a call under way: {open}");
+        given.expect(&what);
+        let step = &draft.execution().steps[0];
+        assert_eq!((step.answer, step.state), (expected, StepState::Ready), "{what}");
+        assert_eq!(step.wait, None, "{what}");
+    }
+}
+
+#[test]
+fn a_pause_takes_no_answer_and_leaves_the_question_behind_it_open() {
+    let mut record = asking(&["repeat", "fail"], true);
+    let mut draft = Draft::new(record.execution, Actor("planner".into()), now());
+    let pause = wait(PAUSE, &[], None);
+    draft.pause(&Graph::of(&plan()), pause, "paused by a person").unwrap();
+    record.execution = draft.execution().clone();
+    for word in ["repeat", "fail", "go on"] {
+        let (draft, given) = answered(&record, PAUSE, word);
+        let fault = given.expect_err(word);
+        assert_eq!(fault.reason.to_string(), "wait_closed", "{word}");
+        assert!(draft.is_empty(), "{word} changed something");
+        assert_eq!(draft.execution().steps[0].answer, None, "{word}");
+    }
+    let (draft, given) = answered(&record, QUESTION, "repeat");
+    given.expect("the question can be answered meanwhile");
+    assert_eq!(draft.execution().steps[0].answer, Some(CallAnswer::Repeat));
+}
