@@ -113,6 +113,9 @@ pub struct RunFilter {
     pub limit: i64,
 }
 
+/// Bytes of text that the runs of a page carry at most, the last one apart: a page is one message.
+pub(super) const LIST_BYTES: i64 = 2 << 20;
+
 /// A page of runs, without those whose rows do not read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunPage {
@@ -136,16 +139,17 @@ pub async fn list_runs(
         .bind(&states)
         .bind(filter.before)
         .bind(filter.limit.saturating_add(1))
-        .bind(sqlx::types::Json(&filter.labels));
+        .bind(sqlx::types::Json(&filter.labels))
+        .bind(LIST_BYTES);
     let rows = within(async { Ok(listed.fetch_all(executor).await?) }).await?;
     page(rows, filter.limit)
 }
 
-/// A page of `limit` runs, of rows that were asked for with one more.
+/// A page of at most `limit` runs, of rows that were asked for with one more.
 pub(super) fn page(mut rows: Vec<PgRow>, limit: i64) -> Result<RunPage, StoreError> {
-    let limit = usize::try_from(limit).unwrap_or_default();
-    let more = rows.len() > limit;
-    rows.truncate(limit);
+    let found: i64 = rows.first().map(|row| row.try_get("found")).transpose()?.unwrap_or_default();
+    rows.truncate(usize::try_from(limit).unwrap_or_default());
+    let more = usize::try_from(found).is_ok_and(|found| found > rows.len());
     let last = rows.last().filter(|_| more);
     let next = last.map(|row| row.try_get("run_id")).transpose()?;
     Ok(RunPage { runs: readable(&rows)?, next })

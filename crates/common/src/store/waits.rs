@@ -4,7 +4,7 @@ use super::StoreError;
 use super::apply::plan_revision;
 use super::plan;
 use super::pool::within;
-use super::run::{RunPage, page};
+use super::run::{LIST_BYTES, RunPage, page};
 use crate::domain::plan::Plan;
 use crate::domain::run::RunRecord;
 use sqlx::PgPool;
@@ -48,7 +48,8 @@ pub async fn list_waits(
         .bind(namespace)
         .bind(run_id)
         .bind(after)
-        .bind(limit.saturating_add(1));
+        .bind(limit.saturating_add(1))
+        .bind(LIST_BYTES);
     let rows = within(async { Ok(listed.fetch_all(pool).await?) }).await?;
     let RunPage { runs, next } = page(rows, limit)?;
     let mut waiting: Vec<Waiting> =

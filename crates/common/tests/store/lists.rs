@@ -55,6 +55,35 @@ async fn pages_go_from_the_newest_to_the_oldest_and_name_the_next(pool: PgPool) 
 }
 
 #[sqlx::test(migrations = "./migrations")]
+async fn pages_of_large_runs_have_fewer_and_show_them_all(pool: PgPool) {
+    for id in 1..=6 {
+        asking(&pool, id, 10 * id).await;
+    }
+    let large = "update run set goal = repeat('goal ', $2) where id = any($1)";
+    for (ids, words) in [(2..=4, 260_000), (5..=5, 700_000)] {
+        let ids: Vec<Uuid> = ids.map(Uuid::from_u128).collect();
+        sqlx::query(large).bind(ids).bind(words).execute(&pool).await.unwrap();
+    }
+    let (mut newest, mut before) = (Vec::new(), None);
+    let (mut oldest, mut after) = (Vec::new(), None);
+    loop {
+        let filter = RunFilter { before, ..filter() };
+        let page = store::list_runs(&pool, &filter).await.unwrap();
+        newest.push(page.runs.iter().map(|run| run.spec.id.as_u128()).collect::<Vec<_>>());
+        before = page.next;
+        let page = store::list_waits(&pool, "", None, after, 100).await.unwrap();
+        oldest.push(page.waiting.iter().map(|one| one.run.spec.id.as_u128()).collect::<Vec<_>>());
+        after = page.next;
+        assert_eq!(before.is_none(), after.is_none());
+        if before.is_none() {
+            break;
+        }
+    }
+    assert_eq!(newest, [vec![6, 5], vec![4, 3], vec![2, 1]]);
+    assert_eq!(oldest, [vec![1, 2, 3], vec![4, 5], vec![6]]);
+}
+
+#[sqlx::test(migrations = "./migrations")]
 async fn a_row_that_does_not_read_is_left_out_of_its_page_and_ends_no_list(pool: PgPool) {
     for id in 1..=4 {
         asking(&pool, id, 10 * id).await;

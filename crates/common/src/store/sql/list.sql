@@ -1,5 +1,28 @@
+-- A page of runs, and how many there were to choose from: as many as fit into so many bytes, and one
+-- more, so that any run is listed at last.
+--
 -- Column by column: a statement that was prepared over `*` is refused once a newer program's
 -- migration adds a column, which happens under the older ones that still run.
+with chosen as (
+    select run_id,
+           count(*) over () as found,
+           sum(size) over (order by run_id desc rows unbounded preceding) - size as before
+    from (
+        select run.id as run_id,
+               octet_length(run.goal) + octet_length(run.labels::text)
+                   + octet_length(execution.progress::text)
+                   + coalesce(octet_length(execution.wait::text), 0)
+                   + coalesce(octet_length(execution.terminal::text), 0) as size
+        from run
+        join execution on execution.run_id = run.id
+        where ($1 = '' or run.namespace = $1)
+          and (cardinality($2::text[]) = 0 or execution.state = any($2))
+          and ($3::uuid is null or run.id < $3)
+          and run.labels @> $5::jsonb
+        order by run.id desc
+        limit $4
+    ) as page
+)
 select execution.run_id, execution.namespace, execution.state, execution.blocked_from,
        execution.version, execution.sequence, execution.priority, execution.ready_at,
        execution.lease_owner, execution.lease_epoch, execution.plan_revision,
@@ -7,12 +30,9 @@ select execution.run_id, execution.namespace, execution.state, execution.blocked
        execution.deadline_at, execution.updated_at,
        run.request_id, run.goal, run.driver, run.workspace, run.limits::text as limits,
        run.policy::text as policy, run.labels::text as labels, run.trace_parent, run.created_at,
-       null::text as plan_body, null::text as plan_digest
-from run
-join execution on execution.run_id = run.id
-where ($1 = '' or run.namespace = $1)
-  and (cardinality($2::text[]) = 0 or execution.state = any($2))
-  and ($3::uuid is null or run.id < $3)
-  and run.labels @> $5::jsonb
+       null::text as plan_body, null::text as plan_digest, chosen.found
+from chosen
+join run on run.id = chosen.run_id
+join execution on execution.run_id = chosen.run_id
+where chosen.before <= $6
 order by run.id desc
-limit $4

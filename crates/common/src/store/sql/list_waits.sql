@@ -1,5 +1,27 @@
+-- A page of runs that wait, and how many there were to choose from: as many as fit into so many bytes,
+-- and one more, so that any run is listed at last.
+--
 -- Column by column: a statement that was prepared over `*` is refused once a newer program's
 -- migration adds a column, which happens under the older ones that still run.
+with chosen as (
+    select run_id,
+           count(*) over () as found,
+           sum(size) over (order by run_id rows unbounded preceding) - size as before
+    from (
+        select execution.run_id,
+               octet_length(run.goal) + octet_length(run.labels::text)
+                   + octet_length(execution.progress::text)
+                   + coalesce(octet_length(execution.wait::text), 0) as size
+        from execution
+        join run on run.id = execution.run_id
+        where execution.wait_ids is not null
+          and ($1 = '' or execution.namespace = $1)
+          and ($2::uuid is null or execution.run_id = $2)
+          and ($3::uuid is null or execution.run_id > $3)
+        order by execution.run_id
+        limit $4
+    ) as page
+)
 select execution.run_id, execution.namespace, execution.state, execution.blocked_from,
        execution.version, execution.sequence, execution.priority, execution.ready_at,
        execution.lease_owner, execution.lease_epoch, execution.plan_revision,
@@ -7,13 +29,10 @@ select execution.run_id, execution.namespace, execution.state, execution.blocked
        execution.deadline_at, execution.updated_at,
        run.request_id, run.goal, run.driver, run.workspace, run.limits::text as limits,
        run.policy::text as policy, run.labels::text as labels, run.trace_parent, run.created_at,
-       null::text as plan_body, plan.digest as plan_digest
-from execution
-join run on run.id = execution.run_id
+       null::text as plan_body, plan.digest as plan_digest, chosen.found
+from chosen
+join execution on execution.run_id = chosen.run_id
+join run on run.id = chosen.run_id
 left join plan on plan.run_id = execution.run_id and plan.revision = execution.plan_revision
-where execution.wait_ids is not null
-  and ($1 = '' or execution.namespace = $1)
-  and ($2::uuid is null or execution.run_id = $2)
-  and ($3::uuid is null or execution.run_id > $3)
+where chosen.before <= $5
 order by execution.run_id
-limit $4
