@@ -85,6 +85,15 @@ pub async fn find_run(
     row.map(RunRow::into_record).transpose()
 }
 
+/// Whether a run is in this database.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn has_run(executor: impl PgExecutor<'_>, id: Uuid) -> Result<bool, StoreError> {
+    let found = sqlx::query_scalar(include_str!("sql/has_run.sql")).bind(id);
+    within(async { Ok(found.fetch_one(executor).await?) }).await
+}
+
 /// The state that a row's words name.
 ///
 /// # Errors

@@ -1,0 +1,82 @@
+//! One page of a list out of a page from each of several databases.
+
+/// The first `limit` rows of all pages, in the order of `key`, and where the next page begins. Each
+/// page is in that order and says where its database has more. A row that several have comes once.
+pub(crate) fn merge<T, K: Ord + Copy>(
+    pages: Vec<(Vec<T>, Option<K>)>,
+    key: impl Fn(&T) -> K,
+    limit: i64,
+) -> (Vec<T>, Option<K>) {
+    // What stands behind the end of a page was not read, and comes before what others have there.
+    let end = pages.iter().filter_map(|(_, next)| *next).min();
+    let mut rows: Vec<T> = pages.into_iter().flat_map(|(rows, _)| rows).collect();
+    rows.retain(|row| end.is_none_or(|end| key(row) <= end));
+    rows.sort_by_key(&key);
+    rows.dedup_by_key(|row| key(row));
+    let limit = usize::try_from(limit).unwrap_or_default();
+    if rows.len() <= limit {
+        return (rows, end);
+    }
+    rows.truncate(limit);
+    let next = rows.last().map(key);
+    (rows, next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    /// The page of one database that begins behind `after`; odd rows do not read and are left out,
+    /// as the store leaves them out.
+    fn page(rows: &[u32], after: Option<u32>, limit: usize) -> (Vec<u32>, Option<u32>) {
+        let behind: Vec<u32> =
+            rows.iter().copied().filter(|row| after.is_none_or(|after| *row > after)).collect();
+        let next = (behind.len() > limit).then(|| behind[limit - 1]);
+        (behind.into_iter().take(limit).filter(|row| row % 2 == 0).collect(), next)
+    }
+
+    #[test]
+    fn a_single_page_stays_as_it_is() {
+        assert_eq!(merge(vec![(vec![4, 8], Some(9))], |row| *row, 3), (vec![4, 8], Some(9)));
+        assert_eq!(merge(vec![(vec![4, 8], None)], |row| *row, 2), (vec![4, 8], None));
+    }
+
+    #[test]
+    fn nothing_comes_before_what_was_not_read() {
+        // The first database has more behind 2, maybe a 3.
+        let pages = vec![(vec![1, 2], Some(2)), (vec![4], None)];
+        assert_eq!(merge(pages, |row| *row, 5), (vec![1, 2], Some(2)));
+    }
+
+    proptest! {
+        #[test]
+        fn page_after_page_shows_every_row_once_and_in_order(
+            homes in proptest::collection::btree_map(0_u32..200, 0_usize..4, 0..60),
+            limit in 1_usize..9,
+        ) {
+            // At the fourth place are rows that two databases have.
+            let mut databases: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
+            for (row, home) in &homes {
+                for place in if *home == 3 { vec![0, 1] } else { vec![*home] } {
+                    databases.entry(place).or_default().push(*row);
+                }
+            }
+            let (mut seen, mut after) = (Vec::new(), None);
+            loop {
+                let pages = databases.values().map(|rows| page(rows, after, limit)).collect();
+                let (rows, next) = merge(pages, |row| *row, i64::try_from(limit).unwrap());
+                prop_assert!(rows.len() <= limit);
+                seen.extend(rows);
+                prop_assert!(next.is_none() || next > after, "{next:?} after {after:?}");
+                match next {
+                    Some(next) => after = Some(next),
+                    None => break,
+                }
+            }
+            let wanted: Vec<u32> = homes.into_keys().filter(|row| row % 2 == 0).collect();
+            prop_assert_eq!(seen, wanted);
+        }
+    }
+}
