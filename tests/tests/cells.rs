@@ -140,7 +140,7 @@ async fn a_question_of_a_run_in_another_database_is_listed_and_answered() -> Res
         let (namespace, run_id) = (namespace.to_owned(), run_id.to_owned());
         let request = v1::ListWaitsRequest { namespace, run_id, ..Default::default() };
         let waits = home.runs()?.list_waits(request).await?.into_inner().waits;
-        let ids: Vec<_> = waits.iter().map(|wait| wait.wait_id.as_str()).collect();
+        let ids: Vec<_> = waits.iter().map(|wait| wait.id.as_str()).collect();
         assert_eq!(ids, [question.wait_id.as_str()], "{waits:?}");
     }
     home.answer(&question.wait_id, "fail").await?;

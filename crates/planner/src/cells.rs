@@ -18,12 +18,14 @@ use hashlink::LruCache;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::iter::once;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use surety_common::clock::HOME;
 use surety_common::config::{NamespaceDatabase, Secret};
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::store::{self, PoolSize, RunFilter, RunPage, StoreError, WaitPage};
+use tokio::sync::SetOnce;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -41,7 +43,8 @@ pub(crate) struct Cell {
     whose: String,
     url: Secret,
     /// None until the database was reached for the first time.
-    planner: OnceLock<Arc<Planner>>,
+    planner: SetOnce<Arc<Planner>>,
+    size: PoolSize,
 }
 
 /// All databases of a planner.
@@ -56,21 +59,22 @@ pub(crate) struct Cells {
 
 impl Cells {
     /// The home database, which was reached, and the others, each once and not reached yet.
-    pub(crate) fn of(home: Arc<Planner>, home_url: &str, databases: &[NamespaceDatabase]) -> Self {
-        let at_home = Cell {
-            place: HOME,
-            whose: home.whose.clone(),
-            url: Secret::new(home_url),
-            planner: OnceLock::from(home),
-        };
-        let at_home = Arc::new(at_home);
+    pub(crate) fn of(
+        home: Arc<Planner>,
+        home_url: &str,
+        databases: &[NamespaceDatabase],
+        size: PoolSize,
+    ) -> Self {
+        let whose_home = home.whose.clone();
+        let (url, planner) = (Secret::new(home_url), SetOnce::new_with(Some(home)));
+        let at_home = Arc::new(Cell { place: HOME, whose: whose_home, url, planner, size });
         let (mut others, mut by_namespace) = (Vec::new(), HashMap::new());
         for (place, NamespaceDatabase { namespaces, url }) in (HOME + 1..).zip(databases) {
             let cell = if *url == at_home.url {
                 Arc::clone(&at_home)
             } else {
-                let (whose, planner) = (whose(namespaces), OnceLock::new());
-                let cell = Arc::new(Cell { place, whose, url: url.clone(), planner });
+                let (whose, planner) = (whose(namespaces), SetOnce::new());
+                let cell = Arc::new(Cell { place, whose, url: url.clone(), planner, size });
                 others.push(Arc::clone(&cell));
                 cell
             };
@@ -98,9 +102,9 @@ impl Cells {
     ///
     /// # Errors
     /// `database_unavailable` when it was not reached yet.
-    pub(crate) fn of_namespace(&self, namespace: &str) -> Result<Arc<Planner>, Fault> {
+    pub(crate) async fn of_namespace(&self, namespace: &str) -> Result<Arc<Planner>, Fault> {
         let cell = self.named(namespace);
-        cell.planner().map_err(|fault| about(&cell.whose, fault))
+        cell.planner().await.map_err(|fault| about(&cell.whose, fault))
     }
 
     /// The planner of the database that has a run; the home one when none has it.
@@ -108,7 +112,7 @@ impl Cells {
     /// # Errors
     /// `database_unavailable` when none has it and one could not be asked.
     pub(crate) async fn of_run(&self, run_id: Uuid) -> Result<Arc<Planner>, Fault> {
-        self.with_run(run_id).await?.planner()
+        self.with_run(run_id).await?.planner().await
     }
 
     async fn with_run(&self, run_id: Uuid) -> Result<Arc<Cell>, Fault> {
@@ -136,12 +140,13 @@ impl Cells {
     /// As [`Self::of_run`].
     pub(crate) async fn of_wait(&self, wait_id: Uuid) -> Result<Arc<Planner>, Fault> {
         if self.others.is_empty() {
-            return self.home.planner();
+            return self.home.planner().await;
         }
         let has_it = move |planner: Arc<Planner>| async move {
             Ok(store::find_wait(&planner.pool, wait_id).await?.is_some())
         };
-        self.first_with(has_it).await?.unwrap_or_else(|| Arc::clone(&self.home)).planner()
+        let cell = self.first_with(has_it).await?.unwrap_or_else(|| Arc::clone(&self.home));
+        cell.planner().await
     }
 
     /// The first that says yes; none when all say no.
@@ -241,8 +246,12 @@ impl Cells {
 impl Cell {
     /// # Errors
     /// `database_unavailable` when it was not reached yet.
-    fn planner(&self) -> Result<Arc<Planner>, Fault> {
-        self.planner.get().cloned().ok_or_else(|| {
+    async fn planner(&self) -> Result<Arc<Planner>, Fault> {
+        if let Some(planner) = self.planner.get() {
+            return Ok(Arc::clone(planner));
+        }
+        // As patient as with a connection of its pool.
+        timeout(self.size.acquire_timeout, self.planner.wait()).await.cloned().map_err(|_| {
             let message = "it was not reached yet; the planner's log says why";
             let retry_after_ms = u64::try_from(RETRY.as_millis()).unwrap_or(u64::MAX);
             let fault = Fault::new(FaultCode::DatabaseUnavailable, message);
@@ -251,14 +260,9 @@ impl Cell {
     }
 
     /// Connects, however long that takes, and then keeps the planner's loops going.
-    pub(crate) async fn keep(
-        self: Arc<Self>,
-        size: PoolSize,
-        upkeep: Upkeep,
-        shutdown: CancellationToken,
-    ) {
+    pub(crate) async fn keep(self: Arc<Self>, upkeep: Upkeep, shutdown: CancellationToken) {
         let pool = loop {
-            match store::open(self.place, self.url.expose(), size).await {
+            match store::open(self.place, self.url.expose(), self.size).await {
                 Ok(pool) => break pool,
                 // Not even what waiting cannot mend may end the service of the others.
                 Err(error) => tracing::warn!(%error, database = self.whose, "it is waited for"),
@@ -266,25 +270,23 @@ impl Cell {
             tokio::time::sleep(RETRY).await;
         };
         let planner = upkeep.start(pool, self.place, self.whose.clone(), shutdown).await;
-        let planner = Arc::clone(self.planner.get_or_init(|| planner));
-        tracing::info!(database = self.whose, "it is there");
+        if self.planner.set(Arc::clone(&planner)).is_ok() {
+            tracing::info!(database = self.whose, "it is there");
+        }
         upkeep.go_on(planner).await;
     }
 }
 
 /// A database with its answer, or why it has none.
-fn asked<T, F: Future<Output = Result<T, StoreError>>>(
+async fn asked<T, F: Future<Output = Result<T, StoreError>>>(
     cell: Arc<Cell>,
     ask: impl Fn(Arc<Planner>) -> F,
-) -> impl Future<Output = (Arc<Cell>, Result<T, Fault>)> {
-    let asked = cell.planner().map(ask);
-    async move {
-        let answer = match asked {
-            Ok(answer) => answer.await.map_err(Fault::from),
-            Err(fault) => Err(fault),
-        };
-        (cell, answer)
-    }
+) -> (Arc<Cell>, Result<T, Fault>) {
+    let answer = match cell.planner().await {
+        Ok(planner) => ask(planner).await.map_err(Fault::from),
+        Err(fault) => Err(fault),
+    };
+    (cell, answer)
 }
 
 /// The same fault, saying which database it is about.

@@ -160,11 +160,11 @@ pub async fn serve(
     let upkeep = Upkeep { retention: Retention::of(&setup.planner), depths: Arc::default() };
     let name = "the home database".to_owned();
     let home = upkeep.start(pool.clone(), HOME, name, shutdown.clone()).await;
-    let cells = Arc::new(Cells::of(Arc::clone(&home), database_url, &setup.databases));
+    let cells = Arc::new(Cells::of(Arc::clone(&home), database_url, &setup.databases, size));
     let mut loops = JoinSet::new();
     loops.spawn(upkeep.clone().go_on(home));
     for cell in cells.others() {
-        loops.spawn(cell.keep(size, upkeep.clone(), shutdown.clone()));
+        loops.spawn(cell.keep(upkeep.clone(), shutdown.clone()));
     }
     let handlers = service::Service::new(Arc::clone(&cells));
     let served = Server::new(Settings::of(&setup.common, setup.token))

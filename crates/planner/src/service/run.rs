@@ -41,7 +41,7 @@ impl RunService for Service {
             request.extensions().get::<TraceContext>().map(|trace| trace.traceparent().to_owned());
         let (order, warnings) =
             order::read_order(request.into_inner(), caller_trace).map_err(status)?;
-        let planner = self.cells.of_namespace(&order.namespace).map_err(status)?;
+        let planner = self.cells.of_namespace(&order.namespace).await.map_err(status)?;
         let accepted = intake::create(&planner, order).await.map_err(status)?;
         let (run, existed) = match accepted {
             Accepted::Made(record) => (run(*record, None), false),
