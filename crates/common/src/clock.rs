@@ -69,6 +69,16 @@ mod tests {
     use std::time::Duration;
 
     #[test]
+    fn a_database_whose_clock_is_wrong_is_so_for_itself_only() {
+        let (wrong, other) = (900, 901);
+        set(wrong, DateTime::UNIX_EPOCH);
+        assert!(now_at(wrong) - DateTime::UNIX_EPOCH < TimeDelta::minutes(5));
+        for right in [now(), now_at(other)] {
+            assert!((Utc::now() - right).abs() < TimeDelta::minutes(5), "{right}");
+        }
+    }
+
+    #[test]
     fn it_goes_on_by_itself_keeps_still_for_a_trifle_and_follows_a_step() {
         let begin = Instant::now();
         let at = |seconds: u64| begin + Duration::from_secs(seconds);

@@ -303,3 +303,34 @@ fn whose(namespaces: &[String]) -> String {
     };
     format!("the database of {}{more}", named.join(", "))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sqlx::postgres::PgPoolOptions;
+
+    fn named(namespaces: &[&str], url: &str) -> NamespaceDatabase {
+        let namespaces = namespaces.iter().map(|name| (*name).to_owned()).collect();
+        NamespaceDatabase { namespaces, url: Secret::new(url) }
+    }
+
+    #[tokio::test]
+    async fn a_namespace_leads_to_the_database_that_is_named_for_it_and_each_is_there_once() {
+        let at_home = "postgres://127.0.0.1:1/home";
+        let pool = PgPoolOptions::new().connect_lazy(at_home).unwrap();
+        let home = Planner::start(pool, HOME, "the home one".into(), CancellationToken::new());
+        let databases = [
+            named(&["a", "b"], "postgres://127.0.0.1:1/ab"),
+            named(&["c"], at_home),
+            named(&["d"], "postgres://127.0.0.1:1/d"),
+        ];
+        let size = PoolSize { connections: 2, acquire_timeout: Duration::from_millis(1) };
+        let cells = Cells::of(Arc::new(home), at_home, &databases, size);
+        let place = |namespace| cells.named(namespace).place;
+        assert_eq!(["a", "b", "c", "d", "A", ""].map(place), [1, 1, HOME, 3, HOME, HOME]);
+        assert_eq!(cells.all().map(|cell| cell.place).collect::<Vec<_>>(), [HOME, 1, 3]);
+        assert!(cells.of_namespace("c").await.is_ok());
+        let fault = cells.of_namespace("b").await.err().unwrap();
+        assert!(fault.message.starts_with("the database of a, b: "), "{fault:?}");
+    }
+}

@@ -260,3 +260,17 @@ where
     })
     .await
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_connection_of_a_pool_knows_the_place_of_its_database() {
+        for place in [clock::HOME, 1, 12] {
+            let options: PgConnectOptions = "postgres://h/d?application_name=x".parse().unwrap();
+            assert_eq!(place_of(&prepared(options, place)), place);
+        }
+        assert_eq!(place_of(&PgConnectOptions::new()), clock::HOME);
+    }
+}
