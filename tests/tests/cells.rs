@@ -204,6 +204,22 @@ async fn lists_over_all_are_in_order_across_databases_and_figures_are_added_up()
     home.finish().await
 }
 
+#[tokio::test]
+async fn a_page_of_large_runs_from_two_databases_fits_into_a_message() -> Result<()> {
+    let apart = Database::create().await?;
+    let file = Named::of(apart.url())?;
+    let mut home = Deployment::start_idle(Database::create().await?, &file.environment()).await?;
+    for namespace in ["default", APART, "default", APART] {
+        let goal = "g".repeat(3 << 19);
+        home.create_run(v1::CreateRunRequest { goal, ..planless(namespace) }).await?;
+    }
+    assert_eq!(listed(&home, "", 50).await?.len(), 4);
+    home.planner.stop().await?;
+    audit_all(&apart.pool().await?).await?;
+    apart.drop().await?;
+    home.finish().await
+}
+
 /// What is there and what is not while the database of [`APART`] is away.
 async fn only_home_is_there(home: &Deployment) -> Result<()> {
     let work = plan(&[step("a", &[], &[noop()])]);

@@ -9,7 +9,7 @@
 //! With one database nothing is asked. One that is away is in the way of its own runs only, and of
 //! what cannot be answered without it.
 
-use crate::merge::merge;
+use crate::merge::{Room, merge};
 use crate::{Planner, Upkeep};
 use futures::StreamExt;
 use futures::future::{join_all, try_join_all};
@@ -23,7 +23,7 @@ use std::time::Duration;
 use surety_common::clock::HOME;
 use surety_common::config::{NamespaceDatabase, Secret};
 use surety_common::domain::fault::{Fault, FaultCode};
-use surety_common::store::{self, PoolSize, RunFilter, RunPage, StoreError, WaitPage};
+use surety_common::store::{self, PoolSize, RunFilter, RunPage, StoreError, WaitPage, Waiting};
 use tokio::sync::SetOnce;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -183,7 +183,8 @@ impl Cells {
             Ok((runs, next.map(Reverse)))
         };
         let pages = self.ask_for_pages(self.listed(&filter.namespace), list).await?;
-        let (runs, next) = merge(pages, |run| Reverse(run.spec.id), filter.limit);
+        let room = Room { rows: filter.limit, bytes: store::LIST_BYTES, of: store::listed_bytes };
+        let (runs, next) = merge(pages, |run| Reverse(run.spec.id), &room);
         Ok(RunPage { runs, next: next.map(|Reverse(id)| id) })
     }
 
@@ -207,7 +208,9 @@ impl Cells {
             Ok((page.waiting, page.next))
         };
         let pages = self.ask_for_pages(asked, list).await?;
-        let (waiting, next) = merge(pages, |waiting| waiting.run.spec.id, limit);
+        let of = |waiting: &Waiting| store::listed_bytes(&waiting.run);
+        let room = Room { rows: limit, bytes: store::LIST_BYTES, of };
+        let (waiting, next) = merge(pages, |waiting| waiting.run.spec.id, &room);
         Ok(WaitPage { waiting, next })
     }
 
