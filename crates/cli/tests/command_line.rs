@@ -228,6 +228,32 @@ fn the_settings_are_shown_with_their_origin_and_without_secrets() {
 }
 
 #[test]
+fn the_namespaces_with_a_database_of_their_own_are_shown_without_its_address() {
+    let place = Place::new();
+    let mail = "postgres://u:hunter2@h/d";
+    let file =
+        place.file("databases", &format!("_mail {mail}\nteam postgres://h/t\n_tools {mail}"));
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    fs::set_permissions(&file, mode).expect("a mode");
+    let path = file.to_string_lossy();
+    let words = ["config", "check", "--namespace-databases-file", &path];
+    let shown = place.run(&words);
+    shown.says(0, &[]);
+    for part in [&*path, "namespaces: _mail, _tools\n", "namespaces: team"] {
+        assert!(shown.out.contains(part), "{part:?} is not in {}", shown.out);
+    }
+    let json = place.run(&[&words[..], &["--json"]].concat());
+    assert!(
+        json.out.contains("\"namespaces\":[[\"_mail\",\"_tools\"],[\"team\"]]"),
+        "{}",
+        json.out
+    );
+    assert!(!format!("{}{}", shown.out, json.out).contains("hunter2"));
+    fs::write(&file, "_mail mysql://u:hunter2@h/d").expect("a file");
+    place.run(&words).says(1, &["error[setting_invalid]", "line 1 of", "postgres://"]);
+}
+
+#[test]
 fn a_port_in_use_is_named_with_its_flag_before_anything_is_started() {
     let place = Place::new();
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -1,19 +1,25 @@
-//! The services' one clock: the database's, carried on by this machine's monotonic one.
+//! The services' clock: the database's, carried on by this machine's monotonic one.
 //!
 //! Readiness and deadlines written by one process are compared by another. Were each to ask its own
 //! machine for the time, a clock that is wrong would end runs before their time, or never, and one
 //! that jumps would do so at any moment. So every new connection brings the database's time, and
 //! between two of them only the time that passed is added. Who is dead is told without any such
-//! clock, since the database's may be set as well.
+//! clock, since the database's may be set as well. A process that works with several databases has a
+//! clock for each, so that a wrong one is wrong for its own runs only.
 
 use chrono::{DateTime, TimeDelta, Utc};
+use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock};
 use std::time::Instant;
 
 /// A difference that the way of an answer explains: not worth a step of the clock.
 const TOLERANCE: TimeDelta = TimeDelta::milliseconds(100);
 
-static CLOCK: RwLock<Option<Clock>> = RwLock::new(None);
+/// The place of the database that a process is at home in; others have the places behind it.
+pub const HOME: usize = 0;
+
+/// By the places of the databases.
+static CLOCKS: RwLock<BTreeMap<usize, Clock>> = RwLock::new(BTreeMap::new());
 
 /// A time that was known once, and when.
 #[derive(Debug, Clone, Copy)]
@@ -32,16 +38,22 @@ impl Clock {
     }
 }
 
-/// The time; before the first connection to a database the machine's own.
+/// The time at home; before the first connection to the database the machine's own.
 pub fn now() -> DateTime<Utc> {
-    let clock = *CLOCK.read().unwrap_or_else(PoisonError::into_inner);
+    now_at(HOME)
+}
+
+/// The time of the database at `place`; before the first connection to it the machine's own.
+pub fn now_at(place: usize) -> DateTime<Utc> {
+    let clock = CLOCKS.read().unwrap_or_else(PoisonError::into_inner).get(&place).copied();
     clock.map_or_else(Utc::now, |clock| clock.at(Instant::now()))
 }
 
-/// Says what time it is in the database.
-pub fn set(time: DateTime<Utc>) {
-    let mut clock = CLOCK.write().unwrap_or_else(PoisonError::into_inner);
-    *clock = Some(follow(*clock, time, Instant::now()));
+/// Says what time it is in the database at `place`.
+pub fn set(place: usize, time: DateTime<Utc>) {
+    let mut clocks = CLOCKS.write().unwrap_or_else(PoisonError::into_inner);
+    let told = follow(clocks.get(&place).copied(), time, Instant::now());
+    clocks.insert(place, told);
 }
 
 fn follow(clock: Option<Clock>, time: DateTime<Utc>, at: Instant) -> Clock {
@@ -55,6 +67,16 @@ fn follow(clock: Option<Clock>, time: DateTime<Utc>, at: Instant) -> Clock {
 mod tests {
     use super::*;
     use std::time::Duration;
+
+    #[test]
+    fn a_database_whose_clock_is_wrong_is_so_for_itself_only() {
+        let (wrong, other) = (900, 901);
+        set(wrong, DateTime::UNIX_EPOCH);
+        assert!(now_at(wrong) - DateTime::UNIX_EPOCH < TimeDelta::minutes(5));
+        for right in [now(), now_at(other)] {
+            assert!((Utc::now() - right).abs() < TimeDelta::minutes(5), "{right}");
+        }
+    }
 
     #[test]
     fn it_goes_on_by_itself_keeps_still_for_a_trifle_and_follows_a_step() {

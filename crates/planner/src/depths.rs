@@ -1,6 +1,7 @@
 //! Which namespaces the figure of the queue is shown for: the fullest, and each of them for a while
 //! after its last run was taken up, so that it is seen to be empty. Clients choose the names, so how
-//! many there are has a bound.
+//! many there are has a bound. A namespace that moved may have runs in several databases: the figure
+//! is their sum.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use std::cmp::Reverse;
@@ -15,19 +16,24 @@ const KEPT: TimeDelta = TimeDelta::minutes(5);
 /// The namespaces that are shown. One for each process.
 #[derive(Debug, Default)]
 pub(crate) struct Depths {
+    /// What waits in each database, by its place, as it was last seen.
+    waiting: BTreeMap<usize, Vec<Backlog>>,
     /// Each with the time when something of it was last seen.
     shown: BTreeMap<String, DateTime<Utc>>,
 }
 
 impl Depths {
-    /// Takes in what waits at `now`. Answers what is to be shown: a namespace that was shown and
-    /// is not there any more has nothing waiting.
+    /// Takes in what waits at `now` in the database at `place`. Answers what is to be shown: a
+    /// namespace that was shown and is not there any more has nothing waiting.
     pub(crate) fn take(
         &mut self,
-        mut waiting: Vec<Backlog>,
+        place: usize,
+        waiting: Vec<Backlog>,
         now: DateTime<Utc>,
     ) -> BTreeMap<String, u32> {
+        self.waiting.insert(place, waiting);
         self.shown.retain(|_, seen_at| now - *seen_at < KEPT);
+        let mut waiting = self.sums();
         waiting.sort_by_key(|backlog| Reverse(backlog.ready_runs));
         for Backlog { namespace, .. } in &waiting {
             if self.shown.len() < MOST || self.shown.contains_key(namespace) {
@@ -42,6 +48,16 @@ impl Depths {
             }
         }
         depths
+    }
+
+    fn sums(&self) -> Vec<Backlog> {
+        let mut sums: BTreeMap<&str, u32> = BTreeMap::new();
+        for Backlog { namespace, ready_runs } in self.waiting.values().flatten() {
+            let sum = sums.entry(namespace).or_default();
+            *sum = sum.saturating_add(*ready_runs);
+        }
+        let sums = sums.into_iter();
+        sums.map(|(name, ready_runs)| Backlog { namespace: name.to_owned(), ready_runs }).collect()
     }
 }
 
@@ -63,7 +79,7 @@ mod tests {
     }
 
     fn shown(depths: &mut Depths, of: &[(&str, u32)], seconds: i64) -> Vec<(String, u32)> {
-        depths.take(waiting(of), at(seconds)).into_iter().collect()
+        depths.take(0, waiting(of), at(seconds)).into_iter().collect()
     }
 
     #[test]
@@ -82,11 +98,23 @@ mod tests {
         let names: Vec<String> = (0..MOST).map(|number| format!("n{number:04}")).collect();
         let mut many: Vec<(&str, u32)> = names.iter().map(|name| (name.as_str(), 1)).collect();
         many.insert(0, ("least", 0));
-        let found = depths.take(waiting(&many), at(0));
+        let found = depths.take(0, waiting(&many), at(0));
         assert_eq!((found.len(), found.get("least")), (MOST, None));
-        let found = depths.take(waiting(&[("new", 9), ("n0007", 2)]), at(2));
+        let found = depths.take(0, waiting(&[("new", 9), ("n0007", 2)]), at(2));
         assert_eq!((found.len(), found.get("new"), found.get("n0007")), (MOST, None, Some(&2)));
-        let found = depths.take(waiting(&[("new", 9)]), at(302));
+        let found = depths.take(0, waiting(&[("new", 9)]), at(302));
         assert_eq!(found.into_iter().collect::<Vec<_>>(), [("new".to_owned(), 9)]);
+    }
+    #[test]
+    fn what_waits_in_several_databases_is_added_up_and_none_hides_the_others() {
+        let mut depths = Depths::default();
+        let pair = |namespace: &str, runs| (namespace.to_owned(), runs);
+        let mut take = |place, of: &[(&str, u32)], seconds| {
+            depths.take(place, waiting(of), at(seconds)).into_iter().collect::<Vec<_>>()
+        };
+        assert_eq!(take(0, &[("a", 3), ("moved", 1)], 0), [pair("a", 3), pair("moved", 1)]);
+        assert_eq!(take(1, &[("moved", 4)], 1), [pair("a", 3), pair("moved", 5)]);
+        assert_eq!(take(0, &[("a", 2)], 2), [pair("a", 2), pair("moved", 4)]);
+        assert_eq!(take(1, &[], 3), [pair("a", 2), pair("moved", 0)]);
     }
 }

@@ -26,6 +26,7 @@ fn main() -> anyhow::Result<()> {
 }
 
 async fn run(Args { common, planner }: Args) -> anyhow::Result<()> {
+    let databases = planner.namespace_databases()?;
     let guard = telemetry::init("planner", &common.telemetry)?;
     let shutdown = on_signal()?;
     let token = common.token()?.map(|secret| Token::new(secret.expose())).transpose()?;
@@ -33,7 +34,8 @@ async fn run(Args { common, planner }: Args) -> anyhow::Result<()> {
     tracing::info!(address = %listener.local_addr()?, "the planner listens");
     let drain = common.drain_timeout();
     let setup = surety_planner::Setup {
-        database_url: common.service_database()?,
+        database_url: common.home_database(&databases)?,
+        databases,
         metrics: Some(guard.metrics()),
         common,
         planner,

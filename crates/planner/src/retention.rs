@@ -9,10 +9,11 @@
 //!
 //! All planners look; one at a time forgets, and the others pass by.
 
+use crate::Planner;
 use chrono::{DateTime, Utc};
 use sqlx::PgPool;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use surety_common::clock;
 use surety_common::store::{self, Retention, StoreError};
 use uuid::Uuid;
 
@@ -25,17 +26,17 @@ const BATCH: i64 = 200;
 const REST: u32 = 4;
 
 /// Looks until the process stops.
-pub(crate) async fn run(pool: PgPool, retention: Retention) {
+pub(crate) async fn run(planner: Arc<Planner>, retention: Retention) {
     let mut ticks = tokio::time::interval(INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let now = clock::now();
-        prepare(&pool, now, retention).await;
+        let now = planner.now();
+        prepare(&planner.pool, now, retention).await;
         if let Some(before) = retention.before(now)
-            && let Err(error) = forget(&pool, before).await
+            && let Err(error) = forget(&planner.pool, before).await
         {
-            tracing::warn!(%error, "runs that ended long ago could not be forgotten");
+            tracing::warn!(%error, database = planner.whose, "runs that ended long ago could not be forgotten");
         }
     }
 }

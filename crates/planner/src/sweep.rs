@@ -4,7 +4,7 @@
 use crate::Planner;
 use crate::depths::Depths;
 use chrono::{DateTime, Utc};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use surety_common::domain::execution::Graph;
 use surety_common::domain::execution::draft::{Draft, Ending};
@@ -21,17 +21,18 @@ const INTERVAL: Duration = Duration::from_secs(2);
 const LIMIT: i64 = 200;
 
 /// Looks until the process stops.
-pub(crate) async fn run(planner: Arc<Planner>) {
+pub(crate) async fn run(planner: Arc<Planner>, depths: Arc<Mutex<Depths>>) {
     let mut ticks = tokio::time::interval(INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let (mut unreadable, mut depths) = (Unreadable::default(), Depths::default());
+    let mut unreadable = Unreadable::default();
+    let database = &planner.whose;
     loop {
         ticks.tick().await;
-        if let Err(error) = measure(&planner, &mut depths, planner.now()).await {
-            tracing::warn!(%error, "what waits for an executor could not be counted");
+        if let Err(error) = measure(&planner, &depths, planner.now()).await {
+            tracing::warn!(%error, database, "what waits for an executor could not be counted");
         }
         if let Err(error) = run_once(&planner, &mut unreadable, planner.now()).await {
-            tracing::warn!(%error, "overdue runs could not be ended");
+            tracing::warn!(%error, database, "overdue runs could not be ended");
         }
     }
 }
@@ -40,9 +41,15 @@ pub(crate) async fn run(planner: Arc<Planner>) {
 ///
 /// # Errors
 /// `database_unavailable`.
-async fn measure(planner: &Planner, depths: &mut Depths, now: DateTime<Utc>) -> Result<(), Fault> {
+async fn measure(
+    planner: &Planner,
+    depths: &Mutex<Depths>,
+    now: DateTime<Utc>,
+) -> Result<(), Fault> {
     let waiting = store::backlog(&planner.pool).await?;
-    for (namespace, runs) in depths.take(waiting, now) {
+    // Held until the figure is set, so that no older sum is set after a newer one.
+    let mut depths = depths.lock().unwrap_or_else(PoisonError::into_inner);
+    for (namespace, runs) in depths.take(planner.place, waiting, now) {
         telemetry::set_queue_depth(&namespace, runs);
     }
     Ok(())

@@ -1,9 +1,11 @@
 //! `surety config check`
 
+use std::iter::once;
+
 use clap::{ArgMatches, Args, Subcommand};
 use surety_common::config::{
     AddressConfig, CommonConfig, DataDirConfig, Effective, ExecutorConfig, GateConfig,
-    PlannerConfig, effective,
+    NamespaceDatabase, PlannerConfig, effective,
 };
 use surety_common::domain::json::Value;
 
@@ -46,26 +48,38 @@ struct Settings {
 impl Config {
     pub(super) fn run(self, matches: &ArgMatches, output: Output) -> Result<Exit, Failure> {
         let ConfigCommand::Check(settings) = self.command;
-        let Settings { common, planner: _, executor, gate: _, address: _, folder: _ } = *settings;
+        let Settings { common, planner, executor, gate: _, address: _, folder: _ } = *settings;
         executor.check()?;
         common.token()?;
+        let databases = planner.namespace_databases()?;
         let in_force = effective(matches);
-        let values = in_force.iter().map(as_value).collect();
-        output.either(&Value::Array(values), || as_table(&in_force))?;
+        let named = |setting: &Effective| match setting.setting.id().as_str() {
+            "namespace_databases_file" => databases.as_slice(),
+            _ => &[],
+        };
+        let value = |setting| as_value(setting, named(setting));
+        let values = in_force.iter().map(value).collect();
+        output.either(&Value::Array(values), || as_table(&in_force, &databases))?;
         Ok(Exit::Done)
     }
 }
 
-fn as_value(setting: &Effective) -> Value {
-    object([
-        ("flag", text(setting.setting.flag)),
-        ("variable", text(setting.setting.env)),
-        ("value", setting.value.as_deref().map_or(Value::Null, text)),
-        ("source", text(setting.source.to_string())),
-    ])
+/// Of the databases that a setting's file names, only whose they are.
+fn as_value(setting: &Effective, databases: &[NamespaceDatabase]) -> Value {
+    let flag = ("flag", text(setting.setting.flag));
+    let variable = ("variable", text(setting.setting.env));
+    let value = ("value", setting.value.as_deref().map_or(Value::Null, text));
+    let source = ("source", text(setting.source.to_string()));
+    if databases.is_empty() {
+        return object([flag, variable, value, source]);
+    }
+    let names =
+        |database: &NamespaceDatabase| Value::Array(database.namespaces.iter().map(text).collect());
+    let namespaces = Value::Array(databases.iter().map(names).collect());
+    object([flag, variable, value, source, ("namespaces", namespaces)])
 }
 
-fn as_table(in_force: &[Effective]) -> String {
+fn as_table(in_force: &[Effective], databases: &[NamespaceDatabase]) -> String {
     let row = |setting: &Effective| {
         vec![
             format!("--{}", setting.setting.flag),
@@ -74,5 +88,9 @@ fn as_table(in_force: &[Effective]) -> String {
             setting.source.to_string(),
         ]
     };
-    columns(&["FLAG", "VARIABLE", "VALUE", "FROM"], in_force.iter().map(row).collect())
+    let table = columns(&["FLAG", "VARIABLE", "VALUE", "FROM"], in_force.iter().map(row).collect());
+    let named = databases.iter().map(|database| {
+        format!("\none database for the namespaces: {}", harmless(&database.namespaces.join(", ")))
+    });
+    once(table).chain(named).collect()
 }

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! The ports are taken first: what stands in the way is said before anything is started. The gate
-//! stops last, for a run that drains may still ask it.
+//! stops last, for a run that drains may still ask it. Of several databases the planner serves all,
+//! executor and gate work in the home one only.
 
 mod services;
 mod signals;
@@ -19,7 +20,7 @@ use std::time::Duration;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args};
 use surety_common::config::{
-    CommonConfig, DataDirConfig, ExecutorConfig, GateConfig, PlannerConfig,
+    CommonConfig, DataDirConfig, ExecutorConfig, GateConfig, NamespaceDatabase, PlannerConfig,
 };
 use surety_common::telemetry::{self, Guard};
 use surety_common::wire::server::{BindError, bind};
@@ -81,10 +82,17 @@ impl Up {
         }
         let token_file = self.common.token_file.clone().unwrap_or_else(|| folder.token());
         let token = self.token(&folder)?;
+        let databases = self.planner.namespace_databases()?;
         let ports = self.bind().await?;
         let guard = telemetry::init("surety", &self.common.telemetry)
             .map_err(|error| Failure::new(Code::SettingInvalid, error.to_string(), ""))?;
-        let started = Started { folder, token_file, token, ports, output };
+        for database in &databases {
+            tracing::warn!(
+                namespaces = database.namespaces.join(", "),
+                "executors of their own database carry out their runs: this process has none there"
+            );
+        }
+        let started = Started { folder, token_file, token, databases, ports, output };
         let ended = self.serve(started, signals, &guard).await;
         if let Err(error) = guard.shutdown(TELEMETRY_BOUND).await {
             note(&format!("surety: {error}"));
@@ -135,13 +143,14 @@ impl Up {
         mut signals: Signals,
         guard: &Guard,
     ) -> Result<Exit, Failure> {
-        let Started { folder, token_file, token, ports, output } = started;
+        let Started { folder, token_file, token, databases, ports, output } = started;
         let plan = Plan {
             common: self.common,
             planner: self.planner,
             executor: self.executor,
             gate: self.gate,
             database_url: database_url.to_owned(),
+            databases,
             token,
             metrics: guard.metrics(),
         };
@@ -174,6 +183,7 @@ struct Started {
     folder: DataFolder,
     token_file: PathBuf,
     token: Token,
+    databases: Vec<NamespaceDatabase>,
     ports: Ports,
     output: Output,
 }

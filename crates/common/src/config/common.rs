@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::error::ConfigError;
+use super::namespaces::NamespaceDatabase;
 use super::secret::Secret;
 use super::settings as s;
 use super::token::read_token_file;
@@ -88,6 +89,12 @@ pub struct TelemetryConfig {
     pub otlp_endpoint: Option<String>,
 }
 
+const NO_DATABASE: ConfigError = ConfigError::Missing {
+    flag: s::DATABASE_URL.flag,
+    env: s::DATABASE_URL.env,
+    example: "postgres://surety@localhost/surety",
+};
+
 impl CommonConfig {
     /// The token in the token file, if a file was named.
     ///
@@ -103,12 +110,22 @@ impl CommonConfig {
     /// None was named, and one is required.
     pub fn service_database(&self) -> Result<Option<String>, ConfigError> {
         match &self.database_url {
-            None if self.require_database => Err(ConfigError::Missing {
-                flag: s::DATABASE_URL.flag,
-                env: s::DATABASE_URL.env,
-                example: "postgres://surety@localhost/surety",
-            }),
+            None if self.require_database => Err(NO_DATABASE),
             url => Ok(url.as_ref().map(|url| url.expose().to_owned())),
+        }
+    }
+
+    /// The same for a planner that serves these databases of namespaces beside it.
+    ///
+    /// # Errors
+    /// None was named, and one is required or others are beside it.
+    pub fn home_database(
+        &self,
+        others: &[NamespaceDatabase],
+    ) -> Result<Option<String>, ConfigError> {
+        match &self.database_url {
+            None if !others.is_empty() => Err(NO_DATABASE),
+            Some(_) | None => self.service_database(),
         }
     }
 

@@ -54,6 +54,50 @@ pub enum ConfigError {
         /// Its permission bits.
         mode: u32,
     },
+    /// The file that names the databases of namespaces could not be read.
+    #[error(
+        "the file {path} that names the databases of namespaces cannot be read: {source}. Create \
+         it with a line for each, `<namespace> <postgres url>`, or point \
+         --namespace-databases-file (SURETY_NAMESPACE_DATABASES_FILE) at the right file"
+    )]
+    NamespacesUnreadable {
+        /// The file as it was given.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It names nothing.
+    #[error(
+        "the file {path} names no namespace. Write a line for each into it, `<namespace> \
+         <postgres url>`, or leave --namespace-databases-file (SURETY_NAMESPACE_DATABASES_FILE) out"
+    )]
+    NamespacesEmpty {
+        /// The file as it was given.
+        path: PathBuf,
+    },
+    /// Every user of the machine could read the passwords in it.
+    #[error(
+        "the file {path} of --namespace-databases-file (SURETY_NAMESPACE_DATABASES_FILE) can be \
+         read by every user of this machine (mode {mode:03o}). Run: chmod 600 {path}"
+    )]
+    NamespacesExposed {
+        /// The file as it was given.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// A line of it does not read. The line is not shown, for it may hold a password.
+    #[error(
+        "line {line} of {path} (--namespace-databases-file, SURETY_NAMESPACE_DATABASES_FILE) {why}"
+    )]
+    NamespacesLine {
+        /// The file as it was given.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+        /// What is wrong, and what to do.
+        why: &'static str,
+    },
     /// An executor would be taken for dead between two of its heartbeats.
     #[error(
         "--executor-heartbeat-interval-ms (SURETY_EXECUTOR_HEARTBEAT_INTERVAL_MS) is \

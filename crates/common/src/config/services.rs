@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::error::ConfigError;
+use super::namespaces::{NamespaceDatabase, read_namespace_databases};
 use super::settings as s;
 
 /// The planner's own settings.
@@ -17,6 +18,13 @@ pub struct PlannerConfig {
           default_value = s::PLANNER_LISTEN.default, help = s::PLANNER_LISTEN.meaning,
           value_parser = s::PLANNER_LISTEN.reads::<SocketAddr>())]
     pub planner_listen: SocketAddr,
+
+    /// The file that names the databases of namespaces; read it with
+    /// [`PlannerConfig::namespace_databases`].
+    #[arg(long = s::NAMESPACE_DATABASES_FILE.flag, env = s::NAMESPACE_DATABASES_FILE.env,
+          help = s::NAMESPACE_DATABASES_FILE.meaning,
+          value_parser = s::NAMESPACE_DATABASES_FILE.reads::<PathBuf>())]
+    pub namespace_databases_file: Option<PathBuf>,
 
     /// Days that a run is kept after its end, 0..36500; 0 keeps it for ever.
     #[arg(long = s::RETENTION_DAYS.flag, env = s::RETENTION_DAYS.env,
@@ -92,6 +100,18 @@ pub struct GateProbeConfig {
           help = s::GATE_PROBE_ALLOW.meaning,
           value_parser = s::GATE_PROBE_ALLOW.reads::<String>())]
     pub gate_probe_allow: Option<String>,
+}
+
+impl PlannerConfig {
+    /// The databases that the file names, each once, in the order of the file; none without a file.
+    ///
+    /// # Errors
+    /// The file cannot be read, is open to every user, names nothing, or has a line that does not
+    /// read.
+    pub fn namespace_databases(&self) -> Result<Vec<NamespaceDatabase>, ConfigError> {
+        let read = self.namespace_databases_file.as_deref().map(read_namespace_databases);
+        Ok(read.transpose()?.unwrap_or_default())
+    }
 }
 
 impl ExecutorConfig {

@@ -130,6 +130,7 @@ pub const fn settings() -> &'static [Setting] {
         LOG_FORMAT,
         OTLP_ENDPOINT,
         PLANNER_LISTEN,
+        NAMESPACE_DATABASES_FILE,
         RETENTION_DAYS,
         EXECUTOR_LISTEN,
         EXECUTOR_GATE_URL,
@@ -282,6 +283,18 @@ pub(super) const PLANNER_LISTEN: Setting = Setting {
     default: "127.0.0.1:7401",
     accepts: Accepts::Address,
     meaning: "Where the planner serves gRPC, /healthz and /metrics.",
+    secret: false,
+};
+
+pub(super) const NAMESPACE_DATABASES_FILE: Setting = Setting {
+    group: Group::Planner,
+    flag: "namespace-databases-file",
+    env: "SURETY_NAMESPACE_DATABASES_FILE",
+    default: "",
+    accepts: Accepts::Path,
+    meaning: "The file that names the Postgres of each namespace that has one of its own: a line \
+              each, the namespace, a blank, and a URL as in DATABASE_URL. Every other namespace is \
+              at home in DATABASE_URL. It must not be readable by every user of the machine.",
     secret: false,
 };
 

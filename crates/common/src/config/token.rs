@@ -13,7 +13,9 @@ use super::secret::Secret;
 /// group may: that is how Kubernetes mounts a secret for a user that is not root.
 pub fn read_token_file(path: &Path) -> Result<Secret, ConfigError> {
     let unreadable = |source| ConfigError::TokenUnreadable { path: path.to_owned(), source };
-    refuse_exposed(path, &fs::metadata(path).map_err(unreadable)?)?;
+    if let Some(mode) = open_to_all(&fs::metadata(path).map_err(unreadable)?) {
+        return Err(ConfigError::TokenExposed { path: path.to_owned(), mode });
+    }
     let text = fs::read_to_string(path).map_err(unreadable)?;
     let token = text.trim();
     if token.is_empty() {
@@ -25,20 +27,18 @@ pub fn read_token_file(path: &Path) -> Result<Secret, ConfigError> {
     Ok(Secret::new(token))
 }
 
+/// The permission bits of a file that every user of the machine can get at.
 #[cfg(unix)]
-fn refuse_exposed(path: &Path, metadata: &fs::Metadata) -> Result<(), ConfigError> {
+pub(super) fn open_to_all(metadata: &fs::Metadata) -> Option<u32> {
     use std::os::unix::fs::PermissionsExt;
 
     let mode = metadata.permissions().mode() & 0o777;
-    if mode & 0o007 == 0 {
-        return Ok(());
-    }
-    Err(ConfigError::TokenExposed { path: path.to_owned(), mode })
+    (mode & 0o007 != 0).then_some(mode)
 }
 
 #[cfg(not(unix))]
-fn refuse_exposed(_path: &Path, _metadata: &fs::Metadata) -> Result<(), ConfigError> {
-    Ok(())
+pub(super) fn open_to_all(_metadata: &fs::Metadata) -> Option<u32> {
+    None
 }
 
 #[cfg(test)]

@@ -9,6 +9,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use uuid::Uuid;
 
+/// The longest namespace, in bytes. Beside a request id of the longest kind it has to fit into a
+/// row of an index, which holds 2,700 bytes.
+pub const MAX_NAMESPACE: usize = 200;
+
 /// A run's order, as it was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunSpec {

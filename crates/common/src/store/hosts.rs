@@ -22,19 +22,19 @@ const WANTED: &str = "target_session_attrs";
 #[derive(Debug, Clone)]
 pub(super) struct Hosts(Vec<PgConnectOptions>);
 
-impl FromStr for Hosts {
-    type Err = StoreError;
-
-    fn from_str(url: &str) -> Result<Self, StoreError> {
+impl Hosts {
+    /// The addresses in a URL, of the database at `place`.
+    ///
+    /// # Errors
+    /// [`StoreError::Refused`] when it does not read.
+    pub(super) fn read(url: &str, place: usize) -> Result<Self, StoreError> {
         let options = split(url)?
             .iter()
-            .map(|url| Ok(prepared(PgConnectOptions::from_str(url)?)))
+            .map(|url| Ok(prepared(PgConnectOptions::from_str(url)?, place)))
             .collect::<Result<_, sqlx::Error>>()?;
         Ok(Self(options))
     }
-}
 
-impl Hosts {
     /// The only address, or the first that can be written to.
     ///
     /// # Errors

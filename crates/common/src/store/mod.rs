@@ -50,9 +50,11 @@ pub use own::Own;
 pub use pages::{ReceiptPages, latest_work, receipts};
 pub use partition::{drop_partitions, prepare_partitions};
 pub use plan::{StoredPlan, find_plan, plan_of};
-pub use pool::{PoolSize, connect, connect_with_patience, look, patiently};
+pub use pool::{PoolSize, connect, connect_with_patience, look, open, patiently};
 pub use retention::{Forgotten, Retention, forget_journals, forget_runs, partitions_to_thin};
-pub use run::{RunFilter, RunPage, find_run, find_wait, list_runs, overdue};
+pub use run::{
+    LIST_BYTES, RunFilter, RunPage, find_run, find_wait, has_run, list_runs, listed_bytes, overdue,
+};
 pub use unread::{Unread, Unreadable};
 pub use waits::{WaitPage, Waiting, list_waits};
 pub use wake::{Listener, Topic, Waker, Wakeups};

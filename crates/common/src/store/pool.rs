@@ -31,6 +31,9 @@ const CUT_OFF: [(&str, &str); 5] = [
     ("idle_in_transaction_session_timeout", "30000"),
 ];
 
+/// What our connections are called in the database.
+const NAME: &str = "surety";
+
 /// How long an answer of the database may take before its connection counts as cut. A connection
 /// that the network dropped in silence answers never, and the kernel gives it up after a quarter of
 /// an hour.
@@ -71,12 +74,17 @@ impl PoolSize {
 /// [`StoreError::Unavailable`] while no connection can be made; [`StoreError::Refused`] when the
 /// address does not read or the database refuses this role.
 pub async fn connect(url: &str, size: PoolSize) -> Result<PgPool, StoreError> {
-    let hosts: Hosts = url.parse()?;
+    connect_at(clock::HOME, url, size).await
+}
+
+/// As [`connect`], to one of several databases of the process, with the clock of its place.
+async fn connect_at(place: usize, url: &str, size: PoolSize) -> Result<PgPool, StoreError> {
+    let hosts = Hosts::read(url, place)?;
     let primary = hosts.primary().await?;
     let mut options = PgPoolOptions::new()
         .max_connections(size.connections)
         .acquire_timeout(size.acquire_timeout)
-        .after_connect(|connection, _| Box::pin(set_clock(connection)))
+        .after_connect(move |connection, _| Box::pin(set_clock(connection, place)))
         .test_before_acquire(false)
         .before_acquire(|connection, meta| {
             Box::pin(async move {
@@ -101,9 +109,20 @@ pub async fn connect(url: &str, size: PoolSize) -> Result<PgPool, StoreError> {
     Ok(pool)
 }
 
-/// An address as every connection of ours uses it.
-pub(super) fn prepared(options: PgConnectOptions) -> PgConnectOptions {
-    options.application_name("surety").options(PINNED_PLANS).options(CUT_OFF)
+/// An address as every connection of ours to the database at `place` uses it.
+pub(super) fn prepared(options: PgConnectOptions, place: usize) -> PgConnectOptions {
+    let name = match place {
+        clock::HOME => NAME.to_owned(),
+        place => format!("{NAME}-{place}"),
+    };
+    options.application_name(&name).options(PINNED_PLANS).options(CUT_OFF)
+}
+
+/// The place that [`prepared`] wrote into an address.
+fn place_of(options: &PgConnectOptions) -> usize {
+    let place = options.get_application_name().and_then(|name| name.strip_prefix(NAME));
+    let place = place.and_then(|place| place.strip_prefix('-'));
+    place.and_then(|place| place.parse().ok()).unwrap_or(clock::HOME)
 }
 
 /// A connection beside the pool, made as the pool makes its own and as patiently, but without a place
@@ -113,16 +132,18 @@ pub(super) fn prepared(options: PgConnectOptions) -> PgConnectOptions {
 /// [`StoreError::Unavailable`] when none can be made in time.
 pub(super) async fn connect_beside(pool: &PgPool) -> Result<PgConnection, StoreError> {
     let connect = || async {
-        let mut connection = PgConnection::connect_with(&pool.connect_options()).await?;
-        set_clock(&mut connection).await?;
+        let options = pool.connect_options();
+        let mut connection = PgConnection::connect_with(&options).await?;
+        set_clock(&mut connection, place_of(&options)).await?;
         Ok::<_, StoreError>(connection)
     };
     let connecting = async { connect.retry(backoff()).when(StoreError::is_transient).await };
     within_at_most(pool.options().get_acquire_timeout(), connecting).await
 }
 
-async fn set_clock(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
-    clock::set(sqlx::query_scalar("select clock_timestamp()").fetch_one(connection).await?);
+async fn set_clock(connection: &mut PgConnection, place: usize) -> Result<(), sqlx::Error> {
+    let time = sqlx::query_scalar("select clock_timestamp()").fetch_one(connection).await?;
+    clock::set(place, time);
     Ok(())
 }
 
@@ -170,6 +191,22 @@ pub async fn look(pool: &PgPool) -> Result<(), StoreError> {
     within(async { Ok(pool.acquire().await?.ping().await?) }).await
 }
 
+/// Opens a pool to the database at `place` of the process and brings the schema up to date.
+///
+/// # Errors
+/// Those of [`connect`] and of [`migrate`].
+pub async fn open(place: usize, url: &str, size: PoolSize) -> Result<PgPool, StoreError> {
+    let pool = connect_at(place, url, size).await?;
+    match migrate(&pool).await {
+        Ok(()) => Ok(pool),
+        Err(error) => {
+            // What looks where the primary is would go on for ever.
+            pool.close().await;
+            Err(error)
+        }
+    }
+}
+
 /// Opens a pool and brings the schema up to date, waiting for as long as the database is away.
 ///
 /// # Errors
@@ -178,11 +215,7 @@ pub async fn look(pool: &PgPool) -> Result<(), StoreError> {
 /// # Cancel safety
 /// Dropping the future leaves at most a finished migration behind.
 pub async fn connect_with_patience(url: &str, size: PoolSize) -> Result<PgPool, StoreError> {
-    let attempt = || async {
-        let pool = connect(url, size).await?;
-        migrate(&pool).await?;
-        Ok(pool)
-    };
+    let attempt = || open(clock::HOME, url, size);
     attempt
         .retry(
             ExponentialBuilder::default()
@@ -226,4 +259,18 @@ where
         tracing::warn!(%error, retry_in_ms = delay.as_millis(), "waiting for the database to read");
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_connection_of_a_pool_knows_the_place_of_its_database() {
+        for place in [clock::HOME, 1, 12] {
+            let options: PgConnectOptions = "postgres://h/d?application_name=x".parse().unwrap();
+            assert_eq!(place_of(&prepared(options, place)), place);
+        }
+        assert_eq!(place_of(&PgConnectOptions::new()), clock::HOME);
+    }
 }

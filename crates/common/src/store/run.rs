@@ -1,7 +1,7 @@
 //! What runs were asked to do.
 
 use super::StoreError;
-use super::execution::ExecutionRow;
+use super::execution::{ExecutionRow, progress, to_text};
 use super::plan;
 use super::pool::within;
 use super::unread::readable;
@@ -85,6 +85,15 @@ pub async fn find_run(
     row.map(RunRow::into_record).transpose()
 }
 
+/// Whether a run is in this database.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn has_run(executor: impl PgExecutor<'_>, id: Uuid) -> Result<bool, StoreError> {
+    let found = sqlx::query_scalar(include_str!("sql/has_run.sql")).bind(id);
+    within(async { Ok(found.fetch_one(executor).await?) }).await
+}
+
 /// The state that a row's words name.
 ///
 /// # Errors
@@ -114,7 +123,7 @@ pub struct RunFilter {
 }
 
 /// Bytes of text that the runs of a page carry at most, the last one apart: a page is one message.
-pub(super) const LIST_BYTES: i64 = 2 << 20;
+pub const LIST_BYTES: i64 = 2 << 20;
 
 /// A page of runs, without those whose rows do not read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -143,6 +152,15 @@ pub async fn list_runs(
         .bind(LIST_BYTES);
     let rows = within(async { Ok(listed.fetch_all(executor).await?) }).await?;
     page(rows, filter.limit)
+}
+
+/// Bytes of text that a run brings to a page, as the statements of the lists count them.
+pub fn listed_bytes(run: &RunRecord) -> i64 {
+    let RunRecord { spec, execution, .. } = run;
+    let labels: usize = spec.labels.iter().map(|(name, text)| name.len() + text.len()).sum();
+    let columns = [progress(execution), to_text(&execution.wait), to_text(&execution.terminal)];
+    let written: usize = columns.iter().flatten().map(String::len).sum();
+    i64::try_from(spec.goal.len() + labels + written).unwrap_or(i64::MAX)
 }
 
 /// A page of at most `limit` runs, of rows that were asked for with one more.

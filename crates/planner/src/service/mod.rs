@@ -6,6 +6,7 @@ mod run;
 mod toolchain;
 
 use crate::Planner;
+use crate::cells::Cells;
 use std::sync::Arc;
 use surety_common::domain::fault::Fault;
 use surety_common::wire::error::MessageError;
@@ -20,13 +21,19 @@ const CALLER: &str = "caller";
 /// The planner's handlers.
 #[derive(Clone)]
 pub(crate) struct Service {
-    planner: Arc<Planner>,
+    cells: Arc<Cells>,
 }
 
 impl Service {
-    /// Handlers over a planner.
-    pub(crate) fn new(planner: Arc<Planner>) -> Self {
-        Self { planner }
+    /// Handlers over the planners of all databases.
+    pub(crate) fn new(cells: Arc<Cells>) -> Self {
+        Self { cells }
+    }
+
+    /// The run that a request names, and the planner of its database.
+    async fn of_run(&self, run_id: &str) -> Result<(Uuid, Arc<Planner>), Status> {
+        let id = id("run_id", run_id).map_err(|error: MessageError| status(error))?;
+        Ok((id, self.cells.of_run(id).await.map_err(status)?))
     }
 }
 
@@ -54,8 +61,4 @@ impl Plans {
 
 fn status(fault: impl Into<Fault>) -> Status {
     to_status(&fault.into())
-}
-
-fn run_id(text: &str) -> Result<Uuid, Status> {
-    id("run_id", text).map_err(|error: MessageError| status(error))
 }

@@ -10,16 +10,13 @@ use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::limits::Limits;
 use surety_common::domain::plan::Plan;
 use surety_common::domain::problem::{Code, Problem, Warning};
-use surety_common::domain::run::{DriverKind, Policy, RunRecord, VerifyCommands};
+use surety_common::domain::run::{DriverKind, MAX_NAMESPACE, Policy, RunRecord, VerifyCommands};
 use surety_common::wire::error::MessageError;
 use surety_common::wire::v1::{self, create_run_request, submit_plan_request};
 use surety_common::wire::value::sha256_of;
 
 /// The longest request id, in bytes.
 const MAX_REQUEST_ID: usize = 200;
-/// The longest namespace, in bytes. Beside a request id of the longest kind it has to fit into a
-/// row of an index, which holds 2,700 bytes.
-const MAX_NAMESPACE: usize = 200;
 /// The longest path of a folder, in bytes: what Linux takes.
 const MAX_WORKSPACE: usize = 4095;
 /// How many labels a run may have, and how long their names and texts may be, in bytes.

@@ -1,6 +1,7 @@
 //! `PlannerService`.
 
-use super::{CALLER, Plans, order, run_id, status};
+use super::run::shown;
+use super::{CALLER, Plans, order, status};
 use crate::intake;
 use crate::plan::patch::{Patched, apply_patch, parse_patch};
 use crate::plan::{PlanState, normalise_plan, parse_plan};
@@ -14,7 +15,6 @@ use surety_common::store;
 use surety_common::wire::run::read_step_state;
 use surety_common::wire::v1;
 use surety_common::wire::v1::planner_service_server::PlannerService;
-use surety_common::wire::value::id;
 use tonic::{Request, Response, Status};
 
 #[tonic::async_trait]
@@ -64,21 +64,21 @@ impl PlannerService for Plans {
     ) -> Result<Response<v1::SubmitPlanResponse>, Status> {
         let service = self.stateful("SubmitPlan")?;
         let request = request.into_inner();
-        let record = service.planner.find(run_id(&request.run_id)?).await.map_err(status)?;
+        let (id, planner) = service.of_run(&request.run_id).await?;
+        let record = planner.find(id).await.map_err(status)?;
         intake::wanted(&record, request.expected_revision).map_err(status)?;
         let order::ReadPlan { new, truncated_add, warnings } =
             order::read_new_plan(request, &record).map_err(status)?;
-        let id = new.run_id;
         let plan = v1::Plan {
             revision: new.expected_revision + 1,
             digest: new.plan.digest(),
             ..new.plan.clone().into()
         };
-        intake::submit(&service.planner, record, new).await.map_err(status)?;
+        intake::submit(&planner, record, new).await.map_err(status)?;
         Ok(Response::new(v1::SubmitPlanResponse {
             plan: Some(plan),
             warnings: wire_warnings(warnings),
-            run: Some(service.shown(id).await?),
+            run: Some(shown(&planner, id).await?),
             truncated_add,
         }))
     }
@@ -87,9 +87,9 @@ impl PlannerService for Plans {
         &self,
         request: Request<v1::GetPlanRequest>,
     ) -> Result<Response<v1::GetPlanResponse>, Status> {
-        let planner = &self.stateful("GetPlan")?.planner;
+        let service = self.stateful("GetPlan")?;
         let v1::GetPlanRequest { run_id, revision } = request.into_inner();
-        let id = id("run_id", &run_id).map_err(status)?;
+        let (id, planner) = service.of_run(&run_id).await?;
         let record = planner.find(id).await.map_err(status)?;
         let stored = store::find_plan(&planner.pool, id, revision)
             .await
@@ -119,10 +119,10 @@ impl PlannerService for Plans {
         request: Request<v1::RequestReplanRequest>,
     ) -> Result<Response<v1::RequestReplanResponse>, Status> {
         let service = self.stateful("RequestReplan")?;
-        let v1::RequestReplanRequest { run_id: id, reason } = request.into_inner();
-        let id = run_id(&id)?;
-        intake::request_replan(&service.planner, id, &reason, CALLER).await.map_err(status)?;
-        Ok(Response::new(v1::RequestReplanResponse { run: Some(service.shown(id).await?) }))
+        let v1::RequestReplanRequest { run_id, reason } = request.into_inner();
+        let (id, planner) = service.of_run(&run_id).await?;
+        intake::request_replan(&planner, id, &reason, CALLER).await.map_err(status)?;
+        Ok(Response::new(v1::RequestReplanResponse { run: Some(shown(&planner, id).await?) }))
     }
 }
 

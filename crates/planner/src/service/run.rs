@@ -1,6 +1,8 @@
 //! `RunService`.
 
-use super::{CALLER, Service, order, run_id, status};
+use super::{CALLER, Service, order, status};
+use crate::Planner;
+use crate::cells::Cells;
 use crate::intake::{self, Accepted};
 use crate::runs::Watch;
 use futures::stream::{self, BoxStream};
@@ -39,10 +41,11 @@ impl RunService for Service {
             request.extensions().get::<TraceContext>().map(|trace| trace.traceparent().to_owned());
         let (order, warnings) =
             order::read_order(request.into_inner(), caller_trace).map_err(status)?;
-        let accepted = intake::create(&self.planner, order).await.map_err(status)?;
+        let planner = self.cells.of_namespace(&order.namespace).await.map_err(status)?;
+        let accepted = intake::create(&planner, order).await.map_err(status)?;
         let (run, existed) = match accepted {
             Accepted::Made(record) => (run(*record, None), false),
-            Accepted::Existed(id) => (self.shown(id).await?, true),
+            Accepted::Existed(id) => (shown(&planner, id).await?, true),
         };
         Ok(Response::new(v1::CreateRunResponse {
             run: Some(run),
@@ -55,11 +58,12 @@ impl RunService for Service {
         &self,
         request: Request<v1::GetRunRequest>,
     ) -> Result<Response<v1::GetRunResponse>, Status> {
-        let v1::GetRunRequest { run_id: id, view } = request.into_inner();
-        let record = self.planner.find(run_id(&id)?).await.map_err(status)?;
-        let verdict = self.planner.verdict(&record).await.map_err(status)?;
+        let v1::GetRunRequest { run_id, view } = request.into_inner();
+        let (id, planner) = self.of_run(&run_id).await?;
+        let record = planner.find(id).await.map_err(status)?;
+        let verdict = planner.verdict(&record).await.map_err(status)?;
         let mut response = match view == i32::from(v1::RunView::Full) {
-            true => self.full_view(&record).await.map_err(status)?,
+            true => full_view(&planner, &record).await.map_err(status)?,
             false => v1::GetRunResponse::default(),
         };
         let mut run = run(record, verdict);
@@ -73,7 +77,7 @@ impl RunService for Service {
         request: Request<v1::ListRunsRequest>,
     ) -> Result<Response<v1::ListRunsResponse>, Status> {
         let filter = filter(request.into_inner()).map_err(status)?;
-        let page = store::list_runs(&self.planner.pool, &filter).await.map_err(status)?;
+        let page = self.cells.list_runs(&filter).await.map_err(status)?;
         Ok(Response::new(v1::ListRunsResponse {
             runs: page.runs.into_iter().map(|record| run(record, None)).collect(),
             next_page_token: page.next.map(|id| id.to_string()).unwrap_or_default(),
@@ -86,11 +90,11 @@ impl RunService for Service {
         &self,
         request: Request<v1::WatchRunRequest>,
     ) -> Result<Response<Self::WatchRunStream>, Status> {
-        let v1::WatchRunRequest { run_id: id, from_sequence, follow } = request.into_inner();
-        let id = run_id(&id)?;
+        let v1::WatchRunRequest { run_id, from_sequence, follow } = request.into_inner();
+        let (id, planner) = self.of_run(&run_id).await?;
         let from = i64::try_from(from_sequence).unwrap_or(i64::MAX);
-        let watching = Arc::clone(&self.planner).watch(id, from, follow);
-        let Watch { trace_parent, events } = watching.await.map_err(status)?;
+        let Watch { trace_parent, events } =
+            planner.watch(id, from, follow).await.map_err(status)?;
         let trace_id = trace_id(&trace_parent).to_owned();
         let stream = events.map(move |found| match found {
             Ok(found) => Ok(v1::WatchRunResponse { event: Some(event(id, &trace_id, found)) }),
@@ -103,10 +107,10 @@ impl RunService for Service {
         &self,
         request: Request<v1::CancelRunRequest>,
     ) -> Result<Response<v1::CancelRunResponse>, Status> {
-        let v1::CancelRunRequest { run_id: id, reason } = request.into_inner();
-        let id = run_id(&id)?;
-        self.planner.cancel(id, &reason, CALLER).await.map_err(status)?;
-        Ok(Response::new(v1::CancelRunResponse { run: Some(self.shown(id).await?) }))
+        let v1::CancelRunRequest { run_id, reason } = request.into_inner();
+        let (id, planner) = self.of_run(&run_id).await?;
+        planner.cancel(id, &reason, CALLER).await.map_err(status)?;
+        Ok(Response::new(v1::CancelRunResponse { run: Some(shown(&planner, id).await?) }))
     }
 
     async fn list_waits(
@@ -114,7 +118,7 @@ impl RunService for Service {
         request: Request<v1::ListWaitsRequest>,
     ) -> Result<Response<v1::ListWaitsResponse>, Status> {
         let request = request.into_inner();
-        let page = waits(&self.planner.pool, request).await.map_err(status)?;
+        let page = waits(&self.cells, request).await.map_err(status)?;
         Ok(Response::new(page))
     }
 
@@ -124,28 +128,29 @@ impl RunService for Service {
     ) -> Result<Response<v1::AnswerQuestionResponse>, Status> {
         let v1::AnswerQuestionRequest { wait_id, answer } = request.into_inner();
         let wait_id = id("wait_id", &wait_id).map_err(status)?;
-        let id = self.planner.answer(wait_id, &answer, CALLER).await.map_err(status)?;
-        Ok(Response::new(v1::AnswerQuestionResponse { run: Some(self.shown(id).await?) }))
+        let planner = self.cells.of_wait(wait_id).await.map_err(status)?;
+        let id = planner.answer(wait_id, &answer, CALLER).await.map_err(status)?;
+        Ok(Response::new(v1::AnswerQuestionResponse { run: Some(shown(&planner, id).await?) }))
     }
 
     async fn pause_run(
         &self,
         request: Request<v1::PauseRunRequest>,
     ) -> Result<Response<v1::PauseRunResponse>, Status> {
-        let v1::PauseRunRequest { run_id: id, reason } = request.into_inner();
-        let id = run_id(&id)?;
-        self.planner.pause(id, &reason, CALLER).await.map_err(status)?;
-        Ok(Response::new(v1::PauseRunResponse { run: Some(self.shown(id).await?) }))
+        let v1::PauseRunRequest { run_id, reason } = request.into_inner();
+        let (id, planner) = self.of_run(&run_id).await?;
+        planner.pause(id, &reason, CALLER).await.map_err(status)?;
+        Ok(Response::new(v1::PauseRunResponse { run: Some(shown(&planner, id).await?) }))
     }
 
     async fn resume_run(
         &self,
         request: Request<v1::ResumeRunRequest>,
     ) -> Result<Response<v1::ResumeRunResponse>, Status> {
-        let v1::ResumeRunRequest { run_id: id, reason } = request.into_inner();
-        let id = run_id(&id)?;
-        self.planner.resume(id, &reason, CALLER).await.map_err(status)?;
-        Ok(Response::new(v1::ResumeRunResponse { run: Some(self.shown(id).await?) }))
+        let v1::ResumeRunRequest { run_id, reason } = request.into_inner();
+        let (id, planner) = self.of_run(&run_id).await?;
+        planner.resume(id, &reason, CALLER).await.map_err(status)?;
+        Ok(Response::new(v1::ResumeRunResponse { run: Some(shown(&planner, id).await?) }))
     }
 
     async fn resolve_confirmation(
@@ -168,8 +173,8 @@ impl RunService for Service {
         &self,
         request: Request<v1::ExportReceiptsRequest>,
     ) -> Result<Response<Self::ExportReceiptsStream>, Status> {
-        let id = run_id(&request.into_inner().run_id)?;
-        let receipts = self.planner.receipts(id).await.map_err(status)?;
+        let (id, planner) = self.of_run(&request.into_inner().run_id).await?;
+        let receipts = planner.receipts(id).await.map_err(status)?;
         let lines = stream::try_unfold(Some((receipts, ChainEnd::of(id, &[]))), exported);
         let lines = lines.map_err(status).try_flatten();
         let answers = lines.map_ok(|line| v1::ExportReceiptsResponse { line: Some(line) });
@@ -197,36 +202,34 @@ async fn exported(
     Ok(Some((stream::iter(lines.into_iter().map(Ok)), exporting)))
 }
 
-impl Service {
-    /// A run as it is now.
-    pub(super) async fn shown(&self, id: Uuid) -> Result<v1::Run, Status> {
-        let record = self.planner.find(id).await.map_err(status)?;
-        let verdict = self.planner.verdict(&record).await.map_err(status)?;
-        Ok(run(record, verdict))
-    }
+/// A run as it is now.
+pub(super) async fn shown(planner: &Planner, id: Uuid) -> Result<v1::Run, Status> {
+    let record = planner.find(id).await.map_err(status)?;
+    let verdict = planner.verdict(&record).await.map_err(status)?;
+    Ok(run(record, verdict))
+}
 
-    async fn full_view(&self, record: &RunRecord) -> Result<v1::GetRunResponse, Fault> {
-        let events = store::latest_work(&self.planner.pool, record.spec.id, FULL_VIEW).await?;
-        let (mut receipts, mut turns) = (Vec::new(), Vec::new());
-        for Event { entry, .. } in events {
-            match entry {
-                Entry::Receipt(receipt) => receipts.push((*receipt).into()),
-                Entry::Turn(turn) => turns.push((*turn).into()),
-                Entry::Transition(_)
-                | Entry::Plan(_)
-                | Entry::Intent(_)
-                | Entry::Output(_)
-                | Entry::Verdict(_)
-                | Entry::Answer(_) => {}
-            }
+async fn full_view(planner: &Planner, record: &RunRecord) -> Result<v1::GetRunResponse, Fault> {
+    let events = store::latest_work(&planner.pool, record.spec.id, FULL_VIEW).await?;
+    let (mut receipts, mut turns) = (Vec::new(), Vec::new());
+    for Event { entry, .. } in events {
+        match entry {
+            Entry::Receipt(receipt) => receipts.push((*receipt).into()),
+            Entry::Turn(turn) => turns.push((*turn).into()),
+            Entry::Transition(_)
+            | Entry::Plan(_)
+            | Entry::Intent(_)
+            | Entry::Output(_)
+            | Entry::Verdict(_)
+            | Entry::Answer(_) => {}
         }
-        let plan = record.plan.clone().map(|plan| v1::Plan {
-            revision: record.execution.plan_revision,
-            digest: record.plan_digest.clone(),
-            ..Arc::unwrap_or_clone(plan).into()
-        });
-        Ok(v1::GetRunResponse { run: None, plan, receipts, turns })
     }
+    let plan = record.plan.clone().map(|plan| v1::Plan {
+        revision: record.execution.plan_revision,
+        digest: record.plan_digest.clone(),
+        ..Arc::unwrap_or_clone(plan).into()
+    });
+    Ok(v1::GetRunResponse { run: None, plan, receipts, turns })
 }
 
 /// What a settled step used up is no longer in the run's row: the turns tell.
@@ -284,7 +287,7 @@ fn filter(request: v1::ListRunsRequest) -> Result<RunFilter, Fault> {
 }
 
 async fn waits(
-    pool: &sqlx::PgPool,
+    cells: &Cells,
     request: v1::ListWaitsRequest,
 ) -> Result<v1::ListWaitsResponse, Fault> {
     let v1::ListWaitsRequest {
@@ -301,7 +304,7 @@ async fn waits(
     let after = page_token(&token)?;
     let limit = page_size(wanted);
     let namespace = order::storable("namespace", namespace)?;
-    let page = store::list_waits(pool, &namespace, only, after, limit).await?;
+    let page = cells.list_waits(&namespace, only, after, limit).await?;
     let next_page_token = page.next.map(|id| id.to_string()).unwrap_or_default();
     let waits = page
         .waiting

@@ -5,7 +5,9 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusHandle;
-use surety_common::config::{CommonConfig, ExecutorConfig, GateConfig, PlannerConfig};
+use surety_common::config::{
+    CommonConfig, ExecutorConfig, GateConfig, NamespaceDatabase, PlannerConfig,
+};
 use surety_common::wire::token::Token;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -28,6 +30,7 @@ pub(super) struct Plan {
     pub(super) executor: ExecutorConfig,
     pub(super) gate: GateConfig,
     pub(super) database_url: String,
+    pub(super) databases: Vec<NamespaceDatabase>,
     pub(super) token: Token,
     pub(super) metrics: PrometheusHandle,
 }
@@ -48,7 +51,8 @@ type Ended = (&'static str, Result<(), Box<dyn Error + Send + Sync>>);
 impl Services {
     /// Starts all three. The executor asks the gate at the port that the gate really has.
     pub(super) fn start(plan: Plan, ports: Ports) -> Result<Self, Failure> {
-        let Plan { common, planner, mut executor, gate, database_url, token, metrics } = plan;
+        let Plan { common, planner, mut executor, gate, database_url, databases, token, metrics } =
+            plan;
         let Ports { planner: planner_port, executor: executor_port, gate: gate_port } = ports;
         let urls = [url_of(&planner_port)?, url_of(&executor_port)?, url_of(&gate_port)?];
         let [_, _, gate_url] = &urls;
@@ -59,6 +63,7 @@ impl Services {
             common: common.clone(),
             planner,
             database_url: Some(database_url.clone()),
+            databases,
             token: Some(token.clone()),
             metrics: Some(metrics.clone()),
         };

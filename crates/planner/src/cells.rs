@@ -1,0 +1,339 @@
+//! The databases that a planner serves, and which of them a call is about.
+//!
+//! ```text
+//!   a namespace  --> the database that is named for it, else the home one
+//!   a run, a wait --> whichever has it: all are asked at once, and the answer is remembered
+//!   a list       --> the namespace's database; without a namespace all, their pages merged
+//! ```
+//!
+//! With one database nothing is asked. One that is away is in the way of its own runs only, and of
+//! what cannot be answered without it.
+
+use crate::merge::{Room, merge};
+use crate::{Planner, Upkeep};
+use futures::StreamExt;
+use futures::future::{join_all, try_join_all};
+use futures::stream::FuturesUnordered;
+use hashlink::LruCache;
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::iter::once;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use surety_common::clock::HOME;
+use surety_common::config::{NamespaceDatabase, Secret};
+use surety_common::domain::fault::{Fault, FaultCode};
+use surety_common::store::{self, PoolSize, RunFilter, RunPage, StoreError, WaitPage, Waiting};
+use tokio::sync::SetOnce;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+/// Between two tries to connect to a database that is away, and after how long a caller may try.
+const RETRY: Duration = Duration::from_secs(2);
+/// Runs whose database is remembered.
+const REMEMBERED: usize = 16_384;
+/// Namespaces of one database that an error names at most.
+const NAMED: usize = 8;
+
+/// One database, and the planner that works in it.
+pub(crate) struct Cell {
+    place: usize,
+    /// In words: the database of whom.
+    whose: String,
+    url: Secret,
+    /// None until the database was reached for the first time.
+    planner: SetOnce<Arc<Planner>>,
+    size: PoolSize,
+}
+
+/// All databases of a planner.
+pub(crate) struct Cells {
+    home: Arc<Cell>,
+    others: Vec<Arc<Cell>>,
+    /// The namespaces that are named.
+    by_namespace: HashMap<String, Arc<Cell>>,
+    /// Where the runs are that were asked for last.
+    known: Mutex<LruCache<Uuid, Arc<Cell>>>,
+}
+
+impl Cells {
+    /// The home database, which was reached, and the others, each once and not reached yet.
+    pub(crate) fn of(
+        home: Arc<Planner>,
+        home_url: &str,
+        databases: &[NamespaceDatabase],
+        size: PoolSize,
+    ) -> Self {
+        let whose_home = home.whose.clone();
+        let (url, planner) = (Secret::new(home_url), SetOnce::new_with(Some(home)));
+        let at_home = Arc::new(Cell { place: HOME, whose: whose_home, url, planner, size });
+        let (mut others, mut by_namespace) = (Vec::new(), HashMap::new());
+        for (place, NamespaceDatabase { namespaces, url }) in (HOME + 1..).zip(databases) {
+            let cell = if *url == at_home.url {
+                Arc::clone(&at_home)
+            } else {
+                let (whose, planner) = (whose(namespaces), SetOnce::new());
+                let cell = Arc::new(Cell { place, whose, url: url.clone(), planner, size });
+                others.push(Arc::clone(&cell));
+                cell
+            };
+            let named = namespaces.iter().map(|namespace| (namespace.clone(), Arc::clone(&cell)));
+            by_namespace.extend(named);
+        }
+        let known = Mutex::new(LruCache::new(REMEMBERED));
+        Self { home: at_home, others, by_namespace, known }
+    }
+
+    /// Those beside the home one.
+    pub(crate) fn others(&self) -> impl Iterator<Item = Arc<Cell>> {
+        self.others.iter().cloned()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Arc<Cell>> {
+        once(&self.home).chain(&self.others)
+    }
+
+    fn named(&self, namespace: &str) -> &Arc<Cell> {
+        self.by_namespace.get(namespace).unwrap_or(&self.home)
+    }
+
+    /// The planner of the database that new runs of a namespace are made in.
+    ///
+    /// # Errors
+    /// `database_unavailable` when it was not reached yet.
+    pub(crate) async fn of_namespace(&self, namespace: &str) -> Result<Arc<Planner>, Fault> {
+        let cell = self.named(namespace);
+        cell.planner().await.map_err(|fault| about(&cell.whose, fault))
+    }
+
+    /// The planner of the database that has a run; the home one when none has it.
+    ///
+    /// # Errors
+    /// `database_unavailable` when none has it and one could not be asked.
+    pub(crate) async fn of_run(&self, run_id: Uuid) -> Result<Arc<Planner>, Fault> {
+        self.with_run(run_id).await?.planner().await
+    }
+
+    async fn with_run(&self, run_id: Uuid) -> Result<Arc<Cell>, Fault> {
+        if self.others.is_empty() {
+            return Ok(Arc::clone(&self.home));
+        }
+        let known = self.lock_known().get(&run_id).cloned();
+        if let Some(cell) = known {
+            return Ok(cell);
+        }
+        let has_it =
+            move |planner: Arc<Planner>| async move { store::has_run(&planner.pool, run_id).await };
+        let Some(cell) = self.first_with(has_it).await? else { return Ok(Arc::clone(&self.home)) };
+        self.lock_known().insert(run_id, Arc::clone(&cell));
+        Ok(cell)
+    }
+
+    fn lock_known(&self) -> std::sync::MutexGuard<'_, LruCache<Uuid, Arc<Cell>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The planner of the database whose run waits with this id; the home one when none does.
+    ///
+    /// # Errors
+    /// As [`Self::of_run`].
+    pub(crate) async fn of_wait(&self, wait_id: Uuid) -> Result<Arc<Planner>, Fault> {
+        if self.others.is_empty() {
+            return self.home.planner().await;
+        }
+        let has_it = move |planner: Arc<Planner>| async move {
+            Ok(store::find_wait(&planner.pool, wait_id).await?.is_some())
+        };
+        let cell = self.first_with(has_it).await?.unwrap_or_else(|| Arc::clone(&self.home));
+        cell.planner().await
+    }
+
+    /// The first that says yes; none when all say no.
+    ///
+    /// # Errors
+    /// `database_unavailable`, naming those that could not be asked, when the others say no.
+    async fn first_with<F: Future<Output = Result<bool, StoreError>>>(
+        &self,
+        ask: impl Fn(Arc<Planner>) -> F,
+    ) -> Result<Option<Arc<Cell>>, Fault> {
+        let asked = self.all().map(|cell| asked(Arc::clone(cell), &ask));
+        let mut asked: FuturesUnordered<_> = asked.collect();
+        let (mut silent, mut why) = (Vec::new(), None);
+        while let Some((cell, answer)) = asked.next().await {
+            match answer {
+                Ok(true) => return Ok(Some(cell)),
+                Ok(false) => {}
+                Err(fault) => {
+                    silent.push(cell.whose.clone());
+                    why.get_or_insert(fault);
+                }
+            }
+        }
+        why.map_or(Ok(None), |fault| Err(about(&silent.join(" and "), fault)))
+    }
+
+    /// A page of runs.
+    ///
+    /// # Errors
+    /// `database_unavailable`, naming the database, when one that is asked is away.
+    pub(crate) async fn list_runs(&self, filter: &RunFilter) -> Result<RunPage, Fault> {
+        let list = |planner: Arc<Planner>| async move {
+            let RunPage { runs, next } = store::list_runs(&planner.pool, filter).await?;
+            Ok((runs, next.map(Reverse)))
+        };
+        let pages = self.ask_for_pages(self.listed(&filter.namespace), list).await?;
+        let room = Room { rows: filter.limit, bytes: store::LIST_BYTES, of: store::listed_bytes };
+        let (runs, next) = merge(pages, |run| Reverse(run.spec.id), &room);
+        Ok(RunPage { runs, next: next.map(|Reverse(id)| id) })
+    }
+
+    /// A page of runs that wait for something: of one run, of a namespace, or of all.
+    ///
+    /// # Errors
+    /// As [`Self::list_runs`].
+    pub(crate) async fn list_waits(
+        &self,
+        namespace: &str,
+        run_id: Option<Uuid>,
+        after: Option<Uuid>,
+        limit: i64,
+    ) -> Result<WaitPage, Fault> {
+        let asked = match run_id {
+            Some(run_id) => vec![self.with_run(run_id).await?],
+            None => self.listed(namespace),
+        };
+        let list = |planner: Arc<Planner>| async move {
+            let page = store::list_waits(&planner.pool, namespace, run_id, after, limit).await?;
+            Ok((page.waiting, page.next))
+        };
+        let pages = self.ask_for_pages(asked, list).await?;
+        let of = |waiting: &Waiting| store::listed_bytes(&waiting.run);
+        let room = Room { rows: limit, bytes: store::LIST_BYTES, of };
+        let (waiting, next) = merge(pages, |waiting| waiting.run.spec.id, &room);
+        Ok(WaitPage { waiting, next })
+    }
+
+    /// The databases that a list is of.
+    fn listed(&self, namespace: &str) -> Vec<Arc<Cell>> {
+        match namespace {
+            "" => self.all().cloned().collect(),
+            namespace => vec![Arc::clone(self.named(namespace))],
+        }
+    }
+
+    /// A page of each. One that cannot be had fails them all: a list with a hole would be a lie.
+    async fn ask_for_pages<T, F: Future<Output = Result<T, StoreError>>>(
+        &self,
+        cells: Vec<Arc<Cell>>,
+        ask: impl Fn(Arc<Planner>) -> F,
+    ) -> Result<Vec<T>, Fault> {
+        let alone = self.others.is_empty();
+        let pages = cells.into_iter().map(|cell| {
+            let asked = asked(cell, &ask);
+            async move {
+                let (cell, page) = asked.await;
+                page.map_err(|fault| if alone { fault } else { about(&cell.whose, fault) })
+            }
+        });
+        try_join_all(pages).await
+    }
+
+    /// Closes every connection.
+    pub(crate) async fn close(&self) {
+        let reached = self.all().filter_map(|cell| cell.planner.get());
+        join_all(reached.map(|planner| planner.pool.close())).await;
+    }
+}
+
+impl Cell {
+    /// # Errors
+    /// `database_unavailable` when it was not reached yet.
+    async fn planner(&self) -> Result<Arc<Planner>, Fault> {
+        if let Some(planner) = self.planner.get() {
+            return Ok(Arc::clone(planner));
+        }
+        // As patient as with a connection of its pool.
+        timeout(self.size.acquire_timeout, self.planner.wait()).await.cloned().map_err(|_| {
+            let message = "it was not reached yet; the planner's log says why";
+            let retry_after_ms = u64::try_from(RETRY.as_millis()).unwrap_or(u64::MAX);
+            let fault = Fault::new(FaultCode::DatabaseUnavailable, message);
+            fault.with_retry_after_ms(retry_after_ms)
+        })
+    }
+
+    /// Connects, however long that takes, and then keeps the planner's loops going.
+    pub(crate) async fn keep(self: Arc<Self>, upkeep: Upkeep, shutdown: CancellationToken) {
+        let pool = loop {
+            match store::open(self.place, self.url.expose(), self.size).await {
+                Ok(pool) => break pool,
+                // Not even what waiting cannot mend may end the service of the others.
+                Err(error) => tracing::warn!(%error, database = self.whose, "it is waited for"),
+            }
+            tokio::time::sleep(RETRY).await;
+        };
+        let planner = upkeep.start(pool, self.place, self.whose.clone(), shutdown).await;
+        if self.planner.set(Arc::clone(&planner)).is_ok() {
+            tracing::info!(database = self.whose, "it is there");
+        }
+        upkeep.go_on(planner).await;
+    }
+}
+
+/// A database with its answer, or why it has none.
+async fn asked<T, F: Future<Output = Result<T, StoreError>>>(
+    cell: Arc<Cell>,
+    ask: impl Fn(Arc<Planner>) -> F,
+) -> (Arc<Cell>, Result<T, Fault>) {
+    let answer = match cell.planner().await {
+        Ok(planner) => ask(planner).await.map_err(Fault::from),
+        Err(fault) => Err(fault),
+    };
+    (cell, answer)
+}
+
+/// The same fault, saying which database it is about.
+fn about(whose: &str, fault: Fault) -> Fault {
+    Fault { message: format!("{whose}: {}", fault.message), ..fault }
+}
+
+/// A database in the words of an error: by the namespaces that are named for it, never its address.
+fn whose(namespaces: &[String]) -> String {
+    let named: Vec<_> = namespaces.iter().take(NAMED).map(String::as_str).collect();
+    let more = match namespaces.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("the database of {}{more}", named.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sqlx::postgres::PgPoolOptions;
+
+    fn named(namespaces: &[&str], url: &str) -> NamespaceDatabase {
+        let namespaces = namespaces.iter().map(|name| (*name).to_owned()).collect();
+        NamespaceDatabase { namespaces, url: Secret::new(url) }
+    }
+
+    #[tokio::test]
+    async fn a_namespace_leads_to_the_database_that_is_named_for_it_and_each_is_there_once() {
+        let at_home = "postgres://127.0.0.1:1/home";
+        let pool = PgPoolOptions::new().connect_lazy(at_home).unwrap();
+        let home = Planner::start(pool, HOME, "the home one".into(), CancellationToken::new());
+        let databases = [
+            named(&["a", "b"], "postgres://127.0.0.1:1/ab"),
+            named(&["c"], at_home),
+            named(&["d"], "postgres://127.0.0.1:1/d"),
+        ];
+        let size = PoolSize { connections: 2, acquire_timeout: Duration::from_millis(1) };
+        let cells = Cells::of(Arc::new(home), at_home, &databases, size);
+        let place = |namespace| cells.named(namespace).place;
+        assert_eq!(["a", "b", "c", "d", "A", ""].map(place), [1, 1, HOME, 3, HOME, HOME]);
+        assert_eq!(cells.all().map(|cell| cell.place).collect::<Vec<_>>(), [HOME, 1, 3]);
+        assert!(cells.of_namespace("c").await.is_ok());
+        let fault = cells.of_namespace("b").await.err().unwrap();
+        assert!(fault.message.starts_with("the database of a, b: "), "{fault:?}");
+    }
+}
