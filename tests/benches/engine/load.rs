@@ -118,10 +118,13 @@ pub(crate) async fn create(
 pub(crate) async fn wait_for_all(rows: &PgPool, since: DateTime<Utc>) -> Result<()> {
     let (mut before, mut moved) = (i64::MAX, Instant::now());
     loop {
+        // By the indexes of what is ready and of what is leased, which no past makes larger: asked
+        // by the deadlines, this question alone was a tenth of what a full database cost.
         let open: i64 = sqlx::query_scalar(
-            "select count(*) from execution where deadline_at is not null and run_id >= $1",
+            "select (select count(*) from execution where lease_owner is not null)
+                  + (select count(*) from execution
+                     where ready_at is not null and lease_owner is null)",
         )
-        .bind(first_id(since))
         .fetch_one(rows)
         .await?;
         if open == 0 {
