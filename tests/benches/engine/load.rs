@@ -111,7 +111,7 @@ pub(crate) async fn create(
     Ok(())
 }
 
-/// Waits until no run is left that was made since `since` and has not ended.
+/// Waits until no run is ready or leased any more; what was made since `since` must be accepted then.
 ///
 /// # Errors
 /// Work stalls, or a run did not end accepted.
