@@ -139,7 +139,8 @@ impl Upkeep {
 }
 
 /// Serves until `shutdown` is cancelled. While the home database is away at start it waits for it; it
-/// waits for those of namespaces while it serves. Without a home database it is a referee: it reads and judges plans, and has no runs.
+/// waits for those of namespaces while it serves. Without a home database it is a referee: it reads
+/// and judges plans, and has no runs.
 ///
 /// # Errors
 /// [`ServeError`]
