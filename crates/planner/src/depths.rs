@@ -105,6 +105,7 @@ mod tests {
         let found = depths.take(0, waiting(&[("new", 9)]), at(302));
         assert_eq!(found.into_iter().collect::<Vec<_>>(), [("new".to_owned(), 9)]);
     }
+
     #[test]
     fn what_waits_in_several_databases_is_added_up_and_none_hides_the_others() {
         let mut depths = Depths::default();

@@ -117,6 +117,7 @@ impl Heartbeat {
         let entered = self.engine.roll.leases();
         let except = self.claimer.left_alone(now);
         let pulse = store::beat(&mut self.own, self.engine.id, now, &except).await?;
+        let answered_at = Moment::now();
         let Some(Pulse { leases, others, ready }) = pulse else { return Ok(None) };
         self.engine.roll.call_off(&entered, &leases);
         self.engine.look_at_contact();
@@ -125,7 +126,7 @@ impl Heartbeat {
         if self.engine.now() < now + self.age_limit / 2 {
             self.engine.contact.heard(sent_at);
         }
-        let silent = self.silence.look(sent_at, now, &others);
+        let silent = self.silence.look([sent_at, answered_at], now, &others);
         Ok(Some(Found { leases, silent, ready }))
     }
 }

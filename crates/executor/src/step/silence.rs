@@ -44,10 +44,15 @@ impl Silence {
         Self { limit, grace, looked_at: None, seen: HashMap::new() }
     }
 
-    /// Takes in what was read at a moment, at the time `now` by the clock that heartbeats are named
-    /// after. Answers who has been silent for too long.
-    pub(super) fn look(&mut self, at: Moment, now: DateTime<Utc>, others: &[Owner]) -> Vec<Owner> {
-        let gap = self.looked_at.replace(at).map(|before| at.since(before));
+    /// Takes in what a question brought that was sent and answered then, and sent at the time `now` by
+    /// the clock that heartbeats are named after. Answers who has been silent for too long.
+    pub(super) fn look(
+        &mut self,
+        [sent_at, answered_at]: [Moment; 2],
+        now: DateTime<Utc>,
+        others: &[Owner],
+    ) -> Vec<Owner> {
+        let gap = self.looked_at.replace(sent_at).map(|before| answered_at.since(before));
         // Who could not look for so long cannot say that others were silent meanwhile.
         let gap = gap.filter(|gap| *gap < self.grace);
         let seen = std::mem::take(&mut self.seen);
@@ -55,13 +60,17 @@ impl Silence {
         for owner in others {
             let age = age(owner, now);
             let before = seen.get(&owner.id);
+            // A heartbeat may have come as late as the answer, and silence has lasted until the question
+            // at least: of a question that hung, neither is believed more than it says.
             let since = match (gap, before) {
                 (Some(_), Some(sight)) if sight.heartbeat_at == owner.heartbeat_at => sight.since,
                 // It came since the last look; a clock that says otherwise was set.
-                (Some(gap), Some(_)) => at.before(if age <= gap { age } else { Duration::ZERO }),
-                (None, _) | (Some(_), None) => at.before(age.min(self.limit - self.grace)),
+                (Some(gap), Some(_)) => {
+                    answered_at.before(if age <= gap { age } else { Duration::ZERO })
+                }
+                (None, _) | (Some(_), None) => answered_at.before(age.min(self.limit - self.grace)),
             };
-            if at.since(since) >= self.limit {
+            if sent_at.since(since) >= self.limit {
                 silent.push(*owner);
             }
             self.seen.insert(owner.id, Sight { heartbeat_at: owner.heartbeat_at, since });
@@ -92,6 +101,11 @@ mod tests {
         Moment::at(Duration::from_hours(1) + Duration::from_millis(ms))
     }
 
+    /// A question that is answered at once.
+    fn moments(ms: u64) -> [Moment; 2] {
+        [moment(ms); 2]
+    }
+
     fn time(ms: i64) -> DateTime<Utc> {
         DateTime::UNIX_EPOCH + TimeDelta::days(20_000) + TimeDelta::milliseconds(ms)
     }
@@ -104,14 +118,14 @@ mod tests {
     fn noticed_at(silence: &mut Silence, from_ms: u64, step_ms: i64) -> Option<u64> {
         (from_ms..from_ms + 30_000).step_by(1000).find(|ms| {
             let now = time(i64::try_from(*ms).unwrap() + step_ms);
-            !silence.look(moment(*ms), now, &[owner(300)]).is_empty()
+            !silence.look(moments(*ms), now, &[owner(300)]).is_empty()
         })
     }
 
     #[test]
     fn the_dead_are_noticed_at_the_first_look_after_the_limit() {
         let mut silence = Silence::new(INTERVAL, LIMIT);
-        assert_eq!(silence.look(moment(0), time(0), &[owner(-700)]), []);
+        assert_eq!(silence.look(moments(0), time(0), &[owner(-700)]), []);
         assert_eq!(noticed_at(&mut silence, 1000, 0), Some(11_000));
     }
 
@@ -124,7 +138,7 @@ mod tests {
         let unknown = Owner { heartbeat_at: None, ..owner(0) };
         let mut silence = Silence::new(INTERVAL, LIMIT);
         let found =
-            (0..9).find(|s| !silence.look(moment(s * 1000), time(0), &[unknown]).is_empty());
+            (0..9).find(|s| !silence.look(moments(s * 1000), time(0), &[unknown]).is_empty());
         assert_eq!(found, Some(4), "somebody nobody knows");
     }
 
@@ -132,7 +146,7 @@ mod tests {
     fn a_clock_that_is_set_neither_kills_the_living_nor_hides_the_dead() {
         for step_ms in [3_600_000, -3_600_000] {
             let mut silence = Silence::new(INTERVAL, LIMIT);
-            assert_eq!(silence.look(moment(0), time(0), &[owner(-700)]), []);
+            assert_eq!(silence.look(moments(0), time(0), &[owner(-700)]), []);
             // Its heartbeats name the old time, and this process has the new one.
             assert_eq!(noticed_at(&mut silence, 1000, step_ms), Some(11_000), "{step_ms}");
             let mut silence = Silence::new(INTERVAL, LIMIT);
@@ -142,17 +156,31 @@ mod tests {
     }
 
     #[test]
+    fn a_heartbeat_that_came_while_a_question_hung_counts_from_its_answer() {
+        let mut silence = Silence::new(INTERVAL, LIMIT);
+        assert_eq!(silence.look(moments(0), time(0), &[owner(-700)]), []);
+        // It named 3.2 s, and the question that was sent at 1 s was answered at 3.4 s.
+        let hung = [moment(1000), moment(3400)];
+        assert_eq!(silence.look(hung, time(1000), &[owner(3200)]), []);
+        let found = (4000..20_000).step_by(100).find(|ms| {
+            let now = time(i64::try_from(*ms).unwrap());
+            !silence.look(moments(*ms), now, &[owner(3200)]).is_empty()
+        });
+        assert_eq!(found, Some(13_400));
+    }
+
+    #[test]
     fn who_was_cut_off_gives_others_the_time_to_be_heard_again() {
         let mut silence = Silence::new(INTERVAL, LIMIT);
-        assert_eq!(silence.look(moment(0), time(0), &[owner(0)]), []);
-        assert_eq!(silence.look(moment(60_000), time(60_000), &[owner(0)]), []);
-        assert_eq!(silence.look(moment(61_000), time(61_000), &[owner(60_700)]), []);
+        assert_eq!(silence.look(moments(0), time(0), &[owner(0)]), []);
+        assert_eq!(silence.look(moments(60_000), time(60_000), &[owner(0)]), []);
+        assert_eq!(silence.look(moments(61_000), time(61_000), &[owner(60_700)]), []);
         // Had it stayed silent, that would have been counted from here on.
         let mut silence = Silence::new(INTERVAL, LIMIT);
-        assert_eq!(silence.look(moment(0), time(0), &[owner(0)]), []);
-        assert_eq!(silence.look(moment(60_000), time(60_000), &[owner(0)]), []);
+        assert_eq!(silence.look(moments(0), time(0), &[owner(0)]), []);
+        assert_eq!(silence.look(moments(60_000), time(60_000), &[owner(0)]), []);
         let looks =
-            (61..80).find(|s| !silence.look(moment(s * 1000), time(0), &[owner(0)]).is_empty());
+            (61..80).find(|s| !silence.look(moments(s * 1000), time(0), &[owner(0)]).is_empty());
         assert_eq!(looks, Some(64));
     }
 
@@ -172,7 +200,7 @@ mod tests {
                     // No two heartbeats name the same time.
                     (beaten_ms, named) = (now_ms, owner((clock_ms << 10) + number));
                 }
-                prop_assert_eq!(silence.look(moment(now_ms), time(clock_ms), &[named]), []);
+                prop_assert_eq!(silence.look(moments(now_ms), time(clock_ms), &[named]), []);
             }
         }
 
@@ -187,12 +215,12 @@ mod tests {
             for (number, clock_ms) in before.iter().enumerate() {
                 at_ms += 1000;
                 let named = owner(i64::try_from(number).unwrap());
-                silence.look(moment(at_ms), time(*clock_ms), &[named]);
+                silence.look(moments(at_ms), time(*clock_ms), &[named]);
             }
             let last = owner(-1);
             let found = clocks.iter().any(|clock_ms| {
                 at_ms += 1000;
-                !silence.look(moment(at_ms), time(*clock_ms), &[last]).is_empty()
+                !silence.look(moments(at_ms), time(*clock_ms), &[last]).is_empty()
             });
             prop_assert!(found);
         }
