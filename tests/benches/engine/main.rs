@@ -39,7 +39,7 @@ use report::{Report, Row};
 use stand::Stand;
 use tokio::signal::unix::{SignalKind, signal};
 
-#[tokio::main]
+#[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     let options = Options::parse();
     let mut terminated = signal(SignalKind::terminate())?;
