@@ -1,7 +1,6 @@
 //! Processes as the kernel counts them.
 
 use anyhow::{Context, Result};
-use std::collections::HashSet;
 use std::fs;
 use std::time::Duration;
 
@@ -11,7 +10,6 @@ const TICK: Duration = Duration::from_millis(10);
 /// One line of `/proc/<pid>/stat`.
 #[derive(Debug, Clone, Copy)]
 struct Stat {
-    parent: i32,
     own: Duration,
     /// Of its children that it has waited for.
     ended_children: Duration,
@@ -21,7 +19,7 @@ struct Stat {
 pub(crate) fn time_of_tree(pid: i32) -> Result<Duration> {
     let used = |stat: Stat| stat.own + stat.ended_children;
     let own = stat(pid).map(used).with_context(|| format!("process {pid} is gone"))?;
-    Ok(own + children(pid).into_iter().filter_map(stat).map(used).sum::<Duration>())
+    Ok(own + children(pid)?.into_iter().filter_map(stat).map(used).sum::<Duration>())
 }
 
 /// The processor time of one process by itself.
@@ -30,37 +28,22 @@ pub(crate) fn time_of(pid: u32) -> Result<Duration> {
     Ok(stat.with_context(|| format!("process {pid} is gone"))?.own)
 }
 
-/// The processes whose parent is `pid`.
-pub(crate) fn children(pid: i32) -> Vec<i32> {
-    all().filter(|&candidate| stat(candidate).is_some_and(|stat| stat.parent == pid)).collect()
-}
-
-fn all() -> impl Iterator<Item = i32> {
-    let folder = fs::read_dir("/proc").into_iter().flatten();
-    folder.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-}
-
-/// Counts the processes that one starts. Each process of the machine is looked at once, because
-/// looking at thousands of them again and again takes the processor from those that start them.
-pub(crate) struct Starts {
-    parent: i32,
-    seen: HashSet<i32>,
-    count: usize,
-}
-
-impl Starts {
-    /// Of the process `parent`; those that are there count.
-    pub(crate) fn of(parent: i32) -> Self {
-        Self { parent, seen: HashSet::new(), count: 0 }
+/// The processes that `pid` started and that are there. The kernel keeps them by thread, so nothing but
+/// them is looked at: looking at every process of the machine takes the processor from those that are
+/// measured.
+pub(crate) fn children(pid: i32) -> Result<Vec<i32>> {
+    let mut children = Vec::new();
+    for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
+        // A thread may end between the two looks, and its children go to another one.
+        let Ok(list) = fs::read_to_string(thread?.path().join("children")) else { continue };
+        children.extend(list.split_whitespace().filter_map(|child| child.parse::<i32>().ok()));
     }
+    Ok(children)
+}
 
-    /// How many there have been by now.
-    pub(crate) fn count(&mut self) -> usize {
-        let new = all().filter(|&candidate| self.seen.insert(candidate));
-        let theirs = |candidate| stat(candidate).is_some_and(|stat| stat.parent == self.parent);
-        self.count += new.filter(|&candidate| theirs(candidate)).count();
-        self.count
-    }
+/// How many commands of an executor run: its other child is the guard over them.
+pub(crate) fn commands(executor: i32) -> Result<usize> {
+    Ok(children(executor)?.len().saturating_sub(1))
 }
 
 /// Resident memory in MiB.
@@ -93,7 +76,6 @@ fn stat(pid: i32) -> Option<Stat> {
     let words: Vec<&str> = rest.split_whitespace().collect();
     let ticks = |index: usize| words.get(index)?.parse::<u32>().ok();
     Some(Stat {
-        parent: words.get(1)?.parse().ok()?,
         own: TICK * (ticks(11)? + ticks(12)?),
         ended_children: TICK * (ticks(13)? + ticks(14)?),
     })

@@ -2,7 +2,7 @@
 
 use crate::load;
 use crate::meter::Meter;
-use crate::processes::{self, Starts};
+use crate::processes;
 use crate::report::{Report, Row};
 use crate::stand::Stand;
 use anyhow::{Context, Result, ensure};
@@ -10,7 +10,6 @@ use nix::errno::Errno;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use sqlx::PgPool;
-use std::cell::RefCell;
 use std::time::{Duration, Instant};
 use surety_e2e::harness::Deployment;
 
@@ -38,20 +37,18 @@ pub(crate) async fn measure(stand: &Stand<'_>, report: &mut Report) -> Result<()
     let rows = deployment.database.pool().await?;
     load::create(&deployment, &load::sleep(SLEEP_S), runs, stand.options.in_flight).await?;
     let first = deployment.executors[0].pid()?.as_raw();
-    until(runs, || async { Ok(processes::children(first).len()) }).await?;
+    until(runs, || async { processes::commands(first) }).await?;
     deployment.add_executor(&environment).await?;
     let second = deployment.executors[1].pid()?.as_raw();
 
     // Their executor cannot end them when it is killed, and they would outlive the benchmark.
-    let _left_behind = Groups(processes::children(first));
-    let calls = RefCell::new(Starts::of(second));
-    calls.borrow_mut().count();
+    let _left_behind = Groups(processes::children(first)?);
     let meter = Meter::start(stand, &deployment).await?;
     let begun = Instant::now();
     deployment.executors[0].kill().await?;
     until(runs, || taken_over(&rows)).await?;
     let taken_over = begun.elapsed();
-    until(runs, || async { Ok(calls.borrow_mut().count()) }).await?;
+    until(runs, || async { processes::commands(second) }).await?;
     let called_again = begun.elapsed();
     deployment.executors.remove(0);
     let usage = meter.read(&deployment).await;
@@ -95,7 +92,7 @@ pub(crate) async fn until<F: Future<Output = Result<usize>>>(
 
 async fn end(deployment: &mut Deployment) -> Result<()> {
     let executor = deployment.executors.first_mut().context("no executor is left")?;
-    let _left_behind = Groups(processes::children(executor.pid()?.as_raw()));
+    let _left_behind = Groups(processes::children(executor.pid()?.as_raw())?);
     executor.stop().await?;
     Ok(())
 }

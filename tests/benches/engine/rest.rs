@@ -67,8 +67,8 @@ pub(crate) async fn measure_memory(stand: &Stand<'_>, report: &mut Report) -> Re
     let before = resident()?;
     let sleeping = load::sleep(recovery::SLEEP_S);
     load::create(&deployment, &sleeping, runs, stand.options.in_flight).await?;
-    recovery::until(runs, || async { Ok(processes::children(executor).len()) }).await?;
-    let _left_behind = recovery::Groups(processes::children(executor));
+    recovery::until(runs, || async { processes::commands(executor) }).await?;
+    let _left_behind = recovery::Groups(processes::children(executor)?);
     let after = resident()?;
     for ((name, before), after) in
         ["planner", "executor", "acceptgate"].into_iter().zip(before).zip(after)
