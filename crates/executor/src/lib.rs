@@ -38,6 +38,11 @@ use uuid::Uuid;
 /// How long a goodbye to the database may take.
 const CLOSING: Duration = Duration::from_secs(1);
 
+/// Of each command that runs: its two pipes, its process, and its run's folder.
+const FILES_OF_A_COMMAND: u64 = 4;
+/// Connections, logs, and what tools look at.
+const FILES_BESIDE: u64 = 64;
+
 /// What an executor needs to run.
 pub struct Setup {
     /// The settings all services share.
@@ -85,6 +90,7 @@ pub async fn serve(
         let server = without_database(setup, tools);
         return Ok(server.serve(listener, shutdown.cancelled_owned()).await?);
     };
+    warn_of_open_files(setup.executor.executor_slots);
     let channel = client::channel(&setup.executor.gate_url, setup.token.as_ref())?;
     let connecting = store::connect_with_patience(database_url, PoolSize::of(&setup.common));
     let pool = tokio::select! {
@@ -149,6 +155,21 @@ fn without_database(setup: Setup, tools: Arc<tool::Registry>) -> Server {
         .with_service(ExecutorServiceServer::new(handlers.clone()))
         .with_service(ToolServiceServer::new(handlers))
         .with_http(server::operations(setup.metrics, None))
+}
+
+/// Says when the commands of all slots have more files open than the process may.
+fn warn_of_open_files(slots: u32) {
+    let needed = u64::from(slots) * FILES_OF_A_COMMAND + FILES_BESIDE;
+    match server::open_files() {
+        Ok(allowed) if allowed < needed => tracing::warn!(
+            allowed,
+            needed,
+            "commands will wait until others end: allow more open files, or fewer slots \
+             (SURETY_EXECUTOR_SLOTS)"
+        ),
+        Ok(_) => {}
+        Err(error) => tracing::warn!(%error, "how many files may be open is not known"),
+    }
 }
 
 /// Claims and works until the engine has drained.

@@ -16,6 +16,7 @@ mod forge;
 mod killed_executor;
 mod killed_services;
 mod leases;
+mod open_files;
 mod panicked;
 mod points;
 mod points_of_leases;

@@ -337,7 +337,9 @@ pub(super) const EXECUTOR_SLOTS: Setting = Setting {
     default: "64",
     accepts: Accepts::Whole { min: 1, max: 4096, unit: "runs" },
     meaning: "How many runs this executor works on at the same time. One that is blocked takes none; \
-              as many more may wait for the gate's verdict.",
+              as many more may wait for the gate's verdict. Each command that runs needs four open files: \
+              the process asks for 65,536 or as many as its hard limit (`ulimit -Hn`) allows, and a \
+              command that finds none left waits for one.",
     secret: false,
 };
 

@@ -3,6 +3,7 @@
 
 use super::held::{Ended, HeldRun};
 use super::judge::Judgement;
+use super::room::once_there_is_room;
 use super::{evidence, open_call, repeat, turn};
 use crate::driver::{Move, script};
 use crate::fuse::repeat::Repeat;
@@ -45,7 +46,7 @@ pub(super) async fn carry_out(
         let done = bench.perform(run, call).await;
         return conclude(run, index, done, Some(judgement)).await;
     }
-    match bench.intend(&call).await {
+    match bench.intend(run, &call).await {
         Err(error) => {
             let done = Done::now(run, call, error.into());
             conclude(run, index, done, Some(judgement)).await
@@ -89,6 +90,10 @@ pub(super) struct Bench {
     pub(super) tool: Arc<dyn Tool>,
     pub(super) context: ToolContext,
     timing: Timing,
+    /// What the call may take, once there is room for it.
+    budget: Duration,
+    /// When the step must be over.
+    until: Instant,
 }
 
 impl Bench {
@@ -115,25 +120,33 @@ impl Bench {
         let left = run.time_left(index).await;
         let timing = timing(tool.as_ref(), &call.tool_call);
         let budget_s = run.timeouts().budget_s(&timing);
-        let budget = Duration::from_secs(budget_s).min(left);
+        let budget = Duration::from_secs(budget_s);
+        let until = Instant::now() + left;
         let context = ToolContext {
             folder: Arc::clone(&run.folder),
             write_scope: Arc::new(WriteScope::new(scope)?),
             environment: Arc::clone(&run.engine.environment),
             call_id: call.id,
             shell_allowed: false,
-            deadline: Instant::now() + budget,
+            deadline: until.min(Instant::now() + budget),
             cancel: run.calls.child_token(),
             kill: run.kill.clone(),
         };
-        Ok(Self { tool, context, timing })
+        Ok(Self { tool, context, timing, budget, until })
     }
 
     /// What the call would do to the world.
-    pub(super) async fn intend(&self, call: &Call) -> Result<Effect, ToolError> {
-        let (tool, context) = (Arc::clone(&self.tool), self.context.clone());
-        let arguments = call.tool_call.arguments.clone();
-        blocking(move || tool.intend(&context, &arguments)).await?
+    pub(super) async fn intend(&self, run: &HeldRun, call: &Call) -> Result<Effect, ToolError> {
+        once_there_is_room(run, self.time_left(), || async {
+            let (tool, context) = (Arc::clone(&self.tool), self.context.clone());
+            let arguments = call.tool_call.arguments.clone();
+            blocking(move || tool.intend(&context, &arguments)).await?
+        })
+        .await
+    }
+
+    fn time_left(&self) -> Duration {
+        self.until.saturating_duration_since(Instant::now())
     }
 
     /// What became of an effect that was written down.
@@ -160,8 +173,13 @@ impl Bench {
             &call.id.to_string(),
         );
         let started_at = run.engine.now();
-        let outcome =
-            self.tool.call(&self.context, &call.tool_call.arguments).instrument(span.clone()).await;
+        let calling = once_there_is_room(run, self.time_left(), || async {
+            // The time that was waited is not the call's.
+            let deadline = self.until.min(Instant::now() + self.budget);
+            let context = ToolContext { deadline, ..self.context.clone() };
+            self.tool.call(&context, &call.tool_call.arguments).await
+        });
+        let outcome = calling.instrument(span.clone()).await;
         if let Some(code) = outcome.error_code {
             span.record("error.type", code.as_str());
         }
@@ -172,7 +190,7 @@ impl Bench {
 }
 
 /// Runs what reads files beside the runtime's own threads.
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ToolError> {
     tokio::task::spawn_blocking(work).await.map_err(|error| {

@@ -24,6 +24,7 @@ pub mod looks;
 mod open_call;
 mod repeat;
 mod roll;
+mod room;
 mod silence;
 mod slots;
 mod takeover;

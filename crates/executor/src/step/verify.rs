@@ -3,10 +3,11 @@
 //!
 //! All of it may be done again after a crash: a verification is repeatable by its nature.
 
-use super::call::{Call, Done, call_off, called_off};
+use super::call::{Call, Done, blocking, call_off, called_off};
 use super::evidence::{Place, Record, keep, record_as};
 use super::held::{Ended, HeldRun};
 use super::looks::{Look, looks};
+use super::room::once_there_is_room;
 use super::slots::Slot;
 use crate::gate::Moved;
 use crate::tool::builtin::run_command::outcome;
@@ -164,12 +165,13 @@ async fn carry_out(run: &HeldRun, look: Look) -> Result<Option<Record>, Ended> {
 
 async fn seen(
     run: &HeldRun,
-    look: impl FnOnce(&Workspace) -> Fact + Send + 'static,
+    look: impl Fn(&Workspace) -> Result<Fact, ToolError> + Clone + Send + 'static,
 ) -> Result<Fact, ToolError> {
-    let workspace = run.folder.workspace()?;
-    tokio::task::spawn_blocking(move || look(&workspace))
-        .await
-        .map_err(|error| ToolError::new(ErrorCode::InternalError, error.to_string()))
+    once_there_is_room(run, patience(run), || async {
+        let (workspace, look) = (run.folder.workspace()?, look.clone());
+        blocking(move || look(&workspace)).await?
+    })
+    .await
 }
 
 async fn observed(run: &HeldRun, seen: Result<Fact, ToolError>) -> Result<Record, Ended> {
@@ -204,7 +206,8 @@ async fn verify_command(run: &HeldRun, line: String) -> Result<Option<Record>, E
     let call = call(VERIFY, vec![("command", line.clone())]);
     write_down(run, &call).await?;
     let started_at = run.engine.now();
-    let mut outcome = match run_line(run, call.id, &line).await {
+    let running = once_there_is_room(run, patience(run), || run_line(run, call.id, &line));
+    let mut outcome = match running.await {
         Ok(outcome) => outcome,
         Err(error) => error.into(),
     };
@@ -221,10 +224,11 @@ async fn verify_command(run: &HeldRun, line: String) -> Result<Option<Record>, E
 }
 
 async fn digest_of(run: &HeldRun) -> Result<String, ToolError> {
-    let workspace = run.folder.workspace()?;
-    tokio::task::spawn_blocking(move || observe::workspace_digest(&workspace))
-        .await
-        .map_err(|error| ToolError::new(ErrorCode::InternalError, error.to_string()))?
+    once_there_is_room(run, patience(run), || async {
+        let workspace = run.folder.workspace()?;
+        blocking(move || observe::workspace_digest(&workspace)).await?
+    })
+    .await
 }
 
 /// Whether exactly this command succeeded on a workspace with this digest.
@@ -292,7 +296,8 @@ async fn project_tests(run: &HeldRun) -> Result<Record, Ended> {
     let call = call(VERIFY, vec![("command", "the project's own tests".to_owned())]);
     write_down(run, &call).await?;
     let started_at = run.engine.now();
-    let outcome = match run_project_tests(run, call.id).await {
+    let running = once_there_is_room(run, patience(run), || run_project_tests(run, call.id));
+    let outcome = match running.await {
         Ok(outcome) => outcome,
         Err(error) => error.into(),
     };
@@ -303,10 +308,7 @@ async fn project_tests(run: &HeldRun) -> Result<Record, Ended> {
 async fn run_project_tests(run: &HeldRun, call_id: Uuid) -> Result<ToolOutcome, ToolError> {
     let context = context(run, call_id)?;
     let (workspace, environment) = (context.workspace()?, Arc::clone(&context.environment));
-    let found =
-        tokio::task::spawn_blocking(move || project::test_command(&workspace, &environment))
-            .await
-            .map_err(|error| ToolError::new(ErrorCode::InternalError, error.to_string()))?;
+    let found = blocking(move || project::test_command(&workspace, &environment)).await?;
     let Some(argv) = found else {
         let skipped = Fact::Output { key: "project_tests".to_owned(), value: "skipped".to_owned() };
         let mut outcome = ToolOutcome::done(

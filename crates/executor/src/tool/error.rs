@@ -50,6 +50,7 @@ codes! {
     CommandFailed = "command_failed", "The command ended with an exit code other than 0.";
     OutputTooLarge = "output_too_large", "The command wrote more than is kept, and was ended.";
     OutputNotKept = "output_not_kept", "The database had no room for the whole output in time.";
+    MachineExhausted = "machine_exhausted", "The executor's machine had no open files or processes left, and nothing was begun.";
     Timeout = "timeout", "The deadline passed before the call ended.";
     Cancelled = "cancelled", "The call was called off.";
     InternalError = "internal_error", "A defect of the executor's own.";
@@ -80,7 +81,9 @@ impl ToolError {
     /// What the operating system said while something was done to `subject`.
     pub fn io(subject: impl fmt::Display, error: &std::io::Error) -> Self {
         use std::io::ErrorKind;
-        let code = if error.kind() == ErrorKind::NotFound {
+        let code = if is_exhaustion(error) {
+            ErrorCode::MachineExhausted
+        } else if error.kind() == ErrorKind::NotFound {
             ErrorCode::FileNotFound
         } else if error.kind() == ErrorKind::PermissionDenied {
             ErrorCode::AccessDenied
@@ -106,4 +109,12 @@ impl ToolError {
             format!("{subject} leaves the workspace; name a path inside it"),
         )
     }
+}
+
+/// Whether the system refused for want of what others hold and will give back: what it was asked for,
+/// a file to be opened or a process to be started, is not there then.
+fn is_exhaustion(error: &std::io::Error) -> bool {
+    use nix::errno::Errno;
+    let errno = error.raw_os_error().map(Errno::from_raw);
+    matches!(errno, Some(Errno::EMFILE | Errno::ENFILE | Errno::EAGAIN))
 }

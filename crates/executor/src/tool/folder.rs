@@ -3,7 +3,8 @@
 
 use crate::tool::{ToolError, Workspace};
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Where a run works.
 #[derive(Debug)]
@@ -11,18 +12,19 @@ pub struct Folder {
     path: PathBuf,
     /// Made here when it is first needed; else it must be there.
     own: bool,
-    workspace: OnceLock<Arc<Workspace>>,
+    opened: Mutex<Option<Arc<Workspace>>>,
+    used: AtomicBool,
 }
 
 impl Folder {
     /// A folder that is somebody else's, and there.
     pub const fn given(path: PathBuf) -> Self {
-        Self { path, own: false, workspace: OnceLock::new() }
+        Self { path, own: false, opened: Mutex::new(None), used: AtomicBool::new(false) }
     }
 
     /// A folder of the run's own, made when it is first needed.
     pub const fn own(path: PathBuf) -> Self {
-        Self { path, own: true, workspace: OnceLock::new() }
+        Self { path, own: true, opened: Mutex::new(None), used: AtomicBool::new(false) }
     }
 
     /// The workspace in it.
@@ -30,7 +32,8 @@ impl Folder {
     /// # Errors
     /// The folder cannot be made or opened.
     pub fn workspace(&self) -> Result<Arc<Workspace>, ToolError> {
-        if let Some(workspace) = self.workspace.get() {
+        let mut opened = self.lock();
+        if let Some(workspace) = &*opened {
             return Ok(Arc::clone(workspace));
         }
         if self.own {
@@ -38,13 +41,24 @@ impl Folder {
                 .map_err(|error| ToolError::io(self.path.display(), &error))?;
         }
         let workspace = Arc::new(Workspace::open(&self.path)?);
-        Ok(Arc::clone(self.workspace.get_or_init(|| workspace)))
+        self.used.store(true, Ordering::Relaxed);
+        *opened = Some(Arc::clone(&workspace));
+        Ok(workspace)
+    }
+
+    /// Holds no file open until the workspace is asked for again.
+    pub fn close(&self) {
+        *self.lock() = None;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Workspace>>> {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Removes a folder of the run's own that was used and in which nothing was left. One with
     /// files in it stays: it is what the run made.
     pub fn remove_when_empty(&self) {
-        if self.own && self.workspace.get().is_some() {
+        if self.own && self.used.load(Ordering::Relaxed) {
             drop(std::fs::remove_dir(&self.path));
         }
     }

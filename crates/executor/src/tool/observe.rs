@@ -1,7 +1,7 @@
 //! The runner's own look at the workspace, for the gate: what a check names is looked at here and
 //! not asked of anybody.
 
-use crate::tool::error::ToolError;
+use crate::tool::error::{ErrorCode, ToolError};
 use crate::tool::scan::{self, Ignores};
 use crate::tool::workspace::{Kind, RelPath, Workspace, digest_of};
 use sha2::{Digest, Sha256};
@@ -12,35 +12,44 @@ use surety_common::domain::receipt::Fact;
 
 /// Whether anything is at a path, a folder included. What lies outside the workspace, or cannot
 /// be looked at, is not seen.
-pub fn observe_file(workspace: &Workspace, path: &str) -> Fact {
+///
+/// # Errors
+/// `machine_exhausted`: it was not looked.
+pub fn observe_file(workspace: &Workspace, path: &str) -> Result<Fact, ToolError> {
     let located = workspace.locate(path);
     let exists = located.as_ref().map_err(Clone::clone).and_then(|path| workspace.exists(path));
-    Fact::FileObserved { path: name(path, &located), exists: seen(path, exists) }
+    Ok(Fact::FileObserved { path: name(path, &located), exists: seen(path, exists)? })
 }
 
 /// Whether a file holds a text, byte for byte. What cannot be read does not.
-pub fn observe_content(workspace: &Workspace, path: &str, needle: &str) -> Fact {
+///
+/// # Errors
+/// `machine_exhausted`: it was not looked.
+pub fn observe_content(workspace: &Workspace, path: &str, needle: &str) -> Result<Fact, ToolError> {
     let located = workspace.locate(path);
     let found = located.as_ref().map_err(Clone::clone).and_then(|path| {
         let file = workspace.open_file(path)?;
         holds(file, needle.as_bytes()).map_err(|error| ToolError::io(path.text(), &error))
     });
-    Fact::Content {
+    Ok(Fact::Content {
         path: name(path, &located),
         contains: needle.to_owned(),
-        found: seen(path, found),
-    }
+        found: seen(path, found)?,
+    })
 }
 
 fn name(given: &str, located: &Result<RelPath, ToolError>) -> String {
     located.as_ref().map_or_else(|_| given.to_owned(), RelPath::text)
 }
 
-fn seen(path: &str, answer: Result<bool, ToolError>) -> bool {
-    answer.unwrap_or_else(|error| {
-        tracing::debug!(path, %error, "not seen");
-        false
-    })
+fn seen(path: &str, answer: Result<bool, ToolError>) -> Result<bool, ToolError> {
+    match answer {
+        Err(error) if error.code != ErrorCode::MachineExhausted => {
+            tracing::debug!(path, %error, "not seen");
+            Ok(false)
+        }
+        looked => looked,
+    }
 }
 
 /// Looks for bytes in a stream of any length, in memory that depends on the needle alone
@@ -113,7 +122,7 @@ pub fn workspace_digest(workspace: &Workspace) -> Result<String, ToolError> {
     })?;
     if unread > 0 {
         let message = format!("{unread} folders of the workspace could not be read");
-        return Err(ToolError::new(crate::tool::ErrorCode::AccessDenied, message));
+        return Err(ToolError::new(ErrorCode::AccessDenied, message));
     }
     Ok(hex::encode(hasher.finalize()))
 }

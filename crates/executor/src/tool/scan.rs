@@ -80,6 +80,8 @@ pub fn walk(
         let entries = match workspace.entries(&path) {
             Ok(entries) => entries,
             Err(error) if path == *start => return Err(error),
+            // Nobody looked: what is there must not be told as missing.
+            Err(error) if error.code == ErrorCode::MachineExhausted => return Err(error),
             Err(error) if error.code == ErrorCode::FileNotFound => continue,
             Err(error) => {
                 tracing::debug!(path = path.text(), %error, "a folder was not scanned");

@@ -121,7 +121,8 @@ fn make_folders(place: &Place) -> std::io::Result<OwnedFd> {
 }
 
 fn flush_folder(folder: &OwnedFd) -> std::io::Result<()> {
-    File::from(folder.try_clone()?).sync_all()
+    // Over this descriptor: another one may not be had any more, when the write has happened.
+    Ok(unistd::fsync(folder)?)
 }
 
 fn replace(

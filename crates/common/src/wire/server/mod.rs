@@ -11,6 +11,7 @@
 mod absent;
 mod layer;
 mod listen;
+mod open_files;
 #[cfg(all(feature = "store", feature = "telemetry"))]
 mod operations;
 mod runtime;
@@ -20,6 +21,7 @@ mod stop;
 mod tests;
 
 pub use listen::{BindError, bind};
+pub use open_files::open_files;
 #[cfg(all(feature = "store", feature = "telemetry"))]
 pub use operations::operations;
 pub use runtime::runtime;

@@ -145,7 +145,7 @@ fn the_runner_sees_what_is_there_and_nothing_outside() {
         ("out", "out", false),
         ("dangling", "dangling", false),
     ] {
-        let fact = observe_file(&bench.ctx.workspace().unwrap(), path);
+        let fact = observe_file(&bench.ctx.workspace().unwrap(), path).unwrap();
         assert_eq!(fact, observed(named, exists), "{path}");
     }
 }
@@ -166,7 +166,7 @@ fn the_runner_finds_a_text_anywhere_in_a_large_file_and_in_bytes() {
         ("out", "secret", false),
         ("../outside/secret.txt", "secret", false),
     ] {
-        let fact = observe_content(&bench.ctx.workspace().unwrap(), path, needle);
+        let fact = observe_content(&bench.ctx.workspace().unwrap(), path, needle).unwrap();
         assert_eq!(fact, content(path, needle, found));
     }
 }

@@ -1,0 +1,73 @@
+//! A machine whose open files or processes are all in use: what is refused for that was not begun, so
+//! it is waited for, like for a database that is away. It is no fault of the plan.
+
+use super::call::call_off;
+use super::held::HeldRun;
+use crate::tool::{ErrorCode, ToolError, ToolOutcome};
+use backon::{BackoffBuilder, ExponentialBuilder};
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
+
+/// The shortest and the longest pause between two tries.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+
+/// Something that was tried on the machine.
+pub(super) trait Tried {
+    /// Whether the machine had no room for it.
+    fn found_no_room(&self) -> bool;
+
+    /// What it ends with when the work on its run was called off meanwhile.
+    fn called_off() -> Self;
+}
+
+impl Tried for ToolOutcome {
+    fn found_no_room(&self) -> bool {
+        self.error_code == Some(ErrorCode::MachineExhausted)
+    }
+
+    fn called_off() -> Self {
+        call_off().into()
+    }
+}
+
+impl<T> Tried for Result<T, ToolError> {
+    fn found_no_room(&self) -> bool {
+        self.as_ref().is_err_and(|error| error.code == ErrorCode::MachineExhausted)
+    }
+
+    fn called_off() -> Self {
+        Err(call_off())
+    }
+}
+
+/// Tries until the machine has room for it, or until the time is over.
+pub(super) async fn once_there_is_room<T: Tried, F: Future<Output = T>>(
+    run: &HeldRun,
+    time: Duration,
+    mut attempt: impl FnMut() -> F,
+) -> T {
+    let until = Instant::now() + time;
+    let mut pauses = ExponentialBuilder::default()
+        .with_jitter()
+        .with_min_delay(PAUSES.0)
+        .with_max_delay(PAUSES.1)
+        .without_max_times()
+        .build();
+    loop {
+        let tried = attempt().await;
+        let again = Instant::now() + pauses.next().unwrap_or(PAUSES.1);
+        if !tried.found_no_room() || again >= until {
+            return tried;
+        }
+        // Were each to wait with a file open, none would find one.
+        run.folder.close();
+        tracing::warn!(
+            run_id = %run.spec.id,
+            "waiting for the machine: its open files or processes are all in use"
+        );
+        tokio::select! {
+            () = sleep_until(again) => {}
+            () = run.calls.cancelled() => return T::called_off(),
+        }
+    }
+}

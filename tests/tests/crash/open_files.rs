@@ -1,0 +1,64 @@
+//! A machine that lets an executor have no more files open.
+
+use super::skip;
+use anyhow::{Result, ensure};
+use futures::future::try_join_all;
+use serde_json::json;
+use std::process::Command;
+use surety_common::wire::v1;
+use surety_e2e::audit::audit_at_rest;
+use surety_e2e::harness::{Database, Deployment, Process, wait_until};
+use surety_e2e::script::{self, Trail, plan, shell, step};
+
+/// Runs side by side, each with a command.
+const RUNS: usize = 24;
+/// Files that the executor may open beside those it has: for a third of the commands.
+const LEFT: usize = RUNS;
+
+/// Lets a process have so many files open, and no more when it asks.
+fn allow(process: &Process, files: &str) -> Result<()> {
+    let limit = format!("--nofile={files}:{files}");
+    let output =
+        Command::new("prlimit").args(["--pid", &process.pid()?.to_string(), &limit]).output()?;
+    ensure!(output.status.success(), "prlimit: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(())
+}
+
+fn open_files(process: &Process) -> Result<usize> {
+    Ok(std::fs::read_dir(format!("/proc/{}/fd", process.pid()?))?.count())
+}
+
+#[tokio::test]
+async fn commands_that_find_no_open_file_left_are_started_once_others_end() -> Result<()> {
+    let trail = Trail::new()?;
+    let mut deployment = Deployment::start_idle(Database::create().await?, &[]).await?;
+    deployment.add_executor(&[]).await?;
+    let first = deployment.create(&plan(&[step("only", &[], &[shell("true")])]), "").await?;
+    deployment.wait_for_end(&first.id).await?;
+    let most = (open_files(deployment.first_executor()?)? + LEFT).to_string();
+    if let Err(why) = allow(deployment.first_executor()?, &most) {
+        skip("an executor without open files", &format!("{why:#}"));
+        return deployment.finish().await;
+    }
+
+    let line = format!("{}; echo done > out.txt", trail.mark_and_wait("began"));
+    let mut begins = plan(&[step("only", &[], &[shell(&line)])]);
+    // Looked at while others still wait: what could not be looked at is not told as missing.
+    begins["verify"] = json!([
+        {"kind": "file_exists", "target": "out.txt"},
+        {"kind": "command_success", "target": "grep -q done out.txt"},
+    ]);
+    let making = (0..RUNS).map(|_| deployment.create_run(script::request(&begins, "")));
+    let runs = try_join_all(making).await?;
+    let waits = |line: &str| line.contains("waiting for the machine");
+    deployment.first_executor()?.wait_for_line(waits).await?;
+    wait_until("a command began", || trail.marks("began") > 0).await?;
+    trail.let_go()?;
+    for run in &runs {
+        let run = deployment.wait_for_end(&run.id).await?;
+        assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
+    }
+    assert_eq!(trail.marks("began"), RUNS, "each began once");
+    audit_at_rest(&deployment.database.pool().await?).await?;
+    deployment.finish().await
+}
