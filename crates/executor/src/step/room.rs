@@ -53,6 +53,7 @@ pub(super) async fn once_there_is_room<T: Tried, F: Future<Output = T>>(
         .with_max_delay(PAUSES.1)
         .without_max_times()
         .build();
+    let mut told = false;
     loop {
         let tried = attempt().await;
         let again = Instant::now() + pauses.next().unwrap_or(PAUSES.1);
@@ -61,10 +62,12 @@ pub(super) async fn once_there_is_room<T: Tried, F: Future<Output = T>>(
         }
         // Were each to wait with a file open, none would find one.
         run.folder.close();
-        tracing::warn!(
-            run_id = %run.spec.id,
-            "waiting for the machine: its open files or processes are all in use"
-        );
+        if !std::mem::replace(&mut told, true) {
+            tracing::warn!(
+                run_id = %run.spec.id,
+                "waiting for the machine: its open files or processes are all in use"
+            );
+        }
         tokio::select! {
             () = sleep_until(again) => {}
             () = run.calls.cancelled() => return T::called_off(),
