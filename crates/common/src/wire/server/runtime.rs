@@ -5,9 +5,10 @@ use std::io;
 use std::thread::available_parallelism;
 use tokio::runtime::{Builder, Runtime};
 
-/// The runtime of a service, which may have as many files open as the system allows. Without a number of `threads` it takes half of the processors: the
-/// others are for the database, or for the commands that an executor starts, and a thread that finds
-/// no work on its own processor's caches costs more than it brings.
+/// The runtime of a service, which may have as many files open as the system allows. Without a
+/// number of `threads` it takes half of the processors: the others are for the database, or for the
+/// commands that an executor starts, and a thread that finds no work on its own processor's caches
+/// costs more than it brings.
 ///
 /// # Errors
 /// The system gives no threads, or does not say how many files it allows.
