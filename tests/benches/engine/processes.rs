@@ -34,9 +34,18 @@ pub(crate) fn time_of(pid: u32) -> Result<Duration> {
 pub(crate) fn children(pid: i32) -> Result<Vec<i32>> {
     let mut children = Vec::new();
     for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
-        // A thread may end between the two looks, and its children go to another one.
-        let Ok(list) = fs::read_to_string(thread?.path().join("children")) else { continue };
-        children.extend(list.split_whitespace().filter_map(|child| child.parse::<i32>().ok()));
+        let thread = thread?.path();
+        match fs::read_to_string(thread.join("children")) {
+            Ok(list) => {
+                children
+                    .extend(list.split_whitespace().filter_map(|child| child.parse::<i32>().ok()));
+            }
+            Err(error) if thread.exists() => {
+                return Err(error).context("the kernel counts no children");
+            }
+            // A thread may end between the two looks, and its children go to another one.
+            Err(_) => {}
+        }
     }
     Ok(children)
 }
