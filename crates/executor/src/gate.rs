@@ -1,16 +1,12 @@
 //! The executor's way to the acceptgate.
 
-use backon::{BackoffBuilder, ExponentialBuilder};
-use std::time::Duration;
+use crate::pauses::Pauses;
 use surety_common::domain::fault::{Fault, FaultClass};
 use surety_common::wire::client::ServiceChannel;
 use surety_common::wire::status::from_status;
 use surety_common::wire::v1;
 use surety_common::wire::v1::accept_gate_service_client::AcceptGateServiceClient;
 use uuid::Uuid;
-
-/// The shortest and the longest pause between two tries.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
 /// How many times the gate may meet a defect over one run before that is no passing one: with the
 /// pauses in between, five seconds and more, in which a gate that is being replaced is back.
@@ -49,12 +45,7 @@ impl Gate {
     /// version or lease there, and is lost.
     pub async fn evaluate_run(&self, run_id: Uuid, lease_epoch: i64) -> Result<Moved, Fault> {
         let mut defects = 0;
-        let mut pauses = ExponentialBuilder::default()
-            .with_jitter()
-            .with_min_delay(PAUSES.0)
-            .with_max_delay(PAUSES.1)
-            .without_max_times()
-            .build();
+        let mut pauses = Pauses::new();
         loop {
             let request = v1::EvaluateRunRequest {
                 run_id: run_id.to_string(),
@@ -72,7 +63,7 @@ impl Gate {
             if !worth_a_retry(fault.class) || defects >= MAX_DEFECTS {
                 return Err(fault);
             }
-            let pause = pauses.next().unwrap_or(PAUSES.1);
+            let pause = pauses.next();
             tracing::warn!(%run_id, %fault, retry_in_ms = pause.as_millis(), "waiting for the gate");
             tokio::time::sleep(pause).await;
         }

@@ -11,6 +11,7 @@ pub mod decision;
 pub mod driver;
 pub mod fuse;
 pub mod gate;
+mod pauses;
 pub mod referee;
 mod service;
 pub mod step;

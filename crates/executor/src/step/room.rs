@@ -3,13 +3,10 @@
 
 use super::call::call_off;
 use super::held::HeldRun;
+use crate::pauses::Pauses;
 use crate::tool::{ErrorCode, ToolError, ToolOutcome};
-use backon::{BackoffBuilder, ExponentialBuilder};
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
-
-/// The shortest and the longest pause between two tries.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
 /// Something that was tried on the machine.
 pub(super) trait Tried {
@@ -47,16 +44,11 @@ pub(super) async fn once_there_is_room<T: Tried, F: Future<Output = T>>(
     mut attempt: impl FnMut() -> F,
 ) -> T {
     let until = Instant::now() + time;
-    let mut pauses = ExponentialBuilder::default()
-        .with_jitter()
-        .with_min_delay(PAUSES.0)
-        .with_max_delay(PAUSES.1)
-        .without_max_times()
-        .build();
+    let mut pauses = Pauses::new();
     let mut told = false;
     loop {
         let tried = attempt().await;
-        let again = Instant::now() + pauses.next().unwrap_or(PAUSES.1);
+        let again = Instant::now() + pauses.next();
         if !tried.found_no_room() || again >= until {
             return tried;
         }

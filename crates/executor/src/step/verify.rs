@@ -179,6 +179,7 @@ async fn observed(run: &HeldRun, seen: Result<Fact, ToolError>) -> Result<Record
         Ok(fact) => ToolOutcome::done(summary(&fact), Vec::new(), vec![fact]),
         Err(error) => error.into(),
     };
+    called_off(run, &outcome)?;
     record(run, Done::now(run, call(OBSERVE, Vec::new()), outcome)).await
 }
 

@@ -96,7 +96,12 @@ impl ToolError {
         } else {
             ErrorCode::IoFailed
         };
-        Self::new(code, format!("{subject}: {error}"))
+        let advice = if code == ErrorCode::MachineExhausted {
+            "; allow the executor more, or give it fewer slots"
+        } else {
+            ""
+        };
+        Self::new(code, format!("{subject}: {error}{advice}"))
     }
 
     pub(crate) fn errno(subject: impl fmt::Display, error: nix::errno::Errno) -> Self {
