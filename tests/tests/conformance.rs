@@ -4,8 +4,8 @@
 
 use anyhow::{Result, ensure};
 use std::process::ExitCode;
-use surety_e2e::conformance::referee::Referee;
 use surety_e2e::conformance::report::{Report, ask_all};
+use surety_e2e::conformance::stateless::StatelessClient;
 use surety_e2e::harness::Deployment;
 
 /// The one test that this program is.
@@ -53,8 +53,8 @@ async fn main() -> ExitCode {
 
 async fn ask() -> Result<Report> {
     let deployment = Deployment::start().await?;
-    let referees = [Referee::InProcess, Referee::Live(&deployment)];
-    let report = ask_all(&referees).await.map_err(anyhow::Error::msg)?;
+    let clients = [StatelessClient::InProcess, StatelessClient::Live(&deployment)];
+    let report = ask_all(&clients).await.map_err(anyhow::Error::msg)?;
     deployment.database.drop().await?;
     for (file, least) in LEAST_ROWS {
         let found = report.counts.get(file).copied().unwrap_or_default();

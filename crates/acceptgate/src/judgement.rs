@@ -3,7 +3,7 @@
 
 use crate::Gate;
 use crate::check::expression;
-use crate::referee::beside;
+use crate::stateless::beside;
 use crate::verdict::{Answer, Evaluation, evaluate};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use surety_common::domain::plan::Plan;
 use surety_common::domain::receipt::{EvidenceReceipt, verify_chain};
 use surety_common::domain::run::RunRecord;
 use surety_common::domain::verdict::Verdict;
-use surety_common::store::{self, Case, Commit, Outcome, Topic};
+use surety_common::store::{self, Commit, EvidenceBundle, Outcome, Topic};
 use surety_common::telemetry::trace;
 use uuid::Uuid;
 
@@ -39,8 +39,8 @@ impl Gate {
     /// `database_unavailable`.
     pub async fn judge(&self, run_id: Uuid, lease_epoch: i64) -> Result<VerdictRecord, Fault> {
         loop {
-            let case = Arc::new(self.case(run_id).await?);
-            let record = &case.run;
+            let bundle = Arc::new(self.bundle(run_id).await?);
+            let record = &bundle.run;
             if let Some(given) = self.given_before(record).await? {
                 return Ok(given);
             }
@@ -50,7 +50,7 @@ impl Gate {
                     "another executor holds the run now; leave it to that one",
                 ));
             }
-            let decided = self.decide(&case).await?;
+            let decided = self.decide(&bundle).await?;
             if lease_epoch == 0 {
                 return Ok(decided);
             }
@@ -71,8 +71,8 @@ impl Gate {
     }
 
     /// One run, and what a verdict on it is made from.
-    async fn case(&self, run_id: Uuid) -> Result<Case, Fault> {
-        self.cases.find(run_id, ends_a_step).await?.ok_or_else(|| not_found(run_id))
+    async fn bundle(&self, run_id: Uuid) -> Result<EvidenceBundle, Fault> {
+        self.bundles.find(run_id, ends_a_step).await?.ok_or_else(|| not_found(run_id))
     }
 
     /// The verdict that moved a run which is no longer being verified.
@@ -93,15 +93,15 @@ impl Gate {
         })
     }
 
-    async fn decide(&self, case: &Arc<Case>) -> Result<VerdictRecord, Fault> {
-        let record = &case.run;
+    async fn decide(&self, bundle: &Arc<EvidenceBundle>) -> Result<VerdictRecord, Fault> {
+        let record = &bundle.run;
         let checks = record.plan.as_ref().map_or(&[][..], |plan| &plan.verify);
         let answers = self.probes.answers(checks).await?;
-        let takes_long = case.evidence.receipts.len() > AT_ONCE
+        let takes_long = bundle.evidence.receipts.len() > AT_ONCE
             || checks.iter().any(|check| check.kind == expression::KIND);
         let judge = {
-            let case = Arc::clone(case);
-            move || judge(&case, &answers)
+            let bundle = Arc::clone(bundle);
+            move || judge(&bundle, &answers)
         };
         let verdict = match takes_long {
             // Beside the runtime's own threads; an expression may take its whole time.
@@ -130,7 +130,7 @@ impl Gate {
             Fault::new(FaultCode::Internal, format!("the verdict's move was refused: {refusal}"))
         })?;
         let commit = Commit::new(draft.into_write(), span.clone(), trace::span_id(&span))
-            .telling(Topic::Run(record.spec.id));
+            .notify_on_commit(Topic::Run(record.spec.id));
         Ok(self.committer.commit(commit).await?)
     }
 }
@@ -139,8 +139,8 @@ fn not_found(run_id: Uuid) -> Fault {
     Fault::new(FaultCode::RunNotFound, format!("no run has the id {run_id}")).with_field("run_id")
 }
 
-fn judge(case: &Case, answers: &BTreeMap<usize, Answer>) -> Result<Verdict, Fault> {
-    let Case { run, evidence, .. } = case;
+fn judge(bundle: &EvidenceBundle, answers: &BTreeMap<usize, Answer>) -> Result<Verdict, Fault> {
+    let EvidenceBundle { run, evidence, .. } = bundle;
     check_chain(&evidence.receipts, &run.execution)?;
     let nothing = Plan::default();
     let plan = run.plan.as_deref().unwrap_or(&nothing);

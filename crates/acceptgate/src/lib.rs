@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!   EvaluateRun --> judgement: rows (plan, receipts) --> verdict --> DONE | RECOVERING | FAILED
-//!   Evaluate -----> referee:   what the caller brings -> verdict     (no state)
+//!   Evaluate -----> stateless: what the caller brings -> verdict     (no state)
 //! ```
 
 pub mod check;
 mod judgement;
-pub mod referee;
 mod service;
+pub mod stateless;
 pub mod verdict;
 
 use check::http_probe::Probes;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use surety_common::clock;
 use surety_common::config::{CommonConfig, GateConfig};
 use surety_common::domain::journal::Actor;
-use surety_common::store::{self, Cases, Committer, PoolSize, StoreError, Waker};
+use surety_common::store::{self, Committer, EvidenceBundles, PoolSize, StoreError, Waker};
 use surety_common::telemetry;
 use surety_common::wire::server::{self, Server, Settings};
 use surety_common::wire::token::Token;
@@ -33,7 +33,7 @@ pub struct Setup {
     pub common: CommonConfig,
     /// The gate's own settings.
     pub gate: GateConfig,
-    /// The Postgres that holds all state; without one the gate is a referee.
+    /// The Postgres that holds all state; without one the gate runs in stateless mode.
     pub database_url: Option<String>,
     /// What callers must show; none lets everybody in.
     pub token: Option<Token>,
@@ -59,7 +59,7 @@ pub enum ServeError {
 pub struct Gate {
     pool: PgPool,
     committer: Committer,
-    cases: Cases,
+    bundles: EvidenceBundles,
     probes: Arc<Probes>,
 }
 
@@ -67,7 +67,7 @@ impl Gate {
     fn start(pool: PgPool, probes: Arc<Probes>) -> Self {
         let waker = Waker::start(pool.clone());
         Self {
-            cases: Cases::start(pool.clone()),
+            bundles: EvidenceBundles::start(pool.clone()),
             committer: Committer::start(pool.clone(), waker, Arc::new(telemetry::observe)),
             pool,
             probes,
@@ -85,7 +85,7 @@ impl Gate {
 }
 
 /// Serves until `shutdown` is cancelled. While the database is away at start it waits for it.
-/// Without one it is a referee: it decides over what callers bring, and knows no runs.
+/// Without one it runs in stateless mode: it evaluates what callers send and has no runs.
 ///
 /// # Errors
 /// [`ServeError`]
@@ -116,10 +116,10 @@ pub async fn serve(
 
 fn without_database(setup: Setup, probes: Arc<Probes>) -> Server {
     tracing::warn!(
-        "no DATABASE_URL: a referee over what callers bring, without runs; only Evaluate and \
+        "no DATABASE_URL: a stateless over what callers bring, without runs; only Evaluate and \
          VerifyReceipts of what is sent along are answered until it is set"
     );
     Server::new(Settings::of(&setup.common, setup.token))
-        .with_service(AcceptGateServiceServer::new(service::Service::referee(probes)))
+        .with_service(AcceptGateServiceServer::new(service::Service::stateless(probes)))
         .with_http(server::operations(setup.metrics, None))
 }

@@ -2,7 +2,7 @@
 
 use crate::Gate;
 use crate::check::http_probe::Probes;
-use crate::referee::{self, Refereed};
+use crate::stateless::{self, Evaluated};
 use std::sync::Arc;
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::journal::VerdictRecord;
@@ -17,7 +17,7 @@ use tonic::{Request, Response, Status};
 
 /// The gate's handlers.
 pub(crate) struct Service {
-    /// None for a referee, who knows no runs.
+    /// None in stateless mode, which has no runs.
     gate: Option<Arc<Gate>>,
     probes: Arc<Probes>,
 }
@@ -29,7 +29,7 @@ impl Service {
     }
 
     /// Those that keep no state.
-    pub(crate) fn referee(probes: Arc<Probes>) -> Self {
+    pub(crate) fn stateless(probes: Arc<Probes>) -> Self {
         Self { gate: None, probes }
     }
 
@@ -44,9 +44,9 @@ impl AcceptGateService for Service {
         &self,
         request: Request<v1::EvaluateRequest>,
     ) -> Result<Response<v1::EvaluateResponse>, Status> {
-        let judged = referee::evaluate(request.into_inner(), &self.probes).await;
-        let refereed: Refereed = judged.map_err(status)?;
-        Ok(Response::new(refereed.into()))
+        let judged = stateless::evaluate(request.into_inner(), &self.probes).await;
+        let evaluated: Evaluated = judged.map_err(status)?;
+        Ok(Response::new(evaluated.into()))
     }
 
     async fn evaluate_run(
@@ -85,7 +85,7 @@ impl AcceptGateService for Service {
                 gate.verify_receipts(run_id).await.map_err(status)?
             }
             Some(Source::Export(export)) => check_export(&export),
-            Some(Source::Receipts(chain)) => referee::check_receipts(chain),
+            Some(Source::Receipts(chain)) => stateless::check_receipts(chain),
             None => return Err(status(missing("source"))),
         };
         Ok(Response::new(verified(report)))

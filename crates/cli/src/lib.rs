@@ -10,17 +10,17 @@
 //!   postgres    the private database of `surety up`
 //! ```
 
-pub mod case;
 pub mod commands;
 pub mod connection;
+pub mod evidence_file;
 pub mod exit;
 pub mod failure;
 pub mod folder;
 pub mod follow;
 pub mod health;
 pub mod lines;
-pub mod order;
 pub mod output;
+pub mod plan_file;
 pub mod postgres;
 pub mod report;
 pub mod text;

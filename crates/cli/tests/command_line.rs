@@ -266,7 +266,7 @@ fn a_port_in_use_is_named_with_its_flag_before_anything_is_started() {
 }
 
 /// Pauses a run, lets it go on and cancels it, while its only command goes on.
-fn steer(place: &Place, workspace: &Path) {
+fn run_control(place: &Place, workspace: &Path) {
     let slow = place.file("slow.yaml", SLOW);
     let slow = slow.to_str().expect("a path");
     let begun = place.run(&["run", slow, "--workspace", "work", "--no-follow"]);
@@ -323,7 +323,7 @@ fn a_run_goes_from_its_file_to_its_verdict_and_up_leaves_nothing_behind() {
     refused.says(2, &[]);
     assert!(refused.out.contains("no_content_evidence"), "{}", refused.out);
 
-    steer(&place, &workspace);
+    run_control(&place, &workspace);
 
     assert_eq!(up.stop(), 0);
     assert!(!place.data().join("endpoint").exists());

@@ -121,7 +121,7 @@ create table execution (
     autovacuum_vacuum_threshold = 2000
 );
 
--- By lanes: what waits in one namespace under one priority.
+-- By queues: what waits in one namespace under one priority.
 create index execution_claimable on execution (namespace, priority, ready_at)
     where ready_at is not null and lease_owner is null;
 create index execution_leased on execution (lease_owner) where lease_owner is not null;

@@ -16,7 +16,7 @@ use std::time::Instant;
 const TOLERANCE: TimeDelta = TimeDelta::milliseconds(100);
 
 /// The place of the database that a process is at home in; others have the places behind it.
-pub const HOME: usize = 0;
+pub const PRIMARY_SHARD: usize = 0;
 
 /// By the places of the databases.
 static CLOCKS: RwLock<BTreeMap<usize, Clock>> = RwLock::new(BTreeMap::new());
@@ -40,20 +40,20 @@ impl Clock {
 
 /// The time at home; before the first connection to the database the machine's own.
 pub fn now() -> DateTime<Utc> {
-    now_at(HOME)
+    now_at(PRIMARY_SHARD)
 }
 
 /// The time of the database at `place`; before the first connection to it the machine's own.
-pub fn now_at(place: usize) -> DateTime<Utc> {
-    let clock = CLOCKS.read().unwrap_or_else(PoisonError::into_inner).get(&place).copied();
+pub fn now_at(shard_index: usize) -> DateTime<Utc> {
+    let clock = CLOCKS.read().unwrap_or_else(PoisonError::into_inner).get(&shard_index).copied();
     clock.map_or_else(Utc::now, |clock| clock.at(Instant::now()))
 }
 
 /// Says what time it is in the database at `place`.
-pub fn set(place: usize, time: DateTime<Utc>) {
+pub fn set(shard_index: usize, time: DateTime<Utc>) {
     let mut clocks = CLOCKS.write().unwrap_or_else(PoisonError::into_inner);
-    let told = follow(clocks.get(&place).copied(), time, Instant::now());
-    clocks.insert(place, told);
+    let clock = follow(clocks.get(&shard_index).copied(), time, Instant::now());
+    clocks.insert(shard_index, clock);
 }
 
 fn follow(clock: Option<Clock>, time: DateTime<Utc>, at: Instant) -> Clock {
@@ -85,11 +85,11 @@ mod tests {
         let time = |ms: i64| DateTime::UNIX_EPOCH + TimeDelta::milliseconds(ms);
         let clock = follow(None, time(0), begin);
         assert_eq!(clock.at(at(10)), time(10_000));
-        let told = follow(Some(clock), time(10_050), at(10));
-        assert_eq!(told.at(at(10)), time(10_000));
+        let clock = follow(Some(clock), time(10_050), at(10));
+        assert_eq!(clock.at(at(10)), time(10_000));
         for step in [3_600_000, -3_600_000] {
-            let told = follow(Some(clock), time(step), at(10));
-            assert_eq!(told.at(at(11)), time(step + 1000));
+            let clock = follow(Some(clock), time(step), at(10));
+            assert_eq!(clock.at(at(11)), time(step + 1000));
         }
     }
 }

@@ -9,7 +9,7 @@ fn the_documentation_names_every_metric_and_no_other() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md");
     let page = std::fs::read_to_string(path).expect("docs/metrics.md");
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
-    let told: BTreeSet<&str> = rows.collect();
+    let documented: BTreeSet<&str> = rows.collect();
     let known = BTreeSet::from([
         names::TRANSITIONS_TOTAL,
         names::VERDICTS_TOTAL,
@@ -17,5 +17,5 @@ fn the_documentation_names_every_metric_and_no_other() {
         names::TURN_DURATION_SECONDS,
         names::QUEUE_DEPTH,
     ]);
-    assert_eq!(told, known);
+    assert_eq!(documented, known);
 }

@@ -12,8 +12,8 @@ pub mod driver;
 pub mod fuse;
 pub mod gate;
 mod pauses;
-pub mod referee;
 mod service;
+pub mod stateless;
 pub mod step;
 pub mod tool;
 
@@ -50,7 +50,7 @@ pub struct Setup {
     pub common: CommonConfig,
     /// The executor's own settings.
     pub executor: ExecutorConfig,
-    /// The Postgres that holds all state; without one the executor is a referee.
+    /// The Postgres that holds all state; without one the executor runs in stateless mode.
     pub database_url: Option<String>,
     /// What callers must show, and what this executor shows to the gate.
     pub token: Option<Token>,
@@ -76,7 +76,7 @@ pub enum ServeError {
 }
 
 /// Serves and works until `shutdown` is cancelled, then drains: turns under way end, and every run
-/// is handed back. While the database is away at start it waits for it. Without one it is a referee:
+/// is handed back. While the database is away at start it waits for it. Without one it runs in stateless mode:
 /// it reads decisions, and carries nothing out.
 ///
 /// # Errors
@@ -119,8 +119,8 @@ pub async fn serve(
         workspaces: setup.executor.executor_data_dir.join("workspaces"),
         gate: gate::Gate::new(channel),
         drain: shutdown.clone(),
-        roll: step::Roll::default(),
-        contact: step::Contact::new(
+        registry: step::RunRegistry::default(),
+        lease_validity: step::LeaseValidity::new(
             setup.executor.heartbeat_interval(),
             setup.executor.heartbeat_age_limit(),
         ),
@@ -148,10 +148,10 @@ pub async fn serve(
 
 fn without_database(setup: Setup, tools: Arc<tool::Registry>) -> Server {
     tracing::warn!(
-        "no DATABASE_URL: a referee for decisions, which carries no step out; only ParseDecision \
+        "no DATABASE_URL: a stateless for decisions, which carries no step out; only ParseDecision \
          and ListTools are answered until it is set"
     );
-    let handlers = service::Service::referee(tools);
+    let handlers = service::Service::stateless(tools);
     Server::new(Settings::of(&setup.common, setup.token))
         .with_service(ExecutorServiceServer::new(handlers.clone()))
         .with_service(ToolServiceServer::new(handlers))

@@ -1,6 +1,6 @@
 //! The RPCs of the executor: wire to domain, one call, domain to wire.
 
-use crate::referee;
+use crate::stateless;
 use crate::tool::{Annotations, Registry, ToolSpec};
 use futures::stream::BoxStream;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ impl Service {
     }
 
     /// Those that keep no state.
-    pub(crate) fn referee(tools: Arc<Registry>) -> Self {
+    pub(crate) fn stateless(tools: Arc<Registry>) -> Self {
         Self { tools, has_database: false }
     }
 
@@ -43,7 +43,7 @@ impl ExecutorService for Service {
         request: Request<v1::ParseDecisionRequest>,
     ) -> Result<Response<v1::ParseDecisionResponse>, Status> {
         let v1::ParseDecisionRequest { raw } = request.into_inner();
-        Ok(Response::new(referee::read_decision(&raw)))
+        Ok(Response::new(stateless::read_decision(&raw)))
     }
 
     async fn lease_step(

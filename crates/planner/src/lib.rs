@@ -5,26 +5,26 @@
 //!   SubmitPlan ----^            |
 //!   GetRun, WatchRun, ...  <----+---- runs
 //!   plan: what text means and whether it is a plan, purely
-//!   cells: in which of several databases all this is done
+//!   shards: in which of several databases all this is done
 //! ```
 
-mod cells;
 mod depths;
 pub mod intake;
 mod merge;
 pub mod plan;
 mod retention;
 mod runs;
+mod scan;
 mod service;
-mod sweep;
+mod shards;
 
-use cells::Cells;
 use chrono::{DateTime, Utc};
 use depths::Depths;
 use metrics_exporter_prometheus::PrometheusHandle;
+use shards::Shards;
 use sqlx::PgPool;
 use std::sync::{Arc, Mutex};
-use surety_common::clock::{self, HOME};
+use surety_common::clock::{self, PRIMARY_SHARD};
 use surety_common::config::{CommonConfig, NamespaceDatabase, PlannerConfig};
 use surety_common::domain::journal::Actor;
 use surety_common::store::{
@@ -46,9 +46,9 @@ pub struct Setup {
     pub common: CommonConfig,
     /// The planner's own settings.
     pub planner: PlannerConfig,
-    /// The Postgres that holds all state; without one the planner is a referee.
+    /// The Postgres that holds all state; without one the planner runs in stateless mode.
     pub database_url: Option<String>,
-    /// The databases of namespaces that have one of their own; a referee uses none.
+    /// The databases of namespaces that have one of their own; stateless mode uses none.
     pub databases: Vec<NamespaceDatabase>,
     /// What callers must show; none lets everybody in.
     pub token: Option<Token>,
@@ -70,7 +70,7 @@ pub enum ServeError {
 /// The planner of one database: what its handlers share.
 pub struct Planner {
     /// The database's place among those of the process.
-    place: usize,
+    shard_index: usize,
     /// The database in words.
     whose: String,
     pool: PgPool,
@@ -83,11 +83,11 @@ pub struct Planner {
 }
 
 impl Planner {
-    fn start(pool: PgPool, place: usize, whose: String, shutdown: CancellationToken) -> Self {
+    fn start(pool: PgPool, shard_index: usize, whose: String, shutdown: CancellationToken) -> Self {
         let waker = Waker::start(pool.clone());
         let observer = Arc::new(telemetry::observe);
         Self {
-            place,
+            shard_index,
             whose,
             committer: Committer::start(pool.clone(), waker.clone(), observer),
             creator: Creator::start(pool.clone(), waker.clone()),
@@ -105,7 +105,7 @@ impl Planner {
 
     /// The time. The planner's one clock.
     fn now(&self) -> DateTime<Utc> {
-        clock::now_at(self.place)
+        clock::now_at(self.shard_index)
     }
 }
 
@@ -122,24 +122,24 @@ impl Upkeep {
     async fn start(
         &self,
         pool: PgPool,
-        place: usize,
+        shard_index: usize,
         whose: String,
         shutdown: CancellationToken,
     ) -> Arc<Planner> {
         // Before the first run is made, so that it finds its partition.
-        retention::prepare(&pool, clock::now_at(place), self.retention).await;
-        Arc::new(Planner::start(pool, place, whose, shutdown))
+        retention::prepare(&pool, clock::now_at(shard_index), self.retention).await;
+        Arc::new(Planner::start(pool, shard_index, whose, shutdown))
     }
 
     /// Goes on until the process stops.
     async fn go_on(self, planner: Arc<Planner>) {
         let forgetting = retention::run(Arc::clone(&planner), self.retention);
-        tokio::join!(forgetting, sweep::run(planner, self.depths));
+        tokio::join!(forgetting, scan::run(planner, self.depths));
     }
 }
 
 /// Serves until `shutdown` is cancelled. While the home database is away at start it waits for it; it
-/// waits for those of namespaces while it serves. Without a home database it is a referee: it reads
+/// waits for those of namespaces while it serves. Without a primary database it runs in stateless mode: it reads
 /// and judges plans, and has no runs.
 ///
 /// # Errors
@@ -159,15 +159,15 @@ pub async fn serve(
         () = shutdown.cancelled() => return Ok(()),
     };
     let upkeep = Upkeep { retention: Retention::of(&setup.planner), depths: Arc::default() };
-    let name = "the home database".to_owned();
-    let home = upkeep.start(pool.clone(), HOME, name, shutdown.clone()).await;
-    let cells = Arc::new(Cells::of(Arc::clone(&home), database_url, &setup.databases, size));
+    let name = "the primary database".to_owned();
+    let primary = upkeep.start(pool.clone(), PRIMARY_SHARD, name, shutdown.clone()).await;
+    let shards = Arc::new(Shards::of(Arc::clone(&primary), database_url, &setup.databases, size));
     let mut loops = JoinSet::new();
-    loops.spawn(upkeep.clone().go_on(home));
-    for cell in cells.others() {
-        loops.spawn(cell.keep(upkeep.clone(), shutdown.clone()));
+    loops.spawn(upkeep.clone().go_on(primary));
+    for shard in shards.others() {
+        loops.spawn(shard.keep(upkeep.clone(), shutdown.clone()));
     }
-    let handlers = service::Service::new(Arc::clone(&cells));
+    let handlers = service::Service::new(Arc::clone(&shards));
     let served = Server::new(Settings::of(&setup.common, setup.token))
         .with_service(RunServiceServer::new(handlers.clone()))
         .with_service(PlannerServiceServer::new(service::Plans::of(handlers.clone())))
@@ -176,18 +176,18 @@ pub async fn serve(
         .serve(listener, shutdown.cancelled_owned())
         .await;
     loops.shutdown().await;
-    cells.close().await;
+    shards.close().await;
     Ok(served?)
 }
 
 fn without_database(setup: Setup) -> Server {
     tracing::warn!(
-        "no DATABASE_URL: a referee for plans, without runs; only ParsePlan, ValidatePlan and \
+        "no DATABASE_URL: stateless mode for plans, without runs; only ParsePlan, ValidatePlan and \
          ApplyPatch are answered until it is set"
     );
     Server::new(Settings::of(&setup.common, setup.token))
         .without_database::<RunServiceServer<service::Service>>()
-        .with_service(PlannerServiceServer::new(service::Plans::referee()))
+        .with_service(PlannerServiceServer::new(service::Plans::stateless()))
         .without_database::<ToolchainServiceServer<service::Service>>()
         .with_http(server::operations(setup.metrics, None))
 }

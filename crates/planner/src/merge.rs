@@ -1,7 +1,7 @@
 //! One page of a list out of a page from each of several databases.
 
 /// How much a page may hold.
-pub(crate) struct Room<T> {
+pub(crate) struct PageBounds<T> {
     /// Rows at most.
     pub(crate) rows: i64,
     /// Bytes of its rows at most, the last one apart.
@@ -15,7 +15,7 @@ pub(crate) struct Room<T> {
 pub(crate) fn merge<T, K: Ord + Copy>(
     mut pages: Vec<(Vec<T>, Option<K>)>,
     key: impl Fn(&T) -> K,
-    room: &Room<T>,
+    bounds: &PageBounds<T>,
 ) -> (Vec<T>, Option<K>) {
     // The page of one database is as it should be.
     if let [_] = pages.as_slice()
@@ -29,7 +29,7 @@ pub(crate) fn merge<T, K: Ord + Copy>(
     rows.retain(|row| end.is_none_or(|end| key(row) <= end));
     rows.sort_by_key(&key);
     rows.dedup_by_key(|row| key(row));
-    let fit = room.fit(&rows);
+    let fit = bounds.fit(&rows);
     if rows.len() <= fit {
         return (rows, end);
     }
@@ -38,7 +38,7 @@ pub(crate) fn merge<T, K: Ord + Copy>(
     (rows, next)
 }
 
-impl<T> Room<T> {
+impl<T> PageBounds<T> {
     /// How many of these rows it holds, counted from the first.
     fn fit(&self, rows: &[T]) -> usize {
         let most = usize::try_from(self.rows).unwrap_or_default();
@@ -68,15 +68,15 @@ mod tests {
     }
 
     /// Room for so many rows of ten bytes.
-    fn room(rows: i64, bytes: i64) -> Room<u32> {
-        Room { rows, bytes, of: |_| 10 }
+    fn bounds(rows: i64, bytes: i64) -> PageBounds<u32> {
+        PageBounds { rows, bytes, of: |_| 10 }
     }
 
     #[test]
     fn a_page_ends_behind_the_row_that_fills_it() {
         for (bytes, rows) in [(9, 1), (10, 2), (29, 3), (30, 4), (99, 4)] {
             let pages = vec![(vec![1, 3], None), (vec![2, 4], None)];
-            let (found, next) = merge(pages, |row| *row, &room(9, bytes));
+            let (found, next) = merge(pages, |row| *row, &bounds(9, bytes));
             assert_eq!((found.len(), next), (rows, found.last().copied().filter(|_| rows < 4)));
         }
     }
@@ -84,17 +84,17 @@ mod tests {
     #[test]
     fn a_single_page_stays_as_it_is() {
         assert_eq!(
-            merge(vec![(vec![4, 8], Some(9))], |row| *row, &room(3, 99)),
+            merge(vec![(vec![4, 8], Some(9))], |row| *row, &bounds(3, 99)),
             (vec![4, 8], Some(9))
         );
-        assert_eq!(merge(vec![(vec![4, 8], None)], |row| *row, &room(2, 99)), (vec![4, 8], None));
+        assert_eq!(merge(vec![(vec![4, 8], None)], |row| *row, &bounds(2, 99)), (vec![4, 8], None));
     }
 
     #[test]
     fn nothing_comes_before_what_was_not_read() {
         // The first database has more behind 2, maybe a 3.
         let pages = vec![(vec![1, 2], Some(2)), (vec![4], None)];
-        assert_eq!(merge(pages, |row| *row, &room(5, 99)), (vec![1, 2], Some(2)));
+        assert_eq!(merge(pages, |row| *row, &bounds(5, 99)), (vec![1, 2], Some(2)));
     }
 
     proptest! {
@@ -114,7 +114,7 @@ mod tests {
             let (mut seen, mut after) = (Vec::new(), None);
             loop {
                 let pages = databases.values().map(|rows| page(rows, after, limit)).collect();
-                let (rows, next) = merge(pages, |row| *row, &room(i64::try_from(limit).unwrap(), bytes));
+                let (rows, next) = merge(pages, |row| *row, &bounds(i64::try_from(limit).unwrap(), bytes));
                 prop_assert!(rows.len() <= limit);
                 seen.extend(rows);
                 prop_assert!(next.is_none() || next > after, "{next:?} after {after:?}");

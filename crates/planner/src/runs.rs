@@ -151,8 +151,8 @@ impl Planner {
             }
             let span = trace::plan_span("planner", &run_id.to_string(), &record.spec.trace_parent);
             let span_id = trace::span_id(&span);
-            let commit =
-                Commit::new(draft.into_write(), span, span_id).telling(Topic::Moved(run_id));
+            let commit = Commit::new(draft.into_write(), span, span_id)
+                .notify_on_commit(Topic::Moved(run_id));
             if self.committer.commit(commit).await? == Outcome::Applied {
                 return Ok(());
             }

@@ -61,10 +61,10 @@ export async function measure({ peer, version, inFlight: best }, carry) {
 async function together(count, sideBySide, carry) {
   const began = performance.now();
   let left = count;
-  const lane = async () => {
+  const worker = async () => {
     while (left-- > 0) await carry(STEPS);
   };
-  await Promise.all(Array.from({ length: Math.min(sideBySide, count) }, lane));
+  await Promise.all(Array.from({ length: Math.min(sideBySide, count) }, worker));
   return (performance.now() - began) / 1000;
 }
 

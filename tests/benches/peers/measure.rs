@@ -177,13 +177,13 @@ async fn together(
 ) -> Result<()> {
     let left = Mutex::new(0..runs);
     let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let lane = async || -> Result<()> {
+    let worker = async || -> Result<()> {
         while next().is_some() {
             carry(STEPS).await?;
         }
         Ok(())
     };
-    try_join_all((0..in_flight.min(runs)).map(|_| lane())).await.map(drop)
+    try_join_all((0..in_flight.min(runs)).map(|_| worker())).await.map(drop)
 }
 
 async fn one_by_one(

@@ -42,8 +42,8 @@ impl Calls {
     /// refused before it was begun.
     pub(super) fn begun(&self, receipt: &EvidenceReceipt, call_id: Uuid) -> Result<()> {
         let Some(intent) = self.intents.get(&call_id) else {
-            let looks = self.reads(&receipt.name) || receipt.name == LOOK;
-            let acted = acted(receipt) || !(looks || refused(receipt));
+            let observations = self.reads(&receipt.name) || receipt.name == LOOK;
+            let acted = acted(receipt) || !(observations || refused(receipt));
             ensure!(!acted, "{} acted before it was written down", receipt.name);
             return Ok(());
         };

@@ -1,6 +1,6 @@
 //! A run's row held against its journal.
 
-use super::looks;
+use super::observations;
 use super::run::Replay;
 use super::steps::Used;
 use anyhow::{Context, Result, ensure};
@@ -98,7 +98,7 @@ fn counters(replay: &Replay, record: &RunRecord) -> Result<()> {
     ensure!(counters.wrote == wrote, "whether files were written is said wrongly");
     let said = counters.verdict_sequence;
     ensure!(said == verdict, "the latest verdict is said to stand at {said}, not {verdict}");
-    looks::compare(replay, record, wrote)
+    observations::compare(replay, record, wrote)
 }
 
 /// What was accepted was proven.

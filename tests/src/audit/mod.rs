@@ -23,7 +23,7 @@
 mod calls;
 mod compare;
 mod leases;
-mod looks;
+mod observations;
 mod run;
 mod steps;
 mod writes;

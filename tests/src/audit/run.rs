@@ -1,7 +1,7 @@
 //! One run's journal, replayed.
 
 use super::calls::Calls;
-use super::looks::Looked;
+use super::observations::Observed;
 use super::steps::{Outcome, Step};
 use super::writes;
 use anyhow::{Context, Result, ensure};
@@ -41,7 +41,7 @@ pub(super) struct Replay {
     pub(super) receipts: Vec<EvidenceReceipt>,
     calls: Calls,
     /// The latest verification; none before the first.
-    pub(super) looked: Option<Looked>,
+    pub(super) observed: Option<Observed>,
     /// What was said in the entry before.
     answered: Option<String>,
     outputs: HashSet<(String, String)>,
@@ -68,7 +68,7 @@ impl Replay {
             turns: 0,
             receipts: Vec::new(),
             calls: Calls::of(record)?,
-            looked: None,
+            observed: None,
             answered: None,
             outputs: HashSet::new(),
             verdict: None,
@@ -137,7 +137,7 @@ impl Replay {
                     |id| matches!(self.state_of(id), Some(StepState::Done | StepState::Skipped));
                 let open = self.plan.steps.iter().any(|step| !settled(&step.id));
                 ensure!(!open, "verification began with open steps: {:?}", self.steps);
-                self.looked = Some(Looked::begin(&self.plan));
+                self.observed = Some(Observed::begin(&self.plan));
             }
             RunEvent::PlanningStarted
             | RunEvent::PlanAccepted
@@ -224,8 +224,8 @@ impl Replay {
             let call = Outcome { id: call_id, success: receipt.success };
             step.receipt(&call, self.calls.again(call_id), writer)?;
         }
-        if let Some(looked) = &mut self.looked {
-            looked.receipt(receipt);
+        if let Some(observed) = &mut self.observed {
+            observed.receipt(receipt);
         }
         self.receipts.push(receipt.clone());
         Ok(())
@@ -238,8 +238,8 @@ impl Replay {
         ensure!(given.last_receipt_digest == self.last_digest(), "another last receipt");
         ensure!(given.plan_revision == self.revision, "the verdict is on another revision");
         self.verdict = Some((sequence, given.clone()));
-        if let Some(looked) = &mut self.looked {
-            looked.verdict();
+        if let Some(observed) = &mut self.observed {
+            observed.verdict();
         }
         if self.plan.verify.iter().any(|check| ASKED.contains(&check.kind.as_str())) {
             return Ok(());

@@ -1,6 +1,6 @@
 //! Rows about decisions and the control envelope.
 
-use super::referee::Referee;
+use super::stateless::StatelessClient;
 use super::{Row, compare, text_of};
 use surety_common::domain::control::ControlKind;
 use surety_common::domain::decision::{Action, ExecuteDecision};
@@ -12,9 +12,9 @@ use surety_executor::decision::Reading;
 ///
 /// # Errors
 /// What came back and what the row expects.
-pub async fn check_decision(row: &Row, referee: Referee<'_>) -> Result<(), String> {
+pub async fn check_decision(row: &Row, stateless: StatelessClient<'_>) -> Result<(), String> {
     let expect = row.value.get("expect").ok_or("the row expects nothing")?;
-    let outcome = referee.decision(text_of(&row.value, "raw")).await?;
+    let outcome = stateless.decision(text_of(&row.value, "raw")).await?;
     match (outcome, expect.get("ok").and_then(Value::as_bool)) {
         (Ok(reading), Some(true)) => check_reading(&reading, expect),
         (Err(problem), Some(false)) => check_problem(&problem, expect),
@@ -62,9 +62,9 @@ pub fn check_warnings(warnings: &[Warning], expect: &Value) -> Result<(), String
 ///
 /// # Errors
 /// What came back and what the row expects.
-pub async fn check_control(row: &Row, referee: Referee<'_>) -> Result<(), String> {
+pub async fn check_control(row: &Row, stateless: StatelessClient<'_>) -> Result<(), String> {
     let expect = row.value.get("expect").ok_or("the row expects nothing")?;
-    let reading = referee.decision(text_of(&row.value, "raw")).await?.ok();
+    let reading = stateless.decision(text_of(&row.value, "raw")).await?.ok();
     let decision = reading.as_ref().and_then(|reading| reading.decision.clone());
     let control = reading.and_then(|reading| reading.control);
     let kind = control.as_ref().map(|control| control.kind);

@@ -1,6 +1,6 @@
 //! Rows for the gate: whole evaluations (`gate.jsonl`) and single receipts (`receipt.jsonl`).
 
-use super::referee::{GateCase, Referee};
+use super::stateless::{GateCase, StatelessClient};
 use super::{Row, compare, text_of};
 use surety_common::domain::json::{self, Value};
 use surety_common::domain::problem::Problem;
@@ -15,9 +15,9 @@ const VERDICT_KEYS: [&str; 4] = ["ok", "accepted", "stop_reason", "results"];
 ///
 /// # Errors
 /// What came back and what the row expects.
-pub async fn check_evaluation(row: &Row, referee: Referee<'_>) -> Result<(), String> {
+pub async fn check_evaluation(row: &Row, stateless: StatelessClient<'_>) -> Result<(), String> {
     let expected = member(&row.value, "expect")?;
-    match referee.evaluate(case(&row.value)?).await? {
+    match stateless.evaluate(case(&row.value)?).await? {
         Ok(verdict) => compare("the verdict", &stated(expected, &VERDICT_KEYS), &told(&verdict)),
         Err(problem) => compare_refusal(expected, &problem),
     }
@@ -27,9 +27,9 @@ pub async fn check_evaluation(row: &Row, referee: Referee<'_>) -> Result<(), Str
 ///
 /// # Errors
 /// What came back and what the row expects.
-pub async fn check_receipt(row: &Row, referee: Referee<'_>) -> Result<(), String> {
+pub async fn check_receipt(row: &Row, stateless: StatelessClient<'_>) -> Result<(), String> {
     let expected = member(&row.value, "expect")?;
-    match referee.receipt(member(&row.value, "receipt")?).await? {
+    match stateless.receipt(member(&row.value, "receipt")?).await? {
         Ok(receipt) => {
             let written = json::parse(&receipt.to_text()).map_err(|error| error.to_string())?;
             let found = object([("ok", Value::Bool(true)), ("receipt", written.value)]);

@@ -1,7 +1,7 @@
 //! The conformance rows: inputs with their exact outcomes, one JSON object a line.
 //!
 //! ```text
-//!   row --> referee: the rule itself, or three live services --> the same values --> compare
+//!   row --> stateless: the rule itself, or three live services --> the same values --> compare
 //! ```
 //!
 //! Rows lie in `tests/conformance/`, and in the folder that `SURETY_CONFORMANCE_DIR` names. Each
@@ -11,9 +11,9 @@ pub mod decision;
 pub mod gate;
 pub mod movement;
 pub mod plan;
-pub mod referee;
 pub mod report;
 pub mod runtime;
+pub mod stateless;
 
 use std::path::{Path, PathBuf};
 use surety_common::domain::json::{self, Value};

@@ -20,7 +20,7 @@ use surety_common::domain::step::StepState;
 use surety_common::domain::stop::StopReason;
 use surety_common::domain::todo::{Todo, TodoStatus};
 use surety_executor::decision::{Judged, RunView, Spent, StepView, ToolView, is_proven, judge};
-use surety_executor::step::looks::{Look, looks};
+use surety_executor::step::observations::{Observation, observations};
 use surety_planner::plan::validate_plan;
 use uuid::Uuid;
 
@@ -167,8 +167,8 @@ fn check_kept_done(given: &Value, expect: &Value) -> Checked {
 
 fn check_verify(given: &Value, expect: &Value) -> Checked {
     let wrote = given.get("did_write").and_then(Value::as_bool) == Some(true);
-    let wanted = looks(&[], VerifyCommands::Runner, wrote);
-    let own_tests = wanted.contains(&Look::ProjectTests);
+    let wanted = observations(&[], VerifyCommands::Runner, wrote);
+    let own_tests = wanted.contains(&Observation::ProjectTests);
     compare_stated(expect, "project_test_command_run", &Value::Bool(own_tests))?;
     if expect.get("result").is_some() && !own_tests {
         return Err("the project's own tests were not looked for".to_owned());

@@ -1,7 +1,7 @@
 //! Rows about plans, patches and checks.
 
 use super::decision::check_warnings;
-use super::referee::Referee;
+use super::stateless::StatelessClient;
 use super::{Row, compare, text_of};
 use surety_common::domain::check::AcceptCheck;
 use surety_common::domain::fields::SparseObject;
@@ -16,8 +16,8 @@ use surety_planner::plan::PlanState;
 ///
 /// # Errors
 /// What came back and what the row expects.
-pub async fn check_plan(row: &Row, referee: Referee<'_>) -> Result<(), String> {
-    let outcome = referee.plan(text_of(&row.value, "raw")).await?;
+pub async fn check_plan(row: &Row, stateless: StatelessClient<'_>) -> Result<(), String> {
+    let outcome = stateless.plan(text_of(&row.value, "raw")).await?;
     compare_outcome(row, outcome, |(state, warnings), expect| {
         compare_state(&state, expect)?;
         check_warnings(&warnings, expect)
@@ -28,7 +28,7 @@ pub async fn check_plan(row: &Row, referee: Referee<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// What came back and what the row expects.
-pub async fn check_patch(row: &Row, referee: Referee<'_>) -> Result<(), String> {
+pub async fn check_patch(row: &Row, stateless: StatelessClient<'_>) -> Result<(), String> {
     let plan = row.value.get("plan").ok_or("the row has no plan")?;
     let state = read_state(plan).map_err(|problem| format!("the row's plan: {problem}"))?;
     let patch = row.value.get("patch").ok_or("the row has no patch")?;
@@ -36,7 +36,7 @@ pub async fn check_patch(row: &Row, referee: Referee<'_>) -> Result<(), String> 
     let limit = row.value.get("max_plan_steps").and_then(Value::as_number);
     let limit = limit.map_or(Ok(Limits::default().max_plan_steps), str::parse);
     let limit: u32 = limit.map_err(|error| format!("max_plan_steps: {error}"))?;
-    let outcome = referee.patch(state, &patch, limit).await?;
+    let outcome = stateless.patch(state, &patch, limit).await?;
     compare_outcome(row, outcome, |patched, expect| {
         compare_state(&patched.state, expect)?;
         if let Some(truncated) = expect.get("truncated_add") {
@@ -50,7 +50,7 @@ pub async fn check_patch(row: &Row, referee: Referee<'_>) -> Result<(), String> 
 ///
 /// # Errors
 /// What came back and what the row expects.
-pub async fn check_checks(row: &Row, referee: Referee<'_>) -> Result<(), String> {
+pub async fn check_checks(row: &Row, stateless: StatelessClient<'_>) -> Result<(), String> {
     let step = SparseObject::default().text("id", "a").text("description", "d");
     let verify = row.value.get("verify").ok_or("the row has no verify")?;
     let raw = SparseObject::default()
@@ -59,7 +59,7 @@ pub async fn check_checks(row: &Row, referee: Referee<'_>) -> Result<(), String>
         .value_if(true, "verify", verify.clone())
         .build()
         .to_compact();
-    let outcome = referee.plan(&raw).await?;
+    let outcome = stateless.plan(&raw).await?;
     compare_outcome(row, outcome, |(state, warnings), expect| {
         let expected = expect.get("checks").and_then(Value::as_array);
         let expected = expected.ok_or("the row expects no checks")?;

@@ -1,12 +1,12 @@
 //! Every row of every file asked, and what came of it.
 
-use super::referee::Referee;
 use super::runtime::Checked;
+use super::stateless::StatelessClient;
 use super::{Row, decision, gate, plan, rows, runtime, text_of};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The files whose rows any referee can be asked, in the order of the report.
+/// The files whose rows a stateless service answers, in the order of the report.
 pub const ASKED: [&str; 7] = [
     "decision.jsonl",
     "control.jsonl",
@@ -64,18 +64,18 @@ impl fmt::Display for Report {
     }
 }
 
-/// Asks every referee every row. A row holds when it holds with all of them.
+/// Plays every row against every stateless client. A row passes when it passes with all of them.
 ///
 /// # Errors
 /// A file cannot be read, or one of the project's own has no rows.
-pub async fn ask_all(referees: &[Referee<'_>]) -> Result<Report, String> {
+pub async fn ask_all(clients: &[StatelessClient<'_>]) -> Result<Report, String> {
     let mut report = Report::default();
     for file in ASKED {
         for row in some_rows(file)? {
             let mut checked = Checked::Holds;
-            for referee in referees {
-                if let Err(message) = check(file, &row, *referee).await {
-                    checked = Checked::Fails(format!("({}) {message}", referee.name()));
+            for client in clients {
+                if let Err(message) = check(file, &row, *client).await {
+                    checked = Checked::Fails(format!("({}) {message}", client.name()));
                     break;
                 }
             }
@@ -96,15 +96,15 @@ fn some_rows(file: &str) -> Result<Vec<Row>, String> {
     if rows.is_empty() { Err(format!("{file} has no rows")) } else { Ok(rows) }
 }
 
-async fn check(file: &str, row: &Row, referee: Referee<'_>) -> Result<(), String> {
+async fn check(file: &str, row: &Row, stateless: StatelessClient<'_>) -> Result<(), String> {
     match file {
-        "decision.jsonl" => decision::check_decision(row, referee).await,
-        "control.jsonl" => decision::check_control(row, referee).await,
-        "plan.jsonl" => plan::check_plan(row, referee).await,
-        "patch.jsonl" => plan::check_patch(row, referee).await,
-        "checks.jsonl" => plan::check_checks(row, referee).await,
-        "receipt.jsonl" => gate::check_receipt(row, referee).await,
-        "gate.jsonl" => gate::check_evaluation(row, referee).await,
+        "decision.jsonl" => decision::check_decision(row, stateless).await,
+        "control.jsonl" => decision::check_control(row, stateless).await,
+        "plan.jsonl" => plan::check_plan(row, stateless).await,
+        "patch.jsonl" => plan::check_patch(row, stateless).await,
+        "checks.jsonl" => plan::check_checks(row, stateless).await,
+        "receipt.jsonl" => gate::check_receipt(row, stateless).await,
+        "gate.jsonl" => gate::check_evaluation(row, stateless).await,
         _ => Err(format!("nobody is asked about {file}")),
     }
 }

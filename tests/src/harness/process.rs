@@ -69,7 +69,7 @@ impl Process {
     ///
     /// # Errors
     /// As [`Process::start`].
-    pub async fn start_referee(service: Service, environment: &[(&str, &str)]) -> Result<Self> {
+    pub async fn start_stateless(service: Service, environment: &[(&str, &str)]) -> Result<Self> {
         Self::launch(service, "127.0.0.1:0", None, environment).await
     }
 

@@ -41,7 +41,7 @@ async fn beats(pool: &PgPool, more: usize) -> Result<()> {
 async fn looked_at(pool: &PgPool) -> Result<Option<DateTime<Utc>>> {
     let looked = "select max(query_start) from pg_stat_activity
                   where datname = current_database()
-                    and (query like '-- Leases runs%' or query like '-- Lists lanes%')";
+                    and (query like '-- Leases runs%' or query like '-- Lists queues%')";
     Ok(sqlx::query_scalar(looked).fetch_one(pool).await?)
 }
 

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use surety_common::wire::v1;
 use surety_common::wire::v1::parse_decision_response::Outcome;
-use surety_executor::referee::read_decision;
+use surety_executor::stateless::read_decision;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::order::read_text;
 use crate::output::Output;
+use crate::plan_file::read_text;
 use crate::text::{action, harmless, one_line, warning_line};
 use crate::wire_json;
 
@@ -42,12 +42,12 @@ impl Decision {
             }
             return Err(problem.into());
         }
-        output.either(&value, || told(&read))?;
+        output.either(&value, || as_text(&read))?;
         Ok(Exit::Done)
     }
 }
 
-fn told(read: &v1::ParseDecisionResponse) -> String {
+fn as_text(read: &v1::ParseDecisionResponse) -> String {
     let mut lines: Vec<_> = read.warnings.iter().map(warning_line).collect();
     match &read.outcome {
         Some(Outcome::Decision(decision)) => lines.extend(decision_lines(decision)),

@@ -4,16 +4,16 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use surety_acceptgate::check::http_probe::Probes;
-use surety_acceptgate::referee::evaluate;
+use surety_acceptgate::stateless::evaluate;
 use surety_common::config::GateProbeConfig;
 use surety_common::wire::v1;
 use surety_common::wire::v1::evaluate_response::Outcome;
 
-use crate::case::read_case;
+use crate::evidence_file::read_evidence_file;
 use crate::exit::Exit;
 use crate::failure::{Code, Failure};
-use crate::order::read_text;
 use crate::output::Output;
+use crate::plan_file::read_text;
 use crate::report;
 use crate::text::warning_line;
 use crate::wire_json;
@@ -42,15 +42,15 @@ enum GateCommand {
 impl Gate {
     pub(super) async fn run(self, output: Output) -> Result<Exit, Failure> {
         let GateCommand::Check { file, probe } = self.command;
-        let case = read_case(&read_text(&file)?)?;
+        let evidence = read_evidence_file(&read_text(&file)?)?;
         let probes = Probes::new(probe.gate_probe_allow.as_deref())
             .map_err(|error| Failure::new(Code::Internal, error.to_string(), ""))?;
-        let mut answer: v1::EvaluateResponse = evaluate(case.request, &probes).await?.into();
-        answer.warnings.splice(0..0, case.warnings.into_iter().map(Into::into));
+        let mut answer: v1::EvaluateResponse = evaluate(evidence.request, &probes).await?.into();
+        answer.warnings.splice(0..0, evidence.warnings.into_iter().map(Into::into));
         let value = wire_json::message("EvaluateResponse", &answer);
         match answer.outcome {
             Some(Outcome::Verdict(verdict)) => {
-                output.either(&value, || told(&answer.warnings, &verdict))?;
+                output.either(&value, || as_text(&answer.warnings, &verdict))?;
                 Ok(if verdict.accepted { Exit::Done } else { Exit::NotAccepted })
             }
             Some(Outcome::Problem(problem)) => {
@@ -64,7 +64,7 @@ impl Gate {
     }
 }
 
-fn told(warnings: &[v1::Warning], verdict: &v1::Verdict) -> String {
+fn as_text(warnings: &[v1::Warning], verdict: &v1::Verdict) -> String {
     let mut lines: Vec<_> = warnings.iter().map(warning_line).collect();
     lines.push(report::verdict(verdict));
     lines.join("\n")

@@ -10,9 +10,9 @@ mod health;
 mod plan;
 mod receipts;
 mod run;
+mod run_control;
 mod runs;
 mod show;
-mod steer;
 mod up;
 mod waits;
 mod watch;
@@ -34,14 +34,14 @@ pub use health::Health;
 pub use plan::Plan;
 pub use receipts::Receipts;
 pub use run::Run;
+pub use run_control::RunControl;
 pub use runs::Runs;
 pub use show::Show;
-pub use steer::Steer;
 pub use up::Up;
 pub use waits::Waits;
 pub use watch::Watch;
 
-use self::steer::Way;
+use self::run_control::Way;
 use crate::connection::Connection;
 use crate::exit::Exit;
 use crate::failure::{Code, Failure};
@@ -76,11 +76,11 @@ pub enum Command {
     #[command(after_help = Exit::help())]
     Watch(Watch),
     /// Pause a run: turns under way end, nothing new starts.
-    Pause(Steer),
+    Pause(RunControl),
     /// Let a paused run go on.
-    Resume(Steer),
+    Resume(RunControl),
     /// Cancel a run.
-    Cancel(Steer),
+    Cancel(RunControl),
     /// List what runs wait for, and how to answer it.
     Waits(Waits),
     /// Answer a question that a run asked.

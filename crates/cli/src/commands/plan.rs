@@ -12,8 +12,8 @@ use surety_planner::plan::parse_plan;
 
 use crate::exit::Exit;
 use crate::failure::{Code, Failure};
-use crate::order::{read_order, read_text};
 use crate::output::Output;
+use crate::plan_file::{read_plan_file, read_text};
 use crate::text::{count, one_line, warning_line};
 use crate::wire_json::{object, text};
 
@@ -37,8 +37,8 @@ enum PlanCommand {
 impl Plan {
     pub(super) fn run(self, output: Output) -> Result<Exit, Failure> {
         let PlanCommand::Check { file } = self.command;
-        let order = read_order(&read_text(&file)?)?;
-        let Some(plan_text) = order.plan_text else {
+        let plan_file = read_plan_file(&read_text(&file)?)?;
+        let Some(plan_text) = plan_file.plan_text else {
             return Err(Failure::new(
                 Code::ValueInvalid,
                 "the file holds no plan, only what stands beside one",
@@ -46,7 +46,7 @@ impl Plan {
             ));
         };
         let default = Limits::default().max_plan_steps;
-        let most = order.limits.and_then(|limits| limits.max_plan_steps).unwrap_or(default);
+        let most = plan_file.limits.and_then(|limits| limits.max_plan_steps).unwrap_or(default);
         let read = parse_plan(&plan_text, Author::Submitter, most);
         match read {
             Ok((plan, warnings)) => {

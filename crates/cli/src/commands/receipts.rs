@@ -13,8 +13,8 @@ use tonic::Request;
 use super::NamedRun;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::order::read_text_within;
 use crate::output::Output;
+use crate::plan_file::read_text_within;
 use crate::text::{count, one_line};
 use crate::wire_json::{object, text};
 
@@ -76,7 +76,7 @@ async fn export(named: &NamedRun, client: &ClientConfig, output: Output) -> Resu
 }
 
 fn verify(report: &ChainReport, output: Output) -> Result<Exit, Failure> {
-    output.either(&value(report), || told(report))?;
+    output.either(&value(report), || as_text(report))?;
     Ok(if report.is_whole() { Exit::Done } else { Exit::NotAccepted })
 }
 
@@ -93,7 +93,7 @@ fn value(report: &ChainReport) -> Value {
     ])
 }
 
-fn told(report: &ChainReport) -> String {
+fn as_text(report: &ChainReport) -> String {
     let receipts = count(report.receipt_count, "receipt");
     if report.is_whole() {
         let digest = one_line(&report.chain_digest);

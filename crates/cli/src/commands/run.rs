@@ -11,8 +11,8 @@ use crate::connection::{Connection, bounded, is_passing};
 use crate::exit::Exit;
 use crate::failure::{Code, Failure};
 use crate::follow::{Screen, follow};
-use crate::order::{Order, read_order, read_text};
 use crate::output::{Output, note};
+use crate::plan_file::{PlanFile, read_plan_file, read_text};
 use crate::text::one_line;
 use crate::wire_json;
 
@@ -50,8 +50,8 @@ pub struct Run {
 
 impl Run {
     pub(super) async fn run(self, output: Output) -> Result<Exit, Failure> {
-        let order = read_order(&read_text(&self.plan)?)?;
-        let request = self.request(order)?;
+        let plan_file = read_plan_file(&read_text(&self.plan)?)?;
+        let request = self.request(plan_file)?;
         let connection = Connection::open(&self.client)?;
         let answer = submit(&connection, request).await?;
         let Some(run) = answer.run else {
@@ -72,8 +72,8 @@ impl Run {
         follow(&connection, &run, 1, &mut Screen::of(output, &run)).await
     }
 
-    fn request(&self, order: Order) -> Result<v1::CreateRunRequest, Failure> {
-        let workspace = match (&self.workspace, &order.workspace) {
+    fn request(&self, plan_file: PlanFile) -> Result<v1::CreateRunRequest, Failure> {
+        let workspace = match (&self.workspace, &plan_file.workspace) {
             (Some(folder), _) => absolute(folder, Path::new(""))?,
             (None, Some(folder)) => {
                 absolute(folder, self.plan.parent().unwrap_or_else(|| Path::new("")))?
@@ -84,15 +84,15 @@ impl Run {
         let mut request = v1::CreateRunRequest {
             request_id: self.request_id.clone().unwrap_or_else(made_up),
             namespace: self.namespace.clone(),
-            goal: order.goal,
-            plan_source: order.plan_text.map(v1::create_run_request::PlanSource::PlanText),
-            limits: order.limits,
+            goal: plan_file.goal,
+            plan_source: plan_file.plan_text.map(v1::create_run_request::PlanSource::PlanText),
+            limits: plan_file.limits,
             workspace,
-            policy: order.policy,
-            labels: order.labels.into_iter().collect(),
+            policy: plan_file.policy,
+            labels: plan_file.labels.into_iter().collect(),
             ..v1::CreateRunRequest::default()
         };
-        request.set_driver(order.driver);
+        request.set_driver(plan_file.driver);
         Ok(request)
     }
 }

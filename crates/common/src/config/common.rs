@@ -104,7 +104,7 @@ impl CommonConfig {
         self.token_file.as_deref().map(read_token_file).transpose()
     }
 
-    /// The Postgres that holds all state, with its password; none makes a service a referee.
+    /// The Postgres that holds all state, with its password; none starts a service in stateless mode.
     ///
     /// # Errors
     /// None was named, and one is required.

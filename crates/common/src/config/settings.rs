@@ -152,7 +152,7 @@ pub(super) const DATABASE_URL: Setting = Setting {
     default: "",
     accepts: Accepts::Url(&["postgres", "postgresql"]),
     meaning: "The Postgres (15 or later) that holds all state. Without one, `surety up` starts a \
-              private Postgres of its own, and a single service is a referee: it answers only the \
+              private Postgres of its own, and a single service runs in stateless mode: it answers only the \
               calls that keep no state.",
     secret: true,
 };
@@ -163,7 +163,7 @@ pub(super) const REQUIRE_DATABASE: Setting = Setting {
     env: "SURETY_REQUIRE_DATABASE",
     default: "false",
     accepts: Accepts::Switch,
-    meaning: "Refuse to start without a Postgres to hold the state, rather than be a referee that \
+    meaning: "Refuse to start without a Postgres to hold the state, rather than run in stateless mode, which \
               answers only the calls that keep none.",
     secret: false,
 };

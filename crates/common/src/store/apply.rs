@@ -43,18 +43,18 @@ pub(super) struct Chain<'a> {
     first: Change<'a>,
     later: Vec<Change<'a>>,
     /// Whoever is told of it by the statement itself.
-    told: Vec<Topic>,
+    notified: Vec<Topic>,
 }
 
 impl<'a> Chain<'a> {
     pub(super) fn new(first: Change<'a>, later: Vec<Change<'a>>) -> Self {
-        Self { first, later, told: Vec::new() }
+        Self { first, later, notified: Vec::new() }
     }
 
     /// Tells whoever follows one of the topics as soon as it is stored. It takes a lock of the whole
     /// database with the commit, so it is for a chain that is written alone.
-    pub(super) fn telling(self, told: Vec<Topic>) -> Self {
-        Self { told, ..self }
+    pub(super) fn notify_on_commit(self, notified: Vec<Topic>) -> Self {
+        Self { notified, ..self }
     }
 
     fn changes(&self) -> impl Iterator<Item = &Change<'a>> {
@@ -72,8 +72,8 @@ impl<'a> Chain<'a> {
 
     /// The column `entries`: empty when nothing is to be journalled.
     pub(super) fn entries(&self) -> String {
-        let told = self.changes().filter(|change| !change.write.entries.is_empty());
-        let changes: Vec<Recorded<'_>> = told
+        let notified = self.changes().filter(|change| !change.write.entries.is_empty());
+        let changes: Vec<Recorded<'_>> = notified
             .map(|change| Recorded {
                 at: change.write.execution.updated_at,
                 span_id: change.span_id,
@@ -160,7 +160,7 @@ pub(super) async fn apply(
     for chain in chains {
         columns.push(chain)?;
     }
-    let Notices { channels, texts } = Notices::of(chains.iter().flat_map(|chain| &chain.told));
+    let Notices { channels, texts } = Notices::of(chains.iter().flat_map(|chain| &chain.notified));
     let moved: HashSet<Uuid> = sqlx::query_scalar(include_str!("sql/apply.sql"))
         .bind(&columns.run_id)
         .bind(&columns.read_version)

@@ -3,11 +3,11 @@
 use super::StoreError;
 use super::apply::{Outcome, apply};
 use super::committer::Commit;
+use super::dedicated_connection::DedicatedConnection;
 use super::execution::to_letter;
-use super::executor::{HeldLease, Owner};
-use super::lanes::{Lanes, Look, MAX_LANES};
-use super::own::Own;
+use super::executor::{Owner, RunLease};
 use super::pool::within;
+use super::queues::{MAX_QUEUES, Queues, Scan};
 use super::unread::{self, Unread};
 use crate::crash;
 use crate::domain::run::RunRecord;
@@ -74,27 +74,31 @@ pub struct Leased {
     pub unread: Vec<Unread>,
     /// Whether there is reason to claim again as soon as there is a slot.
     pub more: bool,
-    /// Whether [`find_lanes`] is to be called now that the runs are started.
-    pub look: Look,
+    /// Whether [`find_queues`] is to be called now that the runs are started.
+    pub scan: Scan,
 }
 
-/// Leases runs that wait in the lanes that are known, in one statement: of the namespaces those
+/// Leases runs that wait in the queues that are known, in one statement: of the namespaces those
 /// first that hold the fewest of this executor's slots, of a namespace's runs the most urgent first
-/// and then the oldest, but one in eight by age alone. Looks for lanes first where none is known.
+/// and then the oldest, but one in eight by age alone. Looks for queues first where none is known.
 ///
 /// # Errors
 /// [`StoreError`]; a lease that was stored all the same comes to light with the next heartbeat: see
 /// [`forgotten`].
-pub async fn claim(own: &mut Own, lanes: &mut Lanes, want: Want<'_>) -> Result<Leased, StoreError> {
+pub async fn claim(
+    dedicated: &mut DedicatedConnection,
+    queues: &mut Queues,
+    want: Want<'_>,
+) -> Result<Leased, StoreError> {
     let Want { now, owner, slots, held, except } = want;
-    if lanes.is_empty() {
-        find_lanes(own, lanes, now).await?;
+    if queues.is_empty() {
+        find_queues(dedicated, queues, now).await?;
     }
-    if lanes.is_empty() {
+    if queues.is_empty() {
         let (runs, unread) = (Vec::new(), Vec::new());
-        return Ok(Leased { runs, unread, more: false, look: Look::Fresh });
+        return Ok(Leased { runs, unread, more: false, scan: Scan::Fresh });
     }
-    let ask = lanes.ask(now, slots, held);
+    let ask = queues.ask(now, slots, held);
     crash::point("executor.before_claim");
     let claiming = sqlx::query(include_str!("sql/claim.sql"))
         .bind(now)
@@ -107,11 +111,11 @@ pub async fn claim(own: &mut Own, lanes: &mut Lanes, want: Want<'_>) -> Result<L
         .bind(&ask.held)
         .bind(&ask.turn)
         .bind(except);
-    let rows = own.ask(async |connection| claiming.fetch_all(connection).await).await?;
+    let rows = dedicated.ask(async |connection| claiming.fetch_all(connection).await).await?;
     let (runs, unread) = unread::sort(&rows)?;
-    let more = lanes.learn(now, slots, &ask, runs.iter().map(|run| &run.execution));
-    let look = lanes.standing(now, runs.len() < slots);
-    Ok(Leased { runs, unread, more, look })
+    let more = queues.learn(now, slots, &ask, runs.iter().map(|run| &run.execution));
+    let scan = queues.standing(now, runs.len() < slots);
+    Ok(Leased { runs, unread, more, scan })
 }
 
 /// Gives leases of `me` back whose rows do not read.
@@ -136,24 +140,24 @@ pub async fn let_go(
     Ok(())
 }
 
-/// Looks in which lanes something waits. Answers whether there is reason to claim again: a lane
+/// Looks in which queues something waits. Answers whether there is reason to claim again: a queue
 /// that was not known.
 ///
 /// # Errors
 /// [`StoreError`]
-pub async fn find_lanes(
-    own: &mut Own,
-    lanes: &mut Lanes,
+pub async fn find_queues(
+    dedicated: &mut DedicatedConnection,
+    queues: &mut Queues,
     now: DateTime<Utc>,
 ) -> Result<bool, StoreError> {
-    let (namespace, priority) = lanes.behind();
-    let listing = sqlx::query_as(include_str!("sql/lanes.sql"))
+    let (namespace, priority) = queues.behind();
+    let listing = sqlx::query_as(include_str!("sql/queues.sql"))
         .bind(namespace)
         .bind(priority)
-        .bind(i32::try_from(MAX_LANES).unwrap_or(i32::MAX));
+        .bind(i32::try_from(MAX_QUEUES).unwrap_or(i32::MAX));
     let listed: Vec<(String, i16)> =
-        own.ask(async |connection| listing.fetch_all(connection).await).await?;
-    Ok(lanes.list(now, listed))
+        dedicated.ask(async |connection| listing.fetch_all(connection).await).await?;
+    Ok(queues.list(now, listed))
 }
 
 /// Locks up to `limit` runs of those who are `silent`, and have not beaten since they were seen so; the
@@ -181,12 +185,12 @@ pub async fn orphans(
 pub async fn forgotten(
     pool: &PgPool,
     me: Uuid,
-    leases: &[HeldLease],
+    leases: &[RunLease],
 ) -> Result<Claimed, StoreError> {
     let (run_ids, epochs): (Vec<Uuid>, Vec<i64>) =
         leases.iter().map(|lease| (lease.run_id, lease.lease_epoch)).unzip();
-    let own = sqlx::query_scalar(include_str!("sql/forgotten.sql"));
-    lock(pool, own.bind(me).bind(run_ids).bind(epochs)).await
+    let dedicated = sqlx::query_scalar(include_str!("sql/forgotten.sql"));
+    lock(pool, dedicated.bind(me).bind(run_ids).bind(epochs)).await
 }
 
 /// Locks all runs whose lease is `me`'s: for a process that is about to leave, and works on none of

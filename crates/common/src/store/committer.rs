@@ -3,8 +3,8 @@
 
 use super::StoreError;
 use super::apply::{Chain, Change, Outcome, apply};
+use super::dedicated_connection::DedicatedConnection;
 use super::group::{self, Writer};
-use super::own::Own;
 use super::pool::{pauses, within};
 use super::wake::{Topic, Waker};
 use crate::crash;
@@ -33,20 +33,20 @@ pub struct Commit {
     /// That span's id, as it is journalled.
     pub span_id: Option<String>,
     /// The changes it was thought out over before they were known to be stored.
-    pub line: Line,
+    pub pipeline: WritePipeline,
     /// Who stands idle until it is stored, and is woken then.
-    pub told: Option<Topic>,
+    pub notified: Option<Topic>,
 }
 
 impl Commit {
     /// A change over a row that was read, under a span.
     pub fn new(write: Write, span: tracing::Span, span_id: Option<String>) -> Self {
-        Self { write, span, span_id, line: Line::default(), told: None }
+        Self { write, span, span_id, pipeline: WritePipeline::default(), notified: None }
     }
 
     /// The same, and whoever stands idle until `topic` is woken once it is stored.
-    pub fn telling(self, topic: Topic) -> Self {
-        Self { told: Some(topic), ..self }
+    pub fn notify_on_commit(self, topic: Topic) -> Self {
+        Self { notified: Some(topic), ..self }
     }
 
     pub(super) fn change(&self) -> Change<'_> {
@@ -58,9 +58,9 @@ impl Commit {
 /// is lost, all that come after it are: the version in their fence counts changes and does not say
 /// whose, so it would fit a row that somebody else moved by as many.
 #[derive(Debug, Clone, Default)]
-pub struct Line(Arc<AtomicBool>);
+pub struct WritePipeline(Arc<AtomicBool>);
 
-impl Line {
+impl WritePipeline {
     fn end(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -124,7 +124,7 @@ impl Committer {
     /// Starts the writer, on a connection of its own.
     pub fn start(pool: PgPool, waker: Waker, observer: Observer) -> Self {
         let hurry = Arc::default();
-        let changes = Changes { own: Own::new(pool), waker, observer };
+        let changes = Changes { dedicated: DedicatedConnection::new(pool), waker, observer };
         Self { jobs: group::start(changes, Arc::clone(&hurry)), hurry }
     }
 
@@ -161,7 +161,7 @@ impl Committer {
 }
 
 struct Changes {
-    own: Own,
+    dedicated: DedicatedConnection,
     waker: Waker,
     observer: Observer,
 }
@@ -216,11 +216,11 @@ impl Changes {
         if batch.is_empty() {
             return;
         }
-        match write_until_known(&mut self.own, &batch).await {
+        match write_until_known(&mut self.dedicated, &batch).await {
             Ok(outcomes) => {
-                let told = batch.len() == 1;
+                let notified = batch.len() == 1;
                 for (chain, outcome) in batch.into_iter().zip(outcomes) {
-                    self.answer(chain, outcome, told);
+                    self.answer(chain, outcome, notified);
                 }
             }
             // One bad change must not take the others down with it: each is tried by itself.
@@ -238,7 +238,7 @@ impl Changes {
                 if let Some(job) = batch.pop().and_then(|mut chain| chain.pop()) {
                     let run_id = job.commit.write.execution.run_id;
                     tracing::error!(%run_id, %error, "a change was refused");
-                    job.commit.line.end();
+                    job.commit.pipeline.end();
                     reply(job.reply, Err(error));
                 }
             }
@@ -246,18 +246,18 @@ impl Changes {
     }
 
     /// `told` when the statement itself woke whoever stood idle for it.
-    fn answer(&self, chain: Vec<Job>, outcome: Outcome, told: bool) {
+    fn answer(&self, chain: Vec<Job>, outcome: Outcome, notified: bool) {
         for job in chain {
             match outcome {
                 Outcome::Applied => {
                     (self.observer)(&job.commit.write, &job.commit.span);
                     job.commit
-                        .told
-                        .filter(|_| !told)
+                        .notified
+                        .filter(|_| !notified)
                         .into_iter()
                         .for_each(|topic| self.waker.wake_now(topic));
                 }
-                Outcome::Lost => job.commit.line.end(),
+                Outcome::Lost => job.commit.pipeline.end(),
             }
             reply(job.reply, Ok(outcome));
         }
@@ -268,7 +268,7 @@ impl Changes {
 fn turn_away(batch: Vec<Vec<Job>>) -> Vec<Vec<Job>> {
     let left = batch.into_iter().map(|chain| {
         let (late, left): (Vec<Job>, Vec<Job>) =
-            chain.into_iter().partition(|job| job.commit.line.has_ended());
+            chain.into_iter().partition(|job| job.commit.pipeline.has_ended());
         late.into_iter().for_each(|job| reply(job.reply, Ok(Outcome::Lost)));
         left
     });
@@ -284,11 +284,14 @@ fn reply(
 }
 
 /// Writes a batch, again and again while the database is away.
-async fn write_until_known(own: &mut Own, batch: &[Vec<Job>]) -> Result<Vec<Outcome>, StoreError> {
+async fn write_until_known(
+    dedicated: &mut DedicatedConnection,
+    batch: &[Vec<Job>],
+) -> Result<Vec<Outcome>, StoreError> {
     let mut pauses = pauses();
     let mut in_doubt = false;
     loop {
-        match within(write_once(own, batch, in_doubt)).await {
+        match within(write_once(dedicated, batch, in_doubt)).await {
             Err(error) if error.is_transient() => {
                 in_doubt = true;
                 let pause = pauses.next().unwrap_or(Duration::from_secs(2));
@@ -301,11 +304,11 @@ async fn write_until_known(own: &mut Own, batch: &[Vec<Job>]) -> Result<Vec<Outc
 }
 
 async fn write_once(
-    own: &mut Own,
+    dedicated: &mut DedicatedConnection,
     batch: &[Vec<Job>],
     in_doubt: bool,
 ) -> Result<Vec<Outcome>, StoreError> {
-    let mut connection = own.lend().await?;
+    let mut connection = dedicated.lend().await?;
     let alone = batch.len() == 1;
     let chains: Vec<Chain<'_>> = batch.iter().filter_map(|chain| chain_of(chain, alone)).collect();
     crash::point("committer.before_write");
@@ -326,7 +329,7 @@ async fn write_once(
 /// One that is written alone tells by itself whoever stands idle for one of its changes.
 fn chain_of(jobs: &[Job], alone: bool) -> Option<Chain<'_>> {
     let (first, later) = jobs.split_first()?;
-    let told = jobs.iter().filter_map(|job| job.commit.told).filter(|_| alone).collect();
+    let notified = jobs.iter().filter_map(|job| job.commit.notified).filter(|_| alone).collect();
     let later = later.iter().map(|job| job.commit.change()).collect();
-    Some(Chain::new(first.commit.change(), later).telling(told))
+    Some(Chain::new(first.commit.change(), later).notify_on_commit(notified))
 }

@@ -2,9 +2,9 @@
 
 use super::StoreError;
 use super::apply::{Change, Columns, Outcome, apply, plan_revision};
+use super::dedicated_connection::DedicatedConnection;
 use super::execution::to_text;
 use super::group::{self, Writer};
-use super::own::Own;
 use super::plan::StoredPlan;
 use super::pool::within;
 use super::wake::{Notices, Topic, Waker};
@@ -52,7 +52,12 @@ pub struct Creator {
 impl Creator {
     /// Starts the maker, on a connection of its own.
     pub fn start(pool: PgPool, waker: Waker) -> Self {
-        Self { jobs: group::start(Orders { own: Own::new(pool), waker }, Arc::default()) }
+        Self {
+            jobs: group::start(
+                Orders { dedicated: DedicatedConnection::new(pool), waker },
+                Arc::default(),
+            ),
+        }
     }
 
     /// Makes a run, once for a request id, and wakes whoever can take it up.
@@ -88,7 +93,7 @@ impl Job {
 }
 
 struct Orders {
-    own: Own,
+    dedicated: DedicatedConnection,
     waker: Waker,
 }
 
@@ -106,7 +111,7 @@ impl Writer for Orders {
 
 impl Orders {
     async fn make(&mut self, jobs: Vec<Job>) {
-        match make_runs(&mut self.own, &jobs).await {
+        match make_runs(&mut self.dedicated, &jobs).await {
             Ok(created) => {
                 if jobs.len() > 1 && jobs.iter().any(Job::is_ready) {
                     self.waker.wake_now(Topic::Ready);
@@ -132,20 +137,23 @@ impl Orders {
 }
 
 /// One that is made alone tells by itself whoever can take it up.
-async fn make_runs(own: &mut Own, jobs: &[Job]) -> Result<Vec<Created>, StoreError> {
+async fn make_runs(
+    dedicated: &mut DedicatedConnection,
+    jobs: &[Job],
+) -> Result<Vec<Created>, StoreError> {
     let mut columns = NewColumns::default();
     for job in jobs {
         columns.push(&job.new, job.span_id.as_deref())?;
     }
-    let told = (jobs.len() == 1 && jobs.iter().any(Job::is_ready)).then_some(Topic::Ready);
+    let notified = (jobs.len() == 1 && jobs.iter().any(Job::is_ready)).then_some(Topic::Ready);
     crash::point("planner.before_create");
-    let made = columns.insert(own, Notices::of(told.iter())).await?;
+    let made = columns.insert(dedicated, Notices::of(notified.iter())).await?;
     crash::point("planner.after_create");
     let mut created = Vec::with_capacity(jobs.len());
     for job in jobs {
         created.push(match made.contains(&job.new.spec.id) {
             true => Created::New,
-            false => made_before(own, &job.new).await?,
+            false => made_before(dedicated, &job.new).await?,
         });
     }
     Ok(created)
@@ -153,13 +161,16 @@ async fn make_runs(own: &mut Own, jobs: &[Job]) -> Result<Vec<Created>, StoreErr
 
 /// What stands in the way of a new run: the same order or another one under its request id, or the
 /// run itself, made by an earlier try whose answer was lost.
-async fn made_before(own: &mut Own, new: &NewRun) -> Result<Created, StoreError> {
+async fn made_before(
+    dedicated: &mut DedicatedConnection,
+    new: &NewRun,
+) -> Result<Created, StoreError> {
     let finding = sqlx::query_as(include_str!("sql/find_request.sql"))
         .bind(&new.spec.namespace)
         .bind(&new.spec.request_id)
         .bind(new.spec.id);
     let (id, digest): (Uuid, String) =
-        own.ask(async |connection| finding.fetch_one(connection).await).await?;
+        dedicated.ask(async |connection| finding.fetch_one(connection).await).await?;
     Ok(match (id == new.spec.id, digest == new.request_digest) {
         (true, _) => Created::New,
         (false, true) => Created::Before(id),
@@ -209,7 +220,11 @@ impl NewColumns {
     }
 
     /// Answers the ids of those that were made.
-    async fn insert(&self, own: &mut Own, told: Notices) -> Result<HashSet<Uuid>, StoreError> {
+    async fn insert(
+        &self,
+        dedicated: &mut DedicatedConnection,
+        notified: Notices,
+    ) -> Result<HashSet<Uuid>, StoreError> {
         let Self { rows, .. } = self;
         let making = sqlx::query_scalar(include_str!("sql/create_run.sql"))
             .bind(&rows.run_id)
@@ -242,9 +257,10 @@ impl NewColumns {
             .bind(&rows.deadline_at)
             .bind(&rows.entries)
             .bind(&rows.actor)
-            .bind(told.channels)
-            .bind(told.texts);
-        let ids: Vec<Uuid> = own.ask(async |connection| making.fetch_all(connection).await).await?;
+            .bind(notified.channels)
+            .bind(notified.texts);
+        let ids: Vec<Uuid> =
+            dedicated.ask(async |connection| making.fetch_all(connection).await).await?;
         Ok(ids.into_iter().collect())
     }
 }

@@ -143,7 +143,7 @@ impl From<StoreError> for Fault {
             | StoreError::Migration(_) => {
                 // What a defect says of our insides is for the log, not for the caller.
                 tracing::error!(%error, "a defect in the rows");
-                Self::new(FaultCode::Internal, "The service met a defect of its own.")
+                Self::new(FaultCode::Internal, "The service met a defect of its dedicated.")
             }
         }
     }

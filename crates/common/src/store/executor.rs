@@ -1,7 +1,7 @@
 //! Executor processes and their heartbeats: one row holds all the leases of a process.
 
 use super::StoreError;
-use super::own::Own;
+use super::dedicated_connection::DedicatedConnection;
 use super::pool::within;
 use crate::crash;
 use chrono::{DateTime, Utc};
@@ -13,7 +13,7 @@ use uuid::Uuid;
 /// # Errors
 /// [`StoreError`]
 pub async fn register(
-    own: &mut Own,
+    dedicated: &mut DedicatedConnection,
     id: Uuid,
     name: &str,
     slots: i32,
@@ -25,13 +25,13 @@ pub async fn register(
         .bind(slots)
         .bind(now);
     crash::point("executor.before_register");
-    own.ask(async |connection| registered.execute(connection).await).await?;
+    dedicated.ask(async |connection| registered.execute(connection).await).await?;
     Ok(())
 }
 
 /// A lease as the rows have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct HeldLease {
+pub struct RunLease {
     /// The run.
     pub run_id: Uuid,
     /// The lease's fence.
@@ -51,7 +51,7 @@ pub struct Owner {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pulse {
     /// The leases the process holds.
-    pub leases: Vec<HeldLease>,
+    pub leases: Vec<RunLease>,
     /// The others that hold leases.
     pub others: Vec<Owner>,
     /// Whether a run waits for an executor.
@@ -64,7 +64,7 @@ pub struct Pulse {
 /// # Errors
 /// [`StoreError`]
 pub async fn beat(
-    own: &mut Own,
+    dedicated: &mut DedicatedConnection,
     id: Uuid,
     now: DateTime<Utc>,
     except: &[Uuid],
@@ -72,12 +72,12 @@ pub async fn beat(
     let beaten = sqlx::query_as(include_str!("sql/beat.sql")).bind(id).bind(now).bind(except);
     type Row = (Vec<Uuid>, Vec<i64>, Vec<Uuid>, Vec<Option<DateTime<Utc>>>, bool);
     let row: Option<Row> =
-        own.ask(async |connection| beaten.fetch_optional(connection).await).await?;
+        dedicated.ask(async |connection| beaten.fetch_optional(connection).await).await?;
     let Some((run_ids, epochs, ids, heartbeats, ready)) = row else { return Ok(None) };
     let leases = run_ids.into_iter().zip(epochs);
     let others = ids.into_iter().zip(heartbeats);
     Ok(Some(Pulse {
-        leases: leases.map(|(run_id, lease_epoch)| HeldLease { run_id, lease_epoch }).collect(),
+        leases: leases.map(|(run_id, lease_epoch)| RunLease { run_id, lease_epoch }).collect(),
         others: others.map(|(id, heartbeat_at)| Owner { id, heartbeat_at }).collect(),
         ready,
     }))

@@ -3,8 +3,8 @@
 use super::StoreError;
 use super::journal::read_row;
 use super::pages::count;
+use super::query_batcher::QueryBatcher;
 use super::run::read_state;
-use super::together::Together;
 use crate::domain::journal::{Event, StoredRow, Wanted};
 use crate::domain::machine::run::RunState;
 use chrono::{DateTime, Utc};
@@ -55,12 +55,12 @@ struct FollowRow {
 /// The process's one reader of journals for those who follow them: all that is wanted at a time is
 /// read in one statement. Cloning shares it.
 #[derive(Clone)]
-pub struct Journals(Together<Wish>);
+pub struct Journals(QueryBatcher<Wish>);
 
 impl Journals {
     /// Starts the reader, on a connection of its own.
     pub fn start(pool: PgPool) -> Self {
-        Self(Together::start(pool, statement))
+        Self(QueryBatcher::start(pool, statement))
     }
 
     /// The events of a run from the number `from` on, from at most `rows` rows of what was committed

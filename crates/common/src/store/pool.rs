@@ -74,17 +74,17 @@ impl PoolSize {
 /// [`StoreError::Unavailable`] while no connection can be made; [`StoreError::Refused`] when the
 /// address does not read or the database refuses this role.
 pub async fn connect(url: &str, size: PoolSize) -> Result<PgPool, StoreError> {
-    connect_at(clock::HOME, url, size).await
+    connect_at(clock::PRIMARY_SHARD, url, size).await
 }
 
 /// As [`connect`], to one of several databases of the process, with the clock of its place.
-async fn connect_at(place: usize, url: &str, size: PoolSize) -> Result<PgPool, StoreError> {
-    let hosts = Hosts::read(url, place)?;
+async fn connect_at(shard_index: usize, url: &str, size: PoolSize) -> Result<PgPool, StoreError> {
+    let hosts = Hosts::read(url, shard_index)?;
     let primary = hosts.primary().await?;
     let mut options = PgPoolOptions::new()
         .max_connections(size.connections)
         .acquire_timeout(size.acquire_timeout)
-        .after_connect(move |connection, _| Box::pin(set_clock(connection, place)))
+        .after_connect(move |connection, _| Box::pin(set_clock(connection, shard_index)))
         .test_before_acquire(false)
         .before_acquire(|connection, meta| {
             Box::pin(async move {
@@ -110,19 +110,19 @@ async fn connect_at(place: usize, url: &str, size: PoolSize) -> Result<PgPool, S
 }
 
 /// An address as every connection of ours to the database at `place` uses it.
-pub(super) fn prepared(options: PgConnectOptions, place: usize) -> PgConnectOptions {
-    let name = match place {
-        clock::HOME => NAME.to_owned(),
-        place => format!("{NAME}-{place}"),
+pub(super) fn prepared(options: PgConnectOptions, shard_index: usize) -> PgConnectOptions {
+    let name = match shard_index {
+        clock::PRIMARY_SHARD => NAME.to_owned(),
+        shard_index => format!("{NAME}-{shard_index}"),
     };
     options.application_name(&name).options(PINNED_PLANS).options(CUT_OFF)
 }
 
 /// The place that [`prepared`] wrote into an address.
-fn place_of(options: &PgConnectOptions) -> usize {
-    let place = options.get_application_name().and_then(|name| name.strip_prefix(NAME));
-    let place = place.and_then(|place| place.strip_prefix('-'));
-    place.and_then(|place| place.parse().ok()).unwrap_or(clock::HOME)
+fn shard_index_of(options: &PgConnectOptions) -> usize {
+    let shard_index = options.get_application_name().and_then(|name| name.strip_prefix(NAME));
+    let shard_index = shard_index.and_then(|shard_index| shard_index.strip_prefix('-'));
+    shard_index.and_then(|shard_index| shard_index.parse().ok()).unwrap_or(clock::PRIMARY_SHARD)
 }
 
 /// A connection beside the pool, made as the pool makes its own and as patiently, but without a place
@@ -134,16 +134,16 @@ pub(super) async fn connect_beside(pool: &PgPool) -> Result<PgConnection, StoreE
     let connect = || async {
         let options = pool.connect_options();
         let mut connection = PgConnection::connect_with(&options).await?;
-        set_clock(&mut connection, place_of(&options)).await?;
+        set_clock(&mut connection, shard_index_of(&options)).await?;
         Ok::<_, StoreError>(connection)
     };
     let connecting = async { connect.retry(backoff()).when(StoreError::is_transient).await };
     within_at_most(pool.options().get_acquire_timeout(), connecting).await
 }
 
-async fn set_clock(connection: &mut PgConnection, place: usize) -> Result<(), sqlx::Error> {
+async fn set_clock(connection: &mut PgConnection, shard_index: usize) -> Result<(), sqlx::Error> {
     let time = sqlx::query_scalar("select clock_timestamp()").fetch_one(connection).await?;
-    clock::set(place, time);
+    clock::set(shard_index, time);
     Ok(())
 }
 
@@ -187,7 +187,7 @@ pub(super) async fn within_at_most<T>(
 ///
 /// # Errors
 /// [`StoreError::Unavailable`] when it gives none.
-pub async fn look(pool: &PgPool) -> Result<(), StoreError> {
+pub async fn ping(pool: &PgPool) -> Result<(), StoreError> {
     within(async { Ok(pool.acquire().await?.ping().await?) }).await
 }
 
@@ -195,8 +195,8 @@ pub async fn look(pool: &PgPool) -> Result<(), StoreError> {
 ///
 /// # Errors
 /// Those of [`connect`] and of [`migrate`].
-pub async fn open(place: usize, url: &str, size: PoolSize) -> Result<PgPool, StoreError> {
-    let pool = connect_at(place, url, size).await?;
+pub async fn open(shard_index: usize, url: &str, size: PoolSize) -> Result<PgPool, StoreError> {
+    let pool = connect_at(shard_index, url, size).await?;
     match migrate(&pool).await {
         Ok(()) => Ok(pool),
         Err(error) => {
@@ -215,7 +215,7 @@ pub async fn open(place: usize, url: &str, size: PoolSize) -> Result<PgPool, Sto
 /// # Cancel safety
 /// Dropping the future leaves at most a finished migration behind.
 pub async fn connect_with_patience(url: &str, size: PoolSize) -> Result<PgPool, StoreError> {
-    let attempt = || open(clock::HOME, url, size);
+    let attempt = || open(clock::PRIMARY_SHARD, url, size);
     attempt
         .retry(
             ExponentialBuilder::default()
@@ -267,10 +267,10 @@ mod tests {
 
     #[test]
     fn every_connection_of_a_pool_knows_the_place_of_its_database() {
-        for place in [clock::HOME, 1, 12] {
+        for shard_index in [clock::PRIMARY_SHARD, 1, 12] {
             let options: PgConnectOptions = "postgres://h/d?application_name=x".parse().unwrap();
-            assert_eq!(place_of(&prepared(options, place)), place);
+            assert_eq!(shard_index_of(&prepared(options, shard_index)), shard_index);
         }
-        assert_eq!(place_of(&PgConnectOptions::new()), clock::HOME);
+        assert_eq!(shard_index_of(&PgConnectOptions::new()), clock::PRIMARY_SHARD);
     }
 }

@@ -7,7 +7,7 @@
 //! hints: whoever waits polls behind them.
 
 use super::StoreError;
-use super::own::Own;
+use super::dedicated_connection::DedicatedConnection;
 use super::pool::within;
 use sqlx::PgPool;
 use sqlx::postgres::PgListener;
@@ -97,7 +97,7 @@ pub struct Waker {
     /// Holds one ring: what is gathered until the sender looks goes out together.
     bell: mpsc::Sender<()>,
     /// Whoever sends has it from the moment he takes what is to be sent.
-    own: Arc<tokio::sync::Mutex<Own>>,
+    dedicated: Arc<tokio::sync::Mutex<DedicatedConnection>>,
 }
 
 /// What was not sent yet.
@@ -115,19 +115,19 @@ impl Waker {
     /// what was gathered.
     pub fn start(pool: PgPool) -> Self {
         let (bell, rings) = mpsc::channel(1);
-        let own = Arc::new(tokio::sync::Mutex::new(Own::new(pool)));
-        let waker = Self { pending: Arc::default(), bell, own };
-        tokio::spawn(run(Arc::clone(&waker.own), Arc::clone(&waker.pending), rings));
+        let dedicated = Arc::new(tokio::sync::Mutex::new(DedicatedConnection::new(pool)));
+        let waker = Self { pending: Arc::default(), bell, dedicated };
+        tokio::spawn(run(Arc::clone(&waker.dedicated), Arc::clone(&waker.pending), rings));
         waker
     }
 
     /// Sends at once what is still to be sent, and waits for what is on its way: for a process that is
     /// about to end.
     pub async fn flush(&self) {
-        let mut own = self.own.lock().await;
+        let mut dedicated = self.dedicated.lock().await;
         let topics = std::mem::take(&mut lock(&self.pending).topics);
         if !topics.is_empty()
-            && let Err(error) = send(&mut own, &topics).await
+            && let Err(error) = send(&mut dedicated, &topics).await
         {
             tracing::debug!(%error, "a last wake-up was not sent; polling covers it");
         }
@@ -155,7 +155,7 @@ impl Waker {
 }
 
 async fn run(
-    own: Arc<tokio::sync::Mutex<Own>>,
+    dedicated: Arc<tokio::sync::Mutex<DedicatedConnection>>,
     pending: Arc<Mutex<Pending>>,
     mut rings: mpsc::Receiver<()>,
 ) {
@@ -163,14 +163,14 @@ async fn run(
     let mut sent_at = Instant::now();
     while rings.recv().await.is_some() {
         wait_for_company(&pending, &mut rings, busy, sent_at).await;
-        let mut own = own.lock().await;
+        let mut dedicated = dedicated.lock().await;
         let batch = std::mem::take(&mut *lock(&pending));
         // A ring may come after the look that already saw what it was for.
         if batch.topics.is_empty() {
             continue;
         }
         busy = batch.calls >= BUSY;
-        if let Err(error) = send(&mut own, &batch.topics).await {
+        if let Err(error) = send(&mut dedicated, &batch.topics).await {
             tracing::debug!(%error, "a wake-up was not sent; polling covers it");
         }
         sent_at = Instant::now();
@@ -210,8 +210,8 @@ impl Notices {
     pub(super) fn of<'a>(topics: impl Iterator<Item = &'a Topic> + Clone) -> Self {
         let mut notices = Self::default();
         for channel in [WORK, JOURNALS] {
-            let told = topics.clone().filter(|topic| topic.channels().contains(&channel));
-            let words: Vec<String> = told.map(Topic::to_string).collect();
+            let notified = topics.clone().filter(|topic| topic.channels().contains(&channel));
+            let words: Vec<String> = notified.map(Topic::to_string).collect();
             if words.is_empty() {
                 continue;
             }
@@ -223,16 +223,19 @@ impl Notices {
     }
 }
 
-async fn send(own: &mut Own, topics: &HashSet<Topic>) -> Result<(), StoreError> {
+async fn send(
+    dedicated: &mut DedicatedConnection,
+    topics: &HashSet<Topic>,
+) -> Result<(), StoreError> {
     let Notices { channels, texts } = Notices::of(topics.iter());
     // A hint need not wait for the disk.
-    let telling = sqlx::query(
+    let statement = sqlx::query(
         "select set_config('synchronous_commit', 'off', true), pg_notify(channel, text)
          from unnest($1::text[], $2::text[]) as notice (channel, text)",
     )
     .bind(channels)
     .bind(texts);
-    own.ask(async |connection| telling.execute(connection).await.map(drop)).await
+    dedicated.ask(async |connection| statement.execute(connection).await.map(drop)).await
 }
 
 /// Who listens.

@@ -1,8 +1,8 @@
 //! Taking runs up, and taking them over.
 
 use crate::support::{
-    applied, change, commit, creator, find, graph, later, make, make_from, now, order, own, remark,
-    spec,
+    applied, change, commit, creator, dedicated, find, graph, later, make, make_from, now, order,
+    remark, spec,
 };
 use chrono::TimeDelta;
 use sqlx::PgPool;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use surety_common::domain::execution::Execution;
 use surety_common::domain::run::RunRecord;
 use surety_common::domain::run::RunSpec;
-use surety_common::store::{self, Claimed, HeldLease, Lanes, Look, Outcome, Owner, Want};
+use surety_common::store::{self, Claimed, Outcome, Owner, Queues, RunLease, Scan, Want};
 use uuid::Uuid;
 
 fn ids(claimed: &Claimed) -> Vec<u128> {
@@ -34,19 +34,19 @@ async fn leased(pool: &PgPool, id: u128, owner: u128) -> Execution {
 }
 
 /// Claims once for an executor that holds nothing, and gives the ids in order.
-async fn claim(pool: &PgPool, lanes: &mut Lanes, at_s: i64, slots: usize) -> Vec<u128> {
-    claim_beside(pool, lanes, at_s, slots, &HashMap::new()).await
+async fn claim(pool: &PgPool, queues: &mut Queues, at_s: i64, slots: usize) -> Vec<u128> {
+    claim_beside(pool, queues, at_s, slots, &HashMap::new()).await
 }
 
 async fn claim_beside(
     pool: &PgPool,
-    lanes: &mut Lanes,
+    queues: &mut Queues,
     at_s: i64,
     slots: usize,
     held: &HashMap<String, usize>,
 ) -> Vec<u128> {
     let want = Want { now: later(at_s), owner: Uuid::from_u128(9), slots, held, except: &[] };
-    let runs = store::claim(&mut own(pool), lanes, want).await.unwrap().runs;
+    let runs = store::claim(&mut dedicated(pool), queues, want).await.unwrap().runs;
     assert!(runs.len() <= slots);
     let mut ids: Vec<u128> = runs.iter().map(|record| record.spec.id.as_u128()).collect();
     ids.sort_unstable();
@@ -76,10 +76,10 @@ async fn the_most_urgent_then_the_oldest_are_taken_up_first_and_no_more_than_wan
     for (id, priority, since) in [(1, 0, 3), (2, 0, 1), (3, 5, 9), (4, -5, 0), (5, 0, 2)] {
         waiting(&pool, id, priority, since).await;
     }
-    let mut lanes = Lanes::default();
+    let mut queues = Queues::default();
     let mut order = Vec::new();
     for slots in [2, 1, 9] {
-        order.push(claim(&pool, &mut lanes, 10, slots).await);
+        order.push(claim(&pool, &mut queues, 10, slots).await);
     }
     assert_eq!(order, [vec![2, 3], vec![5], vec![1, 4]]);
 }
@@ -93,12 +93,12 @@ async fn every_lane_is_found_by_a_process_that_knows_none(pool: PgPool) {
             waiting_in(&pool, namespace, id, priority, 0).await;
         }
     }
-    assert_eq!(claim(&pool, &mut Lanes::default(), 1, 64).await, (1..=id).collect::<Vec<_>>());
+    assert_eq!(claim(&pool, &mut Queues::default(), 1, 64).await, (1..=id).collect::<Vec<_>>());
 }
 
 #[sqlx::test(migrations = "./migrations")]
 async fn where_nothing_waits_nothing_more_is_asked_for(pool: PgPool) {
-    let (mut lanes, none) = (Lanes::default(), HashMap::new());
+    let (mut queues, none) = (Queues::default(), HashMap::new());
     for at_s in 0..3 {
         let want = Want {
             now: later(at_s),
@@ -107,35 +107,35 @@ async fn where_nothing_waits_nothing_more_is_asked_for(pool: PgPool) {
             held: &none,
             except: &[],
         };
-        let claimed = store::claim(&mut own(&pool), &mut lanes, want).await.unwrap();
-        assert_eq!((claimed.runs.len(), claimed.more, claimed.look), (0, false, Look::Fresh));
+        let claimed = store::claim(&mut dedicated(&pool), &mut queues, want).await.unwrap();
+        assert_eq!((claimed.runs.len(), claimed.more, claimed.scan), (0, false, Scan::Fresh));
     }
     waiting(&pool, 1, 0, 3).await;
     let want =
         Want { now: later(4), owner: Uuid::from_u128(9), slots: 4, held: &none, except: &[] };
-    let claimed = store::claim(&mut own(&pool), &mut lanes, want).await.unwrap();
-    assert_eq!((claimed.runs.len(), claimed.more, claimed.look), (1, false, Look::Fresh));
+    let claimed = store::claim(&mut dedicated(&pool), &mut queues, want).await.unwrap();
+    assert_eq!((claimed.runs.len(), claimed.more, claimed.scan), (1, false, Scan::Fresh));
     let want = Want { now: later(5), ..want };
-    let claimed = store::claim(&mut own(&pool), &mut lanes, want).await.unwrap();
-    assert_eq!((claimed.runs.len(), claimed.more, claimed.look), (0, false, Look::Due));
-    assert!(!store::find_lanes(&mut own(&pool), &mut lanes, later(5)).await.unwrap());
+    let claimed = store::claim(&mut dedicated(&pool), &mut queues, want).await.unwrap();
+    assert_eq!((claimed.runs.len(), claimed.more, claimed.scan), (0, false, Scan::Due));
+    assert!(!store::find_queues(&mut dedicated(&pool), &mut queues, later(5)).await.unwrap());
 }
 
 #[sqlx::test(migrations = "./migrations")]
 async fn a_lane_that_came_up_later_is_found_by_a_look_and_there_may_be_more_than_one_lists(
     pool: PgPool,
 ) {
-    let mut lanes = Lanes::default();
+    let mut queues = Queues::default();
     waiting_in(&pool, "m", 1, 0, 0).await;
-    assert_eq!(claim(&pool, &mut lanes, 1, 9).await, [1]);
+    assert_eq!(claim(&pool, &mut queues, 1, 9).await, [1]);
     for (id, namespace) in [(2, "a"), (3, "z")] {
         waiting_in(&pool, namespace, id, 0, 0).await;
     }
-    assert_eq!(claim(&pool, &mut lanes, 1, 9).await, [0; 0], "nobody told of the lanes");
-    assert!(store::find_lanes(&mut own(&pool), &mut lanes, later(1)).await.unwrap());
-    assert_eq!(claim(&pool, &mut lanes, 1, 9).await, [2, 3]);
+    assert_eq!(claim(&pool, &mut queues, 1, 9).await, [0; 0], "nobody told of the queues");
+    assert!(store::find_queues(&mut dedicated(&pool), &mut queues, later(1)).await.unwrap());
+    assert_eq!(claim(&pool, &mut queues, 1, 9).await, [2, 3]);
     assert!(
-        !store::find_lanes(&mut own(&pool), &mut lanes, later(1)).await.unwrap(),
+        !store::find_queues(&mut dedicated(&pool), &mut queues, later(1)).await.unwrap(),
         "nothing is new"
     );
     for id in 10..=700 {
@@ -143,8 +143,8 @@ async fn a_lane_that_came_up_later_is_found_by_a_look_and_there_may_be_more_than
     }
     let mut found = Vec::new();
     for at in 2.. {
-        let more = store::find_lanes(&mut own(&pool), &mut lanes, later(at)).await.unwrap();
-        found.extend(claim(&pool, &mut lanes, at, 700).await);
+        let more = store::find_queues(&mut dedicated(&pool), &mut queues, later(at)).await.unwrap();
+        found.extend(claim(&pool, &mut queues, at, 700).await);
         if !more {
             break;
         }
@@ -158,18 +158,18 @@ async fn a_namespace_with_much_to_do_does_not_starve_one_with_little(pool: PgPoo
     for id in 1..=40 {
         waiting_in(&pool, "busy", id, 9, 0).await;
     }
-    let mut lanes = Lanes::default();
+    let mut queues = Queues::default();
     let mut held = HashMap::new();
-    assert_eq!(claim_beside(&pool, &mut lanes, 10, 4, &held).await.len(), 4);
+    assert_eq!(claim_beside(&pool, &mut queues, 10, 4, &held).await.len(), 4);
     held.insert("busy".to_owned(), 4);
     waiting_in(&pool, "calm", 100, 0, 9).await;
-    assert!(store::find_lanes(&mut own(&pool), &mut lanes, later(10)).await.unwrap());
-    assert_eq!(claim_beside(&pool, &mut lanes, 10, 1, &held).await, [100], "it holds no slot yet");
+    assert!(store::find_queues(&mut dedicated(&pool), &mut queues, later(10)).await.unwrap());
+    assert_eq!(claim_beside(&pool, &mut queues, 10, 1, &held).await, [100], "it holds no slot yet");
     held.insert("calm".to_owned(), 1);
     for id in 101..=104 {
         waiting_in(&pool, "calm", id, 0, 9).await;
     }
-    let next = claim_beside(&pool, &mut lanes, 10, 4, &held).await;
+    let next = claim_beside(&pool, &mut queues, 10, 4, &held).await;
     let calm = next.iter().filter(|id| **id > 100).count();
     assert!(calm >= 3, "both are to hold the same: {next:?}");
 }
@@ -179,7 +179,7 @@ async fn ten_runs_beside_a_thousand_are_done_while_as_many_of_the_others_are(poo
     make_many(&pool, "busy", 1..=1000, 0).await;
     make_many(&pool, "calm", 2001..=2010, 9).await;
     // Of eight slots the two that were taken up longest ago become free at a time.
-    let (mut lanes, mut held, mut order) = (Lanes::default(), HashMap::new(), Vec::new());
+    let (mut queues, mut held, mut order) = (Queues::default(), HashMap::new(), Vec::new());
     let mut at_work: VecDeque<u128> = VecDeque::new();
     let name = |id: u128| if id > 2000 { "calm" } else { "busy" };
     while order.iter().filter(|id| **id > 2000).count() < 10 {
@@ -187,7 +187,7 @@ async fn ten_runs_beside_a_thousand_are_done_while_as_many_of_the_others_are(poo
             *held.entry(name(done).to_owned()).or_default() -= 1;
         }
         let slots = 8 - at_work.len();
-        for id in claim_beside(&pool, &mut lanes, 10, slots, &held).await {
+        for id in claim_beside(&pool, &mut queues, 10, slots, &held).await {
             *held.entry(name(id).to_owned()).or_default() += 1;
             at_work.push_back(id);
             order.push(id);
@@ -204,14 +204,14 @@ async fn what_is_urgent_comes_first_and_what_is_not_gets_one_slot_in_eight(pool:
     for id in 101..=130 {
         waiting(&pool, id, 5, 5).await;
     }
-    let mut lanes = Lanes::default();
+    let mut queues = Queues::default();
     let mut order = Vec::new();
     for _ in 0..24 {
-        order.extend(claim(&pool, &mut lanes, 10, 1).await);
+        order.extend(claim(&pool, &mut queues, 10, 1).await);
     }
     let old = order.iter().filter(|id| **id <= 30).count();
     assert_eq!((old, order.len()), (3, 24), "{order:?}");
-    let batch = claim(&pool, &mut lanes, 10, 8).await;
+    let batch = claim(&pool, &mut queues, 10, 8).await;
     assert_eq!(batch.iter().filter(|id| **id <= 30).count(), 1, "{batch:?}");
 }
 
@@ -225,30 +225,34 @@ async fn what_one_process_is_claiming_another_skips(pool: PgPool) {
         .execute(&mut *other)
         .await
         .unwrap();
-    let mut lanes = Lanes::default();
-    assert_eq!(claim(&pool, &mut lanes, 0, 9).await, [2]);
-    assert_eq!(claim(&pool, &mut lanes, 0, 9).await, [0; 0]);
+    let mut queues = Queues::default();
+    assert_eq!(claim(&pool, &mut queues, 0, 9).await, [2]);
+    assert_eq!(claim(&pool, &mut queues, 0, 9).await, [0; 0]);
     other.rollback().await.unwrap();
-    assert_eq!(claim(&pool, &mut lanes, 0, 9).await, [1], "it let go without taking it");
+    assert_eq!(claim(&pool, &mut queues, 0, 9).await, [1], "it let go without taking it");
 }
 
 #[sqlx::test(migrations = "./migrations")]
 async fn a_run_that_became_ready_behind_what_was_claimed_is_found_in_time(pool: PgPool) {
-    let mut lanes = Lanes::default();
+    let mut queues = Queues::default();
     waiting(&pool, 1, 0, 100).await;
-    assert_eq!(claim(&pool, &mut lanes, 100, 1).await, [1]);
+    assert_eq!(claim(&pool, &mut queues, 100, 1).await, [1]);
     waiting(&pool, 2, 0, 98).await;
-    assert_eq!(claim(&pool, &mut lanes, 101, 1).await, [2], "inside the margin at once");
+    assert_eq!(claim(&pool, &mut queues, 101, 1).await, [2], "inside the margin at once");
     waiting(&pool, 3, 0, 1).await;
-    assert_eq!(claim(&pool, &mut lanes, 102, 1).await, [0; 0]);
-    assert_eq!(claim(&pool, &mut lanes, 106, 1).await, [3], "and any other with the next sweep");
+    assert_eq!(claim(&pool, &mut queues, 102, 1).await, [0; 0]);
+    assert_eq!(
+        claim(&pool, &mut queues, 106, 1).await,
+        [3],
+        "and any other with the next scan_from_front"
+    );
 }
 
 #[sqlx::test(migrations = "./migrations")]
 async fn a_leased_run_is_not_claimed_and_one_that_a_clock_ahead_made_is(pool: PgPool) {
     leased(&pool, 1, 9).await;
     waiting(&pool, 2, 0, 60).await;
-    assert_eq!(claim(&pool, &mut Lanes::default(), 0, 9).await, [2]);
+    assert_eq!(claim(&pool, &mut Queues::default(), 0, 9).await, [2]);
 }
 
 #[sqlx::test(migrations = "./migrations")]
@@ -257,7 +261,8 @@ async fn a_claim_gives_back_the_row_as_it_is_under_the_lease_with_all_that_is_ne
     let none = HashMap::new();
     let want =
         Want { now: later(1), owner: Uuid::from_u128(9), slots: 1, held: &none, except: &[] };
-    let runs = store::claim(&mut own(&pool), &mut Lanes::default(), want).await.unwrap().runs;
+    let runs =
+        store::claim(&mut dedicated(&pool), &mut Queues::default(), want).await.unwrap().runs;
     let stored: RunRecord = find(&pool, row.run_id).await;
     assert_eq!(runs, std::slice::from_ref(&stored));
     let lease = (stored.execution.lease_owner, stored.execution.lease_epoch);
@@ -270,8 +275,9 @@ async fn a_claim_gives_back_the_row_as_it_is_under_the_lease_with_all_that_is_ne
 #[sqlx::test(migrations = "./migrations")]
 async fn runs_of_silent_and_of_unknown_executors_are_orphans(pool: PgPool) {
     let (alive, silent, unknown, me) = (21, 22, 23, 24);
-    let register =
-        async |id, at| store::register(&mut own(&pool), Uuid::from_u128(id), "e", 4, at).await;
+    let register = async |id, at| {
+        store::register(&mut dedicated(&pool), Uuid::from_u128(id), "e", 4, at).await
+    };
     register(alive, now()).await.unwrap();
     register(silent, now()).await.unwrap();
     register(me, now()).await.unwrap();
@@ -279,7 +285,7 @@ async fn runs_of_silent_and_of_unknown_executors_are_orphans(pool: PgPool) {
         leased(&pool, id, owner).await;
     }
     make(&pool, 5, 1).await;
-    let pulse = store::beat(&mut own(&pool), Uuid::from_u128(alive), later(30), &[]).await;
+    let pulse = store::beat(&mut dedicated(&pool), Uuid::from_u128(alive), later(30), &[]).await;
     let pulse = pulse.unwrap().unwrap();
     let held: Vec<_> = pulse.leases.iter().map(|lease| lease.run_id.as_u128()).collect();
     assert_eq!(held, [1]);
@@ -303,14 +309,15 @@ async fn runs_of_silent_and_of_unknown_executors_are_orphans(pool: PgPool) {
 #[sqlx::test(migrations = "./migrations")]
 async fn runs_that_are_left_alone_are_no_reason_to_look(pool: PgPool) {
     let me = Uuid::from_u128(21);
-    store::register(&mut own(&pool), me, "e", 4, now()).await.unwrap();
+    store::register(&mut dedicated(&pool), me, "e", 4, now()).await.unwrap();
     leased(&pool, 1, 22).await;
     leased(&pool, 2, 22).await;
     make(&pool, 3, 1).await;
     make(&pool, 4, 1).await;
     let said = async |except: &[u128]| {
         let except: Vec<Uuid> = except.iter().copied().map(Uuid::from_u128).collect();
-        let pulse = store::beat(&mut own(&pool), me, later(1), &except).await.unwrap().unwrap();
+        let pulse =
+            store::beat(&mut dedicated(&pool), me, later(1), &except).await.unwrap().unwrap();
         (!pulse.others.is_empty(), pulse.ready)
     };
     assert_eq!(said(&[]).await, (true, true));
@@ -323,16 +330,18 @@ async fn runs_that_are_left_alone_are_no_reason_to_look(pool: PgPool) {
 #[sqlx::test(migrations = "./migrations")]
 async fn an_executor_is_forgotten_only_when_it_holds_nothing(pool: PgPool) {
     let (id, other) = (Uuid::from_u128(21), Uuid::from_u128(22));
-    store::register(&mut own(&pool), id, "e", 4, now()).await.unwrap();
-    store::register(&mut own(&pool), other, "f", 4, now() - TimeDelta::hours(1)).await.unwrap();
+    store::register(&mut dedicated(&pool), id, "e", 4, now()).await.unwrap();
+    store::register(&mut dedicated(&pool), other, "f", 4, now() - TimeDelta::hours(1))
+        .await
+        .unwrap();
     let row = leased(&pool, 1, 21).await;
     store::retire(&pool, id, now()).await.unwrap();
     assert!(
-        store::beat(&mut own(&pool), id, later(1), &[]).await.unwrap().is_some(),
+        store::beat(&mut dedicated(&pool), id, later(1), &[]).await.unwrap().is_some(),
         "it still holds a run"
     );
     assert_eq!(
-        store::beat(&mut own(&pool), other, later(1), &[]).await.unwrap(),
+        store::beat(&mut dedicated(&pool), other, later(1), &[]).await.unwrap(),
         None,
         "long silent"
     );
@@ -342,17 +351,17 @@ async fn an_executor_is_forgotten_only_when_it_holds_nothing(pool: PgPool) {
     });
     applied(&pool, write).await;
     store::retire(&pool, id, now()).await.unwrap();
-    assert_eq!(store::beat(&mut own(&pool), id, later(2), &[]).await.unwrap(), None);
+    assert_eq!(store::beat(&mut dedicated(&pool), id, later(2), &[]).await.unwrap(), None);
 }
 
 #[sqlx::test(migrations = "./migrations")]
 async fn a_heartbeat_names_another_time_after_the_clock_was_set_back(pool: PgPool) {
     let (id, other) = (Uuid::from_u128(21), Uuid::from_u128(22));
-    store::register(&mut own(&pool), id, "e", 4, later(10)).await.unwrap();
-    store::register(&mut own(&pool), other, "e", 4, now()).await.unwrap();
+    store::register(&mut dedicated(&pool), id, "e", 4, later(10)).await.unwrap();
+    store::register(&mut dedicated(&pool), other, "e", 4, now()).await.unwrap();
     leased(&pool, 1, 21).await;
-    store::beat(&mut own(&pool), id, now(), &[]).await.unwrap();
-    let pulse = store::beat(&mut own(&pool), other, now(), &[]).await.unwrap().unwrap();
+    store::beat(&mut dedicated(&pool), id, now(), &[]).await.unwrap();
+    let pulse = store::beat(&mut dedicated(&pool), other, now(), &[]).await.unwrap().unwrap();
     assert_eq!(pulse.others, [Owner { id, heartbeat_at: Some(now()) }]);
 }
 
@@ -395,10 +404,10 @@ async fn the_backlog_counts_what_waits_and_names_what_is_in_hand(pool: PgPool) {
 #[sqlx::test(migrations = "./migrations")]
 async fn a_lease_that_a_process_does_not_know_of_is_found_again(pool: PgPool) {
     let me = Uuid::from_u128(9);
-    let lease = |row: &Execution| HeldLease { run_id: row.run_id, lease_epoch: row.lease_epoch };
+    let lease = |row: &Execution| RunLease { run_id: row.run_id, lease_epoch: row.lease_epoch };
     let row = leased(&pool, 1, 9).await;
     let others = leased(&pool, 2, 8).await;
-    let older = HeldLease { lease_epoch: 0, ..lease(&leased(&pool, 3, 9).await) };
+    let older = RunLease { lease_epoch: 0, ..lease(&leased(&pool, 3, 9).await) };
     let leases = [lease(&row), lease(&others), older];
     let forgotten = store::forgotten(&pool, me, &leases).await.unwrap();
     assert_eq!(ids(&forgotten), [1], "the third is under another lease by now");
@@ -420,9 +429,9 @@ async fn a_run_that_does_not_read_is_named_with_its_column_and_keeps_no_slot(poo
         .execute(&pool)
         .await
         .unwrap();
-    let (me, mut lanes, held) = (Uuid::from_u128(9), Lanes::default(), HashMap::new());
+    let (me, mut queues, held) = (Uuid::from_u128(9), Queues::default(), HashMap::new());
     let want = Want { now: now(), owner: me, slots: 9, held: &held, except: &[] };
-    let claimed = store::claim(&mut own(&pool), &mut lanes, want).await.unwrap();
+    let claimed = store::claim(&mut dedicated(&pool), &mut queues, want).await.unwrap();
     assert_eq!(claimed.runs.len(), 1, "the other one reads");
     let [unread] = claimed.unread.as_slice() else { panic!("{:?}", claimed.unread) };
     assert_eq!(unread.run_id, spoilt);
@@ -433,7 +442,7 @@ async fn a_run_that_does_not_read_is_named_with_its_column_and_keeps_no_slot(poo
     let left: Vec<Uuid> = sqlx::query_scalar(left).fetch_all(&pool).await.unwrap();
     assert_eq!(left, [good]);
     let want = Want { except: &[spoilt], ..want };
-    let claimed = store::claim(&mut own(&pool), &mut lanes, want).await.unwrap();
+    let claimed = store::claim(&mut dedicated(&pool), &mut queues, want).await.unwrap();
     assert!(claimed.runs.is_empty() && claimed.unread.is_empty() && !claimed.more);
 }
 

@@ -13,7 +13,7 @@ use surety_common::domain::execution::Execution;
 use surety_common::domain::execution::draft::{Draft, Write};
 use surety_common::domain::journal::Output;
 use surety_common::domain::machine::run::RunState;
-use surety_common::store::{self, Artifact, Commit, Line, Outcome, Owner, StoreError};
+use surety_common::store::{self, Artifact, Commit, Outcome, Owner, StoreError, WritePipeline};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
@@ -112,9 +112,10 @@ async fn changes_that_build_on_each_other_are_one_row_and_keep_their_own_times(p
     }
     assert_eq!(rows(&pool).await, before + 1);
     assert_eq!(find(&pool, row.run_id).await.execution, last);
-    let told = store::events(&pool, row.run_id, row.sequence + 1, 9).await.unwrap();
-    let told: Vec<_> = told.iter().map(|event| (event.at, event.span_id.as_deref())).collect();
-    assert_eq!(told, [(later(1), Some("a")), (later(5), Some("b"))]);
+    let notified = store::events(&pool, row.run_id, row.sequence + 1, 9).await.unwrap();
+    let notified: Vec<_> =
+        notified.iter().map(|event| (event.at, event.span_id.as_deref())).collect();
+    assert_eq!(notified, [(later(1), Some("a")), (later(5), Some("b"))]);
 }
 
 #[sqlx::test(migrations = "./migrations")]
@@ -140,8 +141,8 @@ async fn what_was_thought_out_over_a_lost_change_is_lost_though_its_version_fits
     let third = remark(&second.execution, "third");
     let cancelled = change(&row, |draft| draft.cancel(&graph(1), "enough".to_owned()));
     let committer = committer(&pool);
-    let line = Line::default();
-    let on_the_line = |write| Commit { line: line.clone(), ..commit(write) };
+    let pipeline = WritePipeline::default();
+    let on_the_line = |write| Commit { pipeline: pipeline.clone(), ..commit(write) };
     let mut lock = pool.begin().await.unwrap();
     sqlx::query("select from execution for update").execute(&mut *lock).await.unwrap();
     let first = committer.hand_in(on_the_line(first)).await.unwrap();
@@ -208,10 +209,10 @@ async fn a_change_handed_in_is_written_though_nobody_waits_for_the_answer(pool: 
     drop(committer.hand_in(commit(remark(&row, "told"))).await.unwrap());
     until(|| async { remarks(&pool, row.run_id).await == ["told"] }).await;
     let row = find(&pool, row.run_id).await.execution;
-    let mut handed_in = Box::pin(committer.commit(commit(remark(&row, "told again"))));
+    let mut handed_in = Box::pin(committer.commit(commit(remark(&row, "notified again"))));
     assert!(futures::poll!(&mut handed_in).is_pending());
     drop(handed_in);
-    until(|| async { remarks(&pool, row.run_id).await == ["told", "told again"] }).await;
+    until(|| async { remarks(&pool, row.run_id).await == ["told", "notified again"] }).await;
 }
 
 #[sqlx::test(migrations = "./migrations")]
@@ -246,14 +247,14 @@ async fn a_change_whose_answer_was_lost_is_known_to_be_applied(
     options: PgConnectOptions,
 ) {
     let direct = pool.connect_with(options.clone()).await.unwrap();
-    let told = make(&direct, 1, 1).await;
+    let notified = make(&direct, 1, 1).await;
     let silent = make(&direct, 2, 1).await;
-    let told = remark(&told, "told");
+    let notified = remark(&notified, "told");
     let silent = change(&silent, |draft| {
         draft.execution_mut().counters.rounds += 1;
         Ok(())
     });
-    for write in [told, silent] {
+    for write in [notified, silent] {
         let next = write.execution.clone();
         assert_eq!(lose_the_answer(&direct, &options, write).await.unwrap(), Outcome::Applied);
         assert_eq!(find(&direct, next.run_id).await.execution, *next);

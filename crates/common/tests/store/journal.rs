@@ -124,10 +124,10 @@ fn text_size(event: &Event) -> usize {
 #[sqlx::test(migrations = "./migrations")]
 async fn a_change_keeps_its_span_and_its_time(pool: PgPool) {
     let row = make(&pool, 1, 1).await;
-    let mut told = commit(remark(&row, "told"));
-    told.span_id = Some("00f067aa0ba902b7".to_owned());
-    let at = told.write.execution.updated_at;
-    assert_eq!(committer(&pool).commit(told).await.unwrap(), Outcome::Applied);
+    let mut notified = commit(remark(&row, "told"));
+    notified.span_id = Some("00f067aa0ba902b7".to_owned());
+    let at = notified.write.execution.updated_at;
+    assert_eq!(committer(&pool).commit(notified).await.unwrap(), Outcome::Applied);
     let last = store::events(&pool, row.run_id, row.sequence + 1, 9).await.unwrap();
     let [event] = &last[..] else { panic!("{last:?}") };
     assert_eq!(event.span_id.as_deref(), Some("00f067aa0ba902b7"));

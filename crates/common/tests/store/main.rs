@@ -2,16 +2,16 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "a test may fail")]
 
-mod cases;
 mod claims;
 mod committing;
 mod constraints;
 mod creating;
+mod evidence_bundles;
 mod journal;
 mod lists;
 mod retention;
 mod schema;
-mod silence;
 mod support;
+mod unresponsive;
 mod updates;
 mod wakeups;

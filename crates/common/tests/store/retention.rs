@@ -194,11 +194,11 @@ async fn artifacts(pool: &PgPool) -> Vec<String> {
 async fn an_output_is_kept_for_as_long_as_a_run_that_said_it(pool: PgPool) {
     prepared(&pool, 2).await;
     let (old, young) = (made(&pool, day(1), 1).await, made(&pool, day(8), 2).await);
-    let own = stored(&pool, &old, b"own", day(1)).await;
+    let dedicated = stored(&pool, &old, b"dedicated", day(1)).await;
     let shared = stored(&pool, &old_now(&pool, &old).await, b"shared", day(2)).await;
     assert_eq!(stored(&pool, &young, b"shared", day(8)).await, shared);
     ended(&pool, &old_now(&pool, &old).await, day(3)).await;
-    assert_eq!(artifacts(&pool).await, [own, shared.clone()]);
+    assert_eq!(artifacts(&pool).await, [dedicated, shared.clone()]);
 
     assert_eq!(forget(&pool, day(7)).await, (1, 1));
     assert_eq!(artifacts(&pool).await, [shared]);

@@ -17,7 +17,8 @@ use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource};
 use surety_common::domain::run::{DriverKind, Policy, RunRecord, RunSpec};
 use surety_common::domain::stop::WaitingOn;
 use surety_common::store::{
-    self, Commit, Committer, Created, Creator, NewRun, Outcome, Own, StoreError, StoredPlan, Waker,
+    self, Commit, Committer, Created, Creator, DedicatedConnection, NewRun, Outcome, StoreError,
+    StoredPlan, Waker,
 };
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncWrite, copy};
@@ -103,8 +104,8 @@ pub(crate) fn creator(pool: &PgPool) -> Creator {
     Creator::start(pool.clone(), Waker::start(pool.clone()))
 }
 
-pub(crate) fn own(pool: &PgPool) -> Own {
-    Own::new(pool.clone())
+pub(crate) fn dedicated(pool: &PgPool) -> DedicatedConnection {
+    DedicatedConnection::new(pool.clone())
 }
 
 pub(crate) fn receipt(name: &str) -> EvidenceReceipt {
@@ -221,7 +222,7 @@ pub(crate) async fn until<F: Future<Output = bool>>(mut holds: impl FnMut() -> F
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Line {
+struct WritePipeline {
     mute: bool,
     cuts: u32,
 }
@@ -229,7 +230,7 @@ struct Line {
 /// A line to the database that can be made mute and be cut.
 pub(crate) struct Proxy {
     folder: TempDir,
-    line: watch::Sender<Line>,
+    line: watch::Sender<WritePipeline>,
     taken: Arc<AtomicUsize>,
 }
 
@@ -237,7 +238,7 @@ impl Proxy {
     /// A line that nobody answers at yet.
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        Self { folder, line: watch::channel(Line::default()).0, taken: Arc::default() }
+        Self { folder, line: watch::channel(WritePipeline::default()).0, taken: Arc::default() }
     }
 
     /// Connects the line with the database that `options` lead to.
@@ -271,11 +272,15 @@ impl Proxy {
 
     /// Cuts every connection there is. New ones work.
     pub(crate) fn cut(&self) {
-        self.line.send_modify(|line| *line = Line { mute: false, cuts: line.cuts + 1 });
+        self.line.send_modify(|line| *line = WritePipeline { mute: false, cuts: line.cuts + 1 });
     }
 }
 
-async fn carry(client: UnixStream, options: PgConnectOptions, line: watch::Receiver<Line>) {
+async fn carry(
+    client: UnixStream,
+    options: PgConnectOptions,
+    line: watch::Receiver<WritePipeline>,
+) {
     match options.get_socket() {
         Some(folder) => {
             let path = folder.join(format!(".s.PGSQL.{}", options.get_port()));
@@ -291,7 +296,7 @@ async fn carry(client: UnixStream, options: PgConnectOptions, line: watch::Recei
 async fn join(
     client: UnixStream,
     server: impl AsyncRead + AsyncWrite,
-    line: watch::Receiver<Line>,
+    line: watch::Receiver<WritePipeline>,
 ) {
     let cuts = line.borrow().cuts;
     let (mut from_client, mut to_client) = tokio::io::split(client);
@@ -309,6 +314,9 @@ async fn join(
     }
 }
 
-async fn reaches(mut line: watch::Receiver<Line>, is_there: impl FnMut(&Line) -> bool) {
+async fn reaches(
+    mut line: watch::Receiver<WritePipeline>,
+    is_there: impl FnMut(&WritePipeline) -> bool,
+) {
     drop(line.wait_for(is_there).await);
 }

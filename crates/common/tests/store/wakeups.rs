@@ -84,14 +84,15 @@ async fn a_change_wakes_whoever_stands_idle_for_it_once_it_is_stored(pool: PgPoo
     let committer = committer(&pool);
     let mut listener = PgListener::connect_with(&pool).await.unwrap();
     listener.listen_all(CHANNELS).await.unwrap();
-    let telling = |row: &Execution, topic| committer.commit(commit(remark(row, "")).telling(topic));
+    let notifying =
+        |row: &Execution, topic| committer.commit(commit(remark(row, "")).notify_on_commit(topic));
     let (first, late) = (Uuid::from_u128(1), Uuid::from_u128(9));
-    assert_eq!(telling(&rows[0], Topic::Moved(first)).await.unwrap(), Outcome::Applied);
-    assert_eq!(telling(&rows[0], Topic::Moved(late)).await.unwrap(), Outcome::Lost);
+    assert_eq!(notifying(&rows[0], Topic::Moved(first)).await.unwrap(), Outcome::Applied);
+    assert_eq!(notifying(&rows[0], Topic::Moved(late)).await.unwrap(), Outcome::Lost);
     let row = find(&pool, first).await.execution;
     // Written in one statement, they are told of by the waker.
-    let together = [telling(&row, Topic::Run(first)), telling(&rows[1], Topic::Ready)];
-    assert!(join_all(together).await.iter().all(Result::is_ok));
+    let batcher = [notifying(&row, Topic::Run(first)), notifying(&rows[1], Topic::Ready)];
+    assert!(join_all(batcher).await.iter().all(Result::is_ok));
     assert_eq!(listener.recv().await.unwrap().payload(), Topic::Moved(first).to_string());
     let mut words = Vec::new();
     while words.len() < 2 {
@@ -110,12 +111,12 @@ async fn of_changes_that_are_stored_as_one_row_each_wakes_its_own(pool: PgPool) 
     listener.listen_all(CHANNELS).await.unwrap();
     let first = remark(&row, "first");
     let second = remark(&first.execution, "second");
-    let told = [Topic::Moved(row.run_id), Topic::Ready];
-    drop(committer.hand_in(commit(first).telling(told[0])).await.unwrap());
-    let outcome = committer.commit(commit(second).telling(told[1])).await.unwrap();
+    let notified = [Topic::Moved(row.run_id), Topic::Ready];
+    drop(committer.hand_in(commit(first).notify_on_commit(notified[0])).await.unwrap());
+    let outcome = committer.commit(commit(second).notify_on_commit(notified[1])).await.unwrap();
     assert_eq!(outcome, Outcome::Applied);
     let heard = listener.recv().await.unwrap();
-    assert_eq!(heard.payload(), told.map(|topic| topic.to_string()).join(","));
+    assert_eq!(heard.payload(), notified.map(|topic| topic.to_string()).join(","));
 }
 
 #[sqlx::test(migrations = "./migrations")]

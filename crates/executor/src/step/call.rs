@@ -1,9 +1,9 @@
 //! One tool call: written down before it is started when it can change something, carried out,
 //! and recorded with what it showed.
 
-use super::held::{Ended, HeldRun};
 use super::judge::Judgement;
-use super::room::once_there_is_room;
+use super::leased_run::{Ended, LeasedRun};
+use super::resource_wait::wait_for_resources;
 use super::{evidence, open_call, repeat, turn};
 use crate::driver::{Move, script};
 use crate::fuse::repeat::Repeat;
@@ -29,24 +29,24 @@ use uuid::Uuid;
 /// Carries out a validated call. Answers the steps that were started by the step's end, when this
 /// was its last call.
 pub(super) async fn carry_out(
-    run: &HeldRun,
+    run: &LeasedRun,
     index: usize,
     judgement: &Judgement,
     tool_call: &ToolCall,
 ) -> Result<Vec<usize>, Ended> {
     let call = Call { id: Uuid::now_v7(), tool_call: tool_call.clone() };
-    let bench = match Bench::set_up(run, index, &call).await {
-        Ok(bench) => bench,
+    let setup = match CallSetup::set_up(run, index, &call).await {
+        Ok(setup) => setup,
         Err(error) => {
             let done = Done::now(run, call, error.into());
             return conclude(run, index, done, Some(judgement)).await;
         }
     };
-    if bench.tool.spec().annotations.read_only {
-        let done = bench.perform(run, call).await;
+    if setup.tool.spec().annotations.read_only {
+        let done = setup.perform(run, call).await;
         return conclude(run, index, done, Some(judgement)).await;
     }
-    match bench.intend(run, &call).await {
+    match setup.intend(run, &call).await {
         Err(error) => {
             let done = Done::now(run, call, error.into());
             conclude(run, index, done, Some(judgement)).await
@@ -54,7 +54,7 @@ pub(super) async fn carry_out(
         Ok(effect) => {
             intend(run, index, judgement, &call, &effect).await?;
             crash::point("executor.after_intent");
-            let done = bench.perform(run, call).await;
+            let done = setup.perform(run, call).await;
             crash::point("executor.after_effect");
             conclude(run, index, done, None).await
         }
@@ -79,14 +79,14 @@ pub(super) struct Done {
 
 impl Done {
     /// An outcome that took no time.
-    pub(super) fn now(run: &HeldRun, call: Call, outcome: ToolOutcome) -> Self {
+    pub(super) fn now(run: &LeasedRun, call: Call, outcome: ToolOutcome) -> Self {
         let now = run.engine.now();
         Self { call, outcome, started_at: now, finished_at: now }
     }
 }
 
 /// A tool, and what its call may touch and for how long.
-pub(super) struct Bench {
+pub(super) struct CallSetup {
     pub(super) tool: Arc<dyn Tool>,
     pub(super) context: ToolContext,
     timing: Timing,
@@ -96,13 +96,13 @@ pub(super) struct Bench {
     until: Instant,
 }
 
-impl Bench {
+impl CallSetup {
     /// Makes a tool ready for one call of a step.
     ///
     /// # Errors
     /// The failure that the call itself would end with.
     pub(super) async fn set_up(
-        run: &HeldRun,
+        run: &LeasedRun,
         index: usize,
         call: &Call,
     ) -> Result<Self, ToolError> {
@@ -136,8 +136,8 @@ impl Bench {
     }
 
     /// What the call would do to the world.
-    pub(super) async fn intend(&self, run: &HeldRun, call: &Call) -> Result<Effect, ToolError> {
-        once_there_is_room(run, self.time_left(), || async {
+    pub(super) async fn intend(&self, run: &LeasedRun, call: &Call) -> Result<Effect, ToolError> {
+        wait_for_resources(run, self.time_left(), || async {
             let (tool, context) = (Arc::clone(&self.tool), self.context.clone());
             let arguments = call.tool_call.arguments.clone();
             blocking(move || tool.intend(&context, &arguments)).await?
@@ -156,7 +156,7 @@ impl Bench {
     }
 
     /// Starts the tool and waits for its end.
-    pub(super) async fn perform(&self, run: &HeldRun, call: Call) -> Done {
+    pub(super) async fn perform(&self, run: &LeasedRun, call: Call) -> Done {
         let annotations = self.tool.spec().annotations;
         let _begun = if annotations.read_only {
             None
@@ -173,7 +173,7 @@ impl Bench {
             &call.id.to_string(),
         );
         let started_at = run.engine.now();
-        let calling = once_there_is_room(run, self.time_left(), || async {
+        let calling = wait_for_resources(run, self.time_left(), || async {
             // The time that was waited is not the call's.
             let deadline = self.until.min(Instant::now() + self.budget);
             let context = ToolContext { deadline, ..self.context.clone() };
@@ -200,7 +200,7 @@ pub(super) async fn blocking<T: Send + 'static>(
 
 /// Writes the effect down, with the turn that wants it.
 async fn intend(
-    run: &HeldRun,
+    run: &LeasedRun,
     index: usize,
     judgement: &Judgement,
     call: &Call,
@@ -238,7 +238,7 @@ async fn intend(
 /// Records the outcome. For a script, what follows from it is known at once and goes into the same
 /// transaction: the step's end after its last call, or its failure after one that failed.
 pub(super) async fn conclude(
-    run: &HeldRun,
+    run: &LeasedRun,
     index: usize,
     done: Done,
     judgement: Option<&Judgement>,
@@ -287,7 +287,7 @@ pub(super) fn call_off() -> ToolError {
 ///
 /// # Errors
 /// [`Ended::NotHeld`], [`Ended::Draining`]
-pub(super) fn called_off(run: &HeldRun, outcome: &ToolOutcome) -> Result<(), Ended> {
+pub(super) fn called_off(run: &LeasedRun, outcome: &ToolOutcome) -> Result<(), Ended> {
     let cut = outcome.error_code == Some(ErrorCode::Cancelled) && run.engine.drain.is_cancelled();
     if cut || run.lost.is_cancelled() { Err(run.called_off()) } else { Ok(()) }
 }
@@ -295,7 +295,7 @@ pub(super) fn called_off(run: &HeldRun, outcome: &ToolOutcome) -> Result<(), End
 /// What a script does after a call, where that needs no further look at the world.
 fn follow(
     draft: &mut Draft,
-    run: &HeldRun,
+    run: &LeasedRun,
     index: usize,
     done: &Done,
 ) -> Result<Vec<usize>, Refusal> {

@@ -1,6 +1,6 @@
 //! Taking runs up that wait, and giving all of them back in the end.
 
-use super::held::{HeldRun, Order};
+use super::leased_run::{LeasedRun, RunAssignment};
 use super::slots::{Slot, Slots};
 use super::{Engine, work};
 use chrono::{DateTime, Utc};
@@ -10,7 +10,7 @@ use surety_common::crash;
 use surety_common::domain::execution::Execution;
 use surety_common::domain::run::RunRecord;
 use surety_common::store::{
-    self, Lanes, Leased, Look, Own, StoreError, Topic, Unread, Unreadable, Want,
+    self, DedicatedConnection, Leased, Queues, Scan, StoreError, Topic, Unread, Unreadable, Want,
 };
 use surety_common::telemetry::trace;
 use tokio::sync::{Mutex, Notify, broadcast};
@@ -21,7 +21,7 @@ use uuid::Uuid;
 /// How long it waits after a failed look.
 const AFTER_ERROR: Duration = Duration::from_millis(500);
 
-/// How long it waits before it looks for lanes again, having looked a moment ago.
+/// How long it waits before it looks for queues again, having looked a moment ago.
 const BEFORE_LOOK: Duration = Duration::from_millis(50);
 
 /// How long calls that were called off may take to end and runs to be written back, where the
@@ -32,10 +32,10 @@ const HAND_BACK: (u32, Duration) = (5, Duration::from_secs(1));
 /// How long the database has at least to say that it is there: a connection may have to be made.
 const SIGN_OF_LIFE: Duration = Duration::from_millis(500);
 
-/// What looking for runs takes: what looks have shown so far, and a connection of their own.
-pub(super) struct Looking {
-    pub(super) lanes: Lanes,
-    own: Own,
+/// The state of the scan for waiting runs: the queues seen so far, and a dedicated connection.
+pub(super) struct QueueScanner {
+    pub(super) queues: Queues,
+    dedicated: DedicatedConnection,
 }
 
 /// The loop that takes runs up and hands each to a task of its own.
@@ -46,7 +46,7 @@ pub struct Claimer {
     pub(super) tasks: TaskTracker,
     /// Held while leases are taken, so that one taken and one not yet entered are never confused.
     /// Heartbeats do not wait for it: a lease may take long to be written.
-    pub(super) looking: Mutex<Looking>,
+    pub(super) scanner: Mutex<QueueScanner>,
     unreadable: std::sync::Mutex<Unreadable>,
     /// Rung when a heartbeat saw that a run waits.
     pub(super) seen: Notify,
@@ -56,12 +56,15 @@ impl Claimer {
     /// A claimer that works on at most `slots` runs at once.
     pub fn new(engine: Arc<Engine>, slots: usize) -> Self {
         let slots = Slots::new(slots);
-        let looking = Looking { lanes: Lanes::default(), own: Own::new(engine.pool.clone()) };
+        let scanner = QueueScanner {
+            queues: Queues::default(),
+            dedicated: DedicatedConnection::new(engine.pool.clone()),
+        };
         Self {
             engine,
             slots,
             tasks: TaskTracker::new(),
-            looking: Mutex::new(looking),
+            scanner: Mutex::new(scanner),
             unreadable: std::sync::Mutex::default(),
             seen: Notify::new(),
         }
@@ -106,7 +109,7 @@ impl Claimer {
         }
         self.engine.cut.cancel();
         let patience = kept.max(SIGN_OF_LIFE);
-        let answers = timeout(patience, store::look(&self.engine.pool)).await;
+        let answers = timeout(patience, store::ping(&self.engine.pool)).await;
         let until = if matches!(answers, Ok(Ok(()))) { deadline + CUT_TIMEOUT } else { deadline };
         timeout_at(until, self.tasks.wait()).await.is_ok()
     }
@@ -127,7 +130,7 @@ impl Claimer {
             }
         }
         self.slots.wait().await;
-        self.engine.contact.kept().await;
+        self.engine.lease_validity.valid().await;
         // One claim answers all that was said before it.
         *wakeups = wakeups.resubscribe();
     }
@@ -139,24 +142,25 @@ impl Claimer {
         }
     }
 
-    /// One claim of runs that wait, and a look for further lanes where one is due.
+    /// One claim of runs that wait, and a look for further queues where one is due.
     ///
     /// # Errors
     /// [`StoreError`]
     pub async fn run_once(&self, now: DateTime<Utc>) -> Result<Found, StoreError> {
-        let mut looking = self.looking.lock().await;
-        let looking = &mut *looking;
+        let mut scanner = self.scanner.lock().await;
+        let scanner = &mut *scanner;
         let mut free = self.slots.take_free();
         let slots = free.count();
         // A drain may have begun while somebody else was taking leases.
-        if slots == 0 || self.engine.drain.is_cancelled() || !self.engine.contact.is_kept() {
+        if slots == 0 || self.engine.drain.is_cancelled() || !self.engine.lease_validity.is_valid()
+        {
             return Ok(Found::More);
         }
-        let held = self.engine.roll.held();
+        let held = self.engine.registry.held();
         let except = self.left_alone(now);
         let want = Want { now, owner: self.engine.id, slots, held: &held, except: &except };
-        let Leased { runs, unread, mut more, look } =
-            store::claim(&mut looking.own, &mut looking.lanes, want).await?;
+        let Leased { runs, unread, mut more, scan } =
+            store::claim(&mut scanner.dedicated, &mut scanner.queues, want).await?;
         if !runs.is_empty() {
             crash::point("executor.after_claim");
         }
@@ -167,13 +171,13 @@ impl Claimer {
         }
         drop(free);
         self.let_go(&unread, now).await?;
-        if look == Look::Due {
-            more |= store::find_lanes(&mut looking.own, &mut looking.lanes, now).await?;
+        if scan == Scan::Due {
+            more |= store::find_queues(&mut scanner.dedicated, &mut scanner.queues, now).await?;
         }
-        Ok(match (more, look) {
+        Ok(match (more, scan) {
             (true, _) => Found::More,
-            (false, Look::Due | Look::Fresh) => Found::All,
-            (false, Look::Recent) => Found::Unsure,
+            (false, Scan::Due | Scan::Fresh) => Found::All,
+            (false, Scan::Recent) => Found::Unsure,
         })
     }
 
@@ -197,12 +201,12 @@ impl Claimer {
     }
 
     pub(super) fn start(&self, taken: Taken, mut slot: Slot) {
-        let Taken { order, execution, started } = taken;
-        let held = Arc::new(HeldRun::new(Arc::clone(&self.engine), order, execution));
-        self.engine.roll.enter(&held);
+        let Taken { assignment, execution, started } = taken;
+        let held = Arc::new(LeasedRun::new(Arc::clone(&self.engine), assignment, execution));
+        self.engine.registry.enter(&held);
         self.tasks.spawn(async move {
             work::work(&held, started, &mut slot).await;
-            held.engine.roll.leave(&held);
+            held.engine.registry.leave(&held);
             drop(slot);
         });
     }
@@ -214,13 +218,13 @@ pub enum Found {
     More,
     /// There is no more.
     All,
-    /// There is no more where it was looked; other lanes were not looked for again so soon.
+    /// There is no more where it was looked; other queues were not looked for again so soon.
     Unsure,
 }
 
 /// A run whose lease is being written, or is.
 pub(super) struct Taken {
-    pub(super) order: Order,
+    pub(super) assignment: RunAssignment,
     pub(super) execution: Execution,
     pub(super) started: Vec<usize>,
 }
@@ -230,8 +234,8 @@ impl Taken {
     fn claimed(record: RunRecord) -> Self {
         let RunRecord { spec, plan, plan_digest, execution, .. } = record;
         let span = trace::work_span("executor", &spec.id.to_string(), &spec.trace_parent);
-        let order = Order { spec, plan: plan.unwrap_or_default(), plan_digest, span };
-        Self { order, execution, started: Vec::new() }
+        let assignment = RunAssignment { spec, plan: plan.unwrap_or_default(), plan_digest, span };
+        Self { assignment, execution, started: Vec::new() }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Receipts of what the runner did and saw.
 
 use super::call::Done;
-use super::held::{Ended, HeldRun};
+use super::leased_run::{Ended, LeasedRun};
 use crate::tool::{ErrorCode, ToolOutcome};
 use std::time::Duration;
 use surety_common::crash;
@@ -31,7 +31,7 @@ pub(super) struct Record {
 /// [`Ended::NotHeld`], [`Ended::Draining`] when the work was called off meanwhile: nobody will know
 /// of the call.
 pub(super) async fn keep(
-    run: &HeldRun,
+    run: &LeasedRun,
     done: Done,
     left: Duration,
     record: impl Fn(&Done) -> Record,
@@ -77,7 +77,7 @@ fn without_output(outcome: ToolOutcome, why: &str) -> ToolOutcome {
 }
 
 /// The record of a step's call.
-pub(super) fn record(run: &HeldRun, index: usize, done: &Done) -> Record {
+pub(super) fn record(run: &LeasedRun, index: usize, done: &Done) -> Record {
     let wrote = done.outcome.facts.iter().any(|fact| matches!(fact, Fact::FileWritten { .. }));
     let source = if wrote { EvidenceSource::WriteReceipt } else { EvidenceSource::ToolObservation };
     record_as(run, Place::of_step(run, index), source, done)
@@ -99,7 +99,7 @@ pub(super) struct Place {
 
 impl Place {
     /// A step of the plan.
-    pub(super) fn of_step(run: &HeldRun, index: usize) -> Self {
+    pub(super) fn of_step(run: &LeasedRun, index: usize) -> Self {
         Self {
             step_index: u32::try_from(index).unwrap_or(u32::MAX),
             step_id: run.graph.id(index).to_owned(),
@@ -107,7 +107,7 @@ impl Place {
     }
 
     /// The whole run: one place behind its last step, and no step's id.
-    pub(super) fn of_run(run: &HeldRun) -> Self {
+    pub(super) fn of_run(run: &LeasedRun) -> Self {
         let step_index = u32::try_from(run.graph.len()).unwrap_or(u32::MAX);
         Self { step_index, step_id: String::new() }
     }
@@ -115,7 +115,7 @@ impl Place {
 
 /// The record of a call that belongs to `place` and was seen by `source`.
 pub(super) fn record_as(
-    run: &HeldRun,
+    run: &LeasedRun,
     place: Place,
     source: EvidenceSource,
     done: &Done,

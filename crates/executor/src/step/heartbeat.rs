@@ -2,15 +2,15 @@
 
 use super::Engine;
 use super::claim::Claimer;
-use super::contact::Moment;
-use super::silence::{Silence, TRIES};
+use super::failure_detector::{FailureDetector, TRIES};
+use super::lease_validity::MonotonicInstant;
 use super::takeover::Found;
 use chrono::{DateTime, TimeDelta, Utc};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 use surety_common::crash;
-use surety_common::store::{self, Own, Pulse, StoreError};
+use surety_common::store::{self, DedicatedConnection, Pulse, StoreError};
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, timeout};
 use tokio_util::sync::CancellationToken;
@@ -28,8 +28,8 @@ pub struct Heartbeat {
     interval: Duration,
     age_limit: Duration,
     slots: i32,
-    own: Own,
-    silence: Silence,
+    dedicated: DedicatedConnection,
+    detector: FailureDetector,
 }
 
 impl Heartbeat {
@@ -42,9 +42,9 @@ impl Heartbeat {
         slots: i32,
     ) -> Self {
         // A network that was cut in silence is tried again while there is still time.
-        let own = Own::bounded(engine.pool.clone(), age_limit / TRIES);
-        let silence = Silence::new(interval, age_limit);
-        Self { engine, claimer, interval, age_limit, slots, own, silence }
+        let dedicated = DedicatedConnection::bounded(engine.pool.clone(), age_limit / TRIES);
+        let detector = FailureDetector::new(interval, age_limit);
+        Self { engine, claimer, interval, age_limit, slots, dedicated, detector }
     }
 
     /// Makes this process known, however long the database is away.
@@ -102,7 +102,7 @@ impl Heartbeat {
             return Ok(found);
         }
         let name = std::env::var("HOSTNAME").unwrap_or_default();
-        store::register(&mut self.own, self.engine.id, &name, self.slots, now).await?;
+        store::register(&mut self.dedicated, self.engine.id, &name, self.slots, now).await?;
         crash::point("executor.after_register");
         Ok(self.beat(now).await?.unwrap_or_default())
     }
@@ -110,23 +110,23 @@ impl Heartbeat {
     /// Says that this process is alive, and calls work off whose lease is gone; none when this
     /// process is not known.
     async fn beat(&mut self, now: DateTime<Utc>) -> Result<Option<Found>, StoreError> {
-        if !self.engine.contact.is_kept() {
-            self.own.forget();
+        if !self.engine.lease_validity.is_valid() {
+            self.dedicated.forget();
         }
-        let sent_at = Moment::now();
-        let entered = self.engine.roll.leases();
+        let sent_at = MonotonicInstant::now();
+        let entered = self.engine.registry.leases();
         let except = self.claimer.left_alone(now);
-        let pulse = store::beat(&mut self.own, self.engine.id, now, &except).await?;
-        let answered_at = Moment::now();
+        let pulse = store::beat(&mut self.dedicated, self.engine.id, now, &except).await?;
+        let answered_at = MonotonicInstant::now();
         let Some(Pulse { leases, others, ready }) = pulse else { return Ok(None) };
-        self.engine.roll.call_off(&entered, &leases);
-        self.engine.look_at_contact();
+        self.engine.registry.call_off(&entered, &leases);
+        self.engine.check_lease_validity();
         // After a sleep of the machine the new connection has set the clock, and what was sent named
         // an old time.
         if self.engine.now() < now + self.age_limit / 2 {
-            self.engine.contact.heard(sent_at);
+            self.engine.lease_validity.renew(sent_at);
         }
-        let silent = self.silence.look([sent_at, answered_at], now, &others);
+        let silent = self.detector.observe([sent_at, answered_at], now, &others);
         Ok(Some(Found { leases, silent, ready }))
     }
 }
@@ -139,10 +139,10 @@ fn earlier(now: DateTime<Utc>, by: Duration) -> DateTime<Utc> {
 /// sleeps.
 async fn keep_watch(engine: &Engine, interval: Duration) -> Infallible {
     loop {
-        engine.contact.kept().await;
-        while let Some(left) = engine.contact.left() {
+        engine.lease_validity.valid().await;
+        while let Some(left) = engine.lease_validity.left() {
             tokio::time::sleep(left.min(interval)).await;
         }
-        engine.look_at_contact();
+        engine.check_lease_validity();
     }
 }

@@ -1,6 +1,6 @@
 //! The three validations over a held run.
 
-use super::held::{Ended, HeldRun};
+use super::leased_run::{Ended, LeasedRun};
 use super::repeat;
 use crate::decision::{self, Judged, Legal, RunView, Spent, StepView, ToolView};
 use surety_common::domain::check::{self, Evidence};
@@ -35,7 +35,7 @@ impl Judgement {
     /// Judges the decision that ends a step without checks of its own: nothing more has to be read
     /// for it.
     pub(super) fn closing(
-        run: &HeldRun,
+        run: &LeasedRun,
         execution: &Execution,
         index: usize,
         decision: ExecuteDecision,
@@ -46,7 +46,7 @@ impl Judgement {
 
 /// Judges a decision over the run as it is.
 pub(super) async fn judge(
-    run: &HeldRun,
+    run: &LeasedRun,
     index: usize,
     decision: &ExecuteDecision,
 ) -> Result<Judgement, Ended> {
@@ -61,7 +61,7 @@ pub(super) async fn judge(
 
 /// What became of the step's own checks, over every receipt of the run.
 async fn checks(
-    run: &HeldRun,
+    run: &LeasedRun,
     step: &PlanStep,
     decision: &ExecuteDecision,
 ) -> Result<Vec<CheckResult>, Ended> {
@@ -84,7 +84,7 @@ async fn checks(
 }
 
 fn judge_over(
-    run: &HeldRun,
+    run: &LeasedRun,
     execution: &Execution,
     index: usize,
     decision: ExecuteDecision,

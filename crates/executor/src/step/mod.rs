@@ -14,18 +14,18 @@
 mod bounds;
 mod call;
 mod claim;
-mod contact;
 mod evidence;
-mod head;
+mod failure_detector;
 mod heartbeat;
-mod held;
 mod judge;
-pub mod looks;
+mod lease_validity;
+mod leased_run;
+pub mod observations;
 mod open_call;
+mod pending_state;
 mod repeat;
-mod roll;
-mod room;
-mod silence;
+mod resource_wait;
+mod run_registry;
 mod slots;
 mod takeover;
 mod turn;
@@ -33,10 +33,10 @@ mod verify;
 mod work;
 
 pub use claim::Claimer;
-pub use contact::Contact;
 pub use heartbeat::Heartbeat;
-pub use held::{Ended, HeldRun};
-pub use roll::{Roll, follow};
+pub use lease_validity::LeaseValidity;
+pub use leased_run::{Ended, LeasedRun};
+pub use run_registry::{RunRegistry, follow};
 
 use crate::gate::Gate;
 use crate::tool::{Environment, Registry};
@@ -76,9 +76,9 @@ pub struct Engine {
     /// Cancelled when the process drains: turns under way end, nothing new starts.
     pub drain: CancellationToken,
     /// The runs that are worked on here.
-    pub roll: Roll,
+    pub registry: RunRegistry,
     /// Whether others take this process for alive.
-    pub contact: Contact,
+    pub lease_validity: LeaseValidity,
     /// Cancelled when a drain has taken its time: calls under way are called off.
     pub cut: CancellationToken,
     /// How long turns under way may take to end while draining.
@@ -99,9 +99,9 @@ impl Engine {
     /// Gives runs up whose call others would repeat without asking, when nobody can be sure any more
     /// that they take this process for alive: it would soon run beside its repetition. Everything else
     /// goes on, under the fence: the database may only have been away, and nobody else at work.
-    pub(crate) fn look_at_contact(&self) {
-        if self.contact.lose() {
-            let runs = self.roll.forfeit_repeated();
+    pub(crate) fn check_lease_validity(&self) {
+        if self.lease_validity.lose() {
+            let runs = self.registry.forfeit_repeated();
             tracing::warn!(
                 runs,
                 "no heartbeat was answered for nearly the age limit: runs whose call would be \

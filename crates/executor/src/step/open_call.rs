@@ -4,8 +4,8 @@
 //! It is never repeated blindly. A tool that may be called again is; a tool that can look whether
 //! it happened looks; for anything else the run asks.
 
-use super::call::{self, Bench, Call, Done};
-use super::held::{Ended, HeldRun};
+use super::call::{self, Call, CallSetup, Done};
+use super::leased_run::{Ended, LeasedRun};
 use super::turn;
 use crate::tool::{Effect, Probe, ToolOutcome};
 use surety_common::domain::check::Match;
@@ -23,7 +23,7 @@ pub(super) const CHOICES: [&str; 2] = ["repeat", "fail"];
 
 /// Settles the open call of a step that this process just took up.
 pub(super) async fn settle(
-    run: &HeldRun,
+    run: &LeasedRun,
     index: usize,
     open: OpenCall,
 ) -> Result<Vec<usize>, Ended> {
@@ -35,33 +35,33 @@ pub(super) async fn settle(
     let arguments = call::stored_arguments(&open);
     let call =
         Call { id: open.call_id, tool_call: ToolCall { name: open.tool.clone(), arguments } };
-    let bench = match Bench::set_up(run, index, &call).await {
-        Ok(bench) => bench,
+    let setup = match CallSetup::set_up(run, index, &call).await {
+        Ok(setup) => setup,
         Err(_) => return ask(run, index, &open).await,
     };
     if progress.answer == Some(CallAnswer::Repeat) {
         use_up_answer(run, index).await?;
-        return again(run, index, &bench, call).await;
+        return again(run, index, &setup, call).await;
     }
     // Looked at first even where it may be repeated: a write that is made twice would tell as its
     // facts that it changed nothing.
     let effect = serde_json::from_value(open.effect.clone()).unwrap_or(Effect::Unknown);
-    match bench.probe(effect).await {
+    match setup.probe(effect).await {
         Probe::Happened(facts) => {
             let summary = format!("{} had happened before the executor was replaced", open.tool);
             let done = Done::now(run, call, ToolOutcome::done(summary, Vec::new(), facts));
             call::conclude(run, index, done, None).await
         }
-        Probe::DidNotHappen => again(run, index, &bench, call).await,
-        Probe::Unknown if may_repeat(run, &bench, &call) => again(run, index, &bench, call).await,
+        Probe::DidNotHappen => again(run, index, &setup, call).await,
+        Probe::Unknown if may_repeat(run, &setup, &call) => again(run, index, &setup, call).await,
         Probe::Unknown => ask(run, index, &open).await,
     }
 }
 
 /// Whether the tool may be called again with the same key: its own word, or, for a command, the
 /// submitter's.
-pub(super) fn may_repeat(run: &HeldRun, bench: &Bench, call: &Call) -> bool {
-    let annotations = bench.tool.spec().annotations;
+pub(super) fn may_repeat(run: &LeasedRun, setup: &CallSetup, call: &Call) -> bool {
+    let annotations = setup.tool.spec().annotations;
     annotations.read_only
         || annotations.idempotent
         || declared_repeatable(&call.tool_call, &run.spec.policy.repeatable_commands)
@@ -81,16 +81,16 @@ fn declared_repeatable(call: &ToolCall, declared: &[String]) -> bool {
 
 /// Calls again under the same id: the intent is already in the journal.
 async fn again(
-    run: &HeldRun,
+    run: &LeasedRun,
     index: usize,
-    bench: &Bench,
+    setup: &CallSetup,
     call: Call,
 ) -> Result<Vec<usize>, Ended> {
-    let done = bench.perform(run, call).await;
+    let done = setup.perform(run, call).await;
     call::conclude(run, index, done, None).await
 }
 
-async fn ask(run: &HeldRun, index: usize, open: &OpenCall) -> Result<Vec<usize>, Ended> {
+async fn ask(run: &LeasedRun, index: usize, open: &OpenCall) -> Result<Vec<usize>, Ended> {
     let wait = Wait {
         id: Uuid::now_v7(),
         waiting_on: WaitingOn::User,
@@ -98,7 +98,7 @@ async fn ask(run: &HeldRun, index: usize, open: &OpenCall) -> Result<Vec<usize>,
         unblocks: "AnswerQuestion with `repeat` or `fail`".to_owned(),
         question: format!(
             "Step {}: {} with {} was started at {} and nobody recorded its end. It may have \
-             happened in whole, in part, or not at all. Look, then answer `repeat` to call it \
+             happened in whole, in part, or not at all. Observation, then answer `repeat` to call it \
              again or `fail` to end the step.",
             run.graph.id(index),
             open.tool,
@@ -114,7 +114,7 @@ async fn ask(run: &HeldRun, index: usize, open: &OpenCall) -> Result<Vec<usize>,
 
 /// One answer allows one repetition: should this process die in the middle of it, the question is
 /// asked again.
-async fn use_up_answer(run: &HeldRun, index: usize) -> Result<(), Ended> {
+async fn use_up_answer(run: &LeasedRun, index: usize) -> Result<(), Ended> {
     run.change_now(|draft| {
         let steps = &mut draft.execution_mut().steps;
         steps.get_mut(index).ok_or(Refusal::Meaningless)?.answer = None;

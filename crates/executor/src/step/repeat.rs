@@ -1,7 +1,7 @@
 //! The repeat-cycle fuse of a step: the same call with the same result, again and again.
 
 use super::call::Done;
-use super::held::HeldRun;
+use super::leased_run::LeasedRun;
 use crate::fuse::repeat::{
     Repeat, RepeatCycle, Turn, result_fingerprint, signature_of, subgoal_fingerprint,
 };
@@ -24,7 +24,7 @@ pub(super) fn remembered(progress: &StepProgress) -> Option<RepeatCycle> {
 /// Counts a call and its result. Answers what the fuse remembers then, and what it says.
 pub(super) fn count(
     draft: &Draft,
-    run: &HeldRun,
+    run: &LeasedRun,
     index: usize,
     done: &Done,
 ) -> (Option<RepeatCycle>, Repeat) {
@@ -43,7 +43,7 @@ pub(super) fn count(
 /// Ends the run, whose step went round and round.
 pub(super) fn stop(
     draft: &mut Draft,
-    run: &HeldRun,
+    run: &LeasedRun,
     index: usize,
     done: &Done,
 ) -> Result<Vec<usize>, Refusal> {

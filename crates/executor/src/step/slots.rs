@@ -21,13 +21,16 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 #[derive(Clone)]
 pub(super) struct Slots {
     worked_on: Arc<Semaphore>,
-    aside: Arc<Semaphore>,
+    released: Arc<Semaphore>,
 }
 
 impl Slots {
     /// So many.
     pub(super) fn new(count: usize) -> Self {
-        Self { worked_on: Arc::new(Semaphore::new(count)), aside: Arc::new(Semaphore::new(count)) }
+        Self {
+            worked_on: Arc::new(Semaphore::new(count)),
+            released: Arc::new(Semaphore::new(count)),
+        }
     }
 
     /// How many are free.
@@ -67,7 +70,7 @@ impl Free {
     /// One of them, for one run; none when none is left.
     pub(super) fn take(&mut self) -> Option<Slot> {
         let place = self.places.split(1)?;
-        Some(Slot { slots: self.slots.clone(), place: Some(place), aside: false })
+        Some(Slot { slots: self.slots.clone(), place: Some(place), released: false })
     }
 }
 
@@ -76,7 +79,7 @@ pub(super) struct Slot {
     slots: Slots,
     /// None on the way back from aside.
     place: Option<OwnedSemaphorePermit>,
-    aside: bool,
+    released: bool,
 }
 
 impl Slot {
@@ -85,14 +88,14 @@ impl Slot {
     ///
     /// # Cancel safety
     /// One that is given up keeps its slot.
-    pub(super) async fn step_aside(&mut self) {
-        if self.aside {
+    pub(super) async fn release_slot(&mut self) {
+        if self.released {
             return;
         }
         // Nobody closes them.
-        if let Ok(place) = Arc::clone(&self.slots.aside).acquire_owned().await {
+        if let Ok(place) = Arc::clone(&self.slots.released).acquire_owned().await {
             self.place = Some(place);
-            self.aside = true;
+            self.released = true;
         }
     }
 
@@ -102,12 +105,12 @@ impl Slot {
     ///
     /// # Cancel safety
     /// One that is given up has no place.
-    pub(super) async fn come_back(&mut self) {
-        if self.place.is_some() && !self.aside {
+    pub(super) async fn reacquire_slot(&mut self) {
+        if self.place.is_some() && !self.released {
             return;
         }
         self.place = None;
-        self.aside = false;
+        self.released = false;
         self.place = Arc::clone(&self.slots.worked_on).acquire_owned().await.ok();
     }
 }

@@ -9,7 +9,7 @@
 
 use super::bounds::graph_of;
 use super::claim::{Claimer, Taken};
-use super::held::Order;
+use super::leased_run::RunAssignment;
 use super::slots::Free;
 use chrono::{DateTime, Utc};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use surety_common::domain::machine::run::RunState;
 use surety_common::domain::plan::Plan;
 use surety_common::domain::run::RunRecord;
 use surety_common::store::{
-    self, Claimed, Commit, HeldLease, Outcome, Owner, StoreError, Topic, Unread,
+    self, Claimed, Commit, Outcome, Owner, RunLease, StoreError, Topic, Unread,
 };
 use surety_common::telemetry::{self, trace};
 use tokio::sync::watch;
@@ -36,7 +36,7 @@ const LAST_LOOK: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Default)]
 pub struct Found {
     /// The leases that the rows give this process.
-    pub(super) leases: Vec<HeldLease>,
+    pub(super) leases: Vec<RunLease>,
     /// Others that hold leases, and have been silent for too long.
     pub(super) silent: Vec<Owner>,
     /// Whether a run waits for an executor.
@@ -63,24 +63,24 @@ impl Claimer {
     pub async fn tend_once(&self, found: &Found, now: DateTime<Utc>) -> Result<(), StoreError> {
         let Found { leases, silent, ready } = found;
         // What is taken up while others take this process for dead is taken from it.
-        if !self.engine.contact.is_kept() {
+        if !self.engine.lease_validity.is_valid() {
             return Ok(());
         }
-        let quiet = silent.is_empty() && !ready && self.engine.roll.unknown(leases).is_empty();
+        let quiet = silent.is_empty() && !ready && self.engine.registry.unknown(leases).is_empty();
         if quiet || self.engine.drain.is_cancelled() {
             return Ok(());
         }
-        let mut looking = self.looking.lock().await;
+        let mut scanner = self.scanner.lock().await;
         if self.engine.drain.is_cancelled() {
             return Ok(());
         }
         if *ready && self.slots.free() > 0 {
             // It may stand where claims no longer look.
-            looking.lanes.sweep();
+            scanner.queues.scan_from_front();
             self.seen.notify_one();
         }
         // What a claim brought that was under way is entered by now.
-        let unknown = self.engine.roll.unknown(leases);
+        let unknown = self.engine.registry.unknown(leases);
         if !unknown.is_empty() {
             let free = self.slots.take_free();
             let mut found = store::forgotten(&self.engine.pool, self.engine.id, &unknown).await?;
@@ -182,7 +182,14 @@ impl Claimer {
         let execution = Execution::clone(&commit.write.execution);
         let span = commit.span.clone();
         let RunRecord { spec, plan_digest, .. } = record.clone();
-        Ok((commit, Taken { order: Order { spec, plan, plan_digest, span }, execution, started }))
+        Ok((
+            commit,
+            Taken {
+                assignment: RunAssignment { spec, plan, plan_digest, span },
+                execution,
+                started,
+            },
+        ))
     }
 
     fn end_leases(
@@ -203,8 +210,8 @@ impl Claimer {
     pub(super) async fn give_back_unheard(&self) {
         let look = async {
             // Whoever looks now sees the drain, and lets go what it has locked.
-            let looking = self.looking.lock().await;
-            Ok((looking, store::left_over(&self.engine.pool, self.engine.id).await?))
+            let scanner = self.scanner.lock().await;
+            Ok((scanner, store::left_over(&self.engine.pool, self.engine.id).await?))
         };
         let given = match timeout(LAST_LOOK, look).await {
             Ok(Ok((_looking, left))) => {

@@ -1,6 +1,6 @@
 //! The turns of one step: decide, validate, apply.
 
-use super::held::{Ended, HeldRun};
+use super::leased_run::{Ended, LeasedRun};
 use super::{call, judge, open_call, work};
 use crate::driver::{Move, script};
 use surety_common::domain::decision::{Abort, Action, ExecuteDecision};
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 /// Takes turns until the step is no longer running here. Answers the steps that its end started.
-pub(super) async fn work_step(run: &HeldRun, index: usize) -> Result<Vec<usize>, Ended> {
+pub(super) async fn work_step(run: &LeasedRun, index: usize) -> Result<Vec<usize>, Ended> {
     let mut started = Vec::new();
     while started.is_empty() && work::is_running(run, index).await {
         if run.engine.drain.is_cancelled() {
@@ -41,7 +41,7 @@ pub(super) async fn work_step(run: &HeldRun, index: usize) -> Result<Vec<usize>,
 }
 
 /// The fuse that ends this attempt before another turn, in words.
-async fn spent(run: &HeldRun, progress: &StepProgress) -> Option<String> {
+async fn spent(run: &LeasedRun, progress: &StepProgress) -> Option<String> {
     let limits = &run.spec.limits;
     if progress.rounds >= limits.max_step_rounds {
         return Some(format!("max_step_rounds ({}) is reached", limits.max_step_rounds));
@@ -53,7 +53,7 @@ async fn spent(run: &HeldRun, progress: &StepProgress) -> Option<String> {
 }
 
 async fn take_turn(
-    run: &HeldRun,
+    run: &LeasedRun,
     index: usize,
     step: &PlanStep,
     progress: &StepProgress,
@@ -79,7 +79,7 @@ async fn take_turn(
 
 /// Applies a decision that passed its validations.
 async fn apply(
-    run: &HeldRun,
+    run: &LeasedRun,
     index: usize,
     judgement: judge::Judgement,
 ) -> Result<Vec<usize>, Ended> {
@@ -115,7 +115,7 @@ async fn apply(
 /// Journals the turn and counts it.
 pub(super) fn record(
     draft: &mut Draft,
-    run: &HeldRun,
+    run: &LeasedRun,
     index: usize,
     judgement: &judge::Judgement,
     correction: &str,
@@ -143,7 +143,7 @@ pub(super) fn record(
 /// Ends the step and starts what its end made ready, so that the next step needs no queue.
 pub(super) fn finish(
     draft: &mut Draft,
-    run: &HeldRun,
+    run: &LeasedRun,
     index: usize,
     decision: &ExecuteDecision,
 ) -> Result<Vec<usize>, Refusal> {
@@ -152,19 +152,19 @@ pub(super) fn finish(
 }
 
 /// Fails the step.
-pub(super) async fn fail(run: &HeldRun, index: usize, reason: &str) -> Result<Vec<usize>, Ended> {
+pub(super) async fn fail(run: &LeasedRun, index: usize, reason: &str) -> Result<Vec<usize>, Ended> {
     run.change(|draft| draft.fail_step(&run.graph, index, reason)).await?;
     Ok(Vec::new())
 }
 
-async fn stop(run: &HeldRun, end: Ending) -> Result<Vec<usize>, Ended> {
+async fn stop(run: &LeasedRun, end: Ending) -> Result<Vec<usize>, Ended> {
     run.change(|draft| draft.stop(&run.graph, end.clone())).await?;
     Ok(Vec::new())
 }
 
 /// Records a refused decision with what the driver is told, and stops the run after too many.
 async fn correct(
-    run: &HeldRun,
+    run: &LeasedRun,
     index: usize,
     judgement: judge::Judgement,
 ) -> Result<Vec<usize>, Ended> {
@@ -210,7 +210,7 @@ fn first_reason(validations: &[Validation]) -> String {
 }
 
 async fn ask(
-    run: &HeldRun,
+    run: &LeasedRun,
     index: usize,
     judgement: &judge::Judgement,
 ) -> Result<Vec<usize>, Ended> {
@@ -242,7 +242,7 @@ fn aborted(abort: Abort) -> Ending {
     }
 }
 
-fn max_rounds(run: &HeldRun) -> Ending {
+fn max_rounds(run: &LeasedRun) -> Ending {
     let limit = run.spec.limits.max_run_rounds;
     Ending {
         stop_reason: StopReason::MaxRoundsReached,

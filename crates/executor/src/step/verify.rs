@@ -5,9 +5,9 @@
 
 use super::call::{Call, Done, blocking, call_off, called_off};
 use super::evidence::{Place, Record, keep, record_as};
-use super::held::{Ended, HeldRun};
-use super::looks::{Look, looks};
-use super::room::once_there_is_room;
+use super::leased_run::{Ended, LeasedRun};
+use super::observations::{Observation, observations};
+use super::resource_wait::wait_for_resources;
 use super::slots::Slot;
 use crate::gate::Moved;
 use crate::tool::builtin::run_command::outcome;
@@ -39,7 +39,7 @@ const WORKSPACE_DIGEST: &str = "workspace_digest";
 
 /// Observes, unless that is already stored, and asks the gate. Others are worked on while it decides;
 /// a run that is not accepted is left without a slot.
-pub(super) async fn verify(run: &HeldRun, slot: &mut Slot) -> Result<(), Ended> {
+pub(super) async fn verify(run: &LeasedRun, slot: &mut Slot) -> Result<(), Ended> {
     if !run.execution().await.counters.observed {
         observe_all(run).await?;
     }
@@ -48,7 +48,7 @@ pub(super) async fn verify(run: &HeldRun, slot: &mut Slot) -> Result<(), Ended> 
     if execution.is_pausing() {
         return Ok(());
     }
-    unless_called_away(run, slot.step_aside()).await?;
+    unless_called_away(run, slot.release_slot()).await?;
     let verdict = run.engine.gate.evaluate_run(run.spec.id, execution.lease_epoch);
     match unless_called_away(run, verdict).await? {
         // The verdict ended the run and its lease with it: there is nothing left to read.
@@ -76,7 +76,7 @@ pub(super) async fn verify(run: &HeldRun, slot: &mut Slot) -> Result<(), Ended> 
 /// Waits for something outside this process's work, but not when the work on this run ends meanwhile
 /// or has to be thought over.
 pub(super) async fn unless_called_away<T>(
-    run: &HeldRun,
+    run: &LeasedRun,
     awaited: impl Future<Output = T>,
 ) -> Result<T, Ended> {
     tokio::select! {
@@ -88,7 +88,7 @@ pub(super) async fn unless_called_away<T>(
 
 /// Pauses a run over which the gate meets a defect each time. The run is good, so it is not ended, and
 /// it is not asked about for ever: that would keep a place from the others.
-async fn leave_to_operator(run: &HeldRun, fault: &Fault) -> Result<(), Ended> {
+async fn leave_to_operator(run: &LeasedRun, fault: &Fault) -> Result<(), Ended> {
     tracing::error!(run_id = %run.spec.id, %fault, "the gate cannot judge the run; it is paused");
     let cause = format!("the gate cannot judge it: {fault}");
     run.change(|draft| {
@@ -107,7 +107,7 @@ async fn leave_to_operator(run: &HeldRun, fault: &Fault) -> Result<(), Ended> {
     .await
 }
 
-async fn observe_all(run: &HeldRun) -> Result<(), Ended> {
+async fn observe_all(run: &LeasedRun) -> Result<(), Ended> {
     let wanted = wanted(run).await;
     // Nothing to see is nothing to write: looking again costs nothing.
     if wanted.is_empty() {
@@ -115,11 +115,11 @@ async fn observe_all(run: &HeldRun) -> Result<(), Ended> {
     }
     let mut records = Vec::new();
     let mut whole = true;
-    for look in wanted {
+    for observation in wanted {
         if run.engine.drain.is_cancelled() {
             return Err(Ended::Draining);
         }
-        match carry_out(run, look).await {
+        match carry_out(run, observation).await {
             Ok(record) => records.extend(record),
             // Somebody moved the run, to pause it for example: what was seen so far is kept.
             Err(Ended::Overtaken) => {
@@ -140,21 +140,21 @@ async fn observe_all(run: &HeldRun) -> Result<(), Ended> {
     .await
 }
 
-async fn wanted(run: &HeldRun) -> Vec<Look> {
+async fn wanted(run: &LeasedRun) -> Vec<Observation> {
     let policy = run.spec.policy.verify_commands;
-    looks(&run.plan.verify, policy, run.wrote_files().await)
+    observations(&run.plan.verify, policy, run.wrote_files().await)
 }
 
 /// Does one thing and makes its record; none when an earlier success still stands.
-async fn carry_out(run: &HeldRun, look: Look) -> Result<Option<Record>, Ended> {
-    match look {
-        Look::Command(line) => verify_command(run, line).await,
-        Look::ProjectTests => project_tests(run).await.map(Some),
-        Look::File(path) => {
+async fn carry_out(run: &LeasedRun, observation: Observation) -> Result<Option<Record>, Ended> {
+    match observation {
+        Observation::Command(line) => verify_command(run, line).await,
+        Observation::ProjectTests => project_tests(run).await.map(Some),
+        Observation::File(path) => {
             let seen = seen(run, move |workspace| observe::observe_file(workspace, &path)).await;
             observed(run, seen).await.map(Some)
         }
-        Look::Content { path, needle } => {
+        Observation::Content { path, needle } => {
             let seen =
                 seen(run, move |workspace| observe::observe_content(workspace, &path, &needle))
                     .await;
@@ -164,17 +164,17 @@ async fn carry_out(run: &HeldRun, look: Look) -> Result<Option<Record>, Ended> {
 }
 
 async fn seen(
-    run: &HeldRun,
-    look: impl Fn(&Workspace) -> Result<Fact, ToolError> + Clone + Send + 'static,
+    run: &LeasedRun,
+    observation: impl Fn(&Workspace) -> Result<Fact, ToolError> + Clone + Send + 'static,
 ) -> Result<Fact, ToolError> {
-    once_there_is_room(run, patience(run), || async {
-        let (workspace, look) = (run.folder.workspace()?, look.clone());
-        blocking(move || look(&workspace)).await?
+    wait_for_resources(run, patience(run), || async {
+        let (workspace, observation) = (run.folder.workspace()?, observation.clone());
+        blocking(move || observation(&workspace)).await?
     })
     .await
 }
 
-async fn observed(run: &HeldRun, seen: Result<Fact, ToolError>) -> Result<Record, Ended> {
+async fn observed(run: &LeasedRun, seen: Result<Fact, ToolError>) -> Result<Record, Ended> {
     let outcome = match seen {
         Ok(fact) => ToolOutcome::done(summary(&fact), Vec::new(), vec![fact]),
         Err(error) => error.into(),
@@ -197,7 +197,7 @@ fn summary(fact: &Fact) -> String {
 }
 
 /// Runs a check's command, unless it succeeded on this very workspace already.
-async fn verify_command(run: &HeldRun, line: String) -> Result<Option<Record>, Ended> {
+async fn verify_command(run: &LeasedRun, line: String) -> Result<Option<Record>, Ended> {
     let digest = digest_of(run).await;
     if let Ok(digest) = &digest
         && cached(&run.receipts().await?, &line, digest)
@@ -207,7 +207,7 @@ async fn verify_command(run: &HeldRun, line: String) -> Result<Option<Record>, E
     let call = call(VERIFY, vec![("command", line.clone())]);
     write_down(run, &call).await?;
     let started_at = run.engine.now();
-    let running = once_there_is_room(run, patience(run), || run_line(run, call.id, &line));
+    let running = wait_for_resources(run, patience(run), || run_line(run, call.id, &line));
     let mut outcome = match running.await {
         Ok(outcome) => outcome,
         Err(error) => error.into(),
@@ -224,8 +224,8 @@ async fn verify_command(run: &HeldRun, line: String) -> Result<Option<Record>, E
     record(run, done).await.map(Some)
 }
 
-async fn digest_of(run: &HeldRun) -> Result<String, ToolError> {
-    once_there_is_room(run, patience(run), || async {
+async fn digest_of(run: &LeasedRun) -> Result<String, ToolError> {
+    wait_for_resources(run, patience(run), || async {
         let workspace = run.folder.workspace()?;
         blocking(move || observe::workspace_digest(&workspace)).await?
     })
@@ -250,7 +250,7 @@ fn cached(receipts: &[EvidenceReceipt], line: &str, digest: &str) -> bool {
 
 /// Runs the programs of a line one after another while each succeeds. The fact names the line as
 /// it was written, and the exit code of the last program that ran.
-async fn run_line(run: &HeldRun, call_id: Uuid, line: &str) -> Result<ToolOutcome, ToolError> {
+async fn run_line(run: &LeasedRun, call_id: Uuid, line: &str) -> Result<ToolOutcome, ToolError> {
     let Some(programs) = programs(line) else {
         return Err(ToolError::new(
             ErrorCode::ShellNotAllowed,
@@ -293,11 +293,11 @@ async fn run_program(
 }
 
 /// Runs the project's own tests; that none were found is recorded as skipped, never as passed.
-async fn project_tests(run: &HeldRun) -> Result<Record, Ended> {
+async fn project_tests(run: &LeasedRun) -> Result<Record, Ended> {
     let call = call(VERIFY, vec![("command", "the project's own tests".to_owned())]);
     write_down(run, &call).await?;
     let started_at = run.engine.now();
-    let running = once_there_is_room(run, patience(run), || run_project_tests(run, call.id));
+    let running = wait_for_resources(run, patience(run), || run_project_tests(run, call.id));
     let outcome = match running.await {
         Ok(outcome) => outcome,
         Err(error) => error.into(),
@@ -306,7 +306,7 @@ async fn project_tests(run: &HeldRun) -> Result<Record, Ended> {
     record(run, Done { call, outcome, started_at, finished_at: run.engine.now() }).await
 }
 
-async fn run_project_tests(run: &HeldRun, call_id: Uuid) -> Result<ToolOutcome, ToolError> {
+async fn run_project_tests(run: &LeasedRun, call_id: Uuid) -> Result<ToolOutcome, ToolError> {
     let context = context(run, call_id)?;
     let (workspace, environment) = (context.workspace()?, Arc::clone(&context.environment));
     let found = blocking(move || project::test_command(&workspace, &environment)).await?;
@@ -331,7 +331,7 @@ async fn run_project_tests(run: &HeldRun, call_id: Uuid) -> Result<ToolOutcome, 
     Ok(outcome(request.command, finished))
 }
 
-fn context(run: &HeldRun, call_id: Uuid) -> Result<ToolContext, ToolError> {
+fn context(run: &LeasedRun, call_id: Uuid) -> Result<ToolContext, ToolError> {
     Ok(ToolContext {
         folder: Arc::clone(&run.folder),
         write_scope: Arc::new(WriteScope::whole()),
@@ -345,7 +345,7 @@ fn context(run: &HeldRun, call_id: Uuid) -> Result<ToolContext, ToolError> {
 }
 
 /// The intent of a command, written before it is started.
-async fn write_down(run: &HeldRun, call: &Call) -> Result<(), Ended> {
+async fn write_down(run: &LeasedRun, call: &Call) -> Result<(), Ended> {
     run.change_now(|draft| {
         draft.journal(Entry::Intent(Intent {
             step_id: String::new(),
@@ -367,13 +367,13 @@ fn call(name: &str, arguments: Vec<(&str, String)>) -> Call {
     }
 }
 
-async fn record(run: &HeldRun, done: Done) -> Result<Record, Ended> {
+async fn record(run: &LeasedRun, done: Done) -> Result<Record, Ended> {
     let make = |done: &Done| record_as(run, Place::of_run(run), EvidenceSource::Probe, done);
     let (_, record) = keep(run, done, patience(run), make).await?;
     Ok(record)
 }
 
 /// A verification may take as long as a step.
-fn patience(run: &HeldRun) -> Duration {
+fn patience(run: &LeasedRun) -> Duration {
     Duration::from_secs(run.spec.limits.step_deadline_s)
 }

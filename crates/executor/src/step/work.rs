@@ -1,7 +1,7 @@
 //! Work on one held run, from its lease to the moment it is no longer held.
 
-use super::head::UnderWay;
-use super::held::{Ended, HeldRun};
+use super::leased_run::{Ended, LeasedRun};
+use super::pending_state::UnderWay;
 use super::slots::Slot;
 use super::verify::unless_called_away;
 use super::{turn, verify};
@@ -21,7 +21,7 @@ use tracing::Instrument;
 
 /// Works until the run ends, blocks, or is no longer held. `started` are the steps that were
 /// started together with the lease.
-pub(super) async fn work(run: &Arc<HeldRun>, started: Vec<usize>, slot: &mut Slot) {
+pub(super) async fn work(run: &Arc<LeasedRun>, started: Vec<usize>, slot: &mut Slot) {
     let ended = caught(run, drive(run, started, slot)).await.and_then(|ended| ended);
     match ended {
         Ok(()) | Err(Ended::NotHeld) => {}
@@ -40,7 +40,11 @@ pub(super) async fn work(run: &Arc<HeldRun>, started: Vec<usize>, slot: &mut Slo
     run.remove_empty_folder();
 }
 
-async fn drive(run: &Arc<HeldRun>, mut started: Vec<usize>, slot: &mut Slot) -> Result<(), Ended> {
+async fn drive(
+    run: &Arc<LeasedRun>,
+    mut started: Vec<usize>,
+    slot: &mut Slot,
+) -> Result<(), Ended> {
     loop {
         match phase(run, std::mem::take(&mut started), slot).await {
             Ok(Going::On) => {}
@@ -59,7 +63,7 @@ enum Going {
 
 /// Works on what the run's state asks for. `started` are the steps that wait to be worked on.
 async fn phase(
-    run: &Arc<HeldRun>,
+    run: &Arc<LeasedRun>,
     mut started: Vec<usize>,
     slot: &mut Slot,
 ) -> Result<Going, Ended> {
@@ -73,7 +77,7 @@ async fn phase(
     }
     match execution.state {
         RunState::Executing => {
-            unless_called_away(run, slot.come_back()).await?;
+            unless_called_away(run, slot.reacquire_slot()).await?;
             if started.is_empty() {
                 started = run
                     .change(|draft| {
@@ -87,11 +91,11 @@ async fn phase(
             work_steps(run, started).await?;
         }
         RunState::Verifying => {
-            unless_called_away(run, slot.come_back()).await?;
+            unless_called_away(run, slot.reacquire_slot()).await?;
             verify::verify(run, slot).await?;
         }
         RunState::Recovering => {
-            unless_called_away(run, slot.come_back()).await?;
+            unless_called_away(run, slot.reacquire_slot()).await?;
             run.change(|draft| draft.recover(&run.graph, &run.spec.limits)).await?;
         }
         RunState::Intake | RunState::Planning | RunState::Blocked(_) => {
@@ -120,7 +124,7 @@ enum Part {
 ///
 /// What somebody else changes meanwhile, by an answer for example, is taken in beside those that go
 /// on: a step must not wait for its slowest sibling. So must a step whose change was lost to that.
-async fn work_steps(run: &Arc<HeldRun>, started: Vec<usize>) -> Result<(), Ended> {
+async fn work_steps(run: &Arc<LeasedRun>, started: Vec<usize>) -> Result<(), Ended> {
     let under_way = UnderWay::default();
     let begin = |index: usize| {
         let new = under_way.begin(index);
@@ -176,7 +180,7 @@ const fn may_go_on(ended: &Result<(), Ended>) -> bool {
 }
 
 /// Works on one step. Answers the steps that its end started.
-async fn work_step(run: &HeldRun, index: usize) -> Result<Vec<usize>, Ended> {
+async fn work_step(run: &LeasedRun, index: usize) -> Result<Vec<usize>, Ended> {
     let span = run.step_span(index);
     let begun = Instant::now();
     let working = caught(run, turn::work_step(run, index)).instrument(span);
@@ -187,7 +191,7 @@ async fn work_step(run: &HeldRun, index: usize) -> Result<Vec<usize>, Ended> {
 
 /// Makes a panic, which is a defect of ours, an end like others: the run stops rather than waits for
 /// ever under a lease that nobody works on.
-async fn caught<T>(run: &HeldRun, work: impl Future<Output = T>) -> Result<T, Ended> {
+async fn caught<T>(run: &LeasedRun, work: impl Future<Output = T>) -> Result<T, Ended> {
     AssertUnwindSafe(work).catch_unwind().await.map_err(|panic| {
         let said = panic.downcast_ref::<&str>().copied().map(str::to_owned);
         let said = said.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
@@ -197,15 +201,15 @@ async fn caught<T>(run: &HeldRun, work: impl Future<Output = T>) -> Result<T, En
 }
 
 /// Nothing of the run is under way here: it is left BLOCKED, unless the pause was taken back.
-async fn rest(run: &HeldRun) -> Result<(), Ended> {
+async fn rest(run: &LeasedRun) -> Result<(), Ended> {
     run.change(|draft| draft.end_leases(&run.graph, "the run is being paused")).await
 }
 
-async fn deadline_passed(run: &HeldRun) -> bool {
+async fn deadline_passed(run: &LeasedRun) -> bool {
     run.execution().await.deadline_at.is_some_and(|deadline| deadline <= run.engine.now())
 }
 
-async fn end_for_deadline(run: &HeldRun) -> Result<(), Ended> {
+async fn end_for_deadline(run: &LeasedRun) -> Result<(), Ended> {
     run.change(|draft| {
         draft.stop(
             &run.graph,
@@ -220,7 +224,7 @@ async fn end_for_deadline(run: &HeldRun) -> Result<(), Ended> {
 }
 
 /// Hands the run back at once, so that another executor need not wait for a heartbeat to age.
-async fn give_back(run: &HeldRun) {
+async fn give_back(run: &LeasedRun) {
     let given = run
         .insist(|draft| {
             draft.end_leases(&run.graph, "the executor drains")?;
@@ -239,7 +243,7 @@ async fn give_back(run: &HeldRun) {
 }
 
 /// A defect of ours ends the run for everybody to see, instead of leaving it held for ever.
-async fn stop_for_defect(run: &HeldRun, error: &Ended) {
+async fn stop_for_defect(run: &LeasedRun, error: &Ended) {
     let stopped = run
         .insist(|draft| {
             draft.stop(
@@ -259,7 +263,7 @@ async fn stop_for_defect(run: &HeldRun, error: &Ended) {
 }
 
 /// Whether the step is still being worked on here, and may take another turn.
-pub(super) async fn is_running(run: &HeldRun, index: usize) -> bool {
+pub(super) async fn is_running(run: &LeasedRun, index: usize) -> bool {
     let execution = run.execution().await;
     execution.state == RunState::Executing
         && !execution.is_pausing()

@@ -1,6 +1,6 @@
 //! Making a run from an order.
 
-use super::order::RunOrder;
+use super::request::RunRequest;
 use crate::Planner;
 use chrono::{DateTime, TimeDelta, Utc};
 use std::sync::Arc;
@@ -31,13 +31,13 @@ pub enum Accepted {
 ///
 /// # Errors
 /// `request_id_conflict` when another order came under the same id; `database_unavailable`.
-pub async fn create(planner: &Planner, order: RunOrder) -> Result<Accepted, Fault> {
+pub async fn create(planner: &Planner, request: RunRequest) -> Result<Accepted, Fault> {
     let now = planner.now();
     let id = Uuid::now_v7();
     let (span, trace_parent) =
-        trace::start_run("planner", &id.to_string(), order.caller_trace.as_deref());
-    let request_digest = order.request_digest.clone();
-    let (spec, plan, priority) = spec(order, id, trace_parent.to_string(), now);
+        trace::start_run("planner", &id.to_string(), request.caller_trace.as_deref());
+    let request_digest = request.request_digest.clone();
+    let (spec, plan, priority) = spec(request, id, trace_parent.to_string(), now);
     let stored = plan.as_ref().map(|plan| first_revision(plan, now));
     let first_plan = plan.as_ref().zip(stored.as_ref());
     let write =
@@ -66,25 +66,25 @@ pub async fn create(planner: &Planner, order: RunOrder) -> Result<Accepted, Faul
 }
 
 fn spec(
-    order: RunOrder,
+    request: RunRequest,
     id: Uuid,
     trace_parent: String,
     now: DateTime<Utc>,
 ) -> (RunSpec, Option<Plan>, i16) {
     let spec = RunSpec {
         id,
-        namespace: order.namespace,
-        request_id: order.request_id,
-        goal: order.goal,
-        driver: order.driver,
-        workspace: order.workspace,
-        limits: order.limits,
-        policy: order.policy,
-        labels: order.labels,
+        namespace: request.namespace,
+        request_id: request.request_id,
+        goal: request.goal,
+        driver: request.driver,
+        workspace: request.workspace,
+        limits: request.limits,
+        policy: request.policy,
+        labels: request.labels,
         trace_parent,
         created_at: now,
     };
-    (spec, order.plan, order.priority)
+    (spec, request.plan, request.priority)
 }
 
 pub(super) fn first_revision(plan: &Plan, now: DateTime<Utc>) -> StoredPlan {

@@ -2,9 +2,9 @@
 //! plan, or the next revision of it.
 
 mod create;
-mod order;
+mod request;
 mod revise;
 
 pub use create::{Accepted, create};
-pub use order::{NewPlan, RunOrder};
+pub use request::{NewPlan, RunRequest};
 pub use revise::{request_replan, submit, wanted};

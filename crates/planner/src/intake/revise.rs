@@ -1,7 +1,7 @@
 //! Giving a waiting run its plan, and sending a run back for another.
 
 use super::create::{first_revision, refused, stored_entry, wait_for_plan};
-use super::order::NewPlan;
+use super::request::NewPlan;
 use crate::Planner;
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::execution::{Execution, Graph};

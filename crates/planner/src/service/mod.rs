@@ -1,12 +1,12 @@
 //! The RPCs of the planner: wire to domain, one call, domain to wire.
 
-mod order;
 mod planner;
+mod request;
 mod run;
 mod toolchain;
 
 use crate::Planner;
-use crate::cells::Cells;
+use crate::shards::Shards;
 use std::sync::Arc;
 use surety_common::domain::fault::Fault;
 use surety_common::wire::error::MessageError;
@@ -21,19 +21,19 @@ const CALLER: &str = "caller";
 /// The planner's handlers.
 #[derive(Clone)]
 pub(crate) struct Service {
-    cells: Arc<Cells>,
+    shards: Arc<Shards>,
 }
 
 impl Service {
     /// Handlers over the planners of all databases.
-    pub(crate) fn new(cells: Arc<Cells>) -> Self {
-        Self { cells }
+    pub(crate) fn new(shards: Arc<Shards>) -> Self {
+        Self { shards }
     }
 
     /// The run that a request names, and the planner of its database.
     async fn of_run(&self, run_id: &str) -> Result<(Uuid, Arc<Planner>), Status> {
         let id = id("run_id", run_id).map_err(|error: MessageError| status(error))?;
-        Ok((id, self.cells.of_run(id).await.map_err(status)?))
+        Ok((id, self.shards.of_run(id).await.map_err(status)?))
     }
 }
 
@@ -50,7 +50,7 @@ impl Plans {
     }
 
     /// Those that keep no state.
-    pub(crate) fn referee() -> Self {
+    pub(crate) fn stateless() -> Self {
         Self { service: None }
     }
 

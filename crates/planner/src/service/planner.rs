@@ -1,7 +1,7 @@
 //! `PlannerService`.
 
 use super::run::shown;
-use super::{CALLER, Plans, order, status};
+use super::{CALLER, Plans, request, status};
 use crate::intake;
 use crate::plan::patch::{Patched, apply_patch, parse_patch};
 use crate::plan::{PlanState, normalise_plan, parse_plan};
@@ -67,8 +67,8 @@ impl PlannerService for Plans {
         let (id, planner) = service.of_run(&request.run_id).await?;
         let record = planner.find(id).await.map_err(status)?;
         intake::wanted(&record, request.expected_revision).map_err(status)?;
-        let order::ReadPlan { new, truncated_add, warnings } =
-            order::read_new_plan(request, &record).map_err(status)?;
+        let request::ReadPlan { new, truncated_add, warnings } =
+            request::read_new_plan(request, &record).map_err(status)?;
         let plan = v1::Plan {
             revision: new.expected_revision + 1,
             digest: new.plan.digest(),

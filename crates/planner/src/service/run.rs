@@ -1,10 +1,10 @@
 //! `RunService`.
 
-use super::{CALLER, Service, order, status};
+use super::{CALLER, Service, request, status};
 use crate::Planner;
-use crate::cells::Cells;
 use crate::intake::{self, Accepted};
 use crate::runs::Watch;
+use crate::shards::Shards;
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt, TryStreamExt};
 use std::sync::Arc;
@@ -40,8 +40,8 @@ impl RunService for Service {
         let caller_trace =
             request.extensions().get::<TraceContext>().map(|trace| trace.traceparent().to_owned());
         let (order, warnings) =
-            order::read_order(request.into_inner(), caller_trace).map_err(status)?;
-        let planner = self.cells.of_namespace(&order.namespace).await.map_err(status)?;
+            request::read_run_request(request.into_inner(), caller_trace).map_err(status)?;
+        let planner = self.shards.of_namespace(&order.namespace).await.map_err(status)?;
         let accepted = intake::create(&planner, order).await.map_err(status)?;
         let (run, existed) = match accepted {
             Accepted::Made(record) => (run(*record, None), false),
@@ -77,7 +77,7 @@ impl RunService for Service {
         request: Request<v1::ListRunsRequest>,
     ) -> Result<Response<v1::ListRunsResponse>, Status> {
         let filter = filter(request.into_inner()).map_err(status)?;
-        let page = self.cells.list_runs(&filter).await.map_err(status)?;
+        let page = self.shards.list_runs(&filter).await.map_err(status)?;
         Ok(Response::new(v1::ListRunsResponse {
             runs: page.runs.into_iter().map(|record| run(record, None)).collect(),
             next_page_token: page.next.map(|id| id.to_string()).unwrap_or_default(),
@@ -118,7 +118,7 @@ impl RunService for Service {
         request: Request<v1::ListWaitsRequest>,
     ) -> Result<Response<v1::ListWaitsResponse>, Status> {
         let request = request.into_inner();
-        let page = waits(&self.cells, request).await.map_err(status)?;
+        let page = waits(&self.shards, request).await.map_err(status)?;
         Ok(Response::new(page))
     }
 
@@ -128,7 +128,7 @@ impl RunService for Service {
     ) -> Result<Response<v1::AnswerQuestionResponse>, Status> {
         let v1::AnswerQuestionRequest { wait_id, answer } = request.into_inner();
         let wait_id = id("wait_id", &wait_id).map_err(status)?;
-        let planner = self.cells.of_wait(wait_id).await.map_err(status)?;
+        let planner = self.shards.of_wait(wait_id).await.map_err(status)?;
         let id = planner.answer(wait_id, &answer, CALLER).await.map_err(status)?;
         Ok(Response::new(v1::AnswerQuestionResponse { run: Some(shown(&planner, id).await?) }))
     }
@@ -275,10 +275,10 @@ fn filter(request: v1::ListRunsRequest) -> Result<RunFilter, Fault> {
         })
         .collect::<Result<Vec<_>, Problem>>()?;
     let told = |(name, text): (String, String)| {
-        Ok((order::storable("labels", name)?, order::storable("labels", text)?))
+        Ok((request::storable("labels", name)?, request::storable("labels", text)?))
     };
     Ok(RunFilter {
-        namespace: order::storable("namespace", namespace)?,
+        namespace: request::storable("namespace", namespace)?,
         states,
         labels: labels.into_iter().map(told).collect::<Result<_, Problem>>()?,
         before: page_token(&token)?,
@@ -287,7 +287,7 @@ fn filter(request: v1::ListRunsRequest) -> Result<RunFilter, Fault> {
 }
 
 async fn waits(
-    cells: &Cells,
+    shards: &Shards,
     request: v1::ListWaitsRequest,
 ) -> Result<v1::ListWaitsResponse, Fault> {
     let v1::ListWaitsRequest {
@@ -303,8 +303,8 @@ async fn waits(
     };
     let after = page_token(&token)?;
     let limit = page_size(wanted);
-    let namespace = order::storable("namespace", namespace)?;
-    let page = cells.list_waits(&namespace, only, after, limit).await?;
+    let namespace = request::storable("namespace", namespace)?;
+    let page = shards.list_waits(&namespace, only, after, limit).await?;
     let next_page_token = page.next.map(|id| id.to_string()).unwrap_or_default();
     let waits = page
         .waiting

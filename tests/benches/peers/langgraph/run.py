@@ -68,14 +68,14 @@ class Engine:
         await self.graphs[steps].ainvoke({"at": 0}, config, durability="sync")
 
     def together(self, runs, in_flight):
-        self.loop.run(self.lanes(iter(range(runs)), in_flight))
+        self.loop.run(self.workers(iter(range(runs)), in_flight))
 
-    async def lanes(self, left, in_flight):
-        async def lane():
+    async def workers(self, left, in_flight):
+        async def worker():
             for _ in left:
                 await self.invoke(STEPS)
 
-        await asyncio.gather(*(lane() for _ in range(in_flight)))
+        await asyncio.gather(*(worker() for _ in range(in_flight)))
 
 
 def make_tables():

@@ -38,13 +38,13 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn the_time_of_another_thread_stands_still_while_it_waits() {
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let (end, ended) = mpsc::channel::<()>();
         let other = thread::spawn(move || {
-            tell.send(ProcessorClock::of_this_thread()).unwrap();
+            sender.send(ProcessorClock::of_this_thread()).unwrap();
             ended.recv().unwrap();
         });
-        let clock = told.recv().unwrap();
+        let clock = receiver.recv().unwrap();
         let own = ProcessorClock::of_this_thread();
         let begun = own.read().unwrap();
         while own.read().unwrap() - begun < Duration::from_millis(50) {}

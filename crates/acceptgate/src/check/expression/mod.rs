@@ -112,20 +112,20 @@ pub fn evaluate(
     }
     let until = Instant::now() + allowance.patience;
     let slot = PLACES.take(until).ok_or(Shortage)?;
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let expression = expression.to_owned();
     let facts = facts.clone();
     thread::Builder::new()
         .name("expression".to_owned())
         .stack_size(STACK_BYTES)
-        .spawn(move || work(&expression, &facts, slot, &tell))
+        .spawn(move || work(&expression, &facts, slot, &sender))
         // The process or the machine has no room for another thread.
         .map_err(|_| Shortage)?;
-    heard(&told, allowance.processor, until)
+    receive(&receiver, allowance.processor, until)
 }
 
 /// What the thread of an evaluation tells.
-enum Told {
+enum Progress {
     /// It has begun, and this is its clock.
     Begun(ProcessorClock),
     /// It has ended, after so much of a processor's time.
@@ -133,20 +133,20 @@ enum Told {
 }
 
 /// Nobody may be waiting any more, and then nobody wants to know.
-fn work(expression: &str, facts: &FactList, slot: Slot, tell: &mpsc::Sender<Told>) {
+fn work(expression: &str, facts: &FactList, slot: Slot, sender: &mpsc::Sender<Progress>) {
     let clock = ProcessorClock::of_this_thread();
-    tell.send(Told::Begun(clock)).ok();
+    sender.send(Progress::Begun(clock)).ok();
     // The library can panic on what it did not expect; that is the expression's fault.
     let outcome =
         catch_unwind(AssertUnwindSafe(|| run(expression, facts))).unwrap_or(Err(Failure::Invalid));
     let used = clock.read();
     drop(slot);
-    tell.send(Told::Ended(outcome, used)).ok();
+    sender.send(Progress::Ended(outcome, used)).ok();
 }
 
 /// Waits for what the thread tells, and looks at its clock meanwhile.
-fn heard(
-    told: &mpsc::Receiver<Told>,
+fn receive(
+    receiver: &mpsc::Receiver<Progress>,
     processor: Duration,
     until: Instant,
 ) -> Result<Result<(), Failure>, Shortage> {
@@ -154,11 +154,13 @@ fn heard(
     let mut soonest = processor;
     loop {
         let left = until.saturating_duration_since(Instant::now());
-        match told.recv_timeout(soonest.max(LOOK).min(left)) {
-            Ok(Told::Begun(its)) => clock = Some(its),
+        match receiver.recv_timeout(soonest.max(LOOK).min(left)) {
+            Ok(Progress::Begun(its)) => clock = Some(its),
             // However late anybody looked, the same use gives the same answer.
-            Ok(Told::Ended(_, Some(used))) if used > processor => return Ok(Err(Failure::Timeout)),
-            Ok(Told::Ended(outcome, _)) => return Ok(outcome),
+            Ok(Progress::Ended(_, Some(used))) if used > processor => {
+                return Ok(Err(Failure::Timeout));
+            }
+            Ok(Progress::Ended(outcome, _)) => return Ok(outcome),
             Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(Err(Failure::Invalid)),
             Err(mpsc::RecvTimeoutError::Timeout) => {
                 let used = clock.and_then(ProcessorClock::read).unwrap_or_default();

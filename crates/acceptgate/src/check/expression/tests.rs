@@ -187,17 +187,17 @@ fn what_uses_too_much_of_a_processor_does_not_hold() {
 
 #[test]
 fn a_thread_that_gets_no_processor_is_waited_for_and_then_nothing_is_said() {
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let (end, ended) = mpsc::channel::<()>();
     let starved = thread::spawn(move || {
-        tell.send(Told::Begun(ProcessorClock::of_this_thread())).unwrap();
+        sender.send(Progress::Begun(ProcessorClock::of_this_thread())).unwrap();
         ended.recv().unwrap();
-        tell.send(Told::Ended(Ok(()), Some(Duration::ZERO))).unwrap();
+        sender.send(Progress::Ended(Ok(()), Some(Duration::ZERO))).unwrap();
     });
     let processor = Duration::from_secs(60);
-    assert_eq!(heard(&told, processor, Instant::now()), Err(Shortage));
+    assert_eq!(receive(&receiver, processor, Instant::now()), Err(Shortage));
     end.send(()).unwrap();
-    assert_eq!(heard(&told, processor, Instant::now() + PLENTY.patience), Ok(Ok(())));
+    assert_eq!(receive(&receiver, processor, Instant::now() + PLENTY.patience), Ok(Ok(())));
     starved.join().unwrap();
 }
 

@@ -130,7 +130,7 @@ impl Services {
             else => return Failure::new(Code::Internal, "no service is there", ""),
         };
         let (name, reason) = match ended {
-            Ok((name, Ok(()))) => (name, "it ended without being told to".to_owned()),
+            Ok((name, Ok(()))) => (name, "it ended without being as_text to".to_owned()),
             Ok((name, Err(error))) => (name, with_causes(error.as_ref())),
             Err(error) => ("a service", error.to_string()),
         };

@@ -29,11 +29,11 @@ proptest! {
             .collect();
         let text = write_changes(&recorded, &writer(), row_at());
         let count: usize = changes.iter().map(|(_, _, entries)| entries.len()).sum();
-        let told = changes.iter().flat_map(|(after, span_id, entries)| {
+        let documented = changes.iter().flat_map(|(after, span_id, entries)| {
             entries.iter().map(move |entry| (at(*after), span_id.clone(), entry.clone()))
         });
         let expected: Vec<Event> = (1..)
-            .zip(told)
+            .zip(documented)
             .map(|(sequence, (at, span_id, entry))| Event { sequence, at, span_id, entry })
             .collect();
         let row = row(&text, i64::try_from(count).unwrap());

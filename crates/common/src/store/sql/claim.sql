@@ -1,23 +1,23 @@
 -- Leases runs that wait, and gives back all that is needed to begin with them.
 --
--- A lane is what waits in one namespace under one priority, in the order of readiness. The caller
--- names the lanes, each with the moment from which on it looks: the index entries of runs that were
+-- A queue is what waits in one namespace under one priority, in the order of readiness. The caller
+-- names the queues, each with the moment from which on it looks: the index entries of runs that were
 -- claimed stay until a vacuum, and a scan that began in front of them would walk over them all.
 with waiting as materialized (
-    select lane.held, lane.turn, run.*
+    select queue.held, queue.turn, run.*
     from unnest($4::text[], $5::smallint[], $6::timestamptz[], $7::integer[], $8::integer[],
-                $9::integer[]) as lane (namespace, priority, since, most, held, turn)
+                $9::integer[]) as queue (namespace, priority, since, most, held, turn)
     cross join lateral (
         select run_id, namespace, priority, ready_at
         from execution
         where ready_at is not null
           and lease_owner is null
-          and namespace = lane.namespace
-          and priority = lane.priority
-          and ready_at >= lane.since
+          and namespace = queue.namespace
+          and priority = queue.priority
+          and ready_at >= queue.since
           and run_id <> all($10)
         order by ready_at
-        limit lane.most
+        limit queue.most
         -- Whoever else claims skips them; what is not chosen below is let go with the commit.
         for update skip locked
     ) as run

@@ -7,15 +7,15 @@ use axum::routing::get;
 use metrics_exporter_prometheus::PrometheusHandle;
 use sqlx::PgPool;
 
-/// `/healthz` for load balancers, `/metrics` for Prometheus. A service without a pool is a referee.
+/// `/healthz` for load balancers, `/metrics` for Prometheus. A service without a pool runs in stateless mode.
 pub fn operations(metrics: Option<PrometheusHandle>, pool: Option<PgPool>) -> Router {
     let healthz = move || {
         let pool = pool.clone();
         async move {
             let Some(pool) = pool else {
-                return (StatusCode::OK, "ok, as a referee: no database is set\n");
+                return (StatusCode::OK, "ok, stateless mode: no database is set\n");
             };
-            match store::look(&pool).await {
+            match store::ping(&pool).await {
                 Ok(()) => (StatusCode::OK, "ok\n"),
                 Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "the database does not answer\n"),
             }

@@ -1,6 +1,6 @@
 //! Real processes: how they end, what they see, and what they leave behind.
 
-use super::{Bench, eventually, output};
+use super::{ToolFixture, eventually, output};
 use crate::tool::builtin::run_command::STDERR_MARK;
 use crate::tool::process::OUTPUT_LIMIT;
 use crate::tool::{Environment, ErrorCode, ToolOutcome};
@@ -38,10 +38,10 @@ fn runs(pid_file: &Path) -> bool {
 
 #[tokio::test]
 async fn a_command_tells_its_arguments_its_code_and_all_it_wrote() {
-    let bench = Bench::new();
+    let fixture = ToolFixture::new();
     let script = "echo \"$1\"; echo oops >&2; exit 3";
     let argv = ["sh", "-c", script, "sh", "größe; rm -rf $HOME"];
-    let outcome = bench.call("run_command", json!({"argv": argv})).await;
+    let outcome = fixture.call("run_command", json!({"argv": argv})).await;
     assert_eq!(outcome.error_code, Some(ErrorCode::CommandFailed));
     assert_eq!(output(&outcome), format!("größe; rm -rf $HOME\n{STDERR_MARK}\noops\n"));
     let command = Command::Argv(argv.map(str::to_owned).to_vec());
@@ -51,38 +51,38 @@ async fn a_command_tells_its_arguments_its_code_and_all_it_wrote() {
 
 #[tokio::test]
 async fn a_command_runs_where_it_is_asked_to_inside_the_workspace() {
-    let bench = Bench::new();
-    bench.put("sub/tool.sh", "#!/bin/sh\npwd\n");
-    let script = bench.root.join("sub/tool.sh");
+    let fixture = ToolFixture::new();
+    fixture.put("sub/tool.sh", "#!/bin/sh\npwd\n");
+    let script = fixture.root.join("sub/tool.sh");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(script, mode).unwrap();
     let args = json!({"argv": ["./tool.sh"], "cwd": "sub"});
-    let outcome = bench.call("run_command", args).await;
-    assert_eq!(output(&outcome).trim_end(), bench.root.join("sub").to_str().unwrap());
+    let outcome = fixture.call("run_command", args).await;
+    assert_eq!(output(&outcome).trim_end(), fixture.root.join("sub").to_str().unwrap());
 }
 
 #[tokio::test]
 async fn a_program_is_the_first_that_can_run_in_the_path_the_command_sees() {
-    let mut bench = Bench::new();
-    fs::create_dir_all(bench.root.join("a/tool")).unwrap();
-    bench.put("b/tool", "#!/bin/sh\necho not executable\n");
+    let mut fixture = ToolFixture::new();
+    fs::create_dir_all(fixture.root.join("a/tool")).unwrap();
+    fixture.put("b/tool", "#!/bin/sh\necho not executable\n");
     for (folder, says) in [("c", "first"), ("d", "second")] {
-        bench.put(&format!("{folder}/tool"), format!("#!/bin/sh\necho {says}\n"));
+        fixture.put(&format!("{folder}/tool"), format!("#!/bin/sh\necho {says}\n"));
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        fs::set_permissions(bench.root.join(folder).join("tool"), mode).unwrap();
+        fs::set_permissions(fixture.root.join(folder).join("tool"), mode).unwrap();
     }
-    let path = std::env::join_paths(["a", "b", "c", "d"].map(|name| bench.root.join(name)));
+    let path = std::env::join_paths(["a", "b", "c", "d"].map(|name| fixture.root.join(name)));
     let host = [("PATH".into(), path.unwrap())];
-    bench.ctx.environment = Arc::new(Environment::scrub(host));
-    let outcome = bench.call("run_command", json!({"argv": ["tool"]})).await;
+    fixture.ctx.environment = Arc::new(Environment::scrub(host));
+    let outcome = fixture.call("run_command", json!({"argv": ["tool"]})).await;
     assert_eq!(output(&outcome).trim_end(), "first");
-    let outcome = bench.call("run_command", json!({"argv": ["sh"]})).await;
+    let outcome = fixture.call("run_command", json!({"argv": ["sh"]})).await;
     assert_eq!(outcome.error_code, Some(ErrorCode::ProgramNotFound), "only the path counts");
 }
 
 #[tokio::test]
 async fn a_command_sees_a_scrubbed_environment() {
-    let mut bench = Bench::new();
+    let mut fixture = ToolFixture::new();
     let host = [
         ("PATH", "/usr/bin:/bin"),
         ("CARGO_HOME", "/cargo"),
@@ -92,30 +92,30 @@ async fn a_command_sees_a_scrubbed_environment() {
         ("SSH_AUTH_SOCK", "secret"),
     ];
     let host = host.map(|(name, value)| (name.into(), value.into()));
-    bench.ctx.environment = Arc::new(Environment::scrub(host));
+    fixture.ctx.environment = Arc::new(Environment::scrub(host));
     let args = json!({"argv": ["env"], "env": {"RUST_BACKTRACE": "1"}});
-    let outcome = bench.call("run_command", args).await;
+    let outcome = fixture.call("run_command", args).await;
     let mut seen: Vec<_> = output(&outcome).lines().collect();
     seen.sort_unstable();
-    let key = format!("SURETY_IDEMPOTENCY_KEY={}", bench.ctx.call_id);
+    let key = format!("SURETY_IDEMPOTENCY_KEY={}", fixture.ctx.call_id);
     assert_eq!(seen, ["CARGO_HOME=/cargo", "PATH=/usr/bin:/bin", "RUST_BACKTRACE=1", &key]);
     let args = json!({"argv": ["env"], "env": {"SURETY_IDEMPOTENCY_KEY": "mine"}});
-    let outcome = bench.call("run_command", args).await;
+    let outcome = fixture.call("run_command", args).await;
     assert_eq!(outcome.error_code, Some(ErrorCode::EnvNotAllowed));
     let args = json!({"argv": ["env"], "env": {"PATH": "/tmp"}});
-    let outcome = bench.call("run_command", args).await;
+    let outcome = fixture.call("run_command", args).await;
     assert_eq!(outcome.error_code, Some(ErrorCode::EnvNotAllowed));
 }
 
 #[tokio::test]
 async fn a_line_needs_a_policy_that_allows_a_shell() {
-    let mut bench = Bench::new();
+    let mut fixture = ToolFixture::new();
     let args = json!({"command": "echo a && echo b"});
-    let outcome = bench.call("run_command", args.clone()).await;
+    let outcome = fixture.call("run_command", args.clone()).await;
     assert_eq!(outcome.error_code, Some(ErrorCode::ShellNotAllowed));
     assert!(outcome.facts.is_empty());
-    bench.ctx.shell_allowed = true;
-    let outcome = bench.call("run_command", args).await;
+    fixture.ctx.shell_allowed = true;
+    let outcome = fixture.call("run_command", args).await;
     assert_eq!(output(&outcome), "a\nb\n");
     let command = Command::Line("echo a && echo b".to_owned());
     assert_eq!(outcome.facts, [Fact::Command { command, exit_code: 0 }]);
@@ -123,9 +123,9 @@ async fn a_line_needs_a_policy_that_allows_a_shell() {
 
 #[tokio::test]
 async fn a_program_that_is_not_there_is_named() {
-    let bench = Bench::new();
+    let fixture = ToolFixture::new();
     for program in ["no-such-program-anywhere", "./none"] {
-        let outcome = bench.call("run_command", json!({"argv": [program]})).await;
+        let outcome = fixture.call("run_command", json!({"argv": [program]})).await;
         assert_eq!(outcome.error_code, Some(ErrorCode::ProgramNotFound));
         assert!(outcome.facts.is_empty());
     }
@@ -133,11 +133,11 @@ async fn a_program_that_is_not_there_is_named() {
 
 /// Runs a script that says `begun` once it is where a test wants it, with a deadline that is
 /// doubled until it came after that.
-async fn run_past_deadline(bench: &Bench, script: &str) -> ToolOutcome {
+async fn run_past_deadline(fixture: &ToolFixture, script: &str) -> ToolOutcome {
     let mut args = sh(script);
     for seconds in [1, 2, 4, 8, 16, 32] {
         args["timeout_s"] = json!(seconds);
-        let outcome = bench.call("run_command", args.clone()).await;
+        let outcome = fixture.call("run_command", args.clone()).await;
         // Some shells add on the standard error that a signal ended what they ran.
         if output(&outcome).starts_with("begun\n") {
             assert_eq!(outcome.error_code, Some(ErrorCode::Timeout));
@@ -150,41 +150,41 @@ async fn run_past_deadline(bench: &Bench, script: &str) -> ToolOutcome {
 
 #[tokio::test]
 async fn a_deadline_ends_a_command_and_the_grandchild_that_holds_its_output() {
-    let bench = Bench::new();
+    let fixture = ToolFixture::new();
     let script = "(trap '' TERM; exec sh -c 'echo $$ > pid; while :; do sleep 1; done') & \
                   while [ ! -s pid ]; do sleep 0.01; done; echo begun; wait";
-    let outcome = run_past_deadline(&bench, script).await;
+    let outcome = run_past_deadline(&fixture, script).await;
     assert_eq!(exit_code(&outcome), 128 + 15);
-    let pid_file = bench.root.join("pid");
+    let pid_file = fixture.root.join("pid");
     eventually("the grandchild is gone", || !runs(&pid_file)).await;
 }
 
 #[tokio::test]
 async fn a_command_that_takes_a_signal_for_success_has_failed_all_the_same() {
-    let bench = Bench::new();
+    let fixture = ToolFixture::new();
     let script = "trap 'exit 0' TERM; echo begun; while :; do sleep 0.05; done";
-    let outcome = run_past_deadline(&bench, script).await;
+    let outcome = run_past_deadline(&fixture, script).await;
     assert_eq!(exit_code(&outcome), 128 + 15);
 }
 
 #[tokio::test]
 async fn a_command_that_ignores_the_polite_signal_is_killed() {
-    let bench = Bench::new();
+    let fixture = ToolFixture::new();
     let script = "trap '' TERM; echo begun; while :; do sleep 0.05; done";
-    let outcome = run_past_deadline(&bench, script).await;
+    let outcome = run_past_deadline(&fixture, script).await;
     assert_eq!(exit_code(&outcome), 128 + 9);
 }
 
 #[tokio::test]
 async fn calling_a_call_off_ends_its_command() {
-    let bench = Bench::new();
-    let pid_file = bench.root.join("pid");
+    let fixture = ToolFixture::new();
+    let pid_file = fixture.root.join("pid");
     let args = sh("echo $$ > pid; while :; do sleep 1; done");
     let cancel = async {
         eventually("the command runs", || runs(&pid_file)).await;
-        bench.ctx.cancel.cancel();
+        fixture.ctx.cancel.cancel();
     };
-    let (outcome, ()) = tokio::join!(bench.call("run_command", args), cancel);
+    let (outcome, ()) = tokio::join!(fixture.call("run_command", args), cancel);
     assert_eq!(outcome.error_code, Some(ErrorCode::Cancelled));
     assert!(!outcome.timed_out);
     assert_eq!(exit_code(&outcome), 128 + 15);
@@ -192,11 +192,11 @@ async fn calling_a_call_off_ends_its_command() {
 
 #[tokio::test]
 async fn a_call_that_is_dropped_leaves_no_process_behind() {
-    let bench = Bench::new();
-    let pid_file = bench.root.join("pid");
+    let fixture = ToolFixture::new();
+    let pid_file = fixture.root.join("pid");
     let script = "sh -c 'echo $$ > pid; while :; do sleep 1; done' & wait";
     tokio::select! {
-        outcome = bench.call("run_command", sh(script)) => panic!("it ended: {outcome:?}"),
+        outcome = fixture.call("run_command", sh(script)) => panic!("it ended: {outcome:?}"),
         () = eventually("the command runs", || runs(&pid_file)) => {}
     }
     eventually("the grandchild is gone", || !runs(&pid_file)).await;
@@ -204,11 +204,11 @@ async fn a_call_that_is_dropped_leaves_no_process_behind() {
 
 #[tokio::test]
 async fn what_a_command_leaves_in_the_background_does_not_hold_the_call_up_or_live_on() {
-    let bench = Bench::new();
-    let pid_file = bench.root.join("pid");
+    let fixture = ToolFixture::new();
+    let pid_file = fixture.root.join("pid");
     let script = "sh -c 'echo $$ > pid; while :; do sleep 1; done' & \
                   while [ ! -s pid ]; do sleep 0.01; done; echo done";
-    let outcome = bench.call("run_command", sh(script)).await;
+    let outcome = fixture.call("run_command", sh(script)).await;
     assert!(outcome.success, "{}", outcome.summary);
     assert_eq!(output(&outcome), "done\n");
     eventually("what it left is gone", || !runs(&pid_file)).await;
@@ -217,11 +217,11 @@ async fn what_a_command_leaves_in_the_background_does_not_hold_the_call_up_or_li
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn what_left_the_group_cannot_hold_the_call_up() {
-    let bench = Bench::new();
+    let fixture = ToolFixture::new();
     let script = "setsid sh -c 'echo $$ > pid; while [ -e pid ]; do sleep 0.05; done' & \
                   while [ ! -s pid ]; do sleep 0.01; done; echo done";
-    let outcome = bench.call("run_command", sh(script)).await;
-    fs::remove_file(bench.root.join("pid")).unwrap();
+    let outcome = fixture.call("run_command", sh(script)).await;
+    fs::remove_file(fixture.root.join("pid")).unwrap();
     assert!(outcome.success);
     assert_eq!(output(&outcome), "done\n");
     assert!(outcome.summary.contains("left running"), "{}", outcome.summary);
@@ -229,16 +229,16 @@ async fn what_left_the_group_cannot_hold_the_call_up() {
 
 #[tokio::test]
 async fn a_large_output_is_whole() {
-    let bench = Bench::new();
-    let outcome = bench.call("run_command", json!({"argv": ["seq", "1", "1000000"]})).await;
+    let fixture = ToolFixture::new();
+    let outcome = fixture.call("run_command", json!({"argv": ["seq", "1", "1000000"]})).await;
     let expected: String = (1..=1_000_000).map(|number| format!("{number}\n")).collect();
     assert!(output(&outcome) == expected);
 }
 
 #[tokio::test]
 async fn output_without_end_ends_the_command_and_says_so() {
-    let bench = Bench::new();
-    let outcome = bench.call("run_command", json!({"argv": ["yes"]})).await;
+    let fixture = ToolFixture::new();
+    let outcome = fixture.call("run_command", json!({"argv": ["yes"]})).await;
     assert_eq!(outcome.error_code, Some(ErrorCode::OutputTooLarge));
     assert!(exit_code(&outcome) > 128);
     assert!(outcome.output.len() <= OUTPUT_LIMIT + 1);

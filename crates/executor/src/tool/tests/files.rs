@@ -1,6 +1,6 @@
 //! Reading, writing and editing, and what must never be reached.
 
-use super::{Bench, names_in, observed, output, written};
+use super::{ToolFixture, names_in, observed, output, written};
 use crate::tool::{Effect, ErrorCode, Probe};
 use serde_json::json;
 use std::fs;
@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 #[tokio::test]
 async fn no_path_leads_out_of_the_workspace() {
-    let bench = Bench::new();
-    symlink(&bench.outside, bench.root.join("folder_out")).unwrap();
-    symlink("../outside", bench.root.join("relative_out")).unwrap();
-    symlink(bench.outside.join("secret.txt"), bench.root.join("file_out")).unwrap();
-    symlink("relative_out", bench.root.join("link_to_link")).unwrap();
-    let absolute = bench.outside.join("secret.txt");
+    let fixture = ToolFixture::new();
+    symlink(&fixture.outside, fixture.root.join("folder_out")).unwrap();
+    symlink("../outside", fixture.root.join("relative_out")).unwrap();
+    symlink(fixture.outside.join("secret.txt"), fixture.root.join("file_out")).unwrap();
+    symlink("relative_out", fixture.root.join("link_to_link")).unwrap();
+    let absolute = fixture.outside.join("secret.txt");
     for path in [
         "../outside/secret.txt",
         "x/../../outside/secret.txt",
@@ -33,7 +33,7 @@ async fn no_path_leads_out_of_the_workspace() {
             ("edit_file", json!({"path": path, "old_text": "s", "new_text": "t"})),
             ("grep", json!({"path": path, "pattern": "s"})),
         ] {
-            let outcome = bench.call(tool, args).await;
+            let outcome = fixture.call(tool, args).await;
             let code = Some(ErrorCode::PathOutsideWorkspace);
             assert_eq!(outcome.error_code, code, "{tool} {path}: {outcome:?}");
             assert!(outcome.facts.is_empty(), "{tool} {path}");
@@ -45,22 +45,22 @@ async fn no_path_leads_out_of_the_workspace() {
             ("glob", json!({"path": path, "pattern": "*"})),
             ("run_command", json!({"argv": ["ls"], "cwd": path})),
         ] {
-            let outcome = bench.call(tool, args).await;
+            let outcome = fixture.call(tool, args).await;
             let code = Some(ErrorCode::PathOutsideWorkspace);
             assert_eq!(outcome.error_code, code, "{tool} {path}: {outcome:?}");
         }
     }
-    let secret = fs::read_to_string(bench.outside.join("secret.txt")).unwrap();
+    let secret = fs::read_to_string(fixture.outside.join("secret.txt")).unwrap();
     assert_eq!(secret, "secret");
-    assert_eq!(names_in(&bench.outside), ["secret.txt"]);
+    assert_eq!(names_in(&fixture.outside), ["secret.txt"]);
 }
 
 #[tokio::test]
 async fn what_stays_inside_is_reached_however_it_is_named() {
-    let bench = Bench::new();
-    bench.put("src/größe 測試.txt", "ünï\n");
-    symlink("src", bench.root.join("link")).unwrap();
-    let absolute = bench.root.join("src/größe 測試.txt");
+    let fixture = ToolFixture::new();
+    fixture.put("src/größe 測試.txt", "ünï\n");
+    symlink("src", fixture.root.join("link")).unwrap();
+    let absolute = fixture.root.join("src/größe 測試.txt");
     for (path, named) in [
         ("src/größe 測試.txt", "src/größe 測試.txt"),
         ("./src/../src/größe 測試.txt", "src/größe 測試.txt"),
@@ -68,7 +68,7 @@ async fn what_stays_inside_is_reached_however_it_is_named() {
         (absolute.to_str().unwrap(), "src/größe 測試.txt"),
         ("link/größe 測試.txt", "link/größe 測試.txt"),
     ] {
-        let outcome = bench.call("read_file", json!({"path": path})).await;
+        let outcome = fixture.call("read_file", json!({"path": path})).await;
         assert_eq!(output(&outcome), "ünï\n", "{path}");
         assert_eq!(outcome.facts, [observed(named, true)]);
     }
@@ -79,10 +79,10 @@ async fn what_stays_inside_is_reached_however_it_is_named() {
 #[test]
 fn a_folder_swapped_for_a_link_meanwhile_lets_nothing_out() {
     use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
-    let bench = Bench::new();
-    bench.put("spot/secret.txt", "inside");
-    symlink(&bench.outside, bench.root.join("trap")).unwrap();
-    let (spot, trap) = (bench.root.join("spot"), bench.root.join("trap"));
+    let fixture = ToolFixture::new();
+    fixture.put("spot/secret.txt", "inside");
+    symlink(&fixture.outside, fixture.root.join("trap")).unwrap();
+    let (spot, trap) = (fixture.root.join("spot"), fixture.root.join("trap"));
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -92,30 +92,30 @@ fn a_folder_swapped_for_a_link_meanwhile_lets_nothing_out() {
             }
         });
         for turn in 0..5000 {
-            let workspace = &bench.ctx.workspace().unwrap();
+            let workspace = &fixture.ctx.workspace().unwrap();
             let path = workspace.locate("spot/secret.txt").unwrap();
             // A call may fail; where it succeeds it must have gone to the folder inside.
             if let Ok(text) = workspace.read(&path, 100) {
                 assert!(text.starts_with(b"inside"), "read from outside");
             }
             if turn % 10 == 0 {
-                drop(workspace.write(&path, b"inside!", &bench.ctx.write_scope));
+                drop(workspace.write(&path, b"inside!", &fixture.ctx.write_scope));
             }
         }
         stop.store(true, Ordering::Relaxed);
     });
-    let secret = fs::read_to_string(bench.outside.join("secret.txt")).unwrap();
+    let secret = fs::read_to_string(fixture.outside.join("secret.txt")).unwrap();
     assert_eq!(secret, "secret");
-    assert_eq!(names_in(&bench.outside), ["secret.txt"]);
+    assert_eq!(names_in(&fixture.outside), ["secret.txt"]);
 }
 
 #[tokio::test]
 async fn what_is_no_text_file_is_refused_by_name() {
-    let bench = Bench::new();
-    bench.put("binary", [0xff, 0xfe, 0x00]);
-    bench.put("nul", "a\0b");
-    fs::create_dir(bench.root.join("folder")).unwrap();
-    nix::unistd::mkfifo(&bench.root.join("pipe"), nix::sys::stat::Mode::S_IRUSR).unwrap();
+    let fixture = ToolFixture::new();
+    fixture.put("binary", [0xff, 0xfe, 0x00]);
+    fixture.put("nul", "a\0b");
+    fs::create_dir(fixture.root.join("folder")).unwrap();
+    nix::unistd::mkfifo(&fixture.root.join("pipe"), nix::sys::stat::Mode::S_IRUSR).unwrap();
     for (path, code, facts) in [
         ("none", ErrorCode::FileNotFound, vec![observed("none", false)]),
         ("binary", ErrorCode::NotText, vec![]),
@@ -125,7 +125,7 @@ async fn what_is_no_text_file_is_refused_by_name() {
         ("nul/inner", ErrorCode::NotADirectory, vec![]),
         ("a\0b", ErrorCode::PathInvalid, vec![]),
     ] {
-        let outcome = bench.call("read_file", json!({"path": path})).await;
+        let outcome = fixture.call("read_file", json!({"path": path})).await;
         assert_eq!(outcome.error_code, Some(code), "{path:?}");
         assert_eq!(outcome.facts, facts, "{path:?}");
         assert!(!outcome.success);
@@ -134,8 +134,8 @@ async fn what_is_no_text_file_is_refused_by_name() {
 
 #[tokio::test]
 async fn lines_are_read_from_where_they_are_asked_for() {
-    let bench = Bench::new();
-    bench.put("a.txt", "one\ntwo\nthree\nfour");
+    let fixture = ToolFixture::new();
+    fixture.put("a.txt", "one\ntwo\nthree\nfour");
     for (args, expected) in [
         (json!({"path": "a.txt"}), "one\ntwo\nthree\nfour"),
         (json!({"path": "a.txt", "offset": 2, "limit": 2}), "two\nthree\n"),
@@ -143,86 +143,86 @@ async fn lines_are_read_from_where_they_are_asked_for() {
         (json!({"path": "a.txt", "offset": 9}), ""),
         (json!({"path": "a.txt", "limit": 1}), "one\n"),
     ] {
-        let outcome = bench.call("read_file", args).await;
+        let outcome = fixture.call("read_file", args).await;
         assert_eq!(output(&outcome), expected);
     }
 }
 
 #[tokio::test]
 async fn a_large_file_is_read_whole() {
-    let bench = Bench::new();
+    let fixture = ToolFixture::new();
     let text = "0123456789abcdef".repeat(400_000);
-    bench.put("large.txt", &text);
-    let outcome = bench.call("read_file", json!({"path": "large.txt"})).await;
+    fixture.put("large.txt", &text);
+    let outcome = fixture.call("read_file", json!({"path": "large.txt"})).await;
     assert!(output(&outcome) == text);
 }
 
 #[tokio::test]
 async fn a_write_makes_its_folders_and_tells_both_digests() {
-    let bench = Bench::new();
+    let fixture = ToolFixture::new();
     let args = json!({"path": "new/größe/a.txt", "content": "one"});
-    let outcome = bench.call("write_file", args).await;
+    let outcome = fixture.call("write_file", args).await;
     assert_eq!(outcome.facts, [written("new/größe/a.txt", None, "one")]);
     let args = json!({"path": "new/größe/a.txt", "content": "two"});
-    let outcome = bench.call("write_file", args).await;
+    let outcome = fixture.call("write_file", args).await;
     assert_eq!(outcome.facts, [written("new/größe/a.txt", Some("one"), "two")]);
-    assert_eq!(bench.text("new/größe/a.txt"), "two");
-    assert_eq!(names_in(&bench.root.join("new/größe")), ["a.txt"]);
+    assert_eq!(fixture.text("new/größe/a.txt"), "two");
+    assert_eq!(names_in(&fixture.root.join("new/größe")), ["a.txt"]);
 }
 
 #[tokio::test]
 async fn a_write_keeps_the_files_mode_and_replaces_it_in_one_step() {
-    let bench = Bench::new();
-    bench.put("run.sh", "old");
-    let path = bench.root.join("run.sh");
+    let fixture = ToolFixture::new();
+    fixture.put("run.sh", "old");
+    let path = fixture.root.join("run.sh");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o751)).unwrap();
-    fs::hard_link(&path, bench.root.join("other_name")).unwrap();
-    bench.call("write_file", json!({"path": "run.sh", "content": "new"})).await;
+    fs::hard_link(&path, fixture.root.join("other_name")).unwrap();
+    fixture.call("write_file", json!({"path": "run.sh", "content": "new"})).await;
     let mode = fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o751);
     // A reader that had the old file open, or another name for it, still has all of it.
-    assert_eq!(bench.text("other_name"), "old");
-    assert_eq!(bench.text("run.sh"), "new");
+    assert_eq!(fixture.text("other_name"), "old");
+    assert_eq!(fixture.text("run.sh"), "new");
 }
 
 #[tokio::test]
 async fn a_write_that_fails_leaves_the_old_content_and_no_rubbish() {
-    let bench = Bench::new();
-    fs::create_dir_all(bench.root.join("spot/inner")).unwrap();
+    let fixture = ToolFixture::new();
+    fs::create_dir_all(fixture.root.join("spot/inner")).unwrap();
     let args = json!({"path": "spot", "content": "x"});
-    let outcome = bench.call("write_file", args).await;
+    let outcome = fixture.call("write_file", args).await;
     assert_eq!(outcome.error_code, Some(ErrorCode::NotAFile));
     let args = json!({"path": ".", "content": "x"});
-    let outcome = bench.call("write_file", args).await;
+    let outcome = fixture.call("write_file", args).await;
     assert_eq!(outcome.error_code, Some(ErrorCode::NotAFile));
-    assert_eq!(names_in(&bench.root), ["spot"]);
-    assert_eq!(names_in(&bench.root.join("spot")), ["inner"]);
+    assert_eq!(names_in(&fixture.root), ["spot"]);
+    assert_eq!(names_in(&fixture.root.join("spot")), ["inner"]);
 }
 
 #[tokio::test]
 async fn a_write_through_a_link_changes_the_file_behind_it_and_tells_of_both_names() {
-    let bench = Bench::new();
-    bench.put("AGENTS.md", "old");
-    symlink("AGENTS.md", bench.root.join("CLAUDE.md")).unwrap();
+    let fixture = ToolFixture::new();
+    fixture.put("AGENTS.md", "old");
+    symlink("AGENTS.md", fixture.root.join("CLAUDE.md")).unwrap();
     let args = json!({"path": "CLAUDE.md", "content": "new"});
-    let effect = bench.intend("write_file", args.clone()).unwrap();
-    let outcome = bench.call("write_file", args).await;
-    let probed = effect.probe(&bench.ctx.workspace().unwrap());
+    let effect = fixture.intend("write_file", args.clone()).unwrap();
+    let outcome = fixture.call("write_file", args).await;
+    let probed = effect.probe(&fixture.ctx.workspace().unwrap());
     assert_eq!(probed, Probe::Happened(outcome.facts.clone()));
     assert_eq!(
         outcome.facts,
         [written("AGENTS.md", Some("old"), "new"), written("CLAUDE.md", Some("old"), "new")]
     );
-    assert_eq!(bench.text("AGENTS.md"), "new");
-    assert!(bench.root.join("CLAUDE.md").is_symlink());
+    assert_eq!(fixture.text("AGENTS.md"), "new");
+    assert!(fixture.root.join("CLAUDE.md").is_symlink());
 }
 
 #[tokio::test]
 async fn a_step_writes_inside_its_scope_only_links_included() {
-    let bench = Bench::scoped(&["src/**"]);
-    bench.put("docs/a.md", "x");
-    fs::create_dir(bench.root.join("src")).unwrap();
-    symlink("../docs", bench.root.join("src/docs")).unwrap();
+    let fixture = ToolFixture::scoped(&["src/**"]);
+    fixture.put("docs/a.md", "x");
+    fs::create_dir(fixture.root.join("src")).unwrap();
+    symlink("../docs", fixture.root.join("src/docs")).unwrap();
     for path in ["docs/a.md", "src/../docs/a.md", "src/docs/a.md", "src/docs/new/b.md"] {
         for (tool, args) in [
             ("write_file", json!({"path": path, "content": "y"})),
@@ -232,22 +232,22 @@ async fn a_step_writes_inside_its_scope_only_links_included() {
                 continue;
             }
             let code = ErrorCode::WriteScopeViolation;
-            let outcome = bench.call(tool, args.clone()).await;
+            let outcome = fixture.call(tool, args.clone()).await;
             assert_eq!(outcome.error_code, Some(code), "{tool} {path}");
-            let intended = bench.intend(tool, args).unwrap_err();
+            let intended = fixture.intend(tool, args).unwrap_err();
             assert_eq!(intended.code, code, "{tool} {path}");
         }
     }
-    assert_eq!(bench.text("docs/a.md"), "x");
-    assert_eq!(names_in(&bench.root.join("docs")), ["a.md"]);
+    assert_eq!(fixture.text("docs/a.md"), "x");
+    assert_eq!(names_in(&fixture.root.join("docs")), ["a.md"]);
     let args = json!({"path": "src/deep/b.rs", "content": "y"});
-    assert!(bench.call("write_file", args).await.success);
+    assert!(fixture.call("write_file", args).await.success);
 }
 
 #[tokio::test]
 async fn an_edit_replaces_exactly_one_place_or_says_why_not() {
-    let bench = Bench::new();
-    bench.put("a.txt", "eins zwei zwei drei größe");
+    let fixture = ToolFixture::new();
+    fixture.put("a.txt", "eins zwei zwei drei größe");
     for (old, all, expected) in [
         ("vier", false, Err((ErrorCode::TextNotFound, "0 times"))),
         ("zwei", false, Err((ErrorCode::TextNotUnique, "2 times"))),
@@ -255,23 +255,23 @@ async fn an_edit_replaces_exactly_one_place_or_says_why_not() {
         ("größe", false, Ok("uno zwei zwei drei uno")),
         ("zwei", true, Ok("uno uno uno drei uno")),
     ] {
-        let before = bench.text("a.txt");
+        let before = fixture.text("a.txt");
         let args = json!({"path": "a.txt", "old_text": old, "new_text": "uno", "replace_all": all});
-        let outcome = bench.call("edit_file", args).await;
+        let outcome = fixture.call("edit_file", args).await;
         match expected {
             Ok(after) => {
-                assert_eq!(bench.text("a.txt"), after);
+                assert_eq!(fixture.text("a.txt"), after);
                 assert_eq!(outcome.facts, [written("a.txt", Some(&before), after)]);
             }
             Err((code, count)) => {
                 assert_eq!(outcome.error_code, Some(code));
                 assert!(outcome.summary.contains(count), "{}", outcome.summary);
-                assert_eq!(bench.text("a.txt"), before);
+                assert_eq!(fixture.text("a.txt"), before);
             }
         }
     }
     let args = json!({"path": "none", "old_text": "a", "new_text": "b"});
-    let outcome = bench.call("edit_file", args).await;
+    let outcome = fixture.call("edit_file", args).await;
     assert_eq!(outcome.error_code, Some(ErrorCode::FileNotFound));
 }
 
@@ -282,32 +282,32 @@ async fn a_crash_around_a_write_is_told_from_the_file_itself() {
         ("write_file", Some("old"), json!({"path": "a.txt", "content": "new"})),
         ("edit_file", Some("old"), json!({"path": "a.txt", "old_text": "old", "new_text": "new"})),
     ] {
-        let bench = Bench::new();
+        let fixture = ToolFixture::new();
         if let Some(old) = old {
-            bench.put("a.txt", old);
+            fixture.put("a.txt", old);
         }
-        let intended = bench.intend(tool, args.clone()).unwrap();
+        let intended = fixture.intend(tool, args.clone()).unwrap();
         let stored = serde_json::to_string(&intended).unwrap();
         let effect: Effect = serde_json::from_str(&stored).unwrap();
         let probe = || {
-            let tool = bench.registry.get(tool).unwrap();
-            tool.probe(&bench.ctx, &effect)
+            let tool = fixture.registry.get(tool).unwrap();
+            tool.probe(&fixture.ctx, &effect)
         };
         assert_eq!(probe(), Probe::DidNotHappen);
-        let outcome = bench.call(tool, args).await;
+        let outcome = fixture.call(tool, args).await;
         assert_eq!(probe(), Probe::Happened(outcome.facts));
-        bench.put("a.txt", "somebody else's");
+        fixture.put("a.txt", "somebody else's");
         assert_eq!(probe(), Probe::Unknown);
     }
 }
 
 #[test]
 fn only_what_can_be_told_apart_is_told_apart_after_a_crash() {
-    let bench = Bench::new();
-    let intended = bench.intend("run_command", json!({"argv": ["make"]}));
+    let fixture = ToolFixture::new();
+    let intended = fixture.intend("run_command", json!({"argv": ["make"]}));
     assert_eq!(intended, Ok(Effect::Unknown));
-    let intended = bench.intend("read_file", json!({"path": "a"}));
+    let intended = fixture.intend("read_file", json!({"path": "a"}));
     assert_eq!(intended, Ok(Effect::None));
-    assert_eq!(Effect::Unknown.probe(&bench.ctx.workspace().unwrap()), Probe::Unknown);
-    assert_eq!(Effect::None.probe(&bench.ctx.workspace().unwrap()), Probe::DidNotHappen);
+    assert_eq!(Effect::Unknown.probe(&fixture.ctx.workspace().unwrap()), Probe::Unknown);
+    assert_eq!(Effect::None.probe(&fixture.ctx.workspace().unwrap()), Probe::DidNotHappen);
 }

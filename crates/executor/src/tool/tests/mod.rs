@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 /// A workspace in a folder of its own, beside a folder that is none of its business.
-struct Bench {
+struct ToolFixture {
     _folder: TempDir,
     root: PathBuf,
     outside: PathBuf,
@@ -29,7 +29,7 @@ struct Bench {
     ctx: ToolContext,
 }
 
-impl Bench {
+impl ToolFixture {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let base = folder.path().canonicalize().unwrap();
@@ -51,10 +51,10 @@ impl Bench {
     }
 
     fn scoped(globs: &[&str]) -> Self {
-        let mut bench = Self::new();
+        let mut fixture = Self::new();
         let globs: Vec<String> = globs.iter().map(ToString::to_string).collect();
-        bench.ctx.write_scope = Arc::new(WriteScope::new(&globs).unwrap());
-        bench
+        fixture.ctx.write_scope = Arc::new(WriteScope::new(&globs).unwrap());
+        fixture
     }
 
     fn put(&self, path: &str, content: impl AsRef<[u8]>) {
@@ -174,34 +174,34 @@ fn arguments_that_do_not_fit_are_refused_with_their_place() {
 
 #[tokio::test]
 async fn a_call_that_was_called_off_does_nothing() {
-    let bench = Bench::new();
-    bench.ctx.cancel.cancel();
+    let fixture = ToolFixture::new();
+    fixture.ctx.cancel.cancel();
     let args = serde_json::json!({"path": "a.txt", "content": "x"});
-    let outcome = bench.call("write_file", args).await;
+    let outcome = fixture.call("write_file", args).await;
     assert_eq!(outcome.error_code, Some(ErrorCode::Cancelled));
-    assert!(names_in(&bench.root).is_empty());
+    assert!(names_in(&fixture.root).is_empty());
 }
 
 #[tokio::test]
 async fn a_wait_that_was_asked_for_is_kept_and_ends_with_its_call() {
-    let mut bench = Bench::new();
+    let mut fixture = ToolFixture::new();
     let asked = Instant::now();
-    let outcome = bench.call("noop", serde_json::json!({"wait_ms": 20})).await;
+    let outcome = fixture.call("noop", serde_json::json!({"wait_ms": 20})).await;
     assert!(outcome.success && asked.elapsed() >= Duration::from_millis(20));
     let long = serde_json::json!({"wait_ms": 10_000});
-    bench.ctx.deadline = Instant::now();
-    assert!(bench.call("noop", long.clone()).await.timed_out);
-    bench.ctx.cancel.cancel();
-    let outcome = bench.call("noop", long).await;
+    fixture.ctx.deadline = Instant::now();
+    assert!(fixture.call("noop", long.clone()).await.timed_out);
+    fixture.ctx.cancel.cancel();
+    let outcome = fixture.call("noop", long).await;
     assert_eq!(outcome.error_code, Some(ErrorCode::Cancelled));
 }
 
 #[tokio::test]
 async fn a_scan_past_its_deadline_says_that_it_timed_out() {
-    let mut bench = Bench::new();
-    bench.put("a.txt", "x");
-    bench.ctx.deadline = Instant::now();
-    let outcome = bench.call("grep", serde_json::json!({"pattern": "x"})).await;
+    let mut fixture = ToolFixture::new();
+    fixture.put("a.txt", "x");
+    fixture.ctx.deadline = Instant::now();
+    let outcome = fixture.call("grep", serde_json::json!({"pattern": "x"})).await;
     assert_eq!(outcome.error_code, Some(ErrorCode::Timeout));
     assert!(outcome.timed_out);
 }

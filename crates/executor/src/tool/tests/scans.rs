@@ -1,6 +1,6 @@
 //! Listing, globbing, searching, and the runner's own look.
 
-use super::{Bench, observed, output};
+use super::{ToolFixture, observed, output};
 use crate::tool::ErrorCode;
 use crate::tool::observe::{observe_content, observe_file, workspace_digest};
 use crate::tool::scan::SKIPPED_FOLDERS;
@@ -13,29 +13,29 @@ fn content(path: &str, needle: &str, found: bool) -> Fact {
     Fact::Content { path: path.to_owned(), contains: needle.to_owned(), found }
 }
 
-fn project() -> Bench {
-    let bench = Bench::new();
-    bench.put(".gitignore", "*.log\n/secret/\n!keep.log\n");
-    bench.put("src/main.rs", "fn main() {}\n// größe here\n");
-    bench.put("src/lib.rs", "mod größe;\n");
-    bench.put("src/.gitignore", "generated.rs\n");
-    bench.put("src/generated.rs", "fn main() {}\n");
-    bench.put("trace.log", "fn main\n");
-    bench.put("keep.log", "fn main\n");
-    bench.put("secret/a.rs", "fn main\n");
-    bench.put(".hidden/a.rs", "fn main\n");
-    bench.put("image.png", b"\x89PNG\0fn main\n");
+fn project() -> ToolFixture {
+    let fixture = ToolFixture::new();
+    fixture.put(".gitignore", "*.log\n/secret/\n!keep.log\n");
+    fixture.put("src/main.rs", "fn main() {}\n// größe here\n");
+    fixture.put("src/lib.rs", "mod größe;\n");
+    fixture.put("src/.gitignore", "generated.rs\n");
+    fixture.put("src/generated.rs", "fn main() {}\n");
+    fixture.put("trace.log", "fn main\n");
+    fixture.put("keep.log", "fn main\n");
+    fixture.put("secret/a.rs", "fn main\n");
+    fixture.put(".hidden/a.rs", "fn main\n");
+    fixture.put("image.png", b"\x89PNG\0fn main\n");
     for folder in SKIPPED_FOLDERS {
-        bench.put(&format!("{folder}/a.rs"), "fn main\n");
+        fixture.put(&format!("{folder}/a.rs"), "fn main\n");
     }
-    symlink(&bench.outside, bench.root.join("way_out")).unwrap();
-    bench
+    symlink(&fixture.outside, fixture.root.join("way_out")).unwrap();
+    fixture
 }
 
 #[tokio::test]
 async fn a_search_passes_over_what_gitignore_names_and_what_nobody_searches() {
-    let bench = project();
-    let outcome = bench.call("grep", json!({"pattern": "fn main"})).await;
+    let fixture = project();
+    let outcome = fixture.call("grep", json!({"pattern": "fn main"})).await;
     assert_eq!(
         output(&outcome),
         ".hidden/a.rs:1:fn main\nkeep.log:1:fn main\nsrc/main.rs:1:fn main() {}\n"
@@ -45,7 +45,7 @@ async fn a_search_passes_over_what_gitignore_names_and_what_nobody_searches() {
 
 #[tokio::test]
 async fn a_search_stays_where_it_is_asked_to_look() {
-    let bench = project();
+    let fixture = project();
     for (args, expected) in [
         (
             json!({"pattern": "größe", "path": "src"}),
@@ -62,7 +62,7 @@ async fn a_search_stays_where_it_is_asked_to_look() {
         (json!({"pattern": "fn", "path": "trace.log"}), "trace.log:1:fn main\n"),
         (json!({"pattern": "fn", "path": "target"}), "target/a.rs:1:fn main\n"),
     ] {
-        let outcome = bench.call("grep", args.clone()).await;
+        let outcome = fixture.call("grep", args.clone()).await;
         assert!(outcome.success, "{args}: {}", outcome.summary);
         assert_eq!(output(&outcome), expected, "{args}");
     }
@@ -73,28 +73,28 @@ async fn a_search_stays_where_it_is_asked_to_look() {
         (json!({"pattern": "a", "glob": "../*"}), ErrorCode::PathOutsideWorkspace),
         (json!({"pattern": "a", "glob": "["}), ErrorCode::PatternInvalid),
     ] {
-        let outcome = bench.call("grep", args.clone()).await;
+        let outcome = fixture.call("grep", args.clone()).await;
         assert_eq!(outcome.error_code, Some(code), "{args}");
     }
 }
 
 #[tokio::test]
 async fn a_search_states_contents_only_where_its_pattern_is_the_text_itself() {
-    let bench = project();
-    let found = bench.call("grep", json!({"pattern": "mod größe;"})).await;
+    let fixture = project();
+    let found = fixture.call("grep", json!({"pattern": "mod größe;"})).await;
     assert_eq!(found.facts, [content("src/lib.rs", "mod größe;", true)]);
     for args in [
         json!({"pattern": "mod gr.*"}),
         json!({"pattern": "MOD GRÖSSE", "case_insensitive": true}),
         json!({"pattern": "mod größe", "case_insensitive": true}),
     ] {
-        assert!(bench.call("grep", args).await.facts.is_empty());
+        assert!(fixture.call("grep", args).await.facts.is_empty());
     }
 }
 
 #[tokio::test]
 async fn a_glob_finds_files_by_their_paths() {
-    let bench = project();
+    let fixture = project();
     for (args, expected) in [
         (json!({"pattern": "**/*.rs"}), ".hidden/a.rs\nsrc/lib.rs\nsrc/main.rs\n"),
         (json!({"pattern": "*.rs"}), ""),
@@ -102,39 +102,39 @@ async fn a_glob_finds_files_by_their_paths() {
         (json!({"pattern": "./src/{lib,none}.rs"}), "src/lib.rs\n"),
         (json!({"pattern": "way_out/*"}), ""),
     ] {
-        let outcome = bench.call("glob", args.clone()).await;
+        let outcome = fixture.call("glob", args.clone()).await;
         assert_eq!(output(&outcome), expected, "{args}");
         assert!(outcome.success);
     }
     for pattern in ["../*", "/etc/*", "src/../../*"] {
-        let outcome = bench.call("glob", json!({"pattern": pattern})).await;
+        let outcome = fixture.call("glob", json!({"pattern": pattern})).await;
         assert_eq!(outcome.error_code, Some(ErrorCode::PathOutsideWorkspace));
     }
 }
 
 #[tokio::test]
 async fn a_folder_is_listed_with_what_its_names_stand_for() {
-    let bench = Bench::new();
-    bench.put("ä.txt", "");
-    bench.put("b/c", "");
-    symlink("b", bench.root.join("a")).unwrap();
-    let outcome = bench.call("list_dir", json!({})).await;
+    let fixture = ToolFixture::new();
+    fixture.put("ä.txt", "");
+    fixture.put("b/c", "");
+    symlink("b", fixture.root.join("a")).unwrap();
+    let outcome = fixture.call("list_dir", json!({})).await;
     assert_eq!(output(&outcome), "a@\nb/\nä.txt\n");
     assert_eq!(outcome.facts, [observed(".", true)]);
-    let outcome = bench.call("list_dir", json!({"path": "none"})).await;
+    let outcome = fixture.call("list_dir", json!({"path": "none"})).await;
     assert_eq!(outcome.error_code, Some(ErrorCode::FileNotFound));
     assert_eq!(outcome.facts, [observed("none", false)]);
-    let outcome = bench.call("list_dir", json!({"path": "b/c"})).await;
+    let outcome = fixture.call("list_dir", json!({"path": "b/c"})).await;
     assert_eq!(outcome.error_code, Some(ErrorCode::NotADirectory));
 }
 
 #[test]
 fn the_runner_sees_what_is_there_and_nothing_outside() {
-    let bench = Bench::new();
-    bench.put("a/ö.txt", "x");
-    symlink("../outside/secret.txt", bench.root.join("out")).unwrap();
-    symlink("nowhere", bench.root.join("dangling")).unwrap();
-    let inside = bench.root.join("a/ö.txt");
+    let fixture = ToolFixture::new();
+    fixture.put("a/ö.txt", "x");
+    symlink("../outside/secret.txt", fixture.root.join("out")).unwrap();
+    symlink("nowhere", fixture.root.join("dangling")).unwrap();
+    let inside = fixture.root.join("a/ö.txt");
     for (path, named, exists) in [
         ("a/ö.txt", "a/ö.txt", true),
         ("./a/", "a", true),
@@ -145,19 +145,19 @@ fn the_runner_sees_what_is_there_and_nothing_outside() {
         ("out", "out", false),
         ("dangling", "dangling", false),
     ] {
-        let fact = observe_file(&bench.ctx.workspace().unwrap(), path).unwrap();
+        let fact = observe_file(&fixture.ctx.workspace().unwrap(), path).unwrap();
         assert_eq!(fact, observed(named, exists), "{path}");
     }
 }
 
 #[test]
 fn the_runner_finds_a_text_anywhere_in_a_large_file_and_in_bytes() {
-    let bench = Bench::new();
+    let fixture = ToolFixture::new();
     // The needle lies across the end of the first 64 KiB that are read.
     let text = format!("{}nadel größe{}", "n".repeat((64 << 10) - 3), "x".repeat(100_000));
-    bench.put("large.txt", text);
-    bench.put("binary", b"\xff\xfe\0wort\xff");
-    symlink("../outside/secret.txt", bench.root.join("out")).unwrap();
+    fixture.put("large.txt", text);
+    fixture.put("binary", b"\xff\xfe\0wort\xff");
+    symlink("../outside/secret.txt", fixture.root.join("out")).unwrap();
     for (path, needle, found) in [
         ("large.txt", "nnadel größe", true),
         ("large.txt", "nadelx", false),
@@ -166,46 +166,46 @@ fn the_runner_finds_a_text_anywhere_in_a_large_file_and_in_bytes() {
         ("out", "secret", false),
         ("../outside/secret.txt", "secret", false),
     ] {
-        let fact = observe_content(&bench.ctx.workspace().unwrap(), path, needle).unwrap();
+        let fact = observe_content(&fixture.ctx.workspace().unwrap(), path, needle).unwrap();
         assert_eq!(fact, content(path, needle, found));
     }
 }
 
 #[test]
 fn the_digest_of_a_workspace_tells_every_change_that_counts() {
-    let bench = project();
-    let digest = || workspace_digest(&bench.ctx.workspace().unwrap()).unwrap();
+    let fixture = project();
+    let digest = || workspace_digest(&fixture.ctx.workspace().unwrap()).unwrap();
     let mut seen = vec![digest()];
     let changed = |what: &str, seen: &mut Vec<String>| {
         let now = digest();
         assert!(!seen.contains(&now), "{what} was not told");
         seen.push(now);
     };
-    bench.put("src/lib.rs", "mod other;\n");
+    fixture.put("src/lib.rs", "mod other;\n");
     changed("a content", &mut seen);
-    fs::rename(bench.root.join("src/lib.rs"), bench.root.join("src/lob.rs")).unwrap();
+    fs::rename(fixture.root.join("src/lib.rs"), fixture.root.join("src/lob.rs")).unwrap();
     changed("a name", &mut seen);
     let mode = fs::Permissions::from_mode(0o755);
-    fs::set_permissions(bench.root.join("src/lob.rs"), mode).unwrap();
+    fs::set_permissions(fixture.root.join("src/lob.rs"), mode).unwrap();
     changed("an executable bit", &mut seen);
-    symlink("lob.rs", bench.root.join("src/link")).unwrap();
+    symlink("lob.rs", fixture.root.join("src/link")).unwrap();
     changed("a link", &mut seen);
-    bench.put("trace.log", "an ignored file can still decide a test\n");
+    fixture.put("trace.log", "an ignored file can still decide a test\n");
     changed("an ignored file", &mut seen);
-    bench.put("target/a.rs", "built\n");
-    bench.put(".git/HEAD", "x\n");
-    bench.put("src/node_modules/x.js", "x\n");
-    bench.put("src/.surety-tmp-1-1", "left by a crash\n");
+    fixture.put("target/a.rs", "built\n");
+    fixture.put(".git/HEAD", "x\n");
+    fixture.put("src/node_modules/x.js", "x\n");
+    fixture.put("src/.surety-tmp-1-1", "left by a crash\n");
     assert_eq!(Some(&digest()), seen.last());
 }
 
 #[tokio::test]
 async fn a_common_word_does_not_fill_a_receipt() {
-    let bench = Bench::new();
+    let fixture = ToolFixture::new();
     for number in 0..150 {
-        bench.put(&format!("{number}.txt"), "word\n");
+        fixture.put(&format!("{number}.txt"), "word\n");
     }
-    let outcome = bench.call("grep", json!({"pattern": "word"})).await;
+    let outcome = fixture.call("grep", json!({"pattern": "word"})).await;
     assert_eq!(output(&outcome).lines().count(), 150);
     assert_eq!(outcome.facts.len(), 100);
 }

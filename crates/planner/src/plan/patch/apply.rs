@@ -167,9 +167,9 @@ impl Work {
             ));
         }
         let capacity = usize::try_from(max_plan_steps).unwrap_or(usize::MAX);
-        let room = capacity - steps;
-        let truncated = added.len() > room;
-        for AddedStep { step, refusal } in added.into_iter().take(room) {
+        let free = capacity - steps;
+        let truncated = added.len() > free;
+        for AddedStep { step, refusal } in added.into_iter().take(free) {
             if self.refused.is_none() {
                 self.refused = refusal.map(|refusal| refusal.problem);
             }

@@ -1,8 +1,8 @@
 //! Questions of many callers, answered many in one statement.
 
 use super::StoreError;
+use super::dedicated_connection::DedicatedConnection;
 use super::group::{self, Writer};
-use super::own::Own;
 use super::pool::within;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
@@ -25,7 +25,7 @@ type Statement<Q> = fn(&[Q]) -> Query<'static, Postgres, PgArguments>;
 /// The process's one asker of its kind: all that is asked at a time goes into one statement.
 /// Cloning shares it.
 #[derive(Clone)]
-pub(super) struct Together<Q> {
+pub(super) struct QueryBatcher<Q> {
     pool: PgPool,
     statement: Statement<Q>,
     jobs: mpsc::Sender<Job<Q>>,
@@ -36,10 +36,10 @@ struct Job<Q> {
     reply: oneshot::Sender<Vec<PgRow>>,
 }
 
-impl<Q: Copy + Send + Sync + 'static> Together<Q> {
+impl<Q: Copy + Send + Sync + 'static> QueryBatcher<Q> {
     /// Starts the asker, on a connection of its own.
     pub(super) fn start(pool: PgPool, statement: Statement<Q>) -> Self {
-        let asker = Asker { own: Own::new(pool.clone()), statement };
+        let asker = Asker { dedicated: DedicatedConnection::new(pool.clone()), statement };
         Self { pool, statement, jobs: group::start(asker, Arc::default()) }
     }
 
@@ -65,7 +65,7 @@ impl<Q: Copy + Send + Sync + 'static> Together<Q> {
 }
 
 struct Asker<Q> {
-    own: Own,
+    dedicated: DedicatedConnection,
     statement: Statement<Q>,
 }
 
@@ -81,7 +81,7 @@ impl<Q: Copy + Send + Sync + 'static> Writer for Asker<Q> {
         waiting.retain(|job| !job.reply.is_closed());
         let jobs = waiting.drain(..waiting.len().min(MAX_QUESTIONS)).collect();
         if let Err(error) = self.answer(jobs).await {
-            tracing::debug!(%error, "questions could not be asked together");
+            tracing::debug!(%error, "questions could not be asked batcher");
         }
     }
 }
@@ -91,7 +91,8 @@ impl<Q: Copy> Asker<Q> {
         let asked: Vec<Q> = jobs.iter().map(|job| job.question).collect();
         let mut answers: Vec<_> = jobs.into_iter().map(|job| (job.reply, Vec::new())).collect();
         let asking = (self.statement)(&asked);
-        let rows = self.own.ask(async |connection| asking.fetch_all(connection).await).await?;
+        let rows =
+            self.dedicated.ask(async |connection| asking.fetch_all(connection).await).await?;
         for row in rows {
             let place = usize::try_from(row.try_get::<i64, _>("place")?).unwrap_or_default();
             if let Some((_, rows)) = place.checked_sub(1).and_then(|place| answers.get_mut(place)) {

@@ -32,7 +32,7 @@ const PLENTY: Allowance =
 
 /// Whoever is asked.
 #[derive(Clone, Copy)]
-pub enum Referee<'a> {
+pub enum StatelessClient<'a> {
     /// The rules themselves.
     InProcess,
     /// Three services, each asked over its port.
@@ -58,7 +58,7 @@ pub struct GateCase {
     pub todos: Vec<Todo>,
 }
 
-impl Referee<'_> {
+impl StatelessClient<'_> {
     /// Its name in a report.
     pub const fn name(self) -> &'static str {
         match self {

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 /// A wanted run, validated.
 #[derive(Debug, Clone)]
-pub struct RunOrder {
+pub struct RunRequest {
     /// Whose it will be.
     pub namespace: String,
     /// The submitter's own id for the order; may be empty.

@@ -1,4 +1,4 @@
-//! The executor as a referee: what a driver's text means. It keeps no state.
+//! The stateless mode of the executor: parses the text of a driver.
 
 use crate::decision::{Reading, parse_decision};
 use surety_common::domain::control::{Control, ControlKind};

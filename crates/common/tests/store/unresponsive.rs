@@ -1,6 +1,8 @@
 //! A database that says nothing any more, on connections that nobody closed.
 
-use crate::support::{Proxy, actor, creator, make, now, order, own, plan, remark, spec, until};
+use crate::support::{
+    Proxy, actor, creator, dedicated, make, now, order, plan, remark, spec, until,
+};
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
@@ -11,7 +13,8 @@ use std::time::{Duration, Instant};
 use surety_common::domain::execution::Execution;
 use surety_common::domain::journal::{Actor, Output};
 use surety_common::store::{
-    self, Cases, Journals, Lanes, Own, Owner, RunFilter, StoreError, StoredPlan, Want,
+    self, DedicatedConnection, EvidenceBundles, Journals, Owner, Queues, RunFilter, StoreError,
+    StoredPlan, Want,
 };
 use tokio::task::JoinHandle;
 use uuid::Uuid;
@@ -32,14 +35,14 @@ macro_rules! questions {
 
 fn reads<'a>(
     pool: &'a PgPool,
-    [unknown, known, beating, registering]: &'a mut [(Own, Lanes); 4],
+    [unknown, known, beating, registering]: &'a mut [(DedicatedConnection, Queues); 4],
     want: Want<'a>,
     filter: &'a RunFilter,
     (output, by): (&'a Output, &'a Actor),
 ) -> Vec<Question<'a>> {
     let id = Uuid::from_u128(1);
     questions! {
-        look(pool);
+        ping(pool);
         find_run(pool, id);
         list_runs(pool, filter);
         find_wait(pool, id);
@@ -53,7 +56,7 @@ fn reads<'a>(
         verdict_about(pool, id, 1, by);
         output_text(pool, output);
         backlog(pool);
-        find_lanes(&mut unknown.0, &mut unknown.1, now());
+        find_queues(&mut unknown.0, &mut unknown.1, now());
         claim(&mut known.0, &mut known.1, want);
         orphans(pool, &UNKNOWN, 1, &[]);
         let_go(pool, id, &[], now());
@@ -69,7 +72,8 @@ fn writes<'a>(pool: &'a PgPool, row: &Execution) -> Vec<Question<'a>> {
     let new = Arc::new(order(spec(2), 1, now()));
     let made = async move { creator(pool).create(new, None).await.map(drop) };
     let id = row.run_id;
-    let case = async move { Cases::start(pool.clone()).find(id, |_| true).await.map(drop) };
+    let case =
+        async move { EvidenceBundles::start(pool.clone()).find(id, |_| true).await.map(drop) };
     let page = async move { Journals::start(pool.clone()).page(id, 1, 1).await.map(drop) };
     let write = remark(row, "a second revision");
     let stored = StoredPlan {
@@ -110,10 +114,10 @@ async fn nobody_waits_for_ever_for_a_database_that_fell_silent(
     let open: Vec<_> = join_all((0..30).map(|_| through.acquire())).await;
     open.into_iter().for_each(|connection| drop(connection.unwrap()));
     until(|| async { through.num_idle() == 30 }).await;
-    let mut looking = [(); 4].map(|()| (own(&through), Lanes::default()));
+    let mut looking = [(); 4].map(|()| (dedicated(&through), Queues::default()));
     let held = HashMap::new();
-    let [_, (own, known), _, _] = &mut looking;
-    assert!(store::find_lanes(own, known, now()).await.unwrap());
+    let [_, (dedicated, known), _, _] = &mut looking;
+    assert!(store::find_queues(dedicated, known, now()).await.unwrap());
     proxy.mute();
     let want = Want { now: now(), owner: Uuid::from_u128(9), slots: 1, held: &held, except: &[] };
     let filter = RunFilter { limit: 1, ..RunFilter::default() };
@@ -144,16 +148,16 @@ async fn a_heartbeat_gives_a_hung_line_up_in_its_own_time_and_takes_another_past
         .await
         .unwrap();
     let _only_place = through.acquire().await.unwrap();
-    let mut own = Own::bounded(through.clone(), Duration::from_secs(2));
-    store::register(&mut own, id, "executor", 1, now()).await.unwrap();
+    let mut dedicated = DedicatedConnection::bounded(through.clone(), Duration::from_secs(2));
+    store::register(&mut dedicated, id, "executor", 1, now()).await.unwrap();
     proxy.mute();
     let asked = Instant::now();
-    let hung = store::beat(&mut own, id, now(), &[]).await;
+    let hung = store::beat(&mut dedicated, id, now(), &[]).await;
     assert!(matches!(hung, Err(StoreError::Unavailable { .. })), "{hung:?}");
     // Anybody else waits for ten seconds.
     assert!(asked.elapsed() < Duration::from_secs(8), "it took {:?}", asked.elapsed());
     proxy.cut();
-    let heard = store::beat(&mut own, id, now(), &[]).await.unwrap();
+    let heard = store::beat(&mut dedicated, id, now(), &[]).await.unwrap();
     assert!(heard.is_some(), "the pool's only place is taken");
     direct.close().await;
 }

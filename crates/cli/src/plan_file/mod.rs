@@ -29,7 +29,7 @@ const MOST_BYTES: u64 = 16 * 1024 * 1024;
 
 /// What a file asks for.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Order {
+pub struct PlanFile {
     /// The goal in the submitter's words; may be empty when a plan is there.
     pub goal: String,
     /// The plan as the text of one JSON object; none leaves it to a model.
@@ -83,7 +83,7 @@ pub fn read_text_within(path: &Path, most: u64) -> Result<String, Failure> {
 ///
 /// # Errors
 /// It is neither YAML nor JSON, has a key that nobody knows, or a value that its key does not take.
-pub fn read_order(text: &str) -> Result<Order, Failure> {
+pub fn read_plan_file(text: &str) -> Result<PlanFile, Failure> {
     split(read_value(text)?)
 }
 
@@ -106,14 +106,14 @@ fn unreadable(message: impl Into<String>, advice: &str) -> Failure {
     Failure::new(Code::OrderUnreadable, message, advice)
 }
 
-fn split(value: Value) -> Result<Order, Failure> {
+fn split(value: Value) -> Result<PlanFile, Failure> {
     let Value::Object(members) = value else {
         return Err(unreadable(
             format!("the file holds a {}, not keys and values", value.kind()),
             "examples/repair/plan.yaml is a plan to start from.",
         ));
     };
-    let mut order = Order::default();
+    let mut plan_file = PlanFile::default();
     let mut plan = Vec::new();
     let mut is_plan = false;
     for (key, value) in members {
@@ -124,10 +124,10 @@ fn split(value: Value) -> Result<Order, Failure> {
             is_plan |= key != "goal";
             plan.push((key.clone(), value.clone()));
         }
-        options::take(&mut order, &key, &value)?;
+        options::take(&mut plan_file, &key, &value)?;
     }
-    order.plan_text = is_plan.then(|| Value::Object(plan).to_compact());
-    Ok(order)
+    plan_file.plan_text = is_plan.then(|| Value::Object(plan).to_compact());
+    Ok(plan_file)
 }
 
 #[cfg(test)]

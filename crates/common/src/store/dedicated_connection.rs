@@ -14,19 +14,19 @@ use std::time::{Duration, Instant};
 
 /// The connection that one worker keeps from statement to statement. It is made when it is first
 /// needed, and made anew after any failure.
-pub struct Own {
+pub struct DedicatedConnection {
     pool: PgPool,
     bound: Duration,
     kept: Option<(PgConnection, Instant)>,
 }
 
-impl Own {
+impl DedicatedConnection {
     /// None yet, to be made as the pool makes its own.
     pub fn new(pool: PgPool) -> Self {
         Self::bounded(pool, ANSWER)
     }
 
-    /// As [`Own::new`], for a worker whose questions must be answered within `bound`, the making of
+    /// As [`DedicatedConnection::new`], for a worker whose questions must be answered within `bound`, the making of
     /// the connection counted.
     pub fn bounded(pool: PgPool, bound: Duration) -> Self {
         Self { pool, bound, kept: None }
@@ -70,20 +70,20 @@ impl Own {
             },
             None => connect_beside(&self.pool).await?,
         };
-        Ok(Lent { own: self, connection })
+        Ok(Lent { dedicated: self, connection })
     }
 }
 
 /// The connection while it is at work.
 pub(super) struct Lent<'a> {
-    own: &'a mut Own,
+    dedicated: &'a mut DedicatedConnection,
     connection: PgConnection,
 }
 
 impl Lent<'_> {
     /// Gives it back: every answer was heard to its end.
     pub(super) fn keep(self) {
-        self.own.kept = Some((self.connection, Instant::now()));
+        self.dedicated.kept = Some((self.connection, Instant::now()));
     }
 }
 

@@ -37,7 +37,7 @@ fn plan_text() -> String {
 
 #[tokio::test]
 async fn a_planner_without_a_database_reads_judges_and_patches_plans() -> Result<()> {
-    let planner = Process::start_referee(Service::Planner, &[]).await?;
+    let planner = Process::start_stateless(Service::Planner, &[]).await?;
     let mut plans = PlannerServiceClient::new(channel(&planner.url(), None)?);
     let read = v1::ParsePlanRequest { raw: plan_text(), max_plan_steps: 0 };
     let read = plans.parse_plan(read).await?.into_inner();
@@ -71,7 +71,7 @@ async fn a_planner_without_a_database_reads_judges_and_patches_plans() -> Result
 
 #[tokio::test]
 async fn an_executor_without_a_database_reads_decisions_and_carries_nothing_out() -> Result<()> {
-    let executor = Process::start_referee(Service::Executor, &[]).await?;
+    let executor = Process::start_stateless(Service::Executor, &[]).await?;
     let mut work = ExecutorServiceClient::new(channel(&executor.url(), None)?);
     let raw = r#"好的 ```json {"action": "next_plan", "goal_check": "完成"} ```"#.to_owned();
     let read = work.parse_decision(v1::ParseDecisionRequest { raw }).await?.into_inner();
@@ -90,7 +90,7 @@ async fn an_executor_without_a_database_reads_decisions_and_carries_nothing_out(
 
 #[tokio::test]
 async fn a_gate_without_a_database_decides_over_what_is_sent_along() -> Result<()> {
-    let gate = Process::start_referee(Service::Gate, &[]).await?;
+    let gate = Process::start_stateless(Service::Gate, &[]).await?;
     let mut gate = AcceptGateServiceClient::new(channel(&gate.url(), None)?);
     let checks = evaluate_request::ChecksSource::ChecksJson("null".to_owned());
     for (final_text, accepted) in [("made it", true), ("  ", false)] {
@@ -115,7 +115,7 @@ async fn a_gate_without_a_database_decides_over_what_is_sent_along() -> Result<(
 }
 
 #[tokio::test]
-async fn health_tells_which_services_a_referee_serves() -> Result<()> {
+async fn health_tells_which_services_a_stateless_service_serves() -> Result<()> {
     let cases = [
         (Service::Planner, "", ServingStatus::Serving),
         (Service::Planner, "surety.v1.PlannerService", ServingStatus::Serving),
@@ -125,7 +125,7 @@ async fn health_tells_which_services_a_referee_serves() -> Result<()> {
         (Service::Gate, "surety.v1.AcceptGateService", ServingStatus::Serving),
     ];
     for service in SERVICES {
-        let process = Process::start_referee(service, &[]).await?;
+        let process = Process::start_stateless(service, &[]).await?;
         for (_, name, expected) in cases.iter().filter(|(of, ..)| *of == service) {
             let mut health = HealthClient::new(channel(&process.url(), None)?);
             let check = HealthCheckRequest { service: (*name).to_owned() };
@@ -140,8 +140,8 @@ async fn health_tells_which_services_a_referee_serves() -> Result<()> {
 async fn a_referee_says_in_its_log_and_its_health_page_what_it_is_and_stops_when_told() -> Result<()>
 {
     for service in SERVICES {
-        let mut process = Process::start_referee(service, &[]).await?;
-        process.wait_for_line(|line| line.contains("no DATABASE_URL: a referee")).await?;
+        let mut process = Process::start_stateless(service, &[]).await?;
+        process.wait_for_line(|line| line.contains("no DATABASE_URL: a stateless")).await?;
         let page = process.get("/healthz").await?;
         assert!(page.starts_with("HTTP/1.1 200") && page.contains("no database"), "{page}");
         let metrics = process.get("/metrics").await?;

@@ -2,8 +2,8 @@
 
 use super::StoreError;
 use super::pages::{MAX_HELD, Pages};
+use super::query_batcher::QueryBatcher;
 use super::run::RunRow;
-use super::together::Together;
 use crate::domain::journal::{Evidence, StoredError, StoredRow, Turn};
 use crate::domain::machine::run::RunState;
 use crate::domain::run::RunRecord;
@@ -46,27 +46,27 @@ impl CaseRow {
 
 /// A run, and what its journal says to a gate, as one moment shows both.
 #[derive(Debug, Clone)]
-pub struct Case {
+pub struct EvidenceBundle {
     /// The run.
     pub run: RunRecord,
     /// Its receipts, and the last turn of the kind that was asked for.
     pub evidence: Evidence,
     /// The right to hold a large one, given back with it.
-    room: Option<Arc<OwnedSemaphorePermit>>,
+    permit: Option<Arc<OwnedSemaphorePermit>>,
 }
 
 /// The process's one reader of cases: all that are wanted at a time are read in one statement, and
 /// what is long of each is read on alone. Cloning shares it.
 #[derive(Clone)]
-pub struct Cases {
-    beginnings: Together<Uuid>,
+pub struct EvidenceBundles {
+    beginnings: QueryBatcher<Uuid>,
     pool: PgPool,
-    room: Arc<Semaphore>,
+    permit: Arc<Semaphore>,
     /// Bytes of stored receipts that a case may hold.
     most: usize,
 }
 
-impl Cases {
+impl EvidenceBundles {
     /// Starts the reader, on a connection of its own.
     pub fn start(pool: PgPool) -> Self {
         Self::holding(pool, MAX_HELD)
@@ -74,14 +74,14 @@ impl Cases {
 
     /// As [`Self::start`], where a case may hold so many bytes of stored receipts.
     pub fn holding(pool: PgPool, most: usize) -> Self {
-        let beginnings = Together::start(pool.clone(), |run_ids| {
-            sqlx::query(include_str!("sql/cases.sql"))
+        let beginnings = QueryBatcher::start(pool.clone(), |run_ids| {
+            sqlx::query(include_str!("sql/bundles.sql"))
                 .bind(run_ids.to_vec())
                 .bind(RunState::Verifying.as_str())
                 .bind(BEGINNING.0)
                 .bind(BEGINNING.1)
         });
-        Self { beginnings, pool, room: Arc::new(Semaphore::new(LARGE_AT_ONCE)), most }
+        Self { beginnings, pool, permit: Arc::new(Semaphore::new(LARGE_AT_ONCE)), most }
     }
 
     /// The case of a run, with the last of its turns that is `wanted`. Of a run that is not being
@@ -93,32 +93,33 @@ impl Cases {
         &self,
         run_id: Uuid,
         wanted: fn(&Turn) -> bool,
-    ) -> Result<Option<Case>, StoreError> {
+    ) -> Result<Option<EvidenceBundle>, StoreError> {
         let Some(row) = self.beginnings.ask(run_id).await?.pop() else { return Ok(None) };
         let row = CaseRow::from_row(&row)?;
         let mut evidence = Evidence::default();
         let bytes = evidence.read_on(row.rows(), wanted).map_err(|error| unread(run_id, error))?;
         let read = row.sequences.last().copied().unwrap_or_default();
-        let mut case = Case { run: row.run.into_record()?, evidence, room: None };
-        if case.run.execution.state == RunState::Verifying {
-            self.read_on(&mut case, (read, bytes), wanted).await?;
+        let mut bundle = EvidenceBundle { run: row.run.into_record()?, evidence, permit: None };
+        if bundle.run.execution.state == RunState::Verifying {
+            self.read_on(&mut bundle, (read, bytes), wanted).await?;
         }
-        Ok(Some(case))
+        Ok(Some(bundle))
     }
 
     /// Reads what stands behind the beginning, of which a number and so many bytes are `read`.
     async fn read_on(
         &self,
-        case: &mut Case,
+        bundle: &mut EvidenceBundle,
         (read, mut bytes): (i64, usize),
         wanted: fn(&Turn) -> bool,
     ) -> Result<(), StoreError> {
-        let run_id = case.run.spec.id;
+        let run_id = bundle.run.spec.id;
         // The journal only grows, and this is where it stood when the run was read.
-        let mut pages = Pages::new(self.pool.clone(), run_id, read, case.run.execution.sequence);
+        let mut pages = Pages::new(self.pool.clone(), run_id, read, bundle.run.execution.sequence);
         while let Some(rows) = pages.next().await? {
             let rows = rows.iter().map(|row| row.stored());
-            bytes += case.evidence.read_on(rows, wanted).map_err(|error| unread(run_id, error))?;
+            bytes +=
+                bundle.evidence.read_on(rows, wanted).map_err(|error| unread(run_id, error))?;
             if bytes > self.most {
                 return Err(StoreError::TooLarge {
                     what: format!("what the receipts of run {run_id} take"),
@@ -126,9 +127,9 @@ impl Cases {
                     instead: "so it cannot be judged: divide its work among several runs",
                 });
             }
-            if bytes > self.most / LARGE_PART && case.room.is_none() {
-                let room = Arc::clone(&self.room).acquire_owned().await;
-                case.room = Some(Arc::new(room.map_err(|_| StoreError::ShuttingDown)?));
+            if bytes > self.most / LARGE_PART && bundle.permit.is_none() {
+                let permit = Arc::clone(&self.permit).acquire_owned().await;
+                bundle.permit = Some(Arc::new(permit.map_err(|_| StoreError::ShuttingDown)?));
             }
         }
         Ok(())

@@ -14,7 +14,7 @@ use crate::wire_json;
 
 /// Moves a run from outside.
 #[derive(Debug, Args)]
-pub struct Steer {
+pub struct RunControl {
     #[command(flatten)]
     named: NamedRun,
 
@@ -34,7 +34,7 @@ pub(super) enum Way {
     Cancel,
 }
 
-impl Steer {
+impl RunControl {
     pub(super) async fn run(self, way: Way, output: Output) -> Result<Exit, Failure> {
         let (connection, run_id) = self.named.find(&self.client).await?;
         let (mut runs, reason) = (connection.runs(), self.reason);

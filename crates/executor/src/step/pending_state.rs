@@ -11,7 +11,7 @@
 //! committer and the work goes on over the row as it will be. What must be on the disk first waits
 //! for it: the intent of an effect, the question to the gate, the end of the work here.
 
-use super::held::{Ended, HeldRun};
+use super::leased_run::{Ended, LeasedRun};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -20,33 +20,33 @@ use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::machine::run::RunState;
 use surety_common::domain::step::StepState;
-use surety_common::store::{self, Commit, Line, Outcome, Pending, StoreError};
+use surety_common::store::{self, Commit, Outcome, Pending, StoreError, WritePipeline};
 use surety_common::telemetry::trace;
 
 /// Changes of one run that may be on their way before the next one waits for them.
 const MAX_PENDING: usize = 64;
 
 /// The row as the changes so far leave it, and those of them that are not known to be stored.
-pub(super) struct Head {
+pub(super) struct PendingState {
     execution: Arc<Execution>,
     pending: VecDeque<Pending>,
     /// What was thought out over the row as it was last read.
-    line: Line,
+    pipeline: WritePipeline,
     /// A change was lost: nothing thought out over it counts.
     overtaken: bool,
 }
 
-impl Head {
+impl PendingState {
     /// The row as it was read.
     pub(super) fn new(execution: Execution) -> Self {
-        let (pending, line) = (VecDeque::new(), Line::default());
-        Self { execution: Arc::new(execution), pending, line, overtaken: false }
+        let (pending, pipeline) = (VecDeque::new(), WritePipeline::default());
+        Self { execution: Arc::new(execution), pending, pipeline, overtaken: false }
     }
 
     /// Goes back to the row as it was read again.
     fn go_back(&mut self, execution: Execution) {
         self.execution = Arc::new(execution);
-        self.line = Line::default();
+        self.pipeline = WritePipeline::default();
     }
 
     /// Hears what is known by now.
@@ -73,10 +73,10 @@ impl Head {
     }
 }
 
-impl HeldRun {
+impl LeasedRun {
     /// The row as the changes so far leave it.
     pub async fn execution(&self) -> Arc<Execution> {
-        Arc::clone(&self.head.lock().await.execution)
+        Arc::clone(&self.state.lock().await.execution)
     }
 
     /// Makes one change and goes on; it will be stored with what comes meanwhile.
@@ -87,15 +87,15 @@ impl HeldRun {
         &self,
         change: impl FnOnce(&mut Draft) -> Result<T, Refusal>,
     ) -> Result<T, Ended> {
-        let mut head = self.head.lock().await;
-        head.listen()?;
-        if head.pending.len() >= MAX_PENDING {
-            head.settle().await?;
+        let mut state = self.state.lock().await;
+        state.listen()?;
+        if state.pending.len() >= MAX_PENDING {
+            state.settle().await?;
         }
-        head.check()?;
-        let (answer, commit) = self.think(&head, change)?;
-        head.execution = Arc::clone(&commit.write.execution);
-        head.pending.push_back(self.engine.committer.hand_in(commit).await?);
+        state.check()?;
+        let (answer, commit) = self.think(&state, change)?;
+        state.execution = Arc::clone(&commit.write.execution);
+        state.pending.push_back(self.engine.committer.hand_in(commit).await?);
         Ok(answer)
     }
 
@@ -122,18 +122,18 @@ impl HeldRun {
         &self,
         change: impl Fn(&mut Draft) -> Result<T, Refusal>,
     ) -> Result<T, Ended> {
-        let mut head = self.head.lock().await;
-        head.settle().await?;
-        let mut row_is_known = !head.overtaken;
+        let mut state = self.state.lock().await;
+        state.settle().await?;
+        let mut row_is_known = !state.overtaken;
         loop {
             if !row_is_known {
-                head.go_back(self.read_again().await?);
+                state.go_back(self.read_again().await?);
             }
-            let (answer, commit) = self.think(&head, &change)?;
+            let (answer, commit) = self.think(&state, &change)?;
             let next = Arc::clone(&commit.write.execution);
             row_is_known = self.engine.committer.commit(commit).await? == Outcome::Applied;
             if row_is_known {
-                head.execution = next;
+                state.execution = next;
                 return Ok(answer);
             }
         }
@@ -144,9 +144,9 @@ impl HeldRun {
     /// # Errors
     /// [`Ended::Overtaken`] when one was lost.
     pub async fn settle(&self) -> Result<(), Ended> {
-        let mut head = self.head.lock().await;
-        head.settle().await?;
-        head.check()
+        let mut state = self.state.lock().await;
+        state.settle().await?;
+        state.check()
     }
 
     /// Goes back to the row after it was moved by somebody else, for example by the gate. Answers
@@ -155,14 +155,14 @@ impl HeldRun {
     /// # Errors
     /// [`Ended::NotHeld`] when the lease is gone.
     pub async fn catch_up(&self) -> Result<Vec<usize>, Ended> {
-        let mut head = self.head.lock().await;
-        head.settle().await?;
+        let mut state = self.state.lock().await;
+        state.settle().await?;
         let row = self.read_again().await?;
         // A replica that took its primary's place may know less than was seen.
         self.seen_version.store(row.version, Ordering::Relaxed);
-        head.go_back(row);
-        head.overtaken = false;
-        Ok(head.execution.steps_in(StepState::Running).collect())
+        state.go_back(row);
+        state.overtaken = false;
+        Ok(state.execution.steps_in(StepState::Running).collect())
     }
 
     /// Goes back to the row although steps are `under_way` here, and starts what is ready beside them.
@@ -173,26 +173,26 @@ impl HeldRun {
     /// # Errors
     /// [`Ended`]
     pub(super) async fn take_in(&self, under_way: &UnderWay) -> Result<Option<Vec<usize>>, Ended> {
-        let mut head = self.head.lock().await;
-        head.settle().await?;
+        let mut state = self.state.lock().await;
+        state.settle().await?;
         loop {
             let row = self.read_again().await?;
             let steps = under_way.steps();
-            if !self.goes_on(&row) || !stand_alike(&steps, &row, &head.execution) {
+            if !self.goes_on(&row) || !stand_alike(&steps, &row, &state.execution) {
                 return Ok(None);
             }
-            head.go_back(row);
-            head.overtaken = false;
+            state.go_back(row);
+            state.overtaken = false;
             let most = self.spec.limits.max_parallel_steps;
-            let (_, commit) = self.think(&head, |draft| draft.lease_steps(&self.graph, most))?;
+            let (_, commit) = self.think(&state, |draft| draft.lease_steps(&self.graph, most))?;
             if !commit.write.entries.is_empty() {
                 let next = Arc::clone(&commit.write.execution);
                 if self.engine.committer.commit(commit).await? == Outcome::Lost {
                     continue;
                 }
-                head.execution = next;
+                state.execution = next;
             }
-            let running = head.execution.steps_in(StepState::Running);
+            let running = state.execution.steps_in(StepState::Running);
             return Ok(Some(running.filter(|index| !steps.contains(index)).collect()));
         }
     }
@@ -205,16 +205,16 @@ impl HeldRun {
 
     fn think<T>(
         &self,
-        head: &Head,
+        state: &PendingState,
         change: impl FnOnce(&mut Draft) -> Result<T, Refusal>,
     ) -> Result<(T, Commit), Refusal> {
-        let execution = Execution::clone(&head.execution);
+        let execution = Execution::clone(&state.execution);
         let mut draft = Draft::new(execution, self.engine.actor(), self.engine.now());
         let answer = change(&mut draft)?;
         let span = self.present_span();
         let span_id = trace::span_id(&span);
-        let line = head.line.clone();
-        Ok((answer, Commit { line, ..Commit::new(draft.into_write(), span, span_id) }))
+        let pipeline = state.pipeline.clone();
+        Ok((answer, Commit { pipeline, ..Commit::new(draft.into_write(), span, span_id) }))
     }
 
     async fn read_again(&self) -> Result<Execution, Ended> {

@@ -1,6 +1,6 @@
--- Lists lanes in which something waits, behind the one named: from each to the next, past all that
+-- Lists queues in which something waits, behind the one named: from each to the next, past all that
 -- waits in it.
-with recursive lane as (
+with recursive queue as (
     (select namespace, priority, 1 as number
      from execution
      where ready_at is not null
@@ -9,17 +9,17 @@ with recursive lane as (
      order by namespace, priority
      limit 1)
     union all
-    select next.namespace, next.priority, lane.number + 1
-    from lane
+    select next.namespace, next.priority, queue.number + 1
+    from queue
     cross join lateral (
         select namespace, priority
         from execution
         where ready_at is not null
           and lease_owner is null
-          and (namespace, priority) > (lane.namespace, lane.priority)
+          and (namespace, priority) > (queue.namespace, queue.priority)
         order by namespace, priority
         limit 1
     ) as next
-    where lane.number < $3
+    where queue.number < $3
 )
-select namespace, priority from lane
+select namespace, priority from queue

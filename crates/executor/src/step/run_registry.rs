@@ -1,30 +1,30 @@
 //! The runs that this process works on, and hearing that one of them is no longer its own.
 
 use super::Engine;
-use super::held::HeldRun;
+use super::leased_run::LeasedRun;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use surety_common::store::{HeldLease, Topic};
+use surety_common::store::{RunLease, Topic};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 /// Every lease that is worked on here.
 #[derive(Default)]
-pub struct Roll(Mutex<HashMap<HeldLease, Arc<HeldRun>>>);
+pub struct RunRegistry(Mutex<HashMap<RunLease, Arc<LeasedRun>>>);
 
-impl Roll {
-    fn runs(&self) -> MutexGuard<'_, HashMap<HeldLease, Arc<HeldRun>>> {
+impl RunRegistry {
+    fn runs(&self) -> MutexGuard<'_, HashMap<RunLease, Arc<LeasedRun>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Work on a run begins.
-    pub fn enter(&self, run: &Arc<HeldRun>) {
+    pub fn enter(&self, run: &Arc<LeasedRun>) {
         self.runs().insert(run.lease(), Arc::clone(run));
     }
 
     /// Work on a run is over.
-    pub fn leave(&self, run: &HeldRun) {
+    pub fn leave(&self, run: &LeasedRun) {
         self.runs().remove(&run.lease());
     }
 
@@ -37,7 +37,7 @@ impl Roll {
         held
     }
 
-    fn of_run(&self, run_id: Uuid) -> Vec<Arc<HeldRun>> {
+    fn of_run(&self, run_id: Uuid) -> Vec<Arc<LeasedRun>> {
         let runs = self.runs();
         runs.iter()
             .filter(|(lease, _)| lease.run_id == run_id)
@@ -46,14 +46,14 @@ impl Roll {
     }
 
     /// The leases that are worked on now.
-    pub fn leases(&self) -> Vec<HeldLease> {
+    pub fn leases(&self) -> Vec<RunLease> {
         self.runs().keys().copied().collect()
     }
 
     /// Calls work off under those of the leases that were `entered` before the rows were read and
     /// are not among the `leases` they name. One that was entered later may have been taken later.
-    pub fn call_off(&self, entered: &[HeldLease], leases: &[HeldLease]) {
-        let named: HashSet<&HeldLease> = leases.iter().collect();
+    pub fn call_off(&self, entered: &[RunLease], leases: &[RunLease]) {
+        let named: HashSet<&RunLease> = leases.iter().collect();
         let runs = self.runs();
         let gone = entered.iter().filter(|lease| !named.contains(lease));
         gone.filter_map(|lease| runs.get(lease)).for_each(|run| run.lose());
@@ -67,7 +67,7 @@ impl Roll {
     }
 
     /// Those of the leases that nobody works on here.
-    pub fn unknown(&self, leases: &[HeldLease]) -> Vec<HeldLease> {
+    pub fn unknown(&self, leases: &[RunLease]) -> Vec<RunLease> {
         let runs = self.runs();
         leases.iter().filter(|lease| !runs.contains_key(lease)).copied().collect()
     }
@@ -82,7 +82,7 @@ pub async fn follow(engine: Arc<Engine>, ended: CancellationToken) {
             () = ended.cancelled() => return,
             moved = moved(&mut wakeups) => moved,
         };
-        for run in engine.roll.of_run(moved) {
+        for run in engine.registry.of_run(moved) {
             tokio::spawn(async move { run.look_whether_held().await });
         }
     }

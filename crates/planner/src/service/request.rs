@@ -1,6 +1,6 @@
 //! Requests that carry a plan: from the wire to what intake takes.
 
-use crate::intake::{NewPlan, RunOrder};
+use crate::intake::{NewPlan, RunRequest};
 use crate::plan::patch::{apply_patch, parse_patch};
 use crate::plan::{PlanState, normalise_plan, parse_plan, replace_plan};
 use std::collections::BTreeMap;
@@ -28,10 +28,10 @@ const MAX_LABEL_TEXT: usize = 2000;
 ///
 /// # Errors
 /// The codes of `CreateRun`.
-pub(super) fn read_order(
+pub(super) fn read_run_request(
     request: v1::CreateRunRequest,
     caller_trace: Option<String>,
-) -> Result<(RunOrder, Vec<Warning>), Fault> {
+) -> Result<(RunRequest, Vec<Warning>), Fault> {
     let request_digest = sha256_of(&request);
     let v1::CreateRunRequest {
         request_id,
@@ -49,7 +49,7 @@ pub(super) fn read_order(
     let limits = Limits::try_from(limits.unwrap_or_default())?;
     let (plan, warnings) = read_plan(plan_source, verify, limits.max_plan_steps)?;
     let goal = goal_of(goal, plan.as_ref())?;
-    let order = RunOrder {
+    let order = RunRequest {
         namespace: named(namespace)?,
         request_id: bounded("request_id", request_id, MAX_REQUEST_ID)?,
         request_digest,

@@ -8,7 +8,7 @@ use surety_common::wire::v1::evaluate_request::ChecksSource;
 use surety_common::wire::v1::receipt_input::ReceiptSource;
 
 use crate::failure::{Code, Failure};
-use crate::order::{read_value, unknown_key};
+use crate::plan_file::{read_value, unknown_key};
 
 /// The keys of a case, which are those of the request.
 pub const CASE_KEYS: [&str; 6] =
@@ -16,7 +16,7 @@ pub const CASE_KEYS: [&str; 6] =
 
 /// A request to evaluate, as it was written.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Case {
+pub struct EvidenceFile {
     /// What the gate is asked.
     pub request: v1::EvaluateRequest,
     /// What was put right about the todos.
@@ -27,22 +27,22 @@ pub struct Case {
 ///
 /// # Errors
 /// It is neither YAML nor JSON, has a key that nobody knows, or a value that its key does not take.
-pub fn read_case(text: &str) -> Result<Case, Failure> {
+pub fn read_evidence_file(text: &str) -> Result<EvidenceFile, Failure> {
     let value = read_value(text)?;
     let Value::Object(members) = &value else {
-        return Err(wanted("a case", "keys and values", &value));
+        return Err(wanted("a evidence", "keys and values", &value));
     };
-    let mut case = Case::default();
+    let mut evidence = EvidenceFile::default();
     for (key, value) in members {
         if !value.is_null() || key == "checks" {
-            take(&mut case, key, value)?;
+            take(&mut evidence, key, value)?;
         }
     }
-    Ok(case)
+    Ok(evidence)
 }
 
-fn take(case: &mut Case, key: &str, value: &Value) -> Result<(), Failure> {
-    let request = &mut case.request;
+fn take(evidence: &mut EvidenceFile, key: &str, value: &Value) -> Result<(), Failure> {
+    let request = &mut evidence.request;
     match key {
         "workspace_root" => request.workspace_root = text(key, value)?,
         "final_text" => request.final_text = text(key, value)?,
@@ -51,7 +51,7 @@ fn take(case: &mut Case, key: &str, value: &Value) -> Result<(), Failure> {
         "receipts" => request.receipts = list(key, value)?.iter().map(receipt).collect(),
         "todos" => {
             let todos = list(key, value)?;
-            let todos = read_todos(todos, key, Progress::Kept, &mut case.warnings)?;
+            let todos = read_todos(todos, key, Progress::Kept, &mut evidence.warnings)?;
             request.todos = todos.into_iter().map(Into::into).collect();
         }
         _ => return Err(unknown_key("", key, &CASE_KEYS)),
@@ -76,5 +76,5 @@ fn list<'a>(key: &str, value: &'a Value) -> Result<&'a [Value], Failure> {
 
 fn wanted(key: &str, expected: &str, value: &Value) -> Failure {
     let message = format!("`{key}` takes {expected}, not a {}", value.kind());
-    Failure::new(Code::ValueInvalid, message, "docs/cli.md shows a case.").at(key)
+    Failure::new(Code::ValueInvalid, message, "docs/cli.md shows a evidence.").at(key)
 }

@@ -49,7 +49,7 @@ async fn measure(
     let waiting = store::backlog(&planner.pool).await?;
     // Held until the figure is set, so that no older sum is set after a newer one.
     let mut depths = depths.lock().unwrap_or_else(PoisonError::into_inner);
-    for (namespace, runs) in depths.take(planner.place, waiting, now) {
+    for (namespace, runs) in depths.take(planner.shard_index, waiting, now) {
         telemetry::set_queue_depth(&namespace, runs);
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! The gate as a referee: a verdict over what the caller brings. It keeps no state.
+//! The stateless mode of the gate: a verdict over the evidence in the request.
 
 use crate::check::Shortage;
 use crate::check::http_probe::Probes;
@@ -19,9 +19,9 @@ use surety_common::wire::v1::evaluate_request::ChecksSource;
 use surety_common::wire::v1::receipt_input::ReceiptSource;
 use surety_common::wire::v1::{self, evaluate_response};
 
-/// What the referee says.
+/// The outcome of a stateless evaluation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refereed {
+pub struct Evaluated {
     /// The verdict, or why the checks or the receipts are not good.
     pub outcome: Result<Verdict, Problem>,
     /// The checks as they were judged.
@@ -37,13 +37,13 @@ pub struct Refereed {
 ///
 /// # Errors
 /// `overloaded` when the gate had no room for a check; then nothing was decided.
-pub async fn evaluate(request: v1::EvaluateRequest, probes: &Probes) -> Result<Refereed, Fault> {
-    let case = match Case::read(request) {
-        Ok(case) => case,
+pub async fn evaluate(request: v1::EvaluateRequest, probes: &Probes) -> Result<Evaluated, Fault> {
+    let submitted = match SubmittedEvidence::read(request) {
+        Ok(submitted) => submitted,
         Err(refused) => return Ok(*refused),
     };
-    let answers = probes.answers(&case.checks).await?;
-    Ok(beside(move || case.judge(&answers)).await??)
+    let answers = probes.answers(&submitted.checks).await?;
+    Ok(beside(move || submitted.judge(&answers)).await??)
 }
 
 /// Works beside the runtime's own threads.
@@ -73,7 +73,7 @@ fn read_link(receipt: v1::EvidenceReceipt) -> Result<EvidenceReceipt, String> {
 }
 
 /// What the caller brought, read.
-struct Case {
+struct SubmittedEvidence {
     workspace_root: String,
     checks: Vec<AcceptCheck>,
     receipts: Vec<EvidenceReceipt>,
@@ -82,23 +82,23 @@ struct Case {
     warnings: Vec<Warning>,
 }
 
-impl Case {
-    fn read(request: v1::EvaluateRequest) -> Result<Self, Box<Refereed>> {
+impl SubmittedEvidence {
+    fn read(request: v1::EvaluateRequest) -> Result<Self, Box<Evaluated>> {
         let v1::EvaluateRequest { workspace_root, checks_source, receipts, final_text, todos } =
             request;
-        let (checks, warnings) = read_check_list(checks_source).map_err(Refereed::refused)?;
+        let (checks, warnings) = read_check_list(checks_source).map_err(Evaluated::refused)?;
         let read = read_receipts(receipts).and_then(|receipts| Ok((receipts, read_todos(todos)?)));
         match read {
             Ok((receipts, todos)) => {
                 Ok(Self { workspace_root, checks, receipts, final_text, todos, warnings })
             }
             Err(problem) => {
-                Err(Box::new(Refereed { checks, warnings, ..*Refereed::refused(problem) }))
+                Err(Box::new(Evaluated { checks, warnings, ..*Evaluated::refused(problem) }))
             }
         }
     }
 
-    fn judge(self, answers: &BTreeMap<usize, Answer>) -> Result<Refereed, Shortage> {
+    fn judge(self, answers: &BTreeMap<usize, Answer>) -> Result<Evaluated, Shortage> {
         let verdict = verdict::evaluate(&Evaluation {
             workspace_root: &self.workspace_root,
             checks: &self.checks,
@@ -109,11 +109,11 @@ impl Case {
             answers,
         })?;
         let Self { checks, receipts, warnings, .. } = self;
-        Ok(Refereed { outcome: Ok(verdict), checks, receipts, warnings })
+        Ok(Evaluated { outcome: Ok(verdict), checks, receipts, warnings })
     }
 }
 
-impl Refereed {
+impl Evaluated {
     fn refused(problem: Problem) -> Box<Self> {
         Box::new(Self {
             outcome: Err(problem),
@@ -198,9 +198,9 @@ fn parse(field: &str, text: &str) -> Result<json::Value, Problem> {
     }
 }
 
-impl From<Refereed> for v1::EvaluateResponse {
-    fn from(refereed: Refereed) -> Self {
-        let Refereed { outcome, checks, receipts, warnings } = refereed;
+impl From<Evaluated> for v1::EvaluateResponse {
+    fn from(evaluated: Evaluated) -> Self {
+        let Evaluated { outcome, checks, receipts, warnings } = evaluated;
         let outcome = match outcome {
             Ok(verdict) => evaluate_response::Outcome::Verdict(verdict.into()),
             Err(problem) => evaluate_response::Outcome::Problem(problem.into()),

@@ -8,12 +8,12 @@ use surety_common::domain::execution::Execution;
 use surety_common::domain::fault::{Fault, FaultClass};
 use surety_common::domain::journal::{Entry, Turn};
 use surety_common::domain::machine::run::RunState;
-use surety_common::store::{Case, Cases, StoreError};
+use surety_common::store::{EvidenceBundle, EvidenceBundles, StoreError};
 use uuid::Uuid;
 
 /// A run at its verification whose journal holds, row by row, a receipt and a turn for each of the
 /// texts.
-async fn told(pool: &PgPool, id: u128, texts: &[&str]) -> Execution {
+async fn with_remarks(pool: &PgPool, id: u128, texts: &[&str]) -> Execution {
     let mut row = make(pool, id, 1).await;
     for text in texts {
         let write = change(&row, |draft| {
@@ -51,31 +51,32 @@ fn ends(turn: &Turn) -> bool {
     turn.decision.as_ref().is_some_and(|decision| decision.speak.starts_with("end"))
 }
 
-fn words(case: &Case) -> (Vec<&str>, Option<&str>) {
-    let receipts = case.evidence.receipts.iter().map(|receipt| receipt.name.as_str()).collect();
-    let turn = case.evidence.last_turn.as_ref().and_then(|turn| turn.decision.as_ref());
+fn words(bundle: &EvidenceBundle) -> (Vec<&str>, Option<&str>) {
+    let receipts = bundle.evidence.receipts.iter().map(|receipt| receipt.name.as_str()).collect();
+    let turn = bundle.evidence.last_turn.as_ref().and_then(|turn| turn.decision.as_ref());
     (receipts, turn.map(|decision| decision.speak.as_str()))
 }
 
 #[sqlx::test(migrations = "./migrations")]
 async fn a_case_is_the_run_with_every_receipt_and_the_last_turn_that_is_wanted(pool: PgPool) {
-    let row = told(&pool, 1, &["begin", "end it", "end it again", "go on"]).await;
-    let case = Cases::start(pool).find(row.run_id, ends).await.unwrap().unwrap();
-    assert_eq!(case.run.execution, row);
-    let (receipts, turn) = words(&case);
+    let row = with_remarks(&pool, 1, &["begin", "end it", "end it again", "go on"]).await;
+    let bundle = EvidenceBundles::start(pool).find(row.run_id, ends).await.unwrap().unwrap();
+    assert_eq!(bundle.run.execution, row);
+    let (receipts, turn) = words(&bundle);
     assert_eq!(receipts, ["begin", "end it", "end it again", "go on"]);
     assert_eq!(turn, Some("end it again"));
 }
 
 #[sqlx::test(migrations = "./migrations")]
 async fn many_who_ask_at_once_get_each_their_own(pool: PgPool) {
-    told(&pool, 1, &["end 1"]).await;
-    told(&pool, 2, &["end 2"]).await;
+    with_remarks(&pool, 1, &["end 1"]).await;
+    with_remarks(&pool, 2, &["end 2"]).await;
     make(&pool, 3, 1).await;
-    let cases = Cases::start(pool);
-    let asked = [1, 2, 1, 9, 3, 2].map(|id| cases.find(Uuid::from_u128(id), ends));
-    let found: Vec<Option<Case>> = join_all(asked).await.into_iter().map(Result::unwrap).collect();
-    let found: Vec<_> = found.iter().map(|case| case.as_ref().map(words)).collect();
+    let bundles = EvidenceBundles::start(pool);
+    let asked = [1, 2, 1, 9, 3, 2].map(|id| bundles.find(Uuid::from_u128(id), ends));
+    let found: Vec<Option<EvidenceBundle>> =
+        join_all(asked).await.into_iter().map(Result::unwrap).collect();
+    let found: Vec<_> = found.iter().map(|bundle| bundle.as_ref().map(words)).collect();
     let expected = [
         Some((vec!["end 1"], Some("end 1"))),
         Some((vec!["end 2"], Some("end 2"))),
@@ -89,7 +90,8 @@ async fn many_who_ask_at_once_get_each_their_own(pool: PgPool) {
 
 #[sqlx::test(migrations = "./migrations")]
 async fn a_row_that_does_not_read_is_named_to_the_one_who_asked_for_it(pool: PgPool) {
-    let (spoilt, whole) = (told(&pool, 1, &["end 1"]).await, told(&pool, 2, &["end 2"]).await);
+    let (spoilt, whole) =
+        (with_remarks(&pool, 1, &["end 1"]).await, with_remarks(&pool, 2, &["end 2"]).await);
     let row: i64 = sqlx::query_scalar(
         "update journal set entries = '[[0,\"\",{\"receipt\":{}}]]'
          where run_id = $1 and sequence = $2 returning sequence",
@@ -99,9 +101,9 @@ async fn a_row_that_does_not_read_is_named_to_the_one_who_asked_for_it(pool: PgP
     .fetch_one(&pool)
     .await
     .unwrap();
-    let cases = Cases::start(pool);
+    let bundles = EvidenceBundles::start(pool);
     let (spoilt_case, whole_case) =
-        futures::join!(cases.find(spoilt.run_id, ends), cases.find(whole.run_id, ends));
+        futures::join!(bundles.find(spoilt.run_id, ends), bundles.find(whole.run_id, ends));
     let corrupt = spoilt_case.unwrap_err();
     let StoreError::Corrupt { what, why } = corrupt else { panic!("{corrupt}") };
     assert_eq!(what, format!("journal of run {}", spoilt.run_id));
@@ -150,13 +152,13 @@ async fn told_more(pool: &PgPool, id: Uuid, text: &str) {
 #[sqlx::test(migrations = "./migrations")]
 #[ignore = "a gigabyte is read: a minute without optimisation"]
 async fn a_case_larger_than_the_database_puts_into_one_value_is_read(pool: PgPool) {
-    let row = told(&pool, 1, &["begin", "end it"]).await;
+    let row = with_remarks(&pool, 1, &["begin", "end it"]).await;
     lengthen(&pool, &row, 34_000, 32 * 1024).await;
     told_more(&pool, row.run_id, "go on").await;
-    let small = told(&pool, 2, &["end"]).await;
-    let cases = Cases::start(pool);
+    let small = with_remarks(&pool, 2, &["end"]).await;
+    let bundles = EvidenceBundles::start(pool);
     let (large, small) =
-        futures::join!(cases.find(row.run_id, ends), cases.find(small.run_id, ends));
+        futures::join!(bundles.find(row.run_id, ends), bundles.find(small.run_id, ends));
     let large = large.unwrap().unwrap();
     assert_eq!(words(&large), (vec!["begin", "end it", "go on"], Some("end it")));
     assert_eq!(words(&small.unwrap().unwrap()), (vec!["end"], Some("end")));
@@ -165,19 +167,20 @@ async fn a_case_larger_than_the_database_puts_into_one_value_is_read(pool: PgPoo
 #[sqlx::test(migrations = "./migrations")]
 async fn a_turn_behind_the_beginning_is_the_last_one(pool: PgPool) {
     for (id, rows, bytes) in [(1, 3, 600_000), (2, 2_100, 1), (3, 3, 3_000_000), (4, 256, 1)] {
-        let row = told(&pool, id, &["begin", "end it"]).await;
+        let row = with_remarks(&pool, id, &["begin", "end it"]).await;
         lengthen(&pool, &row, rows, bytes).await;
         told_more(&pool, row.run_id, "end again").await;
         told_more(&pool, row.run_id, "go on").await;
-        let case = Cases::start(pool.clone()).find(row.run_id, ends).await.unwrap().unwrap();
+        let bundle =
+            EvidenceBundles::start(pool.clone()).find(row.run_id, ends).await.unwrap().unwrap();
         let receipts = vec!["begin", "end it", "end again", "go on"];
-        assert_eq!(words(&case), (receipts, Some("end again")), "{rows} rows of {bytes}");
+        assert_eq!(words(&bundle), (receipts, Some("end again")), "{rows} rows of {bytes}");
     }
 }
 
 #[sqlx::test(migrations = "./migrations")]
 async fn where_nothing_is_to_judge_no_journal_is_read(pool: PgPool) {
-    let row = told(&pool, 1, &["end it"]).await;
+    let row = with_remarks(&pool, 1, &["end it"]).await;
     let write = change(&row, |draft| {
         draft.execution_mut().state = RunState::Recovering;
         Ok(())
@@ -189,17 +192,17 @@ async fn where_nothing_is_to_judge_no_journal_is_read(pool: PgPool) {
         .execute(&pool)
         .await
         .unwrap();
-    let case = Cases::start(pool).find(row.run_id, ends).await.unwrap().unwrap();
-    assert_eq!(case.run.execution, row);
-    assert_eq!(words(&case), (vec![], None));
+    let bundle = EvidenceBundles::start(pool).find(row.run_id, ends).await.unwrap().unwrap();
+    assert_eq!(bundle.run.execution, row);
+    assert_eq!(words(&bundle), (vec![], None));
 }
 
 #[sqlx::test(migrations = "./migrations")]
 async fn a_case_with_too_many_receipts_is_refused_for_good(pool: PgPool) {
     let text = "x".repeat(100_000);
-    let row = told(&pool, 1, &[text.as_str(); 6]).await;
-    assert!(Cases::start(pool.clone()).find(row.run_id, ends).await.is_ok());
-    let refused = Cases::holding(pool, 100_000).find(row.run_id, ends).await.unwrap_err();
+    let row = with_remarks(&pool, 1, &[text.as_str(); 6]).await;
+    assert!(EvidenceBundles::start(pool.clone()).find(row.run_id, ends).await.is_ok());
+    let refused = EvidenceBundles::holding(pool, 100_000).find(row.run_id, ends).await.unwrap_err();
     assert!(matches!(refused, StoreError::TooLarge { .. }) && !refused.is_transient());
     let fault = Fault::from(refused);
     assert_eq!(
@@ -213,12 +216,12 @@ async fn many_large_cases_all_get_their_turn(pool: PgPool) {
     let large = "x".repeat(100_000);
     let texts = [large.as_str(); 6];
     for id in 1..=5 {
-        told(&pool, id, &texts).await;
+        with_remarks(&pool, id, &texts).await;
     }
-    let cases = Cases::holding(pool, 1_000_000);
+    let bundles = EvidenceBundles::holding(pool, 1_000_000);
     let asked = (1..=5).map(async |id| {
-        let case = cases.find(Uuid::from_u128(id), ends).await.unwrap().unwrap();
-        case.evidence.receipts.len()
+        let bundle = bundles.find(Uuid::from_u128(id), ends).await.unwrap().unwrap();
+        bundle.evidence.receipts.len()
     });
     assert_eq!(join_all(asked).await, [6; 5]);
 }

@@ -5,7 +5,7 @@ use surety_common::domain::run::VerifyCommands;
 
 /// One thing the runner does before the gate decides.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Look {
+pub enum Observation {
     /// Runs a command that a check names, exactly as written.
     Command(String),
     /// Runs the project's own test command, because files were written and no check names one.
@@ -23,32 +23,36 @@ pub enum Look {
 
 /// What a plan's checks ask the runner to do, each thing once, commands first: they may write the
 /// files that are looked at after them.
-pub fn looks(checks: &[AcceptCheck], policy: VerifyCommands, wrote_files: bool) -> Vec<Look> {
-    let mut looks: Vec<Look> = Vec::new();
+pub fn observations(
+    checks: &[AcceptCheck],
+    policy: VerifyCommands,
+    wrote_files: bool,
+) -> Vec<Observation> {
+    let mut observations: Vec<Observation> = Vec::new();
     if policy == VerifyCommands::Runner {
         let commands = || checks.iter().filter(|check| check.kind == "command_success");
         let required = commands().filter(|check| check.required);
-        looks.extend(required.map(|check| Look::Command(check.target.clone())));
+        observations.extend(required.map(|check| Observation::Command(check.target.clone())));
         if wrote_files && commands().next().is_none() {
-            looks.push(Look::ProjectTests);
+            observations.push(Observation::ProjectTests);
         }
     }
-    looks.extend(checks.iter().filter_map(observation));
+    observations.extend(checks.iter().filter_map(of_check));
     let mut once = Vec::new();
-    looks.retain(|look| {
-        let new = !once.contains(look);
-        once.push(look.clone());
+    observations.retain(|observation| {
+        let new = !once.contains(observation);
+        once.push(observation.clone());
         new
     });
-    looks
+    observations
 }
 
-fn observation(check: &AcceptCheck) -> Option<Look> {
+fn of_check(check: &AcceptCheck) -> Option<Observation> {
     match check.kind.as_str() {
-        "file_exists" => Some(Look::File(check.target.clone())),
+        "file_exists" => Some(Observation::File(check.target.clone())),
         "content_contains" => {
             let needle = check.params.get("contains")?.clone();
-            Some(Look::Content { path: check.target.clone(), needle })
+            Some(Observation::Content { path: check.target.clone(), needle })
         }
         _ => None,
     }
@@ -62,35 +66,35 @@ mod tests {
 
     #[test]
     fn the_checks_and_the_policy_say_what_is_looked_at() {
-        let command = || Look::Command("make test".to_owned());
-        let file = || Look::File("a".to_owned());
+        let command = || Observation::Command("make test".to_owned());
+        let file = || Observation::File("a".to_owned());
         let optional = r#"[{"kind":"command_success","target":"make","required":false}]"#;
         for (checks, policy, wrote, expected) in [
             (
                 r#"["make test","./a","make test"]"#,
                 VerifyCommands::Runner,
                 true,
-                vec![command(), Look::File("./a".to_owned())],
+                vec![command(), Observation::File("./a".to_owned())],
             ),
             (
                 r#"["make test","a.txt"]"#,
                 VerifyCommands::ReceiptsOnly,
                 true,
-                vec![Look::File("a.txt".to_owned())],
+                vec![Observation::File("a.txt".to_owned())],
             ),
-            ("[]", VerifyCommands::Runner, true, vec![Look::ProjectTests]),
+            ("[]", VerifyCommands::Runner, true, vec![Observation::ProjectTests]),
             ("[]", VerifyCommands::Runner, false, vec![]),
             (optional, VerifyCommands::Runner, true, vec![]),
             (
                 r#"[{"kind":"file_exists","target":"a"}]"#,
                 VerifyCommands::Runner,
                 true,
-                vec![Look::ProjectTests, file()],
+                vec![Observation::ProjectTests, file()],
             ),
         ] {
             let list = json::parse(checks).unwrap().value;
             let (list, _) = read_checks(&list, "verify", Author::Model).unwrap();
-            assert_eq!(looks(&list, policy, wrote), expected, "{checks}");
+            assert_eq!(observations(&list, policy, wrote), expected, "{checks}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Engine;
 use super::bounds::graph_of;
-use super::head::Head;
+use super::pending_state::PendingState;
 use crate::fuse::timeout::Timeouts;
 use crate::tool::Folder;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use surety_common::domain::plan::{Plan, PlanStep};
 use surety_common::domain::receipt::EvidenceReceipt;
 use surety_common::domain::run::RunSpec;
 use surety_common::domain::step::StepState;
-use surety_common::store::{self, HeldLease, StoreError};
+use surety_common::store::{self, RunLease, StoreError};
 use surety_common::telemetry;
 use tokio::sync::{Mutex, Notify};
 use tokio_util::sync::CancellationToken;
@@ -49,7 +49,7 @@ pub enum Ended {
 }
 
 /// A run under this process's lease.
-pub struct HeldRun {
+pub struct LeasedRun {
     /// The engine it is worked on by.
     pub engine: Arc<Engine>,
     /// What it was asked to do.
@@ -78,16 +78,16 @@ pub struct HeldRun {
     pub(super) seen_version: AtomicI64,
     /// The span all its transitions are recorded in.
     pub span: tracing::Span,
-    pub(super) head: Mutex<Head>,
+    pub(super) state: Mutex<PendingState>,
     /// Where it works.
     pub folder: Arc<Folder>,
     timeouts: std::sync::Mutex<Timeouts>,
 }
 
-impl HeldRun {
+impl LeasedRun {
     /// A run whose lease was just written as `execution` says.
-    pub fn new(engine: Arc<Engine>, order: Order, execution: Execution) -> Self {
-        let Order { spec, plan, plan_digest, span } = order;
+    pub fn new(engine: Arc<Engine>, assignment: RunAssignment, execution: Execution) -> Self {
+        let RunAssignment { spec, plan, plan_digest, span } = assignment;
         let folder = match spec.workspace.as_str() {
             "" => Folder::own(engine.workspaces.join(spec.id.to_string())),
             named => Folder::given(PathBuf::from(named)),
@@ -108,15 +108,15 @@ impl HeldRun {
             plan_digest,
             lost: CancellationToken::new(),
             span,
-            head: Mutex::new(Head::new(execution)),
+            state: Mutex::new(PendingState::new(execution)),
             folder: Arc::new(folder),
             timeouts: std::sync::Mutex::default(),
         }
     }
 
     /// The lease it is worked on under.
-    pub fn lease(&self) -> HeldLease {
-        HeldLease { run_id: self.spec.id, lease_epoch: self.lease_epoch }
+    pub fn lease(&self) -> RunLease {
+        RunLease { run_id: self.spec.id, lease_epoch: self.lease_epoch }
     }
 
     /// Calls the work off: the run is no longer held here.
@@ -144,18 +144,18 @@ impl HeldRun {
             // Entered before it is looked, so that a loss of contact in between meets the call.
             let begun = Begun::enter(self, repeated);
             // A process that was stopped in between looks at the time first.
-            self.engine.look_at_contact();
+            self.engine.check_lease_validity();
             if self.calls.is_cancelled() {
                 return None;
             }
-            if self.engine.contact.is_kept() {
+            if self.engine.lease_validity.is_valid() {
                 return Some(begun);
             }
             drop(begun);
             tokio::select! {
                 biased;
                 () = self.calls.cancelled() => return None,
-                () = self.engine.contact.kept() => {}
+                () = self.engine.lease_validity.valid() => {}
             }
         }
     }
@@ -295,7 +295,7 @@ impl HeldRun {
 }
 
 /// What a held run is made from.
-pub struct Order {
+pub struct RunAssignment {
     /// What it was asked to do.
     pub spec: RunSpec,
     /// The plan revision being executed.
@@ -310,7 +310,7 @@ pub struct Order {
 pub(super) struct Begun<'a>(Option<&'a AtomicUsize>);
 
 impl<'a> Begun<'a> {
-    fn enter(run: &'a HeldRun, repeated: bool) -> Self {
+    fn enter(run: &'a LeasedRun, repeated: bool) -> Self {
         let repeating = repeated.then_some(&run.repeating);
         if let Some(count) = repeating {
             count.fetch_add(1, Ordering::SeqCst);

@@ -19,9 +19,9 @@ const MARGIN: u32 = 8;
 
 /// A moment by a clock that nobody sets, and that goes on while the machine sleeps: the others do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Moment(Duration);
+pub(super) struct MonotonicInstant(Duration);
 
-impl Moment {
+impl MonotonicInstant {
     /// Now.
     pub(super) fn now() -> Self {
         // Linux has had this clock for longer than anything else that is used here.
@@ -47,12 +47,12 @@ impl Moment {
 }
 
 /// When this process was last heard, and for how long that counts.
-pub struct Contact {
+pub struct LeaseValidity {
     patience: Duration,
-    sent_at: watch::Sender<Option<Moment>>,
+    sent_at: watch::Sender<Option<MonotonicInstant>>,
 }
 
-impl Contact {
+impl LeaseValidity {
     /// None yet, of a process that beats every `interval` and is taken for dead when it was silent
     /// for `age_limit`, which is two intervals at least.
     pub fn new(interval: Duration, age_limit: Duration) -> Self {
@@ -62,28 +62,28 @@ impl Contact {
     }
 
     /// Takes a heartbeat down that was sent then and answered, unless that is too long ago to count.
-    pub(super) fn heard(&self, sent_at: Moment) {
-        if self.counts(sent_at, Moment::now()) {
+    pub(super) fn renew(&self, sent_at: MonotonicInstant) {
+        if self.counts(sent_at, MonotonicInstant::now()) {
             self.sent_at.send_replace(Some(sent_at));
         }
     }
 
     /// Whether this process may count on its leases.
-    pub fn is_kept(&self) -> bool {
+    pub fn is_valid(&self) -> bool {
         self.left().is_some()
     }
 
     /// For how long it may; none when it may not.
     pub(super) fn left(&self) -> Option<Duration> {
         let sent_at = (*self.sent_at.borrow())?;
-        let left = self.patience.checked_sub(Moment::now().since(sent_at))?;
+        let left = self.patience.checked_sub(MonotonicInstant::now().since(sent_at))?;
         (!left.is_zero()).then_some(left)
     }
 
     /// Waits until it may.
-    pub(super) async fn kept(&self) {
-        let now_kept = |sent_at: &Option<Moment>| {
-            sent_at.is_some_and(|sent_at| self.counts(sent_at, Moment::now()))
+    pub(super) async fn valid(&self) {
+        let now_kept = |sent_at: &Option<MonotonicInstant>| {
+            sent_at.is_some_and(|sent_at| self.counts(sent_at, MonotonicInstant::now()))
         };
         // The sender lives here, so it does not end.
         self.sent_at.subscribe().wait_for(now_kept).await.ok();
@@ -92,7 +92,8 @@ impl Contact {
     /// Says that it may no longer; answers whether that is news.
     pub(super) fn lose(&self) -> bool {
         self.sent_at.send_if_modified(|sent_at| {
-            let over = sent_at.is_some_and(|sent_at| !self.counts(sent_at, Moment::now()));
+            let over =
+                sent_at.is_some_and(|sent_at| !self.counts(sent_at, MonotonicInstant::now()));
             if over {
                 *sent_at = None;
             }
@@ -100,7 +101,7 @@ impl Contact {
         })
     }
 
-    fn counts(&self, sent_at: Moment, now: Moment) -> bool {
+    fn counts(&self, sent_at: MonotonicInstant, now: MonotonicInstant) -> bool {
         now.since(sent_at) < self.patience
     }
 }
@@ -121,19 +122,25 @@ mod tests {
         ] {
             let [interval, age_limit, patience] =
                 [interval_ms, age_limit_ms, patience_ms].map(Duration::from_millis);
-            assert_eq!(Contact::new(interval, age_limit).patience, patience, "{interval_ms}");
+            assert_eq!(LeaseValidity::new(interval, age_limit).patience, patience, "{interval_ms}");
         }
     }
 
     #[test]
     fn a_beat_that_was_sent_too_long_ago_is_no_contact_whenever_its_answer_comes() {
-        let contact = Contact::new(Duration::from_secs(1), Duration::from_mins(1));
-        assert!(!contact.is_kept() && !contact.lose(), "there was none to lose");
-        contact.heard(Moment::at(Duration::ZERO));
-        assert!(!contact.is_kept());
-        contact.heard(Moment::now());
-        assert!(contact.is_kept() && !contact.lose(), "it is not lost while it is kept");
-        contact.sent_at.send_replace(Some(Moment::at(Duration::ZERO)));
-        assert!(!contact.is_kept() && contact.lose() && !contact.lose(), "it is lost once");
+        let lease_validity = LeaseValidity::new(Duration::from_secs(1), Duration::from_mins(1));
+        assert!(!lease_validity.is_valid() && !lease_validity.lose(), "there was none to lose");
+        lease_validity.renew(MonotonicInstant::at(Duration::ZERO));
+        assert!(!lease_validity.is_valid());
+        lease_validity.renew(MonotonicInstant::now());
+        assert!(
+            lease_validity.is_valid() && !lease_validity.lose(),
+            "it is not lost while it is kept"
+        );
+        lease_validity.sent_at.send_replace(Some(MonotonicInstant::at(Duration::ZERO)));
+        assert!(
+            !lease_validity.is_valid() && lease_validity.lose() && !lease_validity.lose(),
+            "it is lost once"
+        );
     }
 }

@@ -3,11 +3,11 @@ use proptest::prelude::*;
 use super::*;
 
 fn refused(text: &str) -> String {
-    read_order(text).expect_err("a refusal").to_text()
+    read_plan_file(text).expect_err("a refusal").to_text()
 }
 
 fn plan_of(text: &str) -> String {
-    read_order(text).expect("an order").plan_text.expect("a plan")
+    read_plan_file(text).expect("an plan_file").plan_text.expect("a plan")
 }
 
 #[test]
@@ -22,7 +22,7 @@ fn the_examples_are_orders_with_plans_that_the_planner_accepts() {
             surety_planner::plan::parse_plan(&plan, Author::Submitter, 12).expect("a plan");
         assert!(warnings.is_empty() && plan.verify.len() == 4, "{warnings:?}");
     }
-    let liar = read_order(include_str!("../../../../examples/liar/plan.yaml")).unwrap();
+    let liar = read_plan_file(include_str!("../../../../examples/liar/plan.yaml")).unwrap();
     assert_eq!(liar.limits.unwrap().max_repairs, Some(1));
     let policy = liar.policy.unwrap();
     assert_eq!(policy.verify_commands(), v1::VerifyCommands::Runner);
@@ -71,13 +71,13 @@ fn words_stay_words() {
 
 #[test]
 fn a_goal_alone_is_no_plan() {
-    let order =
-        read_order("goal: Make it so.\nlabels: {team: a, build: 17}\ndriver: model").unwrap();
-    assert_eq!(order.goal, "Make it so.");
-    assert_eq!(order.plan_text, None);
-    assert_eq!(order.driver, v1::Driver::Model);
+    let plan_file =
+        read_plan_file("goal: Make it so.\nlabels: {team: a, build: 17}\ndriver: model").unwrap();
+    assert_eq!(plan_file.goal, "Make it so.");
+    assert_eq!(plan_file.plan_text, None);
+    assert_eq!(plan_file.driver, v1::Driver::Model);
     let labels = [("team", "a"), ("build", "17")].map(|(k, v)| (k.to_owned(), v.to_owned()));
-    assert_eq!(order.labels, labels);
+    assert_eq!(plan_file.labels, labels);
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn what_is_no_yaml_is_refused_with_its_place() {
 proptest! {
     #[test]
     fn no_text_can_panic_the_reader(text in ".{0,200}") {
-        read_order(&text).ok();
+        read_plan_file(&text).ok();
     }
 
     #[test]

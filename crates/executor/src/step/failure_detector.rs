@@ -12,7 +12,7 @@
 //! it names is believed where it fits to what was seen; of somebody met for the first time, or after a
 //! while without looking, it is believed but for the grace in which whoever lives beats again.
 
-use super::contact::Moment;
+use super::lease_validity::MonotonicInstant;
 use chrono::{DateTime, Utc};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -23,20 +23,20 @@ use uuid::Uuid;
 pub(super) const TRIES: u32 = 4;
 
 /// What looks at the others' heartbeats have shown.
-pub(super) struct Silence {
+pub(super) struct FailureDetector {
     limit: Duration,
     grace: Duration,
-    looked_at: Option<Moment>,
+    looked_at: Option<MonotonicInstant>,
     seen: HashMap<Uuid, Sight>,
 }
 
 /// A heartbeat, and from when on nothing came after it.
 struct Sight {
     heartbeat_at: Option<DateTime<Utc>>,
-    since: Moment,
+    since: MonotonicInstant,
 }
 
-impl Silence {
+impl FailureDetector {
     /// Nothing is known yet of others who beat every `interval`, and are dead when they were silent for
     /// `limit`, which is two intervals at least.
     pub(super) fn new(interval: Duration, limit: Duration) -> Self {
@@ -46,9 +46,9 @@ impl Silence {
 
     /// Takes in what a question brought that was sent and answered then, and sent at the time `now` by
     /// the clock that heartbeats are named after. Answers who has been silent for too long.
-    pub(super) fn look(
+    pub(super) fn observe(
         &mut self,
-        [sent_at, answered_at]: [Moment; 2],
+        [sent_at, answered_at]: [MonotonicInstant; 2],
         now: DateTime<Utc>,
         others: &[Owner],
     ) -> Vec<Owner> {
@@ -96,13 +96,13 @@ mod tests {
     const INTERVAL: Duration = Duration::from_secs(1);
     const LIMIT: Duration = Duration::from_secs(10);
 
-    fn moment(ms: u64) -> Moment {
+    fn moment(ms: u64) -> MonotonicInstant {
         // Some way from the clock's beginning, so that nothing ends there.
-        Moment::at(Duration::from_hours(1) + Duration::from_millis(ms))
+        MonotonicInstant::at(Duration::from_hours(1) + Duration::from_millis(ms))
     }
 
     /// A question that is answered at once.
-    fn moments(ms: u64) -> [Moment; 2] {
+    fn moments(ms: u64) -> [MonotonicInstant; 2] {
         [moment(ms); 2]
     }
 
@@ -115,73 +115,77 @@ mod tests {
     }
 
     /// Looks every second at one whose last heartbeat was at 300 ms; answers when it is silent.
-    fn noticed_at(silence: &mut Silence, from_ms: u64, step_ms: i64) -> Option<u64> {
+    fn noticed_at(detector: &mut FailureDetector, from_ms: u64, step_ms: i64) -> Option<u64> {
         (from_ms..from_ms + 30_000).step_by(1000).find(|ms| {
             let now = time(i64::try_from(*ms).unwrap() + step_ms);
-            !silence.look(moments(*ms), now, &[owner(300)]).is_empty()
+            !detector.observe(moments(*ms), now, &[owner(300)]).is_empty()
         })
     }
 
     #[test]
     fn the_dead_are_noticed_at_the_first_look_after_the_limit() {
-        let mut silence = Silence::new(INTERVAL, LIMIT);
-        assert_eq!(silence.look(moments(0), time(0), &[owner(-700)]), []);
-        assert_eq!(noticed_at(&mut silence, 1000, 0), Some(11_000));
+        let mut detector = FailureDetector::new(INTERVAL, LIMIT);
+        assert_eq!(detector.observe(moments(0), time(0), &[owner(-700)]), []);
+        assert_eq!(noticed_at(&mut detector, 1000, 0), Some(11_000));
     }
 
     #[test]
     fn who_comes_new_believes_the_past_but_for_the_time_in_which_the_living_beat() {
-        let mut silence = Silence::new(INTERVAL, LIMIT);
-        assert_eq!(noticed_at(&mut silence, 3_600_000, 0), Some(3_604_000));
-        let mut silence = Silence::new(INTERVAL, LIMIT);
-        assert_eq!(noticed_at(&mut silence, 2000, 0), Some(11_000), "it is no earlier than it was");
+        let mut detector = FailureDetector::new(INTERVAL, LIMIT);
+        assert_eq!(noticed_at(&mut detector, 3_600_000, 0), Some(3_604_000));
+        let mut detector = FailureDetector::new(INTERVAL, LIMIT);
+        assert_eq!(
+            noticed_at(&mut detector, 2000, 0),
+            Some(11_000),
+            "it is no earlier than it was"
+        );
         let unknown = Owner { heartbeat_at: None, ..owner(0) };
-        let mut silence = Silence::new(INTERVAL, LIMIT);
+        let mut detector = FailureDetector::new(INTERVAL, LIMIT);
         let found =
-            (0..9).find(|s| !silence.look(moments(s * 1000), time(0), &[unknown]).is_empty());
+            (0..9).find(|s| !detector.observe(moments(s * 1000), time(0), &[unknown]).is_empty());
         assert_eq!(found, Some(4), "somebody nobody knows");
     }
 
     #[test]
     fn a_clock_that_is_set_neither_kills_the_living_nor_hides_the_dead() {
         for step_ms in [3_600_000, -3_600_000] {
-            let mut silence = Silence::new(INTERVAL, LIMIT);
-            assert_eq!(silence.look(moments(0), time(0), &[owner(-700)]), []);
+            let mut detector = FailureDetector::new(INTERVAL, LIMIT);
+            assert_eq!(detector.observe(moments(0), time(0), &[owner(-700)]), []);
             // Its heartbeats name the old time, and this process has the new one.
-            assert_eq!(noticed_at(&mut silence, 1000, step_ms), Some(11_000), "{step_ms}");
-            let mut silence = Silence::new(INTERVAL, LIMIT);
-            let found = noticed_at(&mut silence, 1000, step_ms);
+            assert_eq!(noticed_at(&mut detector, 1000, step_ms), Some(11_000), "{step_ms}");
+            let mut detector = FailureDetector::new(INTERVAL, LIMIT);
+            let found = noticed_at(&mut detector, 1000, step_ms);
             assert!(found.is_some_and(|at_ms| (4000..=11_000).contains(&at_ms)), "{found:?}");
         }
     }
 
     #[test]
     fn a_heartbeat_that_came_while_a_question_hung_counts_from_its_answer() {
-        let mut silence = Silence::new(INTERVAL, LIMIT);
-        assert_eq!(silence.look(moments(0), time(0), &[owner(-700)]), []);
+        let mut detector = FailureDetector::new(INTERVAL, LIMIT);
+        assert_eq!(detector.observe(moments(0), time(0), &[owner(-700)]), []);
         // It named 3.2 s, and the question that was sent at 1 s was answered at 3.4 s.
         let hung = [moment(1000), moment(3400)];
-        assert_eq!(silence.look(hung, time(1000), &[owner(3200)]), []);
+        assert_eq!(detector.observe(hung, time(1000), &[owner(3200)]), []);
         let found = (4000..20_000).step_by(100).find(|ms| {
             let now = time(i64::try_from(*ms).unwrap());
-            !silence.look(moments(*ms), now, &[owner(3200)]).is_empty()
+            !detector.observe(moments(*ms), now, &[owner(3200)]).is_empty()
         });
         assert_eq!(found, Some(13_400));
     }
 
     #[test]
     fn who_was_cut_off_gives_others_the_time_to_be_heard_again() {
-        let mut silence = Silence::new(INTERVAL, LIMIT);
-        assert_eq!(silence.look(moments(0), time(0), &[owner(0)]), []);
-        assert_eq!(silence.look(moments(60_000), time(60_000), &[owner(0)]), []);
-        assert_eq!(silence.look(moments(61_000), time(61_000), &[owner(60_700)]), []);
+        let mut detector = FailureDetector::new(INTERVAL, LIMIT);
+        assert_eq!(detector.observe(moments(0), time(0), &[owner(0)]), []);
+        assert_eq!(detector.observe(moments(60_000), time(60_000), &[owner(0)]), []);
+        assert_eq!(detector.observe(moments(61_000), time(61_000), &[owner(60_700)]), []);
         // Had it stayed silent, that would have been counted from here on.
-        let mut silence = Silence::new(INTERVAL, LIMIT);
-        assert_eq!(silence.look(moments(0), time(0), &[owner(0)]), []);
-        assert_eq!(silence.look(moments(60_000), time(60_000), &[owner(0)]), []);
-        let looks =
-            (61..80).find(|s| !silence.look(moments(s * 1000), time(0), &[owner(0)]).is_empty());
-        assert_eq!(looks, Some(64));
+        let mut detector = FailureDetector::new(INTERVAL, LIMIT);
+        assert_eq!(detector.observe(moments(0), time(0), &[owner(0)]), []);
+        assert_eq!(detector.observe(moments(60_000), time(60_000), &[owner(0)]), []);
+        let observations = (61..80)
+            .find(|s| !detector.observe(moments(s * 1000), time(0), &[owner(0)]).is_empty());
+        assert_eq!(observations, Some(64));
     }
 
     proptest! {
@@ -191,7 +195,7 @@ mod tests {
         fn who_beats_is_never_silent(
             turns in prop::collection::vec((1_u64..2000, any::<bool>(), -1_i64 << 40..1 << 40), 1..200),
         ) {
-            let mut silence = Silence::new(INTERVAL, LIMIT);
+            let mut detector = FailureDetector::new(INTERVAL, LIMIT);
             let (mut now_ms, mut beaten_ms, mut named, mut number) = (0_u64, 0_u64, owner(0), 0_i64);
             for (pause_ms, beats, clock_ms) in turns {
                 now_ms += pause_ms;
@@ -200,7 +204,7 @@ mod tests {
                     // No two heartbeats name the same time.
                     (beaten_ms, named) = (now_ms, owner((clock_ms << 10) + number));
                 }
-                prop_assert_eq!(silence.look(moments(now_ms), time(clock_ms), &[named]), []);
+                prop_assert_eq!(detector.observe(moments(now_ms), time(clock_ms), &[named]), []);
             }
         }
 
@@ -210,17 +214,17 @@ mod tests {
             before in prop::collection::vec(-1_i64 << 40..1 << 40, 1..20),
             clocks in prop::collection::vec(-1_i64 << 40..1 << 40, 12),
         ) {
-            let mut silence = Silence::new(INTERVAL, LIMIT);
+            let mut detector = FailureDetector::new(INTERVAL, LIMIT);
             let mut at_ms = 0;
             for (number, clock_ms) in before.iter().enumerate() {
                 at_ms += 1000;
                 let named = owner(i64::try_from(number).unwrap());
-                silence.look(moments(at_ms), time(*clock_ms), &[named]);
+                detector.observe(moments(at_ms), time(*clock_ms), &[named]);
             }
             let last = owner(-1);
             let found = clocks.iter().any(|clock_ms| {
                 at_ms += 1000;
-                !silence.look(moments(at_ms), time(*clock_ms), &[last]).is_empty()
+                !detector.observe(moments(at_ms), time(*clock_ms), &[last]).is_empty()
             });
             prop_assert!(found);
         }

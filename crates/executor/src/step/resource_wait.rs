@@ -2,7 +2,7 @@
 //! it is waited for, like for a database that is away. It is no fault of the plan.
 
 use super::call::call_off;
-use super::held::HeldRun;
+use super::leased_run::LeasedRun;
 use crate::pauses::Pauses;
 use crate::tool::{ErrorCode, ToolError, ToolOutcome};
 use std::time::Duration;
@@ -11,14 +11,14 @@ use tokio::time::{Instant, sleep_until};
 /// Something that was tried on the machine.
 pub(super) trait Tried {
     /// Whether the machine had no room for it.
-    fn found_no_room(&self) -> bool;
+    fn found_no_resources(&self) -> bool;
 
     /// What it ends with when the work on its run was called off meanwhile.
     fn called_off() -> Self;
 }
 
 impl Tried for ToolOutcome {
-    fn found_no_room(&self) -> bool {
+    fn found_no_resources(&self) -> bool {
         self.error_code == Some(ErrorCode::MachineExhausted)
     }
 
@@ -28,7 +28,7 @@ impl Tried for ToolOutcome {
 }
 
 impl<T> Tried for Result<T, ToolError> {
-    fn found_no_room(&self) -> bool {
+    fn found_no_resources(&self) -> bool {
         self.as_ref().is_err_and(|error| error.code == ErrorCode::MachineExhausted)
     }
 
@@ -38,8 +38,8 @@ impl<T> Tried for Result<T, ToolError> {
 }
 
 /// Tries until the machine has room for it, or until the time is over.
-pub(super) async fn once_there_is_room<T: Tried, F: Future<Output = T>>(
-    run: &HeldRun,
+pub(super) async fn wait_for_resources<T: Tried, F: Future<Output = T>>(
+    run: &LeasedRun,
     time: Duration,
     mut attempt: impl FnMut() -> F,
 ) -> T {
@@ -49,7 +49,7 @@ pub(super) async fn once_there_is_room<T: Tried, F: Future<Output = T>>(
     loop {
         let tried = attempt().await;
         let again = Instant::now() + pauses.next();
-        if !tried.found_no_room() || again >= until {
+        if !tried.found_no_resources() || again >= until {
             return tried;
         }
         // Were each to wait with a file open, none would find one.

@@ -9,7 +9,7 @@
 //! With one database nothing is asked. One that is away is in the way of its own runs only, and of
 //! what cannot be answered without it.
 
-use crate::merge::{Room, merge};
+use crate::merge::{PageBounds, merge};
 use crate::{Planner, Upkeep};
 use futures::StreamExt;
 use futures::future::{join_all, try_join_all};
@@ -20,7 +20,7 @@ use std::collections::HashMap;
 use std::iter::once;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use surety_common::clock::HOME;
+use surety_common::clock::PRIMARY_SHARD;
 use surety_common::config::{NamespaceDatabase, Secret};
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::store::{self, PoolSize, RunFilter, RunPage, StoreError, WaitPage, Waiting};
@@ -37,8 +37,8 @@ const REMEMBERED: usize = 16_384;
 const NAMED: usize = 8;
 
 /// One database, and the planner that works in it.
-pub(crate) struct Cell {
-    place: usize,
+pub(crate) struct Shard {
+    shard_index: usize,
     /// In words: the database of whom.
     whose: String,
     url: Secret,
@@ -48,54 +48,62 @@ pub(crate) struct Cell {
 }
 
 /// All databases of a planner.
-pub(crate) struct Cells {
-    home: Arc<Cell>,
-    others: Vec<Arc<Cell>>,
+pub(crate) struct Shards {
+    primary: Arc<Shard>,
+    others: Vec<Arc<Shard>>,
     /// The namespaces that are named.
-    by_namespace: HashMap<String, Arc<Cell>>,
+    by_namespace: HashMap<String, Arc<Shard>>,
     /// Where the runs are that were asked for last.
-    known: Mutex<LruCache<Uuid, Arc<Cell>>>,
+    known: Mutex<LruCache<Uuid, Arc<Shard>>>,
 }
 
-impl Cells {
+impl Shards {
     /// The home database, which was reached, and the others, each once and not reached yet.
     pub(crate) fn of(
-        home: Arc<Planner>,
+        primary: Arc<Planner>,
         home_url: &str,
         databases: &[NamespaceDatabase],
         size: PoolSize,
     ) -> Self {
-        let whose_home = home.whose.clone();
-        let (url, planner) = (Secret::new(home_url), SetOnce::new_with(Some(home)));
-        let at_home = Arc::new(Cell { place: HOME, whose: whose_home, url, planner, size });
+        let whose_primary = primary.whose.clone();
+        let (url, planner) = (Secret::new(home_url), SetOnce::new_with(Some(primary)));
+        let primary = Arc::new(Shard {
+            shard_index: PRIMARY_SHARD,
+            whose: whose_primary,
+            url,
+            planner,
+            size,
+        });
         let (mut others, mut by_namespace) = (Vec::new(), HashMap::new());
-        for (place, NamespaceDatabase { namespaces, url }) in (HOME + 1..).zip(databases) {
-            let cell = if *url == at_home.url {
-                Arc::clone(&at_home)
+        for (shard_index, NamespaceDatabase { namespaces, url }) in
+            (PRIMARY_SHARD + 1..).zip(databases)
+        {
+            let shard = if *url == primary.url {
+                Arc::clone(&primary)
             } else {
                 let (whose, planner) = (whose(namespaces), SetOnce::new());
-                let cell = Arc::new(Cell { place, whose, url: url.clone(), planner, size });
-                others.push(Arc::clone(&cell));
-                cell
+                let shard = Arc::new(Shard { shard_index, whose, url: url.clone(), planner, size });
+                others.push(Arc::clone(&shard));
+                shard
             };
-            let named = namespaces.iter().map(|namespace| (namespace.clone(), Arc::clone(&cell)));
+            let named = namespaces.iter().map(|namespace| (namespace.clone(), Arc::clone(&shard)));
             by_namespace.extend(named);
         }
         let known = Mutex::new(LruCache::new(REMEMBERED));
-        Self { home: at_home, others, by_namespace, known }
+        Self { primary, others, by_namespace, known }
     }
 
     /// Those beside the home one.
-    pub(crate) fn others(&self) -> impl Iterator<Item = Arc<Cell>> {
+    pub(crate) fn others(&self) -> impl Iterator<Item = Arc<Shard>> {
         self.others.iter().cloned()
     }
 
-    fn all(&self) -> impl Iterator<Item = &Arc<Cell>> {
-        once(&self.home).chain(&self.others)
+    fn all(&self) -> impl Iterator<Item = &Arc<Shard>> {
+        once(&self.primary).chain(&self.others)
     }
 
-    fn named(&self, namespace: &str) -> &Arc<Cell> {
-        self.by_namespace.get(namespace).unwrap_or(&self.home)
+    fn named(&self, namespace: &str) -> &Arc<Shard> {
+        self.by_namespace.get(namespace).unwrap_or(&self.primary)
     }
 
     /// The planner of the database that new runs of a namespace are made in.
@@ -103,8 +111,8 @@ impl Cells {
     /// # Errors
     /// `database_unavailable` when it was not reached yet.
     pub(crate) async fn of_namespace(&self, namespace: &str) -> Result<Arc<Planner>, Fault> {
-        let cell = self.named(namespace);
-        cell.planner().await.map_err(|fault| about(&cell.whose, fault))
+        let shard = self.named(namespace);
+        shard.planner().await.map_err(|fault| about(&shard.whose, fault))
     }
 
     /// The planner of the database that has a run; the home one when none has it.
@@ -115,22 +123,24 @@ impl Cells {
         self.with_run(run_id).await?.planner().await
     }
 
-    async fn with_run(&self, run_id: Uuid) -> Result<Arc<Cell>, Fault> {
+    async fn with_run(&self, run_id: Uuid) -> Result<Arc<Shard>, Fault> {
         if self.others.is_empty() {
-            return Ok(Arc::clone(&self.home));
+            return Ok(Arc::clone(&self.primary));
         }
         let known = self.lock_known().get(&run_id).cloned();
-        if let Some(cell) = known {
-            return Ok(cell);
+        if let Some(shard) = known {
+            return Ok(shard);
         }
         let has_it =
             move |planner: Arc<Planner>| async move { store::has_run(&planner.pool, run_id).await };
-        let Some(cell) = self.first_with(has_it).await? else { return Ok(Arc::clone(&self.home)) };
-        self.lock_known().insert(run_id, Arc::clone(&cell));
-        Ok(cell)
+        let Some(shard) = self.first_with(has_it).await? else {
+            return Ok(Arc::clone(&self.primary));
+        };
+        self.lock_known().insert(run_id, Arc::clone(&shard));
+        Ok(shard)
     }
 
-    fn lock_known(&self) -> std::sync::MutexGuard<'_, LruCache<Uuid, Arc<Cell>>> {
+    fn lock_known(&self) -> std::sync::MutexGuard<'_, LruCache<Uuid, Arc<Shard>>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -140,13 +150,13 @@ impl Cells {
     /// As [`Self::of_run`].
     pub(crate) async fn of_wait(&self, wait_id: Uuid) -> Result<Arc<Planner>, Fault> {
         if self.others.is_empty() {
-            return self.home.planner().await;
+            return self.primary.planner().await;
         }
         let has_it = move |planner: Arc<Planner>| async move {
             Ok(store::find_wait(&planner.pool, wait_id).await?.is_some())
         };
-        let cell = self.first_with(has_it).await?.unwrap_or_else(|| Arc::clone(&self.home));
-        cell.planner().await
+        let shard = self.first_with(has_it).await?.unwrap_or_else(|| Arc::clone(&self.primary));
+        shard.planner().await
     }
 
     /// The first that says yes; none when all say no.
@@ -156,16 +166,16 @@ impl Cells {
     async fn first_with<F: Future<Output = Result<bool, StoreError>>>(
         &self,
         ask: impl Fn(Arc<Planner>) -> F,
-    ) -> Result<Option<Arc<Cell>>, Fault> {
-        let asked = self.all().map(|cell| asked(Arc::clone(cell), &ask));
+    ) -> Result<Option<Arc<Shard>>, Fault> {
+        let asked = self.all().map(|shard| asked(Arc::clone(shard), &ask));
         let mut asked: FuturesUnordered<_> = asked.collect();
         let (mut silent, mut why) = (Vec::new(), None);
-        while let Some((cell, answer)) = asked.next().await {
+        while let Some((shard, answer)) = asked.next().await {
             match answer {
-                Ok(true) => return Ok(Some(cell)),
+                Ok(true) => return Ok(Some(shard)),
                 Ok(false) => {}
                 Err(fault) => {
-                    silent.push(cell.whose.clone());
+                    silent.push(shard.whose.clone());
                     why.get_or_insert(fault);
                 }
             }
@@ -183,8 +193,9 @@ impl Cells {
             Ok((runs, next.map(Reverse)))
         };
         let pages = self.ask_for_pages(self.listed(&filter.namespace), list).await?;
-        let room = Room { rows: filter.limit, bytes: store::LIST_BYTES, of: store::listed_bytes };
-        let (runs, next) = merge(pages, |run| Reverse(run.spec.id), &room);
+        let bounds =
+            PageBounds { rows: filter.limit, bytes: store::LIST_BYTES, of: store::listed_bytes };
+        let (runs, next) = merge(pages, |run| Reverse(run.spec.id), &bounds);
         Ok(RunPage { runs, next: next.map(|Reverse(id)| id) })
     }
 
@@ -209,13 +220,13 @@ impl Cells {
         };
         let pages = self.ask_for_pages(asked, list).await?;
         let of = |waiting: &Waiting| store::listed_bytes(&waiting.run);
-        let room = Room { rows: limit, bytes: store::LIST_BYTES, of };
-        let (waiting, next) = merge(pages, |waiting| waiting.run.spec.id, &room);
+        let bounds = PageBounds { rows: limit, bytes: store::LIST_BYTES, of };
+        let (waiting, next) = merge(pages, |waiting| waiting.run.spec.id, &bounds);
         Ok(WaitPage { waiting, next })
     }
 
     /// The databases that a list is of.
-    fn listed(&self, namespace: &str) -> Vec<Arc<Cell>> {
+    fn listed(&self, namespace: &str) -> Vec<Arc<Shard>> {
         match namespace {
             "" => self.all().cloned().collect(),
             namespace => vec![Arc::clone(self.named(namespace))],
@@ -225,15 +236,15 @@ impl Cells {
     /// A page of each. One that cannot be had fails them all: a list with a hole would be a lie.
     async fn ask_for_pages<T, F: Future<Output = Result<T, StoreError>>>(
         &self,
-        cells: Vec<Arc<Cell>>,
+        shards: Vec<Arc<Shard>>,
         ask: impl Fn(Arc<Planner>) -> F,
     ) -> Result<Vec<T>, Fault> {
         let alone = self.others.is_empty();
-        let pages = cells.into_iter().map(|cell| {
-            let asked = asked(cell, &ask);
+        let pages = shards.into_iter().map(|shard| {
+            let asked = asked(shard, &ask);
             async move {
-                let (cell, page) = asked.await;
-                page.map_err(|fault| if alone { fault } else { about(&cell.whose, fault) })
+                let (shard, page) = asked.await;
+                page.map_err(|fault| if alone { fault } else { about(&shard.whose, fault) })
             }
         });
         try_join_all(pages).await
@@ -241,12 +252,12 @@ impl Cells {
 
     /// Closes every connection.
     pub(crate) async fn close(&self) {
-        let reached = self.all().filter_map(|cell| cell.planner.get());
+        let reached = self.all().filter_map(|shard| shard.planner.get());
         join_all(reached.map(|planner| planner.pool.close())).await;
     }
 }
 
-impl Cell {
+impl Shard {
     /// # Errors
     /// `database_unavailable` when it was not reached yet.
     async fn planner(&self) -> Result<Arc<Planner>, Fault> {
@@ -265,14 +276,14 @@ impl Cell {
     /// Connects, however long that takes, and then keeps the planner's loops going.
     pub(crate) async fn keep(self: Arc<Self>, upkeep: Upkeep, shutdown: CancellationToken) {
         let pool = loop {
-            match store::open(self.place, self.url.expose(), self.size).await {
+            match store::open(self.shard_index, self.url.expose(), self.size).await {
                 Ok(pool) => break pool,
                 // Not even what waiting cannot mend may end the service of the others.
                 Err(error) => tracing::warn!(%error, database = self.whose, "it is waited for"),
             }
             tokio::time::sleep(RETRY).await;
         };
-        let planner = upkeep.start(pool, self.place, self.whose.clone(), shutdown).await;
+        let planner = upkeep.start(pool, self.shard_index, self.whose.clone(), shutdown).await;
         if self.planner.set(Arc::clone(&planner)).is_ok() {
             tracing::info!(database = self.whose, "it is there");
         }
@@ -282,14 +293,14 @@ impl Cell {
 
 /// A database with its answer, or why it has none.
 async fn asked<T, F: Future<Output = Result<T, StoreError>>>(
-    cell: Arc<Cell>,
+    shard: Arc<Shard>,
     ask: impl Fn(Arc<Planner>) -> F,
-) -> (Arc<Cell>, Result<T, Fault>) {
-    let answer = match cell.planner().await {
+) -> (Arc<Shard>, Result<T, Fault>) {
+    let answer = match shard.planner().await {
         Ok(planner) => ask(planner).await.map_err(Fault::from),
         Err(fault) => Err(fault),
     };
-    (cell, answer)
+    (shard, answer)
 }
 
 /// The same fault, saying which database it is about.
@@ -319,21 +330,28 @@ mod tests {
 
     #[tokio::test]
     async fn a_namespace_leads_to_the_database_that_is_named_for_it_and_each_is_there_once() {
-        let at_home = "postgres://127.0.0.1:1/home";
-        let pool = PgPoolOptions::new().connect_lazy(at_home).unwrap();
-        let home = Planner::start(pool, HOME, "the home one".into(), CancellationToken::new());
+        let primary_url = "postgres://127.0.0.1:1/primary";
+        let pool = PgPoolOptions::new().connect_lazy(primary_url).unwrap();
+        let primary =
+            Planner::start(pool, PRIMARY_SHARD, "the primary one".into(), CancellationToken::new());
         let databases = [
             named(&["a", "b"], "postgres://127.0.0.1:1/ab"),
-            named(&["c"], at_home),
+            named(&["c"], primary_url),
             named(&["d"], "postgres://127.0.0.1:1/d"),
         ];
         let size = PoolSize { connections: 2, acquire_timeout: Duration::from_millis(1) };
-        let cells = Cells::of(Arc::new(home), at_home, &databases, size);
-        let place = |namespace| cells.named(namespace).place;
-        assert_eq!(["a", "b", "c", "d", "A", ""].map(place), [1, 1, HOME, 3, HOME, HOME]);
-        assert_eq!(cells.all().map(|cell| cell.place).collect::<Vec<_>>(), [HOME, 1, 3]);
-        assert!(cells.of_namespace("c").await.is_ok());
-        let fault = cells.of_namespace("b").await.err().unwrap();
+        let shards = Shards::of(Arc::new(primary), primary_url, &databases, size);
+        let shard_index = |namespace| shards.named(namespace).shard_index;
+        assert_eq!(
+            ["a", "b", "c", "d", "A", ""].map(shard_index),
+            [1, 1, PRIMARY_SHARD, 3, PRIMARY_SHARD, PRIMARY_SHARD]
+        );
+        assert_eq!(
+            shards.all().map(|shard| shard.shard_index).collect::<Vec<_>>(),
+            [PRIMARY_SHARD, 1, 3]
+        );
+        assert!(shards.of_namespace("c").await.is_ok());
+        let fault = shards.of_namespace("b").await.err().unwrap();
         assert!(fault.message.starts_with("the database of a, b: "), "{fault:?}");
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use surety_common::domain::json::Value;
 use surety_common::wire::v1;
 
-use super::Order;
+use super::PlanFile;
 use super::near::{nearest, unknown_key};
 use crate::failure::{Code, Failure};
 
@@ -13,17 +13,17 @@ const POLICY_KEYS: [&str; 4] =
     ["verify_commands", "repeatable_commands", "on_budget", "confirm_tools"];
 
 /// Takes what the key says beside the plan; the plan's own keys are the planner's to read.
-pub(super) fn take(order: &mut Order, key: &str, value: &Value) -> Result<(), Failure> {
+pub(super) fn take(plan_file: &mut PlanFile, key: &str, value: &Value) -> Result<(), Failure> {
     if value.is_null() {
         return Ok(());
     }
     match key {
-        "goal" => order.goal = text(key, value)?,
-        "limits" => order.limits = Some(limits(value)?),
-        "policy" => order.policy = Some(policy(value)?),
-        "workspace" => order.workspace = Some(PathBuf::from(text(key, value)?)),
-        "labels" => order.labels = labels(value)?,
-        "driver" => order.driver = word(key, value, &DRIVERS)?,
+        "goal" => plan_file.goal = text(key, value)?,
+        "limits" => plan_file.limits = Some(limits(value)?),
+        "policy" => plan_file.policy = Some(policy(value)?),
+        "workspace" => plan_file.workspace = Some(PathBuf::from(text(key, value)?)),
+        "labels" => plan_file.labels = labels(value)?,
+        "driver" => plan_file.driver = word(key, value, &DRIVERS)?,
         _ => {}
     }
     Ok(())

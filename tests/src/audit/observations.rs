@@ -9,7 +9,7 @@ use surety_common::domain::run::{RunRecord, VerifyCommands};
 
 /// One verification, from the end of the last step on.
 #[derive(Debug, Default)]
-pub(super) struct Looked {
+pub(super) struct Observed {
     /// Files and contents that the checks of the plan of that moment name, each once.
     needed: usize,
     /// Looks that were recorded.
@@ -18,14 +18,14 @@ pub(super) struct Looked {
     judged: bool,
 }
 
-impl Looked {
+impl Observed {
     pub(super) fn begin(plan: &Plan) -> Self {
-        let looks = plan.verify.iter().filter_map(|check| {
+        let observations = plan.verify.iter().filter_map(|check| {
             let needle = check.params.get("contains");
             let content = check.kind == "content_contains" && needle.is_some();
             (content || check.kind == "file_exists").then_some((&check.kind, &check.target, needle))
         });
-        Self { needed: looks.collect::<HashSet<_>>().len(), ..Self::default() }
+        Self { needed: observations.collect::<HashSet<_>>().len(), ..Self::default() }
     }
 
     pub(super) fn receipt(&mut self, receipt: &EvidenceReceipt) {
@@ -40,13 +40,13 @@ impl Looked {
 /// The row says that all was looked at where the journal has it, and nowhere else.
 pub(super) fn compare(replay: &Replay, record: &RunRecord, wrote: bool) -> Result<()> {
     let observed = record.execution.counters.observed;
-    let Some(looked) = &replay.looked else {
+    let Some(replayed) = &replay.observed else {
         ensure!(!observed, "it is said to be observed and was never verified");
         return Ok(());
     };
     if observed {
-        let Looked { needed, seen, .. } = looked;
-        ensure!(seen >= needed, "it is said to be observed: {seen} looks of {needed}");
+        let Observed { needed, seen, .. } = replayed;
+        ensure!(seen >= needed, "it is said to be observed: {seen} observations of {needed}");
         return Ok(());
     }
     let commands = || replay.plan.verify.iter().filter(|check| check.kind == "command_success");
@@ -55,7 +55,7 @@ pub(super) fn compare(replay: &Replay, record: &RunRecord, wrote: bool) -> Resul
             Some(_) => commands().any(|check| check.required),
             None => wrote,
         };
-    let unseen = looked.judged && (looked.needed > 0 || runs);
+    let unseen = replayed.judged && (replayed.needed > 0 || runs);
     ensure!(!unseen, "the gate decided over what is said not to be observed");
     Ok(())
 }
