@@ -105,7 +105,7 @@ impl Crammed {
     /// A run that says more than there is room for, and waits.
     async fn stuck(&mut self) -> Result<v1::Run> {
         let run = self.deployment.create_run(script::request(&talkative(), "")).await?;
-        let waits = |line: &str| line.contains("waiting for room");
+        let waits = |line: &str| line.contains("waiting for disk space");
         self.deployment.first_executor()?.wait_for_line(waits).await?;
         Ok(run)
     }

@@ -34,7 +34,7 @@ fn order(trail: &Trail) -> v1::CreateRunRequest {
 /// A process that had to wait until a connection could not be had any more says so.
 fn starved(process: &Process) -> Vec<String> {
     let said =
-        ["waiting for the database", "waiting for room", "was not written", "pool timed out"];
+        ["waiting for the database", "waiting for disk space", "was not written", "pool timed out"];
     let lines = process.log().into_iter();
     lines.filter(|line| said.iter().any(|words| line.contains(words))).collect()
 }

@@ -1,4 +1,4 @@
-//! The statement that changes what executions say; claims and hand-overs change whose they are.
+//! The statement that updates executions. Claims and takeovers change their leases.
 
 use super::StoreError;
 use super::execution::{blocked_from, letters, progress, to_text, wait_ids};
@@ -11,16 +11,17 @@ use sqlx::PgConnection;
 use std::collections::HashSet;
 use uuid::Uuid;
 
-/// What became of one change.
+/// The outcome of one change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is stored, with its journal row.
+    /// The change is stored, with its journal row.
     Applied,
-    /// Somebody else moved the row first, or the lease was taken over: read again and think again.
+    /// Another writer changed the row first, or the lease was taken over. The caller reads the row
+    /// and decides again.
     Lost,
 }
 
-/// One change and the id of the span it was thought out under.
+/// One change, and the id of the span in which it was decided.
 #[derive(Clone, Copy)]
 pub(super) struct Change<'a> {
     pub(super) write: &'a Write,
@@ -28,7 +29,7 @@ pub(super) struct Change<'a> {
 }
 
 impl Change<'_> {
-    /// Whether `next` was thought out over the row that this change leaves, by the same writer.
+    /// Whether `next` was decided from the row that this change leaves, by the same writer.
     pub(super) fn is_followed_by(&self, next: &Write) -> bool {
         let Write { fence, actor, .. } = next;
         fence.version == self.write.execution.version
@@ -37,12 +38,12 @@ impl Change<'_> {
     }
 }
 
-/// Changes of one run, each thought out over the one before: stored as one row of the journal and
-/// one new row of the execution, all or none.
+/// Changes of one run, each decided from the row that the one before leaves. They are stored as one
+/// journal row and one new execution row, all or none.
 pub(super) struct Chain<'a> {
     first: Change<'a>,
     later: Vec<Change<'a>>,
-    /// Whoever is told of it by the statement itself.
+    /// Topics that the statement itself notifies.
     notified: Vec<Topic>,
 }
 
@@ -51,8 +52,8 @@ impl<'a> Chain<'a> {
         Self { first, later, notified: Vec::new() }
     }
 
-    /// Tells whoever follows one of the topics as soon as it is stored. It takes a lock of the whole
-    /// database with the commit, so it is for a chain that is written alone.
+    /// Notifies the subscribers of these topics in the statement's own transaction. The commit then
+    /// takes a lock of the whole database, so only a chain that is written alone does this.
     pub(super) fn notify_on_commit(self, notified: Vec<Topic>) -> Self {
         Self { notified, ..self }
     }
@@ -65,12 +66,12 @@ impl<'a> Chain<'a> {
         self.later.last().unwrap_or(&self.first).write
     }
 
-    /// The row as the last change leaves it.
+    /// The row after the last change.
     pub(super) fn row(&self) -> &Execution {
         &self.last().execution
     }
 
-    /// The column `entries`: empty when nothing is to be journalled.
+    /// The column `entries`; empty when no event is journalled.
     pub(super) fn entries(&self) -> String {
         let notified = self.changes().filter(|change| !change.write.entries.is_empty());
         let changes: Vec<Recorded<'_>> = notified
@@ -93,7 +94,7 @@ impl<'a> From<Change<'a>> for Chain<'a> {
     }
 }
 
-/// The columns of many new rows, as arrays, one element a chain of changes.
+/// The columns of many new rows as arrays, one element per chain.
 #[derive(Default)]
 pub(super) struct Columns {
     pub(super) run_id: Vec<Uuid>,
@@ -148,10 +149,12 @@ impl Columns {
     }
 }
 
-/// Writes chains of changes of different runs in one statement, and answers for each in its place.
+/// Writes chains of changes of different runs in one statement. Returns one outcome per chain, in
+/// the same order.
 ///
 /// # Errors
-/// [`StoreError`]; then none of them is stored, or, where the connection broke, it is not known.
+/// [`StoreError`]: none of the changes is stored or, after a broken connection, the outcome is
+/// unknown.
 pub(super) async fn apply(
     connection: &mut PgConnection,
     chains: &[Chain<'_>],
@@ -198,7 +201,7 @@ pub(super) async fn apply(
         .collect())
 }
 
-/// A plan revision as the column's type.
+/// Converts a plan revision to the column's type.
 pub(super) fn plan_revision(revision: u32) -> Result<i32, StoreError> {
     i32::try_from(revision).map_err(|error| StoreError::corrupt("a plan revision", error))
 }

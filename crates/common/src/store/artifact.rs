@@ -1,4 +1,4 @@
-//! Outputs too large for the journal, by the digest of their content.
+//! Outputs too large for the journal, keyed by the digest of their content.
 
 use super::StoreError;
 use super::pool::{pauses, within_at_most};
@@ -7,37 +7,37 @@ use sqlx::PgPool;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// How long one may take to be stored or read, whatever its length.
+/// Base time limit to store or read an artifact.
 const ANSWER: Duration = Duration::from_secs(10);
-/// And for each mebibyte: far more than any disk that works at all.
+/// Additional time limit per mebibyte, far above what a working disk needs.
 const ANSWER_PER_MIB: Duration = Duration::from_secs(1);
 
-/// A large output. The same content is stored once.
+/// A large output. Equal content is stored once.
 #[derive(Debug, Clone, Copy)]
 pub struct Artifact<'a> {
-    /// Hex SHA-256 of the body.
+    /// The SHA-256 of the body, in hexadecimal.
     pub digest: &'a str,
     /// The whole content.
     pub body: &'a [u8],
-    /// When it was made.
+    /// The creation time.
     pub created_at: DateTime<Utc>,
 }
 
-/// How long one of so many bytes may take on its way.
+/// The time limit for an artifact of this size.
 pub(super) fn patience(bytes: u64) -> Duration {
     let mebibytes = u32::try_from(bytes >> 20).unwrap_or(u32::MAX);
     ANSWER.saturating_add(ANSWER_PER_MIB.saturating_mul(mebibytes))
 }
 
-/// Stores an artifact unless it is there, and that the run may refer to it; again and again while
-/// the database is away or has no room. Whoever refers to it does so after: one that nothing refers
-/// to is only space.
+/// Stores an artifact unless it exists, and records that the run refers to it. Retries while the
+/// database is unavailable or its disk is full. Callers write the reference afterwards, so a crash
+/// leaves at most an unreferenced artifact.
 ///
 /// # Errors
-/// Whatever waiting cannot mend.
+/// Permanent errors only.
 ///
 /// # Cancel safety
-/// Dropping the future leaves at most what nothing refers to.
+/// Dropping the future leaves at most an unreferenced artifact.
 pub async fn keep(pool: &PgPool, run_id: Uuid, artifact: Artifact<'_>) -> Result<(), StoreError> {
     let mut pauses = pauses();
     let patience = patience(u64::try_from(artifact.body.len()).unwrap_or(u64::MAX));
@@ -45,7 +45,7 @@ pub async fn keep(pool: &PgPool, run_id: Uuid, artifact: Artifact<'_>) -> Result
         match within_at_most(patience, store(pool, run_id, artifact)).await {
             Err(error) if error.is_transient() => {
                 let bytes = artifact.body.len();
-                tracing::warn!(%run_id, %error, bytes, "waiting for room for an output");
+                tracing::warn!(%run_id, %error, bytes, "waiting for disk space in the database to store an output");
                 tokio::time::sleep(pauses.next().unwrap_or(ANSWER)).await;
             }
             known => return known,

@@ -1,4 +1,4 @@
-//! Taking runs up.
+//! Claiming runs: leases, takeovers and releases.
 
 use super::StoreError;
 use super::apply::{Outcome, apply};
@@ -24,17 +24,16 @@ pub struct Claimed {
     transaction: Transaction<'static, Postgres>,
     /// The runs.
     pub runs: Vec<RunRecord>,
-    /// Those of which the rows do not read.
+    /// The runs whose rows cannot be decoded.
     pub unread: Vec<Unread>,
 }
 
 impl Claimed {
-    /// Writes what was decided about the runs and lets them go.
+    /// Writes the decisions about the runs and releases the locks.
     ///
     /// # Errors
-    /// [`StoreError`]; then none of it is stored, or, where the connection broke, it is not known.
-    /// A lease that was stored without this process knowing comes to light with its next
-    /// heartbeat: see [`forgotten`].
+    /// [`StoreError`]: none of the changes is stored or, after a broken connection, the outcome is
+    /// unknown. The next heartbeat finds a lease that was stored unnoticed: see [`forgotten`].
     pub async fn commit(mut self, commits: &[Commit]) -> Result<Vec<Outcome>, StoreError> {
         let changes: Vec<_> = commits.iter().map(|commit| commit.change().into()).collect();
         if changes.is_empty() {
@@ -50,41 +49,41 @@ impl Claimed {
     }
 }
 
-/// What an executor can take up.
+/// What an executor can claim.
 #[derive(Debug, Clone, Copy)]
 pub struct Want<'a> {
-    /// The time.
+    /// The current time.
     pub now: DateTime<Utc>,
-    /// The executor.
+    /// The executor's id.
     pub owner: Uuid,
     /// Its free slots.
     pub slots: usize,
-    /// The runs that it holds, by namespace, those that stand aside included.
+    /// The runs that it holds, by namespace, including those that released their slot while they
+    /// wait.
     pub held: &'a HashMap<String, usize>,
-    /// Runs that it does not take up.
+    /// Runs that it must not claim.
     pub except: &'a [Uuid],
 }
 
-/// What a claim brought.
+/// The result of a claim.
 #[derive(Debug)]
 pub struct Leased {
     /// The runs, as they are under the lease.
     pub runs: Vec<RunRecord>,
-    /// Those of which the rows do not read; they are leased like the others, see [`let_go`].
+    /// Leased runs whose rows cannot be decoded; [`let_go`] returns these leases.
     pub unread: Vec<Unread>,
-    /// Whether there is reason to claim again as soon as there is a slot.
+    /// Whether to claim again as soon as a slot is free.
     pub more: bool,
-    /// Whether [`find_queues`] is to be called now that the runs are started.
+    /// Whether to call [`find_queues`] once the runs are started.
     pub scan: Scan,
 }
 
-/// Leases runs that wait in the queues that are known, in one statement: of the namespaces those
-/// first that hold the fewest of this executor's slots, of a namespace's runs the most urgent first
-/// and then the oldest, but one in eight by age alone. Looks for queues first where none is known.
+/// Leases waiting runs from the known queues in one statement. Namespaces that hold the fewest of
+/// this executor's slots come first. Within a namespace, priority and then age decide, but every
+/// eighth slot goes by age alone. Lists the queues first when none is known.
 ///
 /// # Errors
-/// [`StoreError`]; a lease that was stored all the same comes to light with the next heartbeat: see
-/// [`forgotten`].
+/// [`StoreError`]. The next heartbeat finds a lease that was stored unnoticed: see [`forgotten`].
 pub async fn claim(
     dedicated: &mut DedicatedConnection,
     queues: &mut Queues,
@@ -118,11 +117,10 @@ pub async fn claim(
     Ok(Leased { runs, unread, more, scan })
 }
 
-/// Gives leases of `me` back whose rows do not read.
+/// Returns leases of `me` on runs whose rows cannot be decoded.
 ///
 /// # Errors
-/// [`StoreError`]; what is not given back comes to light with the next heartbeat: see
-/// [`forgotten`].
+/// [`StoreError`]. The next heartbeat finds a lease that was not returned: see [`forgotten`].
 pub async fn let_go(
     pool: &PgPool,
     me: Uuid,
@@ -140,8 +138,8 @@ pub async fn let_go(
     Ok(())
 }
 
-/// Looks in which queues something waits. Answers whether there is reason to claim again: a queue
-/// that was not known.
+/// Lists queues that hold waiting runs. Returns whether to claim again, which a newly found queue
+/// requires.
 ///
 /// # Errors
 /// [`StoreError`]
@@ -160,8 +158,8 @@ pub async fn find_queues(
     Ok(queues.list(now, listed))
 }
 
-/// Locks up to `limit` runs of those who are `silent`, and have not beaten since they were seen so; the
-/// runs of `except` apart.
+/// Locks up to `limit` runs of the executors in `silent` that have sent no heartbeat since, except
+/// those in `except`.
 ///
 /// # Errors
 /// [`StoreError`]
@@ -177,8 +175,8 @@ pub async fn orphans(
     lock(pool, held.bind(ids).bind(heartbeats).bind(limit).bind(except)).await
 }
 
-/// Locks the runs of those `leases` that are still `me`'s: for a process that holds leases it does
-/// not know of, because the answer to its claim was lost on the way.
+/// Locks the runs of those `leases` that `me` still holds. A process uses it for leases that it
+/// does not know of because the answer to its claim was lost.
 ///
 /// # Errors
 /// [`StoreError`]
@@ -193,8 +191,8 @@ pub async fn forgotten(
     lock(pool, dedicated.bind(me).bind(run_ids).bind(epochs)).await
 }
 
-/// Locks all runs whose lease is `me`'s: for a process that is about to leave, and works on none of
-/// them any more.
+/// Locks all runs that `me` has leased. A process that shuts down uses it once it works on none of
+/// them.
 ///
 /// # Errors
 /// [`StoreError`]
@@ -202,7 +200,7 @@ pub async fn left_over(pool: &PgPool, me: Uuid) -> Result<Claimed, StoreError> {
     lock(pool, sqlx::query_scalar(include_str!("sql/left_over.sql")).bind(me)).await
 }
 
-/// Locks the runs whose ids a statement answers, having locked their rows itself.
+/// Loads the runs whose ids a locking statement returns.
 async fn lock(
     pool: &PgPool,
     choosing: QueryScalar<'_, Postgres, Uuid, PgArguments>,

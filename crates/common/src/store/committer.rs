@@ -1,5 +1,5 @@
-//! The one writer of a process's changes: every finished change that waits is written in one
-//! statement. Changes of one run that build on each other are stored as one row.
+//! The process's single writer. It writes all finished changes in one statement, and stores changes
+//! of one run that build on each other as one row.
 
 use super::StoreError;
 use super::apply::{Chain, Change, Outcome, apply};
@@ -17,34 +17,34 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc, oneshot};
 use uuid::Uuid;
 
-/// The most runs one statement changes.
+/// The most runs that one statement changes.
 const MAX_RUNS: usize = 512;
 
-/// Called once for each applied change, in the span it was handed in with.
+/// A callback for each applied change, called in the span that came with it.
 pub type Observer = Arc<dyn Fn(&Write, &tracing::Span) + Send + Sync>;
 
-/// A change to be written. Outputs that it refers to by digest were kept before, each by its own
-/// run: here they would hold back the changes of all others.
+/// A change to be written. The outputs that it refers to by digest are stored before, by the run
+/// itself, so that they do not delay the changes of other runs.
 pub struct Commit {
     /// The change.
     pub write: Write,
     /// The span of the work that led to it.
     pub span: tracing::Span,
-    /// That span's id, as it is journalled.
+    /// The id of that span, as it is journalled.
     pub span_id: Option<String>,
-    /// The changes it was thought out over before they were known to be stored.
+    /// The earlier changes that it was decided from before they were known to be stored.
     pub pipeline: WritePipeline,
-    /// Who stands idle until it is stored, and is woken then.
+    /// The topic whose idle subscribers are woken once it is stored.
     pub notified: Option<Topic>,
 }
 
 impl Commit {
-    /// A change over a row that was read, under a span.
+    /// A change decided from a row that was read, in a span.
     pub fn new(write: Write, span: tracing::Span, span_id: Option<String>) -> Self {
         Self { write, span, span_id, pipeline: WritePipeline::default(), notified: None }
     }
 
-    /// The same, and whoever stands idle until `topic` is woken once it is stored.
+    /// The same change, which wakes the idle subscribers of `topic` once it is stored.
     pub fn notify_on_commit(self, topic: Topic) -> Self {
         Self { notified: Some(topic), ..self }
     }
@@ -54,9 +54,9 @@ impl Commit {
     }
 }
 
-/// Changes that are thought out over each other before they are known to be stored. Once one of them
-/// is lost, all that come after it are: the version in their fence counts changes and does not say
-/// whose, so it would fit a row that somebody else moved by as many.
+/// Changes that are each decided from the one before while that is not yet known to be stored. Once
+/// one of them is lost, all later ones are too. The fence compares a version, which counts changes
+/// but does not name their writer, so another writer's changes could make it match.
 #[derive(Debug, Clone, Default)]
 pub struct WritePipeline(Arc<AtomicBool>);
 
@@ -70,14 +70,14 @@ impl WritePipeline {
     }
 }
 
-/// A change that was handed in, with the way to its caller.
+/// A submitted change, with the channel for its outcome.
 pub(super) struct Job {
     commit: Commit,
     awaited: bool,
     reply: oneshot::Sender<Result<Outcome, StoreError>>,
 }
 
-/// A change that was handed in and whose outcome its caller has yet to hear.
+/// A submitted change whose outcome its caller has not received yet.
 #[derive(Debug)]
 pub struct Pending {
     answer: oneshot::Receiver<Result<Outcome, StoreError>>,
@@ -85,7 +85,7 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// The outcome, when it is known by now.
+    /// The outcome, if it is known by now.
     ///
     /// # Errors
     /// Those of [`Committer::commit`].
@@ -97,13 +97,13 @@ impl Pending {
         }
     }
 
-    /// The outcome, once it is known.
+    /// Waits for the outcome.
     ///
     /// # Errors
     /// Those of [`Committer::commit`].
     ///
     /// # Cancel safety
-    /// The change is written even when nobody waits for its outcome any more.
+    /// The change is written even if the future is dropped.
     pub async fn outcome(mut self) -> Result<Outcome, StoreError> {
         if let Some(known) = self.try_outcome()? {
             return Ok(known);
@@ -113,7 +113,8 @@ impl Pending {
     }
 }
 
-/// The process's one writer. Cloning shares it; the writer ends when the last clone is dropped.
+/// A handle to the process's single writer. Clones share it; the writer ends when the last clone is
+/// dropped.
 #[derive(Clone)]
 pub struct Committer {
     jobs: mpsc::Sender<Job>,
@@ -121,33 +122,33 @@ pub struct Committer {
 }
 
 impl Committer {
-    /// Starts the writer, on a connection of its own.
+    /// Starts the writer on a dedicated connection.
     pub fn start(pool: PgPool, waker: Waker, observer: Observer) -> Self {
         let hurry = Arc::default();
         let changes = Changes { dedicated: DedicatedConnection::new(pool), waker, observer };
         Self { jobs: group::start(changes, Arc::clone(&hurry)), hurry }
     }
 
-    /// Writes one change and says what became of it. While the database is away it waits: the
-    /// fence decides, once it is back, whether the change still fits.
+    /// Writes one change and returns its outcome. While the database is unavailable it waits; the
+    /// fence decides afterwards whether the change still applies.
     ///
     /// # Errors
-    /// [`StoreError::Constraint`], [`StoreError::Corrupt`] and [`StoreError::Refused`] name defects;
-    /// [`StoreError::ShuttingDown`] when the writer is gone.
+    /// [`StoreError::Constraint`], [`StoreError::Corrupt`] and [`StoreError::Refused`] name
+    /// defects; [`StoreError::ShuttingDown`] when the writer has ended.
     ///
     /// # Cancel safety
-    /// A change that was handed in is written even when nobody waits for the answer any more.
+    /// A submitted change is written even if the future is dropped.
     pub async fn commit(&self, commit: Commit) -> Result<Outcome, StoreError> {
         let pending = self.send(commit, true).await?;
         pending.answer.await.map_err(|_| StoreError::ShuttingDown)?
     }
 
-    /// Hands one change in, to be written with what else waits, or with those that come within
-    /// five milliseconds unless somebody begins to wait for it. Changes of one run are written in the order
-    /// they were handed in.
+    /// Submits one change. It is written with the changes that already wait, or within five
+    /// milliseconds, or as soon as a caller awaits it. Changes of one run are written in the order
+    /// of submission.
     ///
     /// # Errors
-    /// [`StoreError::ShuttingDown`] when the writer is gone.
+    /// [`StoreError::ShuttingDown`] when the writer has ended.
     pub async fn hand_in(&self, commit: Commit) -> Result<Pending, StoreError> {
         self.send(commit, false).await
     }
@@ -178,8 +179,8 @@ impl Writer for Changes {
     }
 }
 
-/// Takes waiting changes in order. Those of a run that were thought out over each other go
-/// together; any other of a run whose turn has come waits for the next batch.
+/// Takes waiting changes in order. Those of one run that build on each other form one chain; any
+/// other change of that run waits for the next batch.
 fn next_batch(waiting: &mut VecDeque<Job>) -> Vec<Vec<Job>> {
     let mut batch: Vec<Vec<Job>> = Vec::new();
     let mut places: HashMap<Uuid, usize> = HashMap::new();
@@ -190,7 +191,7 @@ fn next_batch(waiting: &mut VecDeque<Job>) -> Vec<Vec<Job>> {
             Some(place) => match batch.get_mut(*place) {
                 Some(chain) if goes_on(chain, &job) => chain.push(job),
                 Some(_) | None => {
-                    // Whatever else this run has waits behind it.
+                    // All later changes of this run wait too.
                     places.insert(run_id, usize::MAX);
                     later.push_back(job);
                 }
@@ -223,7 +224,7 @@ impl Changes {
                     self.answer(chain, outcome, notified);
                 }
             }
-            // One bad change must not take the others down with it: each is tried by itself.
+            // One invalid change must not fail the others: each chain is retried alone.
             Err(_) if batch.len() > 1 => {
                 for chain in batch {
                     Box::pin(self.write(vec![chain])).await;
@@ -237,7 +238,7 @@ impl Changes {
             Err(error) => {
                 if let Some(job) = batch.pop().and_then(|mut chain| chain.pop()) {
                     let run_id = job.commit.write.execution.run_id;
-                    tracing::error!(%run_id, %error, "a change was refused");
+                    tracing::error!(%run_id, %error, "the database refused a change; the run's turn is lost");
                     job.commit.pipeline.end();
                     reply(job.reply, Err(error));
                 }
@@ -245,7 +246,7 @@ impl Changes {
         }
     }
 
-    /// `told` when the statement itself woke whoever stood idle for it.
+    /// `notified` says that the statement itself woke the idle subscribers.
     fn answer(&self, chain: Vec<Job>, outcome: Outcome, notified: bool) {
         for job in chain {
             match outcome {
@@ -264,7 +265,7 @@ impl Changes {
     }
 }
 
-/// Answers those whose line has ended, and leaves the others.
+/// Answers the jobs whose pipeline has ended, and returns the others.
 fn turn_away(batch: Vec<Vec<Job>>) -> Vec<Vec<Job>> {
     let left = batch.into_iter().map(|chain| {
         let (late, left): (Vec<Job>, Vec<Job>) =
@@ -275,7 +276,7 @@ fn turn_away(batch: Vec<Vec<Job>>) -> Vec<Vec<Job>> {
     left.filter(|chain| !chain.is_empty()).collect()
 }
 
-/// A caller that stopped listening needs no answer.
+/// A caller that dropped its receiver needs no answer.
 fn reply(
     caller: oneshot::Sender<Result<Outcome, StoreError>>,
     result: Result<Outcome, StoreError>,
@@ -283,7 +284,7 @@ fn reply(
     drop(caller.send(result));
 }
 
-/// Writes a batch, again and again while the database is away.
+/// Writes a batch, and retries while the database is unavailable.
 async fn write_until_known(
     dedicated: &mut DedicatedConnection,
     batch: &[Vec<Job>],
@@ -315,7 +316,7 @@ async fn write_once(
     let mut outcomes = apply(&mut connection, &chains).await?;
     crash::point("committer.after_write");
     if in_doubt {
-        // An earlier try may have been committed although its answer was lost on the way.
+        // An earlier attempt may have been committed although its answer was lost.
         for (chain, outcome) in chains.iter().zip(&mut outcomes) {
             if *outcome == Outcome::Lost && super::journal::holds(&mut connection, chain).await? {
                 *outcome = Outcome::Applied;
@@ -326,7 +327,7 @@ async fn write_once(
     Ok(outcomes)
 }
 
-/// One that is written alone tells by itself whoever stands idle for one of its changes.
+/// A chain that is written alone notifies idle subscribers in its own transaction.
 fn chain_of(jobs: &[Job], alone: bool) -> Option<Chain<'_>> {
     let (first, later) = jobs.split_first()?;
     let notified = jobs.iter().filter_map(|job| job.commit.notified).filter(|_| alone).collect();

@@ -1,4 +1,4 @@
-//! Making runs, each with its first plan and its first transitions, many in one statement.
+//! Creating runs, each with its first plan and transitions, many in one statement.
 
 use super::StoreError;
 use super::apply::{Change, Columns, Outcome, apply, plan_revision};
@@ -18,31 +18,32 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
-/// A run to be made.
+/// A run to be created.
 #[derive(Debug, Clone)]
 pub struct NewRun {
-    /// What it is asked to do.
+    /// The request's specification of the run.
     pub spec: RunSpec,
-    /// Digest of the whole request, to tell a repeated call from another one under the same id.
+    /// Digest of the whole request. It distinguishes a repeated call from a different one under the
+    /// same request id.
     pub request_digest: String,
-    /// The plan that came with it.
+    /// The plan that came with the request.
     pub plan: Option<StoredPlan>,
-    /// Its first moves.
+    /// The run's first transitions.
     pub write: Write,
 }
 
-/// What became of the order.
+/// The outcome of a request to create a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Created {
-    /// It is a new run.
+    /// The run is new.
     New,
-    /// The same order came before and made this run.
+    /// The same request came before and created this run.
     Before(Uuid),
-    /// Another order under the same request id made this run.
+    /// A different request under the same request id created this run.
     Conflict(Uuid),
 }
 
-/// The process's one maker of runs: every order that waits is made in one statement. Cloning shares
+/// The process's single creator of runs. It creates all waiting runs in one statement. Clones share
 /// it.
 #[derive(Clone)]
 pub struct Creator {
@@ -50,7 +51,7 @@ pub struct Creator {
 }
 
 impl Creator {
-    /// Starts the maker, on a connection of its own.
+    /// Starts the creator on a dedicated connection.
     pub fn start(pool: PgPool, waker: Waker) -> Self {
         Self {
             jobs: group::start(
@@ -60,13 +61,13 @@ impl Creator {
         }
     }
 
-    /// Makes a run, once for a request id, and wakes whoever can take it up.
+    /// Creates a run, once per request id, and wakes idle executors.
     ///
     /// # Errors
-    /// [`StoreError`]; after [`StoreError::Unavailable`] it is not known whether the run was made.
+    /// [`StoreError`]; after [`StoreError::Unavailable`] it is unknown whether the run was created.
     ///
     /// # Cancel safety
-    /// A run is made even when nobody waits for the answer any more.
+    /// The run is created even if the future is dropped.
     pub async fn create(
         &self,
         new: Arc<NewRun>,
@@ -86,7 +87,7 @@ struct Job {
 }
 
 impl Job {
-    /// Whether an executor can take the run up as it is made.
+    /// Whether an executor can claim the run as soon as it exists.
     fn is_ready(&self) -> bool {
         self.new.write.execution.ready_at.is_some()
     }
@@ -117,11 +118,11 @@ impl Orders {
                     self.waker.wake_now(Topic::Ready);
                 }
                 for (job, created) in jobs.into_iter().zip(created) {
-                    // A caller that stopped listening needs no answer.
+                    // A caller that dropped its receiver needs no answer.
                     drop(job.reply.send(Ok(created)));
                 }
             }
-            // One bad order must not take the others down with it: each is tried by itself.
+            // One invalid request must not fail the others: each is retried alone.
             Err(_) if jobs.len() > 1 => {
                 for job in jobs {
                     Box::pin(self.make(vec![job])).await;
@@ -136,7 +137,7 @@ impl Orders {
     }
 }
 
-/// One that is made alone tells by itself whoever can take it up.
+/// A run that is created alone notifies idle executors in its own transaction.
 async fn make_runs(
     dedicated: &mut DedicatedConnection,
     jobs: &[Job],
@@ -159,8 +160,8 @@ async fn make_runs(
     Ok(created)
 }
 
-/// What stands in the way of a new run: the same order or another one under its request id, or the
-/// run itself, made by an earlier try whose answer was lost.
+/// The existing run that conflicts with a new one. It came from the same or a different request
+/// under the same request id, or from an earlier attempt whose answer was lost.
 async fn made_before(
     dedicated: &mut DedicatedConnection,
     new: &NewRun,
@@ -219,7 +220,7 @@ impl NewColumns {
         Ok(())
     }
 
-    /// Answers the ids of those that were made.
+    /// Returns the ids of the created runs.
     async fn insert(
         &self,
         dedicated: &mut DedicatedConnection,
@@ -265,10 +266,10 @@ impl NewColumns {
     }
 }
 
-/// Stores a plan revision together with the moves it leads to.
+/// Stores a plan revision together with the transitions that it causes.
 ///
 /// # Errors
-/// [`StoreError`]; `plan_pkey` in [`StoreError::Constraint`] when the revision is taken.
+/// [`StoreError`]; `plan_pkey` in [`StoreError::Constraint`] when the revision exists.
 pub async fn submit_plan(
     pool: &PgPool,
     plan: &StoredPlan,

@@ -1,9 +1,8 @@
-//! A connection of one worker's own, beside the pool.
+//! Connections that one worker keeps, outside the pool.
 //!
-//! A connection that goes through the pool is asked for a sign of life each time it is given back,
-//! and a worker gets another one each time, whose server process has to warm up to its statements
-//! again. A loop that sends one statement after the other keeps its connection instead, and one that
-//! must be heard in time does not stand in line behind the others.
+//! The pool pings a connection each time it is returned, and hands out another one whose server
+//! process has to prepare the statements again. A worker that sends many statements keeps one
+//! connection instead. A worker with a deadline does not queue behind the pool's other users.
 
 use super::StoreError;
 use super::pool::{ANSWER, FRESH, alive, connect_beside, within_at_most};
@@ -12,8 +11,8 @@ use sqlx::postgres::PgConnection;
 use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
 
-/// The connection that one worker keeps from statement to statement. It is made when it is first
-/// needed, and made anew after any failure.
+/// The connection that one worker keeps between statements. It is opened on first use, and reopened
+/// after any failure.
 pub struct DedicatedConnection {
     pool: PgPool,
     bound: Duration,
@@ -21,27 +20,27 @@ pub struct DedicatedConnection {
 }
 
 impl DedicatedConnection {
-    /// None yet, to be made as the pool makes its own.
+    /// Creates an unopened connection; it is opened as the pool opens its own.
     pub fn new(pool: PgPool) -> Self {
         Self::bounded(pool, ANSWER)
     }
 
-    /// As [`DedicatedConnection::new`], for a worker whose questions must be answered within `bound`, the making of
-    /// the connection counted.
+    /// As [`DedicatedConnection::new`], with a time limit of `bound` for each use, including the
+    /// time to connect.
     pub fn bounded(pool: PgPool, bound: Duration) -> Self {
         Self { pool, bound, kept: None }
     }
 
-    /// Lets the connection go: the next one brings the database's time.
+    /// Closes the connection; the next one reads the database's time again.
     pub fn forget(&mut self) {
         self.kept = None;
     }
 
-    /// Has `work` done over the connection, which is kept for the next one when it succeeds.
+    /// Runs `work` on the connection, which is kept if `work` succeeds.
     ///
     /// # Errors
-    /// What the work answers; [`StoreError::Unavailable`] when there is no connection, or no answer
-    /// in time, and then it is not known whether the work took effect.
+    /// The error of `work`; [`StoreError::Unavailable`] when there is no connection or no answer in
+    /// time, and then it is unknown whether the work took effect.
     pub(super) async fn ask<T>(
         &mut self,
         work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
@@ -55,9 +54,8 @@ impl DedicatedConnection {
         .await
     }
 
-    /// The connection, for one piece of work. It is kept for the next one when it is given back with
-    /// [`Lent::keep`], and closed when it is just dropped: after an error, or in the middle of a
-    /// statement, nobody knows what it would answer next.
+    /// Borrows the connection for one piece of work. [`Lent::keep`] keeps it. A dropped one is
+    /// closed, because after an error or in mid-statement its protocol state is unknown.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`]
@@ -74,14 +72,14 @@ impl DedicatedConnection {
     }
 }
 
-/// The connection while it is at work.
+/// The connection while it is borrowed.
 pub(super) struct Lent<'a> {
     dedicated: &'a mut DedicatedConnection,
     connection: PgConnection,
 }
 
 impl Lent<'_> {
-    /// Gives it back: every answer was heard to its end.
+    /// Keeps the connection: every answer was read to its end.
     pub(super) fn keep(self) {
         self.dedicated.kept = Some((self.connection, Instant::now()));
     }

@@ -1,75 +1,75 @@
-//! What can go wrong between a service and its rows.
+//! Errors between a service and its rows.
 
 use crate::domain::fault::{Fault, FaultCode};
 use crate::domain::problem::{Code, Problem};
 
-/// After how long a call that met a database that is away is worth another try.
+/// The pause that a caller is advised to make while the database is unavailable, in milliseconds.
 const RETRY_AFTER_MS: u64 = 500;
 
-/// A failed look at, or change of, the rows. A lost race is no error: see [`super::Outcome`].
+/// A failed read or change of rows. A lost race is no error: see [`super::Outcome`].
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The database cannot be reached now. The same call may succeed later, and whether this one
-    /// took effect is not known.
+    /// The database is unreachable. The same call may succeed later; it is unknown whether this one
+    /// took effect.
     #[error("the database cannot be reached: {source}")]
     Unavailable {
-        /// What the driver said.
+        /// The error of the database client.
         source: sqlx::Error,
     },
-    /// A row breaks a rule that the database itself repeats. It names a defect of the caller.
+    /// A change breaks a constraint that the database checks. This is a defect of the caller.
     #[error("the constraint {constraint} refused the change")]
     Constraint {
         /// The constraint's name in the schema.
         constraint: String,
     },
-    /// A row does not read as what it should be.
-    #[error("{what} does not read: {why}")]
+    /// A row cannot be decoded.
+    #[error("{what} cannot be read: {why}")]
     Corrupt {
         /// The row and the column.
         what: String,
-        /// Why not.
+        /// The reason.
         why: String,
     },
-    /// The database is of another version than this program, or refuses the statement.
+    /// The database's schema differs from what this program expects, or it refuses the statement.
     #[error("the database refused the statement: {source}")]
     Refused {
-        /// What the database said.
+        /// The error of the database client.
         source: sqlx::Error,
     },
-    /// A text holds a character that the database cannot keep: U+0000.
+    /// A text contains U+0000, which the database cannot store.
     #[error("a text holds U+0000, which cannot be stored")]
     Unstorable,
-    /// The database was brought up to date by a newer program than this one.
+    /// A newer program migrated the database.
     #[error(
-        "the database's schema is of version {found} and this program knows versions up to \
-         {known}: use a program as new as the one that made it"
+        "the database's schema has version {found}, and this program supports versions up to \
+         {known}; use the program version that migrated it, or a newer one"
     )]
     NewerSchema {
-        /// The version of the database.
+        /// The schema version of the database.
         found: i64,
-        /// The newest version this program knows.
+        /// The newest schema version that this program supports.
         known: i64,
     },
-    /// The migrations do not fit this program.
-    #[error("the schema could not be brought up to date: {0}")]
+    /// The database's migrations differ from this program's.
+    #[error("the schema migration failed: {0}")]
     Migration(#[from] sqlx::migrate::MigrateError),
-    /// What is asked for would take more memory than one call may.
-    #[error("{what} is more than the {limit} bytes that are held at once; {instead}")]
+    /// The result would take more memory than one call may use.
+    #[error("{what} exceeds the limit of {limit} bytes for one call; {instead}")]
     TooLarge {
-        /// What it is.
+        /// What was requested.
         what: String,
-        /// How many bytes may be held at once.
+        /// The limit in bytes.
         limit: usize,
-        /// What can be done instead.
+        /// What to do instead.
         instead: &'static str,
     },
-    /// The process is shutting down and takes no more changes.
+    /// The process is shutting down and accepts no more changes.
     #[error("the process is shutting down")]
     ShuttingDown,
 }
 
 impl StoreError {
-    /// A row or column that does not read.
+    /// A row or column that cannot be decoded.
     pub(crate) fn corrupt(what: impl Into<String>, why: impl std::fmt::Display) -> Self {
         Self::Corrupt { what: what.into(), why: why.to_string() }
     }
@@ -99,7 +99,7 @@ impl From<sqlx::Error> for StoreError {
             let code = error.code().unwrap_or_default();
             return match (&*code, code.get(..2)) {
                 ("22021" | "22P05", _) => Self::Unstorable,
-                // Read only: this one is, or was until a failover, a standby.
+                // Read only: the server is a standby, or was one until a failover.
                 ("25006", _)
                 // Classes: connection, rollback, resources, operator, system.
                 | (_, Some("08" | "40" | "53" | "57" | "58")) => Self::Unavailable { source },
@@ -109,7 +109,7 @@ impl From<sqlx::Error> for StoreError {
         if let sqlx::Error::ColumnDecode { index, source } = &source {
             return Self::corrupt(format!("column {}", index.trim_matches('"')), source);
         }
-        // The driver's own kinds of a connection that cannot be had or was lost.
+        // The client's errors for a connection that cannot be opened or was lost.
         let away = matches!(
             source,
             sqlx::Error::Io(_)
@@ -141,9 +141,12 @@ impl From<StoreError> for Fault {
             | StoreError::Refused { .. }
             | StoreError::NewerSchema { .. }
             | StoreError::Migration(_) => {
-                // What a defect says of our insides is for the log, not for the caller.
-                tracing::error!(%error, "a defect in the rows");
-                Self::new(FaultCode::Internal, "The service met a defect of its dedicated.")
+                // The details describe internals: they go to the log, not to the caller.
+                tracing::error!(%error, "store: a request failed because of a defect; report the error");
+                Self::new(
+                    FaultCode::Internal,
+                    "The service failed because of an internal defect; its log has the details.",
+                )
             }
         }
     }

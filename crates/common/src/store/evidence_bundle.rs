@@ -1,4 +1,4 @@
-//! What a verdict is made from, read for many runs at once.
+//! The evidence for a verdict, read for many runs at once.
 
 use super::StoreError;
 use super::pages::{MAX_HELD, Pages};
@@ -13,15 +13,16 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use uuid::Uuid;
 
-/// Rows and bytes of each journal that the statement over many runs reads: all of most journals, and
-/// 32 MiB of 64 of them at most.
+/// Rows and bytes per journal that the statement over many runs reads. Most journals fit entirely;
+/// 64 of them take 32 MiB at most.
 const BEGINNING: (i64, i64) = (256, 512 * 1024);
-/// A case that takes more than this part of what it may hold is large.
+/// A bundle that takes more than this fraction of its limit is large.
 const LARGE_PART: usize = 16;
-/// Large cases that the process holds at a time; others wait until one is decided.
+/// The number of large bundles that the process holds at once; others wait until a verdict is
+/// written.
 const LARGE_AT_ONCE: usize = 2;
 
-/// One row of `cases.sql`: the columns of the journal as arrays, one element a row.
+/// One row of `bundles.sql`: the columns of the journal as arrays, one element per row.
 #[derive(FromRow)]
 struct CaseRow {
     #[sqlx(flatten)]
@@ -44,35 +45,35 @@ impl CaseRow {
     }
 }
 
-/// A run, and what its journal says to a gate, as one moment shows both.
+/// A run and the evidence in its journal, read from one snapshot.
 #[derive(Debug, Clone)]
 pub struct EvidenceBundle {
     /// The run.
     pub run: RunRecord,
-    /// Its receipts, and the last turn of the kind that was asked for.
+    /// Its receipts, and the last turn of the requested kind.
     pub evidence: Evidence,
-    /// The right to hold a large one, given back with it.
+    /// The permit for a large bundle, released when it is dropped.
     permit: Option<Arc<OwnedSemaphorePermit>>,
 }
 
-/// The process's one reader of cases: all that are wanted at a time are read in one statement, and
-/// what is long of each is read on alone. Cloning shares it.
+/// The process's single reader of evidence bundles. One statement reads all that are requested at a
+/// time; the rest of a long journal is read separately. Clones share it.
 #[derive(Clone)]
 pub struct EvidenceBundles {
     beginnings: QueryBatcher<Uuid>,
     pool: PgPool,
     permit: Arc<Semaphore>,
-    /// Bytes of stored receipts that a case may hold.
+    /// The limit of stored receipts in a bundle, in bytes.
     most: usize,
 }
 
 impl EvidenceBundles {
-    /// Starts the reader, on a connection of its own.
+    /// Starts the reader on a dedicated connection.
     pub fn start(pool: PgPool) -> Self {
         Self::holding(pool, MAX_HELD)
     }
 
-    /// As [`Self::start`], where a case may hold so many bytes of stored receipts.
+    /// As [`Self::start`], with another limit of stored receipts in a bundle, in bytes.
     pub fn holding(pool: PgPool, most: usize) -> Self {
         let beginnings = QueryBatcher::start(pool.clone(), |run_ids| {
             sqlx::query(include_str!("sql/bundles.sql"))
@@ -84,11 +85,11 @@ impl EvidenceBundles {
         Self { beginnings, pool, permit: Arc::new(Semaphore::new(LARGE_AT_ONCE)), most }
     }
 
-    /// The case of a run, with the last of its turns that is `wanted`. Of a run that is not being
-    /// verified no evidence is read.
+    /// The bundle of a run, with the last of its turns that is `wanted`. For a run that is not
+    /// being verified no evidence is read.
     ///
     /// # Errors
-    /// [`StoreError`]; [`StoreError::TooLarge`] when its receipts take more than a case may hold.
+    /// [`StoreError`]; [`StoreError::TooLarge`] when its receipts exceed the limit.
     pub async fn find(
         &self,
         run_id: Uuid,
@@ -106,7 +107,8 @@ impl EvidenceBundles {
         Ok(Some(bundle))
     }
 
-    /// Reads what stands behind the beginning, of which a number and so many bytes are `read`.
+    /// Reads the journal after the rows that the common statement returned, which were `read`
+    /// bytes.
     async fn read_on(
         &self,
         bundle: &mut EvidenceBundle,
@@ -114,7 +116,7 @@ impl EvidenceBundles {
         wanted: fn(&Turn) -> bool,
     ) -> Result<(), StoreError> {
         let run_id = bundle.run.spec.id;
-        // The journal only grows, and this is where it stood when the run was read.
+        // The journal only grows: this is its end when the run was read.
         let mut pages = Pages::new(self.pool.clone(), run_id, read, bundle.run.execution.sequence);
         while let Some(rows) = pages.next().await? {
             let rows = rows.iter().map(|row| row.stored());
@@ -122,7 +124,7 @@ impl EvidenceBundles {
                 bundle.evidence.read_on(rows, wanted).map_err(|error| unread(run_id, error))?;
             if bytes > self.most {
                 return Err(StoreError::TooLarge {
-                    what: format!("what the receipts of run {run_id} take"),
+                    what: format!("the size of the receipts of run {run_id}"),
                     limit: self.most,
                     instead: "so it cannot be judged: divide its work among several runs",
                 });

@@ -1,4 +1,4 @@
-//! The hot table: rows to aggregates and back.
+//! The hot table: converts rows to aggregates and back.
 
 use super::StoreError;
 use super::run::read_state;
@@ -32,7 +32,7 @@ pub(super) struct ExecutionRow {
     updated_at: DateTime<Utc>,
 }
 
-/// The column `progress`: counters, a pause, and the steps that have something to remember.
+/// The column `progress`: counters, a pause, and the steps that have state to keep.
 #[derive(Deserialize)]
 pub(super) struct Progress {
     #[serde(flatten)]
@@ -43,7 +43,7 @@ pub(super) struct Progress {
     steps: BTreeMap<usize, StepProgress>,
 }
 
-/// The same, of an execution that is to be written.
+/// The same, for an execution that is to be written.
 #[derive(Serialize)]
 struct NewProgress<'a> {
     #[serde(flatten)]
@@ -109,23 +109,23 @@ pub(super) fn progress(execution: &Execution) -> Result<String, StoreError> {
     to_text(&NewProgress { counters, paused, steps })
 }
 
-/// The column `wait_ids` of an execution, as the text of an array: whoever answers names one.
+/// The column `wait_ids` of an execution, as an array literal. An answer names one of these ids.
 pub(super) fn wait_ids(execution: &Execution) -> Option<String> {
     let ids: Vec<String> = execution.waits().map(|wait| wait.id.to_string()).collect();
     (!ids.is_empty()).then(|| format!("{{{}}}", ids.join(",")))
 }
 
-/// The word of the phase a blocked run left; none for any other.
+/// The name of the phase that a blocked run left; none in any other state.
 pub(super) fn blocked_from(state: RunState) -> Option<&'static str> {
     state.blocked_in().map(|phase| phase.state().as_str())
 }
 
-/// A value of ours as JSON text for a column.
+/// Serializes a value as JSON text for a column.
 pub(super) fn to_text<T: Serialize>(value: &T) -> Result<String, StoreError> {
     serde_json::to_string(value).map_err(|error| StoreError::corrupt("a value to be stored", error))
 }
 
-/// The letter that stands for a step in the column `step_states`.
+/// The letter for a step's state in the column `step_states`.
 pub(super) const fn to_letter(state: StepState) -> char {
     match state {
         StepState::Pending => 'p',

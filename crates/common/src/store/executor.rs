@@ -1,4 +1,4 @@
-//! Executor processes and their heartbeats: one row holds all the leases of a process.
+//! Executor processes and their heartbeats: one row stands for all leases of a process.
 
 use super::StoreError;
 use super::dedicated_connection::DedicatedConnection;
@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 use sqlx::PgExecutor;
 use uuid::Uuid;
 
-/// Makes a new process known.
+/// Registers a new executor process.
 ///
 /// # Errors
 /// [`StoreError`]
@@ -29,37 +29,38 @@ pub async fn register(
     Ok(())
 }
 
-/// A lease as the rows have it.
+/// A lease as it is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RunLease {
     /// The run.
     pub run_id: Uuid,
-    /// The lease's fence.
+    /// The lease's fencing token.
     pub lease_epoch: i64,
 }
 
-/// Another process that holds leases, as the rows have it.
+/// Another process that holds leases, as it is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Owner {
     /// The process.
     pub id: Uuid,
-    /// The time that its last heartbeat named, by its own clock; none when nobody knows it.
+    /// The time in its last heartbeat, by its own clock; none when the process is not registered.
     pub heartbeat_at: Option<DateTime<Utc>>,
 }
 
-/// What a heartbeat brings back.
+/// The result of a heartbeat.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pulse {
-    /// The leases the process holds.
+    /// The leases that the process holds.
     pub leases: Vec<RunLease>,
-    /// The others that hold leases.
+    /// The other processes that hold leases.
     pub others: Vec<Owner>,
     /// Whether a run waits for an executor.
     pub ready: bool,
 }
 
-/// Says that the process is alive, and looks at once whether there is anything to do for it that
-/// nobody told it of, the runs of `except` apart. None when nobody knows the process any more.
+/// Records a heartbeat, and reads in the same statement whether the process has work that no
+/// notification named. Runs in `except` do not count. Returns none when the process is no longer
+/// registered.
 ///
 /// # Errors
 /// [`StoreError`]
@@ -83,8 +84,8 @@ pub async fn beat(
     }))
 }
 
-/// Forgets a process that gave all its leases back, and any that has not been heard of since
-/// `heard_since` and holds none.
+/// Deletes a process that returned all its leases. Also deletes every process without leases whose
+/// last heartbeat is before `heard_since`.
 ///
 /// # Errors
 /// [`StoreError`]
@@ -100,17 +101,16 @@ pub async fn retire(
     Ok(())
 }
 
-/// What waits for an executor in one namespace.
+/// The backlog of one namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backlog {
     /// The namespace.
     pub namespace: String,
-    /// Runs that an executor could take up now.
+    /// Runs that an executor could claim now.
     pub ready_runs: u32,
 }
 
-/// What waits for an executor, by namespace. One that has work in hand and nothing waiting is named
-/// with none.
+/// The backlog by namespace. A namespace with active runs and none waiting is listed with zero.
 ///
 /// # Errors
 /// [`StoreError`]

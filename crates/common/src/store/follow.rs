@@ -1,4 +1,4 @@
-//! Following journals: the pages that many followers want, read at once.
+//! Following journals: the pages that many followers request, read at once.
 
 use super::StoreError;
 use super::journal::read_row;
@@ -13,30 +13,30 @@ use sqlx::query::Query;
 use sqlx::{FromRow, PgPool, Postgres};
 use uuid::Uuid;
 
-/// Bytes of a page, after which at most one row follows. Smaller than a page that is read alone: as
-/// many pages as are asked for together are held at once.
+/// The size of a page in bytes, after which at most one row follows. It is smaller than for a page
+/// that is read alone, because many pages are held at once.
 const PAGE_BYTES: usize = 512 * 1024;
 
-/// What a follower finds.
+/// One page for a follower.
 #[derive(Debug, Clone)]
 pub struct Page {
-    /// The run's trace, as it was given.
+    /// The run's trace context, as it was given.
     pub trace_parent: String,
-    /// Where the run stood when the page was read.
+    /// The run's state when the page was read.
     pub state: RunState,
-    /// Its events from the wanted number on, in order.
+    /// Its events from the requested number on, in order.
     pub events: Vec<Event>,
-    /// Whether more may have stood behind them.
+    /// Whether the journal may hold more after them.
     pub is_full: bool,
 }
 
-/// Part of a run's journal.
+/// A requested part of a run's journal.
 #[derive(Debug, Clone, Copy)]
 struct Wish {
     run_id: Uuid,
-    /// The number from which on.
+    /// The first event number.
     from: i64,
-    /// Rows of what was committed together, at most.
+    /// The maximum of journal rows.
     rows: i64,
 }
 
@@ -52,20 +52,20 @@ struct FollowRow {
     entries: Option<String>,
 }
 
-/// The process's one reader of journals for those who follow them: all that is wanted at a time is
-/// read in one statement. Cloning shares it.
+/// The process's single reader of journals for followers. One statement reads all pages that are
+/// requested at a time. Clones share it.
 #[derive(Clone)]
 pub struct Journals(QueryBatcher<Wish>);
 
 impl Journals {
-    /// Starts the reader, on a connection of its own.
+    /// Starts the reader on a dedicated connection.
     pub fn start(pool: PgPool) -> Self {
         Self(QueryBatcher::start(pool, statement))
     }
 
-    /// The events of a run from the number `from` on, from at most `rows` rows of what was committed
-    /// together and some 512 KiB of text (any first row comes, however large), as one moment shows them
-    /// and the run's state; none when there is no such run.
+    /// The events of a run from the number `from` on, with its state, from one snapshot. A page
+    /// holds at most `rows` journal rows and about 512 KiB of text, but always the first row. None
+    /// when the run does not exist.
     ///
     /// # Errors
     /// [`StoreError`]

@@ -1,7 +1,7 @@
-//! Group commit: one writer takes everything that waits, writes it, and then takes what came
-//! meanwhile. A piece that somebody waits for is written at once when the process is idle, and its
-//! cost falls as the load rises. One that nobody waits for yet may wait a moment for those that build
-//! on it.
+//! Group commit. One writer takes all waiting jobs, writes them in one statement, and repeats.
+//!
+//! An idle process writes an awaited job at once, and the cost per job falls as the load rises. A
+//! job that no caller awaits yet may wait a moment for jobs that build on it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,29 +9,29 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, timeout_at};
 
-/// The most pieces that are gathered at once.
+/// The most jobs in one batch.
 const MAX_JOBS: usize = 1024;
-/// Pieces that may wait before callers wait to hand theirs in.
+/// Waiting jobs above which callers wait to submit.
 const QUEUE: usize = 4096;
 
-/// How long a piece may lie here that nobody waits for.
-const LEISURE: Duration = Duration::from_millis(5);
+/// How long a job that no caller awaits may wait.
+const LINGER: Duration = Duration::from_millis(5);
 
-/// Somebody who writes what was gathered.
+/// Writes batches of jobs.
 pub(super) trait Writer: Send + 'static {
-    /// One piece, with the way to its caller.
+    /// One job, with the channel to its caller.
     type Job: Send + 'static;
 
-    /// Whether somebody waits for it already.
+    /// Whether a caller awaits the job already.
     fn is_awaited(job: &Self::Job) -> bool;
 
-    /// Takes as much as it can off what waits, writes it, and answers the callers. What it leaves
-    /// comes first the next time.
+    /// Takes as many waiting jobs as it can, writes them and answers their callers. Jobs that it
+    /// leaves come first in the next batch.
     fn settle(&mut self, waiting: &mut VecDeque<Self::Job>) -> impl Future<Output = ()> + Send;
 }
 
-/// Starts a writer. It ends when the last sender is dropped and nothing waits. `hurry` is rung when
-/// somebody begins to wait for a piece that was handed in before.
+/// Starts a writer. It ends when the last sender is dropped and no job waits. `hurry` is notified
+/// when a caller begins to await a job that was submitted before.
 pub(super) fn start<W: Writer>(writer: W, hurry: Arc<Notify>) -> mpsc::Sender<W::Job> {
     let (jobs, queue) = mpsc::channel(QUEUE);
     tokio::spawn(run(writer, queue, hurry));
@@ -48,7 +48,8 @@ async fn run<W: Writer>(mut writer: W, mut queue: mpsc::Receiver<W::Job>, hurry:
         }
         waiting.extend(fresh.drain(..));
         gather(&mut queue, &mut waiting).await;
-        // What was left lay here long enough, and whoever waits for it may have rung before.
+        // Jobs left from the last batch have waited long enough, and their callers may have
+        // notified before.
         if !left {
             linger::<W>(&mut queue, &mut waiting, &hurry).await;
         }
@@ -56,8 +57,8 @@ async fn run<W: Writer>(mut writer: W, mut queue: mpsc::Receiver<W::Job>, hurry:
     }
 }
 
-/// Takes what waits, and lets whoever can run hand in more, for as long as somebody does: a
-/// statement over many costs little more than one over few. A lone piece waits for nobody.
+/// Takes waiting jobs, and yields to other tasks for as long as they submit more. A statement over
+/// many jobs costs little more than one over few, and a lone job is not delayed.
 async fn gather<J>(queue: &mut mpsc::Receiver<J>, waiting: &mut VecDeque<J>) {
     take(queue, waiting);
     let mut before = 1;
@@ -68,13 +69,13 @@ async fn gather<J>(queue: &mut mpsc::Receiver<J>, waiting: &mut VecDeque<J>) {
     }
 }
 
-/// While nobody waits for any of it, waits for more.
+/// Waits for more jobs while no caller awaits any of these.
 async fn linger<W: Writer>(
     queue: &mut mpsc::Receiver<W::Job>,
     waiting: &mut VecDeque<W::Job>,
     hurry: &Notify,
 ) {
-    let until = Instant::now() + LEISURE;
+    let until = Instant::now() + LINGER;
     let mut seen = 0;
     while waiting.len() < MAX_JOBS && !waiting.range(seen..).any(W::is_awaited) {
         seen = waiting.len();

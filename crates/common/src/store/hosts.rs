@@ -1,4 +1,4 @@
-//! A database behind several addresses, of which one is the primary:
+//! A database with several addresses, of which one is the primary:
 //! `postgres://role@one:5432,two:5432/name`.
 
 use super::StoreError;
@@ -10,23 +10,24 @@ use std::str::FromStr;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// How often it is looked whether the primary still is one, and, while there is none, who is.
-const LOOK: Duration = Duration::from_secs(2);
-const LOOK_WHILE_NONE: Duration = Duration::from_millis(200);
-/// How long an address may take to say what it is.
-const PATIENCE: Duration = Duration::from_secs(3);
-/// What must be so of a primary; asked for by address, and ours whether asked for or not.
+/// How often the primary is checked and, while there is none, all addresses are.
+const CHECK_EVERY: Duration = Duration::from_secs(2);
+const CHECK_EVERY_WHILE_NONE: Duration = Duration::from_millis(200);
+/// The time limit for one address to answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(3);
+/// The parameter by which other clients request a primary. Only a primary is accepted here, with or
+/// without it.
 const WANTED: &str = "target_session_attrs";
 
-/// The addresses, in the order they were given.
+/// The addresses, in the given order.
 #[derive(Debug, Clone)]
 pub(super) struct Hosts(Vec<PgConnectOptions>);
 
 impl Hosts {
-    /// The addresses in a URL, of the database at `place`.
+    /// Parses the addresses in a URL, for the database at `place`.
     ///
     /// # Errors
-    /// [`StoreError::Refused`] when it does not read.
+    /// [`StoreError::Refused`] when it cannot be parsed.
     pub(super) fn read(url: &str, place: usize) -> Result<Self, StoreError> {
         let options = split(url)?
             .iter()
@@ -35,10 +36,10 @@ impl Hosts {
         Ok(Self(options))
     }
 
-    /// The only address, or the first that can be written to.
+    /// The only address, or the first that accepts writes.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] while none can be.
+    /// [`StoreError::Unavailable`] while none does.
     pub(super) async fn primary(&self) -> Result<PgConnectOptions, StoreError> {
         match self.0.as_slice() {
             [only] => Ok(only.clone()),
@@ -46,15 +47,15 @@ impl Hosts {
         }
     }
 
-    /// Keeps a pool's new connections going to the primary, whichever that is. Its old ones break
-    /// with the server they lead to: none becomes a standby without a restart.
+    /// Directs a pool's new connections to the current primary. Old connections break with their
+    /// server, because a primary becomes a standby only by a restart.
     pub(super) fn follow(self, pool: &PgPool) {
         if self.0.len() > 1 {
             tokio::spawn(follow(self, pool.clone()));
         }
     }
 
-    /// Asks all at once, and takes the first that can be written to.
+    /// Connects to all addresses at once, and takes the first that accepts writes.
     async fn find(&self) -> Result<(PgConnectOptions, PgConnection), StoreError> {
         let asked = self.0.iter().map(|options| async move {
             let connecting = async {
@@ -62,7 +63,7 @@ impl Hosts {
                 let writable = is_primary(&mut connection).await?;
                 Ok::<_, sqlx::Error>(writable.then_some(connection))
             };
-            timeout(PATIENCE, connecting).await.map_err(|_| sqlx::Error::PoolTimedOut)?
+            timeout(ANSWER_WITHIN, connecting).await.map_err(|_| sqlx::Error::PoolTimedOut)?
         });
         let mut last = None;
         for (options, answer) in self.0.iter().zip(futures::future::join_all(asked).await) {
@@ -73,7 +74,7 @@ impl Hosts {
             }
         }
         let why = last.map_or_else(|| "all are standbys".to_owned(), |error| error.to_string());
-        let message = format!("none of {} addresses can be written to: {why}", self.0.len());
+        let message = format!("none of {} addresses accepts writes: {why}", self.0.len());
         Err(sqlx::Error::Io(io::Error::new(io::ErrorKind::NotConnected, message)).into())
     }
 }
@@ -86,37 +87,39 @@ async fn is_primary(connection: &mut PgConnection) -> Result<bool, sqlx::Error> 
     .await
 }
 
-/// Looks until the pool is closed.
+/// Checks the primary until the pool is closed.
 async fn follow(hosts: Hosts, pool: PgPool) {
     let mut held: Option<PgConnection> = None;
     while !pool.is_closed() {
         let still = match &mut held {
-            Some(connection) => {
-                timeout(PATIENCE, is_primary(connection)).await.is_ok_and(|is| is.unwrap_or(false))
-            }
+            Some(connection) => timeout(ANSWER_WITHIN, is_primary(connection))
+                .await
+                .is_ok_and(|is| is.unwrap_or(false)),
             None => false,
         };
         if !still {
             held = None;
             match hosts.find().await {
                 Ok((options, connection)) => {
-                    tracing::info!(host = options.get_host(), "the primary is here");
+                    tracing::info!(host = options.get_host(), "store: connected to the primary");
                     pool.set_connect_options(options);
                     held = Some(connection);
                 }
-                Err(error) => tracing::warn!(%error, "no primary yet"),
+                Err(error) => {
+                    tracing::warn!(%error, "store: no address is a primary that accepts writes; retrying")
+                }
             }
         }
-        tokio::time::sleep(if held.is_some() { LOOK } else { LOOK_WHILE_NONE }).await;
+        tokio::time::sleep(if held.is_some() { CHECK_EVERY } else { CHECK_EVERY_WHILE_NONE }).await;
     }
     if let Some(connection) = held
         && let Err(error) = connection.close().await
     {
-        tracing::debug!(%error, "the connection to the primary was gone already");
+        tracing::debug!(%error, "store: the connection to the primary was already closed");
     }
 }
 
-/// One URL an address. Whatever stands around the addresses belongs to each.
+/// Splits a URL into one per address, each with the URL's other parts.
 fn split(url: &str) -> Result<Vec<String>, StoreError> {
     let url = without_wanted(url)?;
     let Some((scheme, rest)) = url.split_once("://") else { return Ok(vec![url]) };
@@ -129,7 +132,7 @@ fn split(url: &str) -> Result<Vec<String>, StoreError> {
     Ok(hosts.split(',').map(|host| format!("{scheme}://{user}{host}{path}")).collect())
 }
 
-/// The address without the parameter that other clients need to find the primary.
+/// The address without the parameter by which other clients request a primary.
 fn without_wanted(url: &str) -> Result<String, StoreError> {
     let Some((base, query)) = url.split_once('?') else { return Ok(url.to_owned()) };
     let mut kept = Vec::new();
@@ -137,7 +140,9 @@ fn without_wanted(url: &str) -> Result<String, StoreError> {
         match pair.split_once('=') {
             Some((WANTED, "read-write" | "primary")) => {}
             Some((WANTED, other)) => {
-                let message = format!("{WANTED}={other}: all state is read from the primary");
+                let message = format!(
+                    "{WANTED}={other} is not supported, because all state is read from the primary; remove it"
+                );
                 return Err(sqlx::Error::Configuration(message.into()).into());
             }
             Some(_) | None => kept.push(pair),

@@ -12,10 +12,10 @@ use chrono::{DateTime, Utc};
 use sqlx::{FromRow, PgConnection, PgExecutor};
 use uuid::Uuid;
 
-/// Verdicts on a run that are looked at: more than its repairs and replans allow.
+/// The number of a run's latest verdicts that are read, above what its repairs and replans allow.
 const MAX_VERDICTS: i64 = 100;
 
-/// A row, as it is stored.
+/// A row as it is stored.
 #[derive(FromRow)]
 pub(super) struct JournalRow {
     pub(super) sequence: i64,
@@ -30,7 +30,7 @@ impl JournalRow {
         StoredRow { sequence: *sequence, at: *at, actor, text: entries }
     }
 
-    /// The wanted events, and how many bytes of text they were read from.
+    /// The requested events, and the bytes of text that they were read from.
     pub(super) fn measured(
         &self,
         run_id: Uuid,
@@ -44,7 +44,7 @@ fn unread(run_id: Uuid, sequence: i64, error: StoredError) -> StoreError {
     StoreError::corrupt(format!("journal {run_id} at {sequence}"), error)
 }
 
-/// The events that one row holds.
+/// The events in one row.
 ///
 /// # Errors
 /// [`StoreError::Corrupt`]
@@ -56,8 +56,7 @@ pub(super) fn read_row(
     read_changes(row, wanted).map_err(|error| unread(run_id, row.sequence, error))
 }
 
-/// Events of a run from the number `from` on, in order, from at most `rows` rows of what was
-/// committed together.
+/// Events of a run from the number `from` on, in order, from at most `rows` journal rows.
 ///
 /// # Errors
 /// [`StoreError`]
@@ -73,7 +72,7 @@ pub async fn events(
     Ok(events)
 }
 
-/// The events of rows that are being read.
+/// Decodes the events of rows.
 async fn read(
     rows: impl Future<Output = Result<Vec<JournalRow>, sqlx::Error>>,
     run_id: Uuid,
@@ -86,7 +85,7 @@ async fn read(
     Ok(events)
 }
 
-/// The verdict that stands at a number of a run's journal.
+/// The verdict at a number of a run's journal.
 ///
 /// # Errors
 /// [`StoreError`]
@@ -99,8 +98,8 @@ pub async fn verdict(
     Ok(events.into_iter().find(|event| event.sequence == sequence).and_then(verdict_in))
 }
 
-/// The latest verdict about a plan revision among the last hundred rows that `by` wrote: the gate,
-/// which writes nothing else.
+/// The latest verdict about a plan revision among the last hundred rows that `by` wrote. `by` is
+/// the gate, which writes only verdicts.
 ///
 /// # Errors
 /// [`StoreError`]
@@ -133,7 +132,7 @@ fn verdict_in(event: Event) -> Option<VerdictRecord> {
     }
 }
 
-/// The whole text of an output, from the journal or the artifacts; none when neither has it.
+/// The full text of an output, from the journal or the artifacts; none when neither contains it.
 ///
 /// # Errors
 /// [`StoreError`]
@@ -151,9 +150,9 @@ pub async fn output_text(
     Ok(body.map(|body| String::from_utf8_lossy(&body).into_owned()))
 }
 
-/// Whether exactly these changes were stored: for a writer that lost its connection before it heard
-/// the answer. Ones that journalled nothing are known by their row alone, and only while nobody
-/// wrote after it.
+/// Whether exactly these changes were stored: for a writer that lost its connection before the
+/// answer. Changes without journal entries are recognized by their execution row, and only until
+/// the next write.
 pub(super) async fn holds(
     connection: &mut PgConnection,
     chain: &Chain<'_>,

@@ -1,4 +1,4 @@
-//! Bringing the schema up to date.
+//! Schema migrations.
 
 use super::StoreError;
 use super::pool::within;
@@ -9,23 +9,23 @@ use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// A migration may take hours, so its answer is waited for without a bound. Instead a second
-/// connection looks so often whether the first one's session is still at work.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// For how long no look may find it at work before the connection counts as cut.
-const SILENCE: Duration = Duration::from_secs(20);
+/// How often a second connection checks that the migration's session is active. A migration may
+/// take hours, so its own answer has no time limit.
+const CHECK_EVERY: Duration = Duration::from_secs(2);
+/// How long the session may be seen inactive before the connection counts as broken.
+const INACTIVE_AFTER: Duration = Duration::from_secs(20);
 
-/// A session that waits for a lock is at work too. One that waits for us, while we wait for it, is
-/// not, and one that the server gave up is not there.
-const AT_WORK: &str = "select exists (select from pg_stat_activity where pid = $1 and coalesce(state, '') not like 'idle%')";
+/// A session that waits for a lock is active. One that is idle, or that the server ended, is not.
+const IS_ACTIVE: &str = "select exists (select from pg_stat_activity where pid = $1 and coalesce(state, '') not like 'idle%')";
 
-/// Brings the schema up to date. Several processes may do so at once: one does, the others wait.
+/// Migrates the schema. When several processes call it at once, one migrates and the others wait.
 ///
 /// # Errors
-/// [`StoreError::NewerSchema`] when the database holds a migration this program does not know,
-/// [`StoreError::Migration`] when it holds another one under a number that this program knows,
-/// [`StoreError::Unavailable`] when the connection was cut meanwhile: then a migration under way is
-/// taken back by the database, unless only its last answer was lost.
+/// [`StoreError::NewerSchema`] when the database has a migration that this program does not know.
+/// [`StoreError::Migration`] when a migration in the database differs from this program's under the
+/// same number.
+/// [`StoreError::Unavailable`] when the connection broke. The database then rolls the current
+/// migration back, unless only its last answer was lost.
 pub async fn migrate(pool: &PgPool) -> Result<(), StoreError> {
     let migrator = with_migrations_of_tests(sqlx::migrate!("./migrations")).await?;
     let options = pool.connect_options();
@@ -36,7 +36,7 @@ pub async fn migrate(pool: &PgPool) -> Result<(), StoreError> {
     crash::point("store.before_migrations");
     let done = tokio::select! {
         done = carry_out(&migrator, &mut connection) => understood(&migrator, done),
-        () = silence(&options, session) => Err(sqlx::Error::PoolTimedOut.into()),
+        () = session_lost(&options, session) => Err(sqlx::Error::PoolTimedOut.into()),
     };
     if done.is_ok() {
         crash::point("store.after_migrations");
@@ -45,9 +45,9 @@ pub async fn migrate(pool: &PgPool) -> Result<(), StoreError> {
     done
 }
 
-/// Each migration is a transaction with the note that it was carried out, so whoever dies between two
-/// leaves a schema that the next one goes on from. They are asked for one by one, so that a test can
-/// die there.
+/// Each migration is one transaction with its entry in the migrations table, so a crash between two
+/// of them leaves a schema that the next process continues from. They run one by one so that a test
+/// can crash there.
 async fn carry_out(migrator: &Migrator, connection: &mut PgConnection) -> Result<(), MigrateError> {
     for (place, migration) in migrator.iter().enumerate() {
         if place > 0 {
@@ -64,7 +64,7 @@ fn understood(migrator: &Migrator, done: Result<(), MigrateError>) -> Result<(),
         Ok(()) => Ok(()),
         Err(MigrateError::Execute(source)) => Err(source.into()),
         Err(MigrateError::ExecuteMigration(source, version)) => {
-            tracing::warn!(version, "a migration was not carried out");
+            tracing::warn!(version, "store: a migration failed; it is rolled back");
             Err(source.into())
         }
         Err(MigrateError::VersionMissing(found)) if found > known => {
@@ -74,28 +74,30 @@ fn understood(migrator: &Migrator, done: Result<(), MigrateError>) -> Result<(),
     }
 }
 
-/// Resolves once a session was not seen at work for too long.
-async fn silence(options: &PgConnectOptions, session: i32) {
+/// Resolves once the session has been seen inactive for too long.
+async fn session_lost(options: &PgConnectOptions, session: i32) {
     let mut seen_at = Instant::now();
-    while seen_at.elapsed() < SILENCE {
-        sleep(LOOK_EVERY).await;
+    while seen_at.elapsed() < INACTIVE_AFTER {
+        sleep(CHECK_EVERY).await;
         match within(is_at_work(options, session)).await {
             Ok(true) => seen_at = Instant::now(),
             Ok(false) => {}
-            Err(error) => tracing::debug!(%error, "the migration could not be looked at"),
+            Err(error) => {
+                tracing::debug!(%error, "store: the migration's session could not be checked")
+            }
         }
     }
 }
 
 async fn is_at_work(options: &PgConnectOptions, session: i32) -> Result<bool, StoreError> {
     let mut connection = PgConnection::connect_with(options).await?;
-    let at_work = sqlx::query_scalar(AT_WORK).bind(session).fetch_one(&mut connection).await?;
+    let at_work = sqlx::query_scalar(IS_ACTIVE).bind(session).fetch_one(&mut connection).await?;
     connection.close().await?;
     Ok(at_work)
 }
 
-/// In debug builds, the migrations of the folder that `SURETY_TEST_MIGRATIONS` names besides ours:
-/// how a test makes the program of tomorrow.
+/// In debug builds, adds the migrations in the folder `SURETY_TEST_MIGRATIONS`, so that a test can
+/// simulate a newer program.
 #[cfg(debug_assertions)]
 async fn with_migrations_of_tests(ours: Migrator) -> Result<Migrator, StoreError> {
     let Some(folder) = std::env::var_os("SURETY_TEST_MIGRATIONS") else { return Ok(ours) };
@@ -103,7 +105,7 @@ async fn with_migrations_of_tests(ours: Migrator) -> Result<Migrator, StoreError
     Ok(Migrator::with_migrations(ours.iter().chain(more.iter()).cloned().collect()))
 }
 
-/// Nothing: a release knows its own migrations only.
+/// A release knows its own migrations only.
 #[cfg(not(debug_assertions))]
 async fn with_migrations_of_tests(ours: Migrator) -> Result<Migrator, StoreError> {
     Ok(ours)

@@ -1,11 +1,11 @@
-//! Postgres: the rows behind the domain, and the one way to change them.
+//! Postgres: the rows of the domain, and the one way to change them.
 //!
 //! ```text
 //!   Write ---> Committer ---> apply.sql ---> Applied | Lost
-//!             (one a process, every change that waits in one statement)
+//!             (one per process, all waiting changes in one statement)
 //! ```
 //!
-//! Each module knows one table and keeps its rows to itself. The SQL stands in files.
+//! Each module owns one table and its row types. The SQL is in files.
 
 mod apply;
 mod artifact;

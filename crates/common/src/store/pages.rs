@@ -1,4 +1,4 @@
-//! A journal of any size, read by pages.
+//! A journal of any size, read in pages.
 
 use super::StoreError;
 use super::journal::JournalRow;
@@ -8,12 +8,12 @@ use crate::domain::receipt::EvidenceReceipt;
 use sqlx::PgPool;
 use uuid::Uuid;
 
-/// Rows of a page at most.
+/// The most rows in a page.
 const PAGE_ROWS: usize = 1000;
-/// Bytes of a page, after which at most one row follows.
+/// The size of a page in bytes, after which at most one row follows.
 const PAGE_BYTES: usize = 2 * 1024 * 1024;
 
-/// What one call may hold of a run, in bytes of stored text.
+/// The most stored text of a run that one call may hold, in bytes.
 pub(super) const MAX_HELD: usize = 128 * 1024 * 1024;
 
 /// The pages of a journal between two numbers, in order.
@@ -22,7 +22,7 @@ pub(super) struct Pages {
     run_id: Uuid,
     /// The number after which the next page begins.
     after: i64,
-    /// The last number wanted.
+    /// The last requested number.
     until: i64,
 }
 
@@ -54,7 +54,7 @@ impl Pages {
     }
 }
 
-/// Whether more may stand behind these rows.
+/// Whether the journal may hold more after these rows.
 fn is_full(rows: &[JournalRow]) -> bool {
     let bytes: usize = rows.iter().map(|row| row.entries.len()).sum();
     rows.len() >= PAGE_ROWS || bytes > PAGE_BYTES
@@ -64,16 +64,16 @@ pub(super) fn count(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// The receipts of a run in the order of their chain, some at a time, however many there are.
+/// The receipts of a run in the order of their chain, page by page.
 pub struct ReceiptPages(Pages);
 
 impl ReceiptPages {
-    /// Those that stand in the journal up to the number `until`.
+    /// The receipts in the journal up to the number `until`.
     pub fn new(pool: PgPool, run_id: Uuid, until: i64) -> Self {
         Self(Pages::new(pool, run_id, 0, until))
     }
 
-    /// The next ones, none or some; none at all at the end.
+    /// The next receipts, perhaps an empty page; none at the end.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -119,7 +119,7 @@ pub async fn receipts(pool: &PgPool, run_id: Uuid) -> Result<Vec<EvidenceReceipt
         bytes += read;
         if bytes > MAX_HELD {
             return Err(StoreError::TooLarge {
-                what: format!("what the receipts of run {run_id} take"),
+                what: format!("the size of the receipts of run {run_id}"),
                 limit: MAX_HELD,
                 instead: "ExportReceipts streams them, and what it streams can be checked",
             });
@@ -158,7 +158,7 @@ pub async fn latest_work(
     Ok(latest.events)
 }
 
-/// What was found from the end of a journal on.
+/// The events found so far, read backwards from the end of a journal.
 struct Latest {
     most: usize,
     turns: usize,
@@ -173,7 +173,7 @@ impl Latest {
         self.turns == self.most && self.receipts == self.most
     }
 
-    /// Takes what is still wanted of the row before.
+    /// Takes the events of an earlier row that are still requested.
     fn take(&mut self, row: &JournalRow, run_id: Uuid) -> Result<(), StoreError> {
         if self.is_complete() {
             return Ok(());
@@ -201,7 +201,7 @@ impl Latest {
         }
         if self.bytes > MAX_HELD {
             return Err(StoreError::TooLarge {
-                what: format!("what the latest turns and receipts of run {run_id} take"),
+                what: format!("the size of the latest turns and receipts of run {run_id}"),
                 limit: MAX_HELD,
                 instead: "WatchRun streams them, and everything else that happened",
             });

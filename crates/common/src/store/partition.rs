@@ -1,9 +1,9 @@
-//! The journal's partitions: ranges of run ids, which are times.
+//! The journal's partitions: ranges of run ids, which begin with a time.
 //!
 //! ```text
 //!   ... | journal_20261109 | journal_20261116 | journal_20261123 |      journal_default
-//!         all its runs       now                made ahead              what has none
-//!         forgotten: dropped
+//!         all runs deleted:   current            made in advance        ids in no other range
+//!         dropped
 //! ```
 
 use super::StoreError;
@@ -13,38 +13,38 @@ use chrono::{DateTime, TimeDelta, Utc};
 use sqlx::{AssertSqlSafe, PgConnection, PgPool};
 use uuid::Uuid;
 
-/// Whoever holds this lock of the database makes partitions.
+/// The advisory lock of the process that creates partitions.
 const MAKING: i64 = 0x5375_7265_7479_0001;
-/// Whoever holds this lock of the database forgets.
+/// The advisory lock of the process that deletes expired runs.
 const FORGETTING: i64 = 0x5375_7265_7479_0002;
-/// How long others may have to wait behind a change of the partitions that cannot be made at once.
+/// How long other sessions may wait behind a change of the partitions.
 const LOCK_PATIENCE: &str = "set local lock_timeout = '50ms'";
-/// How long making one may take. It looks through the partition of what has none, usually empty.
+/// The time limit to create one, which includes a scan of the default partition, usually empty.
 const WORK_PATIENCE: &str = "set local statement_timeout = '2s'";
 
-/// A row that was compressed into less than a page is kept in it: cut into pieces elsewhere, each
-/// with an entry in an index, it costs more to write and to read. As in the first migration.
+/// Keeps a compressed row that fits into a page in one piece. Rows in several pieces, each with an
+/// index entry, cost more to write and to read. The first migration sets the same.
 const ROWS_IN_ONE_PIECE: &str = "toast_tuple_target = 8160";
 
-/// A partition as the catalogue has it.
+/// A partition as the catalogue lists it.
 #[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
 pub(super) struct Partition {
-    /// As it is written in statements.
+    /// The quoted name, as it is written in statements.
     pub(super) name: String,
-    /// The first id it takes; none for the partition of what has none.
+    /// The first id in it; none for the default partition.
     pub(super) first: Option<Uuid>,
-    /// The first id behind it.
+    /// The first id after it.
     pub(super) behind: Option<Uuid>,
 }
 
-/// A time that a partition covers.
+/// The time range of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Range {
     from: DateTime<Utc>,
     to: DateTime<Utc>,
 }
 
-/// The smallest id that a run made at `at` can have.
+/// The smallest id of a run created at `at`.
 pub(super) fn first_id(at: DateTime<Utc>) -> Uuid {
     let millis = u128::try_from(at.timestamp_millis()).unwrap_or_default();
     Uuid::from_u128(millis << 80)
@@ -55,16 +55,16 @@ fn time_of(id: Uuid) -> DateTime<Utc> {
     DateTime::from_timestamp_millis(millis).unwrap_or_default()
 }
 
-/// Every partition there is.
+/// All partitions.
 pub(super) async fn partitions(
     connection: &mut PgConnection,
 ) -> Result<Vec<Partition>, StoreError> {
     Ok(sqlx::query_as(include_str!("sql/partitions.sql")).fetch_all(connection).await?)
 }
 
-/// Makes the partitions, each of this width, for the present and at least as much time ahead.
-/// Several processes may do so at once. Answers whether all are there: what could not be made at
-/// once is left to the next call.
+/// Creates partitions of this width for the present and at least as much time ahead. Several
+/// processes may call it at once. Returns whether all exist; one that could not be created
+/// immediately is left to the next call.
 ///
 /// # Errors
 /// [`StoreError`]
@@ -84,7 +84,7 @@ async fn prepare(pool: &PgPool, now: DateTime<Utc>, width: TimeDelta) -> Result<
         there.iter().filter_map(|partition| partition.behind).map(time_of).collect();
     for range in missing(now, width, &ends) {
         if holds_default_rows(&mut transaction, range).await? {
-            // They stay there, and age out row by row.
+            // The runs stay in the default partition, and are deleted row by row.
             continue;
         }
         for patience in [LOCK_PATIENCE, WORK_PATIENCE] {
@@ -102,7 +102,8 @@ async fn prepare(pool: &PgPool, now: DateTime<Utc>, width: TimeDelta) -> Result<
     Ok(true)
 }
 
-/// Whether this process is the one that forgets, until the transaction ends.
+/// Takes the lock of the process that deletes expired runs, until the transaction ends. Returns
+/// whether it was free.
 pub(super) async fn lock_forgetting(connection: &mut PgConnection) -> Result<bool, StoreError> {
     Ok(sqlx::query_scalar("select pg_try_advisory_xact_lock($1)")
         .bind(FORGETTING)
@@ -110,7 +111,7 @@ pub(super) async fn lock_forgetting(connection: &mut PgConnection) -> Result<boo
         .await?)
 }
 
-/// What is to be made, when what is there ends at `ends`.
+/// The partitions to create when the existing ones end at `ends`.
 fn missing(now: DateTime<Utc>, width: TimeDelta, ends: &[DateTime<Utc>]) -> Vec<Range> {
     let width_ms = width.num_milliseconds().max(1);
     let aligned_ms = now.timestamp_millis().div_euclid(width_ms).saturating_mul(width_ms);
@@ -138,7 +139,8 @@ async fn holds_default_rows(
     .await?)
 }
 
-/// Attached rather than made in place: that would lock out everybody who writes.
+/// Creates the table and attaches it, because `create table ... partition of` would block all
+/// writers.
 async fn make(connection: &mut PgConnection, range: Range) -> Result<(), sqlx::Error> {
     let name = format!("journal_{}", range.from.format("%Y%m%d"));
     let (first, behind) = (first_id(range.from), first_id(range.to));
@@ -148,14 +150,14 @@ async fn make(connection: &mut PgConnection, range: Range) -> Result<(), sqlx::E
             "alter table journal attach partition {name} for values from ('{first}') to ('{behind}')"
         ),
     ] {
-        // Names and bounds are made here, of digits.
+        // Names and bounds are generated here, from digits.
         sqlx::query(AssertSqlSafe(statement)).execute(&mut *connection).await?;
     }
     Ok(())
 }
 
-/// Drops the partitions that end before `before` and whose runs are all forgotten. Answers how
-/// many; one that others work with at this moment is left to the next call.
+/// Drops the partitions that end before `before` and whose runs are all deleted. Returns how many;
+/// a locked one is left to the next call.
 ///
 /// # Errors
 /// [`StoreError`]
@@ -164,11 +166,12 @@ pub async fn drop_partitions(pool: &PgPool, before: DateTime<Utc>) -> Result<u32
     while within_work(take_out_one(pool, before)).await? {
         dropped += 1;
     }
-    // Apart from taking out, for the files' end takes its time, and needs nobody to wait.
+    // Separate from the detaching, because deleting the files takes time and locks out no other
+    // session.
     let expired = sqlx::query_scalar(include_str!("sql/expired_partitions.sql"));
     let expired: Vec<String> = within_work(async { Ok(expired.fetch_all(pool).await?) }).await?;
     for name in expired {
-        // The catalogue quoted it. Another process may be at it too.
+        // The catalogue quoted the name. Another process may drop it at the same time.
         let statement = AssertSqlSafe(format!("drop table if exists {name}"));
         crash::point("planner.before_drop");
         within_work(async { Ok(sqlx::query(statement).execute(pool).await?) }).await?;
@@ -177,8 +180,8 @@ pub async fn drop_partitions(pool: &PgPool, before: DateTime<Utc>) -> Result<u32
     Ok(dropped)
 }
 
-/// Takes one partition out of the journal, under a name that says that it is to be dropped. That
-/// needs the whole journal for a moment, for which nobody waits long.
+/// Detaches one partition under a name that marks it for dropping. That locks the whole journal for
+/// a moment, so it gives up soon.
 async fn take_out_one(pool: &PgPool, before: DateTime<Utc>) -> Result<bool, StoreError> {
     let mut transaction = pool.begin().await?;
     if !lock_forgetting(&mut transaction).await? {
@@ -228,7 +231,7 @@ async fn detach(connection: &mut PgConnection, name: &str, first: Uuid) -> Resul
     Ok(())
 }
 
-/// A lock was not to be had in time, or the work took too long.
+/// Whether a lock was not available in time, or the work took too long.
 fn gave_up(error: &sqlx::Error) -> bool {
     let code = error.as_database_error().and_then(|error| error.code());
     matches!(code.as_deref(), Some("55P03" | "57014" | "40P01"))

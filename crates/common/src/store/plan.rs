@@ -10,25 +10,25 @@ use sqlx::PgExecutor;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
 
-/// Plans that are remembered as they were read.
+/// The number of decoded plans in the cache.
 const REMEMBERED: usize = 32;
-/// The largest text of one that is remembered: all of them together take a few MiB at most.
+/// The largest text of a plan in the cache, so that all of them take a few MiB at most.
 const REMEMBERED_BYTES: usize = 16 * 1024;
 
 /// A plan revision as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredPlan {
-    /// From 1.
+    /// The revision, from 1.
     pub revision: u32,
     /// The plan's digest.
     pub digest: String,
-    /// The digest of the revision it came from; empty for the first.
+    /// The digest of the revision that it is derived from; empty for the first.
     pub parent_digest: String,
-    /// Why there is this one.
+    /// The reason for this revision.
     pub reason: String,
     /// The plan's stored text.
     pub body: String,
-    /// When it was stored.
+    /// The time when it was stored.
     pub created_at: DateTime<Utc>,
 }
 
@@ -69,7 +69,7 @@ pub async fn find_plan(
     .transpose()
 }
 
-/// The plan that a stored revision holds.
+/// Decodes the plan of a stored revision.
 ///
 /// # Errors
 /// [`StoreError::Corrupt`]
@@ -77,7 +77,7 @@ pub fn plan_of(stored: &StoredPlan, run_id: Uuid) -> Result<Plan, StoreError> {
     read(&stored.body, run_id)
 }
 
-/// The plan that a text holds.
+/// Decodes a plan from its text.
 ///
 /// # Errors
 /// [`StoreError::Corrupt`]
@@ -87,15 +87,15 @@ pub(super) fn read(body: &str, run_id: Uuid) -> Result<Plan, StoreError> {
     Plan::from_json(&value).map_err(|error| StoreError::corrupt(what(), error))
 }
 
-/// A plan that was read before, and the text it was read from: a digest says what a text should
-/// be, not what it is.
+/// A decoded plan and its text. A digest is not compared alone: it says what a text should be, not
+/// what it is.
 struct Read {
     body: String,
     plan: Arc<Plan>,
 }
 
-/// The plan that a row's text holds, without reading it again when it is one of the latest: many
-/// runs often carry the same plan, and one run is looked at often.
+/// Decodes the plan in a row, or takes it from the cache. Many runs often have the same plan, and
+/// one run is read often.
 ///
 /// # Errors
 /// [`StoreError::Corrupt`]

@@ -1,4 +1,4 @@
-//! Connecting.
+//! Connection pools.
 
 use super::StoreError;
 use super::hosts::Hosts;
@@ -10,9 +10,8 @@ use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Every statement of ours finds its rows by an index. Left to itself the planner of the database
-/// scans whole tables while they are young and were never analysed, and thinks each statement over
-/// again at every call.
+/// Every statement finds its rows by an index. By default the database's planner scans whole tables
+/// that are small or were never analysed, and plans each statement again at every call.
 const PINNED_PLANS: [(&str, &str); 4] = [
     ("plan_cache_mode", "force_generic_plan"),
     ("enable_seqscan", "off"),
@@ -20,9 +19,8 @@ const PINNED_PLANS: [(&str, &str); 4] = [
     ("enable_mergejoin", "off"),
 ];
 
-/// What the server does about a client that the network cut off: without these it would keep its
-/// session, and the rows that session has locked, for hours. Nothing of ours leaves a transaction
-/// open for long.
+/// Lets the server end the session of a client that the network disconnected. Otherwise that
+/// session and its row locks would last for hours. No transaction here stays open for long.
 const CUT_OFF: [(&str, &str); 5] = [
     ("tcp_keepalives_idle", "5"),
     ("tcp_keepalives_interval", "2"),
@@ -31,34 +29,33 @@ const CUT_OFF: [(&str, &str); 5] = [
     ("idle_in_transaction_session_timeout", "30000"),
 ];
 
-/// What our connections are called in the database.
+/// The application name of these connections.
 const NAME: &str = "surety";
 
-/// How long an answer of the database may take before its connection counts as cut. A connection
-/// that the network dropped in silence answers never, and the kernel gives it up after a quarter of
-/// an hour.
+/// How long the database may take to answer before the connection counts as broken. The kernel
+/// detects a dropped connection only after a quarter of an hour.
 pub(super) const ANSWER: Duration = Duration::from_secs(10);
-/// The same for work that nobody waits for and that may honestly take its time.
+/// The same for background work that may take long.
 const WORK: Duration = Duration::from_mins(5);
-/// The same for a question that costs the database nothing.
+/// The same for a ping.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(2);
-/// A connection that was used so recently is taken to be there still: should it not be, the
-/// statement says so, and is tried again like after any other loss.
+/// A connection used within this time is not pinged. If it is broken, the next statement fails and
+/// is retried.
 pub(super) const FRESH: Duration = Duration::from_secs(1);
 
-/// How many connections a pool may open, and how patient its calls are. What loops keep for
-/// themselves is beside it.
+/// The size of a pool and the time limit to acquire a connection. Dedicated connections are not
+/// counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolSize {
-    /// Connections of the pool at most.
+    /// The most connections in the pool.
     pub connections: u32,
-    /// How long a call waits for a free one before it counts the database as away.
+    /// How long a call waits for a free connection before it reports the database as unavailable.
     pub acquire_timeout: Duration,
 }
 
 #[cfg(feature = "config")]
 impl PoolSize {
-    /// What the common settings say.
+    /// The size in the common settings.
     pub fn of(common: &crate::config::CommonConfig) -> Self {
         Self {
             connections: common.database_pool_size,
@@ -67,17 +64,17 @@ impl PoolSize {
     }
 }
 
-/// Opens a pool. Of several addresses (`postgres://role@one,two/name`) it leads to the one that can
-/// be written to, and to another when that one takes its place.
+/// Opens a pool. With several addresses (`postgres://role@one,two/name`) it connects to the one
+/// that accepts writes, and follows a failover.
 ///
 /// # Errors
-/// [`StoreError::Unavailable`] while no connection can be made; [`StoreError::Refused`] when the
-/// address does not read or the database refuses this role.
+/// [`StoreError::Unavailable`] while no connection can be opened; [`StoreError::Refused`] when the
+/// address cannot be parsed or the database refuses the role.
 pub async fn connect(url: &str, size: PoolSize) -> Result<PgPool, StoreError> {
     connect_at(clock::PRIMARY_SHARD, url, size).await
 }
 
-/// As [`connect`], to one of several databases of the process, with the clock of its place.
+/// As [`connect`], to one of several databases of the process, with the clock of that shard.
 async fn connect_at(shard_index: usize, url: &str, size: PoolSize) -> Result<PgPool, StoreError> {
     let hosts = Hosts::read(url, shard_index)?;
     let primary = hosts.primary().await?;
@@ -95,8 +92,8 @@ async fn connect_at(shard_index: usize, url: &str, size: PoolSize) -> Result<PgP
             })
         });
     if primary.get_socket().is_none() {
-        // One whose statement was given up is asked without a bound by the pool itself, which
-        // would hold its place until the kernel gives it up.
+        // The pool pings a returned connection without a time limit. One whose statement was
+        // abandoned would occupy a slot until the kernel detects it.
         options = options.after_release(|connection, _| {
             Box::pin(async move {
                 alive(connection).await?;
@@ -109,7 +106,7 @@ async fn connect_at(shard_index: usize, url: &str, size: PoolSize) -> Result<PgP
     Ok(pool)
 }
 
-/// An address as every connection of ours to the database at `place` uses it.
+/// The options of every connection to the database with this shard index.
 pub(super) fn prepared(options: PgConnectOptions, shard_index: usize) -> PgConnectOptions {
     let name = match shard_index {
         clock::PRIMARY_SHARD => NAME.to_owned(),
@@ -118,18 +115,17 @@ pub(super) fn prepared(options: PgConnectOptions, shard_index: usize) -> PgConne
     options.application_name(&name).options(PINNED_PLANS).options(CUT_OFF)
 }
 
-/// The place that [`prepared`] wrote into an address.
+/// The shard index that [`prepared`] wrote into the options.
 fn shard_index_of(options: &PgConnectOptions) -> usize {
     let shard_index = options.get_application_name().and_then(|name| name.strip_prefix(NAME));
     let shard_index = shard_index.and_then(|shard_index| shard_index.strip_prefix('-'));
     shard_index.and_then(|shard_index| shard_index.parse().ok()).unwrap_or(clock::PRIMARY_SHARD)
 }
 
-/// A connection beside the pool, made as the pool makes its own and as patiently, but without a place
-/// among those who wait for one of the pool's.
+/// Opens a connection outside the pool, with the pool's options and time limit.
 ///
 /// # Errors
-/// [`StoreError::Unavailable`] when none can be made in time.
+/// [`StoreError::Unavailable`] when none can be opened in time.
 pub(super) async fn connect_beside(pool: &PgPool) -> Result<PgConnection, StoreError> {
     let connect = || async {
         let options = pool.connect_options();
@@ -151,18 +147,18 @@ pub(super) async fn alive(connection: &mut PgConnection) -> Result<(), sqlx::Err
     timeout(SIGN_OF_LIFE, connection.ping()).await.map_err(|_| sqlx::Error::PoolTimedOut)?
 }
 
-/// Waits for an answer of the database, but not for ever.
+/// Waits for an answer of the database, with a time limit.
 ///
 /// # Errors
-/// What the answer says; [`StoreError::Unavailable`] when none comes, and then it is not known
-/// whether the statement took effect.
+/// The error in the answer; [`StoreError::Unavailable`] when none comes in time, and then it is
+/// unknown whether the statement took effect.
 pub(super) async fn within<T>(
     answer: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
     within_at_most(ANSWER, answer).await
 }
 
-/// As [`within`], for what nobody waits for.
+/// As [`within`], with the time limit of background work.
 ///
 /// # Errors
 /// Those of [`within`].
@@ -172,7 +168,7 @@ pub(super) async fn within_work<T>(
     within_at_most(WORK, answer).await
 }
 
-/// As [`within`], for an answer that may take so long.
+/// As [`within`], with the given time limit.
 ///
 /// # Errors
 /// Those of [`within`].
@@ -183,15 +179,15 @@ pub(super) async fn within_at_most<T>(
     timeout(limit, answer).await.map_err(|_| StoreError::from(sqlx::Error::PoolTimedOut))?
 }
 
-/// Asks the database for a sign of life.
+/// Checks that the database answers.
 ///
 /// # Errors
-/// [`StoreError::Unavailable`] when it gives none.
+/// [`StoreError::Unavailable`] when it does not.
 pub async fn ping(pool: &PgPool) -> Result<(), StoreError> {
     within(async { Ok(pool.acquire().await?.ping().await?) }).await
 }
 
-/// Opens a pool to the database at `place` of the process and brings the schema up to date.
+/// Opens a pool to the database with this shard index, and migrates its schema.
 ///
 /// # Errors
 /// Those of [`connect`] and of [`migrate`].
@@ -200,20 +196,20 @@ pub async fn open(shard_index: usize, url: &str, size: PoolSize) -> Result<PgPoo
     match migrate(&pool).await {
         Ok(()) => Ok(pool),
         Err(error) => {
-            // What looks where the primary is would go on for ever.
+            // Ends the task that follows the primary, which runs until the pool is closed.
             pool.close().await;
             Err(error)
         }
     }
 }
 
-/// Opens a pool and brings the schema up to date, waiting for as long as the database is away.
+/// Opens a pool and migrates the schema; retries while the database is unavailable.
 ///
 /// # Errors
-/// Whatever waiting cannot mend: a wrong address, a refused role, a schema of a newer program.
+/// Permanent errors only: an invalid address, a refused role, a schema of a newer program.
 ///
 /// # Cancel safety
-/// Dropping the future leaves at most a finished migration behind.
+/// Dropping the future leaves at most finished migrations.
 pub async fn connect_with_patience(url: &str, size: PoolSize) -> Result<PgPool, StoreError> {
     let attempt = || open(clock::PRIMARY_SHARD, url, size);
     attempt
@@ -226,12 +222,12 @@ pub async fn connect_with_patience(url: &str, size: PoolSize) -> Result<PgPool, 
         )
         .when(StoreError::is_transient)
         .notify(|error, delay| {
-            tracing::warn!(%error, retry_in_ms = delay.as_millis(), "waiting for the database");
+            tracing::warn!(%error, retry_in_ms = delay.as_millis(), "waiting for the database to accept connections");
         })
         .await
 }
 
-/// Between two tries of what is tried until the database is back.
+/// The pauses between retries while the database is unavailable.
 fn backoff() -> ExponentialBuilder {
     ExponentialBuilder::default()
         .with_jitter()
@@ -240,15 +236,15 @@ fn backoff() -> ExponentialBuilder {
         .without_max_times()
 }
 
-/// The pauses between such tries.
+/// The pauses as an iterator.
 pub(super) fn pauses() -> impl Iterator<Item = Duration> {
     backoff().build()
 }
 
-/// Reads, again and again while the database is away.
+/// Reads, and retries while the database is unavailable.
 ///
 /// # Errors
-/// Whatever waiting cannot mend.
+/// Permanent errors only.
 pub async fn patiently<T, F>(read: impl FnMut() -> F) -> Result<T, StoreError>
 where
     F: Future<Output = Result<T, StoreError>>,

@@ -1,4 +1,4 @@
-//! Questions of many callers, answered many in one statement.
+//! Batches the queries of many callers into one statement.
 
 use super::StoreError;
 use super::dedicated_connection::DedicatedConnection;
@@ -13,17 +13,16 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
-/// The most that is asked in one statement.
+/// The most queries in one statement.
 const MAX_QUESTIONS: usize = 64;
-/// How long one waits to be answered together with others.
-const COMPANY: Duration = Duration::from_millis(100);
+/// How long a query waits for the answer of a batch before it is sent alone.
+const BATCH_WITHIN: Duration = Duration::from_millis(100);
 
-/// The statement that asks all of these. Each row it answers says in the column `place` which one
-/// it is for, counted from 1.
+/// The statement for these queries. Each of its rows names in the column `place` the query that it
+/// answers, counted from 1.
 type Statement<Q> = fn(&[Q]) -> Query<'static, Postgres, PgArguments>;
 
-/// The process's one asker of its kind: all that is asked at a time goes into one statement.
-/// Cloning shares it.
+/// The process's single batcher for one kind of query. Clones share it.
 #[derive(Clone)]
 pub(super) struct QueryBatcher<Q> {
     pool: PgPool,
@@ -37,13 +36,13 @@ struct Job<Q> {
 }
 
 impl<Q: Copy + Send + Sync + 'static> QueryBatcher<Q> {
-    /// Starts the asker, on a connection of its own.
+    /// Starts the batcher on a dedicated connection.
     pub(super) fn start(pool: PgPool, statement: Statement<Q>) -> Self {
         let asker = Asker { dedicated: DedicatedConnection::new(pool.clone()), statement };
         Self { pool, statement, jobs: group::start(asker, Arc::default()) }
     }
 
-    /// The rows that answer a question, in the statement's order.
+    /// The rows that answer a query, in the statement's order.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -51,10 +50,9 @@ impl<Q: Copy + Send + Sync + 'static> QueryBatcher<Q> {
         let (reply, answer) = oneshot::channel();
         let job = Job { question, reply };
         self.jobs.send(job).await.map_err(|_| StoreError::ShuttingDown)?;
-        match timeout(COMPANY, answer).await {
+        match timeout(BATCH_WITHIN, answer).await {
             Ok(Ok(rows)) => Ok(rows),
-            // The common statement failed, or what another one asked for is large: from here on it
-            // is about this one alone.
+            // The batch failed, or another of its queries is large: send this one alone.
             Ok(Err(_)) | Err(_) => within(self.ask_alone(question)).await,
         }
     }
@@ -77,11 +75,11 @@ impl<Q: Copy + Send + Sync + 'static> Writer for Asker<Q> {
     }
 
     async fn settle(&mut self, waiting: &mut VecDeque<Job<Q>>) {
-        // Whoever was kept waiting for too long has asked for himself meanwhile.
+        // A caller that waited too long has sent its query alone.
         waiting.retain(|job| !job.reply.is_closed());
         let jobs = waiting.drain(..waiting.len().min(MAX_QUESTIONS)).collect();
         if let Err(error) = self.answer(jobs).await {
-            tracing::debug!(%error, "questions could not be asked batcher");
+            tracing::debug!(%error, "store: a batch of queries failed; each is sent alone");
         }
     }
 }
@@ -100,7 +98,7 @@ impl<Q: Copy> Asker<Q> {
             }
         }
         for (reply, rows) in answers {
-            // A caller that stopped listening needs no answer.
+            // A caller that dropped its receiver needs no answer.
             drop(reply.send(rows));
         }
         Ok(())

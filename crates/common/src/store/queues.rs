@@ -1,66 +1,67 @@
-//! Which runs are asked for next: purely, from what claims and looks have shown.
+//! Which runs are claimed next: a pure function of what claims and scans returned.
 //!
-//! A queue is what waits in one namespace under one priority.
+//! A queue holds the waiting runs of one namespace and one priority.
 //!
 //! ```text
-//!        +--- look: which queues hold something (rarely)
+//!        +--- scan: which queues hold runs (rarely)
 //!        v
-//!   Queues --ask--> Ask (columns of a claim, one row a queue) --statement--> runs --learn--> Queues
+//!   Queues --ask--> Ask (columns of a claim, one row per queue) --statement--> runs --learn-->
+//!   Queues
 //! ```
 
 use crate::domain::execution::Execution;
 use chrono::{DateTime, TimeDelta, Utc};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Queues that one look lists at most, and that are known at most. Where there are more, each look
-/// begins behind the last one.
+/// The most queues that one scan lists and that are known at a time. With more queues, each scan
+/// begins after the last one.
 pub(super) const MAX_QUEUES: usize = 256;
-/// How far behind the last claimed run of a queue a claim begins: a run that became ready before it
-/// may have been committed after it.
+/// How far before the last claimed run of a queue a claim begins. A run that became ready earlier
+/// may have been committed later.
 const MARGIN: TimeDelta = TimeDelta::seconds(5);
-/// How often queues are claimed from at their fronts, for what came later than the margin allows.
-const SWEEP_EVERY: TimeDelta = TimeDelta::seconds(5);
-/// The shortest time between two looks, and the longest while there is more than there are slots.
+/// How often queues are scanned from their front, for runs committed later than the margin allows.
+const SCAN_FRONT_EVERY: TimeDelta = TimeDelta::seconds(5);
+/// The shortest time between two scans, and the longest while more runs wait than slots are free.
 const SCAN_PAUSE: TimeDelta = TimeDelta::milliseconds(50);
-const LOOK_EVERY: TimeDelta = TimeDelta::seconds(1);
-/// How long a queue in which nothing waits any more is asked for.
+const SCAN_EVERY: TimeDelta = TimeDelta::seconds(1);
+/// How long an empty queue stays known.
 const KEPT: TimeDelta = TimeDelta::minutes(1);
-/// One slot in so many goes to what waits longest in its namespace, whatever its priority.
+/// Every so many slots of a namespace, one goes to its oldest run whatever the priority.
 const OLDEST_EVERY: usize = 8;
 
 /// A namespace and a priority.
 pub(super) type Key = (String, i16);
 
-/// What claims and looks have shown about where runs wait. One for each process.
+/// What claims and scans returned about waiting runs. One for each process.
 #[derive(Debug, Default)]
 pub struct Queues {
     known: BTreeMap<Key, Queue>,
-    /// Slots given since what waits longest was given one, by namespace.
+    /// Slots given since the last one that went by age, by namespace.
     turns: HashMap<String, usize>,
     swept_at: Option<DateTime<Utc>>,
     looked_at: Option<DateTime<Utc>>,
-    /// Where the next look begins; none is the front.
+    /// The queue after which the next scan begins; none for the first.
     behind: Option<Key>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Queue {
-    /// Nothing is thought to wait in it before this.
+    /// No run is expected to wait in it before this time.
     since: DateTime<Utc>,
-    /// Whether the last claim took all that waited.
+    /// Whether the last claim took all its waiting runs.
     dry: bool,
-    /// When something was last seen in it.
+    /// When a run was last found in it.
     seen_at: DateTime<Utc>,
 }
 
-/// How long ago it was looked in which queues something waits.
+/// How long ago the last scan for queues was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scan {
-    /// Just now: what was claimed is all there was.
+    /// Just now: no more runs wait than were claimed.
     Fresh,
-    /// A moment ago: not again so soon, but soon.
+    /// Recently: the next one is due soon.
     Recent,
-    /// Long enough ago.
+    /// Long enough ago: a scan is due.
     Due,
 }
 
@@ -76,15 +77,16 @@ pub(super) struct Ask {
 }
 
 impl Queues {
-    /// Claims from the front of every queue next: something waits that claims passed by.
+    /// Lets the next claim begin at the front of every queue, because earlier claims missed a
+    /// waiting run.
     pub fn scan_from_front(&mut self) {
         self.swept_at = None;
     }
 
-    /// How a look stands after a claim at `now`. One that left slots free asks for one soon, as
-    /// there may be queues that nobody knows of here; while claims fill every slot it is not urgent.
+    /// Whether a scan is due after a claim at `now`. A claim that left slots free makes one due
+    /// soon, because unknown queues may exist. While claims fill every slot it is not urgent.
     pub(super) fn standing(&self, now: DateTime<Utc>, slots_left: bool) -> Scan {
-        let pause = if slots_left { SCAN_PAUSE } else { LOOK_EVERY };
+        let pause = if slots_left { SCAN_PAUSE } else { SCAN_EVERY };
         match self.looked_at {
             Some(at) if at == now => Scan::Fresh,
             Some(at) if at < now && now - at < pause => Scan::Recent,
@@ -96,13 +98,13 @@ impl Queues {
         self.known.is_empty()
     }
 
-    /// Where a look is to begin.
+    /// The queue after which the next scan begins.
     pub(super) fn behind(&self) -> Key {
         self.behind.clone().unwrap_or((String::new(), i16::MIN))
     }
 
-    /// Takes in what a look listed, in its order. Answers whether there is any reason to claim
-    /// again at once: a queue that was not known, or queues that were not listed.
+    /// Stores the queues that a scan listed, in its order. Returns whether to claim again at once:
+    /// a queue was new, or some queues were not listed.
     pub(super) fn list(&mut self, now: DateTime<Utc>, listed: Vec<Key>) -> bool {
         self.looked_at = Some(now);
         let cut_off = listed.len() >= MAX_QUEUES;
@@ -126,14 +128,14 @@ impl Queues {
         found
     }
 
-    /// What to ask for with `slots` free ones, while `held` slots are taken by each namespace.
+    /// The claim for `slots` free slots, while each namespace occupies the slots in `held`.
     pub(super) fn ask(
         &mut self,
         now: DateTime<Utc>,
         slots: usize,
         held: &HashMap<String, usize>,
     ) -> Ask {
-        if self.swept_at.is_none_or(|at| now < at || now - at >= SWEEP_EVERY) {
+        if self.swept_at.is_none_or(|at| now < at || now - at >= SCAN_FRONT_EVERY) {
             self.swept_at = Some(now);
             self.known.values_mut().for_each(|queue| queue.since = DateTime::UNIX_EPOCH);
         }
@@ -151,21 +153,21 @@ impl Queues {
         ask
     }
 
-    /// The slots that each namespace in which runs wait would hold, were all the same: no more is
-    /// locked than may be chosen.
+    /// The slots that each waiting namespace would hold if all were equal. A claim locks no more
+    /// runs than it may choose.
     fn fair_share(&self, slots: usize, held: &HashMap<String, usize>) -> usize {
         let queues = self.known.iter().filter(|(_, queue)| !queue.dry);
         let waiting: BTreeSet<&str> = queues.map(|((name, _), _)| name.as_str()).collect();
         let taken: usize = waiting.iter().filter_map(|namespace| held.get(*namespace)).sum();
         match waiting.len() {
-            // Nothing is known to wait: whatever does may have it all.
+            // No queue is known, so any namespace may take all slots.
             0 => usize::MAX,
             namespaces => (slots + taken).div_ceil(namespaces),
         }
     }
 
-    /// Takes in what a claim of `slots` runs at most brought. Answers whether there is reason to
-    /// claim again at once.
+    /// Stores the result of a claim of at most `slots` runs. Returns whether to claim again at
+    /// once.
     pub(super) fn learn<'a>(
         &mut self,
         now: DateTime<Utc>,
@@ -189,7 +191,7 @@ impl Queues {
             let key = (namespace.clone(), *priority);
             let (count, last) = brought.remove(&key).unwrap_or_default();
             let Some(queue) = self.known.get_mut(&key) else { continue };
-            // A claim that filled all slots says nothing about what it left.
+            // A claim that filled all slots does not show what it left.
             queue.dry = number(count) < *most && total < slots;
             more |= number(count) >= *most;
             if count > 0 {
@@ -229,7 +231,7 @@ mod tests {
         of.iter().map(|(namespace, priority)| ((*namespace).to_owned(), *priority)).collect()
     }
 
-    /// Queues in which something waits.
+    /// Queues that hold waiting runs.
     fn queues(listed: &[(&str, i16)]) -> Queues {
         let mut queues = Queues::default();
         assert!(queues.list(now(), keys(listed)));
@@ -272,7 +274,7 @@ mod tests {
             "its clock is off"
         );
         assert_eq!(since(&mut queues, later(1000)), later(1000) - MARGIN);
-        let late = now() + SWEEP_EVERY;
+        let late = now() + SCAN_FRONT_EVERY;
         assert_eq!(since(&mut queues, late), DateTime::UNIX_EPOCH);
         assert!(!claim(&mut queues, late, 1, &[]), "nothing was left");
         assert_eq!(since(&mut queues, late), late - MARGIN);

@@ -1,5 +1,5 @@
-//! What is kept of runs that ended, and how the rest is forgotten: in small transactions, by one
-//! process at a time, and without anybody waiting for it.
+//! Deletes expired runs in small transactions, by one process at a time, without blocking other
+//! sessions.
 
 use super::StoreError;
 use super::partition::{first_id, lock_forgetting, partitions};
@@ -9,24 +9,25 @@ use chrono::{DateTime, TimeDelta, Utc};
 use sqlx::{AssertSqlSafe, PgPool};
 use uuid::Uuid;
 
-/// Partitions that the time runs are kept is divided into.
+/// The number of partitions for the retention time.
 const PARTS: i64 = 12;
 /// The widest partition, for runs that are kept for ever, in days.
 const MAX_WIDTH_DAYS: i64 = 91;
-/// A partition is dropped whole when its last runs end within this time, rather than emptied before.
+/// A partition whose last runs expire within this time is dropped whole later, rather than emptied
+/// before.
 const GRACE: TimeDelta = TimeDelta::days(2);
 
-/// For how long runs are kept that have ended.
+/// How long ended runs are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retention {
     /// For ever.
     Forever,
-    /// For so many days.
+    /// For this many days.
     Days(u32),
 }
 
 impl Retention {
-    /// What the planner's settings say.
+    /// The retention in the planner's settings.
     #[cfg(feature = "config")]
     #[must_use]
     pub const fn of(planner: &crate::config::PlannerConfig) -> Self {
@@ -36,7 +37,7 @@ impl Retention {
         }
     }
 
-    /// Runs that ended before this are forgotten; none when all are kept.
+    /// The time before which ended runs are expired; none when all are kept.
     #[must_use]
     pub fn before(self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         match self {
@@ -45,8 +46,8 @@ impl Retention {
         }
     }
 
-    /// How much time one partition of the journal covers. A statement pays a little for each
-    /// partition, so their number stays the same however long runs are kept.
+    /// The time range of one partition of the journal. Each partition makes every statement slower,
+    /// so their number does not depend on the retention.
     #[must_use]
     pub fn partition_width(self) -> TimeDelta {
         let days = match self {
@@ -57,18 +58,18 @@ impl Retention {
     }
 }
 
-/// Runs that were looked at in one step of forgetting.
+/// The result of one step of deleting runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Forgotten {
-    /// How many runs are no more.
+    /// The number of deleted runs.
     pub runs: i64,
-    /// Behind this one there may be more.
+    /// The last run; more may follow after it.
     pub last: Uuid,
 }
 
-/// Forgets at most `limit` runs that ended before `before`, in the order of their ids behind
-/// `after`: everything but their journals, and the artifacts that only they used. None when there
-/// are none left, or another process forgets at this moment.
+/// Deletes at most `limit` runs that ended before `before`, in the order of their ids after
+/// `after`. It deletes everything but their journals, and the artifacts that only they used. None
+/// when no run is left, or another process deletes runs now.
 ///
 /// # Errors
 /// [`StoreError`]
@@ -98,8 +99,8 @@ pub async fn forget_runs(
     .await
 }
 
-/// Where the journals stand that no partition's end takes away: in partitions that are kept past
-/// their time for the sake of a run that is not forgotten, and in the one of what has no partition.
+/// The partitions whose journals are deleted row by row. They are the default partition, and
+/// expired partitions that still hold a kept run.
 ///
 /// # Errors
 /// [`StoreError`]
@@ -116,10 +117,9 @@ pub async fn partitions_to_thin(
         .collect())
 }
 
-/// Deletes, in one of the [`partitions_to_thin`], the journals of runs that are no more, looking at
-/// no more than `limit` runs made before `before`, in the order of their ids behind `after`.
-/// Answers the last one that was looked at; none when there are none left, or another process
-/// forgets at this moment.
+/// Deletes the journals of deleted runs in one of the [`partitions_to_thin`]. It reads at most
+/// `limit` runs created before `before`, in the order of their ids after `after`. Returns the last
+/// run that it read; none when no run is left, or another process deletes runs now.
 ///
 /// # Errors
 /// [`StoreError`]

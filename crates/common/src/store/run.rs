@@ -1,4 +1,4 @@
-//! What runs were asked to do.
+//! Runs as they were requested.
 
 use super::StoreError;
 use super::execution::{ExecutionRow, progress, to_text};
@@ -13,8 +13,8 @@ use sqlx::{PgExecutor, Row};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// One row of a statement that reads whole runs, such as `load.sql`, `list.sql` or `claim.sql`; the
-/// lists leave the plan out.
+/// One row of a statement that reads whole runs, such as `load.sql`, `list.sql` or `claim.sql`. The
+/// lists omit the plan.
 #[derive(sqlx::FromRow)]
 pub(super) struct RunRow {
     #[sqlx(flatten)]
@@ -85,7 +85,7 @@ pub async fn find_run(
     row.map(RunRow::into_record).transpose()
 }
 
-/// Whether a run is in this database.
+/// Whether this database contains a run.
 ///
 /// # Errors
 /// [`StoreError`]
@@ -94,7 +94,7 @@ pub async fn has_run(executor: impl PgExecutor<'_>, id: Uuid) -> Result<bool, St
     within(async { Ok(found.fetch_one(executor).await?) }).await
 }
 
-/// The state that a row's words name.
+/// The state that a row's columns name.
 ///
 /// # Errors
 /// [`StoreError::Corrupt`]
@@ -107,25 +107,25 @@ pub(super) fn read_state(
         .ok_or_else(|| StoreError::corrupt(format!("execution {run_id} column state"), state))
 }
 
-/// Which runs are wanted.
+/// Selects runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RunFilter {
     /// Only this namespace; empty for all.
     pub namespace: String,
-    /// Only these states; empty for all. The phase inside BLOCKED does not matter.
+    /// Only these states; empty for all. The phase inside BLOCKED is ignored.
     pub states: Vec<RunState>,
     /// Only runs that carry all of these labels.
     pub labels: BTreeMap<String, String>,
-    /// Only runs older than this one: the last id of the page before.
+    /// Only runs older than this one, the last of the page before.
     pub before: Option<Uuid>,
-    /// At most so many.
+    /// The most runs in the page.
     pub limit: i64,
 }
 
-/// Bytes of text that the runs of a page carry at most, the last one apart: a page is one message.
+/// The most bytes of text in a page, not counting its last run: a page is one message.
 pub const LIST_BYTES: i64 = 2 << 20;
 
-/// A page of runs, without those whose rows do not read.
+/// A page of runs, without those whose rows cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunPage {
     /// The runs.
@@ -154,7 +154,7 @@ pub async fn list_runs(
     page(rows, filter.limit)
 }
 
-/// Bytes of text that a run brings to a page, as the statements of the lists count them.
+/// The bytes of text that a run adds to a page, as the list statements count them.
 pub fn listed_bytes(run: &RunRecord) -> i64 {
     let RunRecord { spec, execution, .. } = run;
     let labels: usize = spec.labels.iter().map(|(name, text)| name.len() + text.len()).sum();
@@ -163,7 +163,7 @@ pub fn listed_bytes(run: &RunRecord) -> i64 {
     i64::try_from(spec.goal.len() + labels + written).unwrap_or(i64::MAX)
 }
 
-/// A page of at most `limit` runs, of rows that were asked for with one more.
+/// A page of at most `limit` runs, from rows selected with one more than that.
 pub(super) fn page(mut rows: Vec<PgRow>, limit: i64) -> Result<RunPage, StoreError> {
     let found: i64 = rows.first().map(|row| row.try_get("found")).transpose()?.unwrap_or_default();
     rows.truncate(usize::try_from(limit).unwrap_or_default());
@@ -173,7 +173,7 @@ pub(super) fn page(mut rows: Vec<PgRow>, limit: i64) -> Result<RunPage, StoreErr
     Ok(RunPage { runs: readable(&rows)?, next })
 }
 
-/// The run that waits with this id; none when nobody waits with it any more.
+/// The run that waits with this id; none when no run does.
 ///
 /// # Errors
 /// [`StoreError`]
@@ -185,7 +185,7 @@ pub async fn find_wait(
     within(async { Ok(found.fetch_optional(executor).await?) }).await
 }
 
-/// Runs whose time was over at `now`, at most `limit`, those of `except` apart.
+/// At most `limit` runs past their deadline at `now`, except those in `except`.
 ///
 /// # Errors
 /// [`StoreError`]

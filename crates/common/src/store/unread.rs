@@ -1,4 +1,4 @@
-//! Runs whose rows do not read: a defect, or the work of a newer program.
+//! Runs whose rows cannot be decoded: a defect, or the work of a newer program.
 
 use super::StoreError;
 use super::run::RunRow;
@@ -9,21 +9,21 @@ use sqlx::{FromRow, Row};
 use std::collections::HashMap;
 use uuid::Uuid;
 
-/// For how long a process leaves such a run alone before it looks whether it reads again.
+/// How long a process leaves such a run alone before it tries to decode it again.
 const LEFT_ALONE: TimeDelta = TimeDelta::minutes(1);
-/// How many of them a process remembers; what it forgot, it meets and says again.
+/// How many of them a process remembers; a forgotten one is logged again.
 const REMEMBERED: usize = 1000;
 
-/// A run whose row does not read.
+/// A run whose row cannot be decoded.
 #[derive(Debug)]
 pub struct Unread {
     /// The run.
     pub run_id: Uuid,
-    /// Which column does not, and why.
+    /// The column and the reason.
     pub why: StoreError,
 }
 
-/// Takes apart what reads and what does not: one row must not keep all the others from anything.
+/// Separates rows that decode from those that do not, so that one row does not block the others.
 pub(super) fn sort(rows: &[PgRow]) -> Result<(Vec<RunRecord>, Vec<Unread>), StoreError> {
     let (mut read, mut unread) = (Vec::new(), Vec::new());
     for row in rows {
@@ -35,11 +35,11 @@ pub(super) fn sort(rows: &[PgRow]) -> Result<(Vec<RunRecord>, Vec<Unread>), Stor
     Ok((read, unread))
 }
 
-/// Those that read, for a list of runs; the others are told of.
+/// The rows that decode, for a list of runs; the others are logged.
 pub(super) fn readable(rows: &[PgRow]) -> Result<Vec<RunRecord>, StoreError> {
     let (read, unread) = sort(rows)?;
     for Unread { run_id, why } in unread {
-        tracing::error!(%run_id, error = %why, "a run's row does not read; it is not listed");
+        tracing::error!(%run_id, error = %why, "store: a run's row cannot be read; the run is not listed");
     }
     Ok(read)
 }
@@ -48,7 +48,7 @@ fn record(row: &PgRow) -> Result<RunRecord, StoreError> {
     RunRow::from_row(row)?.into_record()
 }
 
-/// What a process remembers of them, so that it says each once and asks for none of them in vain.
+/// The runs that a process could not decode. Each is logged once and not claimed again for a while.
 #[derive(Debug, Default)]
 pub struct Unreadable(HashMap<Uuid, Known>);
 
@@ -59,14 +59,13 @@ struct Known {
 }
 
 impl Unreadable {
-    /// The runs that are left alone at `now`.
+    /// The runs that are not claimed at `now`.
     pub fn left_alone(&self, now: DateTime<Utc>) -> Vec<Uuid> {
         let alone = self.0.iter().filter(|(_, known)| known.until > now);
         alone.map(|(run_id, _)| *run_id).collect()
     }
 
-    /// Leaves a run alone from `now` on. Answers whether that is news: a run not met before, or
-    /// another reason.
+    /// Stops claiming a run from `now` on. Returns whether to log it: the run or the reason is new.
     pub fn leave_alone(&mut self, run_id: Uuid, why: &str, now: DateTime<Utc>) -> bool {
         let known = Known { why: why.to_owned(), until: now + LEFT_ALONE };
         let before = self.0.insert(run_id, known);

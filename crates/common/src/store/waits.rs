@@ -1,4 +1,4 @@
-//! Runs that wait for something.
+//! Runs that wait for an input.
 
 use super::StoreError;
 use super::apply::plan_revision;
@@ -11,19 +11,19 @@ use sqlx::PgPool;
 use std::collections::{BTreeMap, HashMap};
 use uuid::Uuid;
 
-/// Plans that are read at once, each of some MiB at most.
+/// The number of plans that are read at once, each of some MiB at most.
 const PLANS_AT_ONCE: usize = 16;
 
-/// A run that waits for something.
+/// A run that waits for an input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiting {
     /// The run, without its plan.
     pub run: RunRecord,
-    /// The ids of the steps that wait, by their place in the plan.
+    /// The ids of the steps that wait, by their index in the plan.
     pub step_ids: BTreeMap<usize, String>,
 }
 
-/// A page of runs that wait, without those whose rows do not read.
+/// A page of waiting runs, without those whose rows cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitPage {
     /// The runs.
@@ -32,8 +32,8 @@ pub struct WaitPage {
     pub next: Option<Uuid>,
 }
 
-/// A page of at most `limit` runs that wait for something, the oldest first. Of their plans only
-/// the ids of the steps that wait are kept, and runs that carry the same plan share the reading.
+/// A page of at most `limit` waiting runs, the oldest first. Of their plans only the ids of the
+/// waiting steps are kept, and runs with the same plan share one read.
 ///
 /// # Errors
 /// [`StoreError`]
@@ -65,12 +65,12 @@ pub async fn list_waits(
     Ok(WaitPage { waiting, next })
 }
 
-/// The places of the steps that a run waits in.
+/// The indexes of the steps that a run waits in.
 fn places(run: &RunRecord) -> impl Iterator<Item = usize> {
     run.execution.waits().filter_map(|wait| wait.step_index)
 }
 
-/// Names the steps of runs, of which each group carries one plan.
+/// Sets the step ids of runs; the runs of a group have the same plan.
 async fn name_steps(pool: &PgPool, groups: &mut [Vec<&mut Waiting>]) -> Result<(), StoreError> {
     let firsts = || groups.iter().filter_map(|group| group.first());
     let run_ids: Vec<Uuid> = firsts().map(|one| one.run.spec.id).collect();
@@ -87,7 +87,7 @@ async fn name_steps(pool: &PgPool, groups: &mut [Vec<&mut Waiting>]) -> Result<(
         match plan::read(&body, run_id) {
             Ok(plan) => group.iter_mut().for_each(|one| one.step_ids = step_ids(&plan, &one.run)),
             Err(error) => {
-                tracing::error!(%run_id, %error, "a plan does not read; its waits name no steps");
+                tracing::error!(%run_id, %error, "store: a plan cannot be read; its waits are listed without step ids");
             }
         }
     }

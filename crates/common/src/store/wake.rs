@@ -1,10 +1,9 @@
 //! Wake-ups between processes.
 //!
-//! A notification takes one lock of the whole database when it commits, so none is sent inside a
-//! hot transaction: each process gathers its wake-ups and sends at most one batch per
-//! [`PAUSE`], on a connection of its own. Only a process that has little to say may say at once
-//! what somebody stands idle for, and a change that is written alone tells of itself. They are
-//! hints: whoever waits polls behind them.
+//! A notification takes a lock of the whole database at commit, so hot transactions send none. Each
+//! process collects its wake-ups and sends at most one batch per [`PAUSE`] on a dedicated
+//! connection. A process with few wake-ups sends urgent ones at once, and a change that is written
+//! alone carries its own. Wake-ups are hints: every subscriber also polls.
 
 use super::StoreError;
 use super::dedicated_connection::DedicatedConnection;
@@ -21,43 +20,43 @@ use uuid::Uuid;
 
 /// The shortest time between two batches of one process.
 const PAUSE: Duration = Duration::from_millis(20);
-/// The same, for what somebody stands idle for, while the process has little to say.
+/// The same for an urgent wake-up while the process has few.
 const SHORT_PAUSE: Duration = Duration::from_millis(1);
-/// Wake-ups in one batch from which on a process has much to say.
+/// The number of wake-ups in a batch from which on a process counts as busy.
 const BUSY: usize = 8;
-/// How long a lost listener waits before it connects again.
+/// How long the listener waits after a lost connection before it connects again.
 const RECONNECT: Duration = Duration::from_millis(500);
-/// How long the listener hears nothing before it asks whether anybody is there: a connection that
-/// was cut in silence would stay silent for ever.
-const SILENCE: Duration = Duration::from_secs(60);
-/// The channel of the database that says where there is work, and where it is no longer one's own.
+/// How long the listener receives nothing before it pings the database, because a connection that
+/// the network dropped reports no error.
+const PING_AFTER: Duration = Duration::from_secs(60);
+/// The channel for runs that are ready and for runs that another process changed.
 const WORK: &str = "surety_work";
-/// The channel that says which journals grew. There is much more to hear on it.
+/// The channel for journals that grew, which has far more traffic.
 const JOURNALS: &str = "surety_journals";
-/// Run ids one notification carries; more than that is "look at all of yours".
+/// The most run ids in one notification; above that it is sent as [`EVERYTHING`].
 const MAX_IDS: usize = 200;
-/// What stands before the id of a run that was moved.
+/// The prefix of a run id in [`Topic::Moved`].
 const MOVED: &str = "moved:";
-/// What stands for all of them.
+/// The word for [`Topic::Everything`].
 const EVERYTHING: &str = "*";
-/// Wake-ups a slow listener may lag behind before it is told to look at everything.
+/// Wake-ups that a slow subscriber may lag behind before it receives [`Topic::Everything`].
 const BACKLOG: usize = 1024;
 
-/// What somebody is woken for.
+/// What a subscriber is woken for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Topic {
-    /// There is a run that an executor could take up.
+    /// A run is ready to be claimed.
     Ready,
     /// This run's journal grew.
     Run(Uuid),
-    /// This run's journal grew because somebody else than its executor moved it: whoever holds its
-    /// lease looks whether it still does.
+    /// Another process than its executor changed this run: the executor checks whether it still
+    /// holds the lease.
     Moved(Uuid),
-    /// Too much happened to name it, or something may have been missed: look at everything.
+    /// Too many topics to name, or some may have been lost: check everything.
     Everything,
 }
 
-/// The word that stands for it in a notification.
+/// The word for the topic in a notification.
 impl fmt::Display for Topic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -70,7 +69,7 @@ impl fmt::Display for Topic {
 }
 
 impl Topic {
-    /// The channels it is told on.
+    /// The channels on which it is sent.
     fn channels(&self) -> &'static [&'static str] {
         match self {
             Self::Ready | Self::Moved(_) => &[WORK],
@@ -90,55 +89,55 @@ impl Topic {
     }
 }
 
-/// Sends wake-ups for one process. Cloning shares it.
+/// Sends wake-ups for one process. Clones share it.
 #[derive(Clone)]
 pub struct Waker {
     pending: Arc<Mutex<Pending>>,
-    /// Holds one ring: what is gathered until the sender looks goes out together.
-    bell: mpsc::Sender<()>,
-    /// Whoever sends has it from the moment he takes what is to be sent.
+    /// Holds at most one signal: what is collected until the sender runs is sent together.
+    signal: mpsc::Sender<()>,
+    /// Locked by the sender from taking the topics until they are sent.
     dedicated: Arc<tokio::sync::Mutex<DedicatedConnection>>,
 }
 
-/// What was not sent yet.
+/// Wake-ups that are not sent yet.
 #[derive(Default)]
 struct Pending {
     topics: HashSet<Topic>,
-    /// How often somebody was to be woken, the same topic counted again.
+    /// The number of calls, where repeated topics count again.
     calls: usize,
-    /// Whether somebody stands idle for one of them.
+    /// Whether an idle subscriber waits for one of them.
     urgent: bool,
 }
 
 impl Waker {
-    /// Starts the sender, on a connection of its own. It ends with the last clone, once it has sent
-    /// what was gathered.
+    /// Starts the sender on a dedicated connection. It ends with the last clone, once it has sent
+    /// what was collected.
     pub fn start(pool: PgPool) -> Self {
-        let (bell, rings) = mpsc::channel(1);
+        let (signal, signals) = mpsc::channel(1);
         let dedicated = Arc::new(tokio::sync::Mutex::new(DedicatedConnection::new(pool)));
-        let waker = Self { pending: Arc::default(), bell, dedicated };
-        tokio::spawn(run(Arc::clone(&waker.dedicated), Arc::clone(&waker.pending), rings));
+        let waker = Self { pending: Arc::default(), signal, dedicated };
+        tokio::spawn(run(Arc::clone(&waker.dedicated), Arc::clone(&waker.pending), signals));
         waker
     }
 
-    /// Sends at once what is still to be sent, and waits for what is on its way: for a process that is
-    /// about to end.
+    /// Sends the collected wake-ups and waits until the current batch is sent: for a process that
+    /// shuts down.
     pub async fn flush(&self) {
         let mut dedicated = self.dedicated.lock().await;
         let topics = std::mem::take(&mut lock(&self.pending).topics);
         if !topics.is_empty()
             && let Err(error) = send(&mut dedicated, &topics).await
         {
-            tracing::debug!(%error, "a last wake-up was not sent; polling covers it");
+            tracing::debug!(%error, "wake-ups: the last batch was not sent; subscribers poll");
         }
     }
 
-    /// Wakes whoever follows `topic`, together with what else comes within 20 ms.
+    /// Wakes the subscribers of `topic`, together with other wake-ups of the next 20 ms.
     pub fn wake(&self, topic: Topic) {
         self.add(topic, false);
     }
 
-    /// Wakes whoever stands idle until `topic`, at once unless the process has much to say.
+    /// Wakes the idle subscribers of `topic`, at once unless the process is busy.
     pub fn wake_now(&self, topic: Topic) {
         self.add(topic, true);
     }
@@ -149,39 +148,39 @@ impl Waker {
         pending.urgent |= urgent;
         pending.topics.insert(topic);
         drop(pending);
-        // A full bell is one that the sender has yet to hear.
-        self.bell.try_send(()).ok();
+        // A full channel holds a signal that the sender has not received yet.
+        self.signal.try_send(()).ok();
     }
 }
 
 async fn run(
     dedicated: Arc<tokio::sync::Mutex<DedicatedConnection>>,
     pending: Arc<Mutex<Pending>>,
-    mut rings: mpsc::Receiver<()>,
+    mut signals: mpsc::Receiver<()>,
 ) {
     let mut busy = false;
     let mut sent_at = Instant::now();
-    while rings.recv().await.is_some() {
-        wait_for_company(&pending, &mut rings, busy, sent_at).await;
+    while signals.recv().await.is_some() {
+        wait_for_batch(&pending, &mut signals, busy, sent_at).await;
         let mut dedicated = dedicated.lock().await;
         let batch = std::mem::take(&mut *lock(&pending));
-        // A ring may come after the look that already saw what it was for.
+        // A signal may arrive after the batch that already contained its topic.
         if batch.topics.is_empty() {
             continue;
         }
         busy = batch.calls >= BUSY;
         if let Err(error) = send(&mut dedicated, &batch.topics).await {
-            tracing::debug!(%error, "a wake-up was not sent; polling covers it");
+            tracing::debug!(%error, "wake-ups: a batch was not sent; subscribers poll");
         }
         sent_at = Instant::now();
     }
 }
 
-/// Waits until the pause after the last batch is over, which something urgent makes shorter, or
-/// until nobody can add anything any more.
-async fn wait_for_company(
+/// Waits for the rest of the pause after the last batch, which an urgent wake-up shortens, or until
+/// the last sender is dropped.
+async fn wait_for_batch(
     pending: &Mutex<Pending>,
-    rings: &mut mpsc::Receiver<()>,
+    signals: &mut mpsc::Receiver<()>,
     busy: bool,
     sent_at: Instant,
 ) {
@@ -190,7 +189,7 @@ async fn wait_for_company(
         let pause = if urgent && !busy { SHORT_PAUSE } else { PAUSE };
         tokio::select! {
             () = tokio::time::sleep_until(sent_at + pause) => return,
-            ring = rings.recv() => if ring.is_none() { return },
+            received = signals.recv() => if received.is_none() { return },
         }
     }
 }
@@ -199,7 +198,7 @@ fn lock(pending: &Mutex<Pending>) -> std::sync::MutexGuard<'_, Pending> {
     pending.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Notifications as a statement takes them: channels, and beside each its text, a word for each topic.
+/// The arguments of the notify statement: channels, and for each its text of one word per topic.
 #[derive(Default)]
 pub(super) struct Notices {
     pub(super) channels: Vec<&'static str>,
@@ -228,7 +227,7 @@ async fn send(
     topics: &HashSet<Topic>,
 ) -> Result<(), StoreError> {
     let Notices { channels, texts } = Notices::of(topics.iter());
-    // A hint need not wait for the disk.
+    // A hint does not need to be durable.
     let statement = sqlx::query(
         "select set_config('synchronous_commit', 'off', true), pg_notify(channel, text)
          from unnest($1::text[], $2::text[]) as notice (channel, text)",
@@ -238,12 +237,12 @@ async fn send(
     dedicated.ask(async |connection| statement.execute(connection).await.map(drop)).await
 }
 
-/// Who listens.
+/// Which channels a process listens on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Listener {
-    /// An executor: hears of work, and of runs that others moved.
+    /// An executor: ready runs and changed runs.
     Worker,
-    /// Somebody whose callers follow runs: hears of every journal that grew as well.
+    /// A process whose callers follow runs: additionally every journal that grew.
     Follower,
 }
 
@@ -256,21 +255,21 @@ impl Listener {
     }
 }
 
-/// Receives wake-ups for one process, over one connection.
+/// Receives wake-ups for one process over one connection.
 #[derive(Clone)]
 pub struct Wakeups {
     topics: broadcast::Sender<Topic>,
 }
 
 impl Wakeups {
-    /// Starts the listener over a pool. It connects, and connects again after a loss, by itself.
+    /// Starts the listener over a pool. It connects by itself, and again after a loss.
     pub fn start(pool: PgPool, who: Listener) -> Self {
         let (topics, _) = broadcast::channel(BACKLOG);
         let sender = topics.clone();
         tokio::spawn(async move {
             loop {
                 if let Err(error) = listen(&pool, who, &sender).await {
-                    tracing::debug!(%error, "the listener lost its connection; polling covers it");
+                    tracing::debug!(%error, "wake-ups: the listener lost its connection and reconnects; subscribers poll");
                 }
                 if pool.is_closed() {
                     return;
@@ -281,7 +280,7 @@ impl Wakeups {
         Self { topics }
     }
 
-    /// A subscription to all topics from now on.
+    /// Subscribes to all topics from now on.
     pub fn subscribe(&self) -> broadcast::Receiver<Topic> {
         self.topics.subscribe()
     }
@@ -298,14 +297,14 @@ async fn listen(
         Ok(listener)
     })
     .await?;
-    // Whatever was sent before this moment is gone.
+    // Wake-ups before this moment are lost.
     let mut words = vec![Topic::Everything];
     loop {
         for topic in words.drain(..) {
-            // Nobody subscribed is nobody to wake.
+            // Without subscribers there is none to wake.
             drop(topics.send(topic));
         }
-        match timeout(SILENCE, listener.try_recv()).await {
+        match timeout(PING_AFTER, listener.try_recv()).await {
             Ok(Ok(Some(notification))) => {
                 words.extend(notification.payload().split(',').map(Topic::from_word));
             }

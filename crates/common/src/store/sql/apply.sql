@@ -31,10 +31,10 @@ moved as (
         updated_at = change.at
     from change
     where execution.run_id = change.run_id
-      -- Nobody wrote since the first of these changes was thought out.
+      -- No other writer changed the row since the first of these changes was decided.
       and execution.version = change.read_version
-      -- The lease it was thought out under is still the latest: a frozen executor that wakes up
-      -- after its runs were taken over names an earlier one.
+      -- The lease of these changes is still the latest. A paused executor whose runs were taken
+      -- over names an earlier one.
       and execution.lease_epoch = change.read_epoch
     returning execution.run_id, change.sequence, change.at, change.actor, change.entries
 ),
@@ -44,7 +44,7 @@ written as (
     from moved
     where entries <> ''
 )
--- Whoever stands idle for a change that is written alone is told with its commit.
+-- Notifies idle subscribers of a change that is written alone, with its commit.
 select run_id,
        (select count(pg_notify(channel, text))
         from unnest($22::text[], $23::text[]) as notice (channel, text))

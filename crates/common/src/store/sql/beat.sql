@@ -1,10 +1,10 @@
--- One row, or none when nobody knows the process any more: the leases that it holds, who else holds
--- leases with their last heartbeats, and whether something waits, so that a process at rest asks
--- nothing else. Runs that it leaves alone are no reason to ask.
+-- One row, or none when the process is no longer registered. It returns the process's leases, the
+-- other owners of leases with their last heartbeats, and whether runs wait. An idle process sends
+-- no other query. Runs that it must not claim do not count.
 with recursive beaten as (
     update executor set heartbeat_at = $2 where id = $1 returning id
 ),
--- From one owner of leases to the next, past all the leases between.
+-- Skips from one owner of leases to the next by the index.
 owner (id) as (
     (select lease_owner from execution
      where lease_owner is not null

@@ -1,6 +1,6 @@
--- Runs, each with the beginning of its journal, as one moment shows both. A journal is read only
--- where the run's state says that there is something to judge, and only so much of it that many can
--- be asked for at once: the rest is read by pages.
+-- Runs, each with the beginning of its journal, from one snapshot. A journal is read only if its
+-- run is being verified, and only its beginning, so that one statement can read many. The rest is
+-- read in pages.
 select wanted.place, execution.run_id, execution.namespace, execution.state, execution.blocked_from,
        execution.version, execution.sequence, execution.priority, execution.ready_at,
        execution.lease_owner, execution.lease_epoch, execution.plan_revision,
@@ -9,7 +9,7 @@ select wanted.place, execution.run_id, execution.namespace, execution.state, exe
        run.request_id, run.goal, run.driver, run.workspace, run.limits::text as limits,
        run.policy::text as policy, run.labels::text as labels, run.trace_parent, run.created_at,
        plan.body::text as plan_body, plan.digest as plan_digest,
-       told.sequences, told.times, told.actors, told.entries
+       found.sequences, found.times, found.actors, found.entries
 from unnest($1::uuid[]) with ordinality as wanted (run_id, place)
 join execution on execution.run_id = wanted.run_id
 join run on run.id = execution.run_id
@@ -33,4 +33,4 @@ cross join lateral (
         order by sequence
     ) as row
     where row.bytes <= $4
-) as told
+) as found

@@ -1,8 +1,8 @@
--- Leases runs that wait, and gives back all that is needed to begin with them.
+-- Leases runs that wait, and returns all that is needed to start them.
 --
--- A queue is what waits in one namespace under one priority, in the order of readiness. The caller
--- names the queues, each with the moment from which on it looks: the index entries of runs that were
--- claimed stay until a vacuum, and a scan that began in front of them would walk over them all.
+-- A queue holds the waiting runs of one namespace and one priority, in the order of readiness. The
+-- caller names each queue with the time where its scan begins: index entries of claimed runs stay
+-- until a vacuum, and a scan from the front would read them all.
 with waiting as materialized (
     select queue.held, queue.turn, run.*
     from unnest($4::text[], $5::smallint[], $6::timestamptz[], $7::integer[], $8::integer[],
@@ -18,18 +18,18 @@ with waiting as materialized (
           and run_id <> all($10)
         order by ready_at
         limit queue.most
-        -- Whoever else claims skips them; what is not chosen below is let go with the commit.
+        -- Other claims skip these rows; those not chosen below are unlocked by the commit.
         for update skip locked
     ) as run
 ),
--- Within a namespace the more urgent first, but one slot in eight for what waits longest.
+-- Within a namespace priority comes first, but one slot in eight goes to the oldest run.
 urgent as (
     select run_id, namespace, ready_at, held,
            least(row_number() over (partition by namespace order by priority desc, ready_at),
                  8 * row_number() over (partition by namespace order by ready_at) - turn) as place
     from waiting
 ),
--- Between namespaces the one that holds the fewest slots first.
+-- Between namespaces the one that holds the fewest slots comes first.
 fair as (
     select run_id
     from urgent

@@ -1,4 +1,4 @@
--- Makes runs, each with its plan, its execution and its first journal row, once for a request id.
+-- Creates runs, each with its plan, its execution and its first journal row, once per request id.
 with new as (
     select * from unnest(
         $1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
@@ -21,7 +21,7 @@ made as (
     select id, namespace, request_id, request_digest, goal, driver, workspace,
            limits::json, policy::json, labels::jsonb, trace_parent, created_at
     from new
-    -- Of whatever stands in the way, the request id or, after an answer was lost, the id itself.
+    -- A conflict is on the request id or, after an answer was lost, on the id itself.
     on conflict do nothing
     returning id
 ),
@@ -45,7 +45,7 @@ written as (
     select id, sequence, created_at, actor, entries
     from new join made using (id)
 )
--- Whoever stands idle for a run that is made alone is told with its commit.
+-- Notifies idle executors of a run that is created alone, with its commit.
 select id,
        (select count(pg_notify(channel, text))
         from unnest($31::text[], $32::text[]) as notice (channel, text))

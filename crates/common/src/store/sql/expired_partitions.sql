@@ -1,4 +1,4 @@
--- Partitions that were taken out of the journal to be dropped.
+-- Partitions that were detached from the journal to be dropped.
 select pg_class.oid::regclass::text
 from pg_class
 join pg_class as journal on journal.relnamespace = pg_class.relnamespace

@@ -1,6 +1,7 @@
--- Pages of journals, each from a number on, beside where the run stands; no row for a run that is not
--- there, and one without an entry for a page that is empty. Of each as many rows as fit into so many
--- bytes, and one more, so that any row is read at last: its length is known without reading it.
+-- Pages of journals, each from a number on, with the run's state. A run that does not exist has no
+-- row, and an empty page has one row without an entry. Each page holds the rows that fit into its
+-- size and one more, so that a row of any size is returned. The length is known without reading the
+-- row.
 select wanted.place, run.trace_parent, execution.state, execution.blocked_from,
        row.sequence, row.at, row.actor, row.entries
 from unnest($1::uuid[], $2::bigint[], $3::bigint[])

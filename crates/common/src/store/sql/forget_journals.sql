@@ -1,5 +1,5 @@
--- Deletes the journals in one partition of runs that are no more, looking at no more than $3 runs
--- behind $1. Answers the last run that was looked at; none when there was none.
+-- Deletes the journals of deleted runs in one partition. Reads at most $3 runs after $1, and
+-- returns the last run that it read; none when there was none.
 with recursive walk as (
     (select run_id from {partition} where run_id > $1 and run_id < $2 order by run_id limit 1)
     union all

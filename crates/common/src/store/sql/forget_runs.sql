@@ -1,6 +1,6 @@
--- Forgets runs that ended before $1, in the order of their ids behind $2, at most $4: everything
--- but their journals, and of the artifacts those that no other run uses. Answers how many, and the
--- last one.
+-- Deletes runs that ended before $1, in the order of their ids after $2, at most $4. It deletes
+-- everything but their journals, and those artifacts that no other run uses. Returns how many, and
+-- the last one.
 with expired as (
     select run_id
     from execution
@@ -24,8 +24,8 @@ dropped as (
           select from artifact_use
           where artifact_use.digest = artifact.digest
             and artifact_use.run_id not in (select run_id from expired))
-      -- Somebody may store the same content at this moment. Whoever does raises this first, and a
-      -- row that changed meanwhile is looked at again.
+      -- Another session may store the same content concurrently. It raises this column first, and
+      -- this statement checks changed rows again.
       and stored_at < $1
 ),
 forgotten_execution as (

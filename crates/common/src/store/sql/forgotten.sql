@@ -1,4 +1,4 @@
--- Locks runs that this executor holds under these very leases.
+-- Locks runs that this executor holds under exactly these leases.
 select execution.run_id
 from execution
 join unnest($2::uuid[], $3::bigint[]) as lease (run_id, epoch)

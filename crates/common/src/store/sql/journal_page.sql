@@ -1,5 +1,5 @@
--- Rows of a journal between two numbers, in order: as many as fit into so many bytes, and one more,
--- so that any row is read at last. Its length is known without reading it.
+-- Rows of a journal between two numbers, in order: those that fit into the page size and one more,
+-- so that a row of any size is returned. The length is known without reading the row.
 select sequence, at, actor, entries
 from (
     select sequence, at, actor, entries,

@@ -1,4 +1,4 @@
--- As `journal_page.sql`, from a number down.
+-- As `journal_page.sql`, in descending order.
 select sequence, at, actor, entries
 from (
     select sequence, at, actor, entries,

@@ -1,4 +1,4 @@
--- Locks whatever this executor holds.
+-- Locks all runs that this executor holds.
 select run_id
 from execution
 where lease_owner = $1

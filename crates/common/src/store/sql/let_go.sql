@@ -1,6 +1,6 @@
--- Gives back leases over rows that do not read: this process can do nothing with them, and perhaps
--- another can, of a newer program. A row with steps under way stays as it is: only who reads it may
--- say what becomes of them.
+-- Returns leases on runs whose rows this process cannot decode; a newer program may be able to. A
+-- row with active steps is left as it is, because only a process that decodes it can decide about
+-- them.
 update execution
 set lease_owner = null,
     version = version + 1,

@@ -1,8 +1,8 @@
--- A page of runs, and how many there were to choose from: as many as fit into so many bytes, and one
--- more, so that any run is listed at last.
+-- A page of runs, and the number of rows it was chosen from: the runs that fit into the page size
+-- and one more, so that a run of any size is listed.
 --
--- Column by column: a statement that was prepared over `*` is refused once a newer program's
--- migration adds a column, which happens under the older ones that still run.
+-- The columns are named, because a statement prepared with `*` fails in older processes once a
+-- newer program's migration adds a column.
 with chosen as (
     select run_id,
            count(*) over () as found,

@@ -1,6 +1,7 @@
--- Column by column: a statement that was prepared over `*` is refused once a newer program's
--- migration adds a column, which happens under the older ones that still run.
--- A run with everything an executor needs to work on it.
+-- Runs with everything that an executor needs to work on them.
+--
+-- The columns are named, because a statement prepared with `*` fails in older processes once a
+-- newer program's migration adds a column.
 select execution.run_id, execution.namespace, execution.state, execution.blocked_from,
        execution.version, execution.sequence, execution.priority, execution.ready_at,
        execution.lease_owner, execution.lease_epoch, execution.plan_revision,

@@ -1,4 +1,5 @@
--- Locks runs of executors that have not beaten since they were seen to, or that are not known still.
+-- Locks runs of executors that have sent no heartbeat since they were observed, or that are still
+-- not registered.
 select execution.run_id
 from unnest($1::uuid[], $2::timestamptz[]) as silent (id, heartbeat_at)
 join execution on execution.lease_owner = silent.id

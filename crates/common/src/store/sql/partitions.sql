@@ -1,4 +1,4 @@
--- The journal's partitions; the one that takes what has none is without bounds.
+-- The journal's partitions; the default partition has no bounds.
 select pg_class.oid::regclass::text as name,
        substring(bound from 'FROM \(''([0-9a-f-]+)''')::uuid as first,
        substring(bound from 'TO \(''([0-9a-f-]+)''')::uuid as behind

@@ -1,5 +1,5 @@
--- Lists queues in which something waits, behind the one named: from each to the next, past all that
--- waits in it.
+-- Lists queues that hold waiting runs, after the given one. It skips by the index from each queue
+-- to the next.
 with recursive queue as (
     (select namespace, priority, 1 as number
      from execution

@@ -1,9 +1,9 @@
--- Stores content that is not there yet, and that this run may refer to it.
+-- Stores content unless it exists, and records that this run may refer to it.
 with stored as (
     insert into artifact (digest, bytes, body, stored_at)
     values ($1, $2, $3, $4)
     on conflict on constraint artifact_pkey
-        -- Whoever forgets old artifacts sees by this that the content is in use again.
+        -- The process that deletes old artifacts sees by this that the content is in use again.
         do update set stored_at = greatest(artifact.stored_at, excluded.stored_at)
     returning digest
 )
