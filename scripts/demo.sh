@@ -182,5 +182,5 @@ cat <<SUMMARY
           Same goal, same checks, nothing done: no passing tests, no changelog
           line, no change. Saying "done" moved nothing.
 
-  All stopped, no process left. Next: README.md, "Use it on your own repository".
+  All stopped, no process left. Next: README.md, "Usage on your own repository".
 SUMMARY
