@@ -13,7 +13,8 @@ const PROTO = join(import.meta.dirname, "..", "..", "proto");
 class Refused extends Error {
   constructor({ code, field }) {
     super(`${code} at ${field ?? ""}`);
-    this.code = code;
+    // Compared without case: an error carries its reason in upper case, a problem in lower case.
+    this.code = code.toLowerCase();
     this.field = field ?? "";
   }
 }
@@ -45,6 +46,10 @@ const says = (value) =>
   !(value === "" || value === null || value === undefined) &&
   !(Array.isArray(value) && value.length === 0);
 
+// The API writes `cancelled` everywhere; the rows keep `canceled` for todos.
+const todoStatus = (written) =>
+  `TODO_STATUS_${(written === "canceled" ? "cancelled" : written).toUpperCase()}`;
+
 // The members that say something.
 const filled = (object) => new Map([...object].filter(([, value]) => says(value)));
 
@@ -72,7 +77,7 @@ function warned(response, expect) {
 }
 
 function decisionOf({ action, speak, reason, goal_check, tool_call, abort }) {
-  const found = object({ action: word("ACTION_", action), speak, reason, goal_check });
+  const found = object({ action: word("DECISION_ACTION_", action), speak, reason, goal_check });
   if (tool_call)
     found.set(
       "tool_call",
@@ -84,10 +89,10 @@ function decisionOf({ action, speak, reason, goal_check, tool_call, abort }) {
 
 function checkOf({ id, kind, target, match, required, params, owner }) {
   const found = filled(object({ id, kind, target }));
-  if (match !== "MATCH_PREFIX") found.set("match", word("MATCH_", match));
+  if (match !== "CHECK_MATCH_PREFIX") found.set("match", word("CHECK_MATCH_", match));
   if (required === false) found.set("required", false);
   if (Object.keys(params).length > 0) found.set("params", object(params));
-  if (owner !== "OWNER_PLAN") found.set("owner", word("OWNER_", owner));
+  if (owner !== "CHECK_OWNER_PLAN") found.set("owner", word("CHECK_OWNER_", owner));
   return found;
 }
 
@@ -223,7 +228,7 @@ async function evaluate(row, expect) {
       todos: row.get("todos").map((todo) => ({
         id: todo.get("id"),
         required: todo.get("required") ?? true,
-        status: `TODO_STATUS_${todo.get("status").toUpperCase()}`,
+        status: todoStatus(todo.get("status")),
       })),
     }),
   );
@@ -244,7 +249,7 @@ async function check(ask, row) {
   } catch (error) {
     if (error instanceof Difference) return error.message;
     if (!(error instanceof Refused)) throw error;
-    const right = refusal && error.code === expect.get("error");
+    const right = refusal && error.code === expect.get("error").toLowerCase();
     return right && error.field.endsWith(expect.get("field") ?? "") ? null : `refused: ${error.message}`;
   }
   return refusal ? `expected ${expect.get("error")}, was read` : null;

@@ -34,12 +34,18 @@ class Refused(Exception):
 
     def __init__(self, code, field):
         super().__init__(f"{code} at {field}")
-        self.code, self.field = code, field
+        # An error carries its reason in upper case, a problem in lower case.
+        self.code, self.field = code.lower(), field
 
 
 def word(enum, prefix, number):
     """`STEP_STATE_DONE` as the contract writes it."""
     return enum.Name(number).removeprefix(prefix).lower()
+
+
+def todo_status(written):
+    """The API writes `cancelled` everywhere; the rows keep `canceled` for todos."""
+    return "TODO_STATUS_" + ("cancelled" if written == "canceled" else written).upper()
 
 
 def filled(pairs):
@@ -83,7 +89,7 @@ def equal(what, expected, found):
 def decision_of(decision):
     found = filled(
         [
-            ("action", word(decision_pb2.Action, "ACTION_", decision.action)),
+            ("action", word(decision_pb2.DecisionAction, "DECISION_ACTION_", decision.action)),
             ("speak", decision.speak),
             ("reason", decision.reason),
             ("goal_check", decision.goal_check),
@@ -100,8 +106,8 @@ def decision_of(decision):
 
 
 def check_of(check):
-    match = word(check_pb2.Match, "MATCH_", check.match)
-    owner = word(check_pb2.Owner, "OWNER_", check.owner)
+    match = word(check_pb2.CheckMatch, "CHECK_MATCH_", check.match)
+    owner = word(check_pb2.CheckOwner, "CHECK_OWNER_", check.owner)
     found = filled([("id", check.id), ("kind", check.kind), ("target", check.target)])
     if match != "prefix":
         found["match"] = match
@@ -267,7 +273,7 @@ class Services:
             todo_pb2.Todo(
                 id=todo["id"],
                 required=todo.get("required", True),
-                status=statuses.Value("TODO_STATUS_" + todo["status"].upper()),
+                status=statuses.Value(todo_status(todo["status"])),
             )
             for todo in row["todos"]
         ]
@@ -297,7 +303,7 @@ def check(method, row):
     try:
         method(row, expect)
     except Refused as problem:
-        right = refusal and problem.code == expect["error"]
+        right = refusal and problem.code == expect["error"].lower()
         if right and problem.field.endswith(expect.get("field", "")):
             return None
         return f"refused: {problem}"

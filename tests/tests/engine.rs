@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
 use surety_common::wire::v1;
+use surety_common::wire::value::whole_seconds;
 use surety_e2e::harness::{Deployment, wait_until};
 use surety_e2e::script::{self, Trail, noop, plan, scoped, shell, step, write};
 
@@ -28,8 +29,8 @@ fn transitions(events: &[v1::Event]) -> Vec<&v1::Transition> {
 }
 
 /// The places at which steps reached a state, in the journal's order.
-fn reached<'a>(events: &'a [v1::Event], state: &str) -> Vec<&'a str> {
-    let steps = transitions(events).into_iter().filter(|moved| moved.to == state);
+fn reached(events: &[v1::Event], state: v1::StepState) -> Vec<&str> {
+    let steps = transitions(events).into_iter().filter(|moved| moved.step_to() == state);
     let steps = steps.filter_map(|moved| match &moved.subject {
         Some(v1::transition::Subject::StepId(id)) => Some(id.as_str()),
         _ => None,
@@ -63,7 +64,7 @@ async fn a_diamond_runs_its_arms_between_its_ends() -> Result<()> {
     let run = deployment.wait_for_end(&run.id).await?;
     assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
     let events = deployment.events(&run.id).await?;
-    let done = reached(&events, "done");
+    let done = reached(&events, v1::StepState::Done);
     assert_eq!((done.first(), done.last(), done.len()), (Some(&"first"), Some(&"last"), 4));
     deployment.finish().await
 }
@@ -206,7 +207,7 @@ async fn a_failing_step_is_tried_again_until_no_retry_remains() -> Result<()> {
         [v1::StepState::Failed, v1::StepState::Cancelled]
     );
     let events = deployment.events(&run.id).await?;
-    assert!(!reached(&events, "running").contains(&"never"));
+    assert!(!reached(&events, v1::StepState::Running).contains(&"never"));
     deployment.finish().await
 }
 
@@ -239,7 +240,8 @@ async fn each_fuse_of_a_step_fails_the_step_and_says_so() -> Result<()> {
         assert_eq!(stop_reason(&run), v1::StopReason::MaxReplansReached, "{name}: {run:#?}");
         assert_eq!(run.counters.unwrap_or_default().tool_calls, 2, "{name}");
         let events = deployment.events(&run.id).await?;
-        let failed = transitions(&events).into_iter().find(|moved| moved.to == "failed");
+        let failed =
+            transitions(&events).into_iter().find(|moved| moved.step_to() == v1::StepState::Failed);
         assert!(failed.is_some_and(|moved| moved.cause.contains(name)), "{name}: {failed:?}");
     }
     // The run's own fuse.
@@ -254,8 +256,11 @@ async fn a_step_deadline_ends_the_command_that_runs_over_it() -> Result<()> {
     let deployment = Deployment::start().await?;
     let trail = Trail::new()?;
     let plan = plan(&[step("slow", &[], &[shell(&trail.mark_and_wait("began"))])]);
-    let limits =
-        v1::Limits { step_deadline_s: Some(1), max_replans: Some(0), ..v1::Limits::default() };
+    let limits = v1::Limits {
+        step_deadline: Some(whole_seconds(1)),
+        max_replans: Some(0),
+        ..v1::Limits::default()
+    };
     let run = run_under(&deployment, &plan, limits).await?;
     assert_eq!(stop_reason(&run), v1::StopReason::MaxReplansReached, "{run:#?}");
     assert_eq!(trail.marks("began"), 1);
@@ -272,7 +277,7 @@ async fn a_run_deadline_ends_the_run_and_the_command_in_it() -> Result<()> {
         trail.mark_and_wait("began")
     );
     let plan = plan(&[step("slow", &[], &[shell(&line)])]);
-    let limits = v1::Limits { run_deadline_s: Some(2), ..v1::Limits::default() };
+    let limits = v1::Limits { run_deadline: Some(whole_seconds(2)), ..v1::Limits::default() };
     let run = run_under(&deployment, &plan, limits).await?;
     assert_eq!(stop_reason(&run), v1::StopReason::DeadlineExceeded, "{run:#?}");
     assert_eq!(trail.marks("began"), 1);

@@ -5,6 +5,7 @@ use serde_json::json;
 use surety_common::domain::json::sha256_hex;
 use surety_common::wire::status::from_status;
 use surety_common::wire::v1;
+use surety_common::wire::value::whole_seconds;
 use surety_e2e::harness::Deployment;
 use surety_e2e::script::{noop, plan, request, step};
 use tonic::{Code, Status};
@@ -42,9 +43,9 @@ async fn each_bad_order_is_refused_with_its_code_and_makes_no_run() -> Result<()
             Some("limits.max_replans"),
         ),
         (
-            limits(v1::Limits { run_deadline_s: Some(0), ..v1::Limits::default() }),
+            limits(v1::Limits { run_deadline: Some(whole_seconds(0)), ..v1::Limits::default() }),
             "limit_out_of_range",
-            Some("limits.run_deadline_s"),
+            Some("limits.run_deadline"),
         ),
         (
             v1::CreateRunRequest { request_id: "r".repeat(201), ..request(&good(), "") },

@@ -78,7 +78,7 @@ async fn an_executor_without_a_database_reads_decisions_and_carries_nothing_out(
     let Some(parse_decision_response::Outcome::Decision(decision)) = read.outcome else {
         anyhow::bail!("no decision: {read:?}");
     };
-    assert_eq!((decision.action(), &*decision.goal_check), (v1::Action::NextPlan, "完成"));
+    assert_eq!((decision.action(), &*decision.goal_check), (v1::DecisionAction::NextPlan, "完成"));
     needs_database(work.lease_step(v1::LeaseStepRequest::default()).await)?;
     needs_database(work.submit_decision(v1::SubmitDecisionRequest::default()).await)?;
     needs_database(work.heartbeat(v1::HeartbeatRequest::default()).await)?;

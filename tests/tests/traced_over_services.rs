@@ -12,6 +12,22 @@ use surety_e2e::script::{noop, plan, shell, step};
 /// Run, subject, from, to, sequence.
 type Moved = (String, String, String, String, u64);
 
+/// The states of a transition, in the contract's words.
+fn words(moved: &v1::Transition) -> (String, String) {
+    let run = |state: v1::RunState| state.as_str_name().trim_start_matches("RUN_STATE_").to_owned();
+    let step = |state: v1::StepState| {
+        state.as_str_name().trim_start_matches("STEP_STATE_").to_ascii_lowercase()
+    };
+    match moved.subject {
+        Some(v1::transition::Subject::StepId(_)) => {
+            (step(moved.step_from()), step(moved.step_to()))
+        }
+        Some(v1::transition::Subject::RunId(_)) | None => {
+            (run(moved.run_from()), run(moved.run_to()))
+        }
+    }
+}
+
 fn journalled(run: &v1::Run, events: &[v1::Event]) -> Vec<Moved> {
     let moved = events.iter().filter_map(|event| match &event.kind {
         Some(v1::event::Kind::Transition(moved)) => {
@@ -19,7 +35,7 @@ fn journalled(run: &v1::Run, events: &[v1::Event]) -> Vec<Moved> {
                 Some(v1::transition::Subject::StepId(id)) => id.clone(),
                 Some(v1::transition::Subject::RunId(_)) | None => String::new(),
             };
-            let (from, to) = (moved.from.clone(), moved.to.clone());
+            let (from, to) = words(moved);
             Some((run.id.clone(), subject, from, to, event.sequence))
         }
         _ => None,

@@ -4,6 +4,7 @@
 use anyhow::{Context, Result};
 use serde_json::json;
 use surety_common::wire::v1;
+use surety_common::wire::value::whole_seconds;
 use surety_e2e::harness::{Deployment, wait_for_yes, wait_until};
 use surety_e2e::script::{self, Trail, noop, plan, shell, step};
 use tokio::net::TcpListener;
@@ -28,7 +29,7 @@ async fn a_wait_ends(by: By) -> Result<()> {
     let quick = plan(&[step("only", &[], &[noop()])]);
     let mut request = script::request(&quick, "");
     if matches!(by, By::Deadline) {
-        let limits = v1::Limits { run_deadline_s: Some(5), ..Default::default() };
+        let limits = v1::Limits { run_deadline: Some(whole_seconds(5)), ..Default::default() };
         request.limits = Some(limits);
     }
     let first = deployment.create_run(request).await?;

@@ -106,7 +106,7 @@ const fn is_failed(status: TodoStatus) -> bool {
     matches!(status, TodoStatus::Failed)
 }
 
-/// A canceled todo is converged: what it asked for is no longer wanted. A failed one is told by
+/// A cancelled todo is converged: what it asked for is no longer wanted. A failed one is told by
 /// a result of its own.
 const fn is_open(status: TodoStatus) -> bool {
     !status.is_terminal()

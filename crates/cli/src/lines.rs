@@ -6,7 +6,9 @@ use surety_common::wire::v1;
 use surety_common::wire::v1::event::Kind;
 use surety_common::wire::v1::fact;
 
-use crate::text::{action, one_line, outcome, shortened, stop_reason, time_of_day};
+use crate::text::{
+    action, one_line, outcome, run_state, shortened, step_state, stop_reason, time_of_day,
+};
 
 /// Letters of a free text on a line.
 const LONGEST_TEXT: usize = 160;
@@ -36,11 +38,20 @@ pub fn event_line(event: &v1::Event) -> String {
 
 fn moved(transition: &v1::Transition) -> (&'static str, String) {
     use v1::transition::Subject;
-    let (kind, name) = match &transition.subject {
-        Some(Subject::StepId(id)) => ("step", format!("{} ", one_line(id))),
-        Some(Subject::RunId(_)) | None => ("run", String::new()),
+    let (kind, name, from, to) = match &transition.subject {
+        Some(Subject::StepId(id)) => (
+            "step",
+            format!("{} ", one_line(id)),
+            step_state(transition.step_from()),
+            step_state(transition.step_to()),
+        ),
+        Some(Subject::RunId(_)) | None => (
+            "run",
+            String::new(),
+            run_state(transition.run_from()).to_owned(),
+            run_state(transition.run_to()).to_owned(),
+        ),
     };
-    let from = if transition.from.is_empty() { "-" } else { transition.from.as_str() };
     let reason = if transition.stop_reason() == v1::StopReason::Unspecified {
         String::new()
     } else {
@@ -50,8 +61,8 @@ fn moved(transition: &v1::Transition) -> (&'static str, String) {
         "" => String::new(),
         cause => format!(": {}", free(cause)),
     };
-    let (to, event) = (one_line(&transition.to), one_line(&transition.event));
-    (kind, format!("{name}{} -> {to}{reason} ({event}){cause}", one_line(from)))
+    let event = one_line(&transition.event);
+    (kind, format!("{name}{from} -> {to}{reason} ({event}){cause}"))
 }
 
 /// A turn: its step, its number, what was decided and what became of it.
@@ -185,18 +196,23 @@ mod tests {
 
     #[test]
     fn plain_lines_keep_their_format() {
-        let step = v1::transition::Subject::StepId("edit".to_owned());
-        let run = v1::transition::Subject::RunId("0190".to_owned());
-        let moved = |subject, to: &str, stop_reason: v1::StopReason| {
-            Kind::Transition(v1::Transition {
-                subject: Some(subject),
-                from: "before".to_owned(),
-                to: to.to_owned(),
-                event: "moved".to_owned(),
-                cause: "a\nb".to_owned(),
-                actor: String::new(),
-                stop_reason: stop_reason.into(),
-            })
+        let moved = || v1::Transition {
+            event: "moved".to_owned(),
+            cause: "a\nb".to_owned(),
+            ..v1::Transition::default()
+        };
+        let step = v1::Transition {
+            subject: Some(v1::transition::Subject::StepId("edit".to_owned())),
+            step_from: v1::StepState::Pending.into(),
+            step_to: v1::StepState::Ready.into(),
+            ..moved()
+        };
+        let run = v1::Transition {
+            subject: Some(v1::transition::Subject::RunId("0190".to_owned())),
+            run_from: v1::RunState::Executing.into(),
+            run_to: v1::RunState::Failed.into(),
+            stop_reason: v1::StopReason::Aborted.into(),
+            ..moved()
         };
         let turn = v1::Turn {
             step_id: "edit".to_owned(),
@@ -226,14 +242,8 @@ mod tests {
             ..v1::Verdict::default()
         };
         let cases = [
-            (
-                moved(step, "ready", v1::StopReason::Unspecified),
-                "step    edit before -> ready (moved): a b",
-            ),
-            (
-                moved(run, "FAILED", v1::StopReason::Aborted),
-                "run     before -> FAILED [aborted] (moved): a b",
-            ),
+            (Kind::Transition(step), "step    edit pending -> ready (moved): a b"),
+            (Kind::Transition(run), "run     EXECUTING -> FAILED [aborted] (moved): a b"),
             (Kind::Turn(turn), "turn    edit #1.2 no decision: corrected (flow unknown_tool)"),
             (Kind::Receipt(receipt), "receipt (runner) grep ok: 3 lines\\u{1b}"),
             (

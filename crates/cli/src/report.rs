@@ -235,7 +235,7 @@ fn terminal(terminal: &v1::Terminal) -> String {
         "{} [{}] at {}",
         run_state(terminal.status()),
         stop_reason(terminal.stop_reason()),
-        one_line(&terminal.stage)
+        run_state(terminal.stage()).to_ascii_lowercase()
     );
     push(&mut text, "message", &harmless(&terminal.user_message));
     push(&mut text, "internal", &harmless(&terminal.internal_reason));

@@ -148,8 +148,8 @@ pub fn waiting_on(waiting_on: v1::WaitingOn) -> String {
 
 /// The contract's word for an action.
 #[must_use]
-pub fn action(action: v1::Action) -> String {
-    word(action.as_str_name(), "ACTION_").to_ascii_lowercase()
+pub fn action(action: v1::DecisionAction) -> String {
+    word(action.as_str_name(), "DECISION_ACTION_").to_ascii_lowercase()
 }
 
 /// The contract's word for what became of a turn.

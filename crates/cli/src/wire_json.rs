@@ -1,7 +1,7 @@
 //! Messages as JSON for scripts, read off the API's own descriptors, so that no field is forgotten.
 //!
 //! Names of fields are those of the `.proto` files; values of enums are the contract's words;
-//! moments are RFC 3339; bytes are hex; a message, or a text with presence, that is absent is null.
+//! moments are RFC 3339; durations are seconds, as in `3600s`; bytes are hex; a message, or a text with presence, that is absent is null.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -11,12 +11,14 @@ use prost::Message;
 use prost::encoding::{WireType, decode_key, decode_varint};
 use prost_types::field_descriptor_proto::{Label, Type};
 use prost_types::{
-    DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorSet, Timestamp,
+    DescriptorProto, Duration, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorSet,
+    Timestamp,
 };
 use surety_common::domain::json::Value;
 use surety_common::wire::FILE_DESCRIPTOR_SET;
 
 const TIMESTAMP: &str = ".google.protobuf.Timestamp";
+const DURATION: &str = ".google.protobuf.Duration";
 const PACKAGE: &str = ".surety.v1";
 
 static SCHEMA: LazyLock<Schema> = LazyLock::new(Schema::of_this_build);
@@ -89,6 +91,9 @@ impl Schema {
     fn message(&self, name: &str, bytes: &[u8]) -> Option<Value> {
         if name == TIMESTAMP {
             return moment(bytes);
+        }
+        if name == DURATION {
+            return duration(bytes);
         }
         let descriptor = self.messages.get(name)?;
         let raw = split(bytes)?;
@@ -223,6 +228,17 @@ fn moment(bytes: &[u8]) -> Option<Value> {
     Some(Value::String(at.to_rfc3339_opts(SecondsFormat::Micros, true)))
 }
 
+fn duration(bytes: &[u8]) -> Option<Value> {
+    let Duration { seconds, nanos } = Duration::decode(bytes).ok()?;
+    let sign = if seconds < 0 || nanos < 0 { "-" } else { "" };
+    let (whole, part) = (seconds.unsigned_abs(), nanos.unsigned_abs());
+    let text = match part {
+        0 => format!("{sign}{whole}s"),
+        part => format!("{sign}{whole}.{part:09}s"),
+    };
+    Some(Value::String(text))
+}
+
 /// The fields of a message; none when the bytes are none. Our API has no fixed-width numbers.
 fn split(mut bytes: &[u8]) -> Option<Vec<(u32, Raw<'_>)>> {
     let mut fields = Vec::new();
@@ -271,6 +287,12 @@ mod tests {
         assert_eq!(shown("state").as_deref(), Some("\"EXECUTING\""));
         assert_eq!(shown("created_at").as_deref(), Some("\"1970-01-01T00:00:01.005000Z\""));
         assert_eq!(shown("priority").as_deref(), Some("-3"));
+        let limits = v1::Limits {
+            step_deadline: Some(Duration { seconds: 90, nanos: 0 }),
+            ..v1::Limits::default()
+        };
+        let limits = message("Limits", &limits);
+        assert_eq!(limits.get("step_deadline"), Some(&text("90s")));
         assert_eq!(shown("labels").as_deref(), Some("{\"k\":\"v\"}"));
         assert_eq!(shown("steps").as_deref(), Some("[]"));
         assert_eq!(shown("lease").as_deref(), Some("null"));

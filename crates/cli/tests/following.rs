@@ -27,14 +27,14 @@ struct Scripted {
     breaks_after: usize,
 }
 
-fn state(sequence: u64, to: &str) -> v1::Event {
+fn state(sequence: u64, to: v1::RunState) -> v1::Event {
     v1::Event {
         sequence,
         at: Some(Timestamp { seconds: 1, nanos: 0 }),
         kind: Some(Kind::Transition(v1::Transition {
             subject: Some(v1::transition::Subject::RunId(RUN.to_owned())),
-            from: "BEFORE".to_owned(),
-            to: to.to_owned(),
+            run_from: v1::RunState::Intake.into(),
+            run_to: to.into(),
             event: "moved".to_owned(),
             ..v1::Transition::default()
         })),
@@ -79,8 +79,9 @@ fn sequences(output: &Output) -> Vec<u64> {
 
 #[tokio::test]
 async fn a_lost_connection_is_taken_up_after_the_last_event_without_a_gap_or_a_repeat() {
-    let mut events: Vec<_> = (1..=7).map(|sequence| state(sequence, "EXECUTING")).collect();
-    events.push(state(8, "DONE"));
+    let mut events: Vec<_> =
+        (1..=7).map(|sequence| state(sequence, v1::RunState::Executing)).collect();
+    events.push(state(8, v1::RunState::Done));
     let run = ended(v1::RunState::Done);
     let scripted = Scripted { run, events, breaks_after: 3 };
     let output = watch(scripted, &[]).await;
@@ -101,7 +102,7 @@ async fn a_run_that_waits_for_a_person_ends_the_following_when_nobody_is_there()
             question: "Shall I?".to_owned(),
             ..v1::Blocked::default()
         });
-        let events = vec![state(1, "EXECUTING"), state(2, "BLOCKED")];
+        let events = vec![state(1, v1::RunState::Executing), state(2, v1::RunState::Blocked)];
         let scripted = Scripted { run, events, breaks_after: 9 };
         let output = watch(scripted, &[]).await;
         assert_eq!(output.status.code(), code, "{waiting_on:?}");
@@ -112,7 +113,11 @@ async fn a_run_that_waits_for_a_person_ends_the_following_when_nobody_is_there()
 
 #[tokio::test]
 async fn a_wait_that_was_answered_long_ago_does_not_end_the_following() {
-    let events = vec![state(1, "BLOCKED"), state(2, "EXECUTING"), state(3, "CANCELLED")];
+    let events = vec![
+        state(1, v1::RunState::Blocked),
+        state(2, v1::RunState::Executing),
+        state(3, v1::RunState::Cancelled),
+    ];
     let run = ended(v1::RunState::Cancelled);
     let scripted = Scripted { run, events, breaks_after: 9 };
     let output = watch(scripted, &["--from", "1"]).await;

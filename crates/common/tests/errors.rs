@@ -1,10 +1,13 @@
 //! The codes as callers meet them: every one crosses the wire and stands in the documentation.
 
+use prost::Message;
+use prost_types::FileDescriptorSet;
 use std::path::Path;
 use surety_common::domain::check;
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::problem::{Code, Problem, WarningCode};
 use surety_common::domain::stop::StopReason;
+use surety_common::wire::FILE_DESCRIPTOR_SET;
 use surety_common::wire::status::{from_status, to_status};
 
 const INTRODUCTION: &str = "\
@@ -13,7 +16,8 @@ const INTRODUCTION: &str = "\
 <!-- Written by `UPDATE_DOCS=1 cargo test -p surety-common --test errors`; edits are lost. -->
 
 Every gRPC error carries `google.rpc.ErrorInfo` with `domain` `surety` and one of the codes below as
-its `reason`; its metadata holds `advice` and, where a field is at fault, `field`. Where they fit,
+its `reason`, in upper case: `steps_empty` is `STEPS_EMPTY`, the member `ERROR_REASON_STEPS_EMPTY` of
+`surety.v1.ErrorReason`. Its metadata holds `advice` and, where a field is at fault, `field`. Where they fit,
 `BadRequest`, `PreconditionFailure`, `QuotaFailure` and `RetryInfo` join it. A text that does not
 read is an ordinary answer of the calls that read texts: the same codes then stand in `problem`.
 There are no roles yet, so no call ends with `permission_denied`. The codes of the command line are in
@@ -104,6 +108,23 @@ fn the_documentation_is_what_the_enums_say() {
     }
     let page = std::fs::read_to_string(&path).expect("docs/errors.md");
     assert_eq!(page, document(), "run UPDATE_DOCS=1 cargo test -p surety-common --test errors");
+}
+
+#[test]
+fn the_enum_of_the_api_has_every_code_and_no_other() {
+    let mut codes: Vec<String> = inputs()
+        .iter()
+        .chain(&services())
+        .map(|fault| format!("ERROR_REASON_{}", fault.reason.to_wire()))
+        .collect();
+    codes.push("ERROR_REASON_UNSPECIFIED".to_owned());
+    codes.sort();
+    let files = FileDescriptorSet::decode(FILE_DESCRIPTOR_SET).expect("the API's descriptors");
+    let mut enums = files.file.iter().flat_map(|file| &file.enum_type);
+    let reasons = enums.find(|item| item.name() == "ErrorReason").expect("the enum");
+    let mut members: Vec<_> = reasons.value.iter().map(|value| value.name().to_owned()).collect();
+    members.sort();
+    assert_eq!(members, codes, "proto/surety/v1/error_reason.proto and the Rust enums differ");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use surety_common::wire::status::{needs_database, unimplemented};
 use surety_common::wire::v1;
 use surety_common::wire::v1::executor_service_server::ExecutorService;
 use surety_common::wire::v1::tool_service_server::ToolService;
+use surety_common::wire::value::whole_seconds;
 use tonic::{Request, Response, Status, Streaming};
 
 /// The provider of the tools that every executor has.
@@ -120,7 +121,7 @@ fn shown(spec: &ToolSpec) -> v1::Tool {
             open_world: Some(open_world),
         }),
         return_sample: String::new(),
-        timeout_ms: u64::try_from(default_timeout.as_millis()).unwrap_or(u64::MAX),
+        timeout: Some(whole_seconds(default_timeout.as_secs())),
         provider: BUILTIN.to_owned(),
         needs_confirmation: false,
     }

@@ -165,7 +165,8 @@ fn ended_at(followed: &Followed) -> Result<DateTime<Utc>> {
 fn running_at(followed: &Followed) -> Result<DateTime<Utc>> {
     let running = |event: &&v1::Event| match &event.kind {
         Some(Kind::Transition(transition)) => {
-            matches!(transition.subject, Some(Subject::StepId(_))) && transition.to == "running"
+            matches!(transition.subject, Some(Subject::StepId(_)))
+                && transition.step_to() == v1::StepState::Running
         }
         Some(_) | None => false,
     };

@@ -32,7 +32,7 @@ fn check_reading(reading: &Reading, expect: &Value) -> Result<(), String> {
 
 fn check_problem(problem: &Problem, expect: &Value) -> Result<(), String> {
     let code = text_of(expect, "error");
-    if problem.code.as_str() != code {
+    if !problem.code.as_str().eq_ignore_ascii_case(code) {
         return Err(format!("expected {code}, found {problem}"));
     }
     let field = text_of(expect, "field");

@@ -49,7 +49,10 @@ fn compare_refusal(expected: &Value, problem: &Problem) -> Result<(), String> {
     let field = problem.field.as_deref().unwrap_or_default();
     let refused = expected.get("ok").and_then(Value::as_bool) == Some(false);
     let code = text_of(expected, "error");
-    if refused && problem.code.as_str() == code && field.ends_with(text_of(expected, "field")) {
+    if refused
+        && problem.code.as_str().eq_ignore_ascii_case(code)
+        && field.ends_with(text_of(expected, "field"))
+    {
         return Ok(());
     }
     Err(format!("expected {}, refused: {problem}", expected.to_compact()))

@@ -101,7 +101,10 @@ fn compare_problem(problem: &Problem, expect: &Value) -> Result<(), String> {
     let field = problem.field.as_deref().unwrap_or_default();
     let (code, end) = (text_of(expect, "error"), text_of(expect, "field"));
     let said = text_of(expect, "message_names");
-    if problem.code.as_str() == code && field.ends_with(end) && problem.message.contains(said) {
+    if problem.code.as_str().eq_ignore_ascii_case(code)
+        && field.ends_with(end)
+        && problem.message.contains(said)
+    {
         return Ok(());
     }
     Err(format!("expected {code} at {end:?} {said:?}, found {problem}"))

@@ -6,6 +6,7 @@ use sqlx::AssertSqlSafe;
 use std::path::Path;
 use std::process::Command;
 use surety_common::wire::v1;
+use surety_common::wire::value::whole_seconds;
 use surety_e2e::audit::audit_at_rest;
 use surety_e2e::harness::{Cluster, Database, Deployment};
 use surety_e2e::script::{self, noop, plan, shell, step, write};
@@ -133,8 +134,11 @@ async fn an_output_that_finds_no_room_waits_for_it_and_is_kept_whole() -> Result
 
 /// A run of which the time is over long before there is room for what it says.
 fn impatient() -> v1::CreateRunRequest {
-    let limits =
-        v1::Limits { max_replans: Some(0), step_deadline_s: Some(5), ..v1::Limits::default() };
+    let limits = v1::Limits {
+        max_replans: Some(0),
+        step_deadline: Some(whole_seconds(5)),
+        ..v1::Limits::default()
+    };
     v1::CreateRunRequest { limits: Some(limits), ..script::request(&talkative(), "") }
 }
 

@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use sqlx::PgPool;
 use std::time::{Duration, Instant};
 use surety_common::wire::v1;
+use surety_common::wire::value::whole_seconds;
 use surety_e2e::harness::{Database, Deployment, PATIENCE, wait_until};
 use surety_e2e::script::{self, Trail, noop, plan, shell, step};
 use uuid::Uuid;
@@ -91,7 +92,7 @@ async fn a_spoilt_run_whose_time_is_over_keeps_no_other_from_its_end() -> Result
     let deployment = Deployment::start_idle(Database::create().await?, &QUICK).await?;
     let pool = deployment.database.pool().await?;
     let short = || v1::CreateRunRequest {
-        limits: Some(v1::Limits { run_deadline_s: Some(1), ..v1::Limits::default() }),
+        limits: Some(v1::Limits { run_deadline: Some(whole_seconds(1)), ..v1::Limits::default() }),
         ..script::request(&plan(&[step("only", &[], &[noop()])]), "")
     };
     let spoilt = deployment.create_run(short()).await?;

@@ -48,14 +48,14 @@ fn verdict(checks: &[AcceptCheck], receipts: &[EvidenceReceipt], todos: &[Todo])
 
 #[test]
 fn todos_from_before_the_plan_are_not_its_own() {
-    use TodoStatus::{Canceled, Failed, Pending};
+    use TodoStatus::{Cancelled, Failed, Pending};
     for (status, created_s, wanted) in [
         (Pending, None, StopReason::TodoNotConverged),
         (Pending, Some(99), StopReason::Accepted),
         (Pending, Some(100), StopReason::TodoNotConverged),
         (Failed, Some(101), StopReason::RequiredTodoFailed),
         (Failed, Some(0), StopReason::Accepted),
-        (Canceled, Some(101), StopReason::Accepted),
+        (Cancelled, Some(101), StopReason::Accepted),
     ] {
         let found = verdict(&[], &[], &[todo("t1", status, created_s)]);
         assert_eq!(found.stop_reason, wanted, "{status:?} {created_s:?}");

@@ -26,7 +26,6 @@ use crate::exit::Exit;
 use crate::failure::{Code, Failure};
 use crate::output::note;
 use crate::report::{ending, needs_a_person, waits_for};
-use crate::text::run_state;
 use crate::wire_json;
 
 /// How often a live view is drawn again while nothing happens.
@@ -181,5 +180,5 @@ impl Follower<'_> {
 fn blocks_the_run(event: &v1::Event) -> bool {
     let Some(Kind::Transition(moved)) = &event.kind else { return false };
     matches!(moved.subject, Some(v1::transition::Subject::RunId(_)))
-        && moved.to == run_state(v1::RunState::Blocked)
+        && moved.run_to() == v1::RunState::Blocked
 }

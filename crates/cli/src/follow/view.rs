@@ -52,14 +52,12 @@ impl RunView {
     pub fn take(&mut self, event: &v1::Event) {
         let at = moment(event.at.as_ref());
         match &event.kind {
-            Some(Kind::Transition(v1::Transition {
-                subject: Some(Subject::StepId(id)),
-                to,
-                ..
-            })) => {
-                self.step(id).moved(to, at);
-            }
-            Some(Kind::Transition(moved)) => self.state = one_line(&moved.to),
+            Some(Kind::Transition(moved)) => match &moved.subject {
+                Some(Subject::StepId(id)) => self.step(id).moved(moved.step_to(), at),
+                Some(Subject::RunId(_)) | None => {
+                    run_state(moved.run_to()).clone_into(&mut self.state);
+                }
+            },
             Some(Kind::Intent(intent)) if !intent.step_id.is_empty() => {
                 self.step(&intent.step_id).last = one_line(&intent.tool);
             }
@@ -103,8 +101,8 @@ impl StepView {
         }
     }
 
-    fn moved(&mut self, to: &str, at: Option<DateTime<Utc>>) {
-        to.clone_into(&mut self.state);
+    fn moved(&mut self, to: v1::StepState, at: Option<DateTime<Utc>>) {
+        self.state = step_state(to);
         if self.runs() {
             (self.began, self.took) = (at, None);
         } else if self.took.is_none() {
@@ -142,10 +140,10 @@ mod tests {
         }
     }
 
-    fn moved(subject: Subject, to: &str) -> Kind {
+    fn moved(id: &str, to: v1::StepState) -> Kind {
         Kind::Transition(v1::Transition {
-            subject: Some(subject),
-            to: to.to_owned(),
+            subject: Some(Subject::StepId(id.to_owned())),
+            step_to: to.into(),
             ..v1::Transition::default()
         })
     }
@@ -156,7 +154,6 @@ mod tests {
             steps: vec![v1::StepProgress { id: "read".to_owned(), ..v1::StepProgress::default() }],
             ..v1::Run::default()
         });
-        let step = |id: &str| Subject::StepId(id.to_owned());
         let receipt = v1::EvidenceReceipt {
             step_id: "edit".to_owned(),
             name: "edit_file".to_owned(),
@@ -164,15 +161,20 @@ mod tests {
             success: true,
             ..v1::EvidenceReceipt::default()
         };
-        view.take(&event(0, moved(Subject::RunId(String::new()), "EXECUTING")));
-        view.take(&event(10, moved(step("edit"), "running")));
+        let executing = Kind::Transition(v1::Transition {
+            subject: Some(Subject::RunId(String::new())),
+            run_to: v1::RunState::Executing.into(),
+            ..v1::Transition::default()
+        });
+        view.take(&event(0, executing));
+        view.take(&event(10, moved("edit", v1::StepState::Running)));
         view.take(&event(12, Kind::Receipt(receipt)));
         let now = DateTime::from_timestamp(15, 0).unwrap();
         let line = |view: &RunView| view.steps.last().unwrap().line(now);
         assert_eq!(view.state, "EXECUTING");
         let words = |line: String| line.split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(words(line(&view)), "edit running 5.0 s edit_file: 1 place");
-        view.take(&event(13, moved(step("edit"), "done")));
+        view.take(&event(13, moved("edit", v1::StepState::Done)));
         assert_eq!(words(line(&view)), "edit done 3.0 s edit_file: 1 place");
         assert_eq!(words(view.steps[0].line(now)), "read pending");
     }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use prost_types::Duration;
 use surety_common::domain::json::Value;
 use surety_common::wire::v1;
 
@@ -57,10 +58,11 @@ fn policy(value: &Value) -> Result<v1::Policy, Failure> {
 enum Slot<'a> {
     Short(&'a mut Option<u32>),
     Long(&'a mut Option<u64>),
+    Time(&'a mut Option<Duration>),
 }
 
 fn slots(limits: &mut v1::Limits) -> [(&'static str, Slot<'_>); 17] {
-    use Slot::{Long, Short};
+    use Slot::{Long, Short, Time};
     [
         ("max_plan_steps", Short(&mut limits.max_plan_steps)),
         ("planning_retry", Short(&mut limits.planning_retry)),
@@ -74,11 +76,11 @@ fn slots(limits: &mut v1::Limits) -> [(&'static str, Slot<'_>); 17] {
         ("max_thinking_only", Short(&mut limits.max_thinking_only)),
         ("max_repeat_cycle", Short(&mut limits.max_repeat_cycle)),
         ("max_parallel_steps", Short(&mut limits.max_parallel_steps)),
-        ("step_deadline_s", Long(&mut limits.step_deadline_s)),
-        ("run_deadline_s", Long(&mut limits.run_deadline_s)),
+        ("step_deadline", Time(&mut limits.step_deadline)),
+        ("run_deadline", Time(&mut limits.run_deadline)),
         ("token_budget", Long(&mut limits.token_budget)),
         ("cost_budget_micros", Long(&mut limits.cost_budget_micros)),
-        ("confirm_ttl_s", Long(&mut limits.confirm_ttl_s)),
+        ("confirm_ttl", Time(&mut limits.confirm_ttl)),
     ]
 }
 
@@ -99,9 +101,26 @@ fn limits(value: &Value) -> Result<v1::Limits, Failure> {
         match slot {
             Slot::Short(slot) => **slot = Some(spelling.parse().map_err(|_| refused())?),
             Slot::Long(slot) => **slot = Some(spelling.parse().map_err(|_| refused())?),
+            Slot::Time(slot) => **slot = Some(duration(&path, value)?),
         }
     }
     Ok(limits)
+}
+
+/// A time as a person writes it: `90s`, `5m`, `2h`, `1d`, or a whole number of seconds.
+fn duration(path: &str, value: &Value) -> Result<Duration, Failure> {
+    let spelling = value.as_str().or_else(|| value.as_number()).unwrap_or_default().trim();
+    let (number, seconds) = match spelling.strip_suffix(['s', 'm', 'h', 'd']) {
+        Some(number) if spelling.ends_with('m') => (number, 60),
+        Some(number) if spelling.ends_with('h') => (number, 3600),
+        Some(number) if spelling.ends_with('d') => (number, 24 * 3600),
+        Some(number) => (number, 1),
+        None => (spelling, 1),
+    };
+    let count: Option<u32> = number.parse().ok();
+    let seconds = count.map(|count| i64::from(count) * seconds);
+    let refused = || invalid(path, "a time, such as 90s, 5m, 2h or 1d", value);
+    Ok(Duration { seconds: seconds.ok_or_else(refused)?, nanos: 0 })
 }
 
 /// Plain numbers and truths are taken as the text they are written with.

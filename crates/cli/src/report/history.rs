@@ -98,7 +98,7 @@ fn receipt_text(receipt: &v1::EvidenceReceipt) -> String {
     text.join("\n")
 }
 
-fn output_text(output: &v1::Output, extent: Extent) -> String {
+fn output_text(output: &v1::OutputStored, extent: Extent) -> String {
     let call = one_line(&output.call_id);
     let head = format!("call {call}, {} bytes, sha256 {}", output.bytes, one_line(&output.digest));
     let Some(body) = &output.text else {

@@ -27,7 +27,7 @@ fn refused() -> v1::Run {
     run.terminal = Some(v1::Terminal {
         status: v1::RunState::Failed.into(),
         stop_reason: v1::StopReason::AcceptCheckFailed.into(),
-        stage: "verifying".to_owned(),
+        stage: v1::RunState::Verifying.into(),
         user_message: "Not proven.".to_owned(),
         internal_reason: String::new(),
     });
@@ -65,10 +65,10 @@ fn a_blocked_run_says_how_to_answer_watch_and_cancel_it() {
 fn outputs_are_shortened_unless_all_is_wanted() {
     let text: Vec<_> = (1..=20).map(|line| format!("line {line}")).collect();
     let event = v1::Event {
-        kind: Some(Kind::Output(v1::Output {
+        kind: Some(Kind::Output(v1::OutputStored {
             text: Some(text.join("\n")),
             bytes: 1,
-            ..v1::Output::default()
+            ..v1::OutputStored::default()
         })),
         ..v1::Event::default()
     };

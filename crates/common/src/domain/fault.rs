@@ -209,6 +209,16 @@ impl Reason {
         }
     }
 
+    /// The reason as an error on the wire carries it: in upper case.
+    pub fn to_wire(self) -> String {
+        self.as_str().to_ascii_uppercase()
+    }
+
+    /// The reason that an error on the wire carries, in any case.
+    pub fn from_wire(text: &str) -> Option<Self> {
+        Self::from_text(&text.to_ascii_lowercase())
+    }
+
     /// The reason with this text.
     pub fn from_text(text: &str) -> Option<Self> {
         Code::from_text(text)

@@ -78,11 +78,12 @@ impl Limits {
     /// `limit_out_of_range` with the name of the first limit that is outside.
     pub fn validate(&self) -> Result<(), Problem> {
         for (field, value, low, high) in self.ranges() {
+            let unit = if high == THIRTY_DAYS_S { " s" } else { "" };
             if value < low || value > high {
                 return Err(Problem::at(
                     Code::LimitOutOfRange,
                     format!("limits.{field}"),
-                    format!("{value} is outside {low}..{high}; choose a value inside"),
+                    format!("{value}{unit} is outside {low}..{high}{unit}; choose a value inside"),
                 ));
             }
         }
@@ -103,9 +104,9 @@ impl Limits {
             ("max_thinking_only", self.max_thinking_only.into(), 1, 20),
             ("max_repeat_cycle", self.max_repeat_cycle.into(), 1, 20),
             ("max_parallel_steps", self.max_parallel_steps.into(), 1, 64),
-            ("step_deadline_s", self.step_deadline_s, 1, THIRTY_DAYS_S),
-            ("run_deadline_s", self.run_deadline_s, 1, THIRTY_DAYS_S),
-            ("confirm_ttl_s", self.confirm_ttl_s, 1, THIRTY_DAYS_S),
+            ("step_deadline", self.step_deadline_s, 1, THIRTY_DAYS_S),
+            ("run_deadline", self.run_deadline_s, 1, THIRTY_DAYS_S),
+            ("confirm_ttl", self.confirm_ttl_s, 1, THIRTY_DAYS_S),
         ]
     }
 }

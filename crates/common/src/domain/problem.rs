@@ -158,8 +158,8 @@ codes! {
 
         TodoNotFound = "todo_not_found", "No todo has that id; the active ids are named.";
         DuplicateTodoId = "duplicate_todo_id", "Two todos have the same id after trimming.";
-        TodoTerminal = "todo_terminal", "The todo is completed, failed or canceled and stays so.";
-        CanceledRequiredNeedsReplacement = "canceled_required_needs_replacement", "A required todo can be canceled only when another required todo replaces it.";
+        TodoTerminal = "todo_terminal", "The todo is completed, failed or cancelled and stays so.";
+        CanceledRequiredNeedsReplacement = "canceled_required_needs_replacement", "A required todo can be cancelled only when another required todo replaces it.";
 
         LimitOutOfRange = "limit_out_of_range", "A limit is outside its range.";
         FieldMissing = "field_missing", "A required field is missing.";

@@ -30,33 +30,33 @@ impl From<AcceptCheck> for v1::AcceptCheck {
             id,
             kind,
             target,
-            r#match: v1::Match::from(r#match).into(),
+            r#match: v1::CheckMatch::from(r#match).into(),
             required: Some(required),
             params,
-            owner: v1::Owner::from(owner).into(),
+            owner: v1::CheckOwner::from(owner).into(),
         }
     }
 }
 
 fn read_match(number: i32) -> Result<Match, MessageError> {
-    match v1::Match::try_from(number) {
-        Ok(v1::Match::Unspecified | v1::Match::Prefix) => Ok(Match::Prefix),
-        Ok(v1::Match::Exact) => Ok(Match::Exact),
-        Ok(v1::Match::Contains) => Ok(Match::Contains),
+    match v1::CheckMatch::try_from(number) {
+        Ok(v1::CheckMatch::Unspecified | v1::CheckMatch::Prefix) => Ok(Match::Prefix),
+        Ok(v1::CheckMatch::Exact) => Ok(Match::Exact),
+        Ok(v1::CheckMatch::Contains) => Ok(Match::Contains),
         Err(_) => Err(MessageError::at("match", Kind::MatchUnknown(number))),
     }
 }
 
 fn read_owner(number: i32) -> Result<Owner, MessageError> {
-    match v1::Owner::try_from(number) {
-        Ok(v1::Owner::Unspecified | v1::Owner::Plan) => Ok(Owner::Plan),
-        Ok(v1::Owner::User) => Ok(Owner::User),
-        Ok(v1::Owner::Operator) => Ok(Owner::Operator),
+    match v1::CheckOwner::try_from(number) {
+        Ok(v1::CheckOwner::Unspecified | v1::CheckOwner::Plan) => Ok(Owner::Plan),
+        Ok(v1::CheckOwner::User) => Ok(Owner::User),
+        Ok(v1::CheckOwner::Operator) => Ok(Owner::Operator),
         Err(_) => Err(MessageError::at("owner", Kind::UnknownEnumValue(number))),
     }
 }
 
-impl From<Match> for v1::Match {
+impl From<Match> for v1::CheckMatch {
     fn from(value: Match) -> Self {
         match value {
             Match::Prefix => Self::Prefix,
@@ -66,7 +66,7 @@ impl From<Match> for v1::Match {
     }
 }
 
-impl From<Owner> for v1::Owner {
+impl From<Owner> for v1::CheckOwner {
     fn from(value: Owner) -> Self {
         match value {
             Owner::Plan => Self::Plan,

@@ -28,7 +28,7 @@ impl From<ExecuteDecision> for v1::ExecuteDecision {
         let ExecuteDecision { speak, action, reason, goal_check, tool_call, abort } = decision;
         Self {
             speak,
-            action: v1::Action::from(action).into(),
+            action: v1::DecisionAction::from(action).into(),
             reason,
             goal_check,
             tool_call: tool_call.map(Into::into),
@@ -60,19 +60,19 @@ fn trimmed(text: &str) -> String {
 }
 
 fn read_action(number: i32) -> Result<Action, MessageError> {
-    match v1::Action::try_from(number) {
-        Ok(v1::Action::Unspecified) => Err(MessageError::at("action", Kind::ActionMissing)),
-        Ok(v1::Action::Continue) => Ok(Action::Continue),
-        Ok(v1::Action::AskUser) => Ok(Action::AskUser),
-        Ok(v1::Action::Confirm) => Ok(Action::Confirm),
-        Ok(v1::Action::NextPlan) => Ok(Action::NextPlan),
-        Ok(v1::Action::Done) => Ok(Action::Done),
-        Ok(v1::Action::Abort) => Ok(Action::Abort),
+    match v1::DecisionAction::try_from(number) {
+        Ok(v1::DecisionAction::Unspecified) => Err(MessageError::at("action", Kind::ActionMissing)),
+        Ok(v1::DecisionAction::Continue) => Ok(Action::Continue),
+        Ok(v1::DecisionAction::AskUser) => Ok(Action::AskUser),
+        Ok(v1::DecisionAction::Confirm) => Ok(Action::Confirm),
+        Ok(v1::DecisionAction::NextPlan) => Ok(Action::NextPlan),
+        Ok(v1::DecisionAction::Done) => Ok(Action::Done),
+        Ok(v1::DecisionAction::Abort) => Ok(Action::Abort),
         Err(_) => Err(MessageError::at("action", Kind::ActionUnknown(number))),
     }
 }
 
-impl From<Action> for v1::Action {
+impl From<Action> for v1::DecisionAction {
     fn from(action: Action) -> Self {
         match action {
             Action::Continue => Self::Continue,
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn bad_arguments_are_named_by_their_whole_path() {
         let decision = v1::ExecuteDecision {
-            action: v1::Action::Continue.into(),
+            action: v1::DecisionAction::Continue.into(),
             tool_call: Some(v1::ToolCall { name: "f".into(), arguments_json: "[]".into() }),
             ..v1::ExecuteDecision::default()
         };

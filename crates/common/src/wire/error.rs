@@ -55,6 +55,9 @@ pub enum MessageErrorKind {
     /// A moment outside the years 1 to 9999, or with nanoseconds outside a second.
     #[error("is no moment in time")]
     NoMoment,
+    /// A duration with a fraction of a second, where whole seconds are wanted.
+    #[error("has a fraction of a second; give whole seconds")]
+    NotWholeSeconds,
     /// An id that is no UUID.
     #[error("{0:?} is no UUID")]
     InvalidId(String),
@@ -89,7 +92,8 @@ impl MessageErrorKind {
             Self::UnknownEnumValue(_)
             | Self::StepIndexTooLarge(_)
             | Self::NotAnObject(_)
-            | Self::NoMoment => Code::TypeMismatch,
+            | Self::NoMoment
+            | Self::NotWholeSeconds => Code::TypeMismatch,
             Self::ActionMissing => Code::ActionMissing,
             Self::ActionUnknown(_) => Code::ActionUnknown,
             Self::MatchUnknown(_) => Code::MatchUnknown,

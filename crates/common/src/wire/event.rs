@@ -6,6 +6,8 @@ use super::value::{timestamp, wire_list};
 use crate::domain::journal::{
     Answer, Entry, Event, Intent, Output, PlanStored, Subject, Transition, Turn,
 };
+use crate::domain::machine::run::RunState;
+use crate::domain::step::StepState;
 use uuid::Uuid;
 
 /// One event of the run `run_id`, whose trace is `trace_id`.
@@ -36,18 +38,37 @@ fn kind(run_id: Uuid, entry: Entry) -> v1::event::Kind {
 
 fn moved(run_id: Uuid, transition: Transition) -> v1::Transition {
     let Transition { subject, from, to, event, cause, actor, stop_reason } = transition;
-    v1::Transition {
-        subject: Some(match subject {
-            Subject::Run => v1::transition::Subject::RunId(run_id.to_string()),
-            Subject::Step(id) => v1::transition::Subject::StepId(id),
-        }),
-        from: from.into_owned(),
-        to: to.into_owned(),
+    let moved = v1::Transition {
         event: event.into_owned(),
         cause,
         actor: actor.0.to_string(),
         stop_reason: stop_reason.map_or(v1::StopReason::Unspecified, v1::StopReason::from).into(),
+        ..v1::Transition::default()
+    };
+    match subject {
+        Subject::Run => v1::Transition {
+            subject: Some(v1::transition::Subject::RunId(run_id.to_string())),
+            run_from: run_state_of(&from).into(),
+            run_to: run_state_of(&to).into(),
+            ..moved
+        },
+        Subject::Step(id) => v1::Transition {
+            subject: Some(v1::transition::Subject::StepId(id)),
+            step_from: step_state_of(&from).into(),
+            step_to: step_state_of(&to).into(),
+            ..moved
+        },
     }
+}
+
+/// The state that a journal names. A word of a later version is unspecified.
+fn run_state_of(word: &str) -> v1::RunState {
+    let state = RunState::ALL.into_iter().find(|state| state.as_str() == word);
+    state.map_or(v1::RunState::Unspecified, v1::RunState::from)
+}
+
+fn step_state_of(word: &str) -> v1::StepState {
+    StepState::from_text(word).map_or(v1::StepState::Unspecified, v1::StepState::from)
 }
 
 impl From<PlanStored> for v1::PlanStored {
@@ -98,7 +119,7 @@ impl From<Intent> for v1::Intent {
     }
 }
 
-impl From<Output> for v1::Output {
+impl From<Output> for v1::OutputStored {
     fn from(output: Output) -> Self {
         let Output { call_id, digest, bytes, text } = output;
         Self { call_id, digest, bytes, text }

@@ -1,8 +1,10 @@
-//! Limits: absent ones have their defaults.
+//! Limits: absent ones have their defaults. Durations are whole seconds.
 
 use super::error::{MessageError, MessageErrorKind as Kind};
 use super::v1;
+use super::value::{seconds, whole_seconds};
 use crate::domain::limits::Limits;
+use prost_types::Duration;
 
 impl TryFrom<v1::Limits> for Limits {
     type Error = MessageError;
@@ -21,12 +23,15 @@ impl TryFrom<v1::Limits> for Limits {
             max_thinking_only,
             max_repeat_cycle,
             max_parallel_steps,
-            step_deadline_s,
-            run_deadline_s,
+            step_deadline,
+            run_deadline,
             token_budget,
             cost_budget_micros,
-            confirm_ttl_s,
+            confirm_ttl,
         } = limits;
+        let seconds_of = |field: &str, given: Option<Duration>, default: u64| {
+            given.map_or(Ok(default), |given| seconds(&format!("limits.{field}"), given))
+        };
         let default = Self::default();
         let limits = Self {
             max_plan_steps: max_plan_steps.unwrap_or(default.max_plan_steps),
@@ -43,11 +48,11 @@ impl TryFrom<v1::Limits> for Limits {
             max_thinking_only: max_thinking_only.unwrap_or(default.max_thinking_only),
             max_repeat_cycle: max_repeat_cycle.unwrap_or(default.max_repeat_cycle),
             max_parallel_steps: max_parallel_steps.unwrap_or(default.max_parallel_steps),
-            step_deadline_s: step_deadline_s.unwrap_or(default.step_deadline_s),
-            run_deadline_s: run_deadline_s.unwrap_or(default.run_deadline_s),
+            step_deadline_s: seconds_of("step_deadline", step_deadline, default.step_deadline_s)?,
+            run_deadline_s: seconds_of("run_deadline", run_deadline, default.run_deadline_s)?,
             token_budget: token_budget.or(default.token_budget),
             cost_budget_micros: cost_budget_micros.or(default.cost_budget_micros),
-            confirm_ttl_s: confirm_ttl_s.unwrap_or(default.confirm_ttl_s),
+            confirm_ttl_s: seconds_of("confirm_ttl", confirm_ttl, default.confirm_ttl_s)?,
         };
         match limits.validate() {
             Ok(()) => Ok(limits),
@@ -94,11 +99,11 @@ impl From<Limits> for v1::Limits {
             max_thinking_only: Some(max_thinking_only),
             max_repeat_cycle: Some(max_repeat_cycle),
             max_parallel_steps: Some(max_parallel_steps),
-            step_deadline_s: Some(step_deadline_s),
-            run_deadline_s: Some(run_deadline_s),
+            step_deadline: Some(whole_seconds(step_deadline_s)),
+            run_deadline: Some(whole_seconds(run_deadline_s)),
             token_budget,
             cost_budget_micros,
-            confirm_ttl_s: Some(confirm_ttl_s),
+            confirm_ttl: Some(whole_seconds(confirm_ttl_s)),
         }
     }
 }
@@ -119,5 +124,25 @@ mod tests {
         let problem = Problem::from(Limits::try_from(limits).unwrap_err());
         assert_eq!(problem.code, Code::LimitOutOfRange);
         assert_eq!(problem.field.as_deref(), Some("limits.max_plan_steps"));
+    }
+
+    #[test]
+    fn a_deadline_is_a_whole_number_of_seconds_in_its_range() {
+        let deadline = |seconds, nanos| v1::Limits {
+            step_deadline: Some(Duration { seconds, nanos }),
+            ..v1::Limits::default()
+        };
+        assert_eq!(Limits::try_from(deadline(2, 0)).unwrap().step_deadline_s, 2);
+        for (seconds, nanos, code) in [
+            (0, 0, Code::LimitOutOfRange),
+            (-1, 0, Code::LimitOutOfRange),
+            (1, 500_000_000, Code::TypeMismatch),
+        ] {
+            let problem = Problem::from(Limits::try_from(deadline(seconds, nanos)).unwrap_err());
+            assert_eq!(
+                (problem.code, problem.field.as_deref()),
+                (code, Some("limits.step_deadline"))
+            );
+        }
     }
 }

@@ -149,10 +149,17 @@ fn ended(terminal: Terminal, state: RunState) -> v1::Terminal {
     v1::Terminal {
         status: v1::RunState::from(state).into(),
         stop_reason: v1::StopReason::from(stop_reason).into(),
-        stage,
+        stage: stage_of(&stage).into(),
         user_message,
         internal_reason,
     }
+}
+
+/// The state that a terminal names as the one that was left: its word in lower case.
+fn stage_of(word: &str) -> v1::RunState {
+    let left = |state: &RunState| state.as_str().eq_ignore_ascii_case(word);
+    let state = RunState::ALL.into_iter().find(left);
+    state.map_or(v1::RunState::Unspecified, v1::RunState::from)
 }
 
 impl From<RunState> for v1::RunState {

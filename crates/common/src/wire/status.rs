@@ -1,6 +1,7 @@
 //! The two functions that cross between a [`Fault`] and a gRPC status.
 //!
-//! Every status carries `ErrorInfo {reason, domain = "surety"}`; `BadRequest`,
+//! Every status carries `ErrorInfo {reason, domain = "surety"}`, the reason in upper case as
+//! `ErrorReason` of the protos names it; `BadRequest`,
 //! `PreconditionFailure`, `QuotaFailure` and `RetryInfo` join it where they fit.
 
 use crate::domain::fault::{Fault, FaultClass, FaultCode, Reason};
@@ -32,13 +33,13 @@ pub fn to_status(fault: &Fault) -> Status {
     if let Some(field) = &field {
         metadata.insert(FIELD_KEY.to_owned(), field.clone());
     }
-    let mut details = ErrorDetails::with_error_info(reason.as_str(), ERROR_DOMAIN, metadata);
+    let mut details = ErrorDetails::with_error_info(reason.to_wire(), ERROR_DOMAIN, metadata);
     match class {
         FaultClass::InvalidArgument => {
             details.add_bad_request_violation(subject, message);
         }
         FaultClass::FailedPrecondition => {
-            details.add_precondition_failure_violation(reason.as_str(), subject, message);
+            details.add_precondition_failure_violation(reason.to_wire(), subject, message);
         }
         FaultClass::ResourceExhausted => {
             details.add_quota_failure_violation(subject, message);
@@ -65,7 +66,7 @@ pub fn to_status(fault: &Fault) -> Status {
 pub fn from_status(status: &Status) -> Fault {
     let details = status.get_error_details();
     let info = details.error_info().filter(|info| info.domain == ERROR_DOMAIN);
-    let known = info.and_then(|info| Reason::from_text(&info.reason));
+    let known = info.and_then(|info| Reason::from_wire(&info.reason));
     // tonic itself answers OUT_OF_RANGE for one thing only: a message over its limit.
     let over_limit = known.is_none() && status.code() == Code::OutOfRange;
     let (class, general) = if over_limit {
@@ -75,7 +76,8 @@ pub fn from_status(status: &Status) -> Fault {
         (class, class.general_code())
     };
     let reason = known.unwrap_or(Reason::Service(general));
-    let unknown_reason = info.filter(|_| known.is_none()).map(|info| &info.reason);
+    let unknown_reason =
+        info.filter(|_| known.is_none()).map(|info| info.reason.to_ascii_lowercase());
     Fault {
         reason,
         class,
@@ -185,7 +187,7 @@ mod tests {
             let status = to_status(&fault);
             let details = status.get_error_details();
             let info = details.error_info().unwrap();
-            assert_eq!(info.reason, fault.reason.as_str());
+            assert_eq!(info.reason, fault.reason.as_str().to_ascii_uppercase());
             assert_eq!(info.domain, "surety");
         }
     }
@@ -220,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_reason_of_a_later_version_is_kept_in_the_text() {
-        let details = ErrorDetails::with_error_info("run_frozen", ERROR_DOMAIN, HashMap::new());
+        let details = ErrorDetails::with_error_info("RUN_FROZEN", ERROR_DOMAIN, HashMap::new());
         let status = Status::with_error_details(Code::FailedPrecondition, "no", details);
         let fault = from_status(&status);
         assert_eq!(fault.reason, Reason::Service(FaultCode::FailedPrecondition));

@@ -45,7 +45,7 @@ fn read_status(number: i32) -> Result<TodoStatus, MessageError> {
         Ok(Wire::Blocked) => Ok(TodoStatus::Blocked),
         Ok(Wire::Completed) => Ok(TodoStatus::Completed),
         Ok(Wire::Failed) => Ok(TodoStatus::Failed),
-        Ok(Wire::Canceled) => Ok(TodoStatus::Canceled),
+        Ok(Wire::Cancelled) => Ok(TodoStatus::Cancelled),
         Err(_) => Err(MessageError::at("status", Kind::UnknownEnumValue(number))),
     }
 }
@@ -58,7 +58,7 @@ impl From<TodoStatus> for v1::TodoStatus {
             TodoStatus::Blocked => Self::Blocked,
             TodoStatus::Completed => Self::Completed,
             TodoStatus::Failed => Self::Failed,
-            TodoStatus::Canceled => Self::Canceled,
+            TodoStatus::Cancelled => Self::Cancelled,
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::error::{MessageError, MessageErrorKind as Kind};
 use crate::domain::json::{self, JsonError, Value};
 use chrono::{DateTime, Datelike, Utc};
-use prost_types::Timestamp;
+use prost_types::{Duration, Timestamp};
 use uuid::Uuid;
 
 /// Hex SHA-256 of a message's bytes. Maps are written in the order of their keys, so that equal
@@ -33,6 +33,23 @@ pub fn moment(field: &str, at: Timestamp) -> Result<DateTime<Utc>, MessageError>
         .and_then(|nanos| DateTime::from_timestamp(seconds, nanos))
         .filter(|moment| (1..=9999).contains(&moment.year()))
         .ok_or_else(|| MessageError::at(field, Kind::NoMoment))
+}
+
+/// A duration of so many whole seconds.
+pub fn whole_seconds(seconds: u64) -> Duration {
+    Duration { seconds: i64::try_from(seconds).unwrap_or(i64::MAX), nanos: 0 }
+}
+
+/// The whole seconds of a duration; 0 for one below zero, which no limit allows.
+///
+/// # Errors
+/// [`Kind::NotWholeSeconds`] when it has a fraction.
+pub fn seconds(field: &str, duration: Duration) -> Result<u64, MessageError> {
+    let Duration { seconds, nanos } = duration;
+    if nanos != 0 {
+        return Err(MessageError::at(field, Kind::NotWholeSeconds));
+    }
+    Ok(u64::try_from(seconds).unwrap_or_default())
 }
 
 /// The id a field holds.

@@ -27,7 +27,7 @@ pub struct Todo {
     pub created_at: Option<DateTime<Utc>>,
 }
 
-/// Where a todo stands. Completed, failed and canceled are terminal and frozen.
+/// Where a todo stands. Completed, failed and cancelled are terminal and frozen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TodoStatus {
     /// Not begun.
@@ -42,7 +42,7 @@ pub enum TodoStatus {
     /// Given up.
     Failed,
     /// No longer wanted.
-    Canceled,
+    Cancelled,
 }
 
 impl TodoStatus {
@@ -53,7 +53,7 @@ impl TodoStatus {
         Self::Blocked,
         Self::Completed,
         Self::Failed,
-        Self::Canceled,
+        Self::Cancelled,
     ];
 
     /// The contract's word.
@@ -64,17 +64,20 @@ impl TodoStatus {
             Self::Blocked => "blocked",
             Self::Completed => "completed",
             Self::Failed => "failed",
-            Self::Canceled => "canceled",
+            Self::Cancelled => "canceled",
         }
     }
 
-    /// The status with this word.
+    /// The status with this word; `cancelled` is read as `canceled`.
     pub fn from_text(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.as_str() == text)
+        match text {
+            "cancelled" => Some(Self::Cancelled),
+            text => Self::ALL.into_iter().find(|status| status.as_str() == text),
+        }
     }
 
     /// Whether nothing changes it any more.
     pub const fn is_terminal(self) -> bool {
-        matches!(self, Self::Completed | Self::Failed | Self::Canceled)
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
 }

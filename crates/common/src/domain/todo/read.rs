@@ -153,7 +153,7 @@ const fn status_word(status: TodoStatus) -> &'static str {
         | TodoStatus::Blocked
         | TodoStatus::Completed
         | TodoStatus::Failed
-        | TodoStatus::Canceled => status.as_str(),
+        | TodoStatus::Cancelled => status.as_str(),
     }
 }
 

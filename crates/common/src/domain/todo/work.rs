@@ -1,7 +1,7 @@
 //! How todos move while a run goes on.
 //!
 //! ```text
-//!   pending <-> in_progress <-> blocked     any of them -> completed | failed | canceled (frozen)
+//!   pending <-> in_progress <-> blocked     any of them -> completed | failed | cancelled (frozen)
 //! ```
 
 use super::{Todo, TodoStatus};
@@ -18,7 +18,7 @@ pub fn active_ids(todos: &[Todo]) -> Vec<&str> {
 ///
 /// # Errors
 /// `todo_not_found`, which names the active ids; `todo_terminal`;
-/// `canceled_required_needs_replacement` when a required todo would be canceled while no other
+/// `canceled_required_needs_replacement` when a required todo would be cancelled while no other
 /// required one that still counts names it in `replaces`.
 pub fn move_todo(todos: &mut [Todo], id: &str, to: TodoStatus) -> Result<(), Problem> {
     let id = id.trim();
@@ -38,7 +38,7 @@ pub fn move_todo(todos: &mut [Todo], id: &str, to: TodoStatus) -> Result<(), Pro
         let message = format!("the todo {id:?} is {} and stays so", todo.status.as_str());
         return Err(Problem::at(Code::TodoTerminal, "status", message));
     }
-    if to == TodoStatus::Canceled && todo.required && !replaced {
+    if to == TodoStatus::Cancelled && todo.required && !replaced {
         let message = format!(
             "the todo {id:?} is required; write another required one that names it in replaces, \
              then cancel it"
@@ -50,13 +50,13 @@ pub fn move_todo(todos: &mut [Todo], id: &str, to: TodoStatus) -> Result<(), Pro
     Ok(())
 }
 
-/// A canceled todo replaces nothing: two that name each other could else both be canceled, and
+/// A cancelled todo replaces nothing: two that name each other could else both be cancelled, and
 /// nothing would be owed any more.
 fn is_replaced(todos: &[Todo], id: &str) -> bool {
     todos.iter().any(|todo| {
         todo.id != id
             && todo.required
-            && todo.status != TodoStatus::Canceled
+            && todo.status != TodoStatus::Cancelled
             && todo.replaces.iter().any(|replaced| replaced == id)
     })
 }
@@ -64,7 +64,7 @@ fn is_replaced(todos: &[Todo], id: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use TodoStatus::{Canceled, Completed, Failed, InProgress, Pending};
+    use TodoStatus::{Cancelled, Completed, Failed, InProgress, Pending};
 
     fn todo(id: &str, status: TodoStatus, replaces: &[&str]) -> Todo {
         Todo {
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_terminal_todo_is_frozen_and_an_active_one_moves_freely() {
-        for terminal in [Completed, Failed, Canceled] {
+        for terminal in [Completed, Failed, Cancelled] {
             for to in TodoStatus::ALL {
                 let mut todos = [todo("t", terminal, &[])];
                 let refused = (to != terminal).then_some(Code::TodoTerminal);
@@ -111,20 +111,20 @@ mod tests {
     #[test]
     fn a_required_todo_is_canceled_only_for_another_required_one() {
         let refused = Some(Code::CanceledRequiredNeedsReplacement);
-        assert_eq!(code(&mut [todo("a", Pending, &[])], "a", Canceled), refused);
-        assert_eq!(code(&mut [todo("a", Pending, &["a"])], "a", Canceled), refused);
+        assert_eq!(code(&mut [todo("a", Pending, &[])], "a", Cancelled), refused);
+        assert_eq!(code(&mut [todo("a", Pending, &["a"])], "a", Cancelled), refused);
         let mut optional = [todo("a", Pending, &[]), todo("b", Pending, &["a"])];
         optional[1].required = false;
-        assert_eq!(code(&mut optional, "a", Canceled), refused);
-        assert_eq!(code(&mut optional, "b", Canceled), None);
+        assert_eq!(code(&mut optional, "a", Cancelled), refused);
+        assert_eq!(code(&mut optional, "b", Cancelled), None);
         let mut replaced = [todo("a", InProgress, &[]), todo("b", Pending, &["a"])];
-        assert_eq!(code(&mut replaced, "a", Canceled), None);
+        assert_eq!(code(&mut replaced, "a", Cancelled), None);
     }
 
     #[test]
     fn two_todos_that_replace_each_other_cannot_both_be_canceled() {
         let mut todos = [todo("a", Pending, &["b"]), todo("b", Pending, &["a"])];
-        assert_eq!(code(&mut todos, "a", Canceled), None);
-        assert_eq!(code(&mut todos, "b", Canceled), Some(Code::CanceledRequiredNeedsReplacement));
+        assert_eq!(code(&mut todos, "a", Cancelled), None);
+        assert_eq!(code(&mut todos, "b", Cancelled), Some(Code::CanceledRequiredNeedsReplacement));
     }
 }
