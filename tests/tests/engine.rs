@@ -204,7 +204,7 @@ async fn a_failing_step_is_tried_again_until_no_retry_remains() -> Result<()> {
     assert_eq!(trail.marks("tried"), 3, "once, and max_replans (2) times again");
     assert_eq!(
         run.steps.iter().map(v1::StepProgress::state).collect::<Vec<_>>(),
-        [v1::StepState::Failed, v1::StepState::Cancelled]
+        [v1::StepState::Failed, v1::StepState::Blocked]
     );
     let events = deployment.events(&run.id).await?;
     assert!(!reached(&events, v1::StepState::Running).contains(&"never"));

@@ -67,7 +67,8 @@ async fn a_patch_of_a_run_sent_back_is_the_next_revision_and_what_was_done_stays
     let run_id = held(&deployment, &trail).await?;
     let run = Replanned { deployment: &deployment, run_id };
     let patch = json!({"reason": "更多", "add_steps": [
-        {"id": "last", "description": "the last", "dependencies": ["first"], "script": [noop()]}]});
+        {"id": "last", "description": "the last", "dependencies": ["first"], "evidence": "none",
+         "script": [noop()]}]});
     assert_eq!(code(run.patch(1, patch.clone()).await)?, "plan_not_wanted");
     assert_eq!(code(run.ask("  ").await)?, "field_missing");
     let sent_back = run.ask("the step hangs").await?;

@@ -221,7 +221,8 @@ impl Replay {
             ensure!(planned.id == receipt.step_id, "the step at {place} is {}", planned.id);
             writes::stayed_inside(planned, receipt)?;
             let step = self.steps.get_mut(&receipt.step_id).context("no step of the plan")?;
-            let call = Outcome { id: call_id, success: receipt.success };
+            let evidence = receipt.success && receipt.name != "noop";
+            let call = Outcome { id: call_id, success: receipt.success, evidence };
             step.receipt(&call, self.calls.again(call_id), writer)?;
         }
         if let Some(observed) = &mut self.observed {

@@ -35,7 +35,7 @@ pub(super) struct Used {
     pub(super) calls: u32,
     /// Calls that succeeded, each of which is one of the script that is behind.
     pub(super) succeeded: u32,
-    /// Those of them that are of the present revision.
+    /// Those of them that are evidence under the present revision.
     pub(super) proofs: u32,
     /// Refused decisions in a row.
     pub(super) corrections: u32,
@@ -45,6 +45,7 @@ pub(super) struct Used {
 pub(super) struct Outcome {
     pub(super) id: Uuid,
     pub(super) success: bool,
+    pub(super) evidence: bool,
 }
 
 impl Step {
@@ -84,13 +85,11 @@ impl Step {
     /// outcome is still to be heard.
     pub(super) fn renew(&mut self) {
         match self.state {
-            StepState::Done | StepState::Skipped | StepState::Cancelled => return,
+            StepState::Done | StepState::Blocked | StepState::Skipped | StepState::Cancelled => {
+                return;
+            }
             StepState::Failed => self.forget(),
-            StepState::Pending
-            | StepState::Ready
-            | StepState::Running
-            | StepState::Waiting
-            | StepState::Blocked => {}
+            StepState::Pending | StepState::Ready | StepState::Running | StepState::Waiting => {}
         }
         self.used.proofs = 0;
         if self.open.is_empty() {
@@ -143,10 +142,8 @@ impl Step {
         }
         self.answer = None;
         self.used.calls += 1;
-        if call.success {
-            self.used.succeeded += 1;
-            self.used.proofs += 1;
-        }
+        self.used.succeeded += u32::from(call.success);
+        self.used.proofs += u32::from(call.evidence);
         Ok(())
     }
 

@@ -15,12 +15,15 @@ use surety_common::domain::machine::Refusal;
 use surety_common::domain::machine::run::{RunEvent, RunState, decide};
 use surety_common::domain::plan::{Evidence, Plan, PlanStep, ToolCall};
 use surety_common::domain::problem::Code;
+use surety_common::domain::receipt::{NOOP, counts_as_evidence, read_receipt};
 use surety_common::domain::run::VerifyCommands;
 use surety_common::domain::step::StepState;
 use surety_common::domain::stop::StopReason;
 use surety_common::domain::todo::{Todo, TodoStatus};
-use surety_executor::decision::{Judged, RunView, Spent, StepView, ToolView, is_proven, judge};
+use surety_executor::decision::{Judged, RunView, Spent, StepView, ToolView, judge};
+use surety_executor::fuse::limits::{Next, Used, reached};
 use surety_executor::step::observations::{Observation, observations};
+use surety_executor::tool::Registry;
 use surety_planner::plan::validate_plan;
 use uuid::Uuid;
 
@@ -83,8 +86,10 @@ fn check_step_fuse(given: &Value, expect: &Value) -> Checked {
     let mut carried_out = 0;
     // One more than the row gives: the step only ends by a refusal, as nothing in it is done.
     for _ in 0..=called.count() {
-        let spent = Spent { step_tool_calls: carried_out, ..Spent::default() };
-        if refused_code(&judged(calling("tool"), &limits, spent)) == Some(Code::FuseReached) {
+        let used = Used { step_tool_calls: carried_out, ..Used::default() };
+        let spent = Spent { used, ..Spent::default() };
+        let view = View { limits: limits.clone(), spent, ..View::default() };
+        if refused_code(&view.judge(calling(NOOP))?) == Some(Code::FuseReached) {
             break;
         }
         carried_out += 1;
@@ -100,9 +105,11 @@ fn check_round_budget(given: &Value, expect: &Value) -> Checked {
     let most = number32(given, "max_rounds")?;
     let wanted = number32(given, "llm_rounds")?;
     let limits = Limits { max_step_rounds: most, ..Limits::default() };
-    let spent = (1..=wanted).map(|round| Spent { step_rounds: round, ..Spent::default() });
-    let refused = |spent: &Spent| refused_code(&judged(calling("tool"), &limits, *spent));
-    let allowed = spent.take_while(|spent| refused(spent).is_none()).count();
+    let may_begin = |taken: &u32| {
+        let used = Used { step_rounds: *taken, ..Used::default() };
+        reached(&limits, &used, Next::Turn).is_none()
+    };
+    let allowed = (0..wanted).take_while(may_begin).count();
     compare_stated(expect, "model_calls", &count(allowed))?;
     if allowed == usize::try_from(wanted).unwrap_or_default() {
         return compare_stated(expect, "step", &text(StepState::Running.as_str()));
@@ -234,7 +241,7 @@ fn check_done_early(given: &Value, expect: &Value) -> Checked {
         ..saying(Action::Done)
     };
     let view = View { others_open: number(given, "steps") > Some(1), ..View::default() };
-    let judged = view.judge(decision);
+    let judged = view.judge(decision)?;
     compare_stated(expect, "accepted", &Value::Bool(judged.refusal().is_none()))?;
     let code = refused_code(&judged).map_or(Value::Null, |code| text(code.as_str()));
     compare_stated(expect, "error", &code)
@@ -243,14 +250,15 @@ fn check_done_early(given: &Value, expect: &Value) -> Checked {
 fn check_binding(given: &Value, expect: &Value) -> Checked {
     let mut receipts = Vec::new();
     for receipt in list(given, "receipts") {
-        let read = surety_common::domain::receipt::read_receipt(receipt);
-        receipts.push(read.map_err(|problem| problem.to_string())?);
+        receipts.push(read_receipt(receipt).map_err(|problem| problem.to_string())?);
     }
     let current = number32(given, "current_step")?;
     let revision = receipts.first().map_or(1, |receipt| receipt.plan_revision);
-    let view = View { proven: is_proven(&receipts, current, revision), ..View::default() };
+    let proven = receipts.iter().any(|receipt| counts_as_evidence(receipt, current, revision));
+    let view = View { proven, ..View::default() };
     let action = Action::from_any_case(text_of(given, "action")).ok_or("no such action")?;
-    let judged = view.judge(ExecuteDecision { goal_check: "reached".to_owned(), ..saying(action) });
+    let goal_check = "reached".to_owned();
+    let judged = view.judge(ExecuteDecision { goal_check, ..saying(action) })?;
     let passed = refused_code(&judged) != Some(Code::EvidenceMissing);
     compare_stated(expect, "evidence_passed", &Value::Bool(passed))
 }
@@ -408,9 +416,20 @@ struct View {
 }
 
 impl View {
-    fn judge(&self, decision: ExecuteDecision) -> Judged {
-        let tools = [ToolView { name: "tool", read_only: true, requires_confirmation: false }];
-        judge(
+    fn judge(&self, decision: ExecuteDecision) -> Result<Judged, String> {
+        let registry = Registry::with_builtin().map_err(|error| error.to_string())?;
+        let tools: Vec<ToolView<'_>> = registry
+            .specs()
+            .map(|spec| ToolView {
+                name: &spec.name,
+                read_only: spec.annotations.read_only,
+                requires_confirmation: false,
+            })
+            .collect();
+        let fits = |call: &ToolCall| {
+            registry.validate(&call.name, &call.arguments).map_err(|wrong| wrong.join("; "))
+        };
+        Ok(judge(
             decision,
             &RunView {
                 step: StepView {
@@ -426,14 +445,10 @@ impl View {
                 limits: &self.limits,
                 spent: self.spent,
                 repeats: false,
-                fits_schema: &|_| Ok(()),
+                fits_schema: &fits,
             },
-        )
+        ))
     }
-}
-
-fn judged(decision: ExecuteDecision, limits: &Limits, spent: Spent) -> Judged {
-    View { limits: limits.clone(), spent, ..View::default() }.judge(decision)
 }
 
 fn refused_code(judged: &Judged) -> Option<Code> {

@@ -2,7 +2,7 @@
 
 use super::{Row, compare, movement, text_of};
 use surety_common::domain::control;
-use surety_common::domain::json::Value;
+use surety_common::domain::json::{self, Value};
 use surety_common::domain::limits::Limits;
 use surety_common::domain::plan::ToolCall;
 use surety_executor::fuse::completion::{MissingCompletion, Reminder};
@@ -106,13 +106,18 @@ fn check_repeat(given: &Value, expect: &Value) -> Result<(), String> {
 
 fn check_signature(given: &Value, expect: &Value) -> Result<(), String> {
     let signature = |key| {
-        let calls = list(given, key).iter();
-        repeat::call_signature(
-            calls.map(|call| (text_of(call, "name"), text_of(call, "arguments"))),
-        )
+        let calls: Vec<ToolCall> = list(given, key).iter().map(written_call).collect();
+        repeat::call_signature(&calls)
     };
     let equal = signature("calls_a") == signature("calls_b");
     compare_stated(expect, "equal", &Value::Bool(equal))
+}
+
+/// A call whose arguments a row writes as text. Text that is no JSON stays text.
+fn written_call(call: &Value) -> ToolCall {
+    let arguments = text_of(call, "arguments");
+    let read = json::parse(arguments).map(|parsed| parsed.value);
+    call_of(text_of(call, "name"), read.unwrap_or_else(|_| text(arguments)))
 }
 
 fn check_fingerprint(given: &Value, expect: &Value) -> Result<(), String> {

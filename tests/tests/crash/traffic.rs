@@ -172,7 +172,8 @@ impl Client {
                 self.client()?.resume_run(request).await.map(drop)
             }
             v1::WaitingOn::Model => {
-                let more = json!({"id": "more", "description": "one more", "script": [noop()]});
+                let more = json!({"id": "more", "description": "one more", "evidence": "none",
+                                  "script": [noop()]});
                 let patch = json!({"reason": "there is more to do", "add_steps": [more]});
                 let request = v1::SubmitPlanRequest {
                     run_id: run.id.clone(),

@@ -4,7 +4,6 @@ use surety_common::domain::decision::{Action, ExecuteDecision};
 use surety_common::domain::limits::Limits;
 use surety_common::domain::plan::{Evidence, ToolCall};
 use surety_common::domain::problem::Code;
-use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource};
 use surety_common::domain::verdict::CheckResult;
 
 const TOOLS: [ToolView<'static>; 3] = [
@@ -36,7 +35,7 @@ fn open_view<R>(change: impl FnOnce(&mut RunView<'_>) -> R) -> R {
         always_allowed: &[],
         pending_confirmation: false,
         limits: &limits,
-        spent: Spent { step_rounds: 1, run_rounds: 1, ..Spent::default() },
+        spent: Spent::default(),
         repeats: false,
         fits_schema: &fits,
     };
@@ -149,41 +148,6 @@ fn while_a_confirmation_is_open_a_driver_may_only_give_up() {
     });
 }
 
-fn receipt(step_index: u32, plan_revision: u32, success: bool) -> EvidenceReceipt {
-    EvidenceReceipt {
-        step_index,
-        step_id: String::new(),
-        plan_revision,
-        seq: 0,
-        call_id: String::new(),
-        source: EvidenceSource::ToolObservation,
-        name: String::new(),
-        arguments_digest: String::new(),
-        success,
-        summary: String::new(),
-        facts: Vec::new(),
-        output_digest: String::new(),
-        started_at: None,
-        finished_at: None,
-        prev_digest: String::new(),
-        digest: String::new(),
-    }
-}
-
-#[test]
-fn only_a_success_of_this_step_under_this_plan_proves_it() {
-    for (receipts, proven) in [
-        (vec![], false),
-        (vec![receipt(1, 2, true)], true),
-        (vec![receipt(1, 2, false)], false),
-        (vec![receipt(0, 2, true)], false),
-        (vec![receipt(1, 1, true)], false),
-        (vec![receipt(0, 2, true), receipt(1, 2, true)], true),
-    ] {
-        assert_eq!(is_proven(&receipts, 1, 2), proven, "{receipts:?}");
-    }
-}
-
 #[test]
 fn a_claim_without_evidence_is_refused_unless_the_step_needs_none() {
     let claim = || decision(r#"{"action":"next_plan","goal_check":"g"}"#);
@@ -228,9 +192,9 @@ fn a_steps_own_required_check_must_hold() {
 fn safety_refuses_what_a_fuse_forbids() {
     type Change = fn(&mut RunView<'_>);
     let cases: [(Change, Code); 5] = [
-        (|view| view.spent.step_tool_calls = 24, Code::FuseReached),
-        (|view| view.spent.step_rounds = 61, Code::FuseReached),
-        (|view| view.spent.run_rounds = 501, Code::FuseReached),
+        (|view| view.spent.used.step_tool_calls = 24, Code::FuseReached),
+        (|view| view.spent.used.step_rounds = 60, Code::FuseReached),
+        (|view| view.spent.used.run_rounds = 500, Code::FuseReached),
         (|view| view.repeats = true, Code::RepeatCycle),
         (|view| view.fits_schema = &|_| Err("path is missing".into()), Code::ArgumentsInvalid),
     ];
@@ -245,11 +209,11 @@ fn safety_refuses_what_a_fuse_forbids() {
 #[test]
 fn the_last_allowed_turn_and_call_still_pass() {
     open_view(|view| {
-        view.spent.step_tool_calls = 23;
-        view.spent.step_rounds = 60;
-        view.spent.run_rounds = 500;
+        view.spent.used.step_tool_calls = 23;
+        view.spent.used.step_rounds = 59;
+        view.spent.used.run_rounds = 499;
         assert_eq!(refusal(calling("continue", "write_file"), view), None);
-        view.spent.step_tool_calls = 24;
+        view.spent.used.step_tool_calls = 24;
         assert_eq!(refusal(decision(r#"{"action":"ask_user"}"#), view), None);
     });
 }

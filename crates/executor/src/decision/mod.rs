@@ -4,17 +4,13 @@
 
 mod correction;
 mod read;
-mod schema;
 mod shape;
 mod validate;
 
 pub use correction::{Legal, correct};
 pub use read::{Reading, Reply, hear, parse_decision};
-pub use schema::ArgumentSchema;
 pub use shape::words;
-pub use validate::{
-    Judged, RunView, Spent, StepView, ToolView, Validation, ValidationName, is_proven, judge,
-};
+pub use validate::{Judged, RunView, Spent, StepView, ToolView, Validation, ValidationName, judge};
 
 #[cfg(test)]
 mod judging_tests;

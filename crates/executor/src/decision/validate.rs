@@ -1,10 +1,10 @@
 //! The three validations of a decision: flow, evidence, safety.
 
+use crate::fuse::limits::{self, Next, Used};
 use surety_common::domain::decision::{Action, ExecuteDecision};
 use surety_common::domain::limits::Limits;
 use surety_common::domain::plan::{Evidence, ToolCall};
 use surety_common::domain::problem::Code;
-use surety_common::domain::receipt::EvidenceReceipt;
 use surety_common::domain::verdict::CheckResult;
 
 /// What the validations need to know about the run.
@@ -37,7 +37,7 @@ pub struct StepView<'a> {
     pub tools_expected: &'a [String],
     /// Whether it must leave a successful receipt.
     pub evidence: Evidence,
-    /// Whether it left one, see [`is_proven`].
+    /// Whether it left one that counts as evidence under the plan's present revision.
     pub proven: bool,
     /// What became of its own checks.
     pub checks: &'a [CheckResult],
@@ -57,12 +57,8 @@ pub struct ToolView<'a> {
 /// What was used before this decision is applied.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// Tool calls of this attempt at the step.
-    pub step_tool_calls: u32,
-    /// Turns of this attempt at the step, this one counted.
-    pub step_rounds: u32,
-    /// Turns of the run, this one counted.
-    pub run_rounds: u32,
+    /// Turns, tool calls and time.
+    pub used: Used,
     /// Tokens of the run.
     pub tokens: u64,
     /// Cost of the run, in millionths of the billing currency.
@@ -143,16 +139,6 @@ pub fn judge(decision: ExecuteDecision, view: &RunView<'_>) -> Judged {
         outcome(ValidationName::Safety, safety(&decision, tool, view)),
     ];
     Judged { decision, validations }
-}
-
-/// Whether a successful receipt is bound to a step, by its place in the plan, and to the
-/// plan's revision. Another step's receipts prove nothing about this one.
-pub fn is_proven(receipts: &[EvidenceReceipt], step_index: u32, plan_revision: u32) -> bool {
-    receipts.iter().any(|receipt| {
-        receipt.success
-            && receipt.step_index == step_index
-            && receipt.plan_revision == plan_revision
-    })
 }
 
 fn outcome(name: ValidationName, refused: Result<(), Refusal>) -> Validation {
@@ -267,17 +253,9 @@ fn safety(
 }
 
 fn check_fuses(decision: &ExecuteDecision, view: &RunView<'_>) -> Result<(), Refusal> {
-    let (spent, limits) = (view.spent, view.limits);
-    let calls = spent.step_tool_calls >= limits.max_step_tool_calls;
-    let blown = [
-        (decision.tool_call.is_some() && calls, "max_step_tool_calls", limits.max_step_tool_calls),
-        (spent.step_rounds > limits.max_step_rounds, "max_step_rounds", limits.max_step_rounds),
-        (spent.run_rounds > limits.max_run_rounds, "max_run_rounds", limits.max_run_rounds),
-    ];
-    match blown.into_iter().find(|(blown, _, _)| *blown) {
-        Some((_, name, limit)) => {
-            refuse(Code::FuseReached, format!("{name} of {limit} is reached"))
-        }
+    let next = if decision.tool_call.is_some() { Next::Call } else { Next::Turn };
+    match limits::reached(view.limits, &view.spent.used, next) {
+        Some(limit) => refuse(Code::FuseReached, limit.to_string()),
         None => Ok(()),
     }
 }

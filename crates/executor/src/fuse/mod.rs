@@ -4,5 +4,6 @@
 
 pub mod completion;
 pub mod correction;
+pub mod limits;
 pub mod repeat;
 pub mod timeout;

@@ -11,7 +11,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
-use surety_common::domain::json::{self, Value, sha256_hex};
+use surety_common::domain::json::{Value, sha256_hex};
 use surety_common::domain::limits::Limits;
 use surety_common::domain::plan::ToolCall;
 use surety_common::domain::problem::Problem;
@@ -125,28 +125,14 @@ impl Turn {
     }
 }
 
-/// Digest of a turn's calls in their order: names and arguments, these as canonical JSON, and as
-/// they are where they are none. Empty when there was no call.
-pub fn call_signature<'a>(calls: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
-    signature(calls.into_iter().map(|(name, arguments)| {
-        let arguments = match json::parse(arguments) {
-            Ok(parsed) => parsed.value.to_canonical(),
-            Err(_) => arguments.to_owned(),
-        };
-        (name, arguments)
-    }))
-}
-
-/// [`call_signature`] of one call that was read.
-pub fn signature_of(call: &ToolCall) -> String {
-    signature(std::iter::once((call.name.as_str(), call.arguments.to_canonical())))
-}
-
-fn signature<'a>(calls: impl Iterator<Item = (&'a str, String)>) -> String {
-    let call = |(name, arguments): (&str, String)| {
-        Value::Array(vec![Value::String(name.to_owned()), Value::String(arguments)])
+/// Digest of a turn's calls in their order: names and arguments, these as canonical JSON. Empty when
+/// there was no call.
+pub fn call_signature<'a>(calls: impl IntoIterator<Item = &'a ToolCall>) -> String {
+    let call = |call: &ToolCall| {
+        let arguments = Value::String(call.arguments.to_canonical());
+        Value::Array(vec![Value::String(call.name.clone()), arguments])
     };
-    let calls: Vec<Value> = calls.map(call).collect();
+    let calls: Vec<Value> = calls.into_iter().map(call).collect();
     if calls.is_empty() {
         return String::new();
     }

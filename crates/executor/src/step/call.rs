@@ -21,6 +21,7 @@ use surety_common::domain::journal::{Entry, Intent};
 use surety_common::domain::json::{self, Value};
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::plan::ToolCall;
+use surety_common::domain::receipt::counts_as_evidence;
 use surety_common::telemetry;
 use tokio::time::Instant;
 use tracing::Instrument;
@@ -247,6 +248,7 @@ pub(super) async fn conclude(
     let left = run.time_left(index).await;
     let make = |done: &Done| evidence::record(run, index, done);
     let (done, record) = evidence::keep(run, done, left, make).await?;
+    let place = u32::try_from(index).unwrap_or(u32::MAX);
     let conclusion = |draft: &mut Draft| {
         if let Some(judgement) = judgement {
             turn::record(draft, run, index, judgement, "")?;
@@ -254,14 +256,13 @@ pub(super) async fn conclude(
         draft.receipt(record.receipt.clone());
         record.output.iter().for_each(|output| draft.journal(Entry::Output(output.clone())));
         draft.execution_mut().counters.tool_calls += 1;
+        let revision = draft.execution().plan_revision;
         let progress = draft.execution_mut().steps.get_mut(index).ok_or(Refusal::Meaningless)?;
         progress.open_call = None;
         progress.answer = None;
         progress.tool_calls += 1;
-        if done.outcome.success {
-            progress.proofs += 1;
-            progress.script_position += 1;
-        }
+        progress.proofs += u32::from(counts_as_evidence(&record.receipt, place, revision));
+        progress.script_position += u32::from(done.outcome.success);
         let (cycle, said) = repeat::count(draft, run, index, &done);
         let started = match said {
             Repeat::Terminate => repeat::stop(draft, run, index, &done)?,

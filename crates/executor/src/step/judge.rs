@@ -3,6 +3,7 @@
 use super::leased_run::{Ended, LeasedRun};
 use super::repeat;
 use crate::decision::{self, Judged, Legal, RunView, Spent, StepView, ToolView};
+use crate::fuse::limits::Used;
 use surety_common::domain::check::{self, Evidence};
 use surety_common::domain::decision::{Action, ExecuteDecision};
 use surety_common::domain::execution::{Execution, StepProgress};
@@ -126,9 +127,7 @@ fn judge_over(
         pending_confirmation: false,
         limits: &run.spec.limits,
         spent: Spent {
-            step_tool_calls: progress.tool_calls,
-            step_rounds: progress.rounds + 1,
-            run_rounds: execution.counters.rounds + 1,
+            used: Used::of(execution, index, run.engine.now()),
             tokens: 0,
             cost_micros: 0,
         },

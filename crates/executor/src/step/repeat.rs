@@ -3,7 +3,7 @@
 use super::call::Done;
 use super::leased_run::LeasedRun;
 use crate::fuse::repeat::{
-    Repeat, RepeatCycle, Turn, result_fingerprint, signature_of, subgoal_fingerprint,
+    Repeat, RepeatCycle, Turn, call_signature, result_fingerprint, subgoal_fingerprint,
 };
 use serde::Deserialize;
 use surety_common::domain::execution::StepProgress;
@@ -33,7 +33,7 @@ pub(super) fn count(
     let Some(mut cycle) = before.or_else(fresh) else { return (None, Repeat::Ok) };
     let result = String::from_utf8_lossy(&done.outcome.output);
     let said = cycle.record(Turn {
-        call: signature_of(&done.call.tool_call),
+        call: call_signature([&done.call.tool_call]),
         result: result_fingerprint(&format!("{}\n{result}", done.outcome.summary)),
         subgoal: subgoal_fingerprint(run.graph.id(index), &[]),
     });

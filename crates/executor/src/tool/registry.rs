@@ -7,6 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use surety_common::domain::json::Value;
 
+/// How many faults of one call are named: enough to mend it.
+const MAX_FAULTS: usize = 5;
+
 /// Why a tool was not taken in.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryError {
@@ -95,6 +98,7 @@ impl Registry {
         let wrong: Vec<_> = entry
             .schema
             .iter_errors(&arguments)
+            .take(MAX_FAULTS)
             .map(|error| match error.instance_path().as_str() {
                 "" => error.masked().to_string(),
                 path => format!("{path}: {}", error.masked()),

@@ -1,4 +1,6 @@
 //! Cutting a plan that is too long even after the model was asked for a shorter one.
+//!
+//! Waits for its caller: the planner that asks a model for a plan.
 
 use super::read::{accept, read_draft};
 use super::validate::{is_within, too_long};

@@ -32,7 +32,8 @@ impl Draft {
     }
 
     /// Takes the next revision of the plan into execution. What is done stays done; what is not
-    /// begins anew where the new plan lets it; what the new plan has no more is cancelled. A step
+    /// begins anew where the new plan lets it; what the new plan has no more is skipped,
+    /// or cancelled where work on it had begun. A step
     /// with a call under way keeps it: only its outcome can tell whether it may be made again.
     ///
     /// # Errors
@@ -56,11 +57,14 @@ impl Draft {
 
     fn cancel_left_out(&mut self, old: &Graph, new: &Graph, revision: u32) -> Result<(), Refusal> {
         for index in 0..old.len() {
-            let open = self.execution.steps.get(index).is_some_and(|step| !step.state.is_settled());
-            if open && new.place(old.id(index)).is_none() {
-                let cause = format!("plan revision {revision} does without it");
-                self.step_event(old, index, StepEvent::Cancelled, cause)?;
+            let Some(step) = self.execution.steps.get(index) else { continue };
+            if step.state.is_settled() || new.place(old.id(index)).is_some() {
+                continue;
             }
+            let begun = step.started_at.is_some();
+            let event = if begun { StepEvent::Cancelled } else { StepEvent::Skipped };
+            let cause = format!("plan revision {revision} does without it");
+            self.step_event(old, index, event, cause)?;
         }
         Ok(())
     }
@@ -74,11 +78,13 @@ impl Draft {
         let Some(step) = self.execution.steps.get(index) else { return Ok(()) };
         let has_open_call = step.open_call.is_some();
         let stays = match step.state {
-            StepState::Done | StepState::Skipped | StepState::Cancelled => return Ok(()),
+            StepState::Done | StepState::Blocked | StepState::Skipped | StepState::Cancelled => {
+                return Ok(());
+            }
             StepState::Pending | StepState::Running => true,
             StepState::Ready => may_start,
             StepState::Waiting => may_start && has_open_call,
-            StepState::Failed | StepState::Blocked => false,
+            StepState::Failed => false,
         };
         let failed = step.state == StepState::Failed;
         if !stays {

@@ -234,6 +234,7 @@ impl Draft {
 
     fn retry(&mut self, graph: &Graph, limits: &Limits, failed: &[usize]) -> Result<(), Refusal> {
         if let Some(end) = self.no_retry(graph, limits, failed) {
+            self.block_dependents(graph, failed)?;
             return self.stop(graph, end);
         }
         self.execution.counters.replans += 1;
@@ -245,6 +246,27 @@ impl Draft {
         }
         self.ready_steps(graph)?;
         self.settle(graph)
+    }
+
+    /// Marks the pending steps that depend on a failed one, directly or through others: they can
+    /// never start now.
+    fn block_dependents(&mut self, graph: &Graph, failed: &[usize]) -> Result<(), Refusal> {
+        let mut settled = failed.to_vec();
+        while let Some(index) = settled.pop() {
+            let cause = format!("step {} is {}", graph.id(index), self.state_of(index).as_str());
+            for dependent in 0..graph.len() {
+                let depends = graph.dependencies(dependent).contains(&index);
+                if depends && self.state_of(dependent) == StepState::Pending {
+                    self.step_event(graph, dependent, StepEvent::DependencyFailed, cause.clone())?;
+                    settled.push(dependent);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn state_of(&self, index: usize) -> StepState {
+        self.execution.steps.get(index).map(|step| step.state).unwrap_or_default()
     }
 
     /// Why failed steps are not tried again: none is left, or somebody failed one because nobody

@@ -9,8 +9,9 @@
 //!  any of these <-> BLOCKED      any of these, and BLOCKED -> FAILED | CANCELLED
 //!
 //!  pending -> ready -> running -> done | failed
-//!                ^        |
-//!                +- waiting
+//!     |          ^        |
+//!     |          +- waiting        any of these four -> cancelled
+//!     +-> blocked | skipped <- ready
 //! ```
 //!
 //! Nothing else changes the state of a run or a step. The functions take no time, no ids and no

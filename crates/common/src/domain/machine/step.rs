@@ -20,13 +20,13 @@ pub enum StepEvent {
     Finished,
     /// It will not get what it needed.
     Failed,
-    /// A step it depends on failed for good.
+    /// A step it depends on failed and is not tried again.
     DependencyFailed,
-    /// It is left out.
+    /// The next revision of the plan leaves it out, and no work on it had begun.
     Skipped,
-    /// The run ended around it.
+    /// The run ended, or the next revision leaves it out, after work on it had begun.
     Cancelled,
-    /// It is tried again after it failed, or its way is free again.
+    /// It is tried again after it failed.
     Retried,
     /// The next revision of the plan begins, and it is not done.
     Replanned,
@@ -90,18 +90,14 @@ pub const fn decide(state: StepState, event: StepEvent) -> Result<StepState, Ref
         (S::Running, E::WaitStarted) => Ok(S::Waiting),
         (S::Running, E::Finished) => Ok(S::Done),
         (S::Running | S::Waiting, E::Failed) => Ok(S::Failed),
-        (S::Pending | S::Ready, E::DependencyFailed) => Ok(S::Blocked),
+        (S::Pending, E::DependencyFailed) => Ok(S::Blocked),
         (S::Pending | S::Ready, E::Skipped) => Ok(S::Skipped),
-        (S::Pending | S::Ready | S::Running | S::Waiting | S::Blocked, E::Cancelled) => {
-            Ok(S::Cancelled)
-        }
-        (S::Failed | S::Blocked, E::Retried)
-        | (S::Ready | S::Waiting | S::Failed | S::Blocked, E::Replanned)
+        (S::Pending | S::Ready | S::Running | S::Waiting, E::Cancelled) => Ok(S::Cancelled),
+        (S::Failed, E::Retried)
+        | (S::Ready | S::Waiting | S::Failed, E::Replanned)
         | (S::Done, E::Reopened) => Ok(S::Pending),
 
-        (S::Done | S::Failed | S::Skipped | S::Cancelled, _) => Err(Refusal::Terminal),
-        (S::Pending | S::Ready | S::Running | S::Waiting | S::Blocked, _) => {
-            Err(Refusal::Meaningless)
-        }
+        (S::Done | S::Failed | S::Blocked | S::Skipped | S::Cancelled, _) => Err(Refusal::Terminal),
+        (S::Pending | S::Ready | S::Running | S::Waiting, _) => Err(Refusal::Meaningless),
     }
 }

@@ -1,11 +1,13 @@
 //! Receipts: facts the runner recorded. A driver cannot write one.
 
 mod chain;
+mod evidence;
 mod export;
 mod read;
 mod write;
 
 pub use chain::{BreakKind, ChainBreak, verify_chain};
+pub use evidence::{NOOP, counts_as_evidence};
 pub use export::{ChainEnd, ChainFinding, ChainReport, check_chain, check_export, export_line};
 pub use read::{read_fact, read_receipt, read_stored};
 

@@ -3,6 +3,8 @@
 //! ```text
 //!   pending <-> in_progress <-> blocked     any of them -> completed | failed | cancelled (frozen)
 //! ```
+//!
+//! Waits for its caller: the todo tool, by which a driver changes the todos of its run.
 
 use super::{Todo, TodoStatus};
 use crate::domain::problem::{Code, Problem};

@@ -1,5 +1,6 @@
 use super::*;
 use proptest::prelude::*;
+use surety_common::domain::json;
 
 /// Runs turns written as letters; a dash is a turn with an unknown part.
 fn run(limit: u32, turns: &str) -> String {
@@ -80,12 +81,15 @@ fn the_detector_survives_being_stored() {
 
 #[test]
 fn a_signature_knows_the_order_of_calls_and_not_that_of_keys() {
-    let one = call_signature([("f", r#"{"b":1, "a":2.0}"#)]);
-    assert_eq!(one, call_signature([("f", r#"{"a":2,"b":1}"#)]));
-    assert_ne!(one, call_signature([("g", r#"{"a":2,"b":1}"#)]));
-    let pair = |first, second| call_signature([(first, "{}"), (second, "{}")]);
+    let call = |name: &str, arguments: &str| ToolCall {
+        name: name.to_owned(),
+        arguments: json::parse(arguments).unwrap().value,
+    };
+    let one = call_signature([&call("f", r#"{"b":1, "a":2.0}"#)]);
+    assert_eq!(one, call_signature([&call("f", r#"{"a":2,"b":1}"#)]));
+    assert_ne!(one, call_signature([&call("g", r#"{"a":2,"b":1}"#)]));
+    let pair = |first, second| call_signature([&call(first, "{}"), &call(second, "{}")]);
     assert_ne!(pair("f", "g"), pair("g", "f"));
-    assert_ne!(call_signature([("f", "not json")]), call_signature([("f", "not  json")]));
     assert_eq!(call_signature([]), "");
 }
 

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 use std::time::Duration;
 use surety_common::domain::json::Value;
+use surety_common::domain::receipt::NOOP;
 use tokio::time::{Instant, sleep_until};
 
 /// Milliseconds that a call may ask for at most: less than any call is given.
@@ -26,7 +27,7 @@ impl Noop {
     #[expect(clippy::new_without_default, reason = "a tool has no default, it has one form")]
     pub fn new() -> Self {
         Self(spec(
-            "noop",
+            NOOP,
             "Does nothing and succeeds.",
             Annotations::READS,
             json!({

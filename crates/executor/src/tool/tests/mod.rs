@@ -6,9 +6,10 @@ mod scans;
 mod timing;
 
 use crate::tool::{
-    Effect, Environment, ErrorCode, Folder, Registry, ToolContext, ToolError, ToolOutcome,
-    WriteScope,
+    Effect, Environment, ErrorCode, Folder, Registry, RegistryError, Tool, ToolContext, ToolError,
+    ToolOutcome, ToolSpec, WriteScope,
 };
+use futures::future::{self, BoxFuture, FutureExt};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -170,6 +171,56 @@ fn arguments_that_do_not_fit_are_refused_with_their_place() {
     let wrong =
         registry.validate("read_file", &value(&serde_json::json!({"path": 5}))).unwrap_err();
     assert!(wrong[0].starts_with("/path: "), "{wrong:?}");
+}
+
+/// A tool that is nothing but the schema of its arguments.
+struct WithSchema(ToolSpec);
+
+impl Tool for WithSchema {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    fn call<'a>(&'a self, _: &'a ToolContext, _: &'a Value) -> BoxFuture<'a, ToolOutcome> {
+        future::ready(ToolOutcome::done("", Vec::new(), Vec::new())).boxed()
+    }
+}
+
+fn registered(schema: serde_json::Value) -> Result<Registry, RegistryError> {
+    let noop = Registry::with_builtin()?.get("noop").unwrap();
+    let spec = ToolSpec { name: "f".to_owned(), input_schema: schema, ..noop.spec().clone() };
+    let mut registry = Registry::default();
+    registry.register(Arc::new(WithSchema(spec)))?;
+    Ok(registry)
+}
+
+#[test]
+fn an_integer_too_large_for_a_double_stays_an_integer() {
+    let schema = serde_json::json!({"properties": {"id": {"type": "integer"}}});
+    let registry = registered(schema).unwrap();
+    for id in ["18446744073709551615", "123456789012345678901234567890"] {
+        let arguments = json::parse(&format!("{{\"id\":{id}}}")).unwrap().value;
+        assert_eq!(registry.validate("f", &arguments), Ok(()), "{id}");
+    }
+}
+
+#[test]
+fn a_schema_that_is_none_or_needs_something_from_elsewhere_is_refused() {
+    for schema in [
+        serde_json::json!({"type": "sausage"}),
+        serde_json::json!({"$ref": "http://127.0.0.1:1/schema.json"}),
+        serde_json::json!({"$ref": "file:///etc/passwd"}),
+    ] {
+        assert!(registered(schema.clone()).is_err(), "{schema}");
+    }
+}
+
+#[test]
+fn of_many_faults_the_first_five_are_named() {
+    let required: Vec<String> = (0..9).map(|n| format!("field{n}")).collect();
+    let registry = registered(serde_json::json!({"required": required})).unwrap();
+    let arguments = json::parse("{}").unwrap().value;
+    assert_eq!(registry.validate("f", &arguments).unwrap_err().len(), 5);
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use super::world::{Op, World, actor, ending, now};
 use crate::domain::execution::draft::Draft;
 use crate::domain::execution::{Execution, OpenCall, Wait};
+use crate::domain::journal::{Entry, Subject};
 use crate::domain::limits::Limits;
 use crate::domain::machine::Refusal;
 use crate::domain::machine::run::{Phase, RunState};
@@ -177,6 +178,27 @@ fn a_failed_step_is_tried_as_often_as_replans_allow() {
 }
 
 #[test]
+fn steps_behind_one_that_is_not_tried_again_are_blocked() {
+    let mut world = world(&[("a", &[]), ("b", &["a"]), ("c", &["b"])]);
+    world.finish(&[Op::Claim, Op::LeaseSteps, Op::Fail(0), Op::Recover]);
+    assert_eq!(world.execution.stop_reason(), Some(StopReason::MaxReplansReached));
+    assert_eq!(states(&world), [StepState::Failed, StepState::Blocked, StepState::Blocked]);
+}
+
+#[test]
+fn a_step_that_the_next_revision_leaves_out_is_skipped_unless_work_on_it_had_begun() {
+    let mut world = world(&[("a", &[]), ("b", &[]), ("c", &["a"])]);
+    play(&mut world, &[Op::Claim, Op::Fail(0), Op::Rest, Op::Replan]);
+    let graph = self::world(&[("a", &[])]).graph;
+    let mut draft = Draft::new(world.execution.clone(), actor(), now());
+    draft.unblock(&world.graph, "a plan came").unwrap();
+    draft.revise_plan(&world.graph, &graph, 2).unwrap();
+    let entries = draft.into_write().entries;
+    let left_out: Vec<_> = entries.iter().filter_map(settled).collect();
+    assert_eq!(left_out, [("b", "cancelled"), ("c", "skipped")]);
+}
+
+#[test]
 fn a_blocked_run_whose_time_is_over_ends_where_it_was_and_asks_nothing_more() {
     let mut world = world(&[("a", &[]), ("b", &[])]);
     play(&mut world, &[Op::Claim, Op::Pause(0), Op::Pause(0)]);
@@ -221,6 +243,13 @@ fn a_run_that_waits_for_an_executor_keeps_its_place_when_it_is_written_to() {
 }
 
 /// The next revision of a run's plan, taken up.
+/// The step that an entry ends, and the state it is left in.
+fn settled(entry: &Entry) -> Option<(&str, &str)> {
+    let Entry::Transition(moved) = entry else { return None };
+    let Subject::Step(id) = &moved.subject else { return None };
+    ["cancelled", "skipped"].contains(&&*moved.to).then_some((id, &*moved.to))
+}
+
 fn revise(world: &mut World, steps: &[(&str, &[&str])]) {
     let graph = self::world(steps).graph;
     let mut draft = Draft::new(world.execution.clone(), actor(), now());

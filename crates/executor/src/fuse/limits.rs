@@ -1,0 +1,150 @@
+//! The limits on turns, tool calls and a step's time: the one place that says when one is reached
+//! and what ends then.
+//!
+//! ```text
+//!   before a driver is asked  -> reached(limits, used, Next::Turn)
+//!   before a call is accepted -> reached(limits, used, Next::Call)   the safety validation
+//! ```
+
+use chrono::{DateTime, Utc};
+use std::fmt;
+use surety_common::domain::execution::Execution;
+use surety_common::domain::limits::Limits;
+
+/// What was used before the turn that is about to be taken.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Used {
+    /// Turns of the run.
+    pub run_rounds: u32,
+    /// Turns of this attempt at the step.
+    pub step_rounds: u32,
+    /// Tool calls of this attempt at the step.
+    pub step_tool_calls: u32,
+    /// Whole seconds since this attempt at the step began.
+    pub step_age_s: u64,
+}
+
+/// What is about to happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// A turn, whatever is decided in it.
+    Turn,
+    /// A turn with a tool call.
+    Call,
+}
+
+/// What a limit ends when it is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ends {
+    /// This attempt at the step: the step fails.
+    Step,
+    /// The run: it stops with `max_rounds_reached`.
+    Run,
+}
+
+/// A limit that is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reached {
+    /// The limit's name.
+    pub name: &'static str,
+    /// Its value, in the limit's own unit.
+    pub limit: u64,
+    /// What it ends.
+    pub ends: Ends,
+}
+
+impl Used {
+    /// What an attempt at a step and its run have used up at `now`.
+    pub fn of(execution: &Execution, index: usize, now: DateTime<Utc>) -> Self {
+        let run_rounds = execution.counters.rounds;
+        let Some(step) = execution.steps.get(index) else {
+            return Self { run_rounds, ..Self::default() };
+        };
+        let age = step.started_at.map(|started_at| (now - started_at).num_seconds());
+        Self {
+            run_rounds,
+            step_rounds: step.rounds,
+            step_tool_calls: step.tool_calls,
+            step_age_s: age.and_then(|age| u64::try_from(age).ok()).unwrap_or_default(),
+        }
+    }
+}
+
+impl fmt::Display for Reached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}) is reached", self.name, self.limit)
+    }
+}
+
+/// The limit that forbids what is next; none when it may happen. A limit of the run comes before
+/// those of the step, because no retry of the step would help.
+pub fn reached(limits: &Limits, used: &Used, next: Next) -> Option<Reached> {
+    let (run_rounds, step_rounds) = (limits.max_run_rounds.into(), limits.max_step_rounds.into());
+    let calls = limits.max_step_tool_calls.into();
+    let of_turn = [
+        (Ends::Run, "max_run_rounds", used.run_rounds.into(), run_rounds),
+        (Ends::Step, "max_step_rounds", used.step_rounds.into(), step_rounds),
+        (Ends::Step, "step_deadline_s", used.step_age_s, limits.step_deadline_s),
+    ];
+    let of_call = (Ends::Step, "max_step_tool_calls", used.step_tool_calls.into(), calls);
+    let mut limits = of_turn.into_iter().chain((next == Next::Call).then_some(of_call));
+    let (ends, name, _, limit) =
+        limits.find(|(_, _, used, limit): &(_, _, u64, _)| used >= limit)?;
+    Some(Reached { name, limit, ends })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surety_common::domain::execution::StepProgress;
+    use uuid::Uuid;
+
+    fn used(run_rounds: u32, step_rounds: u32, step_tool_calls: u32, step_age_s: u64) -> Used {
+        Used { run_rounds, step_rounds, step_tool_calls, step_age_s }
+    }
+
+    #[test]
+    fn each_limit_lets_its_last_turn_or_call_happen_and_forbids_the_next() {
+        let limits = Limits::default();
+        let (step, run) = (Some(Ends::Step), Some(Ends::Run));
+        for (used, next, name, ends) in [
+            (used(0, 0, 0, 0), Next::Call, "", None),
+            (used(499, 59, 23, 3599), Next::Call, "", None),
+            (used(500, 0, 0, 0), Next::Turn, "max_run_rounds", run),
+            (used(0, 60, 0, 0), Next::Turn, "max_step_rounds", step),
+            (used(0, 0, 0, 3600), Next::Turn, "step_deadline_s", step),
+            // The driver may still say that the step is done.
+            (used(0, 0, 24, 0), Next::Turn, "", None),
+            (used(0, 0, 24, 0), Next::Call, "max_step_tool_calls", step),
+            (used(500, 60, 24, 3600), Next::Call, "max_run_rounds", run),
+            (used(0, 60, 24, 3600), Next::Call, "max_step_rounds", step),
+        ] {
+            let found = reached(&limits, &used, next);
+            assert_eq!(found.map(|found| found.ends), ends, "{used:?} {next:?}");
+            assert_eq!(found.map_or("", |found| found.name), name, "{used:?} {next:?}");
+        }
+    }
+
+    #[test]
+    fn a_reached_limit_is_named_with_its_value() {
+        let found = reached(&Limits::default(), &used(0, 0, 24, 0), Next::Call).unwrap();
+        assert_eq!(found.to_string(), "max_step_tool_calls (24) is reached");
+    }
+
+    #[test]
+    fn what_an_attempt_used_up_is_read_from_the_row() {
+        let now = DateTime::<Utc>::UNIX_EPOCH;
+        let mut row = Execution::new(Uuid::nil(), "rows".to_owned(), now, now);
+        row.counters.rounds = 7;
+        assert_eq!(Used::of(&row, 0, now), used(7, 0, 0, 0));
+        row.steps = vec![StepProgress {
+            rounds: 5,
+            tool_calls: 3,
+            started_at: Some(now),
+            ..StepProgress::default()
+        }];
+        let later = now + chrono::TimeDelta::milliseconds(2_900);
+        assert_eq!(Used::of(&row, 0, later), used(7, 5, 3, 2));
+        assert_eq!(Used::of(&row, 0, now - chrono::TimeDelta::seconds(9)), used(7, 5, 3, 0));
+    }
+}
