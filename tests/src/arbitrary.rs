@@ -12,7 +12,7 @@ use surety_common::domain::plan::{Plan, PlanStep};
 use surety_common::domain::reader::{self, DECISION_KEYS, MAX_TEXT_BYTES, PLAN_KEYS};
 use surety_common::domain::receipt::{EvidenceReceipt, read_receipt, read_stored, verify_chain};
 use surety_common::domain::step::StepState;
-use surety_executor::decision::{Reply, hear, parse_decision, words};
+use surety_executor::decision::{Classified, classify, parse_decision, words};
 use surety_executor::tool::WriteScope;
 use surety_planner::plan::patch::{apply_patch, parse_patch};
 use surety_planner::plan::{PlanState, normalise_plan, parse_plan, parse_plan_clipped};
@@ -70,7 +70,7 @@ pub fn length(data: &[u8]) {
     let Some(times) = room.checked_div(unit.len()) else { return };
     let text = head + &unit.repeat(times);
     drop(parse_decision(&text));
-    drop(hear(&text));
+    drop(classify(&text));
     drop(parse_plan(&text, Author::Model, 12));
     drop(parse_patch(&text, Author::Model));
     drop(programs(&text));
@@ -131,11 +131,11 @@ fn asks(step: &PlanStep) -> &[AcceptCheck] {
 /// A decision has the shape of its action, and a reply counts as what it was read as.
 pub fn decision(data: &[u8]) {
     let text = text(data);
-    let (read, heard) = (parse_decision(&text), hear(&text));
+    let (read, heard) = (parse_decision(&text), classify(&text));
     let agree = match (&read, &heard) {
-        (Ok(reading), Reply::Decided(heard)) => reading == &**heard,
-        (Err(problem), Reply::Refused(heard)) => problem == heard,
-        (Err(_), Reply::TextOnly | Reply::ThinkingOnly) => true,
+        (Ok(reading), Classified::Decided(heard)) => reading == &**heard,
+        (Err(problem), Classified::Refused(heard)) => problem == heard,
+        (Err(_), Classified::TextOnly | Classified::ThinkingOnly) => true,
         (_, _) => false,
     };
     assert!(agree, "read as {read:?}, heard as {heard:?}");

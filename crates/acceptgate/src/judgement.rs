@@ -12,7 +12,7 @@ use surety_common::domain::decision::Action;
 use surety_common::domain::execution::draft::{Draft, Ending};
 use surety_common::domain::execution::{Execution, Graph};
 use surety_common::domain::fault::{Fault, FaultCode};
-use surety_common::domain::journal::{Entry, Turn, VerdictRecord};
+use surety_common::domain::journal::{Turn, VerdictRecord};
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::machine::run::RunState;
 use surety_common::domain::plan::Plan;
@@ -190,9 +190,7 @@ fn check_chain(receipts: &[EvidenceReceipt], execution: &Execution) -> Result<()
 fn move_run(draft: &mut Draft, record: &RunRecord, decided: VerdictRecord) -> Result<(), Refusal> {
     let graph = record.plan.as_deref().map(Graph::of).unwrap_or_default();
     let verdict = decided.verdict.clone();
-    draft.journal(Entry::Verdict(Box::new(decided)));
-    let sequence = draft.execution().sequence;
-    draft.execution_mut().counters.verdict_sequence = sequence;
+    draft.record_verdict(decided);
     if verdict.accepted {
         return draft.accept(&graph);
     }

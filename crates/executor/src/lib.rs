@@ -52,6 +52,8 @@ pub struct Setup {
     pub executor: ExecutorConfig,
     /// The Postgres that holds all state; without one the executor runs in stateless mode.
     pub database_url: Option<String>,
+    /// The drivers that this executor serves.
+    pub drivers: driver::Drivers,
     /// What callers must show, and what this executor shows to the gate.
     pub token: Option<Token>,
     /// The process's figures, served at `/metrics`; none serves no such path.
@@ -114,6 +116,7 @@ pub async fn serve(
         waker,
         wakeups: Wakeups::start(pool.clone(), Listener::Worker),
         pool: pool.clone(),
+        drivers: setup.drivers.clone(),
         tools: Arc::clone(&tools),
         environment: Arc::new(tool::Environment::of_process()),
         workspaces: setup.executor.executor_data_dir.join("workspaces"),

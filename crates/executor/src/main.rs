@@ -35,7 +35,8 @@ async fn run(Args { common, executor }: Args) -> anyhow::Result<()> {
     let drain = common.drain_timeout();
     let metrics = Some(guard.metrics());
     let database_url = common.service_database()?;
-    let setup = surety_executor::Setup { common, executor, database_url, token, metrics };
+    let drivers = surety_executor::driver::Drivers::default();
+    let setup = surety_executor::Setup { common, executor, database_url, drivers, token, metrics };
     surety_executor::serve(setup, listener, shutdown).await?;
     guard.shutdown(drain).await?;
     Ok(())

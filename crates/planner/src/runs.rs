@@ -309,7 +309,8 @@ fn give_answer(record: &RunRecord, draft: &mut Draft, answer: &Answer) -> Result
         let message = format!("{:?} is no answer to this; it takes: {choices}", answer.text);
         return Err(Problem::at(Code::TypeMismatch, "answer", message).into());
     }
-    let Some(index) = wait.step_index else {
+    let answerable = wait.step_index.filter(|_| wait.waiting_on == WaitingOn::User);
+    let Some(index) = answerable else {
         return Err(Fault::new(
             FaultCode::WaitClosed,
             format!("this wait takes no answer; it ends by {}", wait.unblocks),
@@ -317,18 +318,14 @@ fn give_answer(record: &RunRecord, draft: &mut Draft, answer: &Answer) -> Result
     };
     let graph = graph_of(record);
     draft.journal(Entry::Answer(answer.clone()));
-    let step = draft.execution_mut().steps.get_mut(index);
-    // The same words in answer to anything else must not decide about a later call.
-    if let Some(step) = step.filter(|step| step.open_call.is_some()) {
-        step.answer = match answer.text.as_str() {
-            "repeat" => Some(CallAnswer::Repeat),
-            "fail" => Some(CallAnswer::Fail),
-            _ => None,
-        };
-    }
-    draft
-        .resume_step(&graph, index, "the question was answered")
-        .map_err(|refusal: Refusal| Fault::new(FaultCode::WaitClosed, refusal.to_string()))
+    let about_call = match answer.text.as_str() {
+        "repeat" => Some(CallAnswer::Repeat),
+        "fail" => Some(CallAnswer::Fail),
+        _ => None,
+    };
+    let closed = |refusal: Refusal| Fault::new(FaultCode::WaitClosed, refusal.to_string());
+    draft.answer_call(index, about_call).map_err(closed)?;
+    draft.resume_step(&graph, index, "the question was answered").map_err(closed)
 }
 
 fn graph_of(record: &RunRecord) -> Graph {

@@ -119,7 +119,12 @@ impl Step {
         ensure!(turn.attempt == self.attempt, "this is attempt {}", self.attempt);
         let used = &mut self.used;
         used.turns += 1;
-        used.corrections = if turn.correction.is_empty() { 0 } else { used.corrections + 1 };
+        // A reminder of the completion signal has no validations, and refuses no decision.
+        if turn.correction.is_empty() {
+            used.corrections = 0;
+        } else if !turn.validations.is_empty() {
+            used.corrections += 1;
+        }
         ensure!(turn.number == used.turns, "turn {} should stand here", used.turns);
         Ok(())
     }

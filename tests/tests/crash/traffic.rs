@@ -186,7 +186,10 @@ impl Client {
             v1::WaitingOn::Unspecified
             | v1::WaitingOn::Approver
             | v1::WaitingOn::Worker
-            | v1::WaitingOn::Timer => anyhow::bail!("nobody gives it what it waits for: {run:#?}"),
+            | v1::WaitingOn::Timer
+            | v1::WaitingOn::Driver => {
+                anyhow::bail!("the traffic has no answer for what the run waits for: {run:#?}")
+            }
         };
         let given = ["wait_not_found", "wait_closed", "plan_not_wanted", "run_terminal"];
         match said {

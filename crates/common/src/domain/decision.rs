@@ -1,6 +1,7 @@
 //! A decision: what the driver declares it wants to do next. It moves no state by itself.
 
 use crate::domain::plan::ToolCall;
+use serde::{Deserialize, Serialize};
 
 /// One decision, read and trimmed. Empty text means not filled.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +18,22 @@ pub struct ExecuteDecision {
     pub tool_call: Option<ToolCall>,
     /// Why the driver gives up.
     pub abort: Option<Abort>,
+}
+
+/// What a reply of a driver cost, as the driver or its endpoint reports it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Tokens, prompt and completion together.
+    pub tokens: u64,
+    /// Cost in millionths of the billing currency.
+    pub cost_micros: u64,
+}
+
+impl Usage {
+    /// Whether nothing was reported.
+    pub const fn is_zero(&self) -> bool {
+        self.tokens == 0 && self.cost_micros == 0
+    }
 }
 
 /// The six things a driver may want.

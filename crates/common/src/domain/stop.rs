@@ -152,6 +152,8 @@ pub enum WaitingOn {
     Operator,
     /// A moment in time.
     Timer,
+    /// A driver outside the executor: its next decision.
+    Driver,
 }
 
 impl WaitingOn {
@@ -164,6 +166,16 @@ impl WaitingOn {
             Self::Model => "model",
             Self::Operator => "operator",
             Self::Timer => "timer",
+            Self::Driver => "driver",
+        }
+    }
+
+    /// Whether a step that waits for it leaves its run in EXECUTING: the step keeps its write scope
+    /// and its place among the parallel steps, and no person has to act.
+    pub const fn keeps_executing(self) -> bool {
+        match self {
+            Self::Driver | Self::Worker | Self::Timer => true,
+            Self::User | Self::Approver | Self::Model | Self::Operator => false,
         }
     }
 }

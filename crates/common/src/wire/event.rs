@@ -80,7 +80,7 @@ impl From<PlanStored> for v1::PlanStored {
 
 impl From<Turn> for v1::Turn {
     fn from(turn: Turn) -> Self {
-        let Turn { step_id, attempt, number, decision, validations, correction } = turn;
+        let Turn { step_id, attempt, number, decision, validations, correction, usage } = turn;
         let outcome = match (&decision, correction.is_empty()) {
             (None, _) => v1::TurnOutcome::NoDecision,
             (Some(_), false) => v1::TurnOutcome::Corrected,
@@ -94,6 +94,8 @@ impl From<Turn> for v1::Turn {
             outcome: outcome.into(),
             correction,
             attempt,
+            tokens: usage.tokens,
+            cost_micros: usage.cost_micros,
         }
     }
 }

@@ -216,6 +216,7 @@ impl From<WaitingOn> for v1::WaitingOn {
             WaitingOn::Model => Self::Model,
             WaitingOn::Operator => Self::Operator,
             WaitingOn::Timer => Self::Timer,
+            WaitingOn::Driver => Self::Driver,
         }
     }
 }

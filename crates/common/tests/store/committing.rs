@@ -251,7 +251,7 @@ async fn a_change_whose_answer_was_lost_is_known_to_be_applied(
     let silent = make(&direct, 2, 1).await;
     let notified = remark(&notified, "told");
     let silent = change(&silent, |draft| {
-        draft.execution_mut().counters.rounds += 1;
+        draft.set_observed(true);
         Ok(())
     });
     for write in [notified, silent] {

@@ -16,11 +16,11 @@ use uuid::Uuid;
 async fn with_remarks(pool: &PgPool, id: u128, texts: &[&str]) -> Execution {
     let mut row = make(pool, id, 1).await;
     for text in texts {
-        let write = change(&row, |draft| {
+        let verifying = Execution { state: RunState::Verifying, ..row };
+        let write = change(&verifying, |draft| {
             draft.receipt(receipt(text));
             draft.journal(Entry::Turn(Box::new(turn(text))));
             draft.journal(said("between"));
-            draft.execution_mut().state = RunState::Verifying;
             Ok(())
         });
         row = applied(pool, write).await;
@@ -43,6 +43,7 @@ fn turn(text: &str) -> Turn {
         }),
         validations: Vec::new(),
         correction: String::new(),
+        usage: Default::default(),
     }
 }
 
@@ -181,10 +182,8 @@ async fn a_turn_behind_the_beginning_is_the_last_one(pool: PgPool) {
 #[sqlx::test(migrations = "./migrations")]
 async fn where_nothing_is_to_judge_no_journal_is_read(pool: PgPool) {
     let row = with_remarks(&pool, 1, &["end it"]).await;
-    let write = change(&row, |draft| {
-        draft.execution_mut().state = RunState::Recovering;
-        Ok(())
-    });
+    let recovering = Execution { state: RunState::Recovering, ..row };
+    let write = change(&recovering, |_| Ok(()));
     let row = applied(&pool, write).await;
     // Whoever reads this row finds that it does not read.
     sqlx::query("update journal set entries = 'spoilt' where run_id = $1")

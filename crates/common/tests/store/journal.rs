@@ -220,6 +220,7 @@ fn turn(step: &str) -> Turn {
         decision: None,
         validations: Vec::new(),
         correction: String::new(),
+        usage: Default::default(),
     }
 }
 

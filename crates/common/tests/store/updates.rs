@@ -1,7 +1,9 @@
 //! The price of a turn: its update stays inside the page.
 
-use crate::support::{change, commit, committer, graph, make, said, until};
+use crate::support::{change, commit, committer, graph, make, until};
 use sqlx::PgPool;
+use surety_common::domain::decision::Usage;
+use surety_common::domain::execution::turns::{TurnOutcome, TurnRecord};
 use surety_common::store::Outcome;
 use uuid::Uuid;
 
@@ -20,11 +22,15 @@ async fn the_turns_of_a_step_are_written_in_place(pool: PgPool) {
     assert_eq!(committer.commit(commit(lease)).await.unwrap(), Outcome::Applied);
     for number in 0..TURNS {
         let turn = change(&row, |draft| {
-            draft.execution_mut().counters.rounds += 1;
-            let step = &mut draft.execution_mut().steps[0];
-            step.rounds += 1;
-            step.fuses = serde_json::json!({"seen": "ab".repeat(64), "turn": number});
-            draft.journal(said("a turn"));
+            let (decision, validations) = (None, Vec::new());
+            let (outcome, usage) = (TurnOutcome::Applied, Usage::default());
+            draft.record_turn(
+                &graph(3),
+                0,
+                TurnRecord { decision, validations, outcome, usage },
+            )?;
+            let fuses = serde_json::json!({"seen": "ab".repeat(64), "turn": number});
+            draft.remember_fuses(0, fuses);
             Ok(())
         });
         row = turn.execution.clone();

@@ -8,7 +8,7 @@ mod shape;
 mod validate;
 
 pub use correction::{Legal, correct};
-pub use read::{Reading, Reply, hear, parse_decision};
+pub use read::{Classified, Reading, classify, parse_decision};
 pub use shape::words;
 pub use validate::{Judged, RunView, Spent, StepView, ToolView, Validation, ValidationName, judge};
 

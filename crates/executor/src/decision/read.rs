@@ -22,9 +22,9 @@ pub struct Reading {
     pub warnings: Vec<Warning>,
 }
 
-/// What a reply is, for the fuses.
+/// What kind of reply a text is: each kind has a fuse of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reply {
+pub enum Classified {
     /// It decided.
     Decided(Box<Reading>),
     /// It tried to decide, or said nothing at all, and is to be corrected.
@@ -68,23 +68,23 @@ pub fn parse_decision(text: &str) -> Result<Reading, Problem> {
     }
 }
 
-/// Sorts a driver's reply by which fuse counts it.
-pub fn hear(text: &str) -> Reply {
+/// Classifies a driver's reply by the fuse that counts it.
+pub fn classify(text: &str) -> Classified {
     let problem = match parse_decision(text) {
-        Ok(reading) => return Reply::Decided(Box::new(reading)),
+        Ok(reading) => return Classified::Decided(Box::new(reading)),
         Err(problem) => problem,
     };
     if problem.code == Code::TooLarge {
-        return Reply::Refused(problem);
+        return Classified::Refused(problem);
     }
     if problem.code == Code::EmptyOutput {
         return if reader::strip_thinking(text).thinking {
-            Reply::ThinkingOnly
+            Classified::ThinkingOnly
         } else {
-            Reply::Refused(problem)
+            Classified::Refused(problem)
         };
     }
-    if control::shows_decision(text) { Reply::Refused(problem) } else { Reply::TextOnly }
+    if control::shows_decision(text) { Classified::Refused(problem) } else { Classified::TextOnly }
 }
 
 fn from_control(control: Control, warnings: Vec<Warning>) -> Reading {

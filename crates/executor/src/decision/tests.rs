@@ -95,11 +95,11 @@ fn a_completion_signal_is_read_as_done_with_the_remaining_text() {
 
 #[test]
 fn each_reply_goes_to_the_fuse_that_counts_it() {
-    let kind = |text: &str| match hear(text) {
-        Reply::Decided(_) => "decided",
-        Reply::Refused(_) => "refused",
-        Reply::TextOnly => "text",
-        Reply::ThinkingOnly => "thinking",
+    let kind = |text: &str| match classify(text) {
+        Classified::Decided(_) => "decided",
+        Classified::Refused(_) => "refused",
+        Classified::TextOnly => "text",
+        Classified::ThinkingOnly => "thinking",
     };
     for (text, expected) in [
         (r#"{"action":"continue"}"#, "decided"),
@@ -146,9 +146,9 @@ fn no_text_makes_a_decision_slow() {
     ] {
         let shown: String = text.chars().take(24).collect();
         let start = Instant::now();
-        let reply = hear(&text);
+        let reply = classify(&text);
         let took = start.elapsed();
-        assert!(!matches!(reply, Reply::Decided(_)), "{shown}");
+        assert!(!matches!(reply, Classified::Decided(_)), "{shown}");
         // The square of the length would need minutes.
         assert!(took < Duration::from_secs(10), "{shown} took {took:?}");
         if std::env::var_os("SURETY_PRINT_TIMES").is_some() {
@@ -160,7 +160,7 @@ fn no_text_makes_a_decision_slow() {
 proptest! {
     #[test]
     fn no_text_ends_the_process(text in "(?s).{0,80}|[{}\\[\\]\":,a-z_`\\n\\\\]{0,80}") {
-        hear(&text);
+        classify(&text);
     }
 
     #[test]

@@ -1,20 +1,29 @@
 //! The script driver: the plan carries the tool calls, and no model is needed.
 
-use super::Move;
+use super::{Content, Driver, Next, Reply, Situation};
 use surety_common::domain::decision::{Action, ExecuteDecision};
 use surety_common::domain::plan::PlanStep;
 
-/// What the script of `step` does next when `position` of its calls are behind it.
-///
-/// `last_failure` is why the call before failed, in words that hold nothing of its arguments: they
-/// become the cause of a transition, which is logged and traced. A script has no other way to go
-/// then, so it asks for a replan.
-pub fn next_move(step: &PlanStep, position: u32, last_failure: Option<&str>) -> Move {
+/// Makes the calls of a step's script in order and then ends the step. A script cannot react to a
+/// failure, so a failed call fails its step.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Script;
+
+impl Driver for Script {
+    fn next(&self, situation: &Situation<'_>) -> Next {
+        let Situation { step, progress, failure } = *situation;
+        Next::Now(Reply::free(content(step, progress.script_position, failure)))
+    }
+}
+
+/// `failure` names no argument of the call: it becomes the cause of a transition, which is logged and
+/// traced.
+fn content(step: &PlanStep, position: u32, failure: Option<&str>) -> Content {
     let number = position.saturating_add(1);
     let position = usize::try_from(position).unwrap_or(usize::MAX);
-    if let Some(failure) = last_failure {
+    if let Some(failure) = failure {
         let tool = step.script.get(position).map_or("", |call| call.name.as_str());
-        return Move::Replan(format!("call {number} of the script, {tool}, failed: {failure}"));
+        return Content::Replan(format!("call {number} of the script, {tool}, failed: {failure}"));
     }
     let mut decision = ExecuteDecision {
         speak: String::new(),
@@ -28,7 +37,7 @@ pub fn next_move(step: &PlanStep, position: u32, last_failure: Option<&str>) -> 
         decision.action = Action::NextPlan;
         decision.goal_check = goal_check(step);
     }
-    Move::Decide(Box::new(decision))
+    Content::Decision(Box::new(decision))
 }
 
 fn goal_check(step: &PlanStep) -> String {
@@ -46,25 +55,30 @@ fn goal_check(step: &PlanStep) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use surety_common::domain::execution::StepProgress;
     use surety_common::domain::json::Value;
     use surety_common::domain::plan::ToolCall;
 
-    fn step(calls: usize) -> PlanStep {
+    fn next(calls: usize, position: u32, failure: Option<&str>) -> Content {
         let call = ToolCall { name: "noop".into(), arguments: Value::Object(Vec::new()) };
-        PlanStep { id: "s".into(), script: vec![call; calls], ..PlanStep::default() }
+        let step = PlanStep { id: "s".into(), script: vec![call; calls], ..PlanStep::default() };
+        let progress = StepProgress { script_position: position, ..StepProgress::default() };
+        match Script.next(&Situation { step: &step, progress: &progress, failure }) {
+            Next::Now(reply) => reply.content,
+            Next::Later(need) => panic!("a script needs nothing: {need:?}"),
+        }
     }
 
-    fn action(mv: &Move) -> Option<Action> {
-        match mv {
-            Move::Decide(decision) => Some(decision.action),
-            Move::Replan(_) => None,
+    fn action(content: &Content) -> Option<Action> {
+        match content {
+            Content::Decision(decision) => Some(decision.action),
+            Content::Replan(_) | Content::Text(_) => None,
         }
     }
 
     #[test]
     fn a_script_makes_its_calls_in_order_and_then_ends_the_step() {
-        let step = step(2);
-        let actions: Vec<_> = (0..3).map(|at| action(&next_move(&step, at, None))).collect();
+        let actions: Vec<_> = (0..3).map(|at| action(&next(2, at, None))).collect();
         assert_eq!(
             actions,
             [Some(Action::Continue), Some(Action::Continue), Some(Action::NextPlan)]
@@ -73,9 +87,9 @@ mod tests {
 
     #[test]
     fn a_failed_call_asks_for_a_replan_and_names_the_failure() {
-        let Move::Replan(reason) = next_move(&step(2), 0, Some("exit code 1")) else {
-            panic!("a script that failed must not go on");
-        };
-        assert_eq!(reason, "call 1 of the script, noop, failed: exit code 1");
+        assert_eq!(
+            next(2, 0, Some("exit code 1")),
+            Content::Replan("call 1 of the script, noop, failed: exit code 1".to_owned())
+        );
     }
 }

@@ -1,6 +1,5 @@
-//! Fuses: what ends or pauses work, each a small state and a pure function that counts. The one for
-//! repeats is stored with its step; timeouts are counted in the process; completion and corrections
-//! are for drivers that write text, which are not served yet.
+//! Fuses: limits that end or pause work when reached, each a small state and a pure function that
+//! counts. The counts are stored with their step; timeouts are counted in the process.
 
 pub mod completion;
 pub mod correction;

@@ -1,8 +1,9 @@
 //! Taking runs up that wait, and giving all of them back in the end.
 
+use super::engine::Engine;
 use super::leased_run::{LeasedRun, RunAssignment};
 use super::slots::{Slot, Slots};
-use super::{Engine, work};
+use super::work;
 use chrono::{DateTime, Utc};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -203,10 +204,10 @@ impl Claimer {
     pub(super) fn start(&self, taken: Taken, mut slot: Slot) {
         let Taken { assignment, execution, started } = taken;
         let held = Arc::new(LeasedRun::new(Arc::clone(&self.engine), assignment, execution));
-        self.engine.registry.enter(&held);
+        self.engine.registry.enter(&held.lease);
         self.tasks.spawn(async move {
             work::work(&held, started, &mut slot).await;
-            held.engine.registry.leave(&held);
+            held.engine.registry.leave(&held.lease);
             drop(slot);
         });
     }

@@ -1,7 +1,8 @@
 //! Receipts of what the runner did and saw.
 
-use super::call::Done;
-use super::leased_run::{Ended, LeasedRun};
+use super::call_setup::Done;
+use super::ended::Ended;
+use super::leased_run::LeasedRun;
 use crate::tool::{ErrorCode, ToolOutcome};
 use std::time::Duration;
 use surety_common::crash;
@@ -46,7 +47,7 @@ pub(super) async fn keep(
     let keeping = store::keep(&run.engine.pool, run.spec.id, artifact);
     let kept = tokio::select! {
         kept = timeout(left.max(LEAST_PATIENCE), keeping) => kept,
-        () = run.calls.cancelled() => return Err(run.called_off()),
+        () = run.lease.calls.cancelled() => return Err(run.called_off()),
     };
     let why = match kept {
         Ok(Ok(())) => {

@@ -1,7 +1,7 @@
 //! Saying that this process is alive, whatever else it waits for.
 
-use super::Engine;
 use super::claim::Claimer;
+use super::engine::Engine;
 use super::failure_detector::{FailureDetector, TRIES};
 use super::lease_validity::MonotonicInstant;
 use super::takeover::Found;

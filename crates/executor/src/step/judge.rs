@@ -1,14 +1,16 @@
 //! The three validations over a held run.
 
-use super::leased_run::{Ended, LeasedRun};
+use super::ended::Ended;
+use super::leased_run::LeasedRun;
 use super::repeat;
-use crate::decision::{self, Judged, Legal, RunView, Spent, StepView, ToolView};
+use crate::decision::{self, Legal, RunView, Spent, StepView, ToolView};
 use crate::fuse::limits::Used;
 use surety_common::domain::check::{self, Evidence};
 use surety_common::domain::decision::{Action, ExecuteDecision};
 use surety_common::domain::execution::{Execution, StepProgress};
 use surety_common::domain::journal::Validation;
 use surety_common::domain::plan::PlanStep;
+use surety_common::domain::problem::Code;
 use surety_common::domain::step::StepState;
 use surety_common::domain::verdict::CheckResult;
 
@@ -95,25 +97,12 @@ fn judge_over(
     let step = run.plan.steps.get(index).unwrap_or(&nothing);
     let unknown = StepProgress::default();
     let progress = execution.steps.get(index).unwrap_or(&unknown);
-    let tools: Vec<ToolView<'_>> = run
-        .engine
-        .tools
-        .specs()
-        .map(|spec| ToolView {
-            name: &spec.name,
-            read_only: spec.annotations.read_only,
-            requires_confirmation: false,
-        })
-        .collect();
+    let tools = tools(run);
     let repeats = repeat::remembered(progress).is_some_and(|cycle| cycle.is_terminated());
     let fits_schema = |call: &surety_common::domain::plan::ToolCall| {
         run.engine.tools.validate(&call.name, &call.arguments).map_err(|wrong| wrong.join("; "))
     };
-    let other_steps_open = execution
-        .steps
-        .iter()
-        .enumerate()
-        .any(|(place, step)| place != index && step.state != StepState::Done);
+    let other_steps_open = other_steps_open(execution, index);
     let view = RunView {
         step: StepView {
             tools_expected: &step.tools_expected,
@@ -128,14 +117,17 @@ fn judge_over(
         limits: &run.spec.limits,
         spent: Spent {
             used: Used::of(execution, index, run.engine.now()),
-            tokens: 0,
-            cost_micros: 0,
+            tokens: execution.counters.usage.tokens,
+            cost_micros: execution.counters.usage.cost_micros,
         },
         repeats,
         fits_schema: &fits_schema,
     };
     let judged = decision::judge(decision, &view);
-    let correction = correction(&judged, step, &tools, other_steps_open);
+    let refused = judged.refusal().and_then(|refusal| Some((refusal.code?, &refusal.reason)));
+    let correction = refused
+        .map(|(code, reason)| correction(run, execution, index, code, reason))
+        .unwrap_or_default();
     Judgement {
         decision: judged.decision,
         validations: judged
@@ -152,29 +144,40 @@ fn judge_over(
     }
 }
 
-fn correction(
-    judged: &Judged,
-    step: &PlanStep,
-    tools: &[ToolView<'_>],
-    other_steps_open: bool,
+fn tools(run: &LeasedRun) -> Vec<ToolView<'_>> {
+    let specs = run.engine.tools.specs();
+    let view = specs.map(|spec| ToolView {
+        name: &spec.name,
+        read_only: spec.annotations.read_only,
+        requires_confirmation: false,
+    });
+    view.collect()
+}
+
+fn other_steps_open(execution: &Execution, index: usize) -> bool {
+    let open = |step: &StepProgress| step.state != StepState::Done;
+    execution.steps.iter().enumerate().any(|(place, step)| place != index && open(step))
+}
+
+/// The correction for a refused reply: the code, what was wrong, and what is legal now.
+pub(super) fn correction(
+    run: &LeasedRun,
+    execution: &Execution,
+    index: usize,
+    code: Code,
+    detail: &str,
 ) -> String {
-    let Some((code, refusal)) =
-        judged.refusal().and_then(|refusal| refusal.code.map(|code| (code, refusal)))
-    else {
-        return String::new();
-    };
-    let allowed: Vec<&str> = tools
-        .iter()
+    let expected = run.plan.steps.get(index).map_or(&[][..], |step| &step.tools_expected);
+    let allowed: Vec<&str> = tools(run)
+        .into_iter()
         .map(|tool| tool.name)
-        .filter(|name| {
-            step.tools_expected.is_empty() || step.tools_expected.iter().any(|tool| tool == name)
-        })
+        .filter(|name| expected.is_empty() || expected.iter().any(|tool| tool == name))
         .collect();
     let legal = Legal {
         tools: &allowed,
         confirmed_tools: &[],
-        other_steps_open,
+        other_steps_open: other_steps_open(execution, index),
         pending_confirmation: false,
     };
-    decision::correct(code, &refusal.reason, &legal)
+    decision::correct(code, detail, &legal)
 }

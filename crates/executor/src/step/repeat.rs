@@ -1,6 +1,6 @@
 //! The repeat-cycle fuse of a step: the same call with the same result, again and again.
 
-use super::call::Done;
+use super::call_setup::Done;
 use super::leased_run::LeasedRun;
 use crate::fuse::repeat::{
     Repeat, RepeatCycle, Turn, call_signature, result_fingerprint, subgoal_fingerprint,
@@ -9,7 +9,6 @@ use serde::Deserialize;
 use surety_common::domain::execution::StepProgress;
 use surety_common::domain::execution::draft::{Draft, Ending};
 use surety_common::domain::machine::Refusal;
-use surety_common::domain::step::StepState;
 use surety_common::domain::stop::StopReason;
 
 /// What the fuse of a step remembers; none before the first call. What an earlier version of this
@@ -64,8 +63,6 @@ pub(super) fn stop(
 
 /// Keeps what the fuse remembers, unless the step is done and remembers nothing any more.
 pub(super) fn keep(draft: &mut Draft, index: usize, cycle: Option<&RepeatCycle>) {
-    let step = draft.execution_mut().steps.get_mut(index);
-    if let Some(step) = step.filter(|step| step.state != StepState::Done) {
-        step.fuses = cycle.map(serde_json::to_value).and_then(Result::ok).unwrap_or_default();
-    }
+    let fuses = cycle.map(serde_json::to_value).and_then(Result::ok).unwrap_or_default();
+    draft.remember_fuses(index, fuses);
 }

@@ -1,7 +1,6 @@
 //! A machine whose open files or processes are all in use: what is refused for that was not begun, so
 //! it is waited for, like for a database that is away. It is no fault of the plan.
 
-use super::call::call_off;
 use super::leased_run::LeasedRun;
 use crate::pauses::Pauses;
 use crate::tool::{ErrorCode, ToolError, ToolOutcome};
@@ -23,7 +22,7 @@ impl Tried for ToolOutcome {
     }
 
     fn called_off() -> Self {
-        call_off().into()
+        ToolError::called_off().into()
     }
 }
 
@@ -33,7 +32,7 @@ impl<T> Tried for Result<T, ToolError> {
     }
 
     fn called_off() -> Self {
-        Err(call_off())
+        Err(ToolError::called_off())
     }
 }
 
@@ -62,7 +61,7 @@ pub(super) async fn wait_for_resources<T: Tried, F: Future<Output = T>>(
         }
         tokio::select! {
             () = sleep_until(again) => {}
-            () = run.calls.cancelled() => return T::called_off(),
+            () = run.lease.calls.cancelled() => return T::called_off(),
         }
     }
 }

@@ -1,43 +1,41 @@
-//! The runs that this process works on, and hearing that one of them is no longer its own.
+//! The leases that this process works under, by run and epoch.
 
-use super::Engine;
-use super::leased_run::LeasedRun;
+use super::lease::Lease;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use surety_common::store::{RunLease, Topic};
-use tokio::sync::broadcast;
-use tokio_util::sync::CancellationToken;
+use surety_common::store::RunLease;
 use uuid::Uuid;
 
 /// Every lease that is worked on here.
 #[derive(Default)]
-pub struct RunRegistry(Mutex<HashMap<RunLease, Arc<LeasedRun>>>);
+pub struct RunRegistry(Mutex<HashMap<RunLease, Arc<Lease>>>);
 
 impl RunRegistry {
-    fn runs(&self) -> MutexGuard<'_, HashMap<RunLease, Arc<LeasedRun>>> {
+    fn runs(&self) -> MutexGuard<'_, HashMap<RunLease, Arc<Lease>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Work on a run begins.
-    pub fn enter(&self, run: &Arc<LeasedRun>) {
-        self.runs().insert(run.lease(), Arc::clone(run));
+    pub fn enter(&self, run: &Arc<Lease>) {
+        self.runs().insert(run.key(), Arc::clone(run));
     }
 
     /// Work on a run is over.
-    pub fn leave(&self, run: &LeasedRun) {
-        self.runs().remove(&run.lease());
+    pub fn leave(&self, run: &Lease) {
+        self.runs().remove(&run.key());
     }
 
     /// How many runs of each namespace are worked on.
     pub fn held(&self) -> HashMap<String, usize> {
         let mut held = HashMap::new();
         for run in self.runs().values() {
-            *held.entry(run.spec.namespace.clone()).or_default() += 1;
+            *held.entry(run.namespace.clone()).or_default() += 1;
         }
         held
     }
 
-    fn of_run(&self, run_id: Uuid) -> Vec<Arc<LeasedRun>> {
+    /// The leases of a run; at most one that is current.
+    pub fn of_run(&self, run_id: Uuid) -> Vec<Arc<Lease>> {
         let runs = self.runs();
         runs.iter()
             .filter(|(lease, _)| lease.run_id == run_id)
@@ -70,31 +68,5 @@ impl RunRegistry {
     pub fn unknown(&self, leases: &[RunLease]) -> Vec<RunLease> {
         let runs = self.runs();
         leases.iter().filter(|lease| !runs.contains_key(lease)).copied().collect()
-    }
-}
-
-/// Looks at a held run as soon as somebody else moved it, until `ended`. What it misses comes to
-/// light with the next heartbeat.
-pub async fn follow(engine: Arc<Engine>, ended: CancellationToken) {
-    let mut wakeups = engine.wakeups.subscribe();
-    loop {
-        let moved = tokio::select! {
-            () = ended.cancelled() => return,
-            moved = moved(&mut wakeups) => moved,
-        };
-        for run in engine.registry.of_run(moved) {
-            tokio::spawn(async move { run.look_whether_held().await });
-        }
-    }
-}
-
-async fn moved(wakeups: &mut broadcast::Receiver<Topic>) -> Uuid {
-    loop {
-        match wakeups.recv().await {
-            Ok(Topic::Moved(run_id)) => return run_id,
-            Ok(Topic::Run(_) | Topic::Ready | Topic::Everything)
-            | Err(broadcast::error::RecvError::Lagged(_)) => {}
-            Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
-        }
     }
 }

@@ -1,15 +1,16 @@
-//! The turns of one step: decide, validate, apply.
+//! The turns of one step: ask the driver, take its reply, apply the decision.
 
-use super::leased_run::{Ended, LeasedRun};
-use super::{call, judge, open_call, work};
-use crate::driver::{Move, script};
+use super::ended::Ended;
+use super::leased_run::LeasedRun;
+use super::reply::{Taken, take};
+use super::{call, open_call, outcome};
+use crate::driver::{Content, Need, Next, Reply, Situation};
+use crate::fuse::limits::{self, Reached, Used};
 use surety_common::domain::decision::{Abort, Action, ExecuteDecision};
-use surety_common::domain::execution::draft::{Draft, Ending};
-use surety_common::domain::execution::{StepProgress, Wait};
-use surety_common::domain::journal::{Entry, Turn, Validation};
-use surety_common::domain::machine::Refusal;
-use surety_common::domain::plan::PlanStep;
-use surety_common::domain::problem::Code;
+use surety_common::domain::execution::draft::Ending;
+use surety_common::domain::execution::{StepProgress, SuppliedReply, Wait};
+use surety_common::domain::json::Value;
+use surety_common::domain::plan::{PlanStep, ToolCall};
 use surety_common::domain::stop::{StopReason, WaitingOn};
 use surety_common::telemetry;
 use tokio::time::Instant;
@@ -18,20 +19,21 @@ use uuid::Uuid;
 /// Takes turns until the step is no longer running here. Answers the steps that its end started.
 pub(super) async fn work_step(run: &LeasedRun, index: usize) -> Result<Vec<usize>, Ended> {
     let mut started = Vec::new();
-    while started.is_empty() && work::is_running(run, index).await {
+    while started.is_empty() && run.is_step_running(index).await {
         if run.engine.drain.is_cancelled() {
             return Err(Ended::Draining);
         }
-        // Before anything is written down that would not be begun.
-        if run.lost.is_cancelled() {
+        // No intent is committed for a call that would not begin.
+        if run.lease.lost.is_cancelled() {
             return Err(Ended::NotHeld);
         }
         let begun = Instant::now();
         let (step, progress) = run.step(index).await?;
         started = if let Some(open) = progress.open_call.as_deref().cloned() {
             open_call::settle(run, index, open).await?
-        } else if let Some(reason) = spent(run, &progress).await {
-            fail(run, index, &reason).await?
+        } else if let Some(reached) = limit_reached(run, index).await {
+            run.change(|draft| outcome::end_for_limit(draft, run, index, reached)).await?;
+            Vec::new()
         } else {
             take_turn(run, index, step, &progress).await?
         };
@@ -40,16 +42,11 @@ pub(super) async fn work_step(run: &LeasedRun, index: usize) -> Result<Vec<usize
     Ok(started)
 }
 
-/// The fuse that ends this attempt before another turn, in words.
-async fn spent(run: &LeasedRun, progress: &StepProgress) -> Option<String> {
-    let limits = &run.spec.limits;
-    if progress.rounds >= limits.max_step_rounds {
-        return Some(format!("max_step_rounds ({}) is reached", limits.max_step_rounds));
-    }
-    let deadline = chrono::TimeDelta::try_seconds(i64::try_from(limits.step_deadline_s).ok()?)?;
-    let started_at = progress.started_at?;
-    (run.engine.now() - started_at >= deadline)
-        .then(|| format!("step_deadline ({} s) is over", limits.step_deadline_s))
+/// The limit that forbids another turn.
+async fn limit_reached(run: &LeasedRun, index: usize) -> Option<Reached> {
+    let execution = run.execution().await;
+    let used = Used::of(&execution, index, run.engine.now());
+    limits::reached(&run.spec.limits, &used, limits::Next::Turn)
 }
 
 async fn take_turn(
@@ -58,52 +55,54 @@ async fn take_turn(
     step: &PlanStep,
     progress: &StepProgress,
 ) -> Result<Vec<usize>, Ended> {
-    let rounds = run.execution().await.counters.rounds;
-    if rounds >= run.spec.limits.max_run_rounds {
-        return stop(run, max_rounds(run)).await;
-    }
-    let decision = match script::next_move(step, progress.script_position, None) {
-        Move::Decide(decision) => *decision,
-        Move::Replan(reason) => return fail(run, index, &reason).await,
+    let reply = match progress.reply.as_deref() {
+        Some(SuppliedReply { text, usage, .. }) => {
+            Reply { content: Content::Text(text.clone()), usage: *usage }
+        }
+        None => match run.driver()?.next(&Situation { step, progress, failure: None }) {
+            Next::Now(reply) => reply,
+            Next::Later(need) => return wait_for_reply(run, index, need, &progress.notice).await,
+        },
     };
-    let calls = run.spec.limits.max_step_tool_calls;
-    if decision.tool_call.is_some() && progress.tool_calls >= calls {
-        return fail(run, index, &format!("max_step_tool_calls ({calls}) is reached")).await;
+    match take(run, index, reply).await? {
+        Taken::Over => Ok(Vec::new()),
+        Taken::Decision(passed) => apply(run, index, *passed).await,
     }
-    let judgement = judge::judge(run, index, &decision).await?;
-    if !judgement.passed() {
-        return correct(run, index, judgement).await;
-    }
-    apply(run, index, judgement).await
 }
 
 /// Applies a decision that passed its validations.
-async fn apply(
-    run: &LeasedRun,
-    index: usize,
-    judgement: judge::Judgement,
-) -> Result<Vec<usize>, Ended> {
+async fn apply(run: &LeasedRun, index: usize, passed: call::Passed) -> Result<Vec<usize>, Ended> {
+    let call::Passed { judgement, usage } = &passed;
     let decision = judgement.decision.clone();
     match (decision.action, &decision.tool_call) {
-        (Action::Continue | Action::Confirm, Some(tool_call)) => {
-            call::carry_out(run, index, &judgement, tool_call).await
+        (Action::Continue, Some(tool_call)) => {
+            call::carry_out(run, index, &passed, tool_call).await
+        }
+        // The validations turn a confirm of a tool that only reads into a continue.
+        (Action::Confirm, Some(tool_call)) => {
+            let wait = confirmation(run, index, &decision, tool_call);
+            ask(run, index, &passed, wait).await
         }
         (Action::Continue | Action::Confirm, None) => {
-            run.change(|draft| record(draft, run, index, &judgement, "")).await?;
+            run.change(|draft| outcome::record_applied(draft, run, index, judgement, *usage))
+                .await?;
             Ok(Vec::new())
         }
         (Action::NextPlan | Action::Done, _) => {
             run.change(|draft| {
-                record(draft, run, index, &judgement, "")?;
-                finish(draft, run, index, &decision)
+                outcome::record_applied(draft, run, index, judgement, *usage)?;
+                outcome::finish(draft, run, index, &decision)
             })
             .await
         }
-        (Action::AskUser, _) => ask(run, index, &judgement).await,
+        (Action::AskUser, _) => {
+            let wait = question(run, index, &decision);
+            ask(run, index, &passed, wait).await
+        }
         (Action::Abort, _) => {
             let end = aborted(decision.abort.unwrap_or_default());
             run.change(|draft| {
-                record(draft, run, index, &judgement, "")?;
+                outcome::record_applied(draft, run, index, judgement, *usage)?;
                 draft.stop(&run.graph, end.clone())
             })
             .await?;
@@ -112,123 +111,74 @@ async fn apply(
     }
 }
 
-/// Journals the turn and counts it.
-pub(super) fn record(
-    draft: &mut Draft,
+/// The driver replies later: the step waits. Once nothing else of the run is under way, the run gives
+/// its lease and its slot back.
+async fn wait_for_reply(
     run: &LeasedRun,
     index: usize,
-    judgement: &judge::Judgement,
-    correction: &str,
-) -> Result<(), Refusal> {
-    draft.execution_mut().counters.rounds += 1;
-    let progress = draft.execution_mut().steps.get_mut(index).ok_or(Refusal::Meaningless)?;
-    progress.rounds += 1;
-    if correction.is_empty() {
-        progress.corrections = 0;
-    } else {
-        progress.corrections += 1;
-    }
-    let turn = Turn {
-        step_id: run.graph.id(index).to_owned(),
-        attempt: progress.attempt,
-        number: progress.rounds,
-        decision: Some(judgement.decision.clone()),
-        validations: judgement.validations.clone(),
-        correction: correction.to_owned(),
-    };
-    draft.journal(Entry::Turn(Box::new(turn)));
-    Ok(())
-}
-
-/// Ends the step and starts what its end made ready, so that the next step needs no queue.
-pub(super) fn finish(
-    draft: &mut Draft,
-    run: &LeasedRun,
-    index: usize,
-    decision: &ExecuteDecision,
-) -> Result<Vec<usize>, Refusal> {
-    draft.finish_step(&run.graph, index, &decision.goal_check)?;
-    draft.lease_steps(&run.graph, run.spec.limits.max_parallel_steps)
-}
-
-/// Fails the step.
-pub(super) async fn fail(run: &LeasedRun, index: usize, reason: &str) -> Result<Vec<usize>, Ended> {
-    run.change(|draft| draft.fail_step(&run.graph, index, reason)).await?;
-    Ok(Vec::new())
-}
-
-async fn stop(run: &LeasedRun, end: Ending) -> Result<Vec<usize>, Ended> {
-    run.change(|draft| draft.stop(&run.graph, end.clone())).await?;
-    Ok(Vec::new())
-}
-
-/// Records a refused decision with what the driver is told, and stops the run after too many.
-async fn correct(
-    run: &LeasedRun,
-    index: usize,
-    judgement: judge::Judgement,
+    need: Need,
+    notice: &str,
 ) -> Result<Vec<usize>, Ended> {
-    let limit = run.spec.limits.max_consecutive_corrections;
-    let correction = judgement.correction();
-    let fuse = judgement.validations.iter().find(|said| said.code == Some(Code::FuseReached));
-    run.change(|draft| {
-        record(draft, run, index, &judgement, &correction)?;
-        // A fuse that has gone stays gone: no other answer would get the step any further.
-        if let Some(fuse) = fuse {
-            return draft.fail_step(&run.graph, index, &fuse.reason);
-        }
-        let corrections = draft.execution().steps.get(index).map_or(0, |step| step.corrections);
-        if corrections < limit {
-            return Ok(());
-        }
-        draft.stop(
-            &run.graph,
-            Ending {
-                stop_reason: StopReason::MaxConsecutiveCorrections,
-                user_message: format!(
-                    "Step {} was refused {corrections} times in a row: {}",
-                    run.graph.id(index),
-                    first_reason(&judgement.validations),
-                ),
-                internal_reason: format!("max_consecutive_corrections is {limit}"),
-            },
-        )
-    })
-    .await?;
+    let Need { waiting_on, unblocks } = need;
+    let wait = Wait { waiting_on, unblocks, ..wait(run, index, notice.to_owned()) };
+    run.change(|draft| draft.await_reply(&run.graph, index, wait.clone())).await?;
     Ok(Vec::new())
-}
-
-fn first_reason(validations: &[Validation]) -> String {
-    validations
-        .iter()
-        .find(|validation| !validation.passed)
-        .map(|refused| match refused.code {
-            Some(code) => format!("{code}: {}", refused.reason),
-            None => refused.reason.clone(),
-        })
-        .unwrap_or_default()
 }
 
 async fn ask(
     run: &LeasedRun,
     index: usize,
-    judgement: &judge::Judgement,
+    passed: &call::Passed,
+    wait: Wait,
 ) -> Result<Vec<usize>, Ended> {
-    let wait = Wait {
-        id: Uuid::now_v7(),
-        waiting_on: WaitingOn::User,
-        since: run.engine.now(),
-        unblocks: "AnswerQuestion with the answer".to_owned(),
-        question: judgement.decision.speak.clone(),
-        choices: Vec::new(),
-        step_index: Some(index),
-    };
     run.change(|draft| {
-        record(draft, run, index, judgement, "")?;
+        outcome::record_applied(draft, run, index, &passed.judgement, passed.usage)?;
         draft.pause_step(&run.graph, index, wait.clone())
     })
     .await?;
     Ok(Vec::new())
+}
+
+fn question(run: &LeasedRun, index: usize, decision: &ExecuteDecision) -> Wait {
+    wait(run, index, crate::decision::words(decision).to_owned())
+}
+
+/// A confirmation shows exactly the call, and its digest over tool, arguments and plan.
+fn confirmation(
+    run: &LeasedRun,
+    index: usize,
+    decision: &ExecuteDecision,
+    call: &ToolCall,
+) -> Wait {
+    let shown = Value::Array(vec![
+        Value::String(call.name.clone()),
+        call.arguments.clone(),
+        Value::String(run.plan_digest.clone()),
+    ]);
+    let question = format!(
+        "{} The call: {} with {}. Its digest: {}.",
+        crate::decision::words(decision),
+        call.name,
+        call.arguments.to_compact(),
+        shown.digest()
+    );
+    Wait {
+        waiting_on: WaitingOn::Approver,
+        unblocks: "ResolveConfirmation for exactly this call".to_owned(),
+        ..wait(run, index, question)
+    }
+}
+
+fn wait(run: &LeasedRun, index: usize, question: String) -> Wait {
+    Wait {
+        id: Uuid::now_v7(),
+        waiting_on: WaitingOn::User,
+        since: run.engine.now(),
+        unblocks: "AnswerQuestion with the answer".to_owned(),
+        question,
+        choices: Vec::new(),
+        step_index: Some(index),
+    }
 }
 
 fn aborted(abort: Abort) -> Ending {
@@ -239,14 +189,5 @@ fn aborted(abort: Abort) -> Ending {
             true => abort.internal_reason,
             false => format!("{}: {}", abort.code, abort.internal_reason),
         },
-    }
-}
-
-fn max_rounds(run: &LeasedRun) -> Ending {
-    let limit = run.spec.limits.max_run_rounds;
-    Ending {
-        stop_reason: StopReason::MaxRoundsReached,
-        user_message: format!("The run took all of its {limit} turns."),
-        internal_reason: format!("max_run_rounds is {limit}"),
     }
 }

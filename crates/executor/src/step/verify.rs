@@ -3,9 +3,10 @@
 //!
 //! All of it may be done again after a crash: a verification is repeatable by its nature.
 
-use super::call::{Call, Done, blocking, call_off, called_off};
+use super::call_setup::{Call, Done, blocking, called_off};
+use super::ended::Ended;
 use super::evidence::{Place, Record, keep, record_as};
-use super::leased_run::{Ended, LeasedRun};
+use super::leased_run::LeasedRun;
 use super::observations::{Observation, observations};
 use super::resource_wait::wait_for_resources;
 use super::slots::Slot;
@@ -53,7 +54,7 @@ pub(super) async fn verify(run: &LeasedRun, slot: &mut Slot) -> Result<(), Ended
     match unless_called_away(run, verdict).await? {
         // The verdict ended the run and its lease with it: there is nothing left to read.
         Ok(Moved::Done) => {
-            run.end();
+            run.lease.end();
             Err(Ended::NotHeld)
         }
         Ok(Moved::Elsewhere) => {
@@ -134,7 +135,7 @@ async fn observe_all(run: &LeasedRun) -> Result<(), Ended> {
             draft.receipt(record.receipt.clone());
             record.output.iter().for_each(|output| draft.journal(Entry::Output(output.clone())));
         }
-        draft.execution_mut().counters.observed = whole;
+        draft.set_observed(whole);
         Ok(())
     })
     .await
@@ -258,7 +259,7 @@ async fn run_line(run: &LeasedRun, call_id: Uuid, line: &str) -> Result<ToolOutc
         ));
     };
     let context = context(run, call_id)?;
-    let _begun = run.begin_call(true).await.ok_or_else(call_off)?;
+    let _begun = run.begin_call(true).await.ok_or_else(ToolError::called_off)?;
     let mut output = Vec::new();
     let mut last = None;
     for program in programs {
@@ -321,7 +322,7 @@ async fn run_project_tests(run: &LeasedRun, call_id: Uuid) -> Result<ToolOutcome
         outcome.success = false;
         return Ok(outcome);
     };
-    let _begun = run.begin_call(true).await.ok_or_else(call_off)?;
+    let _begun = run.begin_call(true).await.ok_or_else(ToolError::called_off)?;
     let request = CommandRequest {
         command: Command::Argv(argv),
         folder: context.workspace()?.folder(&RelPath::root())?,
@@ -339,8 +340,8 @@ fn context(run: &LeasedRun, call_id: Uuid) -> Result<ToolContext, ToolError> {
         call_id,
         shell_allowed: false,
         deadline: Instant::now() + patience(run),
-        cancel: run.calls.child_token(),
-        kill: run.kill.clone(),
+        cancel: run.lease.calls.child_token(),
+        kill: run.lease.kill.clone(),
     })
 }
 

@@ -1,6 +1,7 @@
 //! Work on one held run, from its lease to the moment it is no longer held.
 
-use super::leased_run::{Ended, LeasedRun};
+use super::ended::Ended;
+use super::leased_run::LeasedRun;
 use super::pending_state::UnderWay;
 use super::slots::Slot;
 use super::verify::unless_called_away;
@@ -12,7 +13,6 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use surety_common::domain::execution::draft::Ending;
 use surety_common::domain::machine::run::RunState;
-use surety_common::domain::step::StepState;
 use surety_common::domain::stop::StopReason;
 use surety_common::store::Topic;
 use surety_common::telemetry;
@@ -31,7 +31,8 @@ pub(super) async fn work(run: &Arc<LeasedRun>, started: Vec<usize>, slot: &mut S
             | Ended::Store(_)
             | Ended::Gate(_)
             | Ended::Overtaken
-            | Ended::Panicked),
+            | Ended::Panicked
+            | Ended::DriverNotServed(_)),
         ) => {
             tracing::error!(run_id = %run.spec.id, %error, "work on the run ended in a defect");
             stop_for_defect(run, &error).await;
@@ -89,6 +90,10 @@ async fn phase(
                     .await?;
             }
             work_steps(run, started).await?;
+            if run.execution().await.lease_owner.is_none() {
+                run.settle().await?;
+                return Ok(Going::Over);
+            }
         }
         RunState::Verifying => {
             unless_called_away(run, slot.reacquire_slot()).await?;
@@ -104,7 +109,7 @@ async fn phase(
         }
         RunState::Done | RunState::Failed | RunState::Cancelled => {
             run.settle().await?;
-            run.end();
+            run.lease.end();
             return Ok(Going::Over);
         }
     }
@@ -138,7 +143,7 @@ async fn work_steps(run: &Arc<LeasedRun>, started: Vec<usize>) -> Result<(), End
         let over = tokio::select! {
             biased;
             over = parts.next() => over,
-            () = run.news.notified(), if takes_in => {
+            () = run.lease.news.notified(), if takes_in => {
                 reading = true;
                 // It is waited for like the steps: what it heard must not be lost with it.
                 parts.push(Either::Right(run.take_in(&under_way).map(Part::Row)));
@@ -152,7 +157,7 @@ async fn work_steps(run: &Arc<LeasedRun>, started: Vec<usize>) -> Result<(), End
                     Ok(next) => parts.extend(next.into_iter().filter_map(begin)),
                     Err(Ended::Overtaken) if may_go_on(&ended) => {
                         ended = Err(Ended::Overtaken);
-                        run.news.notify_one();
+                        run.lease.news.notify_one();
                     }
                     Err(Ended::Overtaken) => {}
                     Err(error) => ended = Err(error),
@@ -260,12 +265,4 @@ async fn stop_for_defect(run: &LeasedRun, error: &Ended) {
     if let Err(error) = stopped {
         tracing::error!(run_id = %run.spec.id, %error, "the run could not be stopped");
     }
-}
-
-/// Whether the step is still being worked on here, and may take another turn.
-pub(super) async fn is_running(run: &LeasedRun, index: usize) -> bool {
-    let execution = run.execution().await;
-    execution.state == RunState::Executing
-        && !execution.is_pausing()
-        && execution.steps.get(index).is_some_and(|step| step.state == StepState::Running)
 }

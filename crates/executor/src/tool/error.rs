@@ -78,6 +78,11 @@ impl ToolError {
         Self { code, message: message.into() }
     }
 
+    /// What a call ends with that was called off before it began.
+    pub fn called_off() -> Self {
+        Self::new(ErrorCode::Cancelled, "the work on its run was called off before it began")
+    }
+
     /// What the operating system said while something was done to `subject`.
     pub fn io(subject: impl fmt::Display, error: &std::io::Error) -> Self {
         use std::io::ErrorKind;

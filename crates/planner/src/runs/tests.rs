@@ -67,7 +67,9 @@ fn asking(choices: &[&str], open: bool) -> RunRecord {
     draft.start_plan(&graph, 1).unwrap();
     draft.lease(Uuid::from_u128(5));
     assert_eq!(draft.lease_steps(&graph, 1).unwrap(), [0]);
-    draft.execution_mut().steps[0].open_call = open.then(open_call).map(Box::new);
+    if open {
+        draft.open_call(&graph, 0, open_call()).unwrap();
+    }
     draft.pause_step(&graph, 0, wait(QUESTION, choices, Some(0))).unwrap();
     let execution = draft.execution().clone();
     RunRecord { spec, execution, plan: Some(plan.into()), plan_digest: String::new() }

@@ -76,6 +76,7 @@ impl Services {
             common: common.clone(),
             executor,
             database_url: Some(database_url.clone()),
+            drivers: surety_executor::driver::Drivers::default(),
             token: Some(token.clone()),
             metrics: Some(metrics.clone()),
         };

@@ -66,11 +66,6 @@ impl Draft {
         &self.execution
     }
 
-    /// The execution as it will be, for counters that no transition guards.
-    pub fn execution_mut(&mut self) -> &mut Execution {
-        &mut self.execution
-    }
-
     /// The time of the change.
     pub fn now(&self) -> DateTime<Utc> {
         self.now

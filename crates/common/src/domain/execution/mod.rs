@@ -13,10 +13,12 @@ pub mod draft;
 mod pause;
 mod replan;
 mod rules;
+pub mod turns;
 
 #[cfg(test)]
 mod tests;
 
+use crate::domain::decision::Usage;
 use crate::domain::machine::run::RunState;
 use crate::domain::plan::Plan;
 use crate::domain::scope::Writes;
@@ -85,6 +87,9 @@ pub struct Counters {
     /// Receipts stored.
     #[serde(skip_serializing_if = "is_zero")]
     pub receipts: u32,
+    /// What the replies of drivers cost.
+    #[serde(skip_serializing_if = "Usage::is_zero")]
+    pub usage: Usage,
     /// Whether a receipt says that a file was written.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub wrote: bool,
@@ -126,6 +131,18 @@ pub struct StepProgress {
     /// Refused decisions in a row.
     #[serde(skip_serializing_if = "is_zero")]
     pub corrections: u32,
+    /// Replies with text and no decision since the last tool call.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub missing_completions: u32,
+    /// Replies of nothing but thinking since the last tool call.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub thinking_only: u32,
+    /// The correction or reminder that the driver gets with its next turn; empty when there is none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub notice: String,
+    /// A reply that arrived later than it was asked for and that no turn has taken yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reply: Option<Box<SuppliedReply>>,
     /// When this attempt began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<DateTime<Utc>>,
@@ -156,6 +173,18 @@ pub struct OpenCall {
     pub effect: serde_json::Value,
     /// When it was written down.
     pub intended_at: DateTime<Utc>,
+}
+
+/// A driver's reply to a wait, stored until the next turn of its step takes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SuppliedReply {
+    /// The wait that it answers.
+    pub wait_id: Uuid,
+    /// The reply as it was received: a decision as JSON text, or any other text. At most 1 MiB.
+    pub text: String,
+    /// What it cost.
+    #[serde(default, skip_serializing_if = "Usage::is_zero")]
+    pub usage: Usage,
 }
 
 /// What somebody who looked said about a call whose outcome nobody recorded.
@@ -324,6 +353,17 @@ impl Execution {
             Some(paused) => paused.behind.as_ref(),
             None => self.wait.as_ref().filter(|wait| wait.step_index.is_none()),
         }
+    }
+
+    /// The steps that wait for a participant whose absence blocks no run: a driver, a worker, a timer.
+    pub fn waits_of_participants(&self) -> impl Iterator<Item = usize> + '_ {
+        let waits = |step: &StepProgress| {
+            let wait = step.wait.as_deref();
+            step.state == StepState::Waiting
+                && wait.is_some_and(|wait| wait.waiting_on.keeps_executing())
+        };
+        let waiting = self.steps.iter().enumerate().filter(move |(_, step)| waits(step));
+        waiting.map(|(index, _)| index)
     }
 
     /// Whether somebody wants it paused and something of it is still under way.

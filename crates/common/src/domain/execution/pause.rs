@@ -64,6 +64,7 @@ impl Draft {
         self.execution.own_wait().is_some()
             || self.execution.state == RunState::Blocked(Phase::Executing)
                 && any(StepState::Waiting)
+                && self.execution.waits_of_participants().next().is_none()
                 && !any(StepState::Ready)
                 && !any(StepState::Failed)
     }

@@ -76,6 +76,8 @@ impl Draft {
     /// The ready steps that may run beside those that run, and beside each other.
     fn startable(&self, graph: &Graph, max_parallel: usize) -> Vec<usize> {
         let mut together: Vec<usize> = self.execution.steps_in(StepState::Running).collect();
+        // A step that waits for its driver goes on where it stopped: it keeps its place and its scope.
+        together.extend(self.execution.waits_of_participants());
         let running = together.len();
         let mut ready: Vec<usize> = self.execution.steps_in(StepState::Ready).collect();
         // What one left half done is not to be met by another that could write it.
@@ -193,6 +195,10 @@ impl Draft {
             return self.run_event(RunEvent::StepFailed, cause);
         }
         if ready {
+            return Ok(());
+        }
+        if self.execution.waits_of_participants().next().is_some() {
+            self.release();
             return Ok(());
         }
         if waiting {

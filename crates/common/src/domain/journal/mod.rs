@@ -11,7 +11,7 @@ pub use stored::{
     Recorded, StoredError, StoredRow, Wanted, read_changes, read_measured, write_changes,
 };
 
-use crate::domain::decision::ExecuteDecision;
+use crate::domain::decision::{ExecuteDecision, Usage};
 use crate::domain::problem::Code;
 use crate::domain::receipt::EvidenceReceipt;
 use crate::domain::stop::StopReason;
@@ -113,8 +113,10 @@ pub struct Turn {
     pub decision: Option<ExecuteDecision>,
     /// Flow, evidence and safety, in this order; fewer when the text or the shape failed first.
     pub validations: Vec<Validation>,
-    /// What was refused and how the driver was told; empty when it was applied.
+    /// The correction or reminder that the driver got; empty when the decision was applied.
     pub correction: String,
+    /// What the driver's reply cost; zero where it reported nothing.
+    pub usage: Usage,
 }
 
 /// The answer of one of the three validations.

@@ -1,7 +1,7 @@
 //! What is written to the journal is what is read from it.
 
 use super::*;
-use crate::domain::decision::{Abort, Action};
+use crate::domain::decision::{Abort, Action, Usage};
 use crate::domain::json::{self, Value};
 use crate::domain::plan::ToolCall;
 use crate::domain::receipt::{Command, EvidenceSource, Fact};
@@ -136,6 +136,7 @@ fn arguments_as_deep_as_a_decision_may_have_them_read_back() {
         }),
         validations: Vec::new(),
         correction: String::new(),
+        usage: Usage::default(),
     };
     let entries = vec![Entry::Turn(Box::new(turn))];
     let text = write_entries(&entries);
@@ -213,14 +214,17 @@ fn turn() -> impl Strategy<Value = Turn> {
         reason: String::new(),
     });
     let validations = prop_oneof![Just(passed.to_vec()), prop::collection::vec(validation, 0..4)];
-    (text(), any::<u32>(), any::<u32>(), of(decision()), validations, text()).prop_map(
-        |(step_id, attempt, number, decision, validations, correction)| Turn {
+    let usage = (any::<u64>(), any::<u64>())
+        .prop_map(|(tokens, cost_micros)| Usage { tokens, cost_micros });
+    (text(), any::<u32>(), any::<u32>(), of(decision()), validations, text(), usage).prop_map(
+        |(step_id, attempt, number, decision, validations, correction, usage)| Turn {
             step_id,
             attempt,
             number,
             decision,
             validations,
             correction,
+            usage,
         },
     )
 }

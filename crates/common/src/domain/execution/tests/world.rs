@@ -1,8 +1,9 @@
 //! One run with everything that can be done to it, each only where it is legal.
 
 use super::{check_counters, check_row};
+use crate::domain::decision::Usage;
 use crate::domain::execution::draft::{Draft, Ending, Write};
-use crate::domain::execution::{Execution, Graph, Wait};
+use crate::domain::execution::{Execution, Graph, SuppliedReply, Wait};
 use crate::domain::journal::{Actor, Entry, Subject};
 use crate::domain::limits::Limits;
 use crate::domain::machine::Refusal;
@@ -30,7 +31,9 @@ pub(super) enum Op {
     FinishAndGoOn(usize),
     Fail(usize),
     Pause(usize),
+    Await(usize),
     Resume(usize),
+    Supply(usize),
     FailWaiting(usize),
     Skip(usize),
     Receipt,
@@ -130,7 +133,9 @@ pub(super) fn ops() -> impl Strategy<Value = Vec<Op>> {
         6 => step.clone().prop_map(Op::FinishAndGoOn),
         2 => step.clone().prop_map(Op::Fail),
         4 => step.clone().prop_map(Op::Pause),
+        3 => step.clone().prop_map(Op::Await),
         4 => step.clone().prop_map(Op::Resume),
+        3 => step.clone().prop_map(Op::Supply),
         1 => step.clone().prop_map(Op::FailWaiting),
         1 => step.prop_map(Op::Skip),
         1 => Just(Op::Receipt),
@@ -198,9 +203,13 @@ impl World {
             Op::Claim => row.ready_at.is_some() && !held,
             Op::TakeOver | Op::Drain => held,
             Op::LeaseSteps => held && row.state == RunState::Executing,
-            Op::Finish(_) | Op::FinishAndGoOn(_) | Op::Fail(_) | Op::Pause(_) | Op::Receipt => {
-                any(StepState::Running)
-            }
+            Op::Finish(_)
+            | Op::FinishAndGoOn(_)
+            | Op::Fail(_)
+            | Op::Pause(_)
+            | Op::Await(_)
+            | Op::Receipt => any(StepState::Running),
+            Op::Supply(_) => row.waits_of_participants().next().is_some(),
             Op::Resume(_) | Op::FailWaiting(_) => any(StepState::Waiting),
             Op::Skip(_) => any(StepState::Ready) && row.state == RunState::Executing,
             Op::Recover => held && row.state == RunState::Recovering,
@@ -260,6 +269,18 @@ impl World {
             Op::Pause(number) => {
                 let index = pick(StepState::Running, number);
                 draft.pause_step(graph, index, self.wait(Some(index)))
+            }
+            Op::Await(number) => {
+                let index = pick(StepState::Running, number);
+                let wait = Wait { waiting_on: WaitingOn::Driver, ..self.wait(Some(index)) };
+                draft.await_reply(graph, index, wait)
+            }
+            Op::Supply(number) => {
+                let steps: Vec<usize> = self.execution.waits_of_participants().collect();
+                let step = &self.execution.steps[steps[number % steps.len()]];
+                let wait_id = step.wait.as_deref().map(|wait| wait.id).unwrap_or_default();
+                let text = "a reply".to_owned();
+                draft.supply_reply(graph, SuppliedReply { wait_id, text, usage: Usage::default() })
             }
             Op::Resume(number) => draft.resume_step(graph, pick(StepState::Waiting, number), ""),
             Op::FailWaiting(number) => draft.fail_step(graph, pick(StepState::Waiting, number), ""),

@@ -2,7 +2,7 @@
 
 use super::StoredError;
 use super::fields::{Fields, missing, optional};
-use crate::domain::decision::{Abort, Action, ExecuteDecision};
+use crate::domain::decision::{Abort, Action, ExecuteDecision, Usage};
 use crate::domain::journal::{Turn, Validation};
 use crate::domain::json::{ObjectText, Value, write_list};
 use crate::domain::plan::ToolCall;
@@ -17,7 +17,10 @@ pub(super) fn write_turn(out: &mut String, turn: &Turn) {
         .number("number", turn.number);
     let object = optional(object, "decision", turn.decision.as_ref(), write_decision);
     let write = |out: &mut String, said: &Vec<Validation>| write_list(out, said, write_validation);
-    optional(object, "validations", validations, write).text("correction", &turn.correction).end();
+    let object = optional(object, "validations", validations, write);
+    let object = object.text("correction", &turn.correction);
+    let usage = Some(&turn.usage).filter(|usage| !usage.is_zero());
+    optional(object, "usage", usage, write_usage).end();
 }
 
 pub(super) fn read_turn(body: &Fields<'_>) -> Result<Turn, StoredError> {
@@ -34,7 +37,23 @@ pub(super) fn read_turn(body: &Fields<'_>) -> Result<Turn, StoredError> {
                 .collect::<Result<_, _>>()?,
         },
         correction: body.text("correction")?,
+        usage: body
+            .object("usage")?
+            .map(|usage| read_usage(&usage))
+            .transpose()?
+            .unwrap_or_default(),
     })
+}
+
+fn write_usage(out: &mut String, usage: &Usage) {
+    ObjectText::begin(out)
+        .number("tokens", usage.tokens)
+        .number("cost_micros", usage.cost_micros)
+        .end();
+}
+
+fn read_usage(body: &Fields<'_>) -> Result<Usage, StoredError> {
+    Ok(Usage { tokens: body.number("tokens")?, cost_micros: body.number("cost_micros")? })
 }
 
 /// Flow, evidence and safety.

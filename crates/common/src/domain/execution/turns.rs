@@ -1,0 +1,238 @@
+//! What a turn changes: its count, its call, and the reply that it was taken from.
+//!
+//! ```text
+//!   await_reply --> (the step waits, the run holds no lease) --> supply_reply
+//!        ^                                                            |
+//!        |                                     record_turn <----------+
+//!        +---- corrected, reminded <----------- | applied
+//!                                   open_call --> close_call
+//! ```
+//!
+//! Every operation names its step and journals what it did, so that the row and the journal cannot
+//! tell different stories.
+
+use super::draft::Draft;
+use super::{CallAnswer, Execution, Graph, OpenCall, StepProgress, SuppliedReply, Wait};
+use crate::domain::decision::{ExecuteDecision, Usage};
+use crate::domain::journal::{Entry, Intent, Output, Turn, Validation, VerdictRecord};
+use crate::domain::machine::Refusal;
+use crate::domain::receipt::EvidenceReceipt;
+use uuid::Uuid;
+
+/// One turn as it is recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnRecord {
+    /// The decision; none where the reply held none.
+    pub decision: Option<ExecuteDecision>,
+    /// The validations; `shape` alone where the reply could not be read, none where it held no decision.
+    pub validations: Vec<Validation>,
+    /// What became of it.
+    pub outcome: TurnOutcome,
+    /// What the reply cost.
+    pub usage: Usage,
+}
+
+/// What became of a turn, and how often in a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TurnOutcome {
+    /// The decision is applied.
+    Applied,
+    /// The decision is refused, and the driver gets this correction.
+    Corrected {
+        /// What the driver is told.
+        notice: String,
+        /// Refusals in a row, this one counted.
+        in_a_row: u32,
+    },
+    /// The reply held no decision, and the driver gets this reminder.
+    Reminded {
+        /// What the driver is told; empty when the run stops.
+        notice: String,
+        /// Replies with text and no decision since the last tool call.
+        missing_completions: u32,
+        /// Replies of nothing but thinking since the last tool call.
+        thinking_only: u32,
+    },
+}
+
+impl TurnOutcome {
+    fn notice(&self) -> &str {
+        match self {
+            Self::Applied => "",
+            Self::Corrected { notice, .. } | Self::Reminded { notice, .. } => notice,
+        }
+    }
+}
+
+/// The end of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClosedCall {
+    /// What the runner recorded.
+    pub receipt: EvidenceReceipt,
+    /// The output; none when the call printed nothing.
+    pub output: Option<Output>,
+    /// Whether the receipt counts as evidence for its step.
+    pub proves: bool,
+}
+
+impl Draft {
+    fn step_mut(&mut self, index: usize) -> Result<&mut StepProgress, Refusal> {
+        self.execution.steps.get_mut(index).ok_or(Refusal::Meaningless)
+    }
+
+    /// Counts a turn of a step and journals it. The reply that it was taken from is used up.
+    ///
+    /// # Errors
+    /// [`Refusal::Meaningless`] when there is no such step.
+    pub fn record_turn(
+        &mut self,
+        graph: &Graph,
+        index: usize,
+        record: TurnRecord,
+    ) -> Result<(), Refusal> {
+        let TurnRecord { decision, validations, outcome, usage } = record;
+        let progress = self.step_mut(index)?;
+        progress.rounds += 1;
+        progress.reply = None;
+        progress.notice.clear();
+        progress.notice.push_str(outcome.notice());
+        match &outcome {
+            TurnOutcome::Applied => {
+                progress.corrections = 0;
+                if decision.as_ref().is_some_and(|decision| decision.tool_call.is_some()) {
+                    progress.missing_completions = 0;
+                    progress.thinking_only = 0;
+                }
+            }
+            TurnOutcome::Corrected { in_a_row, .. } => progress.corrections = *in_a_row,
+            TurnOutcome::Reminded { missing_completions, thinking_only, .. } => {
+                progress.missing_completions = *missing_completions;
+                progress.thinking_only = *thinking_only;
+            }
+        }
+        let turn = Turn {
+            step_id: graph.id(index).to_owned(),
+            attempt: progress.attempt,
+            number: progress.rounds,
+            decision,
+            validations,
+            correction: outcome.notice().to_owned(),
+            usage,
+        };
+        let counters = &mut self.execution.counters;
+        counters.rounds += 1;
+        counters.usage.tokens = counters.usage.tokens.saturating_add(usage.tokens);
+        counters.usage.cost_micros = counters.usage.cost_micros.saturating_add(usage.cost_micros);
+        self.journal(Entry::Turn(Box::new(turn)));
+        Ok(())
+    }
+
+    /// Adds a reminder that the driver gets with its next turn.
+    ///
+    /// # Errors
+    /// [`Refusal::Meaningless`] when there is no such step.
+    pub fn remind(&mut self, index: usize, notice: &str) -> Result<(), Refusal> {
+        notice.clone_into(&mut self.step_mut(index)?.notice);
+        Ok(())
+    }
+
+    /// Journals the intent of a call before it starts; until [`Draft::close_call`] it has no outcome.
+    ///
+    /// # Errors
+    /// [`Refusal::Meaningless`] when there is no such step.
+    pub fn open_call(
+        &mut self,
+        graph: &Graph,
+        index: usize,
+        call: OpenCall,
+    ) -> Result<(), Refusal> {
+        self.journal(Entry::Intent(Intent {
+            step_id: graph.id(index).to_owned(),
+            call_id: call.call_id,
+            tool: call.tool.clone(),
+            arguments_json: call.arguments_json.clone(),
+        }));
+        self.step_mut(index)?.open_call = Some(Box::new(call));
+        Ok(())
+    }
+
+    /// Records the outcome of a call and counts it.
+    ///
+    /// # Errors
+    /// [`Refusal::Meaningless`] when there is no such step.
+    pub fn close_call(&mut self, index: usize, closed: ClosedCall) -> Result<(), Refusal> {
+        let ClosedCall { receipt, output, proves } = closed;
+        let success = receipt.success;
+        self.receipt(receipt);
+        if let Some(output) = output {
+            self.journal(Entry::Output(output));
+        }
+        self.execution.counters.tool_calls += 1;
+        let progress = self.step_mut(index)?;
+        progress.open_call = None;
+        progress.answer = None;
+        progress.tool_calls += 1;
+        progress.script_position += u32::from(success);
+        progress.proofs += u32::from(proves);
+        Ok(())
+    }
+
+    /// Keeps a person's answer about the open call of a step, or forgets it when it is used up. A
+    /// step without an open call keeps none: the same words must not decide about a later call.
+    ///
+    /// # Errors
+    /// [`Refusal::Meaningless`] when there is no such step.
+    pub fn answer_call(&mut self, index: usize, answer: Option<CallAnswer>) -> Result<(), Refusal> {
+        let progress = self.step_mut(index)?;
+        progress.answer = answer.filter(|_| progress.open_call.is_some());
+        Ok(())
+    }
+
+    /// Keeps what the repeat-cycle fuse of a step remembers; a step that is done remembers nothing.
+    pub fn remember_fuses(&mut self, index: usize, fuses: serde_json::Value) {
+        use crate::domain::step::StepState;
+        let step = self.execution.steps.get_mut(index);
+        if let Some(step) = step.filter(|step| step.state != StepState::Done) {
+            step.fuses = fuses;
+        }
+    }
+
+    /// Makes a step wait for its driver. Once no other step of the run is running, the run holds no
+    /// lease and stays in EXECUTING.
+    ///
+    /// # Errors
+    /// [`Refusal`] unless the step is running.
+    pub fn await_reply(&mut self, graph: &Graph, index: usize, wait: Wait) -> Result<(), Refusal> {
+        self.pause_step(graph, index, wait)
+    }
+
+    /// Stores a driver's reply to a wait; its step is ready to take it. This is the only way in for
+    /// a reply that was not there at once.
+    ///
+    /// # Errors
+    /// [`Refusal::Meaningless`] when no step waits for its driver under this id.
+    pub fn supply_reply(&mut self, graph: &Graph, reply: SuppliedReply) -> Result<(), Refusal> {
+        let index = awaited(&self.execution, reply.wait_id).ok_or(Refusal::Meaningless)?;
+        self.step_mut(index)?.reply = Some(Box::new(reply));
+        self.resume_step(graph, index, "the driver replied")
+    }
+
+    /// Records whether the runner's observations of the present work are complete.
+    pub fn set_observed(&mut self, complete: bool) {
+        self.execution.counters.observed = complete;
+    }
+
+    /// Journals a verdict as the run's latest.
+    pub fn record_verdict(&mut self, verdict: VerdictRecord) {
+        self.journal(Entry::Verdict(Box::new(verdict)));
+        self.execution.counters.verdict_sequence = self.execution.sequence;
+    }
+}
+
+/// The step that waits for its driver under this id.
+fn awaited(execution: &Execution, wait_id: Uuid) -> Option<usize> {
+    execution.waits_of_participants().find(|index| {
+        let step = execution.steps.get(*index);
+        step.and_then(|step| step.wait.as_deref()).is_some_and(|wait| wait.id == wait_id)
+    })
+}

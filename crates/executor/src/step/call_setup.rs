@@ -1,0 +1,194 @@
+//! A tool made ready for one call: what it may touch, for how long, and its outcome.
+
+use super::ended::Ended;
+use super::leased_run::LeasedRun;
+use super::resource_wait::wait_for_resources;
+use crate::fuse::timeout::{CallEnd, Timing};
+use crate::tool::{
+    Effect, ErrorCode, Probe, Tool, ToolContext, ToolError, ToolOutcome, WriteScope, timing,
+};
+use std::sync::Arc;
+use std::time::Duration;
+use surety_common::domain::check::Match;
+use surety_common::domain::command::CommandLine;
+use surety_common::domain::execution::OpenCall;
+use surety_common::domain::json::{self, Value};
+use surety_common::domain::plan::ToolCall;
+use surety_common::domain::receipt::Command;
+use surety_common::telemetry;
+use tokio::time::Instant;
+use tracing::Instrument;
+use uuid::Uuid;
+
+/// A call with its id, which is its idempotency key in every repetition.
+#[derive(Debug, Clone)]
+pub(super) struct Call {
+    pub(super) id: Uuid,
+    pub(super) tool_call: ToolCall,
+}
+
+/// A call and what came of it.
+#[derive(Debug, Clone)]
+pub(super) struct Done {
+    pub(super) call: Call,
+    pub(super) outcome: ToolOutcome,
+    pub(super) started_at: chrono::DateTime<chrono::Utc>,
+    pub(super) finished_at: chrono::DateTime<chrono::Utc>,
+}
+
+impl Done {
+    /// An outcome that took no time.
+    pub(super) fn now(run: &LeasedRun, call: Call, outcome: ToolOutcome) -> Self {
+        let now = run.engine.now();
+        Self { call, outcome, started_at: now, finished_at: now }
+    }
+}
+
+/// A tool, and what its call may touch and for how long.
+pub(super) struct CallSetup {
+    pub(super) tool: Arc<dyn Tool>,
+    pub(super) context: ToolContext,
+    timing: Timing,
+    /// What the call may take, once there is room for it.
+    budget: Duration,
+    /// When the step must be over.
+    until: Instant,
+}
+
+impl CallSetup {
+    /// Makes a tool ready for one call of a step.
+    ///
+    /// # Errors
+    /// The failure that the call itself would end with.
+    pub(super) async fn set_up(
+        run: &LeasedRun,
+        index: usize,
+        call: &Call,
+    ) -> Result<Self, ToolError> {
+        let name = &call.tool_call.name;
+        let Some(tool) = run.engine.tools.get(name) else {
+            // The flow validation knows the same tools, so only a stored call of another version
+            // of this program comes here.
+            return Err(ToolError::new(
+                ErrorCode::ProgramNotFound,
+                format!("this executor has no tool named {name:?}"),
+            ));
+        };
+        let scope = run.plan.steps.get(index).map_or(&[][..], |step| &step.write_scope);
+        // No call outlives its step.
+        let left = run.time_left(index).await;
+        let timing = timing(tool.as_ref(), &call.tool_call);
+        let budget_s = run.timeouts().budget_s(&timing);
+        let budget = Duration::from_secs(budget_s);
+        let until = Instant::now() + left;
+        let context = ToolContext {
+            folder: Arc::clone(&run.folder),
+            write_scope: Arc::new(WriteScope::new(scope)?),
+            environment: Arc::clone(&run.engine.environment),
+            call_id: call.id,
+            shell_allowed: false,
+            deadline: until.min(Instant::now() + budget),
+            cancel: run.lease.calls.child_token(),
+            kill: run.lease.kill.clone(),
+        };
+        Ok(Self { tool, context, timing, budget, until })
+    }
+
+    /// What the call would do to the world.
+    pub(super) async fn intend(&self, run: &LeasedRun, call: &Call) -> Result<Effect, ToolError> {
+        wait_for_resources(run, self.time_left(), || async {
+            let (tool, context) = (Arc::clone(&self.tool), self.context.clone());
+            let arguments = call.tool_call.arguments.clone();
+            blocking(move || tool.intend(&context, &arguments)).await?
+        })
+        .await
+    }
+
+    fn time_left(&self) -> Duration {
+        self.until.saturating_duration_since(Instant::now())
+    }
+
+    /// What became of an effect that was written down.
+    pub(super) async fn probe(&self, effect: Effect) -> Probe {
+        let (tool, context) = (Arc::clone(&self.tool), self.context.clone());
+        blocking(move || tool.probe(&context, &effect)).await.unwrap_or(Probe::Unknown)
+    }
+
+    /// Starts the tool and waits for its end.
+    pub(super) async fn perform(&self, run: &LeasedRun, call: Call) -> Done {
+        let annotations = self.tool.spec().annotations;
+        let _begun = if annotations.read_only {
+            None
+        } else {
+            let repeated = self.may_repeat(run, &call);
+            match run.begin_call(repeated).await {
+                Some(begun) => Some(begun),
+                None => return Done::now(run, call, ToolError::called_off().into()),
+            }
+        };
+        let span = telemetry::tool_span(
+            &tracing::Span::current(),
+            &call.tool_call.name,
+            &call.id.to_string(),
+        );
+        let started_at = run.engine.now();
+        let calling = wait_for_resources(run, self.time_left(), || async {
+            // The time that was waited is not the call's.
+            let deadline = self.until.min(Instant::now() + self.budget);
+            let context = ToolContext { deadline, ..self.context.clone() };
+            self.tool.call(&context, &call.tool_call.arguments).await
+        });
+        let outcome = calling.instrument(span.clone()).await;
+        if let Some(code) = outcome.error_code {
+            span.record("error.type", code.as_str());
+        }
+        let end = if outcome.timed_out { CallEnd::DeadlinePassed } else { CallEnd::Returned };
+        run.timeouts().record(&self.timing, end);
+        Done { call, outcome, started_at, finished_at: run.engine.now() }
+    }
+
+    /// Whether the tool may be called again with the same idempotency key: by its annotations or, for a
+    /// command, by the run's policy.
+    pub(super) fn may_repeat(&self, run: &LeasedRun, call: &Call) -> bool {
+        let annotations = self.tool.spec().annotations;
+        annotations.read_only
+            || annotations.idempotent
+            || declared_repeatable(&call.tool_call, &run.spec.policy.repeatable_commands)
+    }
+}
+
+/// Runs what reads files beside the runtime's own threads.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ToolError> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| {
+        ToolError::new(ErrorCode::InternalError, format!("a look at the workspace failed: {error}"))
+    })
+}
+
+/// Whether a command begins with the whole arguments of one that the submitter declared.
+fn declared_repeatable(call: &ToolCall, declared: &[String]) -> bool {
+    let Some(argv) = call.arguments.get("argv").and_then(Value::as_array) else { return false };
+    let Some(argv) = argv.iter().map(|part| part.as_str().map(str::to_owned)).collect() else {
+        return false;
+    };
+    let argv = Command::Argv(argv);
+    declared
+        .iter()
+        .any(|line| CommandLine::of(&argv).matches(&CommandLine::parse(line), Match::Prefix))
+}
+
+/// A call that was cut short here is left open: nobody knows how far it came.
+///
+/// # Errors
+/// [`Ended::NotHeld`], [`Ended::Draining`]
+pub(super) fn called_off(run: &LeasedRun, outcome: &ToolOutcome) -> Result<(), Ended> {
+    let cut = outcome.error_code == Some(ErrorCode::Cancelled) && run.engine.drain.is_cancelled();
+    if cut || run.lease.lost.is_cancelled() { Err(run.called_off()) } else { Ok(()) }
+}
+
+/// The arguments of a stored call.
+pub(super) fn stored_arguments(open: &OpenCall) -> Value {
+    json::parse(&open.arguments_json)
+        .map_or_else(|_| Value::Object(Vec::new()), |parsed| parsed.value)
+}

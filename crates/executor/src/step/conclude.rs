@@ -1,0 +1,104 @@
+//! The end of a call: its outcome is recorded, and what follows from it is decided in the same
+//! transaction where no further look at the workspace is needed.
+
+use super::call::Passed;
+use super::call_setup::{Done, called_off};
+use super::ended::Ended;
+use super::evidence;
+use super::judge::Judgement;
+use super::leased_run::LeasedRun;
+use super::outcome;
+use super::repeat;
+use crate::driver::{Content, Driver, Next, Reply, Situation};
+use crate::fuse::repeat::{REMINDER, Repeat};
+use surety_common::domain::decision::{Action, Usage};
+use surety_common::domain::execution::draft::Draft;
+use surety_common::domain::execution::turns::ClosedCall;
+use surety_common::domain::machine::Refusal;
+use surety_common::domain::receipt::counts_as_evidence;
+
+/// Records the outcome of a call, with its turn where no intent was committed before. Answers the
+/// steps that started because it was the last call of its step.
+pub(super) async fn conclude(
+    run: &LeasedRun,
+    index: usize,
+    done: Done,
+    passed: Option<&Passed>,
+) -> Result<Vec<usize>, Ended> {
+    called_off(run, &done.outcome)?;
+    let driver = run.driver()?;
+    let left = run.time_left(index).await;
+    let place = u32::try_from(index).unwrap_or(u32::MAX);
+    let make = |done: &Done| evidence::record(run, index, done);
+    let (done, record) = evidence::keep(run, done, left, make).await?;
+    let conclusion = |draft: &mut Draft| {
+        if let Some(Passed { judgement, usage }) = passed {
+            outcome::record_applied(draft, run, index, judgement, *usage)?;
+        }
+        let receipt = record.receipt.clone();
+        let proves = counts_as_evidence(&receipt, place, draft.execution().plan_revision);
+        let closed = ClosedCall { receipt, output: record.output.clone(), proves };
+        draft.close_call(index, closed)?;
+        let (cycle, verdict) = repeat::count(draft, run, index, &done);
+        let started = match verdict {
+            Repeat::Terminate => repeat::stop(draft, run, index, &done)?,
+            Repeat::Remind => {
+                draft.remind(index, REMINDER)?;
+                follow(draft, driver, run, index, &done)?
+            }
+            Repeat::Ok => follow(draft, driver, run, index, &done)?,
+        };
+        repeat::keep(draft, index, cycle.as_ref());
+        Ok(started)
+    };
+    match passed {
+        // The call had no effect: should the change be lost, the turn is taken again.
+        Some(_) => run.change(conclusion).await,
+        // The call had an effect, and its intent is committed.
+        None => run.insist(conclusion).await,
+    }
+}
+
+/// What a driver that replies at once does after a call, where that needs no further turn.
+fn follow(
+    draft: &mut Draft,
+    driver: &dyn Driver,
+    run: &LeasedRun,
+    index: usize,
+    done: &Done,
+) -> Result<Vec<usize>, Refusal> {
+    let step = run.plan.steps.get(index).ok_or(Refusal::Meaningless)?;
+    let progress = draft.execution().steps.get(index).ok_or(Refusal::Meaningless)?;
+    let failure = done.outcome.failure();
+    let situation = Situation { step, progress, failure: failure.as_deref() };
+    match driver.next(&situation) {
+        Next::Now(Reply { content: Content::Replan(reason), .. }) => {
+            draft.fail_step(&run.graph, index, &reason)?;
+            Ok(Vec::new())
+        }
+        Next::Now(Reply { content: Content::Decision(decision), usage })
+            if decision.action == Action::NextPlan && step.verify.is_empty() =>
+        {
+            let judgement = Judgement::closing(run, draft.execution(), index, *decision);
+            if judgement.passed() {
+                close(draft, run, index, &judgement, usage)
+            } else {
+                Ok(Vec::new())
+            }
+        }
+        // The next call, text that has to be read, checks that need a turn of their own, or a reply
+        // that arrives later.
+        Next::Now(_) | Next::Later(_) => Ok(Vec::new()),
+    }
+}
+
+fn close(
+    draft: &mut Draft,
+    run: &LeasedRun,
+    index: usize,
+    judgement: &Judgement,
+    usage: Usage,
+) -> Result<Vec<usize>, Refusal> {
+    outcome::record_applied(draft, run, index, judgement, usage)?;
+    outcome::finish(draft, run, index, &judgement.decision)
+}

@@ -1,0 +1,78 @@
+//! What every leased run of this process shares.
+
+use super::lease_validity::LeaseValidity;
+use super::run_registry::RunRegistry;
+use crate::driver::Drivers;
+use crate::gate::Gate;
+use crate::tool::{Environment, Registry};
+use chrono::{DateTime, Utc};
+use sqlx::PgPool;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use surety_common::clock;
+use surety_common::domain::journal::Actor;
+use surety_common::store::{Committer, Waker, Wakeups};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+/// What every leased run of this process shares.
+pub struct Engine {
+    /// This process, as the owner of leases.
+    pub id: Uuid,
+    /// The actor of the changes that this process makes.
+    pub actor: Actor,
+    /// The connection pool.
+    pub pool: PgPool,
+    /// The group committer of this process.
+    pub committer: Committer,
+    /// Sends notifications.
+    pub waker: Waker,
+    /// Receives notifications.
+    pub wakeups: Wakeups,
+    /// The drivers that decide, by kind.
+    pub drivers: Drivers,
+    /// The tools.
+    pub tools: Arc<Registry>,
+    /// The environment that commands get.
+    pub environment: Arc<Environment>,
+    /// The folder of the workspaces of runs that name none.
+    pub workspaces: PathBuf,
+    /// The acceptgate.
+    pub gate: Gate,
+    /// Cancelled when the process drains: turns under way end, nothing new starts.
+    pub drain: CancellationToken,
+    /// The leases that are worked on here.
+    pub registry: RunRegistry,
+    /// Whether this process may act under its leases.
+    pub lease_validity: LeaseValidity,
+    /// Cancelled when a drain has taken its time: calls under way end.
+    pub cut: CancellationToken,
+    /// How long turns under way may take to end while draining.
+    pub drain_timeout: Duration,
+}
+
+impl Engine {
+    /// The actor of the changes that this process makes.
+    pub fn actor(&self) -> Actor {
+        self.actor.clone()
+    }
+
+    /// The time. The one clock of the engine; everything below takes it as an argument.
+    pub fn now(&self) -> DateTime<Utc> {
+        clock::now()
+    }
+
+    /// Kills the calls that a successor repeats without asking, once no heartbeat was answered for
+    /// nearly the age limit. Other work goes on: the fence decides whether its writes count.
+    pub(crate) fn check_lease_validity(&self) {
+        if self.lease_validity.lose() {
+            let runs = self.registry.forfeit_repeated();
+            tracing::warn!(
+                runs,
+                "executor: no heartbeat was answered for nearly the age limit; auto-retryable calls \
+                 were killed and no call begins until a heartbeat is answered"
+            );
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! How a turn or a step ends: the changes that several modules make in the same way.
+
+use super::ended::Ended;
+use super::judge::Judgement;
+use super::leased_run::LeasedRun;
+use crate::fuse::limits::{Ends, Reached};
+use surety_common::domain::decision::{ExecuteDecision, Usage};
+use surety_common::domain::execution::draft::{Draft, Ending};
+use surety_common::domain::execution::turns::{TurnOutcome, TurnRecord};
+use surety_common::domain::machine::Refusal;
+use surety_common::domain::stop::StopReason;
+
+/// Records a turn whose decision is applied.
+pub(super) fn record_applied(
+    draft: &mut Draft,
+    run: &LeasedRun,
+    index: usize,
+    judgement: &Judgement,
+    usage: Usage,
+) -> Result<(), Refusal> {
+    let record = TurnRecord {
+        decision: Some(judgement.decision.clone()),
+        validations: judgement.validations.clone(),
+        outcome: TurnOutcome::Applied,
+        usage,
+    };
+    draft.record_turn(&run.graph, index, record)
+}
+
+/// Ends the step and starts what its end made ready, so that the next step needs no queue.
+pub(super) fn finish(
+    draft: &mut Draft,
+    run: &LeasedRun,
+    index: usize,
+    decision: &ExecuteDecision,
+) -> Result<Vec<usize>, Refusal> {
+    draft.finish_step(&run.graph, index, &decision.goal_check)?;
+    draft.lease_steps(&run.graph, run.spec.limits.max_parallel_steps)
+}
+
+/// Fails the step.
+pub(super) async fn fail(run: &LeasedRun, index: usize, reason: &str) -> Result<Vec<usize>, Ended> {
+    run.change(|draft| draft.fail_step(&run.graph, index, reason)).await?;
+    Ok(Vec::new())
+}
+
+/// Ends what a reached limit ends: the step, or the run.
+pub(super) fn end_for_limit(
+    draft: &mut Draft,
+    run: &LeasedRun,
+    index: usize,
+    reached: Reached,
+) -> Result<(), Refusal> {
+    match reached.ends {
+        Ends::Step => draft.fail_step(&run.graph, index, &reached.to_string()),
+        Ends::Run => {
+            let Reached { name, limit, .. } = reached;
+            let end = Ending {
+                stop_reason: StopReason::MaxRoundsReached,
+                user_message: format!("The run took all of its {limit} turns."),
+                internal_reason: format!("{name} is {limit}"),
+            };
+            draft.stop(&run.graph, end)
+        }
+    }
+}
