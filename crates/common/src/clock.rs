@@ -1,27 +1,25 @@
-//! The services' clock: the database's, carried on by this machine's monotonic one.
+//! The services' clock: the database's time, advanced by this machine's monotonic clock.
 //!
-//! Readiness and deadlines written by one process are compared by another. Were each to ask its own
-//! machine for the time, a clock that is wrong would end runs before their time, or never, and one
-//! that jumps would do so at any moment. So every new connection brings the database's time, and
-//! between two of them only the time that passed is added. Who is dead is told without any such
-//! clock, since the database's may be set as well. A process that works with several databases has a
-//! clock for each, so that a wrong one is wrong for its own runs only.
+//! One process compares readiness times and deadlines that another wrote, so a wrong or jumping
+//! system clock would end runs early or never. Every new connection therefore reads the database's
+//! time. The failure detector uses no such clock, because the database's clock may be set as well.
+//! A process with several databases has one clock for each.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock};
 use std::time::Instant;
 
-/// A difference that the way of an answer explains: not worth a step of the clock.
+/// A smaller difference is explained by the latency of the answer, and does not change the clock.
 const TOLERANCE: TimeDelta = TimeDelta::milliseconds(100);
 
-/// The place of the database that a process is at home in; others have the places behind it.
+/// The shard index of the primary database; other databases have the following indexes.
 pub const PRIMARY_SHARD: usize = 0;
 
-/// By the places of the databases.
+/// The clocks, by shard index.
 static CLOCKS: RwLock<BTreeMap<usize, Clock>> = RwLock::new(BTreeMap::new());
 
-/// A time that was known once, and when.
+/// A known time, and when it was read.
 #[derive(Debug, Clone, Copy)]
 struct Clock {
     time: DateTime<Utc>,
@@ -38,18 +36,19 @@ impl Clock {
     }
 }
 
-/// The time at home; before the first connection to the database the machine's own.
+/// The primary shard's time; before the first connection to its database, the system time.
 pub fn now() -> DateTime<Utc> {
     now_at(PRIMARY_SHARD)
 }
 
-/// The time of the database at `place`; before the first connection to it the machine's own.
+/// The time of the database with this shard index; before the first connection to it, the system
+/// time.
 pub fn now_at(shard_index: usize) -> DateTime<Utc> {
     let clock = CLOCKS.read().unwrap_or_else(PoisonError::into_inner).get(&shard_index).copied();
     clock.map_or_else(Utc::now, |clock| clock.at(Instant::now()))
 }
 
-/// Says what time it is in the database at `place`.
+/// Sets the time of the database with this shard index.
 pub fn set(shard_index: usize, time: DateTime<Utc>) {
     let mut clocks = CLOCKS.write().unwrap_or_else(PoisonError::into_inner);
     let clock = follow(clocks.get(&shard_index).copied(), time, Instant::now());

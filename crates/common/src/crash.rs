@@ -1,10 +1,10 @@
-//! Named places where a test may have the process die, freeze or panic, so that recovery from exactly
-//! there is tested without luck. They exist in debug builds only. A commit boundary has one on each side,
-//! and a test fails for one where no test dies.
+//! Named points where a test makes the process die, freeze or panic, to test the recovery from
+//! exactly there. They exist in debug builds only. Each commit has one before and one after it, and
+//! a test fails for a point that no test uses.
 
-/// Kills the process when `SURETY_CRASH_POINT` is `name` or `name:n`, freezes it when
-/// `SURETY_FREEZE_POINT` is, until somebody continues it, and panics when `SURETY_PANIC_POINT` is, as a
-/// defect would; with a number the `n`th passing is meant, counted from 1.
+/// Kills the process when `SURETY_CRASH_POINT` is `name` or `name:n`. Freezes it for
+/// `SURETY_FREEZE_POINT`, until a SIGCONT, and panics for `SURETY_PANIC_POINT`, as a defect would.
+/// `n` is the pass at which this happens, counted from 1.
 #[cfg(debug_assertions)]
 #[expect(clippy::panic, reason = "what a test asks for")]
 pub fn point(name: &str) {
@@ -21,7 +21,7 @@ pub fn point(name: &str) {
     }
 }
 
-/// Nothing: a release has no such places.
+/// Does nothing: a release has no such points.
 #[cfg(not(debug_assertions))]
 pub const fn point(_: &str) {}
 

@@ -1,13 +1,13 @@
-//! What Surety's three services share.
+//! The shared code of Surety's three services.
 //!
 //! ```text
 //!   domain  <-  wire   (feature: generated protobuf code, conversions, gRPC errors)
 //!           <-  store  (feature: Postgres rows, migrations, apply)
-//!   telemetry, config  (features: how a process is seen, how it is set up)
+//!   telemetry, config  (features: logs, traces, metrics; settings)
 //! ```
 //!
-//! `domain` is pure: it knows no wire, no store, no runtime, no clock and no randomness.
-//! `cargo check -p surety-common --no-default-features` builds it alone, which proves that.
+//! `domain` is pure: it uses no wire, no store, no runtime, no clock and no randomness. `cargo
+//! check -p surety-common --no-default-features` builds it alone, which proves that.
 
 #[cfg(feature = "store")]
 pub mod clock;

@@ -77,7 +77,7 @@ const OF_THE_JOURNAL: &[Forgery] = &[
         forge::receipt(rows, 1)?.summary = "did it all".to_owned();
         Ok(())
     }),
-    ("a receipt that follows another", "names another predecessor", |rows| {
+    ("a receipt that follows another", "its previous digest", |rows| {
         forge::receipt(rows, 1)?.prev_digest = "0".repeat(64);
         Ok(())
     }),

@@ -47,7 +47,7 @@ async fn a_lease_taken_over_while_a_drain_begins_is_handed_back_too() -> Result<
     hangs(&pool).await?;
     let executor = deployment.first_executor()?;
     executor.signal(Signal::SIGTERM)?;
-    executor.wait_for_line(|line| line.contains("stopping")).await?;
+    executor.wait_for_line(|line| line.contains("shutting down")).await?;
     holding.rollback().await?;
     assert!(executor.wait_for_exit().await?.success());
     let left = deployment.run(&run.id).await?;
@@ -79,7 +79,7 @@ async fn a_lease_that_a_draining_executor_never_heard_of_is_handed_back_too() ->
     let lease = deployment.run(&run.id).await?.lease.context("somebody holds the run")?;
     let executor = deployment.first_executor()?;
     executor.signal(Signal::SIGTERM)?;
-    executor.wait_for_line(|line| line.contains("stopping")).await?;
+    executor.wait_for_line(|line| line.contains("shutting down")).await?;
     // As a take-over leaves it that was committed while its answer was lost on the way.
     let pool = deployment.database.pool().await?;
     let taken = "update execution
@@ -120,7 +120,7 @@ async fn a_drain_lets_a_call_under_way_end_and_hands_over_behind_it() -> Result<
     deployment.add_executor(&[]).await?;
     let executor = deployment.first_executor()?;
     executor.signal(Signal::SIGTERM)?;
-    executor.wait_for_line(|line| line.contains("stopping")).await?;
+    executor.wait_for_line(|line| line.contains("shutting down")).await?;
     trail.let_go()?;
     assert!(executor.wait_for_exit().await?.success());
     let run = deployment.wait_for_end(&run.id).await?;

@@ -110,7 +110,7 @@ async fn an_executor_that_dies_leaving_keeps_nothing_from_the_next() -> Result<(
         let other = deployment.create(&plan(&[step("only", &[], &[noop()])]), "").await?;
         let executor = deployment.first_executor()?;
         executor.signal(Signal::SIGTERM)?;
-        executor.wait_for_line(|line| line.contains("stopping")).await?;
+        executor.wait_for_line(|line| line.contains("shutting down")).await?;
         give(&pool, &other.id, &lease.executor_id).await?;
         trail.let_go()?;
         killed(&mut deployment, point).await?;

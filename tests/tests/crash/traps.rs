@@ -57,7 +57,7 @@ async fn a_draining_executor_claims_nothing_more() -> Result<()> {
     wait_until("the command began", || trail.marks("began") == 1).await?;
     let executor = deployment.first_executor()?;
     executor.signal(Signal::SIGTERM)?;
-    executor.wait_for_line(|line| line.contains("stopping")).await?;
+    executor.wait_for_line(|line| line.contains("shutting down")).await?;
     let quick = plan(&[step("only", &[], &[noop()])]);
     let mut waiting = Vec::new();
     for _ in 0..20 {

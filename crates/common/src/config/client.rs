@@ -1,4 +1,4 @@
-//! What a command is told that talks to a service, or that starts one.
+//! The settings of commands that call a service, or start one.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use super::secret::Secret;
 use super::settings as s;
 use super::token::read_token_file;
 
-/// How a command finds the service it talks to, and what it shows there.
+/// How a command finds the service and authenticates to it.
 #[derive(Debug, Clone, Args)]
 pub struct ClientConfig {
     /// The service.
@@ -21,15 +21,15 @@ pub struct ClientConfig {
           value_parser = s::TOKEN_FILE.reads::<PathBuf>())]
     pub token_file: Option<PathBuf>,
 
-    /// Where `surety up` keeps what it needs.
+    /// The data folder of `surety up`.
     #[command(flatten)]
     pub folder: DataDirConfig,
 }
 
-/// Where the planner listens.
+/// The planner's address.
 #[derive(Debug, Clone, Args)]
 pub struct AddressConfig {
-    /// Its address; none leaves it to the data folder.
+    /// The address; none means that it is read from the data folder.
     #[arg(long = s::URL.flag, env = s::URL.env, help = s::URL.meaning,
           value_parser = s::URL.reads::<String>())]
     pub url: Option<String>,
@@ -38,17 +38,17 @@ pub struct AddressConfig {
 /// The data folder of `surety up`.
 #[derive(Debug, Clone, Args)]
 pub struct DataDirConfig {
-    /// The folder; none is the user's own.
+    /// The folder; none means the user's default one.
     #[arg(long = s::DATA_DIR.flag, env = s::DATA_DIR.env, help = s::DATA_DIR.meaning,
           value_parser = s::DATA_DIR.reads::<PathBuf>())]
     pub data_dir: Option<PathBuf>,
 }
 
 impl ClientConfig {
-    /// The token in the token file, if a file was named.
+    /// The token in the token file, if one is set.
     ///
     /// # Errors
-    /// The file cannot be read, is empty or is open to every user.
+    /// The file cannot be read, is empty or is readable by every user.
     pub fn token(&self) -> Result<Option<Secret>, ConfigError> {
         self.token_file.as_deref().map(read_token_file).transpose()
     }

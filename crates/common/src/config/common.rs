@@ -1,4 +1,4 @@
-//! What every process is told.
+//! The settings of every process.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::value::LogFormat;
 /// The settings that all binaries share.
 #[derive(Debug, Clone, Args)]
 pub struct CommonConfig {
-    /// The Postgres that holds all state, with its password.
+    /// The URL, with password, of the Postgres that stores all state.
     #[arg(long = s::DATABASE_URL.flag, env = s::DATABASE_URL.env, hide_env_values = true,
           help = s::DATABASE_URL.meaning, value_parser = s::DATABASE_URL.reads::<Secret>())]
     pub database_url: Option<Secret>,
@@ -25,13 +25,13 @@ pub struct CommonConfig {
           help = s::REQUIRE_DATABASE.meaning)]
     pub require_database: bool,
 
-    /// Connections the pool opens at most, 2..500; a process keeps a few more beside it.
+    /// The most connections in the pool, 2..500; a process opens a few more outside it.
     #[arg(long = s::DATABASE_POOL_SIZE.flag, env = s::DATABASE_POOL_SIZE.env,
           default_value = s::DATABASE_POOL_SIZE.default, help = s::DATABASE_POOL_SIZE.meaning,
           value_parser = s::DATABASE_POOL_SIZE.reads::<u32>())]
     pub database_pool_size: u32,
 
-    /// Milliseconds a request waits for a connection, 100..600000.
+    /// How long a request waits for a connection, in milliseconds, 100..600000.
     #[arg(long = s::DATABASE_ACQUIRE_TIMEOUT_MS.flag, env = s::DATABASE_ACQUIRE_TIMEOUT_MS.env,
           default_value = s::DATABASE_ACQUIRE_TIMEOUT_MS.default,
           help = s::DATABASE_ACQUIRE_TIMEOUT_MS.meaning,
@@ -43,7 +43,7 @@ pub struct CommonConfig {
           value_parser = s::TOKEN_FILE.reads::<PathBuf>())]
     pub token_file: Option<PathBuf>,
 
-    /// Bytes of the largest gRPC message, 2 MiB..256 MiB.
+    /// The largest gRPC message in bytes, 2 MiB..256 MiB.
     #[arg(long = s::MAX_MESSAGE_BYTES.flag, env = s::MAX_MESSAGE_BYTES.env,
           default_value = s::MAX_MESSAGE_BYTES.default, help = s::MAX_MESSAGE_BYTES.meaning,
           value_parser = s::MAX_MESSAGE_BYTES.reads::<u32>())]
@@ -53,13 +53,13 @@ pub struct CommonConfig {
     #[arg(long = s::REFLECTION.flag, env = s::REFLECTION.env, help = s::REFLECTION.meaning)]
     pub reflection: bool,
 
-    /// Milliseconds that work in flight is given when the process is told to stop, 0..3600000.
+    /// How long running work may take to end at shutdown, in milliseconds, 0..3600000.
     #[arg(long = s::DRAIN_TIMEOUT_MS.flag, env = s::DRAIN_TIMEOUT_MS.env,
           default_value = s::DRAIN_TIMEOUT_MS.default, help = s::DRAIN_TIMEOUT_MS.meaning,
           value_parser = s::DRAIN_TIMEOUT_MS.reads::<u64>())]
     pub drain_timeout_ms: u64,
 
-    /// Threads this process works with, 1..512; half of the processors when absent.
+    /// The threads of this process, 1..512; half of the processors when absent.
     #[arg(long = s::WORKER_THREADS.flag, env = s::WORKER_THREADS.env,
           help = s::WORKER_THREADS.meaning, value_parser = s::WORKER_THREADS.reads::<u32>())]
     pub worker_threads: Option<u32>,
@@ -69,21 +69,21 @@ pub struct CommonConfig {
     pub telemetry: TelemetryConfig,
 }
 
-/// What a process shows of itself.
+/// The settings of logs and traces.
 #[derive(Debug, Clone, Args)]
 pub struct TelemetryConfig {
-    /// Directives that choose the log lines.
+    /// The filter of log lines.
     #[arg(long = s::LOG.flag, env = s::LOG.env, default_value = s::LOG.default,
           help = s::LOG.meaning, value_parser = s::LOG.reads::<String>())]
     pub log: String,
 
-    /// How log lines look.
+    /// The format of log lines.
     #[arg(long = s::LOG_FORMAT.flag, env = s::LOG_FORMAT.env,
           default_value = s::LOG_FORMAT.default, help = s::LOG_FORMAT.meaning,
           value_parser = s::LOG_FORMAT.reads::<LogFormat>())]
     pub log_format: LogFormat,
 
-    /// Where traces go; nowhere when absent.
+    /// The endpoint for traces; none disables the export.
     #[arg(long = s::OTLP_ENDPOINT.flag, env = s::OTLP_ENDPOINT.env,
           help = s::OTLP_ENDPOINT.meaning, value_parser = s::OTLP_ENDPOINT.reads::<String>())]
     pub otlp_endpoint: Option<String>,
@@ -96,18 +96,19 @@ const NO_DATABASE: ConfigError = ConfigError::Missing {
 };
 
 impl CommonConfig {
-    /// The token in the token file, if a file was named.
+    /// The token in the token file, if one is set.
     ///
     /// # Errors
-    /// The file cannot be read, is empty or is open to every user.
+    /// The file cannot be read, is empty or is readable by every user.
     pub fn token(&self) -> Result<Option<Secret>, ConfigError> {
         self.token_file.as_deref().map(read_token_file).transpose()
     }
 
-    /// The Postgres that holds all state, with its password; none starts a service in stateless mode.
+    /// The URL, with password, of the Postgres that stores all state; none starts a service in
+    /// stateless mode.
     ///
     /// # Errors
-    /// None was named, and one is required.
+    /// None is set, and one is required.
     pub fn service_database(&self) -> Result<Option<String>, ConfigError> {
         match &self.database_url {
             None if self.require_database => Err(NO_DATABASE),
@@ -115,10 +116,10 @@ impl CommonConfig {
         }
     }
 
-    /// The same for a planner that serves these databases of namespaces beside it.
+    /// As [`Self::service_database`], for a planner that also serves these databases of namespaces.
     ///
     /// # Errors
-    /// None was named, and one is required or others are beside it.
+    /// None is set, and one is required or there are databases of namespaces.
     pub fn home_database(
         &self,
         others: &[NamespaceDatabase],
@@ -135,7 +136,7 @@ impl CommonConfig {
         Duration::from_millis(self.database_acquire_timeout_ms)
     }
 
-    /// How long work in flight is given when the process is told to stop.
+    /// How long running work may take to end at shutdown.
     #[must_use]
     pub const fn drain_timeout(&self) -> Duration {
         Duration::from_millis(self.drain_timeout_ms)

@@ -1,4 +1,4 @@
-//! The settings as a page of the documentation.
+//! The documentation page of the settings.
 
 use std::fmt::Write;
 
@@ -7,9 +7,9 @@ use super::settings::{Group, Setting, settings};
 const INTRODUCTION: &str = "\
 # Configuration
 
-Everything is set by a flag or by an environment variable; the flag wins. `surety up` takes the \
-settings of all three services. `surety config check` prints what is in force and where each \
-value came from, without secrets.
+Each setting has a flag and an environment variable; the flag wins. `surety up` takes the \
+settings of all three services. `surety config check` prints the effective values and the source \
+of each, without secrets.
 
 This page is generated from the table in `crates/common/src/config/settings.rs`. After a change \
 there, run `UPDATE_DOCS=1 cargo test -p surety-common --test configuration`.
@@ -43,7 +43,7 @@ fn row(setting: &Setting) -> String {
     };
     let mut row = format!("| `--{}` | `{}` | {default} ", setting.flag, setting.env);
     let secret = if setting.secret { "yes" } else { "no" };
-    // Writing to a String cannot fail, so there is no error to hand on.
+    // Writing to a String cannot fail, so there is no error to return.
     write!(row, "| {} | {} | {secret} |", setting.accepts, setting.meaning).unwrap_or_default();
     row.push('\n');
     row

@@ -1,4 +1,4 @@
-//! What is in force, and where each value came from.
+//! The effective settings, and the source of each value.
 
 use std::fmt;
 
@@ -7,25 +7,25 @@ use clap::parser::ValueSource;
 
 use super::settings::{Accepts, Setting, settings};
 
-/// One setting as it is in force.
+/// One effective setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Effective {
     /// The setting.
     pub setting: &'static Setting,
     /// The value without its secrets; absent when nothing is set.
     pub value: Option<String>,
-    /// Where the value came from.
+    /// The source of the value.
     pub source: Source,
 }
 
-/// Where a value came from.
+/// The source of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// A flag.
     Flag,
     /// The environment variable.
     Environment,
-    /// Nobody set it.
+    /// Not set.
     Default,
 }
 
@@ -39,8 +39,8 @@ impl fmt::Display for Source {
     }
 }
 
-/// The settings that `matches` knows, in the order of the table. With subcommands, give the
-/// matches of the subcommand that the settings belong to.
+/// The settings in `matches`, in the order of the table. With subcommands, pass the matches of the
+/// subcommand that has the settings.
 #[must_use]
 pub fn effective(matches: &ArgMatches) -> Vec<Effective> {
     settings().iter().filter_map(|setting| in_force(matches, setting)).collect()
@@ -58,7 +58,7 @@ fn in_force(matches: &ArgMatches, setting: &'static Setting) -> Option<Effective
         .and_then(|mut values| values.next_back())
         .map(|value| value.to_string_lossy().into_owned());
     let value = match setting.accepts {
-        // A switch's raw value is whatever the variable holds; what it means is in the matches.
+        // The raw value of a switch is the variable's text; the matches have its boolean.
         Accepts::Switch => Some(matches.get_flag(&id).to_string()),
         Accepts::Url(_) => text.as_deref().map(without_password),
         Accepts::Whole { .. }
@@ -80,7 +80,8 @@ fn without_password(url: &str) -> String {
         Some((place, query)) => (place, Some(query)),
         None => (rest, None),
     };
-    // The last @ divides: a password with a bare @ or / in it must not survive in part.
+    // The last @ ends the user part: a password that contains an unescaped @ or / must be replaced
+    // whole.
     let place = match place.rsplit_once('@') {
         Some((user, host)) => match user.split_once(':') {
             Some((name, _)) => format!("{name}:***@{host}"),

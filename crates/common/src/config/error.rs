@@ -1,10 +1,10 @@
-//! What can be wrong with a configuration that is more than one value.
+//! Errors of a configuration that concern more than the syntax of one value.
 
 use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// A setting that cannot be used; each text says what, where and what to do.
+/// A setting that cannot be used; each message says what is wrong, where, and what to do.
 #[derive(Debug, Error)]
 pub enum ConfigError {
     /// A setting without a default was not given.
@@ -14,7 +14,7 @@ pub enum ConfigError {
         flag: &'static str,
         /// The environment variable.
         env: &'static str,
-        /// What a value looks like.
+        /// An example of a value.
         example: &'static str,
     },
     /// The token file could not be read.
@@ -25,25 +25,25 @@ pub enum ConfigError {
     TokenUnreadable {
         /// The file as it was given.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
-    /// The token file holds nothing but blanks.
+    /// The token file is blank.
     #[error(
-        "the token file {path} is empty. Write the token into it, or leave --token-file \
-         (SURETY_TOKEN_FILE) out"
+        "the token file {path} is empty. Write the token into it, or do not set --token-file \
+         (SURETY_TOKEN_FILE)"
     )]
     TokenEmpty {
         /// The file as it was given.
         path: PathBuf,
     },
-    /// The token file holds more than one line, so which one is the token cannot be told.
+    /// The token file holds more than one line, so it is ambiguous.
     #[error("the token file {path} holds more than one line. Keep only the line with the token")]
     TokenManyLines {
         /// The file as it was given.
         path: PathBuf,
     },
-    /// Every user of the machine could read the token.
+    /// Every user of the machine can read the token.
     #[error(
         "the token file {path} can be read by every user of this machine (mode {mode:03o}). \
          Run: chmod 600 {path}"
@@ -63,19 +63,19 @@ pub enum ConfigError {
     NamespacesUnreadable {
         /// The file as it was given.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
-    /// It names nothing.
+    /// The file names no namespace.
     #[error(
         "the file {path} names no namespace. Write a line for each into it, `<namespace> \
-         <postgres url>`, or leave --namespace-databases-file (SURETY_NAMESPACE_DATABASES_FILE) out"
+         <postgres url>`, or do not set --namespace-databases-file (SURETY_NAMESPACE_DATABASES_FILE)"
     )]
     NamespacesEmpty {
         /// The file as it was given.
         path: PathBuf,
     },
-    /// Every user of the machine could read the passwords in it.
+    /// Every user of the machine can read the passwords in the file.
     #[error(
         "the file {path} of --namespace-databases-file (SURETY_NAMESPACE_DATABASES_FILE) can be \
          read by every user of this machine (mode {mode:03o}). Run: chmod 600 {path}"
@@ -98,17 +98,17 @@ pub enum ConfigError {
         /// What is wrong, and what to do.
         why: &'static str,
     },
-    /// An executor would be taken for dead between two of its heartbeats.
+    /// An executor would be declared dead between two of its heartbeats.
     #[error(
         "--executor-heartbeat-interval-ms (SURETY_EXECUTOR_HEARTBEAT_INTERVAL_MS) is \
          {interval_ms} and --executor-heartbeat-age-limit-ms \
          (SURETY_EXECUTOR_HEARTBEAT_AGE_LIMIT_MS) is {limit_ms}: one late heartbeat would cost a \
-         living executor its leases. Make the limit at least twice the interval"
+         running executor its leases. Set the limit to at least twice the interval"
     )]
     HeartbeatTooSlow {
-        /// Between two heartbeats.
+        /// The time between two heartbeats, in milliseconds.
         interval_ms: u64,
-        /// The age at which an executor counts as dead.
+        /// The age at which an executor is declared dead, in milliseconds.
         limit_ms: u64,
     },
 }

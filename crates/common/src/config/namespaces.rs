@@ -10,19 +10,19 @@ use super::settings::DATABASE_URL;
 use super::token::open_to_all;
 use crate::domain::run::MAX_NAMESPACE;
 
-/// A Postgres, and the namespaces that have their runs there.
+/// A Postgres, and the namespaces whose runs it stores.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamespaceDatabase {
-    /// The namespaces, in the order of the file; one at least.
+    /// The namespaces in the order of the file, at least one.
     pub namespaces: Vec<String>,
     /// Its address, with its password.
     pub url: Secret,
 }
 
-/// Reads the databases that the file at `path` names, each once, in the order of the file.
+/// Reads the databases in the file at `path`, each once, in the order of the file.
 ///
 /// # Errors
-/// The file cannot be read, is open to every user, names nothing, or has a line that does not read.
+/// The file cannot be read, is readable by every user, names nothing, or has an invalid line.
 pub(super) fn read_namespace_databases(path: &Path) -> Result<Vec<NamespaceDatabase>, ConfigError> {
     let unreadable = |source| ConfigError::NamespacesUnreadable { path: path.to_owned(), source };
     if let Some(mode) = open_to_all(&fs::metadata(path).map_err(unreadable)?) {
@@ -41,7 +41,7 @@ pub(super) fn read_namespace_databases(path: &Path) -> Result<Vec<NamespaceDatab
 }
 
 /// # Errors
-/// The number of the line that does not read, and what is wrong with it.
+/// The number of the invalid line, and what is wrong with it.
 fn read(text: &str) -> Result<Vec<NamespaceDatabase>, (usize, &'static str)> {
     let mut databases: Vec<NamespaceDatabase> = Vec::new();
     let mut seen = HashSet::new();
@@ -49,7 +49,7 @@ fn read(text: &str) -> Result<Vec<NamespaceDatabase>, (usize, &'static str)> {
     for (number, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
         let (namespace, url) = read_line(line).map_err(|why| (number, why))?;
         if !seen.insert(namespace) {
-            let why = "names a namespace that a line above names. Keep one of the two";
+            let why = "repeats a namespace of an earlier line. Keep one of the two lines";
             return Err((number, why));
         }
         match databases.iter_mut().find(|database| database.url.expose() == url) {
@@ -63,7 +63,7 @@ fn read(text: &str) -> Result<Vec<NamespaceDatabase>, (usize, &'static str)> {
     Ok(databases)
 }
 
-/// A namespace may hold blanks, and a URL holds none: the last one divides them.
+/// A namespace may contain blanks and a URL contains none, so the last blank separates them.
 fn read_line(line: &str) -> Result<(&str, &str), &'static str> {
     let (namespace, url) = line
         .rsplit_once(char::is_whitespace)
@@ -76,10 +76,12 @@ fn read_line(line: &str) -> Result<(&str, &str), &'static str> {
     }
     let namespace = namespace.trim();
     if namespace.len() > MAX_NAMESPACE {
-        return Err("names a namespace of more than 200 bytes, which no run can have. Shorten it");
+        return Err("names a namespace of more than 200 bytes, which is the maximum. Shorten it");
     }
     if namespace.contains('\0') {
-        return Err("holds the character U+0000, which no namespace can. Leave it out");
+        return Err(
+            "contains the character U+0000, which is not allowed in a namespace. Remove it",
+        );
     }
     Ok((namespace, url))
 }
@@ -101,7 +103,7 @@ mod tests {
 
     #[test]
     fn each_database_is_there_once_with_its_namespaces_in_the_order_of_the_file() {
-        let text = "# who has one\n\n_mail postgres://u:p@b/mail\r\n  the team \t postgresql://h/a\n\
+        let text = "# a comment\n\n_mail postgres://u:p@b/mail\r\n  the team \t postgresql://h/a\n\
                     _toolchain postgres://u:p@b/mail\n  # _later postgres://h/l\n";
         let found = read_file(text, 0o640).expect("databases");
         let found: Vec<_> =
@@ -128,7 +130,7 @@ mod tests {
             ("a postgres://u:s3cret@h/d # mine", 0o600, "line 1 of", "end with a URL"),
             (&long, 0o600, "line 1 of", "Shorten it"),
             ("a\0b postgres://u:s3cret@h/d", 0o600, "line 1 of", "U+0000"),
-            ("# a postgres://u:s3cret@h/d\n", 0o600, "names no namespace", "leave"),
+            ("# a postgres://u:s3cret@h/d\n", 0o600, "names no namespace", "do not set"),
             ("a postgres://u:s3cret@h/d", 0o604, "mode 604", "chmod 600"),
         ];
         for (text, mode, first, second) in cases {

@@ -1,4 +1,4 @@
-//! Text that must never be shown.
+//! Text that must never be printed.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use std::fmt;
 pub struct Secret(String);
 
 impl Secret {
-    /// Wraps `text`, which from here on can only be read through [`Secret::expose`].
+    /// Wraps `text`; only [`Secret::expose`] returns it.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text itself, for the one place that needs it.
+    /// The text, for the code that uses it.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0

@@ -1,4 +1,4 @@
-//! What each service is told besides the common settings.
+//! The settings of each service besides the common ones.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,10 +10,10 @@ use super::error::ConfigError;
 use super::namespaces::{NamespaceDatabase, read_namespace_databases};
 use super::settings as s;
 
-/// The planner's own settings.
+/// The planner's settings.
 #[derive(Debug, Clone, Args)]
 pub struct PlannerConfig {
-    /// Where it listens; port 0 takes a free one.
+    /// The listen address; port 0 selects a free port.
     #[arg(long = s::PLANNER_LISTEN.flag, env = s::PLANNER_LISTEN.env,
           default_value = s::PLANNER_LISTEN.default, help = s::PLANNER_LISTEN.meaning,
           value_parser = s::PLANNER_LISTEN.reads::<SocketAddr>())]
@@ -33,22 +33,22 @@ pub struct PlannerConfig {
     pub retention_days: u32,
 }
 
-/// The executor's own settings.
+/// The executor's settings.
 #[derive(Debug, Clone, Args)]
 pub struct ExecutorConfig {
-    /// Where it listens; port 0 takes a free one.
+    /// The listen address; port 0 selects a free port.
     #[arg(long = s::EXECUTOR_LISTEN.flag, env = s::EXECUTOR_LISTEN.env,
           default_value = s::EXECUTOR_LISTEN.default, help = s::EXECUTOR_LISTEN.meaning,
           value_parser = s::EXECUTOR_LISTEN.reads::<SocketAddr>())]
     pub executor_listen: SocketAddr,
 
-    /// The acceptgate.
+    /// The acceptgate's address.
     #[arg(long = s::EXECUTOR_GATE_URL.flag, env = s::EXECUTOR_GATE_URL.env,
           default_value = s::EXECUTOR_GATE_URL.default, help = s::EXECUTOR_GATE_URL.meaning,
           value_parser = s::EXECUTOR_GATE_URL.reads::<String>())]
     pub gate_url: String,
 
-    /// Runs at the same time, 1..4096.
+    /// The most concurrent runs, 1..4096.
     #[arg(long = s::EXECUTOR_SLOTS.flag, env = s::EXECUTOR_SLOTS.env,
           default_value = s::EXECUTOR_SLOTS.default, help = s::EXECUTOR_SLOTS.meaning,
           value_parser = s::EXECUTOR_SLOTS.reads::<u32>())]
@@ -62,7 +62,8 @@ pub struct ExecutorConfig {
           value_parser = s::EXECUTOR_HEARTBEAT_INTERVAL_MS.reads::<u64>())]
     pub executor_heartbeat_interval_ms: Option<u64>,
 
-    /// Milliseconds after which a silent executor counts as dead, 2000..600000.
+    /// The age of the last heartbeat in milliseconds at which an executor is declared dead,
+    /// 2000..600000.
     #[arg(long = s::EXECUTOR_HEARTBEAT_AGE_LIMIT_MS.flag,
           env = s::EXECUTOR_HEARTBEAT_AGE_LIMIT_MS.env,
           default_value = s::EXECUTOR_HEARTBEAT_AGE_LIMIT_MS.default,
@@ -70,31 +71,31 @@ pub struct ExecutorConfig {
           value_parser = s::EXECUTOR_HEARTBEAT_AGE_LIMIT_MS.reads::<u64>())]
     pub executor_heartbeat_age_limit_ms: u64,
 
-    /// Where keys and cloned workspaces are kept.
+    /// The folder for keys and cloned workspaces.
     #[arg(long = s::EXECUTOR_DATA_DIR.flag, env = s::EXECUTOR_DATA_DIR.env,
           default_value = s::EXECUTOR_DATA_DIR.default, help = s::EXECUTOR_DATA_DIR.meaning,
           value_parser = s::EXECUTOR_DATA_DIR.reads::<PathBuf>())]
     pub executor_data_dir: PathBuf,
 }
 
-/// The acceptgate's own settings.
+/// The acceptgate's settings.
 #[derive(Debug, Clone, Args)]
 pub struct GateConfig {
-    /// Where it listens; port 0 takes a free one.
+    /// The listen address; port 0 selects a free port.
     #[arg(long = s::GATE_LISTEN.flag, env = s::GATE_LISTEN.env,
           default_value = s::GATE_LISTEN.default, help = s::GATE_LISTEN.meaning,
           value_parser = s::GATE_LISTEN.reads::<SocketAddr>())]
     pub gate_listen: SocketAddr,
 
-    /// What the gate itself may ask.
+    /// What `http_probe` checks may call.
     #[command(flatten)]
     pub probe: GateProbeConfig,
 }
 
-/// What the gate itself may ask.
+/// What `http_probe` checks may call.
 #[derive(Debug, Clone, Args)]
 pub struct GateProbeConfig {
-    /// The hosts that `http_probe` checks may ask, `host:port` separated by commas; none when
+    /// The hosts that `http_probe` checks may call, `host:port` separated by commas; none when
     /// absent.
     #[arg(long = s::GATE_PROBE_ALLOW.flag, env = s::GATE_PROBE_ALLOW.env,
           help = s::GATE_PROBE_ALLOW.meaning,
@@ -103,11 +104,10 @@ pub struct GateProbeConfig {
 }
 
 impl PlannerConfig {
-    /// The databases that the file names, each once, in the order of the file; none without a file.
+    /// The databases in the file, each once, in the order of the file; none without a file.
     ///
     /// # Errors
-    /// The file cannot be read, is open to every user, names nothing, or has a line that does not
-    /// read.
+    /// The file cannot be read, is readable by every user, names nothing, or has an invalid line.
     pub fn namespace_databases(&self) -> Result<Vec<NamespaceDatabase>, ConfigError> {
         let read = self.namespace_databases_file.as_deref().map(read_namespace_databases);
         Ok(read.transpose()?.unwrap_or_default())
@@ -115,7 +115,7 @@ impl PlannerConfig {
 }
 
 impl ExecutorConfig {
-    /// What no single value shows; call it once at start.
+    /// Checks values that depend on each other; call it once at start.
     ///
     /// # Errors
     /// The heartbeat's age limit is below twice its interval.
@@ -128,8 +128,8 @@ impl ExecutorConfig {
         Ok(())
     }
 
-    /// The time between two heartbeats: unless it was set, a third of the age limit, and a second at
-    /// most, so that another's death is noticed within a second of the limit.
+    /// The time between two heartbeats. By default it is a third of the age limit and at most a
+    /// second, so that a dead executor is detected within a second after the limit.
     #[must_use]
     pub const fn heartbeat_interval(&self) -> Duration {
         Duration::from_millis(self.interval_ms())
@@ -145,7 +145,7 @@ impl ExecutorConfig {
         }
     }
 
-    /// The age of a heartbeat at which its executor counts as dead.
+    /// The age of the last heartbeat at which an executor is declared dead.
     #[must_use]
     pub const fn heartbeat_age_limit(&self) -> Duration {
         Duration::from_millis(self.executor_heartbeat_age_limit_ms)

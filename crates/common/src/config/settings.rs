@@ -1,26 +1,25 @@
-//! The one table of everything that can be set.
+//! The table of all settings.
 
 use std::fmt;
 
 use super::value::{FromSetting, Reader};
 
-/// One setting, as the command line, the environment, the help and the documentation know it.
+/// One setting, the source for the command line, the environment, the help and the documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Setting {
-    /// The concern it belongs to.
+    /// The group that it belongs to.
     pub group: Group,
-    /// The long flag, without its dashes; the unit comes last.
+    /// The long flag without its dashes; the unit is its last word.
     pub flag: &'static str,
-    /// The environment variable. A flag wins over it.
+    /// The environment variable; a flag wins over it.
     pub env: &'static str,
     /// The default; empty when there is none.
     pub default: &'static str,
     /// Which values are accepted, with range and unit.
     pub accepts: Accepts,
-    /// What it decides, in one sentence.
+    /// What it sets, in one sentence.
     pub meaning: &'static str,
-    /// Whether the value is, or may carry, something nobody else may see; a refusal does not
-    /// repeat it either.
+    /// Whether the value is or may contain a secret; error messages do not repeat it.
     pub secret: bool,
 }
 
@@ -48,12 +47,12 @@ pub enum Accepts {
         min: u64,
         /// The largest.
         max: u64,
-        /// What is counted.
+        /// The unit.
         unit: &'static str,
     },
-    /// One of a few words.
+    /// One of several words.
     Word(&'static [&'static str]),
-    /// An address and port; port 0 takes a free one.
+    /// An address and port; port 0 selects a free port.
     Address,
     /// Hosts with their ports, separated by commas.
     Addresses,
@@ -72,7 +71,7 @@ impl Setting {
         Reader::of(self)
     }
 
-    /// The name clap and the Rust structs give it.
+    /// The name in clap and in the Rust structs.
     #[must_use]
     pub fn id(&self) -> String {
         self.flag.replace('-', "_")
@@ -151,9 +150,9 @@ pub(super) const DATABASE_URL: Setting = Setting {
     env: "DATABASE_URL",
     default: "",
     accepts: Accepts::Url(&["postgres", "postgresql"]),
-    meaning: "The Postgres (15 or later) that holds all state. Without one, `surety up` starts a \
-              private Postgres of its own, and a single service runs in stateless mode: it answers only the \
-              calls that keep no state.",
+    meaning: "The Postgres (15 or later) that stores all state. Without one, `surety up` starts a \
+              private Postgres, and a single service runs in stateless mode: it serves only the \
+              calls that store no state.",
     secret: true,
 };
 
@@ -163,8 +162,8 @@ pub(super) const REQUIRE_DATABASE: Setting = Setting {
     env: "SURETY_REQUIRE_DATABASE",
     default: "false",
     accepts: Accepts::Switch,
-    meaning: "Refuse to start without a Postgres to hold the state, rather than run in stateless mode, which \
-              answers only the calls that keep none.",
+    meaning: "Refuse to start without a Postgres, instead of starting in stateless mode, which \
+              serves only the calls that store no state.",
     secret: false,
 };
 
@@ -174,9 +173,9 @@ pub(super) const DATABASE_POOL_SIZE: Setting = Setting {
     env: "SURETY_DATABASE_POOL_SIZE",
     default: "16",
     accepts: Accepts::Whole { min: 2, max: 500, unit: "connections" },
-    meaning: "How many database connections a service opens at most for its callers, one of them to \
-              hear of changes. Its own loops keep up to four more, and one that looks where the \
-              primary is when the address names several hosts. `surety up` is three services.",
+    meaning: "The most database connections of a service for its callers, including one that \
+              listens for notifications. Background tasks use up to four more, and one more follows the \
+              primary when the URL has several hosts. `surety up` consists of three services.",
     secret: false,
 };
 
@@ -186,7 +185,7 @@ pub(super) const DATABASE_ACQUIRE_TIMEOUT_MS: Setting = Setting {
     env: "SURETY_DATABASE_ACQUIRE_TIMEOUT_MS",
     default: "5000",
     accepts: Accepts::Whole { min: 100, max: 600_000, unit: "milliseconds" },
-    meaning: "How long a request waits for a free database connection before it is UNAVAILABLE.",
+    meaning: "How long a request waits for a free database connection before it fails with UNAVAILABLE.",
     secret: false,
 };
 
@@ -196,7 +195,7 @@ pub(super) const TOKEN_FILE: Setting = Setting {
     env: "SURETY_TOKEN_FILE",
     default: "",
     accepts: Accepts::Path,
-    meaning: "The file whose only line is the bearer token this process shows to the others. It \
+    meaning: "The file whose only line is the bearer token that processes send to each other. It \
               must not be readable by every user of the machine.",
     secret: false,
 };
@@ -206,9 +205,9 @@ pub(super) const MAX_MESSAGE_BYTES: Setting = Setting {
     flag: "max-message-bytes",
     env: "SURETY_MAX_MESSAGE_BYTES",
     default: "8388608",
-    // The floor leaves room for the largest raw text a request may carry, 1 MiB.
+    // The minimum fits the largest raw text of a request, 1 MiB.
     accepts: Accepts::Whole { min: 2_097_152, max: 268_435_456, unit: "bytes" },
-    meaning: "The largest gRPC message that is accepted; what is sent has no bound.",
+    meaning: "The largest gRPC message that is accepted; sent messages have no limit.",
     secret: false,
 };
 
@@ -228,8 +227,8 @@ pub(super) const DRAIN_TIMEOUT_MS: Setting = Setting {
     env: "SURETY_DRAIN_TIMEOUT_MS",
     default: "15000",
     accepts: Accepts::Whole { min: 0, max: 3_600_000, unit: "milliseconds" },
-    meaning: "How long a process that was told to stop waits for requests and turns in flight \
-              before it hands its leases back and ends.",
+    meaning: "How long a process that is shutting down waits for running requests and turns \
+              before it releases its leases and exits.",
     secret: false,
 };
 
@@ -239,9 +238,9 @@ pub(super) const WORKER_THREADS: Setting = Setting {
     env: "SURETY_WORKER_THREADS",
     default: "",
     accepts: Accepts::Whole { min: 1, max: 512, unit: "threads" },
-    meaning: "How many threads this process works with, beside those that wait for files. \
-              Without it half of the processors, and one at least; `surety up`, which is three \
-              services, takes all of them.",
+    meaning: "The number of threads of this process, not counting those for file access. \
+              By default half of the processors, and at least one; `surety up`, which is three \
+              services, uses all of them.",
     secret: false,
 };
 
@@ -251,7 +250,7 @@ pub(super) const LOG: Setting = Setting {
     env: "SURETY_LOG",
     default: "info",
     accepts: Accepts::LogFilter,
-    meaning: "Which log lines are written to standard error.",
+    meaning: "The filter of the log lines on standard error.",
     secret: false,
 };
 
@@ -261,7 +260,7 @@ pub(super) const LOG_FORMAT: Setting = Setting {
     env: "SURETY_LOG_FORMAT",
     default: "text",
     accepts: Accepts::Word(&["text", "json"]),
-    meaning: "How log lines look: for a person, or one JSON object a line.",
+    meaning: "The format of log lines: text for people, or one JSON object per line.",
     secret: false,
 };
 
@@ -271,7 +270,7 @@ pub(super) const OTLP_ENDPOINT: Setting = Setting {
     env: "OTEL_EXPORTER_OTLP_ENDPOINT",
     default: "",
     accepts: Accepts::Url(&["http"]),
-    meaning: "Where traces are sent by OTLP over gRPC, such as http://127.0.0.1:4317. Without \
+    meaning: "The endpoint for traces, by OTLP over gRPC, such as http://127.0.0.1:4317. Without \
               it no trace is exported.",
     secret: false,
 };
@@ -282,7 +281,7 @@ pub(super) const PLANNER_LISTEN: Setting = Setting {
     env: "SURETY_PLANNER_LISTEN",
     default: "127.0.0.1:7401",
     accepts: Accepts::Address,
-    meaning: "Where the planner serves gRPC, /healthz and /metrics.",
+    meaning: "The address where the planner serves gRPC, /healthz and /metrics.",
     secret: false,
 };
 
@@ -292,9 +291,9 @@ pub(super) const NAMESPACE_DATABASES_FILE: Setting = Setting {
     env: "SURETY_NAMESPACE_DATABASES_FILE",
     default: "",
     accepts: Accepts::Path,
-    meaning: "The file that names the Postgres of each namespace that has one of its own: a line \
-              each, the namespace, a blank, and a URL as in DATABASE_URL. Every other namespace is \
-              at home in DATABASE_URL. It must not be readable by every user of the machine.",
+    meaning: "The file that names the Postgres of each namespace with a separate one: one line \
+              for each, with the namespace, a blank, and a URL as in DATABASE_URL. All other namespaces \
+              use DATABASE_URL. The file must not be readable by every user of the machine.",
     secret: false,
 };
 
@@ -304,9 +303,9 @@ pub(super) const RETENTION_DAYS: Setting = Setting {
     env: "SURETY_RETENTION_DAYS",
     default: "0",
     accepts: Accepts::Whole { min: 0, max: 36_500, unit: "days" },
-    meaning: "For how long a run that has ended is kept, with its journal and its evidence, before \
-              it is deleted for good; its request id can then be used anew. 0 keeps everything \
-              for ever. The same value belongs on every planner of one database.",
+    meaning: "How long an ended run is kept, with its journal and its evidence, before \
+              it is deleted; its request id can then be used again. 0 keeps everything \
+              for ever. Set the same value on every planner of one database.",
     secret: false,
 };
 
@@ -316,7 +315,7 @@ pub(super) const EXECUTOR_LISTEN: Setting = Setting {
     env: "SURETY_EXECUTOR_LISTEN",
     default: "127.0.0.1:7402",
     accepts: Accepts::Address,
-    meaning: "Where the executor serves gRPC, /healthz and /metrics.",
+    meaning: "The address where the executor serves gRPC, /healthz and /metrics.",
     secret: false,
 };
 
@@ -326,7 +325,7 @@ pub(super) const EXECUTOR_GATE_URL: Setting = Setting {
     env: "SURETY_GATE_URL",
     default: "http://127.0.0.1:7403",
     accepts: Accepts::Url(&["http"]),
-    meaning: "The acceptgate that decides over the runs this executor finishes.",
+    meaning: "The acceptgate that decides about the runs that this executor finishes.",
     secret: false,
 };
 
@@ -336,10 +335,10 @@ pub(super) const EXECUTOR_SLOTS: Setting = Setting {
     env: "SURETY_EXECUTOR_SLOTS",
     default: "64",
     accepts: Accepts::Whole { min: 1, max: 4096, unit: "runs" },
-    meaning: "How many runs this executor works on at the same time. One that is blocked takes none; \
-              as many more may wait for the gate's verdict. Each command that runs needs four open files: \
-              the process asks for 65,536 or as many as its hard limit (`ulimit -Hn`) allows, and a \
-              command that finds none left waits for one.",
+    meaning: "The most runs that this executor works on at a time. A blocked run takes no slot; \
+              the same number may additionally wait for the gate's verdict. Each running command needs four \
+              open files: the process raises its limit to 65,536 or its hard limit (`ulimit -Hn`), and a \
+              command waits while none are free.",
     secret: false,
 };
 
@@ -349,8 +348,8 @@ pub(super) const EXECUTOR_HEARTBEAT_INTERVAL_MS: Setting = Setting {
     env: "SURETY_EXECUTOR_HEARTBEAT_INTERVAL_MS",
     default: "",
     accepts: Accepts::Whole { min: 100, max: 60_000, unit: "milliseconds" },
-    meaning: "How often the executor says that it is alive and looks whether others are. Without it, \
-              a third of the age limit, and a second at most.",
+    meaning: "How often the executor sends a heartbeat and checks those of others. By default \
+              a third of the age limit, and at most a second.",
     secret: false,
 };
 
@@ -360,8 +359,8 @@ pub(super) const EXECUTOR_HEARTBEAT_AGE_LIMIT_MS: Setting = Setting {
     env: "SURETY_EXECUTOR_HEARTBEAT_AGE_LIMIT_MS",
     default: "10000",
     accepts: Accepts::Whole { min: 2_000, max: 600_000, unit: "milliseconds" },
-    meaning: "The age of its last heartbeat at which an executor counts as dead and loses its \
-              leases. The same value belongs on every executor of one database, at least twice \
+    meaning: "The age of its last heartbeat at which an executor is declared dead and loses its \
+              leases. Set the same value on every executor of one database, at least twice \
               the heartbeat interval.",
     secret: false,
 };
@@ -372,7 +371,7 @@ pub(super) const EXECUTOR_DATA_DIR: Setting = Setting {
     env: "SURETY_EXECUTOR_DATA_DIR",
     default: ".surety",
     accepts: Accepts::Path,
-    meaning: "The folder in which the executor makes the workspaces of runs that name none, as \
+    meaning: "The folder in which the executor creates the workspaces of runs that name none, as \
               `workspaces/RUN`.",
     secret: false,
 };
@@ -383,7 +382,7 @@ pub(super) const GATE_LISTEN: Setting = Setting {
     env: "SURETY_GATE_LISTEN",
     default: "127.0.0.1:7403",
     accepts: Accepts::Address,
-    meaning: "Where the acceptgate serves gRPC, /healthz and /metrics.",
+    meaning: "The address where the acceptgate serves gRPC, /healthz and /metrics.",
     secret: false,
 };
 
@@ -393,8 +392,8 @@ pub(super) const GATE_PROBE_ALLOW: Setting = Setting {
     env: "SURETY_GATE_PROBE_ALLOW",
     default: "",
     accepts: Accepts::Addresses,
-    meaning: "The hosts that `http_probe` checks may ask, each with its port. No other address is \
-              ever asked, and no redirect is followed.",
+    meaning: "The hosts that `http_probe` checks may call, each with its port. No other address is \
+              called, and no redirect is followed.",
     secret: false,
 };
 
@@ -404,8 +403,8 @@ pub(super) const URL: Setting = Setting {
     env: "SURETY_URL",
     default: "",
     accepts: Accepts::Url(&["http"]),
-    meaning: "The planner that a command talks to. Without it, the one that `surety up` noted in \
-              the file `endpoint` of its data folder; where there is none, http://127.0.0.1:7401.",
+    meaning: "The planner that a command calls. By default the one that `surety up` wrote to \
+              the file `endpoint` in its data folder; without that file, http://127.0.0.1:7401.",
     secret: false,
 };
 
@@ -415,8 +414,8 @@ pub(super) const DATA_DIR: Setting = Setting {
     env: "SURETY_DATA_DIR",
     default: "",
     accepts: Accepts::Path,
-    meaning: "The folder in which `surety up` keeps its database, its token, its address and the \
-              workspaces that it makes. Without it, /var/lib/surety for root, else $XDG_DATA_HOME/surety or \
+    meaning: "The folder where `surety up` keeps its database, its token, its address and the \
+              workspaces that it creates. By default /var/lib/surety for root, else $XDG_DATA_HOME/surety or \
               ~/.local/share/surety.",
     secret: false,
 };

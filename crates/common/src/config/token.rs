@@ -6,11 +6,11 @@ use std::path::Path;
 use super::error::ConfigError;
 use super::secret::Secret;
 
-/// Reads the token in `path`: its only line, without the blanks around it.
+/// Reads the token in `path`: its only line, trimmed.
 ///
 /// # Errors
 /// The file cannot be read, holds no token or more than one line, or every user may read it. A
-/// group may: that is how Kubernetes mounts a secret for a user that is not root.
+/// group may read it: that is how Kubernetes mounts a secret for a user that is not root.
 pub fn read_token_file(path: &Path) -> Result<Secret, ConfigError> {
     let unreadable = |source| ConfigError::TokenUnreadable { path: path.to_owned(), source };
     if let Some(mode) = open_to_all(&fs::metadata(path).map_err(unreadable)?) {
@@ -27,7 +27,7 @@ pub fn read_token_file(path: &Path) -> Result<Secret, ConfigError> {
     Ok(Secret::new(token))
 }
 
-/// The permission bits of a file that every user of the machine can get at.
+/// The permission bits of a file that every user of the machine can access.
 #[cfg(unix)]
 pub(super) fn open_to_all(metadata: &fs::Metadata) -> Option<u32> {
     use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! Reading one value: what is accepted, and what is said when it is not.
+//! Reads one value: the accepted form, and the error message otherwise.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -14,18 +14,18 @@ use clap::parser::ValueSource;
 use super::secret::Secret;
 use super::settings::{Accepts, Setting};
 
-/// How log lines look.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LogFormat {
-    /// One line for a person.
+    /// One line of text for people.
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
 impl LogFormat {
-    /// The word for it in flags and variables.
+    /// The name in flags and variables.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -49,7 +49,7 @@ impl FromStr for LogFormat {
     }
 }
 
-/// Reads the values of one setting into `T`, and words the error from its declaration.
+/// Parses the values of one setting into `T`, and builds the error message from its declaration.
 #[derive(Debug)]
 pub(super) struct Reader<T> {
     setting: &'static Setting,
@@ -62,14 +62,14 @@ impl<T> Reader<T> {
     }
 }
 
-// Not derived: a derive would ask `T` to be `Clone`, which a reader does not need.
+// Not derived: a derive would require `T: Clone`, which a reader does not need.
 impl<T> Clone for Reader<T> {
     fn clone(&self) -> Self {
         Self::of(self.setting)
     }
 }
 
-/// A type that a setting's text can become, once the declaration accepts the text.
+/// A type that a setting's text converts to, once the declaration accepts the text.
 pub(super) trait FromSetting: Sized + Clone + Send + Sync + 'static {
     fn from_setting(text: &str) -> Option<Self>;
 }
@@ -148,7 +148,7 @@ impl<T> Reader<T> {
     fn refusal(&self, value: &OsStr, source: ValueSource) -> clap::Error {
         let Setting { flag, env, accepts, default, .. } = self.setting;
         let found = if self.setting.secret {
-            "a value that is not shown here".to_owned()
+            "invalid (the value is not shown)".to_owned()
         } else {
             format!("{value:?}")
         };
@@ -168,7 +168,7 @@ impl<T> Reader<T> {
 }
 
 impl Accepts {
-    /// Whether `text`, trimmed, is a value of this kind and inside its range.
+    /// Whether `text`, trimmed, is a value of this kind and in its range.
     #[must_use]
     pub fn allows(&self, text: &str) -> bool {
         match self {
@@ -199,8 +199,8 @@ fn is_host_and_port(text: &str) -> bool {
     })
 }
 
-/// Directives divided by commas, each a level or a target and a level. A misspelt level must not
-/// be taken for a target's name, which would silence every log line.
+/// Directives separated by commas, each a level or a target and a level. A misspelt level must not
+/// be parsed as a target's name, which would disable every log line.
 fn is_log_filter(text: &str) -> bool {
     const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
     text.split(',').all(|directive| {

@@ -1,40 +1,40 @@
-//! Commands as argument lists, so that what was run can be compared with what was asked for.
+//! Commands as argument lists, so that a command that ran can be compared with a check's target.
 //!
 //! ```text
 //!   RUST_LOG=x  cargo test -p "a b" 2>&1 && cargo fmt
 //!   ^ dropped   ^ part 1            ^ dropped ^ part 2
 //! ```
 //!
-//! Only a line whose parts all share the fate of the whole is split: a chain of `&&`. In every
-//! other line (pipes, `;`, substitutions, ...) the exit code says nothing about one part, so that
-//! line stands for itself alone and matches to the letter.
+//! Only a chain of `&&` is split, because its exit code 0 means that all parts succeeded. In other
+//! lines (pipes, `;`, substitutions) the exit code says nothing about one part. Such a line is
+//! compared as a whole, character by character.
 
 use crate::domain::check::Match;
 use crate::domain::receipt::Command;
 use std::borrow::Cow;
 
-/// One command line, or one argument list, split as far as its exit code can speak for its parts.
+/// One command line, or one argument list, split where its exit code holds for every part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandLine<'l> {
     /// The line as it was written; none for an argument list.
     line: Option<&'l str>,
-    /// The arguments of each part; none when the line counts to the letter only.
+    /// The arguments of each part; none when the line is compared as a whole.
     parts: Option<Vec<Arguments<'l>>>,
 }
 
 type Arguments<'l> = Vec<Cow<'l, str>>;
 
-/// One program to be started without a shell.
+/// One program that is started without a shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
-    /// What the line assigns before the program, in order.
+    /// The assignments before the program, in order.
     pub environment: Vec<(String, String)>,
     /// The program and its arguments; never empty.
     pub argv: Vec<String>,
 }
 
-/// The programs that a line starts one after another while each succeeds. None when only a shell
-/// can run the line as it is written, or when a part of it names no program.
+/// The programs that a line starts one after another while each succeeds. None when the line needs
+/// a shell, or when a part of it names no program.
 pub fn programs(line: &str) -> Option<Vec<Program>> {
     let mut scanner = Scanner::new(line);
     let parts = scanner.parts().ok()?;
@@ -56,13 +56,12 @@ pub fn programs(line: &str) -> Option<Vec<Program>> {
 }
 
 impl<'l> CommandLine<'l> {
-    /// Splits a line for a shell.
+    /// Splits a line written for a shell.
     pub fn parse(line: &'l str) -> Self {
         Self { line: Some(line), parts: Scanner::new(line).parts().ok() }
     }
 
-    /// Takes what a receipt says was run. An argument list is never split: `&&` in it is an
-    /// argument like any other.
+    /// The command in a receipt. An argument list is never split: `&&` in it is an argument.
     pub fn of(command: &'l Command) -> Self {
         match command {
             Command::Line(line) => Self::parse(line),
@@ -77,13 +76,13 @@ impl<'l> CommandLine<'l> {
         }
     }
 
-    /// Whether nothing is left to run once assignments and redirections are dropped.
+    /// Whether no command is left once assignments and redirections are dropped.
     pub fn is_empty(&self) -> bool {
         self.parts.as_ref().is_some_and(|parts| parts.iter().all(Vec::is_empty))
     }
 
-    /// Whether this command, or a part of it, is the one a check's target names. The parts of a
-    /// target with `&&` must follow one another.
+    /// Whether this command, or a part of it, matches a check's target. The parts of a target with
+    /// `&&` must follow one another.
     pub fn matches(&self, target: &CommandLine<'_>, by: Match) -> bool {
         if self.line.is_some() && self.line == target.line {
             return true;
@@ -126,18 +125,18 @@ fn is_assignment(word: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// The line holds something whose exit code does not speak for its parts.
+/// The line contains something that makes its exit code say nothing about its parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct LetterOnly;
 
-/// Walks over a line byte by byte. All that it looks for is ASCII, so it always stands between
-/// two characters.
+/// Scans a line byte by byte. It searches only for ASCII, so it always stops between two
+/// characters.
 struct Scanner<'l> {
     line: &'l str,
     at: usize,
-    /// What the parts assign, each with the place of its part.
+    /// The assignments, each with the index of its part.
     assignments: Vec<(usize, Cow<'l, str>)>,
-    /// Whether anything is redirected.
+    /// Whether the line contains a redirection.
     redirects: bool,
 }
 
@@ -168,7 +167,7 @@ impl<'l> Scanner<'l> {
         }
     }
 
-    /// One part up to `&&` or the end, and whether anything stood there.
+    /// One part up to `&&` or the end, and whether it ended with `&&`.
     fn part(&mut self, place: usize) -> Result<(Arguments<'l>, bool), LetterOnly> {
         let mut arguments = Vec::with_capacity(4);
         let mut written = false;
@@ -196,13 +195,13 @@ impl<'l> Scanner<'l> {
         }
     }
 
-    /// Whether the word is the number right before a redirection, as in `2>&1`.
+    /// Whether the word is the number directly before a redirection, as in `2>&1`.
     fn is_descriptor(&self, word: &Word<'_>) -> bool {
         matches!(self.peek(), Some(b'<' | b'>')) && word.raw.bytes().all(|b| b.is_ascii_digit())
     }
 
-    /// Drops an operator that begins with `<` or `>` and the word it needs. A here-document, a
-    /// here-string and `>|` count to the letter only.
+    /// Drops an operator that begins with `<` or `>`, and its word. A here-document, a here-string
+    /// and `>|` prevent splitting.
     fn redirection(&mut self) -> Result<(), LetterOnly> {
         self.redirects = true;
         let opened = self.peek();
@@ -240,7 +239,7 @@ impl<'l> Scanner<'l> {
                 _ => self.at += 1,
             }
         }
-        // Whatever ended an empty word is none of the marks that a part may hold.
+        // An empty word was ended by a character that no part may contain.
         if self.at == start {
             return Err(LetterOnly);
         }
@@ -254,7 +253,7 @@ impl<'l> Scanner<'l> {
         Ok(Word { text, raw: self.slice(start, self.at) })
     }
 
-    /// Reads what one quoting mark protects, the mark included.
+    /// Reads a quoted text, including its quotation marks.
     fn quoted(&mut self, mark: u8, built: &mut String) -> Result<(), LetterOnly> {
         self.at += 1;
         match mark {
@@ -266,7 +265,7 @@ impl<'l> Scanner<'l> {
             }
             b'"' => self.double_quoted(built),
             _ => {
-                // A backslash at the end, or before a newline, joins this line to the next.
+                // A backslash at the end, or before a newline, continues the line.
                 let escaped = self.rest().chars().next().filter(|next| *next != '\n');
                 let escaped = escaped.ok_or(LetterOnly)?;
                 built.push(escaped);

@@ -1,22 +1,22 @@
-//! A decision: what the driver declares it wants to do next. It moves no state by itself.
+//! A decision: what the driver declares it wants to do next. It changes no state by itself.
 
 use crate::domain::plan::ToolCall;
 use serde::{Deserialize, Serialize};
 
-/// One decision, read and trimmed. Empty text means not filled.
+/// One decision, parsed and trimmed. Empty text means not set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecuteDecision {
-    /// Words for the person who follows the run.
+    /// Text for the user who follows the run.
     pub speak: String,
-    /// What is wanted.
+    /// The requested action.
     pub action: Action,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// Why the step, or the goal, counts as reached; needed for next_plan and done.
+    /// Why the step, or the goal, counts as reached; required for next_plan and done.
     pub goal_check: String,
     /// The tool to call.
     pub tool_call: Option<ToolCall>,
-    /// Why the driver gives up.
+    /// Why the driver aborts.
     pub abort: Option<Abort>,
 }
 
@@ -36,20 +36,20 @@ impl Usage {
     }
 }
 
-/// The six things a driver may want.
+/// The six actions of a driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Action {
-    /// Go on with this step, with or without a tool call.
+    /// Continue with this step, with or without a tool call.
     Continue,
-    /// Ask the person the run works for.
+    /// Ask the user that the run works for.
     AskUser,
-    /// Ask for a confirmation of one tool call.
+    /// Request a confirmation of one tool call.
     Confirm,
     /// This step is done.
     NextPlan,
     /// The whole plan is done.
     Done,
-    /// Give up.
+    /// End the run as failed.
     Abort,
 }
 
@@ -58,7 +58,7 @@ impl Action {
     pub const ALL: [Self; 6] =
         [Self::Continue, Self::AskUser, Self::Confirm, Self::NextPlan, Self::Done, Self::Abort];
 
-    /// The contract's word.
+    /// The value's name in the contract.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Continue => "continue",
@@ -70,19 +70,19 @@ impl Action {
         }
     }
 
-    /// The action with this word, in any case.
+    /// The action with this name, in any case.
     pub fn from_any_case(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|action| action.as_str().eq_ignore_ascii_case(text))
     }
 }
 
-/// Why a driver gives up.
+/// Why a driver aborts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Abort {
-    /// A word of the driver's own.
+    /// A code chosen by the driver.
     pub code: String,
-    /// What the person is told; never blank.
+    /// The message for the user; never blank.
     pub user_message: String,
-    /// What the operator is told.
+    /// The message for the operator.
     pub internal_reason: String,
 }

@@ -1,8 +1,8 @@
-//! What a call can fail with: a closed set of reasons, each saying what the caller should do.
+//! Why a call can fail: a closed set of reasons, each with what the caller should do.
 //!
 //! ```text
-//!   Problem (an input at fault) --From--> Fault --wire::status--> gRPC status
-//!   FaultCode (a service at fault, or a state that does not allow it) --^
+//!   Problem (an invalid input) --From--> Fault --wire::status--> gRPC status
+//!   FaultCode (a failing service, or a state that does not allow the call) --^
 //! ```
 
 use crate::domain::problem::{Code, Problem, codes};
@@ -14,58 +14,58 @@ use std::fmt;
 pub struct Fault {
     /// The stable reason, the same on the wire and in every client.
     pub reason: Reason,
-    /// What kind of failure it is, which decides what the caller should do.
+    /// The class of the failure, which decides what the caller should do.
     pub class: FaultClass,
-    /// One sentence for a person: what is wrong and what to do.
+    /// One sentence: what is wrong and what to do.
     pub message: String,
-    /// The path of the field at fault, where one is.
+    /// The path of the invalid field, if there is one.
     pub field: Option<String>,
-    /// Milliseconds after which a retry makes sense, where that is known.
+    /// Milliseconds after which a retry makes sense, if known.
     pub retry_after_ms: Option<u64>,
 }
 
 /// The stable reason of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// What was sent is at fault.
+    /// The input is invalid.
     Input(Code),
-    /// The call is good, but cannot be carried out.
+    /// The input is valid, but the call cannot be carried out.
     Service(FaultCode),
 }
 
-/// What kind of failure it is; each member is one gRPC status code.
+/// The class of a failure; each member is one gRPC status code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FaultClass {
-    /// The call can never succeed as it is.
+    /// The call can never succeed unchanged.
     InvalidArgument,
-    /// What it names is not there.
+    /// An object that the call names does not exist.
     NotFound,
-    /// What it wants to make is there already, and different.
+    /// The object that the call creates exists with other content.
     AlreadyExists,
-    /// The state does not allow it.
+    /// The state does not allow the call.
     FailedPrecondition,
-    /// A race or a fence was lost.
+    /// The call lost a race, or its fencing token is outdated.
     Aborted,
-    /// A fuse, a budget or a size.
+    /// A limit, a budget or a size is exceeded.
     ResourceExhausted,
-    /// Something needed does not answer now.
+    /// A dependency does not answer now.
     Unavailable,
-    /// Nobody knows who calls.
+    /// The caller is not authenticated.
     Unauthenticated,
     /// The caller may not do this.
     PermissionDenied,
-    /// The service does not do this.
+    /// The service does not implement this.
     Unimplemented,
-    /// The caller's time is over.
+    /// The caller's deadline has passed.
     DeadlineExceeded,
-    /// The caller gave up.
+    /// The caller cancelled the call.
     Cancelled,
-    /// A defect of Surety's own.
+    /// A defect of Surety.
     Internal,
 }
 
 codes! {
-    /// Why a good call could not be carried out.
+    /// Why a valid call could not be carried out.
     FaultCode {
         RunNotFound = "run_not_found", "No run has that id.";
         PlanNotFound = "plan_not_found", "The run has no plan, or not that revision.";
@@ -77,54 +77,54 @@ codes! {
         NamespaceNotFound = "namespace_not_found", "No namespace has that name.";
 
         RequestIdConflict = "request_id_conflict", "That request_id was used before with other content.";
-        ToolNameTaken = "tool_name_taken", "Another provider already announced a tool of that name.";
+        ToolNameTaken = "tool_name_taken", "Another provider already announced a tool with that name.";
 
-        RunTerminal = "run_terminal", "The run has ended; the first terminal is never overwritten.";
+        RunTerminal = "run_terminal", "The run has ended; its terminal state is never overwritten.";
         RunNotPaused = "run_not_paused", "The run is not paused.";
-        RunNotVerifying = "run_not_verifying", "The run is not at its verification.";
-        PlanNotWanted = "plan_not_wanted", "The run is not at a point where it takes a plan.";
+        RunNotVerifying = "run_not_verifying", "The run is not being verified.";
+        PlanNotWanted = "plan_not_wanted", "The run accepts no plan in its current state.";
         ReplansUsedUp = "replans_used_up", "The run has no replans left.";
         WaitClosed = "wait_closed", "The wait was answered before, or has expired.";
-        ConfirmationMismatch = "confirmation_mismatch", "The confirmation names another call than the one that waits.";
-        ReceiptsInvalid = "receipts_invalid", "The receipts' chain or a signature does not hold.";
-        StepCallOpen = "step_call_open", "A call of the step is under way or its outcome is not known, so the step cannot be changed or left out.";
-        DriverMismatch = "driver_mismatch", "The run has another kind of driver.";
-        RunTooLarge = "run_too_large", "What the call needs of the run is more than a service may hold at once.";
-        DatabaseNotConfigured = "database_not_configured", "The call keeps state, and the service was started without a database.";
+        ConfirmationMismatch = "confirmation_mismatch", "The confirmation names a different call than the waiting one.";
+        ReceiptsInvalid = "receipts_invalid", "The receipts' chain or a signature is invalid.";
+        StepCallOpen = "step_call_open", "A call of the step is running or its outcome is unknown, so the step cannot be changed or skipped.";
+        DriverMismatch = "driver_mismatch", "The run has a different kind of driver.";
+        RunTooLarge = "run_too_large", "The call needs more data of the run than a service may hold in memory.";
+        DatabaseNotConfigured = "database_not_configured", "The call stores state, and the service was started without a database.";
 
         LeaseLost = "lease_lost", "Another executor or driver holds the lease now.";
-        VersionConflict = "version_conflict", "Somebody changed it since it was read.";
+        VersionConflict = "version_conflict", "Another writer changed the object since it was read.";
         TurnConflict = "turn_conflict", "The turn is not the next one.";
 
-        MessageTooLarge = "message_too_large", "The message is larger than the service takes.";
-        Overloaded = "overloaded", "The service has no room for more work now.";
+        MessageTooLarge = "message_too_large", "The message exceeds the service's size limit.";
+        Overloaded = "overloaded", "The service has reached its limit of concurrent work.";
 
         DatabaseUnavailable = "database_unavailable", "The database does not answer.";
         GateUnavailable = "gate_unavailable", "The accept gate does not answer.";
         ExecutorUnavailable = "executor_unavailable", "No executor answers.";
         ModelUnavailable = "model_unavailable", "The model's endpoint does not answer.";
-        ServiceUnavailable = "service_unavailable", "The service cannot be reached.";
+        ServiceUnavailable = "service_unavailable", "The service is unreachable.";
         ShuttingDown = "shutting_down", "The service is stopping.";
 
-        Unauthenticated = "unauthenticated", "The call carries no token, or none that is known.";
+        Unauthenticated = "unauthenticated", "The call has no token, or an unknown one.";
         PermissionDenied = "permission_denied", "The caller's role does not allow this.";
-        Unimplemented = "unimplemented", "The service has no such method, or not here.";
+        Unimplemented = "unimplemented", "The service does not implement the method in this mode.";
         DeadlineExceeded = "deadline_exceeded", "The call was not finished within the caller's deadline.";
-        CallCancelled = "call_cancelled", "The caller gave up before the call was finished.";
+        CallCancelled = "call_cancelled", "The caller cancelled the call before it was finished.";
 
-        PageTokenInvalid = "page_token_invalid", "The page token is none that this list gave out.";
+        PageTokenInvalid = "page_token_invalid", "This list did not issue the page token.";
         SchemaInvalid = "schema_invalid", "A tool's JSON Schema does not compile.";
         BadRequest = "bad_request", "The call is not valid.";
-        NotFound = "not_found", "What the call names is not there.";
-        AlreadyExists = "already_exists", "What the call wants to make is there already.";
+        NotFound = "not_found", "An object that the call names does not exist.";
+        AlreadyExists = "already_exists", "The object that the call creates already exists.";
         FailedPrecondition = "failed_precondition", "The state does not allow the call.";
         Aborted = "aborted", "The call lost a race.";
-        Internal = "internal", "A defect of the service's own; its log says more.";
+        Internal = "internal", "The service has a defect; its log has the details.";
     }
 }
 
 impl Fault {
-    /// A failure of the service, or of a state, with the class that belongs to the code.
+    /// A failure of the service, or of a state, with the class of the code.
     pub fn new(code: FaultCode, message: impl Into<String>) -> Self {
         Self {
             reason: Reason::Service(code),
@@ -135,14 +135,14 @@ impl Fault {
         }
     }
 
-    /// The same failure, naming the field at fault.
+    /// The same failure, with the invalid field.
     #[must_use]
     pub fn with_field(mut self, field: impl Into<String>) -> Self {
         self.field = Some(field.into());
         self
     }
 
-    /// The same failure, saying after how many milliseconds a retry makes sense.
+    /// The same failure, with the milliseconds after which a retry makes sense.
     #[must_use]
     pub const fn with_retry_after_ms(mut self, retry_after_ms: u64) -> Self {
         self.retry_after_ms = Some(retry_after_ms);
@@ -163,7 +163,7 @@ impl From<Problem> for Fault {
     }
 }
 
-/// Most codes say that the input can never be good; a few say that it is, at another time.
+/// Most input codes mean that the call can never succeed; a few that it may at another time.
 fn class_of_input(code: Code) -> FaultClass {
     if matches!(code, Code::FuseReached | Code::BudgetExhausted | Code::RepeatCycle) {
         FaultClass::ResourceExhausted
@@ -209,12 +209,12 @@ impl Reason {
         }
     }
 
-    /// The reason as an error on the wire carries it: in upper case.
+    /// The reason on the wire, in upper case.
     pub fn to_wire(self) -> String {
         self.as_str().to_ascii_uppercase()
     }
 
-    /// The reason that an error on the wire carries, in any case.
+    /// The reason with this name on the wire, in any case.
     pub fn from_wire(text: &str) -> Option<Self> {
         Self::from_text(&text.to_ascii_lowercase())
     }
@@ -254,25 +254,25 @@ impl FaultClass {
     /// What a caller should do about any failure of this class.
     pub const fn advice(self) -> &'static str {
         match self {
-            Self::InvalidArgument => "Fix the call; it fails again as it is.",
+            Self::InvalidArgument => "Correct the call; it fails again unchanged.",
             Self::NotFound => "Check the id and the namespace.",
-            Self::AlreadyExists => "Read what is there, or choose another name.",
-            Self::FailedPrecondition => "Read the state again; do not retry as it is.",
+            Self::AlreadyExists => "Read the existing object, or choose another name.",
+            Self::FailedPrecondition => "Read the state again; do not retry unchanged.",
             Self::Aborted => "Read the state again, then retry.",
-            Self::ResourceExhausted => "Raise the limit, or ask for less.",
+            Self::ResourceExhausted => "Raise the limit, or request less.",
             Self::Unavailable => "Retry with backoff.",
             Self::Unauthenticated => "Send a valid token as `authorization: Bearer <token>`.",
             Self::PermissionDenied => "Use an identity that has the role.",
             Self::Unimplemented => "Check the address and the versions of client and service.",
             Self::DeadlineExceeded => {
-                "Look whether it happened, then retry with a longer deadline."
+                "Check whether the call took effect, then retry with a longer deadline."
             }
-            Self::Cancelled => "Look whether it happened; nothing else needs doing.",
+            Self::Cancelled => "Check whether the call took effect.",
             Self::Internal => "Report it with the trace id; a retry may help once.",
         }
     }
 
-    /// The code for a failure of this class about which nothing else is known.
+    /// The code for a failure of this class without further details.
     pub const fn general_code(self) -> FaultCode {
         match self {
             Self::InvalidArgument => FaultCode::BadRequest,
@@ -293,7 +293,7 @@ impl FaultClass {
 }
 
 impl FaultCode {
-    /// What kind of failure the code stands for.
+    /// The class of the code.
     pub const fn class(self) -> FaultClass {
         match self {
             Self::RunNotFound
@@ -343,7 +343,7 @@ impl FaultCode {
         }
     }
 
-    /// What the caller should do; where nothing more special is known, the advice of the class.
+    /// What the caller should do; by default the advice of the class.
     pub const fn advice(self) -> &'static str {
         if matches!(self, Self::RequestIdConflict) {
             "Use a new request_id for new content."
@@ -354,7 +354,7 @@ impl FaultCode {
         } else if matches!(self, Self::Overloaded) {
             "Retry with backoff."
         } else if matches!(self, Self::PageTokenInvalid) {
-            "Begin again with an empty page token and the same filters."
+            "Restart the list with an empty page token and the same filters."
         } else if matches!(self, Self::DatabaseNotConfigured) {
             "Start the service again with DATABASE_URL, or call one that has it."
         } else if matches!(self, Self::ConfirmationMismatch) {
@@ -389,10 +389,10 @@ mod tests {
 
     #[test]
     fn a_problem_keeps_its_code_field_and_message() {
-        let fault = Fault::from(Problem::at(Code::TypeMismatch, "steps[0].id", "text is wanted"));
+        let fault = Fault::from(Problem::at(Code::TypeMismatch, "steps[0].id", "expected a text"));
         assert_eq!(fault.reason.as_str(), "type_mismatch");
         assert_eq!(fault.class, FaultClass::InvalidArgument);
         assert_eq!(fault.field.as_deref(), Some("steps[0].id"));
-        assert_eq!(fault.to_string(), "type_mismatch: text is wanted");
+        assert_eq!(fault.to_string(), "type_mismatch: expected a text");
     }
 }

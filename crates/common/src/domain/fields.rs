@@ -1,12 +1,13 @@
-//! The fields of a message's own object with their types looked at and null read as absent, so
-//! that plans, checks and todos are wrong in the same words.
+//! Typed access to the fields of a message's object. Null counts as absent. Plans, checks and todos
+//! report the same errors by it.
 
 use crate::domain::json::{JsonError, Value, parse};
 use crate::domain::problem::{Code, Problem, Warning, WarningCode};
 use crate::domain::reader::{Fields, too_deep};
 use std::collections::HashSet;
 
-/// One of a message's own objects. Arguments and params are not: their keys are their author's.
+/// One object of a message. Arguments and params are excluded, because their authors choose the
+/// keys.
 #[derive(Debug)]
 pub struct TypedFields<'a> {
     path: String,
@@ -14,7 +15,7 @@ pub struct TypedFields<'a> {
 }
 
 impl<'a> TypedFields<'a> {
-    /// Sorts an object's members into the known keys and the rest, the case of keys folded.
+    /// Sorts an object's members into known keys and the rest, ignoring the case of keys.
     ///
     /// # Errors
     /// `type_mismatch` when the value is no object.
@@ -28,7 +29,7 @@ impl<'a> TypedFields<'a> {
         Ok(Self::of_members(members, path, keys, warnings))
     }
 
-    /// As [`TypedFields::of`], of members whose object is known to be one.
+    /// As [`TypedFields::of`], for the members of an object.
     pub fn of_members(
         members: &'a [(String, Value)],
         path: &str,
@@ -44,17 +45,17 @@ impl<'a> TypedFields<'a> {
         Self { path: path.to_owned(), fields }
     }
 
-    /// The keys that the message does not have, in the order of the text.
+    /// The unknown keys, in the order of the text.
     pub fn unknown(&self) -> &[&'a str] {
         self.fields.unknown()
     }
 
-    /// Whether the key is there, be its value null.
+    /// Whether the key is present, even with the value null.
     pub fn has(&self, key: &str) -> bool {
         self.fields.get(key).is_some()
     }
 
-    /// The value of a known key; null is absent.
+    /// The value of a known key; none for null.
     pub fn get(&self, key: &str) -> Option<&'a Value> {
         self.fields.filled(key)
     }
@@ -75,7 +76,7 @@ impl<'a> TypedFields<'a> {
         })
     }
 
-    /// True or false; the default when absent.
+    /// A boolean; the default when absent.
     ///
     /// # Errors
     /// `type_mismatch` for anything else.
@@ -85,7 +86,7 @@ impl<'a> TypedFields<'a> {
         })
     }
 
-    /// A trimmed id; empty when absent. A number becomes text in its own spelling.
+    /// A trimmed id; empty when absent. A number becomes text as it was written.
     ///
     /// # Errors
     /// `type_mismatch` for anything else.
@@ -112,7 +113,7 @@ impl<'a> TypedFields<'a> {
         items.map(|(at, item)| read_id(item, &item_path(&self.path(key), at), warnings)).collect()
     }
 
-    /// A list of ids, each once; a repeated one is told.
+    /// A list of ids without repetitions; a repeated one gives a warning.
     ///
     /// # Errors
     /// As [`TypedFields::ids`].
@@ -135,7 +136,7 @@ impl<'a> TypedFields<'a> {
         Ok(once)
     }
 
-    /// A list of texts, each trimmed and each once.
+    /// A list of trimmed texts without repetitions.
     ///
     /// # Errors
     /// `type_mismatch` when the value is no list, or an item no text.
@@ -153,8 +154,8 @@ impl<'a> TypedFields<'a> {
     }
 }
 
-/// Reads an optional object: null, blank text and an empty list are none, `{}` is one, and text that
-/// is itself an object is read.
+/// Reads an optional object. Null, blank text and an empty list are none, `{}` is an object, and an
+/// object inside a text is read.
 ///
 /// # Errors
 /// `not_object` for anything else, `too_deep` for text that nests too deep.
@@ -165,7 +166,7 @@ pub fn read_optional_object(
     warnings: &mut Vec<Warning>,
 ) -> Result<Option<Value>, Problem> {
     let refuse = || {
-        let message = format!("one object is wanted here or nothing, not {}", value.kind());
+        let message = format!("expected one object or null, found {}", value.kind());
         Err(Problem::at(not_object, path, message))
     };
     match value {
@@ -182,7 +183,7 @@ pub fn read_optional_object(
     }
 }
 
-/// The object that a text is; none when it is anything else.
+/// The object inside a text; none when the text is anything else.
 ///
 /// # Errors
 /// `too_deep` when it nests too deep.
@@ -208,8 +209,8 @@ pub fn read_object_in_text(
     Ok(Some(parsed.value))
 }
 
-/// An object in the making, without what is at its default: a field that comes later then leaves
-/// the digests of older ones alone.
+/// Builds an object without default values, so that a field added later does not change the digests
+/// of older objects.
 #[derive(Debug, Default)]
 pub struct SparseObject(Vec<(String, Value)>);
 
@@ -221,7 +222,7 @@ impl SparseObject {
         self.value_if(!text.is_empty(), key, value)
     }
 
-    /// Adds a truth that is not the default.
+    /// Adds a boolean that is not the default.
     #[must_use]
     pub fn truth(self, key: &str, truth: bool, default: bool) -> Self {
         self.value_if(truth != default, key, Value::Bool(truth))
@@ -255,7 +256,7 @@ impl SparseObject {
     }
 }
 
-/// A trimmed id, or a number in its own spelling.
+/// A trimmed id, or a number as it was written.
 fn read_id(value: &Value, path: &str, warnings: &mut Vec<Warning>) -> Result<String, Problem> {
     if let Some(spelling) = value.as_number() {
         warnings.push(Warning::at(WarningCode::IdCoerced, path));
@@ -275,8 +276,8 @@ pub fn item_path(path: &str, at: usize) -> String {
     format!("{path}[{at}]")
 }
 
-/// The `type_mismatch` of a value that should have been something else.
+/// The `type_mismatch` of a value of another type than expected.
 pub fn mismatch(path: &str, wanted: &str, found: &Value) -> Problem {
-    let message = format!("{wanted} is wanted here, not {}", found.kind());
+    let message = format!("expected {wanted}, found {}", found.kind());
     Problem::at(Code::TypeMismatch, path, message)
 }

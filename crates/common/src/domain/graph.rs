@@ -1,18 +1,18 @@
-//! Dependency graphs: of steps, and of todos.
+//! Dependency graphs of steps and of todos.
 
 use std::collections::HashMap;
 
-/// How many ids of a cycle are named before the rest is counted.
+/// How many ids of a cycle are listed; of a longer one the rest is counted.
 const NAMED_IDS: usize = 20;
 
 /// One node and the ids it depends on.
 pub type Node<'a> = (&'a str, &'a [String]);
 
-/// The first cycle found when walking from each node in order along its dependencies in order,
-/// with its first id repeated at the end; none when there is none. Unknown ids end a walk.
+/// The first cycle found by following dependencies from each node in order, with its first id
+/// repeated at the end. None when there is no cycle; unknown ids are ignored.
 ///
-/// Takes time in proportion to the nodes and edges, and no stack, as plans are not yet bounded
-/// when this is asked.
+/// It takes linear time and no recursion, because the size of a plan is not limited yet at this
+/// point.
 pub fn find_cycle(nodes: &[Node<'_>]) -> Option<Vec<String>> {
     let index: HashMap<&str, usize> = nodes.iter().map(|node| node.0).zip(0..).collect();
     let mut walk = Walk { marks: vec![Mark::New; nodes.len()], path: Vec::new() };
@@ -36,8 +36,8 @@ pub fn find_cycle(nodes: &[Node<'_>]) -> Option<Vec<String>> {
     None
 }
 
-/// A cycle for a person, such as `a -> c -> a`. Of a long one the middle is counted and not named,
-/// so that a message stays one.
+/// A cycle as text, such as `a -> c -> a`. The middle of a long one is counted, which bounds the
+/// message.
 pub fn name_cycle(cycle: &[String]) -> String {
     match cycle.split_at_checked(NAMED_IDS) {
         Some((first, [between @ .., last])) if !between.is_empty() => {
@@ -57,12 +57,12 @@ enum Mark {
 
 struct Walk {
     marks: Vec<Mark>,
-    /// Each node on the way, and how many of its edges were followed.
+    /// Each node on the path, and how many of its edges were followed.
     path: Vec<(usize, usize)>,
 }
 
 impl Walk {
-    /// Steps onto a node; answers the cycle that closes when it is already on the path.
+    /// Enters a node; returns the cycle when the node is already on the path.
     fn enter(&mut self, node: usize) -> Option<Vec<usize>> {
         match self.marks.get(node)? {
             Mark::New => self.path.push((node, 0)),

@@ -1,49 +1,48 @@
-//! The limits a run copies at creation and shows.
+//! The limits that a run copies at its creation.
 
 use crate::domain::problem::{Code, Problem};
 use serde::{Deserialize, Serialize};
 
-/// Seconds in 30 days, the longest that any deadline may be.
+/// Seconds in 30 days, the longest deadline.
 const THIRTY_DAYS_S: u64 = 30 * 24 * 3600;
 
-/// The fuses of one run. Every value lies in its range: [`Limits::validate`] is called wherever
-/// limits enter.
+/// The limits of one run. [`Limits::validate`] checks the ranges wherever limits are read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
     /// Steps a plan may have, 1..200.
     pub max_plan_steps: u32,
-    /// Second tries at writing a plan, 0..5.
+    /// Retries of planning, 0..5.
     pub planning_retry: u32,
-    /// Tool calls one attempt at a step may make, 1..500.
+    /// Tool calls in one attempt at a step, 1..500.
     pub max_step_tool_calls: u32,
-    /// Turns one attempt at a step may take, 1..1,000.
+    /// Turns in one attempt at a step, 1..1,000.
     pub max_step_rounds: u32,
-    /// Turns a whole run may take, 1..100,000.
+    /// Turns in a run, 1..100,000.
     pub max_run_rounds: u32,
-    /// Times a failed step may be planned or tried again, 0..10.
+    /// How often a failed step may be replanned or retried, 0..10.
     pub max_replans: u32,
-    /// Times a refused verdict may be worked on again, 0..10.
+    /// How often a refused verdict may be repaired, 0..10.
     pub max_repairs: u32,
-    /// Refused decisions in a row before the run stops, 1..10.
+    /// Consecutive refused decisions before the run stops, 1..10.
     pub max_consecutive_corrections: u32,
     /// Replies without a decision before the run stops, 1..20.
     pub max_missing_completion: u32,
-    /// Replies of nothing but thinking before the run stops, 1..20.
+    /// Replies that contain only thinking before the run stops, 1..20.
     pub max_thinking_only: u32,
-    /// Repeats of one cycle before a reminder, 1..20.
+    /// Repetitions of one cycle before a reminder, 1..20.
     pub max_repeat_cycle: u32,
-    /// Steps that may run at once, 1..64.
+    /// Steps that may run concurrently, 1..64.
     pub max_parallel_steps: u32,
-    /// Seconds one attempt at a step may take, 1..30 days.
+    /// The time limit of one attempt at a step in seconds, 1..30 days.
     pub step_deadline_s: u64,
-    /// Seconds the run may take, 1..30 days.
+    /// The time limit of the run in seconds, 1..30 days.
     pub run_deadline_s: u64,
-    /// Tokens the run may use; none is no bound.
+    /// Tokens that the run may use; none is unlimited.
     pub token_budget: Option<u64>,
-    /// Millionths of the billing currency the run may cost; none is no bound.
+    /// The cost limit of the run in millionths of the billing currency; none is unlimited.
     pub cost_budget_micros: Option<u64>,
-    /// Seconds a confirmation stays open, 1..30 days.
+    /// How long a confirmation stays open in seconds, 1..30 days.
     pub confirm_ttl_s: u64,
 }
 
@@ -83,7 +82,9 @@ impl Limits {
                 return Err(Problem::at(
                     Code::LimitOutOfRange,
                     format!("limits.{field}"),
-                    format!("{value}{unit} is outside {low}..{high}{unit}; choose a value inside"),
+                    format!(
+                        "{value}{unit} is outside {low}..{high}{unit}; choose a value in this range"
+                    ),
                 ));
             }
         }

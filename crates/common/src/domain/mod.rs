@@ -1,6 +1,6 @@
-//! The words, the states and the rules, as plain data and pure functions.
+//! The types, the states and the rules, as plain data and pure functions.
 //!
-//! Time, ids and seeds come in as arguments. Nothing here performs I/O.
+//! Time, ids and seeds are arguments. The module performs no I/O.
 
 pub mod check;
 pub mod command;

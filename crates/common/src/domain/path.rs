@@ -1,9 +1,9 @@
-//! Paths as text: resolved against a workspace's root, cleaned, and then judged. No file system is
-//! asked, so a symbolic link is not seen here; whoever opens a file has to look for itself.
+//! Paths as text: resolved against a workspace's root and normalized. The file system is not read,
+//! so a caller that opens a file must check for symbolic links.
 
 use std::borrow::Cow;
 
-/// A workspace's root, cleaned once, so that many paths can be judged against it.
+/// A workspace's root, normalized once for many paths.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workspace {
     absolute: bool,
@@ -11,8 +11,8 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// The workspace at this root. An empty root is a folder without a name: relative paths are
-    /// inside it, absolute ones are not.
+    /// The workspace at this root. With an empty root, relative paths are inside it and absolute
+    /// ones are not.
     pub fn new(root: &str) -> Self {
         let absolute = root.starts_with('/');
         let mut parts = Vec::new();
@@ -20,8 +20,8 @@ impl Workspace {
         Self { absolute, root: parts.into_iter().map(str::to_owned).collect() }
     }
 
-    /// The path relative to the root, cleaned, without a leading or trailing slash; empty for the
-    /// root itself. None when the path leaves the workspace. It is cleaned before it is judged, so
+    /// The path relative to the root, normalized, without a leading or trailing slash; empty for
+    /// the root itself. None when the path leaves the workspace. The path is normalized first, so
     /// that `../p/a.txt` is inside `/srv/p`.
     pub fn resolve<'p>(&self, path: &'p str) -> Option<Cow<'p, str>> {
         if is_clean(path) {
@@ -45,14 +45,14 @@ impl Workspace {
     }
 }
 
-/// Whether the path is relative and has nothing to clean, which most recorded paths are: those
-/// cost no allocation.
+/// Whether the path is relative and normalized, as most recorded paths are; these need no
+/// allocation.
 fn is_clean(path: &str) -> bool {
     path.split('/').all(|part| !matches!(part, "" | "." | ".."))
 }
 
-/// Puts the parts of `path` behind those already there. Above the root of the file system there is
-/// nothing, so `/..` is `/`; a relative path may climb past its start.
+/// Appends the parts of `path`. The file system's root is its own parent, so `/..` is `/`; a
+/// relative path may leave its start.
 fn push_parts<'p>(parts: &mut Vec<&'p str>, path: &'p str, absolute: bool) {
     for part in path.split('/') {
         match part {

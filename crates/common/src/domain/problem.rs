@@ -1,17 +1,17 @@
-//! What can be wrong with what somebody sent, as a closed set of codes.
+//! What can be wrong with an input, as a closed set of codes.
 //!
-//! A [`Problem`] names what, where and what to do; a [`Warning`] says what a tolerant reader
-//! had to bend to read a text that is still good.
+//! A [`Problem`] says what is wrong, where, and what to do. A [`Warning`] says what a tolerant
+//! reader corrected in a usable text.
 
-/// One thing wrong with an input. It carries no state and changes none.
+/// One error in an input.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{code}{}: {message}", at(.field))]
 pub struct Problem {
     /// The stable code, the same on the wire and in every client.
     pub code: Code,
-    /// The path of the field at fault, such as `steps[2].verify[0].kind`; none when the whole is.
+    /// The path of the invalid field, such as `steps[2].verify[0].kind`; none for the whole input.
     pub field: Option<String>,
-    /// One sentence for a person: what is wrong and what to do.
+    /// One sentence: what is wrong and what to do.
     pub message: String,
 }
 
@@ -31,12 +31,12 @@ impl Problem {
     }
 }
 
-/// Something a reader put right and says so. The input is good all the same.
+/// A correction that a reader made. The input is accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
     /// The stable code.
     pub code: WarningCode,
-    /// The path of the field it is about; none when it is about the whole.
+    /// The path of the field; none for the whole input.
     pub field: Option<String>,
 }
 
@@ -52,8 +52,8 @@ impl Warning {
     }
 }
 
-/// Declares a closed set of codes with the meaning and the advice of each, so that the wire, the
-/// docs and the clients cannot disagree about them.
+/// Declares a closed set of codes with their meanings, the single source for the wire, the docs and
+/// the clients.
 macro_rules! codes {
     ($(#[$doc:meta])* $name:ident { $($variant:ident = $text:literal, $meaning:literal;)* }) => {
         $(#[$doc])*
@@ -94,13 +94,13 @@ pub(crate) use codes;
 codes! {
     /// Why an input was refused.
     Code {
-        EmptyOutput = "empty_output", "The text is blank once the byte-order mark and the thinking are gone.";
-        NoJsonObject = "no_json_object", "The text holds no complete JSON object.";
-        JsonSyntax = "json_syntax", "A balanced object is there, but it is not strict JSON.";
+        EmptyOutput = "empty_output", "The text is blank without its byte-order mark and its thinking.";
+        NoJsonObject = "no_json_object", "The text contains no complete JSON object.";
+        JsonSyntax = "json_syntax", "The text contains a balanced object that is not strict JSON.";
         TooDeep = "too_deep", "The object nests more than 128 levels deep.";
-        TooLarge = "too_large", "The text is longer than it may be: 1,048,576 bytes where nothing else is said.";
-        TypeMismatch = "type_mismatch", "A field holds a value of another type than the contract says.";
-        WrongTypeTag = "wrong_type_tag", "The `type` tag is not the one of this message.";
+        TooLarge = "too_large", "The text exceeds its size limit, by default 1,048,576 bytes.";
+        TypeMismatch = "type_mismatch", "A field has a value of another type than the contract requires.";
+        WrongTypeTag = "wrong_type_tag", "The `type` tag does not match this message.";
 
         TitleMissing = "title_missing", "The plan has no title.";
         StepsEmpty = "steps_empty", "The plan has no steps.";
@@ -113,14 +113,14 @@ codes! {
         PlanTooLong = "plan_too_long", "The plan has more steps than max_plan_steps.";
 
         CheckKindMissing = "check_kind_missing", "A check names no kind.";
-        CheckIdReserved = "check_id_reserved", "A check's id begins with `system.`, which is kept for the gate.";
+        CheckIdReserved = "check_id_reserved", "A check's id begins with `system.`, which is reserved for the gate.";
         MatchUnknown = "match_unknown", "A check's match is none of prefix, exact and contains.";
         CheckTargetEmpty = "check_target_empty", "A check of this kind needs a target.";
         CheckNeedleEmpty = "check_needle_empty", "A content_contains check needs params.contains.";
         CheckOwnerProtected = "check_owner_protected", "A patch may not remove or weaken a check owned by a user or an operator.";
 
-        ForbiddenField = "forbidden_field", "A patch carries a field it may not carry.";
-        PatchConflict = "patch_conflict", "A patch names one step in two of its lists.";
+        ForbiddenField = "forbidden_field", "A patch contains a field that patches must not contain.";
+        PatchConflict = "patch_conflict", "A patch names a step in two of its lists.";
         DoneStepImmutable = "done_step_immutable", "A done step cannot be changed or removed.";
         UnknownStep = "unknown_step", "An update names a step the plan does not have.";
         StepIdExists = "step_id_exists", "An added step's id is already taken.";
@@ -132,33 +132,33 @@ codes! {
         ActionUnknown = "action_unknown", "The decision's action is none of the six.";
         ToolCallNotObject = "tool_call_not_object", "tool_call is not one object (one tool a turn).";
         AbortNotObject = "abort_not_object", "abort is not an object.";
-        ToolCallForbidden = "tool_call_forbidden", "This action carries no tool call.";
+        ToolCallForbidden = "tool_call_forbidden", "This action must not have a tool call.";
         ToolCallRequired = "tool_call_required", "This action needs a tool call.";
         ToolNameMissing = "tool_name_missing", "The tool call names no tool.";
-        AbortForbidden = "abort_forbidden", "Only the action abort carries an abort object.";
+        AbortForbidden = "abort_forbidden", "Only the action abort may have an abort object.";
         AbortRequired = "abort_required", "The action abort needs an abort object.";
         AbortMessageMissing = "abort_message_missing", "An abort needs a user_message.";
 
         GoalCheckMissing = "goal_check_missing", "next_plan and done need a goal_check.";
-        StepsRemaining = "steps_remaining", "done was said while another step is not done.";
+        StepsRemaining = "steps_remaining", "The action is done while another step is not done.";
         UnknownTool = "unknown_tool", "No tool has that name.";
         ToolNotAllowed = "tool_not_allowed", "The step does not allow that tool.";
         WriteRequiresConfirm = "write_requires_confirm", "That tool needs a confirmation; ask with the action confirm.";
-        PendingConfirmation = "pending_confirmation", "A confirmation is open; nothing else may start before its answer.";
-        EvidenceMissing = "evidence_missing", "No successful receipt is bound to this step and this plan revision.";
+        PendingConfirmation = "pending_confirmation", "A confirmation is open; no other action may start before its answer.";
+        EvidenceMissing = "evidence_missing", "No successful receipt belongs to this step and this plan revision.";
         StepCheckFailed = "step_check_failed", "A check of the step does not hold.";
         FuseReached = "fuse_reached", "A limit of the step or the run is reached.";
         BudgetExhausted = "budget_exhausted", "The run's token or cost budget is used up.";
         RepeatCycle = "repeat_cycle", "The same call gave the same result too often.";
-        ArgumentsInvalid = "arguments_invalid", "The arguments do not fit the tool's JSON Schema.";
+        ArgumentsInvalid = "arguments_invalid", "The arguments do not match the tool's JSON Schema.";
 
         StepIndexMissing = "step_index_missing", "The receipt has no step_index.";
         StepIndexNegative = "step_index_negative", "The receipt's step_index is below zero.";
-        EvidenceSourceUnknown = "evidence_source_unknown", "The receipt's source is none that the contract knows.";
+        EvidenceSourceUnknown = "evidence_source_unknown", "The receipt's source is unknown.";
 
-        TodoNotFound = "todo_not_found", "No todo has that id; the active ids are named.";
+        TodoNotFound = "todo_not_found", "No todo has that id; the message lists the active ids.";
         DuplicateTodoId = "duplicate_todo_id", "Two todos have the same id after trimming.";
-        TodoTerminal = "todo_terminal", "The todo is completed, failed or cancelled and stays so.";
+        TodoTerminal = "todo_terminal", "The todo is completed, failed or cancelled, which is final.";
         CanceledRequiredNeedsReplacement = "canceled_required_needs_replacement", "A required todo can be cancelled only when another required todo replaces it.";
 
         LimitOutOfRange = "limit_out_of_range", "A limit is outside its range.";
@@ -168,26 +168,26 @@ codes! {
 }
 
 codes! {
-    /// What a tolerant reader put right.
+    /// What a tolerant reader corrected.
     WarningCode {
-        ArrayUnwrapped = "array_unwrapped", "A one-element array around the object was opened.";
-        ExtraObjectIgnored = "extra_object_ignored", "A further object after the first good one was not read.";
-        DuplicateKey = "duplicate_key", "An object named a key twice; the last one won.";
-        KeyCaseFolded = "key_case_folded", "A key in another case was read as the known one.";
-        ActionCaseFolded = "action_case_folded", "An action in another case was read as the known one.";
+        ArrayUnwrapped = "array_unwrapped", "A one-element array around the object was removed.";
+        ExtraObjectIgnored = "extra_object_ignored", "An object after the first valid one was ignored.";
+        DuplicateKey = "duplicate_key", "An object has a key twice; the last value was used.";
+        KeyCaseFolded = "key_case_folded", "A key in another case was read as the known key.";
+        ActionCaseFolded = "action_case_folded", "An action in another case was read as the known action.";
         IdCoerced = "id_coerced", "A number was read as an id.";
-        DuplicateDependency = "duplicate_dependency", "A dependency named twice was counted once.";
+        DuplicateDependency = "duplicate_dependency", "A repeated dependency was counted once.";
         StatusIgnored = "status_ignored", "A status in a plan was ignored; the step starts pending.";
-        UnknownRemoveId = "unknown_remove_id", "A patch removes a step the plan does not have.";
-        EmptyArrayAsAbsent = "empty_array_as_absent", "An empty array was read as not filled.";
+        UnknownRemoveId = "unknown_remove_id", "A patch removes a step that the plan does not have.";
+        EmptyArrayAsAbsent = "empty_array_as_absent", "An empty array was read as absent.";
         EmptyStringAsObject = "empty_string_as_object", "Blank text was read as an empty object.";
         ObjectInString = "object_in_string", "An object written as text was read.";
         GoalCheckSerialized = "goal_check_serialized", "A goal_check that is an object or array was kept as its JSON text.";
         SingleCheckWrapped = "single_check_wrapped", "A single check was read as a list of one.";
-        LegacyCheckMigrated = "legacy_check_migrated", "A check written as plain text was read as its modern form.";
+        LegacyCheckMigrated = "legacy_check_migrated", "A check written as plain text was read as its current form.";
         ParamStringified = "param_stringified", "A parameter that is a number or a boolean became text.";
-        DuplicateCheckDropped = "duplicate_check_dropped", "Two checks that ask the same became one.";
-        PlanClipped = "plan_clipped", "The plan was cut to its first steps.";
+        DuplicateCheckDropped = "duplicate_check_dropped", "Two equivalent checks became one.";
+        PlanClipped = "plan_clipped", "The plan was truncated to its first steps.";
         ControlProtocolLegacy = "control_protocol_legacy", "The old marker form of the control envelope was read.";
     }
 }

@@ -1,4 +1,4 @@
-//! A run: what it was asked to do, which never changes, and where it stands.
+//! A run: its request, which never changes, and its state.
 
 use crate::domain::execution::Execution;
 use crate::domain::limits::Limits;
@@ -9,55 +9,56 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// The longest namespace, in bytes. Beside a request id of the longest kind it has to fit into a
-/// row of an index, which holds 2,700 bytes.
+/// The longest namespace, in bytes. Together with a request id of the greatest length it must fit
+/// into an index row of 2,700 bytes.
 pub const MAX_NAMESPACE: usize = 200;
 
-/// A run's order, as it was given.
+/// A run's request, as it was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunSpec {
     /// The run.
     pub id: Uuid,
-    /// Whose it is; never empty.
+    /// The namespace that owns it; never empty.
     pub namespace: String,
-    /// The submitter's own id for the order; a repeated one makes no second run. May be empty.
+    /// The submitter's id for the request; a repeated one creates no second run. May be empty.
     pub request_id: String,
     /// The goal, in the submitter's words.
     pub goal: String,
-    /// Who decides.
+    /// The kind of driver.
     pub driver: DriverKind,
-    /// The folder it works in, absolute; empty for one that is made when a call first needs it.
+    /// The absolute path of the folder that it works in; empty for one that is created when a call
+    /// first needs it.
     pub workspace: String,
-    /// Its fuses.
+    /// Its limits.
     pub limits: Limits,
-    /// What may be done on its behalf.
+    /// What is allowed on its behalf.
     pub policy: Policy,
-    /// The submitter's own marks.
+    /// The submitter's labels.
     pub labels: BTreeMap<String, String>,
     /// W3C trace context of the run's first span.
     pub trace_parent: String,
-    /// When it was taken in.
+    /// The creation time.
     pub created_at: DateTime<Utc>,
 }
 
-/// A run as it is: its order, where it stands, and the plan being executed.
+/// A run with its request, its state, and the plan being executed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunRecord {
-    /// What it was asked to do.
+    /// Its request.
     pub spec: RunSpec,
-    /// Where it stands.
+    /// Its state.
     pub execution: Execution,
     /// The plan being executed; none before there is one, and in lists.
     pub plan: Option<Arc<Plan>>,
-    /// That plan's digest; empty before there is one, and in lists.
+    /// The digest of that plan; empty before there is one, and in lists.
     pub plan_digest: String,
 }
 
-/// Who decides what a step does next.
+/// What decides the next action of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DriverKind {
-    /// The tool calls that the plan carries.
+    /// The tool calls in the plan.
     Script,
     /// A model behind an HTTP endpoint.
     Model,
@@ -69,7 +70,7 @@ impl DriverKind {
     /// Every kind.
     pub const ALL: [Self; 3] = [Self::Script, Self::Model, Self::Remote];
 
-    /// The contract's word.
+    /// The value's name in the contract.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Script => "script",
@@ -78,31 +79,31 @@ impl DriverKind {
         }
     }
 
-    /// The kind with this word.
+    /// The kind with this name.
     pub fn from_text(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == text)
     }
 }
 
-/// What may be done on a run's behalf.
+/// What is allowed on a run's behalf.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Policy {
-    /// Who runs the commands that checks name.
+    /// Who runs the commands in checks.
     pub verify_commands: VerifyCommands,
-    /// Commands that the submitter declares safe to run again after a crash: leading whole
-    /// arguments, as in `cargo test`.
+    /// Commands that the submitter declares safe to repeat after a crash, by their first arguments,
+    /// as in `cargo test`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub repeatable_commands: Vec<String>,
 }
 
-/// Who runs the commands that checks name.
+/// Who runs the commands in checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VerifyCommands {
-    /// The runner itself, once every step is done.
+    /// The runner, once every step is done.
     #[default]
     Runner,
-    /// Nobody: what the step turns recorded has to do.
+    /// No process: only receipts of step turns count.
     ReceiptsOnly,
 }

@@ -1,7 +1,7 @@
-//! What steps may write, and whether two of them could write the same file.
+//! The write scopes of steps, and whether two of them overlap.
 //!
-//! The answer errs on one side only: where some path matches both globs they overlap, and where
-//! that is too costly to tell they do as well.
+//! The answer is conservative: globs that both match some path always overlap, and globs that are
+//! too costly to compare count as overlapping.
 
 /// What a step may write.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -9,9 +9,9 @@ pub enum Writes {
     /// Nothing: every tool that it may call only reads.
     #[default]
     Nothing,
-    /// Any file: it may call a tool that writes, and its plan sets no bounds.
+    /// Any file: it may call a tool that writes, and its plan sets no scope.
     Anywhere,
-    /// What matches one of these globs.
+    /// Files that match one of these globs.
     Within(Vec<String>),
 }
 
@@ -28,9 +28,9 @@ impl Writes {
     }
 }
 
-/// Globs that one with braces stands for, at most; one that stands for more overlaps with all.
+/// The most globs that braces may expand to; a glob with more overlaps every other.
 const MAX_ALTERNATIVES: usize = 64;
-/// Pairs of places in two globs that are looked at, at most; longer globs overlap.
+/// The most pairs of positions that are compared; longer globs count as overlapping.
 const MAX_PAIRS: usize = 1 << 16;
 const SEPARATOR: u8 = b'/';
 
@@ -40,7 +40,7 @@ pub fn globs_overlap(one: &str, other: &str) -> bool {
     these.iter().any(|a| those.iter().any(|b| meet(a, b)))
 }
 
-/// A part of a glob, over bytes. Each matches at least what the glob's own part does.
+/// A part of a glob, over bytes. Each matches at least what the glob's part matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     /// This byte.
@@ -74,8 +74,8 @@ impl Part {
     }
 }
 
-/// The parts of every glob that a glob with braces stands for; none when it is no glob, or stands
-/// for too many.
+/// The parts of every expansion of a glob's braces; none for an invalid glob or too many
+/// expansions.
 fn alternatives(glob: &str) -> Option<Vec<Vec<Part>>> {
     let mut glob = glob.strip_prefix("./").unwrap_or(glob).to_owned();
     if glob.ends_with('/') {
@@ -95,7 +95,7 @@ fn alternatives(glob: &str) -> Option<Vec<Vec<Part>>> {
     Some(parts)
 }
 
-/// The globs that the first braces of a glob stand for; an inner none where it has no braces.
+/// The expansions of the first braces of a glob; an inner none when it has no braces.
 fn first_braces(glob: &[u8]) -> Option<Option<Vec<Vec<u8>>>> {
     let mut cuts = Vec::new();
     let (mut depth, mut at) = (0_usize, 0);
@@ -124,7 +124,7 @@ fn first_braces(glob: &[u8]) -> Option<Option<Vec<Vec<u8>>>> {
     (depth == 0).then_some(None)
 }
 
-/// One glob for each text between two cuts, with what stands before the first and after the last.
+/// One glob for each text between two cuts, with the text before the first and after the last.
 fn choices(glob: &[u8], cuts: &[usize]) -> Vec<Vec<u8>> {
     let (Some(first), Some(last)) = (cuts.first(), cuts.last()) else { return Vec::new() };
     let head = glob.get(..*first).unwrap_or_default();
@@ -136,10 +136,10 @@ fn choices(glob: &[u8], cuts: &[usize]) -> Vec<Vec<u8>> {
     between.map(|choice| [head, choice, tail].concat()).collect()
 }
 
-/// Where the class that begins at `from` ends.
+/// Where the character class that begins at `from` ends.
 fn class_end(glob: &[u8], from: usize) -> Option<usize> {
     let negated = matches!(glob.get(from + 1), Some(b'!' | b'^'));
-    // A closing bracket that comes first is one of the class.
+    // A closing bracket in the first position is a member of the class.
     let first = from + 1 + usize::from(negated);
     let rest = glob.get(first + 1..)?;
     rest.iter().position(|byte| *byte == b']').map(|place| first + 1 + place)
@@ -165,7 +165,7 @@ fn parts_of(glob: &[u8]) -> Option<Vec<Part>> {
                     at += usize::from(glob.get(at + 1) == Some(&SEPARATOR));
                 }
             }
-            // A letter may be several bytes, or each of them one.
+            // A character may be several bytes, or each byte one.
             b'?' => parts.extend(at_least_one(Bytes::InsideFolder)),
             b'[' => {
                 let end = class_end(glob, at)?;
@@ -181,7 +181,7 @@ fn parts_of(glob: &[u8]) -> Option<Vec<Part>> {
     Some(parts)
 }
 
-/// A range of letters or digits, which has no separator in it.
+/// A range of letters or digits, which contains no separator.
 fn is_plain_range(inside: &[u8]) -> bool {
     match inside {
         [from, b'-', to] => from.is_ascii_alphanumeric() && to.is_ascii_alphanumeric(),
@@ -193,7 +193,7 @@ const fn at_least_one(bytes: Bytes) -> [Part; 2] {
     [Part::One(bytes), Part::Many(bytes)]
 }
 
-/// Whether some text matches both: a walk over the pairs of places that one text can lead to.
+/// Whether some text matches both: a search over the pairs of positions that one text can reach.
 fn meet(one: &[Part], other: &[Part]) -> bool {
     let width = other.len() + 1;
     if (one.len() + 1).saturating_mul(width) > MAX_PAIRS {
@@ -290,7 +290,7 @@ mod tests {
         }
     }
 
-    /// Few letters, so that two of them often meet.
+    /// Few letters, so that two globs often overlap.
     fn glob() -> impl Strategy<Value = String> {
         let part = prop::sample::select(vec![
             "a", "b", "ä", "/", "*", "**", "**/", "/**", "/**/", "?", "[ab]", "[!a]", "[a-b]",

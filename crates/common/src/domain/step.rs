@@ -1,4 +1,4 @@
-//! Where a step stands.
+//! The states of a step.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,29 +8,29 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "snake_case")]
 pub enum StepState {
-    /// Some dependency is not done yet.
+    /// A dependency is not done yet.
     #[default]
     Pending,
     /// Every dependency is done; any executor may lease it.
     Ready,
     /// Leased: turns are being taken.
     Running,
-    /// Paused for something outside; it holds no lease.
+    /// Waiting for an external event; it holds no lease.
     Waiting,
-    /// Finished with what it needed.
+    /// Complete.
     Done,
-    /// Ended without what it needed.
+    /// Ended without completing.
     Failed,
-    /// Cannot start because of a step that failed for good.
+    /// A step that it depends on failed permanently.
     Blocked,
-    /// Left out.
+    /// Skipped.
     Skipped,
-    /// Ended because the run ended.
+    /// Cancelled with the run.
     Cancelled,
 }
 
 impl StepState {
-    /// Every state, in the order of a step's life.
+    /// Every state, in the order of a step's life cycle.
     pub const ALL: [Self; 9] = [
         Self::Pending,
         Self::Ready,
@@ -43,7 +43,7 @@ impl StepState {
         Self::Cancelled,
     ];
 
-    /// The contract's word.
+    /// The value's name in the contract.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -58,12 +58,12 @@ impl StepState {
         }
     }
 
-    /// The state with this word.
+    /// The state with this name.
     pub fn from_text(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.as_str() == text)
     }
 
-    /// Whether work on the step is over, unless a retry or a repair reopens it.
+    /// Whether the step has ended, unless a retry or a repair reopens it.
     pub const fn is_settled(self) -> bool {
         matches!(self, Self::Done | Self::Failed | Self::Blocked | Self::Skipped | Self::Cancelled)
     }

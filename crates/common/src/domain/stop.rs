@@ -1,4 +1,4 @@
-//! Why a run stopped, and what a stopped run waits for.
+//! Why a run stopped, and what a blocked run waits for.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,29 +14,29 @@ pub enum StopReason {
     RequiredTodoFailed,
     /// A required todo is still open.
     TodoNotConverged,
-    /// The driver never said it was done.
+    /// The driver never reported completion.
     MissingCompletionSignal,
-    /// The same turn came again and again.
+    /// The same turn was repeated too often.
     RepeatCycle,
     /// No replans remain.
     MaxReplansReached,
-    /// No readable patch came.
+    /// No valid patch was received.
     ReplanParseFailed,
-    /// No readable plan came.
+    /// No valid plan was received.
     PlanParseFailed,
-    /// The plan was refused by whoever had to agree to it.
+    /// A reviewer rejected the plan.
     PlanRejected,
-    /// Work remains and none of it can ever start.
+    /// Work remains and none of it can start.
     DependencyDeadlock,
-    /// The run took all its turns.
+    /// The run used all its turns.
     MaxRoundsReached,
     /// Too many refused decisions in a row.
     MaxConsecutiveCorrections,
-    /// The driver gave up.
+    /// The driver aborted.
     Aborted,
-    /// Somebody cancelled the run.
+    /// A caller cancelled the run.
     Cancelled,
-    /// The run's time is over.
+    /// The run's deadline passed.
     DeadlineExceeded,
     /// The run's budget is used up.
     BudgetExceeded,
@@ -46,7 +46,7 @@ pub enum StopReason {
     ConfirmationExpired,
     /// No model answers.
     ModelUnavailable,
-    /// A defect of Surety's own.
+    /// A defect of Surety.
     InternalError,
 }
 
@@ -76,7 +76,7 @@ impl StopReason {
         Self::InternalError,
     ];
 
-    /// The contract's word.
+    /// The value's name in the contract.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Accepted => "accepted",
@@ -110,54 +110,54 @@ impl StopReason {
             Self::AcceptCheckFailed => "A required check does not hold and no repairs remain.",
             Self::RequiredTodoFailed => "A required todo failed.",
             Self::TodoNotConverged => "A required todo is still open.",
-            Self::MissingCompletionSignal => "The driver never said it was done.",
-            Self::RepeatCycle => "The same turn came again and again.",
+            Self::MissingCompletionSignal => "The driver never reported completion.",
+            Self::RepeatCycle => "The same turn was repeated too often.",
             Self::MaxReplansReached => "No replans remain.",
-            Self::ReplanParseFailed => "No readable patch came.",
-            Self::PlanParseFailed => "No readable plan came.",
-            Self::PlanRejected => "The plan was refused by whoever had to agree to it.",
-            Self::DependencyDeadlock => "Work remains and none of it can ever start.",
-            Self::MaxRoundsReached => "The run took all its turns.",
+            Self::ReplanParseFailed => "No valid patch was received.",
+            Self::PlanParseFailed => "No valid plan was received.",
+            Self::PlanRejected => "A reviewer rejected the plan.",
+            Self::DependencyDeadlock => "Work remains and none of it can start.",
+            Self::MaxRoundsReached => "The run used all its turns.",
             Self::MaxConsecutiveCorrections => "Too many refused decisions in a row.",
-            Self::Aborted => "The driver gave up.",
-            Self::Cancelled => "Somebody cancelled the run.",
-            Self::DeadlineExceeded => "The run's time is over.",
+            Self::Aborted => "The driver aborted.",
+            Self::Cancelled => "A caller cancelled the run.",
+            Self::DeadlineExceeded => "The run's deadline passed.",
             Self::BudgetExceeded => "The run's budget is used up.",
             Self::ConfirmationDenied => "A confirmation was refused.",
             Self::ConfirmationExpired => "A confirmation was not given in time.",
             Self::ModelUnavailable => "No model answers.",
-            Self::InternalError => "A defect of Surety's own.",
+            Self::InternalError => "A defect of Surety.",
         }
     }
 
-    /// The reason with this word.
+    /// The reason with this name.
     pub fn from_text(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|reason| reason.as_str() == text)
     }
 }
 
-/// Who or what a blocked run waits for.
+/// What a blocked run waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WaitingOn {
-    /// The person the run works for.
+    /// The user that the run works for.
     User,
-    /// Somebody who may confirm.
+    /// A user who may confirm.
     Approver,
     /// A tool worker or a remote driver.
     Worker,
-    /// A model, or whoever submits a plan in its place.
+    /// A model, or a submitter of a plan in its place.
     Model,
-    /// Whoever runs the service.
+    /// The operator of the service.
     Operator,
-    /// A moment in time.
+    /// A time.
     Timer,
     /// A driver outside the executor: its next decision.
     Driver,
 }
 
 impl WaitingOn {
-    /// The contract's word.
+    /// The value's name in the contract.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::User => "user",
@@ -185,10 +185,10 @@ impl WaitingOn {
 pub struct Terminal {
     /// Why.
     pub stop_reason: StopReason,
-    /// Where in the run's life: the state that was left, in lower case.
+    /// The state that was left, in lower case.
     pub stage: String,
-    /// For the person the run works for.
+    /// The message for the user.
     pub user_message: String,
-    /// For whoever runs the service.
+    /// The message for the operator.
     pub internal_reason: String,
 }

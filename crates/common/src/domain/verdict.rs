@@ -13,15 +13,15 @@ pub struct Verdict {
     pub results: Vec<CheckResult>,
 }
 
-/// What became of one check.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckResult {
-    /// The check's id, or its kind where it has none.
+    /// The check's id, or its kind when it has no id.
     pub name: String,
     /// Whether it held.
     pub passed: bool,
-    /// The contract's reason when it did not; empty when it did.
+    /// The contract's reason; empty when it holds.
     pub reason: String,
-    /// Whether it is recorded only and decides nothing.
+    /// Whether the verdict does not depend on it.
     pub optional: bool,
 }

@@ -1,50 +1,50 @@
-//! What can go wrong while a process makes itself seen.
+//! Errors of telemetry.
 
 use std::time::Duration;
 
 use thiserror::Error;
 
-/// Why telemetry could not be set up or ended.
+/// Why telemetry could not be started or ended.
 #[derive(Debug, Error)]
 pub enum TelemetryError {
-    /// The log directives do not read.
-    #[error("--log (SURETY_LOG) {directives:?} does not read: {reason}")]
+    /// The log directives cannot be parsed.
+    #[error("--log (SURETY_LOG) {directives:?} cannot be parsed: {reason}")]
     LogFilter {
-        /// What was given.
+        /// The directives.
         directives: String,
-        /// Why it does not read.
+        /// The reason.
         reason: String,
     },
-    /// Traces cannot be sent to the address given.
+    /// Traces cannot be sent to the given address.
     #[error(
         "--otlp-endpoint (OTEL_EXPORTER_OTLP_ENDPOINT) cannot be used: {reason}. Give an address \
-         such as http://127.0.0.1:4317, or leave it out"
+         such as http://127.0.0.1:4317, or do not set it"
     )]
     Exporter {
-        /// What the exporter said.
+        /// The exporter's error.
         reason: String,
     },
-    /// `init` was called outside a tokio runtime, on which the exporter depends.
-    #[error("telemetry has to be started inside a tokio runtime")]
+    /// `init` was called outside a tokio runtime, which the exporter needs.
+    #[error("telemetry must be started inside a tokio runtime")]
     NoRuntime,
-    /// `init` was called twice in one process, or something else installed a subscriber.
+    /// `init` was called twice in one process, or another library installed a subscriber.
     #[error("telemetry is already installed in this process ({part})")]
     AlreadyInstalled {
-        /// Which part: logs and traces, or metrics.
+        /// The part: logs and traces, or metrics.
         part: &'static str,
     },
-    /// The histograms' bounds were refused.
+    /// The histograms' buckets were refused.
     #[error("the metrics recorder refused its set-up: {reason}")]
     Metrics {
-        /// What the recorder said.
+        /// The recorder's error.
         reason: String,
     },
-    /// The last spans could not be handed over in time; they are lost.
+    /// The last spans could not be sent in time; they are lost.
     #[error("the last spans could not be sent within {bound:?}: {reason}")]
     Flush {
-        /// How long was waited.
+        /// The time limit.
         bound: Duration,
-        /// What the exporter said.
+        /// The exporter's error.
         reason: String,
     },
 }

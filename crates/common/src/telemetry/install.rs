@@ -1,4 +1,4 @@
-//! Setting up and taking down.
+//! Starts and ends telemetry.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -24,22 +24,22 @@ use super::error::TelemetryError;
 use super::names;
 use crate::config::{LogFormat, TelemetryConfig};
 
-/// Libraries whose spans would trace the exporter itself, or drown ours.
+/// Libraries whose spans would trace the exporter itself, or outnumber the service's own.
 const NOT_EXPORTED: [&str; 5] = ["h2", "hyper", "tonic", "opentelemetry", "tower"];
-/// The same libraries' chatter stays out of the log unless it is asked for by name.
+/// The log lines of these libraries are disabled unless the filter names them.
 const QUIET_LOGS: &str = "h2=warn,hyper=warn,tonic=warn,opentelemetry=warn,tower=warn,sqlx=warn";
-/// One export that hangs must not hold back the next for the exporter's own ten seconds.
+/// A hanging export must not delay the next by the exporter's default of ten seconds.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long a guard that is dropped, not shut down, may hold its thread.
+/// How long dropping a guard that was not shut down may block its thread.
 const DROP_BOUND: Duration = Duration::from_secs(1);
-/// Samples of histograms are kept until somebody drains them, scraped or not.
+/// How often histogram samples are drained, which otherwise accumulate until a scrape.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
-/// A gauge that nobody sets any more says nothing that is so: it is left out of the scrape.
+/// A gauge that is no longer set is outdated: after this time it is removed from the scrape.
 const GAUGES_KEPT: Duration = Duration::from_secs(60);
-/// The exporter's own default of 128 would cut a long step's transitions off in silence.
+/// The exporter's default of 128 would silently drop transitions of a long step.
 const MAX_EVENTS_PER_SPAN: u32 = 4096;
 
-/// Keeps telemetry alive; shut it down as the last act of the process.
+/// Keeps telemetry running; shut it down as the last action of the process.
 #[derive(Debug)]
 pub struct Guard {
     provider: Option<SdkTracerProvider>,
@@ -47,20 +47,20 @@ pub struct Guard {
     upkeep: AbortHandle,
 }
 
-/// Telemetry that is built and not yet installed, so that a test can use it for itself alone.
+/// Telemetry that is built and not installed yet, so that a test can use its own.
 pub struct Telemetry {
-    /// Takes logs and spans.
+    /// Receives logs and spans.
     pub dispatch: Dispatch,
-    /// Takes metrics.
+    /// Receives metrics.
     pub recorder: PrometheusRecorder,
-    /// Ends it all.
+    /// Ends telemetry.
     pub guard: Guard,
 }
 
 /// Installs logs, traces and metrics for this process, under `service_name`.
 ///
 /// # Errors
-/// No tokio runtime, a set-up that does not read, or telemetry that is installed already.
+/// No tokio runtime, an invalid configuration, or telemetry that is already installed.
 pub fn init(service_name: &'static str, config: &TelemetryConfig) -> Result<Guard, TelemetryError> {
     let Telemetry { dispatch, recorder, guard } = Telemetry::build(service_name, config)?;
     tracing::dispatcher::set_global_default(dispatch)
@@ -75,7 +75,7 @@ impl Telemetry {
     /// Builds telemetry without installing it.
     ///
     /// # Errors
-    /// No tokio runtime, or a set-up that does not read.
+    /// No tokio runtime, or an invalid configuration.
     pub fn build(
         service_name: &'static str,
         config: &TelemetryConfig,
@@ -113,19 +113,19 @@ impl Guard {
         self.metrics.clone()
     }
 
-    /// Sends what is left and ends, within `bound` whether or not the receiver answers.
+    /// Sends the remaining spans and ends, within `bound` whether or not the receiver answers.
     ///
     /// # Errors
-    /// The last spans were not taken in time; they are lost and the process can end.
+    /// The last spans were not sent in time; they are lost and the process can end.
     ///
     /// # Cancel safety
-    /// Sending goes on in the background, within the same bound.
+    /// Sending continues in the background, within the same limit.
     pub async fn shutdown(mut self, bound: Duration) -> Result<(), TelemetryError> {
         let Some(provider) = self.provider.take() else {
             return Ok(());
         };
         let lost = |reason: String| TelemetryError::Flush { bound, reason };
-        // The provider blocks its thread until the exporter's task, on this runtime, is done.
+        // The provider blocks its thread until the exporter's task on this runtime has ended.
         spawn_blocking(move || provider.shutdown_with_timeout(bound))
             .await
             .map_err(|error| lost(error.to_string()))?
@@ -139,7 +139,7 @@ impl Drop for Guard {
         if let Some(provider) = self.provider.take()
             && let Err(error) = provider.shutdown_with_timeout(DROP_BOUND)
         {
-            tracing::warn!(%error, "the last spans could not be sent");
+            tracing::warn!(%error, "telemetry: the last spans could not be sent; they are lost");
         }
     }
 }
@@ -211,7 +211,7 @@ where
     let filter = EnvFilter::try_new(format!("{QUIET_LOGS},{}", config.log)).map_err(|error| {
         TelemetryError::LogFilter { directives: config.log.clone(), reason: error.to_string() }
     })?;
-    // Colours are for a person; in a file they are noise.
+    // Colours only on a terminal.
     let colours = std::io::stderr().is_terminal();
     let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colours);
     let layer = match config.log_format {

@@ -1,4 +1,4 @@
-//! The figures that are not transitions.
+//! The metrics other than those of transitions.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use metrics::{
 
 use super::names;
 
-/// Says what each figure is, in the words that `/metrics` shows.
+/// Describes each metric, as `/metrics` shows it.
 pub(super) fn describe() {
     describe_counter!(names::TRANSITIONS_TOTAL, "Transitions of runs and steps.");
     describe_counter!(names::VERDICTS_TOTAL, "Verdicts of the acceptgate, by outcome.");
@@ -22,12 +22,12 @@ pub(super) fn describe() {
     describe_gauge!(names::QUEUE_DEPTH, "Runs that are ready and not claimed.");
 }
 
-/// Records how long a step took, from its lease to its end, with its final state.
+/// Records the duration of a step, from its lease to its end, with its final state.
 pub fn record_step_duration(outcome: &'static str, duration: Duration) {
     histogram!(names::STEP_DURATION_SECONDS, "outcome" => outcome).record(duration);
 }
 
-/// Records how long one turn took; `driver` is script, model or remote.
+/// Records the duration of one turn; `driver` is script, model or remote.
 pub fn record_turn_duration(driver: &'static str, duration: Duration) {
     histogram!(names::TURN_DURATION_SECONDS, "driver" => driver).record(duration);
 }

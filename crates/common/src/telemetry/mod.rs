@@ -1,4 +1,4 @@
-//! How a process is seen: log lines, traces, metrics.
+//! Logs, traces and metrics of a process.
 //!
 //! ```text
 //!   tracing event -+-> stderr          (SURETY_LOG, SURETY_LOG_FORMAT)
@@ -6,8 +6,8 @@
 //!   metrics        --> Guard::render() (a service serves it at /metrics)
 //! ```
 //!
-//! `init` is called once a process. With several services in one process the exported resource is
-//! the process, and each span says its service in `surety.service`.
+//! `init` is called once per process. With several services in one process the exported resource is
+//! the process, and each span names its service in `surety.service`.
 
 mod error;
 mod install;

@@ -1,11 +1,11 @@
 //! Every name that leaves the process: spans, attributes, metrics.
 //!
-//! Spans and attributes follow OpenTelemetry's GenAI conventions where those have a word; ours
-//! begin with `surety.`. Metrics are Prometheus names with their unit last.
+//! Spans and attributes follow OpenTelemetry's GenAI conventions where these define a name; the
+//! others begin with `surety.`. Metrics are Prometheus names with their unit last.
 
 /// Span of a run, the root of its trace.
 pub const SPAN_RUN: &str = "invoke_workflow";
-/// Span of making or changing a plan.
+/// Span of creating or changing a plan.
 pub const SPAN_PLAN: &str = "plan";
 /// Span of a step, from its lease to its end.
 pub const SPAN_STEP: &str = "invoke_agent";
@@ -14,7 +14,7 @@ pub const SPAN_TOOL: &str = "execute_tool";
 /// Span of one evaluation by the gate.
 pub const SPAN_EVALUATION: &str = "evaluate";
 
-/// Span event of a run's or a step's transition.
+/// Span event of a transition of a run or a step.
 pub const EVENT_TRANSITION: &str = "surety.transition";
 /// Span event of a verdict.
 pub const EVENT_EVALUATION: &str = "gen_ai.evaluation.result";
@@ -22,7 +22,7 @@ pub const EVENT_EVALUATION: &str = "gen_ai.evaluation.result";
 /// Target of every span named here.
 pub const TARGET_SPAN: &str = "surety";
 /// Target of the log lines and span events of transitions and verdicts. Filter it with
-/// `SURETY_LOG`, such as `info,surety::transition=warn`; traces keep them all the same.
+/// `SURETY_LOG`, such as `info,surety::transition=warn`; traces are not affected.
 pub const TARGET_TRANSITION: &str = "surety::transition";
 
 /// Counter of transitions, labels `subject` (run, step), `from`, `to`.
@@ -33,10 +33,10 @@ pub const VERDICTS_TOTAL: &str = "surety_verdicts_total";
 pub const STEP_DURATION_SECONDS: &str = "surety_step_duration_seconds";
 /// Histogram of one turn's time, label `driver` (script, model, remote).
 pub const TURN_DURATION_SECONDS: &str = "surety_turn_duration_seconds";
-/// Gauge of runs that are ready and that nobody has claimed, label `namespace`.
+/// Gauge of runs that are ready and not claimed, label `namespace`.
 pub const QUEUE_DEPTH: &str = "surety_queue_depth";
 
-/// Bounds of the duration histograms in seconds: a scripted turn takes under a millisecond, a
+/// Buckets of the duration histograms in seconds: a scripted turn takes under a millisecond, a
 /// model's minutes.
 pub const DURATION_BUCKETS_SECONDS: [f64; 14] =
     [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0];

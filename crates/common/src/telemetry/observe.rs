@@ -1,4 +1,4 @@
-//! What an applied change says to whoever looks on.
+//! Logs, traces and counts an applied change.
 
 use super::transition::{EvaluationRecord, Subject, TransitionRecord};
 use super::{record_evaluation, record_transition};
@@ -7,7 +7,7 @@ use crate::domain::journal::{self, Entry, VerdictRecord};
 use crate::domain::stop::StopReason;
 use tracing::Span;
 
-/// Says each transition and each verdict of a stored change, once, in the span of the work that
+/// Records each transition and each verdict of a stored change once, in the span of the work that
 /// led to it. Call it after the commit.
 pub fn observe(write: &Write, span: &Span) {
     let run_id = write.execution.run_id.to_string();

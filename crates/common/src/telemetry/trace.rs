@@ -1,7 +1,7 @@
 //! Spans of a run, in one trace over all services and restarts.
 //!
-//! The run's row keeps a W3C `traceparent`. Every span of the run names it as its parent, so
-//! whoever works on the run, and whenever, adds to the same trace.
+//! The run's row stores a W3C `traceparent`. Every span of the run names it as its parent, so all
+//! processes add to the same trace.
 
 use std::fmt;
 use std::str::FromStr;
@@ -24,12 +24,12 @@ pub struct TraceParent {
     flags: TraceFlags,
 }
 
-/// A text that is no `traceparent`.
+/// A text that is not a `traceparent`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("not a W3C traceparent")]
 pub struct TraceParentError;
 
-/// The ids of a span that is recorded, for a message to a person or a foreign system.
+/// The ids of a recorded span, for a message to a user or another system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpanIds {
     /// 32 hexadecimal digits.
@@ -38,23 +38,23 @@ pub struct SpanIds {
     pub span_id: String,
 }
 
-/// What a step's span says of it.
+/// The attributes of a step's span.
 #[derive(Debug, Clone, Copy)]
 pub struct StepSpan<'a> {
-    /// The service that works on it.
+    /// The service that works on the step.
     pub service: &'static str,
     /// The run.
     pub run_id: &'a str,
     /// The step.
     pub step_id: &'a str,
-    /// Who decides: script, model or remote.
+    /// The kind of driver: script, model or remote.
     pub driver: &'a str,
-    /// The lease under which it is worked on.
+    /// The epoch of the lease.
     pub lease_epoch: u64,
 }
 
 impl TraceParent {
-    /// A context of a trace that nobody has written to yet; sampled.
+    /// A context of a new trace; sampled.
     #[must_use]
     pub fn generate() -> Self {
         let ids = RandomIdGenerator::default();
@@ -106,7 +106,7 @@ impl FromStr for TraceParent {
         let trace_id = TraceId::from_hex(part(32)?).map_err(|_| TraceParentError)?;
         let span_id = SpanId::from_hex(part(16)?).map_err(|_| TraceParentError)?;
         let flags = u8::from_str_radix(part(2)?, 16).map_err(|_| TraceParentError)?;
-        // Version ff is forbidden; a later version may carry more parts, version 00 may not.
+        // Version ff is forbidden; a later version may have more parts, version 00 may not.
         let surplus = version == "00" && parts.next().is_some();
         let zero = trace_id == TraceId::INVALID || span_id == SpanId::INVALID;
         if version == "ff" || surplus || zero {
@@ -117,11 +117,11 @@ impl FromStr for TraceParent {
     }
 }
 
-/// Opens the span of a new run and gives the `traceparent` to store with it. `caller` is the
-/// request's own `traceparent`: a caller who traces sees the run in his trace.
+/// Opens the span of a new run and returns the `traceparent` to store with it. `caller` is the
+/// request's own `traceparent`, so that the run appears in the caller's trace.
 ///
-/// The context is made even when nothing is exported, so that a run created before a receiver
-/// was set up is one trace from then on.
+/// The context is created even when nothing is exported, so that the run is one trace once an
+/// endpoint is set.
 #[must_use]
 pub fn start_run(service: &'static str, run_id: &str, caller: Option<&str>) -> (Span, TraceParent) {
     let span = tracing::info_span!(
@@ -175,7 +175,7 @@ pub fn work_span(service: &'static str, run_id: &str, traceparent: &str) -> Span
     join(span, traceparent)
 }
 
-/// Opens the span of a step under one lease. A step that moves to another executor has one span
+/// Opens the span of a step under one lease. A step that another executor takes over has one span
 /// for each lease.
 #[must_use]
 pub fn step_span(step: &StepSpan<'_>, traceparent: &str) -> Span {
@@ -231,7 +231,7 @@ pub fn tool_span(parent: &Span, tool: &str, call_id: &str) -> Span {
     )
 }
 
-/// The ids of the current span, when it is exported.
+/// The ids of the current span, if it is exported.
 #[must_use]
 pub fn current_ids() -> Option<SpanIds> {
     TraceParent::of(&Span::current()).map(|context| SpanIds {
@@ -240,14 +240,14 @@ pub fn current_ids() -> Option<SpanIds> {
     })
 }
 
-/// The id of a span, when it is exported.
+/// The id of a span, if it is exported.
 #[must_use]
 pub fn span_id(span: &Span) -> Option<String> {
     TraceParent::of(span).map(|context| context.span_id.to_string())
 }
 
-/// Puts `span` under the stored context. A context that does not read, which only a hand in the
-/// database can cause, leaves the span in a trace of its own: work never stops for its trace.
+/// Sets the stored context as the parent of `span`. An invalid context, which only a manual change
+/// of the database can cause, starts a separate trace.
 fn join(span: Span, traceparent: &str) -> Span {
     if span.is_disabled() {
         return span;
@@ -257,14 +257,16 @@ fn join(span: Span, traceparent: &str) -> Span {
             adopt(&span, parent);
             span.record("trace_id", tracing::field::display(parent.trace_id));
         }
-        Err(error) => tracing::warn!(parent: &span, traceparent, %error, "a trace of its own"),
+        Err(error) => {
+            tracing::warn!(parent: &span, traceparent, %error, "the stored traceparent is invalid; the work starts a separate trace")
+        }
     }
     span
 }
 
 fn adopt(span: &Span, parent: TraceParent) {
     // The only failures are a span that is not recorded and a process that exports nothing; both
-    // are as intended.
+    // are intended.
     if let Err(reason) = span.set_parent(parent.context()) {
         tracing::trace!(%reason, "the span has no exported parent");
     }

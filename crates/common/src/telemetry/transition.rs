@@ -1,4 +1,4 @@
-//! A transition or a verdict, said once: one span event, one log line, one count.
+//! A transition or a verdict, recorded once: one span event, one log line, one count.
 
 use std::borrow::Cow;
 use tracing::Span;
@@ -6,7 +6,7 @@ use tracing::Span;
 use super::metric::{count_transition, count_verdict};
 use super::names;
 
-/// Whose state changed.
+/// What changed its state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject {
     /// A run.
@@ -15,28 +15,28 @@ pub enum Subject {
     Step,
 }
 
-/// One transition, in the words of the state machine.
+/// One transition, with the names of the state machine.
 #[derive(Debug, Clone)]
 pub struct TransitionRecord<'a> {
-    /// Whose state changed.
+    /// What changed its state.
     pub subject: Subject,
     /// The run.
     pub run_id: &'a str,
-    /// The step, when a step's state changed or the run's changed because of one.
+    /// The step, when a step changed its state, or the run did because of one.
     pub step_id: Option<&'a str>,
     /// The state before.
     pub from: Cow<'static, str>,
     /// The state after.
     pub to: Cow<'static, str>,
-    /// The event that moved it.
+    /// The event that caused it.
     pub event: &'a str,
-    /// Why, in a few words without message contents.
+    /// The reason, in a few words without message contents.
     pub cause: &'a str,
-    /// Who: an identity or a service.
+    /// The actor: an identity or a service.
     pub actor: &'a str,
     /// The event's number in the run, from 1.
     pub sequence: u64,
-    /// Why the run ended, with a terminal.
+    /// Why the run ended, for a terminal state.
     pub stop_reason: Option<&'a str>,
 }
 
@@ -45,18 +45,18 @@ pub struct TransitionRecord<'a> {
 pub struct EvaluationRecord<'a> {
     /// The run.
     pub run_id: &'a str,
-    /// The plan revision that was judged.
+    /// The plan revision that was evaluated.
     pub plan_revision: u64,
     /// Whether it was accepted.
     pub accepted: bool,
-    /// The stop reason that follows: `accepted`, or why not.
+    /// The resulting stop reason: `accepted`, or why not.
     pub stop_reason: &'a str,
     /// Required checks that failed.
     pub failed_checks: u64,
 }
 
 impl Subject {
-    /// The word for it.
+    /// The name in logs and metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -66,11 +66,11 @@ impl Subject {
     }
 }
 
-/// Records a transition that was stored, inside the span it belongs to. Call it after the commit
-/// and once, as it writes one span event, one log line and one count.
+/// Records a stored transition in its span. Call it once, after the commit: it writes one span
+/// event, one log line and one count.
 ///
-/// One tracing event becomes both the line and the span event, each behind a filter of its own,
-/// so with a quiet log and no receiver nothing is formatted.
+/// One tracing event becomes both the line and the span event, each behind its own filter, so
+/// nothing is formatted when both are off.
 pub fn record_transition(span: &Span, record: &TransitionRecord<'_>) {
     count_transition(record.subject.as_str(), record.from.clone(), record.to.clone());
     tracing::event!(
@@ -91,7 +91,7 @@ pub fn record_transition(span: &Span, record: &TransitionRecord<'_>) {
     );
 }
 
-/// Records a verdict that was stored, inside the span of its evaluation, once.
+/// Records a stored verdict in the span of its evaluation, once.
 pub fn record_evaluation(span: &Span, record: &EvaluationRecord<'_>) {
     count_verdict(record.stop_reason);
     tracing::event!(

@@ -1,6 +1,6 @@
 //! Acceptance checks.
 //!
-//! Only the form is judged here; the check reader normalises and judges the rest.
+//! Only the form is validated here; the check reader normalizes and validates the rest.
 
 use super::error::{MessageError, MessageErrorKind as Kind};
 use super::v1;

@@ -1,4 +1,4 @@
-//! The one place where channels to services are made.
+//! The only place where channels to services are created.
 
 use super::token::Token;
 use std::time::Duration;
@@ -8,47 +8,47 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
 
-/// How long a connection may take to be made.
+/// The time limit to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often an idle connection is asked whether it is alive: often enough that a cut one is seen
-/// before a person wonders, and well above what servers count as too many pings.
+/// How often an idle connection is pinged: often enough to detect a broken one soon, and well below
+/// the rate that servers refuse.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(20);
-/// How long the answer may take.
+/// The time limit of the answer to a ping.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A channel that shows the caller's token with every call. It is cheap to clone.
+/// A channel that sends the caller's token with every call. It is cheap to clone.
 pub type ServiceChannel = InterceptedService<Channel, Credentials>;
 
-/// Puts the caller's token on every call.
+/// Adds the caller's token to every call.
 #[derive(Clone)]
 pub struct Credentials {
     header: Option<MetadataValue<Ascii>>,
 }
 
-/// Why no channel could be made.
+/// Why no channel could be created.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The address is none.
-    #[error("{address:?} is no address of a service; write it as http://host:port")]
+    /// The address is invalid.
+    #[error("{address:?} is not a valid service address; write it as http://host:port")]
     Address {
-        /// What was given.
+        /// The address.
         address: String,
-        /// What is wrong with it.
+        /// The reason.
         source: tonic::transport::Error,
     },
-    /// The address asks for what this build does not have.
-    #[error("{0:?} asks for TLS, which this build does not have; use http:// or a local proxy")]
+    /// The address requires TLS, which this build does not support.
+    #[error("{0:?} requires TLS, which this build does not support; use http:// or a local proxy")]
     Tls(String),
-    /// The token cannot travel in a header.
-    #[error("the token cannot travel in a header")]
+    /// The token is not valid in a header.
+    #[error("the token is not valid in an HTTP header; use visible ASCII characters")]
     Token(#[from] tonic::metadata::errors::InvalidMetadataValue),
 }
 
-/// A channel to the service at `address` (`http://host:port`, or `host:port`). Nothing is sent yet:
-/// it connects with the first call, and again whenever the connection is lost. Needs a runtime.
+/// A channel to the service at `address` (`http://host:port`, or `host:port`). It connects with the
+/// first call, and again after a loss. Needs a runtime.
 ///
 /// # Errors
-/// [`ClientError`] when no such channel can be made.
+/// [`ClientError`] when the address or the token is invalid.
 pub fn channel(address: &str, token: Option<&Token>) -> Result<ServiceChannel, ClientError> {
     if address.starts_with("https://") {
         return Err(ClientError::Tls(address.to_owned()));
@@ -72,7 +72,7 @@ impl Credentials {
     fn new(token: Option<&Token>) -> Result<Self, ClientError> {
         let header = token.map(|token| MetadataValue::try_from(token.header())).transpose()?.map(
             |mut header| {
-                // Keeps it out of HTTP/2's header tables and of every Debug output.
+                // Excludes it from HTTP/2's header tables and from Debug output.
                 header.set_sensitive(true);
                 header
             },

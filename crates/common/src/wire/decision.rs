@@ -8,8 +8,8 @@ use crate::domain::decision::{Abort, Action, ExecuteDecision};
 impl TryFrom<v1::ExecuteDecision> for ExecuteDecision {
     type Error = MessageError;
 
-    /// Texts are trimmed, as they are when a decision is read from text. The shape (which action
-    /// carries what) is judged by the domain.
+    /// Texts are trimmed, as in a decision that is read from text. The domain validates which
+    /// action requires which fields.
     fn try_from(decision: v1::ExecuteDecision) -> Result<Self, Self::Error> {
         let v1::ExecuteDecision { speak, action, reason, goal_check, tool_call, abort } = decision;
         Ok(Self {

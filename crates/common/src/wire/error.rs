@@ -1,35 +1,36 @@
-//! What can be wrong with a message whose bytes are good.
+//! Errors of a message that was decoded.
 
 use crate::domain::problem::{Code, Problem};
 
-/// One way a message can be wrong. Paths are relative to the message that was converted; whoever
-/// converts a part puts the place of the part before it with [`MessageError::under`].
+/// One error in a message. Paths are relative to the converted message; the caller adds the path of
+/// its own part with [`MessageError::under`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {kind}")]
 pub struct MessageError {
-    /// The path of the field at fault, such as `steps[2].verify[0].match`; empty for the whole.
+    /// The path of the invalid field, such as `steps[2].verify[0].match`; empty for the whole
+    /// message.
     pub path: String,
-    /// What is wrong there.
+    /// What is wrong with it.
     pub kind: MessageErrorKind,
 }
 
 /// What is wrong with a field.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MessageErrorKind {
-    /// A field that is needed is not set.
+    /// A required field is not set.
     #[error("is missing; set it")]
     Missing,
-    /// A number that is no member of the field's enum.
-    #[error("{0} is no value of this enum; this service may be older than the client")]
+    /// A number outside the field's enum.
+    #[error("{0} is not a value of this enum; this service may be older than the client")]
     UnknownEnumValue(i32),
     /// A decision without an action.
     #[error("the decision names no action")]
     ActionMissing,
     /// A decision whose action is none of the six.
-    #[error("{0} is no action")]
+    #[error("{0} is not an action")]
     ActionUnknown(i32),
     /// A check whose match is none of the three.
-    #[error("{0} is no match; use prefix, exact or contains")]
+    #[error("{0} is not a match mode; use prefix, exact or contains")]
     MatchUnknown(i32),
     /// A receipt without a step index.
     #[error("the receipt has no step_index")]
@@ -37,11 +38,11 @@ pub enum MessageErrorKind {
     /// A receipt whose step index is below zero.
     #[error("{0} is below zero")]
     StepIndexNegative(i64),
-    /// A receipt whose step index is beyond every plan.
-    #[error("{0} is beyond every plan")]
+    /// A receipt whose step index is greater than any plan's.
+    #[error("{0} is greater than the last step index of any plan")]
     StepIndexTooLarge(i64),
-    /// A receipt whose source is not set or is none that is known.
-    #[error("{0} is no evidence source")]
+    /// A receipt whose source is not set or unknown.
+    #[error("{0} is not an evidence source")]
     EvidenceSourceUnknown(i32),
     /// Text that should be JSON and is not.
     #[error("is not strict JSON: {0}")]
@@ -49,17 +50,17 @@ pub enum MessageErrorKind {
     /// JSON that nests too deep.
     #[error("nests more than 128 levels deep")]
     JsonTooDeep,
-    /// JSON of another kind than an object.
-    #[error("is the JSON of a {0}; an object is wanted")]
+    /// JSON that is not an object.
+    #[error("expected a JSON object, found a {0}")]
     NotAnObject(&'static str),
-    /// A moment outside the years 1 to 9999, or with nanoseconds outside a second.
-    #[error("is no moment in time")]
+    /// A time outside the years 1 to 9999, or with nanoseconds outside a second.
+    #[error("is not a valid time; use the years 1 to 9999")]
     NoMoment,
-    /// A duration with a fraction of a second, where whole seconds are wanted.
-    #[error("has a fraction of a second; give whole seconds")]
+    /// A duration with a fraction of a second in a field of whole seconds.
+    #[error("has a fraction of a second; use whole seconds")]
     NotWholeSeconds,
-    /// An id that is no UUID.
-    #[error("{0:?} is no UUID")]
+    /// An id that is not a UUID.
+    #[error("{0:?} is not a UUID")]
     InvalidId(String),
     /// A problem that the domain found.
     #[error("{}", .0.message)]
@@ -67,12 +68,12 @@ pub enum MessageErrorKind {
 }
 
 impl MessageError {
-    /// Something wrong with one field of the message.
+    /// An error in one field of the message.
     pub fn at(path: impl Into<String>, kind: MessageErrorKind) -> Self {
         Self { path: path.into(), kind }
     }
 
-    /// The same error, seen from the message around.
+    /// The same error, with the path of the enclosing message.
     #[must_use]
     pub fn under(mut self, parent: &str) -> Self {
         self.path = if self.path.is_empty() {
@@ -85,7 +86,7 @@ impl MessageError {
 }
 
 impl MessageErrorKind {
-    /// The code that callers see.
+    /// The code that callers receive.
     pub const fn code(&self) -> Code {
         match self {
             Self::Missing => Code::FieldMissing,

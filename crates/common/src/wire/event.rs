@@ -1,4 +1,4 @@
-//! Journal entries, as they are streamed. Nobody sends one.
+//! Journal entries, as they are streamed. They are output only.
 
 use super::run::{number, verdict_of};
 use super::v1;
@@ -61,7 +61,7 @@ fn moved(run_id: Uuid, transition: Transition) -> v1::Transition {
     }
 }
 
-/// The state that a journal names. A word of a later version is unspecified.
+/// The state in a journal entry; one of a later version becomes unspecified.
 fn run_state_of(word: &str) -> v1::RunState {
     let state = RunState::ALL.into_iter().find(|state| state.as_str() == word);
     state.map_or(v1::RunState::Unspecified, v1::RunState::from)

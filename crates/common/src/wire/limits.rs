@@ -56,7 +56,7 @@ impl TryFrom<v1::Limits> for Limits {
         };
         match limits.validate() {
             Ok(()) => Ok(limits),
-            // The domain already names the whole path, `limits.` included.
+            // The domain already reports the whole path, including `limits.`.
             Err(problem) => {
                 let path = problem.field.clone().unwrap_or_default();
                 Err(MessageError::at(path, Kind::Domain(problem)))

@@ -1,13 +1,14 @@
-//! The wire form: generated protobuf code, and what crosses between it and the domain.
+//! The wire form: generated protobuf code, and its conversion to and from the domain.
 //!
 //! ```text
 //!   v1 (generated)  --TryFrom-->  domain      one file for each family of messages
 //!                   <---From----
-//!   Fault  <--status-->  tonic::Status        the only place where errors cross
-//!   server, client                            the only place where ports and channels are made
+//!   Fault  <--status-->  tonic::Status        the only place that converts errors
+//!   server, client                            the only place that creates ports and channels
 //! ```
 //!
-//! Conversions take every field apart, so a new field breaks the build until it is placed.
+//! Conversions destructure every message, so the compiler refuses a new field until it is
+//! converted.
 
 mod check;
 pub mod client;
@@ -30,7 +31,7 @@ pub mod verdict;
 #[cfg(test)]
 mod tests;
 
-/// Messages, clients and servers of package `surety.v1`; the `.proto` files hold their docs.
+/// Messages, clients and servers of package `surety.v1`; the `.proto` files document them.
 #[allow(
     missing_docs,
     unreachable_pub,

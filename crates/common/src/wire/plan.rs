@@ -1,6 +1,6 @@
 //! Plans, their steps and tool calls.
 //!
-//! Only the form is judged here; the plan validator judges the rest.
+//! Only the form is validated here; the plan validator does the rest.
 
 use super::error::{MessageError, MessageErrorKind as Kind};
 use super::v1;
@@ -11,7 +11,7 @@ impl TryFrom<v1::Plan> for Plan {
     type Error = MessageError;
 
     fn try_from(plan: v1::Plan) -> Result<Self, Self::Error> {
-        // Revision and digest are the store's to give; whatever a client sends is no claim.
+        // The store sets revision and digest; values from a client are ignored.
         let v1::Plan { title, goal, steps, verify, todos, revision: _, digest: _ } = plan;
         Ok(Self {
             title,
@@ -24,7 +24,7 @@ impl TryFrom<v1::Plan> for Plan {
 }
 
 impl From<Plan> for v1::Plan {
-    /// A plan that is not stored; whoever stored it sets revision and digest.
+    /// A plan that is not stored; the caller that stored it sets revision and digest.
     fn from(plan: Plan) -> Self {
         let Plan { title, goal, steps, verify, todos } = plan;
         Self {

@@ -10,11 +10,11 @@ impl From<Problem> for v1::Problem {
     }
 }
 
-/// Why a problem or a warning from the wire is none that this version knows.
+/// Why a problem or a warning from the wire is unknown to this version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownCode {
-    /// The code is in no set of this version.
-    #[error("the code {0:?} is none that this version knows")]
+    /// The code is unknown.
+    #[error("this version does not know the code {0:?}")]
     Unknown(String),
 }
 

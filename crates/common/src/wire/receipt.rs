@@ -9,8 +9,8 @@ use v1::fact as wire;
 impl TryFrom<v1::EvidenceReceipt> for EvidenceReceipt {
     type Error = MessageError;
 
-    /// Texts are trimmed, those inside facts are kept. Errors come in the order index, source,
-    /// facts, times.
+    /// Texts are trimmed, those inside facts are kept. Errors are reported in the order index,
+    /// source, facts, times.
     fn try_from(receipt: v1::EvidenceReceipt) -> Result<Self, Self::Error> {
         let mut receipt = read_sealed(receipt)?;
         let texts = [
@@ -30,7 +30,7 @@ impl TryFrom<v1::EvidenceReceipt> for EvidenceReceipt {
     }
 }
 
-/// Reads a receipt to the letter, so that its digest stays what it is.
+/// Reads a receipt exactly, so that its digest stays the same.
 ///
 /// # Errors
 /// In the order index, source, facts, times.
@@ -52,7 +52,7 @@ pub fn read_sealed(receipt: v1::EvidenceReceipt) -> Result<EvidenceReceipt, Mess
         finished_at,
         prev_digest,
         digest,
-        // The seal is checked where receipts are verified; it is no part of what is known.
+        // The signature is checked where receipts are verified; it is not part of the facts.
         key_id: _,
         signature: _,
         proof: _,
@@ -78,7 +78,7 @@ pub fn read_sealed(receipt: v1::EvidenceReceipt) -> Result<EvidenceReceipt, Mess
 }
 
 impl From<EvidenceReceipt> for v1::EvidenceReceipt {
-    /// A receipt without its seal; whoever has the seal sets key, signature and proof.
+    /// A receipt without its signature; the caller that has it sets key, signature and proof.
     fn from(receipt: EvidenceReceipt) -> Self {
         let EvidenceReceipt {
             step_index,

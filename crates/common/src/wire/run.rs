@@ -1,4 +1,4 @@
-//! Runs, as they are shown. Nobody sends one.
+//! Runs, as they are shown. They are output only.
 
 use super::v1;
 use super::value::timestamp;
@@ -10,7 +10,7 @@ use crate::domain::step::StepState;
 use crate::domain::stop::{Terminal, WaitingOn};
 use std::collections::BTreeMap;
 
-/// A run with its latest verdict, which is looked up apart.
+/// A run with its latest verdict, which is read separately.
 pub fn run(record: RunRecord, verdict: Option<VerdictRecord>) -> v1::Run {
     let RunRecord { spec, execution, plan, plan_digest } = record;
     let steps = steps(&execution, plan.as_deref());
@@ -46,7 +46,7 @@ pub fn run(record: RunRecord, verdict: Option<VerdictRecord>) -> v1::Run {
     }
 }
 
-/// A stored verdict, with what it is about.
+/// A stored verdict, with its subject.
 pub fn verdict_of(run_id: uuid::Uuid, record: VerdictRecord) -> v1::Verdict {
     let VerdictRecord { plan_revision, verdict, receipts, last_receipt_digest } = record;
     v1::Verdict {
@@ -63,7 +63,7 @@ pub fn trace_id(trace_parent: &str) -> &str {
     trace_parent.split('-').nth(1).unwrap_or_default()
 }
 
-/// A count on the wire; ours are never below zero.
+/// A count for the wire; the domain's are never below zero.
 pub(super) fn number(count: i64) -> u64 {
     u64::try_from(count).unwrap_or_default()
 }
@@ -120,7 +120,7 @@ fn blocked(execution: &Execution) -> Option<v1::Blocked> {
     })
 }
 
-/// All that a run waits for; `step_ids` are the ids of the steps that wait, by their place.
+/// All waits of a run; `step_ids` are the ids of the steps that wait, by their index.
 pub fn waits(record: &RunRecord, step_ids: &BTreeMap<usize, String>) -> Vec<v1::Wait> {
     record.execution.waits().map(|wait| wait_of(record, step_ids, wait.clone())).collect()
 }
@@ -155,7 +155,7 @@ fn ended(terminal: Terminal, state: RunState) -> v1::Terminal {
     }
 }
 
-/// The state that a terminal names as the one that was left: its word in lower case.
+/// The state that a terminal state replaced; its name is in lower case.
 fn stage_of(word: &str) -> v1::RunState {
     let left = |state: &RunState| state.as_str().eq_ignore_ascii_case(word);
     let state = RunState::ALL.into_iter().find(left);
@@ -178,8 +178,8 @@ impl From<RunState> for v1::RunState {
     }
 }
 
-/// The states a number on the wire asks for: BLOCKED asks for it in every phase. None when the
-/// number names no state.
+/// The states that a number on the wire selects: BLOCKED selects it in every phase. None for an
+/// unknown number.
 pub fn read_run_state(number: i32) -> Option<RunState> {
     let wanted = v1::RunState::try_from(number).ok()?;
     RunState::ALL.into_iter().find(|state| v1::RunState::from(*state) == wanted)
@@ -201,7 +201,7 @@ impl From<StepState> for v1::StepState {
     }
 }
 
-/// The step state a number on the wire names; none when it names none.
+/// The step state of a number on the wire; none for an unknown number.
 pub fn read_step_state(number: i32) -> Option<StepState> {
     let wanted = v1::StepState::try_from(number).ok()?;
     StepState::ALL.into_iter().find(|state| v1::StepState::from(*state) == wanted)

@@ -1,8 +1,8 @@
-//! The two functions that cross between a [`Fault`] and a gRPC status.
+//! The two functions that convert between a [`Fault`] and a gRPC status.
 //!
-//! Every status carries `ErrorInfo {reason, domain = "surety"}`, the reason in upper case as
-//! `ErrorReason` of the protos names it; `BadRequest`,
-//! `PreconditionFailure`, `QuotaFailure` and `RetryInfo` join it where they fit.
+//! Every status has an `ErrorInfo {reason, domain = "surety"}`, with the reason in upper case, as in
+//! the proto enum `ErrorReason`. `BadRequest`, `PreconditionFailure`, `QuotaFailure` and `RetryInfo`
+//! are added where they apply.
 
 use crate::domain::fault::{Fault, FaultClass, FaultCode, Reason};
 use std::collections::HashMap;
@@ -10,20 +10,20 @@ use std::time::Duration;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
-/// The domain of every reason of ours.
+/// The domain of every reason.
 pub const ERROR_DOMAIN: &str = "surety";
-/// The metadata key of an `ErrorInfo` under which the field at fault stands.
+/// The metadata key of an `ErrorInfo` for the invalid field.
 const FIELD_KEY: &str = "field";
-/// The metadata key of an `ErrorInfo` under which the advice stands.
+/// The metadata key of an `ErrorInfo` for the advice.
 const ADVICE_KEY: &str = "advice";
 
-/// Bytes of a message, and of a field's path, that travel: clients take 8 KiB of trailers at least,
-/// and a message stands there up to three times, once with three bytes for one.
+/// The most bytes of a message, and of a field's path. Clients accept at least 8 KiB of trailers,
+/// and a message is in them up to three times, once percent-encoded in three bytes per byte.
 const MAX_MESSAGE_BYTES: usize = 600;
 const MAX_FIELD_BYTES: usize = 200;
 
-/// The gRPC status that says what the fault says. Texts that would not fit a client's trailers
-/// are cut, with `…` at the end.
+/// The gRPC status of a fault. Texts that would not fit into a client's trailers are truncated,
+/// with `…` at the end.
 pub fn to_status(fault: &Fault) -> Status {
     let Fault { reason, class, message, field, retry_after_ms } = fault;
     let message = &bounded(message, MAX_MESSAGE_BYTES);
@@ -61,13 +61,13 @@ pub fn to_status(fault: &Fault) -> Status {
     Status::with_error_details(code_of(*class), message, details)
 }
 
-/// The fault that a status tells of. A status that is not ours, or whose reason is of a later
-/// version, keeps its text and gets the general code of its class.
+/// The fault of a status. A foreign status, or a reason of a later version, keeps its text and gets
+/// the general code of its class.
 pub fn from_status(status: &Status) -> Fault {
     let details = status.get_error_details();
     let info = details.error_info().filter(|info| info.domain == ERROR_DOMAIN);
     let known = info.and_then(|info| Reason::from_wire(&info.reason));
-    // tonic itself answers OUT_OF_RANGE for one thing only: a message over its limit.
+    // tonic returns OUT_OF_RANGE only for a message over its limit.
     let over_limit = known.is_none() && status.code() == Code::OutOfRange;
     let (class, general) = if over_limit {
         (FaultClass::ResourceExhausted, FaultCode::MessageTooLarge)
@@ -104,15 +104,15 @@ pub fn with_error_info(status: Status) -> Status {
     complete
 }
 
-/// The answer of a service to a method that it does not carry out; `rpc` is the method's name.
+/// The answer to a method that the service does not implement; `rpc` is the method's name.
 pub fn unimplemented(rpc: &str) -> Status {
-    let message = format!("{rpc} is not carried out by this service");
+    let message = format!("this service does not implement {rpc}");
     to_status(&Fault::new(FaultCode::Unimplemented, message))
 }
 
-/// The answer of a service without a database to a call that keeps state; `rpc` is its name.
+/// The answer of a service without a database to a call that stores state; `rpc` is its name.
 pub fn needs_database(rpc: &str) -> Status {
-    let message = format!("{rpc} keeps state, and this service has no database; set DATABASE_URL");
+    let message = format!("{rpc} stores state, and this service has no database; set DATABASE_URL");
     to_status(&Fault::new(FaultCode::DatabaseNotConfigured, message))
 }
 
@@ -156,7 +156,7 @@ const fn class_of(code: Code) -> FaultClass {
         Code::Unimplemented => FaultClass::Unimplemented,
         Code::DeadlineExceeded => FaultClass::DeadlineExceeded,
         Code::Cancelled => FaultClass::Cancelled,
-        // A status of OK is no fault; whoever asks for one has a defect.
+        // A status of OK is no fault; a caller that converts one has a defect.
         Code::Ok | Code::Unknown | Code::Internal | Code::DataLoss => FaultClass::Internal,
     }
 }

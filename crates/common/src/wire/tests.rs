@@ -1,4 +1,4 @@
-//! What goes out comes back, whatever the domain holds.
+//! Every value of the domain survives a conversion to the wire and back.
 
 use super::v1;
 use crate::domain::check::{AcceptCheck, Match, Owner};
@@ -18,7 +18,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use prost::Message;
 
-/// Through the bytes, so that the wire form itself is proved.
+/// Encodes and decodes, to test the wire form itself.
 fn travel<D, W>(value: D) -> D
 where
     W: From<D> + Message + Default,
@@ -146,7 +146,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn a_plan_comes_back_as_it_went(
+    fn a_plan_survives_the_wire(
         title in ".*",
         steps in vec(step(), 0..4),
         verify in vec(check(), 0..3),
@@ -157,7 +157,7 @@ proptest! {
     }
 
     #[test]
-    fn a_decision_comes_back_as_it_went(
+    fn a_decision_survives_the_wire(
         action in select(Action::ALL.to_vec()),
         text in word(),
         tool_call in option::of(call()),
@@ -180,13 +180,13 @@ proptest! {
     }
 
     #[test]
-    fn a_receipt_comes_back_as_it_went(receipt in receipt()) {
+    fn a_receipt_survives_the_wire(receipt in receipt()) {
         prop_assert_eq!(travel::<_, v1::EvidenceReceipt>(receipt.clone()), receipt);
     }
 }
 
 #[test]
-fn every_verdict_comes_back_and_its_reason_has_the_contracts_word() {
+fn every_verdict_survives_the_wire_and_its_reason_has_the_contracts_name() {
     for reason in StopReason::ALL {
         let verdict = Verdict {
             accepted: reason == StopReason::Accepted,
@@ -235,7 +235,7 @@ fn every_error_that_the_api_docs_name_exists() {
 }
 
 #[test]
-fn limits_come_back_as_they_went() {
+fn limits_survive_the_wire() {
     let limits = Limits { max_replans: 0, token_budget: Some(9), ..Limits::default() };
     assert_eq!(travel::<_, v1::Limits>(limits.clone()), limits);
 }

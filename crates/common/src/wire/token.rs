@@ -1,4 +1,4 @@
-//! The secret that a caller shows.
+//! The bearer token of a caller.
 
 use sha2::{Digest, Sha256};
 use std::fmt;
@@ -7,22 +7,24 @@ use std::fmt;
 #[derive(Clone)]
 pub struct Token(String);
 
-/// Why a text is no token.
+/// Why a text is not a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// There is none.
+    /// The text is empty.
     #[error("the token is empty")]
     Empty,
-    /// It could not travel in a header.
-    #[error("the token has a blank or a character outside visible ASCII")]
+    /// It is not valid in a header.
+    #[error(
+        "the token contains a blank or a character outside visible ASCII; use visible ASCII only"
+    )]
     NotVisibleAscii,
 }
 
 impl Token {
-    /// The token with this text; blanks around it, such as a file's last line end, are dropped.
+    /// The token with this text, trimmed, as of a file's last line end.
     ///
     /// # Errors
-    /// [`TokenError`] when the text cannot be one.
+    /// [`TokenError`] when the text is not valid.
     pub fn new(text: &str) -> Result<Self, TokenError> {
         let text = text.trim();
         if text.is_empty() {
@@ -34,15 +36,15 @@ impl Token {
         Ok(Self(text.to_owned()))
     }
 
-    /// Whether this is the token that was shown. Digests are compared, all of their bytes, so that
-    /// the time taken tells nothing about the token.
+    /// Whether the caller sent this token. Whole digests are compared, so that the duration reveals
+    /// nothing about the token.
     pub fn is(&self, shown: &str) -> bool {
         let ours = Sha256::digest(self.0.as_bytes());
         let theirs = Sha256::digest(shown.as_bytes());
         ours.iter().zip(theirs.iter()).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
     }
 
-    /// The value of the `authorization` header that shows the token.
+    /// The value of the `authorization` header with the token.
     pub(super) fn header(&self) -> String {
         format!("Bearer {}", self.0)
     }

@@ -6,19 +6,19 @@ use tonic::metadata::{AsciiMetadataValue, MetadataMap};
 const TRACEPARENT: &str = "traceparent";
 const TRACESTATE: &str = "tracestate";
 
-/// Which trace and span a call belongs to. Every handler finds it in the request's extensions when
-/// the caller sent a valid one.
+/// The trace and span of a call. Handlers find it in the request's extensions when the caller sent
+/// a valid one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceContext {
     /// The header's text, such as `00-<32 hex digits>-<16 hex digits>-01`.
     traceparent: String,
-    /// What vendors add; empty when nothing.
+    /// Vendor data; empty without any.
     tracestate: String,
 }
 
 impl TraceContext {
-    /// The context with these header values; none when the first is not valid, which the standard
-    /// says to treat as absent.
+    /// The context with these header values. None when the first is invalid, which the standard
+    /// treats as absent.
     pub fn new(traceparent: &str, tracestate: &str) -> Option<Self> {
         is_valid(traceparent).then(|| Self {
             traceparent: traceparent.to_owned(),
@@ -32,7 +32,7 @@ impl TraceContext {
         Self::new(text(TRACEPARENT)?, text(TRACESTATE).unwrap_or_default())
     }
 
-    /// Puts the context into the metadata of an outgoing request.
+    /// Writes the context into the metadata of an outgoing request.
     pub fn write_to(&self, metadata: &mut MetadataMap) {
         for (name, text) in [(TRACEPARENT, &self.traceparent), (TRACESTATE, &self.tracestate)] {
             if let (false, Ok(value)) = (text.is_empty(), AsciiMetadataValue::try_from(text)) {
@@ -62,7 +62,7 @@ impl TraceContext {
     }
 }
 
-/// Version 00 has exactly four parts; a later version may have more, which are not looked at.
+/// Version 00 has exactly four parts; a later version may have more, which are ignored.
 fn is_valid(traceparent: &str) -> bool {
     let mut parts = traceparent.split('-');
     let mut next = |digits| {

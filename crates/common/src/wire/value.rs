@@ -1,4 +1,4 @@
-//! Values that many messages carry: times, ids, JSON text, lists.
+//! Values that many messages contain: times, ids, JSON text, lists.
 
 use super::error::{MessageError, MessageErrorKind as Kind};
 use crate::domain::json::{self, JsonError, Value};
@@ -6,22 +6,22 @@ use chrono::{DateTime, Datelike, Utc};
 use prost_types::{Duration, Timestamp};
 use uuid::Uuid;
 
-/// Hex SHA-256 of a message's bytes. Maps are written in the order of their keys, so that equal
-/// messages have equal digests.
+/// The SHA-256 of a message's bytes in hexadecimal. Maps are written in the order of their keys, so
+/// that equal messages have equal digests.
 pub fn sha256_of(message: &impl prost::Message) -> String {
     json::sha256_hex(&message.encode_to_vec())
 }
 
-/// The moment on the wire.
+/// The time on the wire.
 pub fn timestamp(at: DateTime<Utc>) -> Timestamp {
     Timestamp {
         seconds: at.timestamp(),
-        // chrono counts a leap second as more than a whole one; protobuf does not know them.
+        // chrono counts a leap second as more than a whole one; protobuf does not support them.
         nanos: i32::try_from(at.timestamp_subsec_nanos().min(999_999_999)).unwrap_or_default(),
     }
 }
 
-/// The moment a field holds.
+/// The time in a field.
 ///
 /// # Errors
 /// [`Kind::NoMoment`] outside the years 1 to 9999.
@@ -35,12 +35,12 @@ pub fn moment(field: &str, at: Timestamp) -> Result<DateTime<Utc>, MessageError>
         .ok_or_else(|| MessageError::at(field, Kind::NoMoment))
 }
 
-/// A duration of so many whole seconds.
+/// A duration of whole seconds.
 pub fn whole_seconds(seconds: u64) -> Duration {
     Duration { seconds: i64::try_from(seconds).unwrap_or(i64::MAX), nanos: 0 }
 }
 
-/// The whole seconds of a duration; 0 for one below zero, which no limit allows.
+/// The whole seconds of a duration; 0 for a negative one, which no limit allows.
 ///
 /// # Errors
 /// [`Kind::NotWholeSeconds`] when it has a fraction.
@@ -52,10 +52,10 @@ pub fn seconds(field: &str, duration: Duration) -> Result<u64, MessageError> {
     Ok(u64::try_from(seconds).unwrap_or_default())
 }
 
-/// The id a field holds.
+/// The id in a field.
 ///
 /// # Errors
-/// [`Kind::InvalidId`] when it is no UUID, and [`Kind::Missing`] when it is empty.
+/// [`Kind::InvalidId`] when it is not a UUID, and [`Kind::Missing`] when it is empty.
 pub fn id(field: &str, text: &str) -> Result<Uuid, MessageError> {
     if text.is_empty() {
         return Err(MessageError::at(field, Kind::Missing));
@@ -63,7 +63,7 @@ pub fn id(field: &str, text: &str) -> Result<Uuid, MessageError> {
     Uuid::parse_str(text).map_err(|_| MessageError::at(field, Kind::InvalidId(text.to_owned())))
 }
 
-/// The JSON object a field holds; `{}` when it is empty.
+/// The JSON object in a field; `{}` when it is empty.
 ///
 /// # Errors
 /// [`Kind::JsonSyntax`], [`Kind::JsonTooDeep`] or [`Kind::NotAnObject`].
@@ -84,7 +84,7 @@ pub fn json_object(field: &str, text: &str) -> Result<Value, MessageError> {
     }
 }
 
-/// Every item of a repeated field, or the first error with its place.
+/// Every item of a repeated field, or the first error with its index.
 pub(super) fn list<W, D>(field: &str, items: Vec<W>) -> Result<Vec<D>, MessageError>
 where
     D: TryFrom<W, Error = MessageError>,
@@ -98,7 +98,7 @@ where
         .collect()
 }
 
-/// A message field that may be absent, or its error with its place.
+/// A message field that may be absent, or its error with its path.
 pub(super) fn optional<W, D>(field: &str, item: Option<W>) -> Result<Option<D>, MessageError>
 where
     D: TryFrom<W, Error = MessageError>,

@@ -14,7 +14,7 @@ impl TryFrom<v1::Verdict> for Verdict {
             accepted,
             stop_reason,
             results,
-            // What the verdict is about and who signed it is the store's; the answer is here.
+            // The store sets the subject and the signature; only the answer is read here.
             run_id: _,
             plan_revision: _,
             plan_digest: _,
@@ -33,7 +33,7 @@ impl TryFrom<v1::Verdict> for Verdict {
 }
 
 impl From<Verdict> for v1::Verdict {
-    /// A verdict without state; whoever stored it sets what it is about and who signed it.
+    /// A verdict without its subject; the caller that stored it adds subject and signature.
     fn from(verdict: Verdict) -> Self {
         let Verdict { accepted, stop_reason, results } = verdict;
         Self {
@@ -59,10 +59,10 @@ impl From<CheckResult> for v1::CheckResult {
     }
 }
 
-/// The reason behind a number on the wire.
+/// The reason of a number on the wire.
 ///
 /// # Errors
-/// [`Kind::Missing`] for unspecified, [`Kind::UnknownEnumValue`] for a number that is no reason.
+/// [`Kind::Missing`] for unspecified, [`Kind::UnknownEnumValue`] for an unknown number.
 pub fn read_stop_reason(number: i32) -> Result<StopReason, MessageError> {
     let at = |kind| MessageError::at("stop_reason", kind);
     match v1::StopReason::try_from(number) {

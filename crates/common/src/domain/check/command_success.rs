@@ -1,4 +1,4 @@
-//! `command_success`: the command was run, it succeeded, and nothing was changed since.
+//! `command_success`: the command ran and succeeded, and no other call wrote afterwards.
 
 use super::evidence::Seen;
 use super::{AcceptCheck, Evidence, Reason};
@@ -16,7 +16,7 @@ pub(super) fn evaluate(check: &AcceptCheck, evidence: &Evidence<'_>) -> Result<(
             Reason::NoSuccessfulCommand
         });
     }
-    // A command that writes, such as a formatter, is not stale to its own writes.
+    // The writes of a command, such as a formatter, do not make its own result stale.
     let stale =
         evidence.files().iter().rev().take_while(|file| file.origin.at > last.origin.at).any(
             |file| {

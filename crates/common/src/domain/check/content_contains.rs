@@ -1,4 +1,4 @@
-//! `content_contains`: the text was found in the file, and nobody wrote the file since.
+//! `content_contains`: the text was found in the file, and no later call wrote the file.
 
 use super::evidence::Seen;
 use super::{AcceptCheck, Evidence, Reason};
@@ -9,7 +9,7 @@ pub(super) fn evaluate(check: &AcceptCheck, evidence: &Evidence<'_>) -> Result<(
     let about = || evidence.files().iter().rev().filter(|file| file.path == path);
     let (last, found) = about()
         .find_map(|file| match file.seen {
-            // A text found by a call that failed was not found for certain.
+            // A text found by a call that failed does not count as found.
             Seen::Content { contains, found } if contains == needle => {
                 (file.origin.proves || !found).then_some((file.origin, found))
             }
@@ -19,8 +19,8 @@ pub(super) fn evaluate(check: &AcceptCheck, evidence: &Evidence<'_>) -> Result<(
     if !found {
         return Err(Reason::NoContentEvidence);
     }
-    // Any write counts, even one that changed nothing: it is cheap to look again, and a look
-    // older than the last write is no proof.
+    // Every write counts, even one without a change: reading again is cheap, and an older
+    // observation is no proof.
     let stale = about()
         .take_while(|file| file.origin.at > last.at)
         .any(|file| matches!(file.seen, Seen::Written { .. }) && file.origin.call != last.call);

@@ -1,5 +1,4 @@
-//! What is known when a check is decided: the receipts, in an order and a form that each kind of
-//! check can walk once.
+//! The input of a check: the receipts, in an order and a form that each kind of check scans once.
 
 use crate::domain::command::CommandLine;
 use crate::domain::path::Workspace;
@@ -8,12 +7,10 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-/// Everything a check is decided from. What several checks need is worked out once, when the
-/// first of them asks, so that a check costs one short walk over the receipts.
+/// The input of every check. Data that several checks need is computed once, on first use.
 ///
-/// A receipt of a failure proves nothing: its facts never count for a check. They count against
-/// one all the same, so that a failing test or a half-done write is not overlooked because the
-/// call that made it is recorded as a failure.
+/// Facts of a failed receipt never prove a check. They still count against it, so that a failing
+/// test or a partial write is not ignored.
 #[derive(Debug)]
 pub struct Evidence<'a> {
     workspace: Workspace,
@@ -23,22 +20,22 @@ pub struct Evidence<'a> {
     runs: OnceLock<Vec<Run<'a>>>,
 }
 
-/// The tool call a fact comes from: facts of one call are not stale to each other.
+/// The tool call of a fact: facts of one call do not make each other stale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Call<'a> {
-    /// The call has a name.
+    /// The call's id.
     Named(&'a str),
-    /// The receipt, by its place, names no call and so is a call of its own.
+    /// The index of a receipt without a call id, which counts as a call of its own.
     Unnamed(usize),
 }
 
-/// Where a fact stands and what it is worth.
+/// The position of a fact, and whether it can prove a check.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Origin<'a> {
-    /// The place among all facts; a later fact has a higher one.
+    /// The position among all facts; later facts have higher ones.
     pub(super) at: usize,
     pub(super) call: Call<'a>,
-    /// Whether the receipt is one of a success.
+    /// Whether the receipt records a success.
     pub(super) proves: bool,
 }
 
@@ -46,17 +43,17 @@ pub(super) struct Origin<'a> {
 #[derive(Debug)]
 pub(super) struct FileFact<'a> {
     pub(super) origin: Origin<'a>,
-    /// Relative to the workspace's root, and clean.
+    /// Relative to the workspace root, and normalized.
     pub(super) path: Cow<'a, str>,
     pub(super) seen: Seen<'a>,
 }
 
-/// What was seen of a file.
+/// What a fact states about a file.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Seen<'a> {
     Written {
         write: Write<'a>,
-        /// Whether the file is another than it was known to be.
+        /// Whether the file's content differs from the last known one.
         changed: bool,
     },
     Observed {
@@ -68,20 +65,20 @@ pub(super) enum Seen<'a> {
     },
 }
 
-/// What a write says about the file before and after it.
+/// What a write states about the file before and after it.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Write<'a> {
-    /// Nobody looked, so it counts as a change.
+    /// Without digests: it counts as a change.
     Unseen,
-    /// Nothing is said about before: a new file, unless the file is known from earlier.
+    /// Without a digest before: a new file, unless an earlier fact names the file.
     Made { after: &'a str },
-    /// Nothing is there any more.
+    /// The file was deleted.
     Deleted { before: &'a str },
-    /// Both are known, and may be equal.
+    /// With both digests, which may be equal.
     Rewritten { before: &'a str, after: &'a str },
 }
 
-/// What is known of a file's content at one moment; none when it is known not to be there.
+/// The digest of a file's content at one time; none when the file is known not to exist.
 pub(super) type Content<'a> = Option<&'a str>;
 
 /// One command that ran to its end.
@@ -93,7 +90,7 @@ pub(super) struct Run<'a> {
 }
 
 impl<'a> Evidence<'a> {
-    /// Gathers what is known: the run's receipts in the order of the chain, and its final text.
+    /// Collects the run's receipts in the order of the chain, and its final text.
     pub fn new(workspace_root: &str, receipts: &'a [EvidenceReceipt], final_text: &'a str) -> Self {
         Self {
             workspace: Workspace::new(workspace_root),
@@ -109,22 +106,22 @@ impl<'a> Evidence<'a> {
         self.receipts
     }
 
-    /// The text the run ends with.
+    /// The run's final text.
     pub const fn final_text(&self) -> &'a str {
         self.final_text
     }
 
-    /// The workspace that paths are judged against.
+    /// The workspace that paths are resolved against.
     pub const fn workspace(&self) -> &Workspace {
         &self.workspace
     }
 
-    /// Every fact about a file under the workspace. Facts about other files decide nothing.
+    /// Every fact about a file under the workspace. Facts about other files have no effect.
     pub(super) fn files(&self) -> &[FileFact<'a>] {
         self.files.get_or_init(|| self.gather_files())
     }
 
-    /// Every command that ran, split once for all checks.
+    /// Every command that ran, parsed once for all checks.
     pub(super) fn runs(&self) -> &[Run<'a>] {
         self.runs.get_or_init(|| {
             let runs = self.facts().filter_map(|(origin, fact)| {
@@ -141,11 +138,12 @@ impl<'a> Evidence<'a> {
         })
     }
 
-    /// Every fact in the order it was seen.
+    /// Every fact in the order in which it was observed.
     pub(super) fn facts(
         &self,
     ) -> impl DoubleEndedIterator<Item = (Origin<'a>, &'a Fact)> + use<'a> {
-        // Places are made of the receipt's and the fact's own, so that both ends can be walked.
+        // Each position combines the indexes of the receipt and the fact, so the iterator works
+        // from both ends.
         let receipts = self.receipts;
         let width = receipts.iter().map(|receipt| receipt.facts.len()).max();
         let width = width.unwrap_or_default();
@@ -194,7 +192,7 @@ impl<'a> Evidence<'a> {
 }
 
 impl<'a> Seen<'a> {
-    /// The path a fact is about, as it was written, and what the fact says about it.
+    /// The path of a fact as it was written, and what the fact states about it.
     fn of(fact: &'a Fact) -> Option<(&'a str, Self)> {
         match fact {
             Fact::FileWritten { path, before_digest, after_digest } => {
@@ -213,7 +211,7 @@ impl<'a> Seen<'a> {
 }
 
 impl<'a> Write<'a> {
-    /// An empty digest is the digest of nothing, and so none.
+    /// An empty digest counts as absent.
     fn of(before: Option<&'a str>, after: Option<&'a str>) -> Self {
         let digest = |digest: &&str| !digest.is_empty();
         match (before.filter(digest), after.filter(digest)) {
@@ -224,7 +222,7 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// What the file was before, as far as the write itself says.
+    /// The file's content before, as far as the write states it.
     pub(super) const fn before(self) -> Option<Content<'a>> {
         match self {
             Self::Unseen => None,
@@ -233,7 +231,7 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// What the file is now; none when the write does not say.
+    /// The file's content now; none when the write does not state it.
     pub(super) const fn after(self) -> Option<Content<'a>> {
         match self {
             Self::Unseen => None,
@@ -242,8 +240,8 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// Whether the write changed the file, given what earlier writes made of it. Only a write
-    /// that says nothing about before goes on from there; the others say it themselves.
+    /// Whether the write changed the file, given the content known from earlier writes. Only a
+    /// write that states nothing about before depends on it.
     fn changes(self, known: Option<Content<'_>>) -> bool {
         match self {
             Self::Unseen | Self::Deleted { .. } => true,

@@ -1,4 +1,4 @@
-//! `file_exists`: the last that is known of a path is that it is there.
+//! `file_exists`: the last fact about a path states that the file exists.
 
 use super::evidence::{FileFact, Seen, Write};
 use super::{AcceptCheck, Evidence, Reason};
@@ -13,8 +13,8 @@ pub(super) fn evaluate(check: &AcceptCheck, evidence: &Evidence<'_>) -> Result<(
     }
 }
 
-/// Whether the fact says that the file is there; none when it says nothing about that, as a text
-/// that was looked for in vain.
+/// Whether the fact states that the file exists; none when it states nothing about it, such as a
+/// text that was not found.
 fn says_there(file: &FileFact<'_>) -> Option<bool> {
     let there = match file.seen {
         Seen::Written { write, .. } => !matches!(write, Write::Deleted { .. }),

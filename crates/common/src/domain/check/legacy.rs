@@ -1,6 +1,6 @@
-//! Checks of an older form: one line of text whose kind has to be told from its looks.
+//! Checks of an older form: one line of text without a kind, which is inferred from the line.
 
-/// Programs whose name as the first word, with more words after it, makes a line a command.
+/// Programs that make a line a command when their name is its first word and more words follow.
 const PROGRAMS: &[&str] = &[
     "go",
     "npm",
@@ -20,13 +20,13 @@ const PROGRAMS: &[&str] = &[
     "golangci-lint",
 ];
 
-/// Programs that do something useful without arguments.
+/// Programs that are useful without arguments.
 const RUN_ALONE: &[&str] = &["make", "pytest", "eslint", "tsc", "golangci-lint"];
 
-/// Files without an extension that everybody knows.
+/// Common file names without an extension.
 const WELL_KNOWN_FILES: &[&str] = &["Makefile", "Dockerfile", "LICENSE"];
 
-/// The kind that a trimmed line stands for.
+/// The kind inferred from a trimmed line.
 pub(super) fn migrate(text: &str) -> &'static str {
     if is_command(text) {
         "command_success"

@@ -1,4 +1,4 @@
-//! Acceptance checks: what must hold before a run, or a step, counts as done.
+//! Acceptance checks: conditions that must hold before a run, or a step, counts as done.
 
 mod command_success;
 mod content_contains;
@@ -25,13 +25,13 @@ pub use reason::Reason;
 
 use std::collections::BTreeMap;
 
-/// One acceptance criterion, normalised: trimmed (but the needle), kind and match in lower case,
+/// One acceptance criterion, normalized: trimmed (except the needle), kind and match in lower case,
 /// empty params dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AcceptCheck {
-    /// The author's name for it; empty when there is none, and then results go by the kind.
+    /// The author's name for it; empty when it has none, and then results use the kind.
     pub id: String,
-    /// The kind as written, so that an unknown one is kept and fails by name.
+    /// The kind as written: an unknown one is kept and fails by name.
     pub kind: String,
     /// A command line, a path, or free text, by kind.
     pub target: String,
@@ -41,24 +41,24 @@ pub struct AcceptCheck {
     pub required: bool,
     /// Named texts, such as `contains` for a content_contains check.
     pub params: BTreeMap<String, String>,
-    /// Who wrote it; a patch may not weaken what a user or an operator wrote.
+    /// The author of the check; a patch may not weaken a check of a user or an operator.
     pub owner: Owner,
 }
 
-/// Who wrote a check.
+/// The author of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 pub enum Owner {
-    /// The plan, which may be a model's.
+    /// The plan, which a model may have written.
     #[default]
     Plan,
-    /// The person the run works for.
+    /// The user that the run works for.
     User,
-    /// Whoever runs the service.
+    /// The operator of the service.
     Operator,
 }
 
 impl Owner {
-    /// The contract's word.
+    /// The value's name in the contract.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Plan => "plan",
@@ -67,7 +67,7 @@ impl Owner {
         }
     }
 
-    /// The owner with this word.
+    /// The owner with this name.
     pub fn from_text(text: &str) -> Option<Self> {
         [Self::Plan, Self::User, Self::Operator].into_iter().find(|owner| owner.as_str() == text)
     }
@@ -76,17 +76,18 @@ impl Owner {
 /// How the arguments of a command are compared with a check's target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Match {
-    /// The target is the command's leading whole arguments.
+    /// The target equals the command's first arguments.
     #[default]
     Prefix,
     /// The target is the whole command.
     Exact,
-    /// The same program, and the target's other arguments in their order with others between.
+    /// The same program, and the target's other arguments in their order, with any arguments
+    /// between.
     Contains,
 }
 
 impl Match {
-    /// The contract's word.
+    /// The value's name in the contract.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Prefix => "prefix",
@@ -95,14 +96,14 @@ impl Match {
         }
     }
 
-    /// The match with this word.
+    /// The match with this name.
     pub fn from_text(text: &str) -> Option<Self> {
         [Self::Prefix, Self::Exact, Self::Contains].into_iter().find(|by| by.as_str() == text)
     }
 }
 
-/// Decides one check from what was recorded. Only the six kinds that need nothing but receipts
-/// and the final text are known here; the gate knows more.
+/// Decides one check from receipts and the final text. Only the six kinds that need nothing else
+/// are known here; the gate knows more.
 ///
 /// # Errors
 /// The reason why the check does not hold; `unknown_check_kind` for every other kind.

@@ -1,15 +1,15 @@
-//! The one form of a check: what asks the same is the same, and is asked once.
+//! The normal form of a check: equivalent checks become equal, and are decided once.
 
 use super::AcceptCheck;
 use crate::domain::problem::{Warning, WarningCode};
 use std::collections::{BTreeMap, HashMap};
 
-/// The param that is looked for letter by letter, so its blanks count.
+/// The param that is compared exactly, including blanks.
 const NEEDLE: &str = "contains";
 
 impl AcceptCheck {
-    /// Trimmed but for the needle, the kind in lower case and by its modern name, empty params
-    /// dropped.
+    /// Trims all fields except the needle, replaces old kind names, lowers their case, and drops
+    /// empty params.
     #[must_use]
     pub fn normalised(self) -> Self {
         let kind = self.kind.trim().to_lowercase();
@@ -23,7 +23,7 @@ impl AcceptCheck {
     }
 }
 
-/// Of keys that are the same once trimmed, the one that needed no trimming wins.
+/// Of keys that are equal once trimmed, the one that needed no trimming wins.
 fn tidy_params(params: BTreeMap<String, String>) -> BTreeMap<String, String> {
     let (exact, loose): (Vec<_>, Vec<_>) =
         params.into_iter().partition(|(key, _)| key.trim().len() == key.len());
@@ -36,9 +36,9 @@ fn tidy_params(params: BTreeMap<String, String>) -> BTreeMap<String, String> {
     all.filter(|(key, value)| !key.is_empty() && !value.is_empty()).collect()
 }
 
-/// Brings checks into their one form; of those that ask the same, the first stays. Doing it twice
-/// is doing it once. `path` is where the list stands, for the warnings
-/// (`duplicate_check_dropped`, when the ids differed).
+/// Normalizes checks; of equal ones the first stays. The function is idempotent. `path` is the
+/// list's field path, for the warning `duplicate_check_dropped`, which is given when the ids
+/// differ.
 pub fn normalise_checks(checks: Vec<AcceptCheck>, path: &str) -> (Vec<AcceptCheck>, Vec<Warning>) {
     let checks = checks.into_iter().map(AcceptCheck::normalised).collect();
     collapse(checks, path)

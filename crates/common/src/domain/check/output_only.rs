@@ -1,4 +1,4 @@
-//! `output_only`: there is something to read at the end, beside control JSON.
+//! `output_only`: the final text is not blank once control JSON is removed.
 
 use super::{Evidence, Reason};
 use crate::domain::control::visible_text;

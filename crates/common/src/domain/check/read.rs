@@ -1,4 +1,4 @@
-//! Reading checks as people and models write them: objects, plain strings, one or a list.
+//! Reads checks as people and models write them: objects, plain strings, one or a list.
 
 use super::legacy::migrate;
 use super::normal::collapse;
@@ -11,29 +11,28 @@ use std::collections::{BTreeMap, HashSet};
 
 const KEYS: &[&str] = &["id", "kind", "target", "match", "required", "params", "owner"];
 
-/// Ids that begin so are the gate's own.
+/// The prefix of ids that are reserved for the gate.
 const RESERVED: &str = "system.";
 
-/// Whose words are read. It decides which owner a check may have.
+/// The author of the text, which decides the owner that a check may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Author {
-    /// A model: every check is the plan's, whatever was written.
+    /// A model: every check is owned by the plan, whatever the text says.
     Model,
-    /// The person the run works for: as written, `user` by default, never `operator`.
+    /// The user that the run works for: as written, `user` by default, never `operator`.
     Submitter,
-    /// Whoever runs the service: as written, `operator` by default.
+    /// The operator of the service: as written, `operator` by default.
     Operator,
-    /// This service, reading what it wrote: as written, `plan` by default.
+    /// This service, reading its own output: as written, `plan` by default.
     Service,
 }
 
-/// Checks whose types are right and whose rules may be broken. A plan says its own faults
-/// between the one and the other.
+/// Checks with valid types that may still break a rule. A plan reports its own faults before those.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ScannedChecks {
-    /// The checks, normalised.
+    /// The checks, normalized.
     pub checks: Vec<AcceptCheck>,
-    /// What was put right.
+    /// What the reader corrected.
     pub warnings: Vec<Warning>,
     /// The first broken rule.
     pub refused: Option<Problem>,
@@ -56,7 +55,7 @@ pub fn read_checks(
     }
 }
 
-/// As [`read_checks`], but only the types are looked at: a broken rule is handed back.
+/// As [`read_checks`], but validates only the types, and returns a broken rule.
 ///
 /// # Errors
 /// `type_mismatch`.
@@ -85,11 +84,11 @@ pub fn scan_checks(value: &Value, path: &str, author: Author) -> Result<ScannedC
     Ok(read)
 }
 
-/// Looks at one normalised check: its id, its kind, its target, its needle.
+/// Validates one normalized check: its id, its kind, its target, its needle.
 ///
 /// # Errors
-/// `check_id_reserved`, `check_kind_missing`, `check_target_empty`, `check_needle_empty`, the
-/// first in this order.
+/// `check_id_reserved`, `check_kind_missing`, `check_target_empty`, `check_needle_empty`, the first
+/// in this order.
 pub fn validate_check(check: &AcceptCheck, path: &str) -> Result<(), Problem> {
     validate_name(check, path)?;
     validate_object(check, path)
@@ -101,7 +100,7 @@ fn validate_name(check: &AcceptCheck, path: &str) -> Result<(), Problem> {
         return Err(Problem::at(
             Code::CheckIdReserved,
             join(path, "id"),
-            format!("ids beginning with {RESERVED} are the gate's own; choose another"),
+            format!("ids that begin with {RESERVED} are reserved for the gate; choose another"),
         ));
     }
     if check.kind.is_empty() {
@@ -218,13 +217,13 @@ fn read_match(word: &str, path: &str) -> Result<Match, Problem> {
         return Ok(Match::default());
     }
     Match::from_text(&word.to_ascii_lowercase()).ok_or_else(|| {
-        let message = format!("{word:?} is no match; use prefix, exact or contains");
+        let message = format!("{word:?} is not a match mode; use prefix, exact or contains");
         Problem::at(Code::MatchUnknown, path, message)
     })
 }
 
-/// The params as texts. Of keys that are the same once trimmed, the one that needed no trimming
-/// wins, else the last.
+/// The params as texts. Of keys that are equal once trimmed, the one that needed no trimming wins,
+/// else the last.
 fn read_params(
     fields: &TypedFields<'_>,
     warnings: &mut Vec<Warning>,
@@ -273,7 +272,7 @@ fn read_owner(fields: &TypedFields<'_>, author: Author) -> Result<Owner, Problem
     }
     let refused = |message| Problem::at(Code::TypeMismatch, fields.path("owner"), message);
     let owner = Owner::from_text(&word)
-        .ok_or_else(|| refused(format!("{word:?} is no owner; use plan, user or operator")))?;
+        .ok_or_else(|| refused(format!("{word:?} is not an owner; use plan, user or operator")))?;
     if owner == Owner::Operator && author == Author::Submitter {
         let message = "only an operator may write a check for the operator; leave the owner out";
         return Err(refused(message.to_owned()));

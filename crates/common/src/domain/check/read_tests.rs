@@ -24,7 +24,7 @@ fn only_an_operator_writes_checks_for_the_operator() {
         (r#""user""#, Submitter, Ok(Owner::User)),
         (r#""plan""#, Submitter, Ok(Owner::Plan)),
         ("null", Submitter, Ok(Owner::User)),
-        (r#""nobody""#, Submitter, refused),
+        (r#""team""#, Submitter, refused),
         (r#""operator""#, Operator, Ok(Owner::Operator)),
         (r#""user""#, Operator, Ok(Owner::User)),
         ("null", Operator, Ok(Owner::Operator)),

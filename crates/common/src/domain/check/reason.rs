@@ -1,33 +1,33 @@
-//! Why a check does not hold.
+//! Reasons why a check does not hold.
 
 use std::fmt;
 
-/// The contract's reasons, for the checks that receipts and the final text decide.
+/// The contract's reasons for the checks that receipts and the final text decide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// The final text is blank.
     OutputEmpty,
-    /// No file under the workspace is another than it was.
+    /// No file under the workspace changed.
     NoWorkspaceChange,
     /// No matching command ever succeeded.
     NoSuccessfulCommand,
     /// A matching command succeeded, but the last one did not.
     CommandFailedLater,
-    /// It was proved, and then another call wrote.
+    /// A call succeeded, and then another call wrote.
     StaleAfterWrite,
-    /// Nothing is known about the file's being there.
+    /// No fact states whether the file exists.
     NoFileEvidence,
-    /// The last that is known is that the file is not there.
+    /// The last fact states that the file does not exist.
     FileGone,
     /// The check names a path that leaves the workspace.
     PathOutsideWorkspace,
-    /// The last look for the text did not find it, or nobody looked.
+    /// The last search did not find the text, or no call searched for it.
     NoContentEvidence,
     /// No such verification ever passed.
     NoToolFact,
     /// Such a verification passed, but the last one did not.
     FactFailedLater,
-    /// No kind of that name is known.
+    /// The kind is unknown.
     UnknownCheckKind,
 }
 
@@ -48,7 +48,7 @@ impl Reason {
         Self::UnknownCheckKind,
     ];
 
-    /// The contract's word.
+    /// The value's name in the contract.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::OutputEmpty => "output_empty",
@@ -66,23 +66,23 @@ impl Reason {
         }
     }
 
-    /// What it means, in one sentence.
+    /// What the reason means, in one sentence.
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::OutputEmpty => "The final text is blank.",
-            Self::NoWorkspaceChange => "No file under the workspace is another than it was.",
+            Self::NoWorkspaceChange => "No file under the workspace changed.",
             Self::NoSuccessfulCommand => "No matching command ever succeeded.",
             Self::CommandFailedLater => "A matching command succeeded, but the last one did not.",
-            Self::StaleAfterWrite => "It was proved, and then another call wrote.",
-            Self::NoFileEvidence => "Nothing is known about the file's being there.",
-            Self::FileGone => "The last that is known is that the file is not there.",
+            Self::StaleAfterWrite => "A call proved it, and then another call wrote.",
+            Self::NoFileEvidence => "No fact states whether the file exists.",
+            Self::FileGone => "The last fact states that the file does not exist.",
             Self::PathOutsideWorkspace => "The check names a path that leaves the workspace.",
             Self::NoContentEvidence => {
-                "The last look for the text did not find it, or nobody looked."
+                "The last search did not find the text, or no call searched for it."
             }
             Self::NoToolFact => "No such verification ever passed.",
             Self::FactFailedLater => "Such a verification passed, but the last one did not.",
-            Self::UnknownCheckKind => "No kind of that name is known.",
+            Self::UnknownCheckKind => "The kind is unknown.",
         }
     }
 }

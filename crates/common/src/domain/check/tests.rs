@@ -44,7 +44,7 @@ fn found() -> AcceptCheck {
 }
 
 #[test]
-fn the_facts_of_one_call_are_not_stale_to_each_other() {
+fn facts_of_one_call_do_not_make_each_other_stale() {
     let both = |proof: &str| format!("{proof}, {WROTE}");
     for (check, proof) in [(ran(), RAN), (found(), FOUND)] {
         let same_receipt = [receipt(&both(proof), "")];
@@ -107,7 +107,7 @@ fn a_receipt_of_a_failure_still_counts_against_a_check() {
 }
 
 #[test]
-fn a_write_with_only_an_after_digest_goes_on_from_what_is_known() {
+fn a_write_with_only_an_after_digest_is_compared_with_the_last_known_content() {
     let write = |before: &str, after: &str| {
         let member = |key: &str, digest: &str| match digest {
             "" => String::new(),

@@ -1,11 +1,11 @@
-//! `workspace_change`: the workspace is another than it was.
+//! `workspace_change`: a file under the workspace changed.
 
 use super::evidence::{Content, Seen};
 use super::{Evidence, Reason};
 use std::collections::HashMap;
 
-/// Compares each file's first known content with its last: what was written and put back again is
-/// no change. A write that nobody looked at is one.
+/// Compares each file's first known content with its last: a change that was reverted is none. A
+/// write without digests counts as a change.
 pub(super) fn evaluate(evidence: &Evidence<'_>) -> Result<(), Reason> {
     let mut files: HashMap<&str, (Content<'_>, Content<'_>)> = HashMap::new();
     for file in evidence.files().iter().filter(|file| file.origin.proves) {

@@ -5,7 +5,7 @@ use crate::domain::fields::SparseObject;
 use crate::domain::json::Value;
 
 impl AcceptCheck {
-    /// The form it is stored in, read back by [`super::read_checks`] for [`super::Author::Service`].
+    /// The stored form, which [`super::read_checks`] reads for [`super::Author::Service`].
     pub fn to_json(&self) -> Value {
         let Self { id, kind, target, r#match, required, params, owner } = self;
         let by = if *r#match == Match::default() { "" } else { r#match.as_str() };

@@ -61,7 +61,7 @@ fn a_line_is_split_into_parts_and_arguments() {
 }
 
 #[test]
-fn a_line_whose_exit_code_does_not_speak_for_its_parts_matches_to_the_letter_only() {
+fn a_line_whose_exit_code_does_not_hold_for_its_parts_is_compared_as_a_whole() {
     for line in [
         "a || b",
         "a | b",

@@ -1,4 +1,4 @@
-//! The bare markers of the oldest prompts.
+//! The plain-text markers of the oldest prompts.
 
 use super::{Control, ControlKind};
 
@@ -10,7 +10,7 @@ pub(super) fn find(text: &str) -> Option<Control> {
         return Some(legacy(kind, reason.trim().to_owned()));
     }
     let kind = text.lines().find_map(alone)?;
-    // Those prompts gave their grounds in the lines around the marker.
+    // Those prompts gave the reason in the lines around the marker.
     let grounds: Vec<&str> = text.lines().filter(|line| alone(line).is_none()).collect();
     Some(legacy(kind, grounds.join("\n").trim().to_owned()))
 }
@@ -28,7 +28,7 @@ fn is_space(letter: char) -> bool {
     letter.is_whitespace() && letter != '\n'
 }
 
-/// Takes a marker, bare or in brackets, off the start of a text.
+/// Removes a marker, bare or in brackets, from the start of a text.
 fn strip_marker(text: &str) -> Option<(ControlKind, &str)> {
     let Some(bracketed) = text.strip_prefix('【') else {
         return strip_word(text);

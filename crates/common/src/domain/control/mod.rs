@@ -1,5 +1,5 @@
-//! What older prompts say in place of a decision: the control envelope, its markers, and the
-//! completion signal. Also what is left of a text when control JSON is taken out of it.
+//! What older prompts use instead of a decision: the control envelope, its markers, and the
+//! completion signal. Also removes control JSON from a text.
 
 mod marker;
 mod visible;
@@ -10,18 +10,18 @@ use crate::domain::json::{self, Value};
 use crate::domain::problem::{Warning, WarningCode};
 use crate::domain::reader::{self, Fields, Read};
 
-/// A wish about the step, in the words of older prompts.
+/// A request about the step, in the form of older prompts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Control {
-    /// What is wished.
+    /// What is requested.
     pub kind: ControlKind,
-    /// Why, trimmed; may be empty.
+    /// The reason, trimmed; may be empty.
     pub reason: String,
-    /// Whether it was a bare marker and no object.
+    /// Whether it was a marker rather than an object.
     pub legacy: bool,
 }
 
-/// What a control envelope may wish.
+/// What a control envelope may request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ControlKind {
     /// The step is done: a `next_plan` with the reason as its goal check.
@@ -34,7 +34,7 @@ impl ControlKind {
     /// Every kind.
     pub const ALL: [Self; 2] = [Self::StepDone, Self::Replan];
 
-    /// The contract's word.
+    /// The value's name in the contract.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::StepDone => "step_done",
@@ -42,15 +42,14 @@ impl ControlKind {
         }
     }
 
-    /// The kind with this word, in any case.
+    /// The kind with this name, in any case.
     pub fn from_any_case(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str().eq_ignore_ascii_case(text))
     }
 }
 
-/// Reads a control envelope: the whole text, or the body of its only fence, is one object with
-/// a known `control` and no `action`. A decision beside the fence is not prose, so that the
-/// fence then says nothing.
+/// Reads a control envelope. The whole text, or the body of its only fence, is one object with a
+/// known `control` and no `action`. A decision outside the fence makes the fence void.
 pub fn envelope(text: &str) -> Option<Read<Control>> {
     if !may_have_key(text, &["control"]) {
         return None;
@@ -88,8 +87,8 @@ fn envelope_in(text: &str) -> Option<Read<Control>> {
     Some(Read { value: Control { kind, reason: reason.to_owned(), legacy: false }, warnings })
 }
 
-/// Whether an object in a text may have one of some keys; says no at once for most long texts.
-/// A key may be written with escapes, so a text with any of those may have it too.
+/// Whether an object in a text may contain one of some keys; quickly false for most long texts. An
+/// escaped text always may, because keys can be written with escapes.
 fn may_have_key(text: &str, keys: &[&str]) -> bool {
     let lower = text.to_ascii_lowercase();
     text.contains("\\u") || keys.iter().any(|key| lower.contains(key))
@@ -99,17 +98,17 @@ fn is_blank(value: &Value) -> bool {
     value.as_str().is_some_and(|text| text.trim().is_empty())
 }
 
-/// Reads a legacy marker: `STEP_DONE` or `REPLAN` alone on its line, or at the start of the
-/// text before a colon. A text that shows a decision, even a broken one, has no markers, for
-/// what looks like one may be an argument that was cut in two.
+/// Reads a legacy marker: `STEP_DONE` or `REPLAN` alone on its line, or at the start of the text
+/// before a colon. A text that contains a decision, even a broken one, has no markers, because they
+/// may be part of an argument.
 pub fn legacy_marker(text: &str) -> Option<Control> {
     let spoken = reader::strip_thinking(text).text.trim();
     let control = marker::find(spoken)?;
     (!shows_decision(spoken)).then_some(control)
 }
 
-/// Whether a text holds an object with a key of a decision, or something broken that shows one
-/// in quotes. Such a text tried to decide; any other is mere talk.
+/// Whether a text contains an object with a key of a decision, or a broken one with such a key in
+/// quotes. Such a text is an attempt at a decision.
 pub fn shows_decision(text: &str) -> bool {
     if !may_have_key(text, reader::DECISION_KEYS) {
         return false;

@@ -1,4 +1,4 @@
-//! The completion signal, and the text that a person sees.
+//! The completion signal, and the text that is shown to a user.
 
 use super::{ControlKind, may_have_key};
 use crate::domain::decision::Action;
@@ -6,16 +6,16 @@ use crate::domain::json::Value;
 use crate::domain::problem::Warning;
 use crate::domain::reader::{self, Fence, Fields, Object, Scan, What};
 
-/// The keys that make an object control JSON, by what they hold.
+/// The keys that make an object control JSON, depending on their values.
 const CONTROL_KEYS: &[&str] = &["action", "control", "task_completion"];
 
-/// The keys that stop the search for a signal from going further in: the arguments of a refused
-/// decision hold whatever they hold.
+/// The keys below which no signal is searched, because the arguments of a refused decision may
+/// contain anything.
 const SIGNAL_KEYS: &[&str] =
     &["task_completion", "action", "speak", "reason", "goal_check", "tool_call", "abort"];
 
-/// The final text of a reply that says `{"task_completion": {"completed": true}}`; none when it
-/// does not, or when it shows an action, which then has to be read or refused as such.
+/// The final text of a reply that contains `{"task_completion": {"completed": true}}`. None when it
+/// does not, or when it contains an action, which must be read or refused as a decision.
 pub fn completion(text: &str) -> Option<String> {
     if !may_have_key(text, &["task_completion"]) {
         return None;
@@ -41,9 +41,8 @@ pub fn completion(text: &str) -> Option<String> {
     signalled.then(|| visible_text(spoken))
 }
 
-/// A text with its control JSON taken out, trimmed: every object at its top level that has a
-/// known action, a known control value or a `task_completion`, together with a fence that holds
-/// nothing else.
+/// A text without its control JSON, trimmed. It removes every top-level object with a known action,
+/// a known control value or a `task_completion`, and a fence that holds nothing else.
 pub fn visible_text(text: &str) -> String {
     if !may_have_key(text, CONTROL_KEYS) {
         return text.trim().to_owned();
@@ -84,7 +83,7 @@ fn is_control(value: &Value) -> bool {
         || word("control").and_then(ControlKind::from_any_case).is_some()
 }
 
-/// Widens a place to the fence around it, when that holds nothing else.
+/// Extends a range to the fence around it, when the fence contains nothing else.
 fn with_fence(text: &str, fences: &[Fence<'_>], start: usize, end: usize) -> (usize, usize) {
     let after = fences.partition_point(|fence| fence.end <= start);
     match fences.get(after) {

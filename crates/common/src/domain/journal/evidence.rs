@@ -1,26 +1,26 @@
-//! What a verdict is made from. A journal is mostly turns, and of those one counts, so the others
-//! are passed over without being read.
+//! The evidence for a verdict. A journal consists mostly of turns, of which only the last one
+//! counts, so the others are skipped without decoding.
 
 use super::stored::{RECEIPT, StoredError, StoredRow, TURN, kind_of, read_entry};
 use super::{Actor, Entry, Turn};
 use crate::domain::receipt::EvidenceReceipt;
 use serde_json::value::RawValue;
 
-/// What a journal says to a gate.
+/// The parts of a journal that the gate uses.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Evidence {
     /// Every receipt, in order.
     pub receipts: Vec<EvidenceReceipt>,
-    /// The last turn of the wanted kind.
+    /// The last turn of the requested kind.
     pub last_turn: Option<Turn>,
 }
 
 impl Evidence {
-    /// Reads the receipts of further rows and the last of their turns that is `wanted`. Answers how
-    /// many bytes of text the receipts were read from.
+    /// Reads the receipts of more rows, and the last of their turns that is `wanted`. Returns the
+    /// bytes of text that the receipts were read from.
     ///
     /// # Errors
-    /// [`StoredError`] when a text was written by something else; it names the row.
+    /// [`StoredError`] with the row when a text has another format.
     pub fn read_on<'a>(
         &mut self,
         rows: impl IntoIterator<Item = StoredRow<'a>>,
@@ -53,7 +53,7 @@ fn read_row<'a>(
     let changes: Vec<Vec<&'a RawValue>> =
         serde_json::from_str(row.text).map_err(|error| StoredError(error.to_string()))?;
     let mut bytes = 0;
-    // Before its entries each change has its time and its span.
+    // A change begins with its time and its span; its entries follow.
     for entry in changes.into_iter().flat_map(|change| change.into_iter().skip(2)) {
         match kind_of(entry.get())? {
             RECEIPT => {
@@ -69,11 +69,11 @@ fn read_row<'a>(
     Ok(bytes)
 }
 
-/// Neither kind says who wrote it.
+/// Neither kind of entry names its author.
 fn read(entry: &str) -> Result<Entry, StoredError> {
     read_entry(entry, &Actor("".into()))
 }
 
 fn unexpected(entry: &str) -> StoredError {
-    StoredError(format!("an entry is not what its key says: {entry}"))
+    StoredError(format!("an entry does not match its key: {entry}"))
 }

@@ -1,4 +1,4 @@
-//! The journal: what happened to a run, numbered without gaps.
+//! The journal: the events of a run, numbered without gaps.
 
 mod evidence;
 mod stored;
@@ -26,9 +26,9 @@ use uuid::Uuid;
 pub struct Event {
     /// Its number, from 1 without gaps.
     pub sequence: i64,
-    /// When it was written.
+    /// The time when it was written.
     pub at: DateTime<Utc>,
-    /// The span it was written under, so that the journal and the trace can be laid side by side.
+    /// The span in which it was written, which links the journal to the trace.
     pub span_id: Option<String>,
     /// What happened.
     pub entry: Entry,
@@ -37,38 +37,38 @@ pub struct Event {
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
-    /// A run or a step moved.
+    /// The run or a step changed its state.
     Transition(Transition),
     /// A plan revision was stored.
     Plan(PlanStored),
     /// A turn was taken.
     Turn(Box<Turn>),
-    /// An effect was written down before it was started.
+    /// An effect was recorded before it started.
     Intent(Intent),
-    /// The runner recorded a fact.
+    /// The runner recorded a receipt.
     Receipt(Box<EvidenceReceipt>),
-    /// A tool's whole output, or where it is kept.
+    /// A tool's whole output, or where it is stored.
     Output(Output),
     /// The gate decided.
     Verdict(Box<VerdictRecord>),
-    /// Somebody answered a wait.
+    /// A wait was answered.
     Answer(Answer),
 }
 
-/// A move of the run or of one step.
+/// A state change of the run or of one step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transition {
-    /// What moved.
+    /// The run or the step that changed.
     pub subject: Subject,
-    /// The state that was left, in the contract's spelling.
+    /// The previous state, as the contract spells it.
     pub from: Cow<'static, str>,
-    /// The state that was reached.
+    /// The new state.
     pub to: Cow<'static, str>,
-    /// What happened, in the machine's words.
+    /// The event of the state machine.
     pub event: Cow<'static, str>,
-    /// Why, in words; may be empty where the event says it all.
+    /// The reason; may be empty when the event says enough.
     pub cause: String,
-    /// Who moved it.
+    /// The actor that caused it.
     pub actor: Actor,
     /// The reason, when the run reached a terminal.
     pub stop_reason: Option<StopReason>,
@@ -83,20 +83,20 @@ pub enum Subject {
     Step(String),
 }
 
-/// Who did something: a service's process, or a person behind a call.
+/// The author of an event: a service's process, or the user behind a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Actor(pub Arc<str>);
 
 /// A plan revision was stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanStored {
-    /// From 1.
+    /// The revision, from 1.
     pub revision: u32,
     /// The plan's digest.
     pub digest: String,
-    /// The digest of the revision it came from; empty for the first.
+    /// The digest of the revision it is derived from; empty for the first.
     pub parent_digest: String,
-    /// Why there is a new one.
+    /// The reason for the new revision.
     pub reason: String,
 }
 
@@ -105,11 +105,11 @@ pub struct PlanStored {
 pub struct Turn {
     /// The step's id.
     pub step_id: String,
-    /// Which attempt at the step.
+    /// The number of the attempt at the step.
     pub attempt: u32,
     /// The turn's number in the attempt, from 1.
     pub number: u32,
-    /// What the driver wanted; none when its text did not read.
+    /// The driver's decision; none when its text could not be parsed.
     pub decision: Option<ExecuteDecision>,
     /// Flow, evidence and safety, in this order; fewer when the text or the shape failed first.
     pub validations: Vec<Validation>,
@@ -119,25 +119,25 @@ pub struct Turn {
     pub usage: Usage,
 }
 
-/// The answer of one of the three validations.
+/// The result of one of the three validations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Validation {
-    /// `flow`, `evidence` or `safety`; `shape` for a text that did not read.
+    /// `flow`, `evidence` or `safety`; `shape` for a text that could not be parsed.
     pub name: Cow<'static, str>,
-    /// Whether the decision may be applied, as far as this one sees.
+    /// Whether this validation allows the decision.
     pub passed: bool,
-    /// Why not.
+    /// The code of the refusal.
     pub code: Option<Code>,
-    /// In words; empty when it passed.
+    /// The refusal in words; empty when it passed.
     pub reason: String,
 }
 
-/// An effect that was written down before it was started.
+/// An effect that was recorded before it started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Intent {
     /// The step's id; empty for the runner's own verification.
     pub step_id: String,
-    /// The call's id, which is its idempotency key too.
+    /// The call's id, which is also its idempotency key.
     pub call_id: Uuid,
     /// The tool.
     pub tool: String,
@@ -145,39 +145,40 @@ pub struct Intent {
     pub arguments_json: String,
 }
 
-/// A tool's whole output, never cut.
+/// A tool's whole output, never truncated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
-    /// The call it came from.
+    /// The call that produced it.
     pub call_id: String,
-    /// Hex SHA-256 of the whole; the artifact's key where the text is not here.
+    /// The SHA-256 of the whole in hexadecimal; the artifact's key when the text is not stored
+    /// here.
     pub digest: String,
     /// Its length in bytes.
     pub bytes: u64,
-    /// The text itself where it is small; none when it is kept as an artifact.
+    /// The text when it is small; none when it is stored as an artifact.
     pub text: Option<String>,
 }
 
-/// The gate's answer, as it was recorded.
+/// The gate's answer as it was recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerdictRecord {
     /// The plan revision it is about.
     pub plan_revision: u32,
     /// The answer.
     pub verdict: Verdict,
-    /// How many receipts it saw.
+    /// The number of receipts that it is based on.
     pub receipts: u32,
-    /// Digest of the last receipt it saw.
+    /// Digest of the last receipt that it is based on.
     pub last_receipt_digest: String,
 }
 
-/// Somebody answered a wait.
+/// The answer to a wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// The wait.
     pub wait_id: Uuid,
-    /// Who answered.
+    /// The actor that answered.
     pub by: Actor,
-    /// What was said.
+    /// The text of the answer.
     pub text: String,
 }

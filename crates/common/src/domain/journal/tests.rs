@@ -1,4 +1,4 @@
-//! What is written to the journal is what is read from it.
+//! Journal entries are read as they were written.
 
 use super::*;
 use crate::domain::decision::{Abort, Action, Usage};
@@ -147,12 +147,12 @@ fn writer() -> Actor {
     Actor("executor/1".into())
 }
 
-/// Mostly whoever wrote the row, sometimes somebody else. Nobody is nameless.
+/// Mostly the actor of the row, sometimes another. A name is never empty.
 fn actor() -> impl Strategy<Value = Actor> {
     prop_oneof![3 => Just(writer()), 1 => ".+".prop_map(|name| Actor(name.into()))]
 }
 
-/// Any text: empty, blank, not ASCII, with quotes, controls and a zero.
+/// Any text: empty, blank, not ASCII, with quotes, controls and NUL.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         1 => Just(String::new()),
@@ -186,7 +186,7 @@ fn entry() -> impl Strategy<Value = Entry> {
 }
 
 fn transition() -> impl Strategy<Value = Transition> {
-    // An id is never empty: an empty one is the run.
+    // The id of a step is never empty: an empty one means the run.
     let subject = of(text().prop_filter("an id", |id| !id.is_empty()))
         .prop_map(|step| step.map_or(Subject::Run, Subject::Step));
     let stop_reason = of(prop::sample::select(StopReason::ALL.to_vec()));
@@ -249,7 +249,7 @@ fn decision() -> impl Strategy<Value = ExecuteDecision> {
     )
 }
 
-/// Any JSON value, with numbers as people and models spell them.
+/// Any JSON value, with numbers as people and models write them.
 fn value() -> impl Strategy<Value = Value> {
     let spelled = "-?(0|[1-9][0-9]{0,30})(\\.[0-9]{1,20})?([eE][+-]?[0-9]{1,4})?";
     let leaf = prop_oneof![
@@ -313,7 +313,7 @@ fn receipt() -> impl Strategy<Value = EvidenceReceipt> {
     })
 }
 
-/// Instants are kept to the microsecond.
+/// Times are stored to the microsecond.
 fn moment(seconds: i64, microseconds: u32) -> DateTime<Utc> {
     DateTime::from_timestamp(seconds, microseconds * 1000).unwrap()
 }

@@ -1,5 +1,5 @@
-//! Strict JSON that keeps what a proof needs: the spelling of numbers, the order of keys, and
-//! whether a key stood there twice.
+//! Strict JSON that keeps what a digest needs: the spelling of numbers, the order of keys, and
+//! whether a key was repeated.
 //!
 //! ```text
 //!   text --parse--> Value --to_compact-->   the same value, without blanks
@@ -15,31 +15,31 @@ use sha2::{Digest, Sha256};
 
 pub use parse::{parse, parse_stored, parse_within};
 
-/// The deepest level an object or array may stand at; the outermost one is level 1.
+/// The deepest level of an object or array; the outermost one has level 1.
 pub const MAX_DEPTH: usize = 128;
 
-/// The deepest level inside a stored text: a call's arguments were read by themselves and may use
-/// every level, and they are stored inside a decision, in a turn, in a list.
+/// The deepest level inside a stored text. A call's arguments are parsed alone and may use every
+/// level; they are stored inside a decision, in a turn, in a list.
 pub const STORED_DEPTH: usize = MAX_DEPTH + 16;
 
-/// One JSON value, as it was written.
+/// One JSON value as it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
     /// `null`
     Null,
     /// `true` or `false`
     Bool(bool),
-    /// A number in its own spelling, so that no digit is lost.
+    /// A number as it was written, so that no digit is lost.
     Number(String),
     /// Text, unescaped.
     String(String),
     /// A list.
     Array(Vec<Value>),
-    /// Keys and values in the order of their first appearance; of a repeated key the last value.
+    /// Keys and values in the order of their first appearance; a repeated key has its last value.
     Object(Vec<(String, Value)>),
 }
 
-/// What a text held.
+/// The result of parsing a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parsed {
     /// The value.
@@ -48,18 +48,18 @@ pub struct Parsed {
     pub duplicate_key: bool,
 }
 
-/// Why a text is no JSON value that may be used.
+/// Why a text is not a usable JSON value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JsonError {
     /// It is not strict JSON.
-    #[error("no JSON from byte {offset} on: {expected} expected")]
+    #[error("invalid JSON at byte {offset}: expected {expected}")]
     Syntax {
-        /// Where reading stopped, in bytes from the start.
+        /// Where parsing stopped, in bytes from the start.
         offset: usize,
-        /// What would have been good there.
+        /// What was expected there.
         expected: &'static str,
     },
-    /// It is strict JSON, but some value stands deeper than [`MAX_DEPTH`].
+    /// It is strict JSON, but a value is nested deeper than [`MAX_DEPTH`].
     #[error("nested more than {MAX_DEPTH} levels deep")]
     TooDeep {
         /// The keys of the outermost object, each once; empty for an array.
@@ -68,7 +68,7 @@ pub enum JsonError {
 }
 
 impl Value {
-    /// The contract's word for what kind of value this is.
+    /// The contract's name for the type of this value.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -80,7 +80,7 @@ impl Value {
         }
     }
 
-    /// The value under an object's key; none when there is none, or when this is no object.
+    /// The value of an object's key; none when the key is absent or this is no object.
     pub fn get(&self, key: &str) -> Option<&Self> {
         self.as_object()?.iter().find(|(name, _)| name == key).map(|(_, value)| value)
     }
@@ -93,7 +93,7 @@ impl Value {
         }
     }
 
-    /// The truth of a boolean.
+    /// The value of a boolean.
     pub const fn as_bool(&self) -> Option<bool> {
         match self {
             Self::Bool(truth) => Some(*truth),
@@ -134,13 +134,14 @@ impl Value {
         matches!(self, Self::Null)
     }
 
-    /// Hex SHA-256 of the canonical text, so that two spellings of one value have one digest.
+    /// The SHA-256 of the canonical text in hexadecimal: all spellings of a value have the same
+    /// digest.
     pub fn digest(&self) -> String {
         sha256_hex(self.to_canonical().as_bytes())
     }
 
-    /// The same value for libraries that speak `serde_json`. Integers that fit 64 bits stay
-    /// exact; other numbers become the nearest double, and what no double can hold the largest.
+    /// The same value for libraries that use `serde_json`. Integers of 64 bits stay exact; other
+    /// numbers become the nearest double, and larger ones the largest double.
     pub fn to_serde(&self) -> serde_json::Value {
         match self {
             Self::Null => serde_json::Value::Null,
@@ -162,12 +163,12 @@ fn number_to_serde(spelling: &str) -> serde_json::Value {
     if let Ok(number) = spelling.parse::<i64>() {
         return number.into();
     }
-    // A spelling that the parser let in is always a double, if need be an infinite one.
+    // Every spelling that the parser accepts is a double, perhaps an infinite one.
     let number = spelling.parse::<f64>().unwrap_or_default();
     number.clamp(f64::MIN, f64::MAX).into()
 }
 
-/// Hex SHA-256 of some bytes.
+/// The SHA-256 of some bytes in hexadecimal.
 pub fn sha256_hex(bytes: &[u8]) -> String {
     format!("{:x}", Sha256::digest(bytes))
 }

@@ -1,22 +1,22 @@
-//! Text to value, in one pass and without recursion, so that no nesting can exhaust the stack.
+//! Parses text in one pass and without recursion, so that no nesting can exhaust the stack.
 
 use super::{JsonError, MAX_DEPTH, Parsed, STORED_DEPTH, Value};
 use std::collections::HashMap;
 
-/// Objects with fewer keys find a repeated one by looking at all; larger ones keep an index.
+/// Objects with fewer keys find a repeated one by a linear search; larger ones keep an index.
 const INDEXED_FROM: usize = 16;
 
-/// Reads one strict JSON value. Blanks may stand around it and nothing else.
+/// Parses one strict JSON value. Only blanks may surround it.
 ///
 /// # Errors
-/// [`JsonError::Syntax`] when the text is not strict JSON, wherever in it; else
-/// [`JsonError::TooDeep`] when a value stands below level [`MAX_DEPTH`].
+/// [`JsonError::Syntax`] when the text is not strict JSON; else [`JsonError::TooDeep`] when a value
+/// is below level [`MAX_DEPTH`].
 pub fn parse(text: &str) -> Result<Parsed, JsonError> {
     parse_within(text, MAX_DEPTH)
 }
 
-/// Reads what was stored: as [`parse`], with room for the levels that storing put around values
-/// which had been read before.
+/// Parses stored text: as [`parse`], with more levels, which storing adds around values that were
+/// parsed before.
 ///
 /// # Errors
 /// As [`parse`], from level [`STORED_DEPTH`] on.
@@ -24,7 +24,7 @@ pub fn parse_stored(text: &str) -> Result<Parsed, JsonError> {
     parse_within(text, STORED_DEPTH)
 }
 
-/// As [`parse`], with another number of levels; for texts around messages, never for a message.
+/// As [`parse`], with another limit of levels; for texts around messages, never for a message.
 ///
 /// # Errors
 /// As [`parse`].
@@ -47,7 +47,7 @@ struct Parser<'a> {
 enum Frame {
     Array(Vec<Value>),
     Object(Members),
-    /// One below the last level: its values are of no use, only its syntax is looked at.
+    /// Below the last level: its values are dropped, only its syntax is checked.
     DeepArray,
     DeepObject,
 }
@@ -56,12 +56,12 @@ enum Frame {
 struct Members {
     fields: Vec<(String, Value)>,
     index: HashMap<String, usize>,
-    /// Where the value that is read next belongs.
+    /// The index for the next value.
     slot: usize,
 }
 
 impl Members {
-    /// Makes room for a key's value; says whether the key was there already.
+    /// Adds an entry for a key's value; returns whether the key existed already.
     fn open(&mut self, key: String) -> bool {
         let found = if self.fields.len() < INDEXED_FROM {
             self.fields.iter().position(|(name, _)| *name == key)
@@ -127,7 +127,7 @@ impl Parser<'_> {
         Ok(Parsed { value, duplicate_key: self.duplicate_key })
     }
 
-    /// Reads a whole scalar or empty container; none when a container was opened.
+    /// Parses a whole scalar or empty container; none when a container was opened.
     fn begin_value(&mut self) -> Result<Option<Value>, JsonError> {
         self.skip_blanks();
         match self.peek() {
@@ -154,8 +154,8 @@ impl Parser<'_> {
             Frame::DeepObject
         } else {
             let mut members = Members {
-                // Most objects of a long hostile text have one key; room for four costs more
-                // time than reading it.
+                // Most objects of a long hostile text have one key; allocating four costs more time
+                // than parsing it.
                 fields: Vec::with_capacity(1),
                 ..Members::default()
             };
@@ -183,7 +183,7 @@ impl Parser<'_> {
         deep
     }
 
-    /// Puts a value into its container; gives the container back once it is closed.
+    /// Adds a value to its container; returns the container once it is closed.
     fn after_value(&mut self, mut frame: Frame, value: Value) -> Result<Option<Value>, JsonError> {
         match &mut frame {
             Frame::Array(items) => items.push(value),
@@ -225,7 +225,7 @@ impl Parser<'_> {
         Ok(key)
     }
 
-    /// Reads a string; the next byte is its opening quote.
+    /// Parses a string; the next byte is its opening quote.
     fn string(&mut self) -> Result<String, JsonError> {
         self.at += 1;
         let mut out = String::new();

@@ -72,7 +72,7 @@ fn numbers_and_keys_keep_their_spelling_and_order() {
 }
 
 #[test]
-fn the_last_of_a_repeated_key_wins_at_its_first_place_and_is_told() {
+fn the_last_value_of_a_repeated_key_wins_at_its_first_position_and_is_reported() {
     let parsed = parse(r#"{"x":[{"a":1,"b":2,"\u0061":3}]}"#).unwrap();
     assert!(parsed.duplicate_key);
     assert_eq!(parsed.value.to_compact(), r#"{"x":[{"a":3,"b":2}]}"#);
@@ -110,7 +110,7 @@ fn a_million_levels_exhaust_no_stack() {
 }
 
 #[test]
-fn too_deep_is_said_of_good_json_only() {
+fn too_deep_is_reported_for_valid_json_only() {
     let text = format!("{}x{}", "[".repeat(200), "]".repeat(200));
     assert!(is_syntax(&text));
 }
@@ -167,7 +167,7 @@ fn any_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The same value with the keys of every object the other way round.
+/// The same value with the keys of every object in reverse order.
 fn reversed(value: Value) -> Value {
     match value {
         Value::Array(items) => Value::Array(items.into_iter().map(reversed).collect()),
@@ -187,17 +187,17 @@ proptest! {
     }
 
     #[test]
-    fn the_canonical_text_knows_no_order_of_keys_and_is_its_own(value in any_value()) {
+    fn the_canonical_text_ignores_the_order_of_keys_and_is_idempotent(value in any_value()) {
         let canonical = value.to_canonical();
         prop_assert_eq!(&reversed(value).to_canonical(), &canonical);
         prop_assert_eq!(parse(&canonical).unwrap().value.to_canonical(), canonical);
     }
 
     #[test]
-    fn any_text_is_judged_as_serde_judges_it(text in "[\\[\\]{}\",:0-9a\\\\u \\n.eE+-]{0,24}|\\PC{0,12}") {
+    fn any_text_is_accepted_or_refused_as_by_serde(text in "[\\[\\]{}\",:0-9a\\\\u \\n.eE+-]{0,24}|\\PC{0,12}") {
         let theirs = serde_json::from_str::<serde_json::Value>(&text);
         let ours = parse(&text);
-        // serde refuses numbers beyond a double, which are good JSON.
+        // serde refuses numbers beyond a double, which are valid JSON.
         let out_of_range = theirs.as_ref().is_err_and(|error| error.to_string().contains("out of range"));
         if !out_of_range {
             prop_assert_eq!(ours.is_ok(), theirs.is_ok(), "{:?} {:?}", ours, theirs);

@@ -1,14 +1,14 @@
-//! Value to text: as it was written, or in the one form that digests are taken of.
+//! Writes a value as text: as it was written, or in the canonical form for digests.
 
 use super::Value;
 use std::fmt::{Display, Write};
 
-/// The longest run of zeros a canonical integer is written out with. Longer ones keep their
-/// exponent, so that `1e999999999` costs no gigabyte.
+/// The most trailing zeros of a canonical integer. Longer ones keep their exponent, so that
+/// `1e999999999` does not take a gigabyte.
 const MAX_ZEROS: i64 = 1024;
 
-/// Writes the text of an object member by member, without a value in between. What is empty is
-/// left out. Keys are words of ours that need no escaping, each written once.
+/// Writes the text of an object member by member, without an intermediate value. Empty members are
+/// omitted. Keys need no escaping, and each is written once.
 pub struct ObjectText<'o> {
     out: &'o mut String,
     empty: bool,
@@ -31,7 +31,7 @@ impl<'o> ObjectText<'o> {
 
     /// An integer.
     pub fn number(self, key: &str, number: impl Display) -> Self {
-        // Writing to a text does not fail.
+        // Writing to a string does not fail.
         self.with(key, |out| write!(out, "{number}").unwrap_or_default())
     }
 
@@ -40,7 +40,7 @@ impl<'o> ObjectText<'o> {
         if flag { self.with(key, |out| out.push_str("true")) } else { self }
     }
 
-    /// What `write` appends.
+    /// Adds a member whose value `write` appends.
     pub fn with(mut self, key: &str, write: impl FnOnce(&mut String)) -> Self {
         if !std::mem::take(&mut self.empty) {
             self.out.push(',');
@@ -78,7 +78,7 @@ impl Value {
         self.write(out, false);
     }
 
-    /// Appends the one text of all spellings of this value, as [`Self::to_canonical`].
+    /// Appends the canonical text of this value, as [`Self::to_canonical`].
     pub fn write_canonical(&self, out: &mut String) {
         self.write(out, true);
     }
@@ -90,15 +90,15 @@ impl Value {
         out
     }
 
-    /// The one text of all spellings of this value: keys sorted by code point, no blanks, the
-    /// least escaping, equal numbers written alike, and every digit kept.
+    /// The canonical text of this value: keys sorted by code point, no blanks, the least escaping,
+    /// equal numbers written alike, and every digit kept.
     pub fn to_canonical(&self) -> String {
         let mut out = String::new();
         self.write(&mut out, true);
         out
     }
 
-    /// Recursion is bounded by [`super::STORED_DEPTH`]: the parser makes no deeper value.
+    /// [`super::STORED_DEPTH`] bounds the recursion: the parser creates no deeper value.
     fn write(&self, out: &mut String, canonical: bool) {
         match self {
             Self::Null => out.push_str("null"),
@@ -130,14 +130,14 @@ fn write_object(members: &[(String, Value)], out: &mut String, canonical: bool) 
     out.push('}');
 }
 
-/// Appends a text between quotes, with the least escaping.
+/// Appends a text in quotes, with the least escaping.
 pub fn write_string(text: &str, out: &mut String) {
     out.push('"');
     let mut rest = text;
     while let Some(place) =
         rest.bytes().position(|byte| byte < b' ' || matches!(byte, b'"' | b'\\'))
     {
-        // What must be escaped is one byte long, so it is cut on both of its sides.
+        // A character to escape is one byte long, so both cuts are between characters.
         let (plain, special) = rest.split_at(place);
         out.push_str(plain);
         let mut characters = special.chars();
@@ -181,7 +181,8 @@ fn write_canonical_number(spelling: &str, out: &mut String) {
         .ok()
         .zip(exponent.parse::<i64>().ok())
         .and_then(|(shift, exponent)| exponent.checked_add(shift));
-    // An exponent of more than 64 bits keeps its spelling: no digest may be shared by two values.
+    // An exponent of more than 64 bits keeps its spelling, so that no two values have the same
+    // digest.
     let Some(power) = power else {
         return out.push_str(&unsigned.to_ascii_lowercase());
     };

@@ -1,4 +1,4 @@
-//! The one rule of movement: `decide(state, event)`.
+//! The only source of state transitions: `decide(state, event)`.
 //!
 //! ```text
 //!  INTAKE -> PLANNING -> EXECUTING -> VERIFYING -> DONE
@@ -14,20 +14,19 @@
 //!     +-> blocked | skipped <- ready
 //! ```
 //!
-//! Nothing else changes the state of a run or a step. The functions take no time, no ids and no
-//! counters: what an event needs besides its name travels beside it.
+//! The functions use no time, ids or counters: callers pass such data beside the event.
 
 pub mod run;
 pub mod step;
 
-/// An event that does not move the state it met.
+/// An event that does not change the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The state is terminal, and the first terminal is never overwritten.
-    #[error("the state is terminal and is never left")]
+    /// The state is terminal; the first terminal state is never overwritten.
+    #[error("the state is terminal and never changes")]
     Terminal,
-    /// The event has no meaning in this state.
-    #[error("the event has no meaning in this state")]
+    /// The event is not defined in this state.
+    #[error("the event is not defined in this state")]
     Meaningless,
 }
 
@@ -36,7 +35,7 @@ mod tests {
     use super::*;
     use std::fmt::Write;
 
-    /// One line for every pair, so that a change of any outcome shows in review.
+    /// One line for every pair, so that a review shows every changed outcome.
     #[test]
     fn every_pair_of_state_and_event_has_its_written_outcome() {
         let mut table = String::new();
@@ -91,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_wants_is_recorded_and_moves_nothing_by_itself() {
+    fn requests_are_recorded_and_change_no_state_by_themselves() {
         for state in run::RunState::ALL.into_iter().filter(|state| !state.is_terminal()) {
             for event in [run::RunEvent::PauseRequested, run::RunEvent::ResumeRequested] {
                 assert_eq!(run::decide(state, event), Ok(state));

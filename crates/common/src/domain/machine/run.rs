@@ -1,31 +1,31 @@
-//! The states of a run and what moves them.
+//! The states of a run and their transitions.
 
 use super::Refusal;
 
-/// Where a run stands.
+/// The state of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RunState {
-    /// The goal is taken in.
+    /// The goal is being read.
     Intake,
-    /// A plan is being made, or the one that came is being validated.
+    /// A plan is being written, or a submitted one validated.
     Planning,
-    /// Steps are being worked on.
+    /// Steps are being executed.
     Executing,
-    /// The runner observes, the gate decides.
+    /// The runner observes, and the gate decides.
     Verifying,
-    /// A step failed or a verdict refused: it goes back to planning or to the same plan.
+    /// A step failed or a verdict refused: the run returns to planning or to the same plan.
     Recovering,
-    /// Nothing can move without something outside. It remembers the phase it left.
+    /// The run waits for an external event. The phase is the one that it left.
     Blocked(Phase),
-    /// Accepted by the gate, nothing else.
+    /// The gate accepted; there is no other way into this state.
     Done,
     /// Stopped for a reason.
     Failed,
-    /// Stopped by somebody.
+    /// Cancelled by a user or an operator.
     Cancelled,
 }
 
-/// The phases a run can be blocked in, and returns to.
+/// The phases that a run can be blocked in, and returns to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Phase {
     /// See [`RunState::Intake`].
@@ -40,14 +40,14 @@ pub enum Phase {
     Recovering,
 }
 
-/// What can happen to a run.
+/// Events of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RunEvent {
-    /// The planner took the run up.
+    /// The planner began to plan the run.
     PlanningStarted,
     /// A validated plan is stored.
     PlanAccepted,
-    /// Every step is done, or may stay undone.
+    /// Every step is done or skipped.
     StepsFinished,
     /// A step failed.
     StepFailed,
@@ -55,25 +55,25 @@ pub enum RunEvent {
     VerdictAccepted,
     /// The gate refused.
     VerdictRefused,
-    /// Somebody wants another plan while this one is worked on.
+    /// A caller requested another plan while this one is executed.
     ReplanRequested,
-    /// A patch of the plan is wanted.
+    /// A patch of the plan is requested.
     ReplanStarted,
-    /// The same plan is tried again.
+    /// The same plan is retried.
     RetryStarted,
-    /// Only something outside can move it now.
+    /// Only an external event can continue the run now.
     Blocked,
-    /// What it waited for came.
+    /// The event that it waited for occurred.
     Unblocked,
-    /// Somebody wants it paused. It moves nothing by itself: the run is blocked once nothing of it
-    /// is under way.
+    /// A caller requested a pause. This changes no state by itself: the run is blocked once none of
+    /// its work is running.
     PauseRequested,
-    /// Somebody wants it to go on. It moves nothing by itself: the run is unblocked when it waits
-    /// for nothing else.
+    /// A caller requested to resume. This changes no state by itself: the run is unblocked when it
+    /// waits for nothing else.
     ResumeRequested,
-    /// A fuse, a verdict without repairs left, or the driver ended it.
+    /// A limit, a verdict without repairs left, or the driver ended it.
     Stopped,
-    /// Somebody ended it.
+    /// A caller cancelled it.
     CancelRequested,
 }
 
@@ -95,7 +95,7 @@ impl RunState {
         Self::Cancelled,
     ];
 
-    /// The contract's word.
+    /// The value's name in the contract.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Intake => "INTAKE",
@@ -110,7 +110,7 @@ impl RunState {
         }
     }
 
-    /// The state with this word; `blocked_from` is the word of the phase a blocked run left.
+    /// The state with this name; `blocked_from` names the phase that a blocked run left.
     pub fn from_text(text: &str, blocked_from: Option<&str>) -> Option<Self> {
         if text == "BLOCKED" {
             return Phase::ALL
@@ -123,12 +123,12 @@ impl RunState {
             .find(|state| !matches!(state, Self::Blocked(_)) && state.as_str() == text)
     }
 
-    /// Whether nothing moves it any more.
+    /// Whether the state never changes again.
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Done | Self::Failed | Self::Cancelled)
     }
 
-    /// The phase that a blocked run left; none for any other.
+    /// The phase that a blocked run left; none in any other state.
     pub const fn blocked_in(self) -> Option<Phase> {
         match self {
             Self::Blocked(phase) => Some(phase),
@@ -143,7 +143,7 @@ impl RunState {
         }
     }
 
-    /// The phase, where it is in one.
+    /// The phase, if the run is in one.
     pub const fn phase(self) -> Option<Phase> {
         match self {
             Self::Intake => Some(Phase::Intake),
@@ -193,7 +193,7 @@ impl RunEvent {
         Self::CancelRequested,
     ];
 
-    /// The word used in the journal, the API and the traces.
+    /// The name used in the journal, the API and the traces.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::PlanningStarted => "planning_started",
@@ -215,10 +215,10 @@ impl RunEvent {
     }
 }
 
-/// Where `event` moves a run that stands at `state`.
+/// The state after `event` in `state`.
 ///
 /// # Errors
-/// [`Refusal`] when it moves nothing.
+/// [`Refusal`] when the event changes nothing.
 pub const fn decide(state: RunState, event: RunEvent) -> Result<RunState, Refusal> {
     use RunEvent as E;
     use RunState as S;

@@ -1,36 +1,36 @@
-//! What moves a step.
+//! The transitions of a step.
 
 use super::Refusal;
 use crate::domain::step::StepState;
 
-/// What can happen to a step.
+/// Events of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StepEvent {
     /// Its last dependency is done, or it has none.
     DependenciesDone,
-    /// An executor took it up.
+    /// An executor leased it.
     Leased,
-    /// The executor gave it back, or died.
+    /// The executor released the lease, or it expired.
     LeaseEnded,
-    /// It pauses for something outside.
+    /// It waits for an external event.
     WaitStarted,
-    /// What it paused for came.
+    /// The event that it waited for occurred.
     WaitEnded,
-    /// It has what it needed.
+    /// It is complete.
     Finished,
-    /// It will not get what it needed.
+    /// It cannot complete.
     Failed,
-    /// A step it depends on failed and is not tried again.
+    /// A step that it depends on failed and is not retried.
     DependencyFailed,
-    /// The next revision of the plan leaves it out, and no work on it had begun.
+    /// The next revision of the plan does not have it, and it was not started.
     Skipped,
-    /// The run ended, or the next revision leaves it out, after work on it had begun.
+    /// The run ended, or the next revision of the plan does not have it, after it was started.
     Cancelled,
-    /// It is tried again after it failed.
+    /// It is retried after it failed.
     Retried,
-    /// The next revision of the plan begins, and it is not done.
+    /// The next revision of the plan begins, and the step is not done.
     Replanned,
-    /// It was done, and a refused verdict sends work back to it.
+    /// It was done, and a refused verdict reopens it.
     Reopened,
 }
 
@@ -52,7 +52,7 @@ impl StepEvent {
         Self::Reopened,
     ];
 
-    /// The word used in the journal, the API and the traces.
+    /// The name used in the journal, the API and the traces.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::DependenciesDone => "dependencies_done",
@@ -72,20 +72,20 @@ impl StepEvent {
     }
 }
 
-/// Where `event` moves a step that stands at `state`.
+/// The state after `event` in `state`.
 ///
-/// A settled step is terminal but for three ways back, each of which the run pays for from a bound:
-/// `Retried` and `Replanned` (max_replans), and `Reopened` (max_repairs).
+/// A settled step is terminal, with three exceptions that the run's limits bound: `Retried` and
+/// `Replanned` (max_replans), and `Reopened` (max_repairs).
 ///
 /// # Errors
-/// [`Refusal`] when it moves nothing.
+/// [`Refusal`] when the event changes nothing.
 pub const fn decide(state: StepState, event: StepEvent) -> Result<StepState, Refusal> {
     use StepEvent as E;
     use StepState as S;
     match (state, event) {
         (S::Pending, E::DependenciesDone) => Ok(S::Ready),
         (S::Ready, E::Leased) => Ok(S::Running),
-        // A waiting step holds no lease, so whoever is free takes it up again.
+        // A waiting step holds no lease, so any executor can take it.
         (S::Running, E::LeaseEnded) | (S::Waiting, E::WaitEnded) => Ok(S::Ready),
         (S::Running, E::WaitStarted) => Ok(S::Waiting),
         (S::Running, E::Finished) => Ok(S::Done),

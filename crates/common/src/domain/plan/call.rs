@@ -8,7 +8,7 @@ use crate::domain::problem::{Code, Problem, Warning, WarningCode};
 const KEYS: &[&str] = &["name", "arguments", "parameters"];
 
 /// Reads a tool call. Null, blank text and an empty list are none. Its name may be empty.
-/// `arguments` wins; `parameters`, as some models call them, is read only in its absence.
+/// `arguments` wins; `parameters`, which some models write, is read only without it.
 ///
 /// # Errors
 /// `tool_call_not_object`, or `type_mismatch` at the name, the arguments or the parameters.

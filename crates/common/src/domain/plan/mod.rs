@@ -14,14 +14,14 @@ use crate::domain::check::AcceptCheck;
 use crate::domain::json::Value;
 use crate::domain::todo::Todo;
 
-/// What is to be done, and how it will be known to be done.
+/// The work to do, and the checks that decide whether it is done.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Plan {
-    /// A short name for a person; never blank in a validated plan.
+    /// A short name for people; never blank in a validated plan.
     pub title: String,
     /// The goal in the submitter's words; may be empty.
     pub goal: String,
-    /// The steps in the order of the text, which breaks ties between ready steps.
+    /// The steps in the order of the text, which orders steps that are ready together.
     pub steps: Vec<PlanStep>,
     /// The plan's acceptance checks, decided by the gate.
     pub verify: Vec<AcceptCheck>,
@@ -32,9 +32,9 @@ pub struct Plan {
 /// A unit of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PlanStep {
-    /// Unique inside the plan, trimmed, never empty.
+    /// Unique in the plan, trimmed, never empty.
     pub id: String,
-    /// What the step is to do; never blank.
+    /// The step's task; never blank.
     pub description: String,
     /// Ids of the steps that must be done first, each once.
     pub dependencies: Vec<String>,
@@ -48,7 +48,7 @@ pub struct PlanStep {
     pub evidence: Evidence,
     /// Tool calls for the script driver, in order.
     pub script: Vec<ToolCall>,
-    /// Globs of the paths the step may write; empty allows the whole workspace.
+    /// Globs of the paths that the step may write; empty allows the whole workspace.
     pub write_scope: Vec<String>,
 }
 
@@ -58,12 +58,12 @@ pub enum Evidence {
     /// It must.
     #[default]
     Required,
-    /// It need not: the step is thought, not action.
+    /// It need not: the step has no effects.
     None,
 }
 
 impl Evidence {
-    /// The contract's word.
+    /// The value's name in the contract.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Required => "required",
@@ -71,13 +71,13 @@ impl Evidence {
         }
     }
 
-    /// The member with this word.
+    /// The member with this name.
     pub fn from_text(text: &str) -> Option<Self> {
         [Self::Required, Self::None].into_iter().find(|evidence| evidence.as_str() == text)
     }
 }
 
-/// An intent: a tool by name, and its arguments.
+/// A call of a tool by name, with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolCall {
     /// The tool's name, trimmed.

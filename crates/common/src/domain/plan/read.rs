@@ -1,5 +1,4 @@
-//! A plan from one JSON object. Types are looked at here; what a plan must be beyond its types is
-//! the planner's to say.
+//! Reads a plan from one JSON object and checks its types. The planner validates the other rules.
 
 use super::{Evidence, Plan, PlanStep, ToolCall, read_tool_call};
 use crate::domain::check::{AcceptCheck, Author, scan_checks};
@@ -14,7 +13,7 @@ const TAG: &str = "FullPlan";
 
 const PLAN_KEYS: &[&str] = &["type", "title", "goal", "steps", "verify", "todos", "status"];
 
-/// The keys of a step, in the order their types are looked at.
+/// The keys of a step, in the order in which their types are checked.
 pub const STEP_KEYS: &[&str] = &[
     "id",
     "description",
@@ -28,12 +27,12 @@ pub const STEP_KEYS: &[&str] = &[
     "status",
 ];
 
-/// A plan whose types are right and that may break every rule.
+/// A plan with valid types, which may break every other rule.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Draft {
     /// The plan.
     pub plan: Plan,
-    /// What was put right.
+    /// What the reader corrected.
     pub warnings: Vec<Warning>,
     /// The first rule that each list of checks breaks, the steps' lists before the plan's own.
     pub refusals: Vec<Refusal>,
@@ -78,10 +77,10 @@ pub fn read_plan(value: &Value, author: Author) -> Result<Draft, Problem> {
     })
 }
 
-/// Reads one step; `at` is its index, for what is refused.
+/// Reads one step; `at` is its index, for errors.
 ///
 /// # Errors
-/// `type_mismatch` at the first field that holds another type.
+/// `type_mismatch` at the first field of another type.
 pub fn read_step(
     value: &Value,
     path: &str,
@@ -93,10 +92,10 @@ pub fn read_step(
     Ok((step, read.warnings, read.refusals.pop()))
 }
 
-/// Looks at the `type` of a message; null is absent.
+/// Checks the `type` of a message; null is absent.
 ///
 /// # Errors
-/// `wrong_type_tag` when it is there and not this one.
+/// `wrong_type_tag` when it differs.
 pub fn check_tag(fields: &TypedFields<'_>, tag: &str) -> Result<(), Problem> {
     match fields.get("type") {
         None => Ok(()),
@@ -104,7 +103,7 @@ pub fn check_tag(fields: &TypedFields<'_>, tag: &str) -> Result<(), Problem> {
         Some(_) => Err(Problem::at(
             Code::WrongTypeTag,
             "type",
-            format!("the type is to be {tag:?}, or left out"),
+            format!("the type must be {tag:?} or absent"),
         )),
     }
 }
@@ -183,18 +182,18 @@ fn read_evidence(fields: &TypedFields<'_>) -> Result<Evidence, Problem> {
         return Ok(Evidence::default());
     }
     Evidence::from_text(&word).ok_or_else(|| {
-        let message = format!("{word:?} is no kind of evidence; use required or none");
+        let message = format!("{word:?} is not a kind of evidence; use required or none");
         Problem::at(Code::TypeMismatch, fields.path("evidence"), message)
     })
 }
 
-/// A blank glob stays and matches nothing: without it the list could become empty, which allows
-/// every path. For the same reason a blank tool name stays.
+/// A blank glob is kept and matches nothing, because an empty list would allow every path. A blank
+/// tool name is kept for the same reason.
 fn read_globs(fields: &TypedFields<'_>) -> Result<Vec<String>, Problem> {
     let globs = fields.texts("write_scope")?;
     for glob in &globs {
         Glob::new(glob).map_err(|error| {
-            let message = format!("{glob:?} is no glob: {}", error.kind());
+            let message = format!("{glob:?} is not a valid glob: {}", error.kind());
             Problem::at(Code::TypeMismatch, fields.path("write_scope"), message)
         })?;
     }

@@ -33,7 +33,7 @@ fn the_spelling_of_a_plan_does_not_change_its_digest_and_its_content_does() {
 }
 
 #[test]
-fn a_stored_plan_keeps_owners_and_how_far_its_todos_are() {
+fn a_stored_plan_keeps_its_checks_owners_and_its_todos_progress() {
     let text = r#"{"title":"T","steps":[{"id":"a","description":"d"}],"verify":[{"kind":"output_only","owner":"operator"}],"todos":[{"id":"t","status":"completed","created_at":"2026-01-31T12:00:00Z"}]}"#;
     let plan = plan_of(text);
     assert_eq!(plan.verify[0].owner, Owner::Operator);
@@ -71,7 +71,7 @@ fn check() -> impl Strategy<Value = AcceptCheck> {
     )
 }
 
-/// No two of them ask the same, as the targets are made to differ.
+/// No two of them are equal, because their targets differ.
 fn checks() -> impl Strategy<Value = Vec<AcceptCheck>> {
     vec(check(), 0..3).prop_map(|mut checks| {
         for (at, check) in checks.iter_mut().enumerate() {

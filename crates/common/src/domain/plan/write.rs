@@ -1,4 +1,4 @@
-//! A plan to JSON, and the digest that names it.
+//! Writes a plan as JSON, and computes its digest.
 
 use super::{Evidence, Plan, PlanStep, ToolCall, read_plan};
 use crate::domain::check::{AcceptCheck, Author};
@@ -8,7 +8,7 @@ use crate::domain::problem::Problem;
 use crate::domain::todo::todo_to_json;
 
 impl Plan {
-    /// The form a plan is stored in. What is at its default is left out.
+    /// The stored form of a plan. Default values are omitted.
     pub fn to_json(&self) -> Value {
         let Self { title, goal, steps, verify, todos } = self;
         SparseObject::default()
@@ -32,8 +32,8 @@ impl Plan {
         Err(draft.refusals.swap_remove(0).problem)
     }
 
-    /// Hex SHA-256 over the canonical JSON: the order of keys, blanks and the spelling of numbers
-    /// do not matter, everything else does.
+    /// The SHA-256 of the canonical JSON in hexadecimal: the order of keys, blanks and the spelling
+    /// of numbers do not change it.
     pub fn digest(&self) -> String {
         self.to_json().digest()
     }
@@ -71,8 +71,8 @@ impl PlanStep {
 }
 
 impl ToolCall {
-    /// The form a model writes it in; the arguments keep the order of their keys and the spelling
-    /// of their numbers.
+    /// The form that a model writes; the arguments keep the order of their keys and the spelling of
+    /// their numbers.
     pub fn to_json(&self) -> Value {
         let Self { name, arguments } = self;
         SparseObject::default()

@@ -1,13 +1,13 @@
 //! Code fences: runs of three or more backticks around a body.
 
-/// A fence that closes.
+/// A fence that is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fence<'a> {
     /// Byte of the first backtick.
     pub(crate) start: usize,
     /// One past the last backtick.
     pub(crate) end: usize,
-    /// What stands between, without the word that names the language.
+    /// The content, without the word that names the language.
     pub(crate) body: &'a str,
 }
 
@@ -16,17 +16,17 @@ pub(crate) struct Fence<'a> {
 struct Run {
     start: usize,
     end: usize,
-    /// Which line it stands on.
+    /// The number of its line.
     line: usize,
     ends_line: bool,
 }
 
-/// The fences of a text, in order. A run opens a fence when one on its own line closes it, or
-/// one at the end of a later line; so backticks in the middle of a line, as in a string that
-/// quotes them, close no fence of several lines. A fence that never closes is none.
+/// The fences of a text, in order. A run of backticks on the same line closes a fence, or one at
+/// the end of a later line. Backticks within a later line, such as in a quoted string, do not. A
+/// fence that is never closed is ignored.
 pub(crate) fn fences(text: &str) -> Vec<Fence<'_>> {
     let runs = runs(text);
-    // For each run, the first from there on that ends its line.
+    // For each run, the first later one that ends its line.
     let mut closers = vec![None; runs.len() + 1];
     for (id, run) in runs.iter().enumerate().rev() {
         let later = closers.get(id + 1).copied().flatten();
@@ -78,7 +78,7 @@ fn runs(text: &str) -> Vec<Run> {
     runs
 }
 
-/// Takes the language off: the rest of the opening line, or on one line the first word.
+/// Removes the language: the rest of the opening line, or on one line the first word.
 fn without_language(body: &str) -> &str {
     if let Some((first, rest)) = body.split_once('\n')
         && !first.contains(['{', '['])

@@ -1,11 +1,11 @@
-//! The members of one of the message's own objects, with the case of their keys folded.
+//! The members of one of the message's objects, ignoring the case of their keys.
 
 use super::is_one_of;
 use crate::domain::json::Value;
 use crate::domain::problem::{Warning, WarningCode};
 
-/// Members by their known names. Null members are there: whether null means absent is for the
-/// message to say.
+/// Members by their known names. Null members are kept: the message decides whether null means
+/// absent.
 #[derive(Debug, Clone)]
 pub struct Fields<'a> {
     known: Vec<(&'a str, &'a Value)>,
@@ -13,9 +13,9 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Sorts members into known and unknown ones. A key that differs from a known one only in
-    /// case counts as that one, with the warning `key_case_folded`; the exact spelling wins over
-    /// others, and of several others the last one.
+    /// Sorts members into known and unknown ones. A key that differs from a known one only in case
+    /// counts as it, with the warning `key_case_folded`. The exact spelling wins over others, and
+    /// of several others the last one.
     pub fn fold(
         members: &'a [(String, Value)],
         names: &[&'a str],
@@ -51,13 +51,13 @@ impl<'a> Fields<'a> {
         self.get(name).filter(|value| !value.is_null())
     }
 
-    /// The keys that no name stands for, in their order.
+    /// The unknown keys, in their order.
     pub fn unknown(&self) -> &[&'a str] {
         &self.unknown
     }
 }
 
-/// Adds a warning that was not given yet.
+/// Adds a warning unless it was given already.
 fn warn_once(warnings: &mut Vec<Warning>, warning: Warning) {
     if !warnings.contains(&warning) {
         warnings.push(warning);

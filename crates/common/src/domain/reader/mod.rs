@@ -1,9 +1,8 @@
-//! The one tolerant reader, for plans, patches and decisions.
+//! The tolerant reader for plans, patches and decisions.
 //!
-//! A text of a model holds a message among prose, fences and other objects. The reader finds
-//! the objects that may be the message, in the order of the text, and takes the first that
-//! validates. It repairs nothing inside an object: a guess about what was meant could call a
-//! tool that nobody asked for.
+//! A model's text contains a message among prose, fences and other objects. The reader finds the
+//! candidate objects in the order of the text, and takes the first that validates. It repairs
+//! nothing inside an object: a guess could call a tool that was not requested.
 
 mod fence;
 mod fields;
@@ -16,17 +15,17 @@ pub(crate) use scan::{Find, Object, Scan, What, is_one_of};
 use crate::domain::json::{JsonError, MAX_DEPTH, Value};
 use crate::domain::problem::{Code, Problem, Warning, WarningCode};
 
-/// The longest text that is looked at, in bytes.
+/// The longest text that is read, in bytes.
 pub const MAX_TEXT_BYTES: usize = 1_048_576;
 
-/// How many opening braces are looked at, those in strings and under a shield not counted.
+/// The most opening braces that are examined, excluding those in strings and in shielded text.
 pub const MAX_BRACES: usize = 64;
 
-/// The keys by which a decision is known.
+/// The keys that identify a decision.
 pub const DECISION_KEYS: &[&str] =
     &["action", "speak", "reason", "goal_check", "tool_call", "abort"];
 
-/// The keys by which a plan is known.
+/// The keys that identify a plan.
 pub const PLAN_KEYS: &[&str] = &["title", "goal", "steps", "verify", "todos"];
 
 /// A message that was read.
@@ -34,21 +33,21 @@ pub const PLAN_KEYS: &[&str] = &["title", "goal", "steps", "verify", "todos"];
 pub struct Read<T> {
     /// The message.
     pub value: T,
-    /// What the reader put right to read it, each thing once.
+    /// The reader's corrections, each once.
     pub warnings: Vec<Warning>,
 }
 
 /// A text without its byte-order mark and its thinking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spoken<'a> {
-    /// What was said.
+    /// The remaining text.
     pub text: &'a str,
     /// Whether the text began with thinking.
     pub thinking: bool,
 }
 
-/// Takes a leading byte-order mark and one leading `<think>…</think>` off a text. Thinking that
-/// never ends is the whole text.
+/// Removes a leading byte-order mark and one leading `<think>…</think>`. Unclosed thinking is the
+/// whole text.
 pub fn strip_thinking(text: &str) -> Spoken<'_> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let Some(thought) = text.trim_start().strip_prefix("<think>") else {
@@ -59,13 +58,13 @@ pub fn strip_thinking(text: &str) -> Spoken<'_> {
 
 /// Reads the first object of a text that validates as a message with these keys.
 ///
-/// `validate` gets the members of one object, as written, and a list to add its own warnings
-/// to; it is called for objects that carry a key of the message, and for the first one that
-/// carries none, whose error is the text's when there is nothing better.
+/// `validate` receives the members of one object as written, and a list for its own warnings. It is
+/// called for objects with a key of the message, and for the first object without one, whose error
+/// is the fallback.
 ///
 /// # Errors
-/// `too_large`; `empty_output`; then the error of the first object that carries a key of the
-/// message, else of the first object, else `json_syntax` or `no_json_object`.
+/// `too_large`; `empty_output`; then the error of the first object that has a key of the message,
+/// else of the first object, else `json_syntax` or `no_json_object`.
 pub fn read<T>(
     text: &str,
     keys: &[&str],
@@ -107,7 +106,7 @@ pub fn read<T>(
     Err(refusals.verdict())
 }
 
-/// What was said, when there is any and not too much of it.
+/// The text without thinking, unless it is blank or too long.
 ///
 /// # Errors
 /// `too_large` or `empty_output`.
@@ -120,12 +119,12 @@ pub fn spoken(text: &str) -> Result<&str, Problem> {
     }
     let spoken = strip_thinking(text).text;
     if spoken.trim().is_empty() {
-        return Err(Problem::new(Code::EmptyOutput, "nothing was said; send one JSON object"));
+        return Err(Problem::new(Code::EmptyOutput, "the text is blank; send one JSON object"));
     }
     Ok(spoken)
 }
 
-/// The problem with an object that nests too deep.
+/// The problem of an object that nests too deep.
 pub fn too_deep() -> Problem {
     Problem::new(
         Code::TooDeep,
@@ -133,7 +132,7 @@ pub fn too_deep() -> Problem {
     )
 }
 
-/// Why no object so far is the message, by how much it looked like one.
+/// Why no object so far is the message, the most similar one first.
 #[derive(Default)]
 struct Refusals {
     carrying: Option<Problem>,
@@ -152,13 +151,13 @@ impl Refusals {
             Problem::new(Code::JsonSyntax, format!("the object is not strict JSON: {error}"))
         });
         self.carrying.or(self.keyless).or(syntax).unwrap_or_else(|| {
-            Problem::new(Code::NoJsonObject, "no complete JSON object is in the text; send one")
+            Problem::new(Code::NoJsonObject, "the text contains no complete JSON object; send one")
         })
     }
 }
 
 impl Find {
-    /// Whether this is an object that reads as JSON, however deep.
+    /// Whether this object is strict JSON, however deep.
     pub(crate) fn reads(&self) -> bool {
         match self.what {
             What::Object { .. } | What::Keyless => true,

@@ -1,39 +1,40 @@
-//! Finds the objects in a text: every balanced `{…}`, and what shields what.
+//! Finds the objects in a text, every balanced `{…}`, and the text that each shields from being
+//! read.
 //!
 //! ```text
 //!   prose {x {"a":1}} prose {"b":{"action":…}} [{"c":2}] { "d": …
 //!         ^^^^^^^^^^^       ^^^^^^^^^^^^^^^^^^   ^^^^^^^  ^^^^^^^
-//!         unreadable:       keyless: looked     keyless  open with a
-//!         shields inside    at, then inside it           key: shields the rest
+//!         unreadable:       no known key:      no known  open with a
+//!         shields inside    read, then inside  key       key: shields the rest
 //! ```
 //!
-//! Everything here is linear in the length of the text, whatever the text is: where a brace
-//! closes is found for all braces in one pass, and no byte is parsed more than twice.
+//! The scan takes linear time for any text: one pass finds where all braces close, and no byte is
+//! parsed more than twice.
 
 use crate::domain::json::{self, JsonError, Parsed};
 use std::collections::VecDeque;
 
-/// One thing the scan came upon, in the order of the text.
+/// One result of the scan, in the order of the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Find {
     /// Byte of the opening brace.
     pub(crate) start: usize,
-    /// One past the closing brace; the end of the text where it never closes.
+    /// One past the closing brace; the end of the text when it is never closed.
     pub(crate) end: usize,
-    /// Whether an object stands around it.
+    /// Whether another object contains it.
     pub(crate) nested: bool,
     pub(crate) what: What,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum What {
-    /// A balanced `{…}` that reads. `carries` says whether it has a key of the message.
+    /// A balanced `{…}` that is valid. `carries` says whether it has a key of the message.
     Object { read: Object, carries: bool },
-    /// An object inside one that reads, without a key of the message, so it cannot be a message.
+    /// An object inside a valid one, without a key of the message, so it cannot be a message.
     Keyless,
-    /// A balanced `{…}` that is no strict JSON.
+    /// A balanced `{…}` that is not strict JSON.
     Unreadable(JsonError),
-    /// A `{` that never closes, and whether a quoted key follows it.
+    /// A `{` that is never closed, and whether a quoted key follows it.
     Open { shields: bool },
 }
 
@@ -43,7 +44,7 @@ pub(crate) enum Object {
     TooDeep,
 }
 
-/// Walks over the objects of a text.
+/// Iterates over the objects of a text.
 pub(crate) struct Scan<'a> {
     text: &'a str,
     keys: &'a [&'a str],
@@ -53,7 +54,7 @@ pub(crate) struct Scan<'a> {
     inner: VecDeque<Inner>,
 }
 
-/// An object inside an object that reads.
+/// An object inside a valid object.
 struct Inner {
     start: usize,
     end: usize,
@@ -61,7 +62,7 @@ struct Inner {
 }
 
 impl<'a> Scan<'a> {
-    /// A scan that looks at no more than `max_braces` opening braces.
+    /// A scan that examines at most `max_braces` opening braces.
     pub(crate) fn new(text: &'a str, keys: &'a [&'a str], max_braces: usize) -> Self {
         Self {
             text,
@@ -146,7 +147,7 @@ fn is_quoted_key(text: &str) -> bool {
         .is_some_and(|after| after.trim_start().starts_with(':'))
 }
 
-/// One past the closing quote of a string whose opening quote is gone.
+/// One past the closing quote of a string, given the text after its opening quote.
 pub(super) fn string_end(text: &str) -> Option<usize> {
     let mut bytes = text.bytes().enumerate();
     while let Some((at, byte)) = bytes.next() {
@@ -161,11 +162,11 @@ pub(super) fn string_end(text: &str) -> Option<usize> {
     None
 }
 
-/// The objects inside an object that is known to read, in the order of the text, without those
-/// that one with a key of the message shields.
+/// The objects inside a valid object, in the order of the text, without those that an object with a
+/// key of the message shields.
 fn inner_objects(object: &str, offset: usize, keys: &[&str]) -> VecDeque<Inner> {
     let mut found: Vec<Inner> = Vec::new();
-    // For each open container, the place of its object in `found`; none for arrays.
+    // For each open container, the index of its object in `found`; none for arrays.
     let mut open: Vec<Option<usize>> = Vec::new();
     let mut at = 0;
     while let Some(byte) = object.as_bytes().get(at) {
@@ -196,7 +197,7 @@ fn inner_objects(object: &str, offset: usize, keys: &[&str]) -> VecDeque<Inner> 
     without_shielded(found)
 }
 
-/// Whether the string at a place of a good object is a key, and one of the known ones.
+/// Whether the string at a position of a valid object is a known key.
 fn is_key_at(object: &str, at: usize, length: usize, keys: &[&str]) -> bool {
     let after = object.get(at + length..).unwrap_or_default();
     if !after.trim_start().starts_with(':') {
@@ -212,7 +213,7 @@ fn is_key_at(object: &str, at: usize, length: usize, keys: &[&str]) -> bool {
 fn without_shielded(found: Vec<Inner>) -> VecDeque<Inner> {
     let mut shielded_to = 0;
     let mut kept = VecDeque::new();
-    // The first is the object that all others stand in.
+    // The first is the object that contains all others.
     for inner in found.into_iter().skip(1) {
         if inner.start < shielded_to {
             continue;
@@ -225,23 +226,22 @@ fn without_shielded(found: Vec<Inner>) -> VecDeque<Inner> {
     kept
 }
 
-/// Where each opening brace closes, when a scan that knows strings begins at it.
+/// Where each opening brace closes, for a scan that starts at it and skips strings.
 struct Closings {
     /// Opening braces that close, and one past their closing ones, the first brace last.
     ends: Vec<(usize, usize)>,
 }
 
-/// A closing brace that nothing opened yet, seen from the end, and the one after it.
+/// A closing brace without an opening one yet, seen from the end, and the one after it.
 struct Closer {
     end: usize,
     next: Option<usize>,
 }
 
 impl Closings {
-    /// Walks from the end to the start. A scan that comes to a byte is outside a string, inside
-    /// one, or behind a backslash in one, so for each of the three the closing braces that still
-    /// lie ahead are kept, as lists that share their tails. Hence one pass serves the scans of
-    /// all braces, however many of them never close.
+    /// Scans from the end to the start. A scan that reaches a byte is outside a string, inside one,
+    /// or after a backslash in one. For each of the three, the closing braces ahead are kept as
+    /// lists that share their tails, so one pass serves all braces.
     fn of(text: &str) -> Self {
         let mut closers: Vec<Closer> = Vec::new();
         let mut ends = Vec::new();
@@ -267,8 +267,8 @@ impl Closings {
         Self { ends }
     }
 
-    /// One past the closing brace of the opening brace at `start`, if that closes. Braces are
-    /// asked for from the left to the right.
+    /// One past the closing brace of the opening brace at `start`, if it closes. Callers query
+    /// braces from left to right.
     fn next_after(&mut self, start: usize) -> Option<usize> {
         while self.ends.last().is_some_and(|(at, _)| *at < start) {
             self.ends.pop();

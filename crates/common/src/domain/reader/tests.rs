@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
 
-/// Reads a message whose only demand is `"ok": true`, and gives back its name.
+/// Reads a message whose only requirement is `"ok": true`, and returns its name.
 fn read_ok(text: &str) -> Result<Read<String>, Problem> {
     read(text, &["ok", "name"], |members, warnings| {
         let fields = Fields::fold(members, &["ok", "name"], warnings);
@@ -30,7 +30,7 @@ fn warnings_in(text: &str) -> Vec<WarningCode> {
 }
 
 #[test]
-fn the_message_is_found_whatever_stands_around_it() {
+fn the_message_is_found_whatever_surrounds_it() {
     for text in [
         r#"{"ok":true,"name":"m"}"#,
         "\u{feff}\n{\"ok\":true,\"name\":\"m\"}\n",
@@ -73,7 +73,7 @@ fn nothing_under_a_shield_is_a_message() {
 }
 
 #[test]
-fn the_error_is_that_of_what_looked_most_like_a_message() {
+fn the_error_is_that_of_the_most_similar_object() {
     let read = |text: &str| error_in(text);
     assert_eq!(
         read(r#"{x} {"other":1} {"name":"first"} {"ok":0,"name":"second"}"#),
@@ -98,7 +98,7 @@ fn thinking_is_one_leading_block_in_lower_case() {
 }
 
 #[test]
-fn what_was_put_right_is_told() {
+fn corrections_are_reported_as_warnings() {
     use WarningCode::{ArrayUnwrapped, DuplicateKey, ExtraObjectIgnored, KeyCaseFolded};
     for (text, expected) in [
         (r#"{"ok":true}"#, vec![]),
@@ -125,7 +125,7 @@ fn a_refused_object_leaves_no_warning_behind() {
 }
 
 #[test]
-fn sixty_four_braces_are_looked_at_and_no_more() {
+fn at_most_sixty_four_braces_are_examined() {
     let behind = |junk: &str, times: usize| format!("{}{{\"ok\":true}}", junk.repeat(times));
     for junk in ["{x}", "{}", "{ "] {
         assert!(read_ok(&behind(junk, 63)).is_ok(), "{junk}");
@@ -172,7 +172,7 @@ fn a_mebibyte_is_read_and_one_byte_more_is_not() {
     assert_eq!(error_in(&" ".repeat(MAX_TEXT_BYTES + 1)).0, Code::TooLarge);
 }
 
-/// Texts made to cost a careless reader the square of their length.
+/// Texts that take quadratic time in a naive reader.
 fn adversarial() -> Vec<String> {
     let fill = |unit: &str| unit.repeat(MAX_TEXT_BYTES / unit.len());
     let deep = |open: &str, close: &str| {
@@ -211,8 +211,8 @@ fn adversarial() -> Vec<String> {
 
 #[test]
 fn no_text_makes_the_reader_slow() {
-    // A reader that takes the square of the length needs minutes here, even when it is fast; the
-    // bound leaves room for a debug build on a loaded machine.
+    // A quadratic reader needs minutes here, even a fast one; the limit allows a debug build on a
+    // loaded machine.
     for text in adversarial() {
         let shown: String = text.chars().take(24).collect();
         let start = Instant::now();
@@ -269,7 +269,7 @@ proptest! {
     }
 
     #[test]
-    fn talk_around_a_message_hides_it_never(before in "[^{}<]{0,40}", after in "(?s)[^{}]{0,40}") {
+    fn text_around_a_message_never_hides_it(before in "[^{}<]{0,40}", after in "(?s)[^{}]{0,40}") {
         let text = format!("{before}{{\"ok\":true,\"name\":\"m\"}}{after}");
         prop_assert_eq!(read_ok(&text).unwrap().value, "m");
     }

@@ -1,5 +1,5 @@
-//! The chain: each receipt of a run names the digest of the one before it, so that none can be
-//! changed, dropped, added or moved without showing.
+//! The chain: each receipt of a run contains the digest of the one before it, so that a changed,
+//! dropped, added or moved receipt is detected.
 
 use super::EvidenceReceipt;
 
@@ -7,23 +7,23 @@ use super::EvidenceReceipt;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("receipt {seq}: {kind}")]
 pub struct ChainBreak {
-    /// The place of the first receipt that does not fit, as it says itself.
+    /// The number of the first invalid receipt, as it states itself.
     pub seq: u64,
-    /// What does not fit.
+    /// What is invalid.
     pub kind: BreakKind,
 }
 
-/// What does not fit.
+/// What is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BreakKind {
-    /// A receipt is missing, stands twice, or stands in another place.
-    #[error("receipt {expected} should stand here")]
+    /// A receipt is missing, repeated, or out of order.
+    #[error("receipt {expected} is expected here")]
     SeqUnexpected {
-        /// The place that should have come.
+        /// The expected number.
         expected: u64,
     },
     /// It does not follow the receipt before it.
-    #[error("it names another predecessor than the receipt before it")]
+    #[error("its previous digest is not that of the receipt before it")]
     PrevDigestDiffers,
     /// Its digest is not the digest of its fields.
     #[error("its digest is not the digest of its fields")]
@@ -33,7 +33,7 @@ pub enum BreakKind {
 /// Checks a run's receipts from the first one on.
 ///
 /// # Errors
-/// The first receipt that does not fit.
+/// The first invalid receipt.
 pub fn verify_chain(receipts: &[EvidenceReceipt]) -> Result<(), ChainBreak> {
     let mut place = Place::default();
     for receipt in receipts {
@@ -45,11 +45,11 @@ pub fn verify_chain(receipts: &[EvidenceReceipt]) -> Result<(), ChainBreak> {
     Ok(())
 }
 
-/// How far a chain has been followed.
+/// The position in a chain that is being checked.
 #[derive(Debug)]
 pub(super) struct Place<'a> {
     expected: u64,
-    /// None behind a receipt that did not read: nobody knows its digest.
+    /// None after a receipt that could not be parsed, because its digest is unknown.
     prev_digest: Option<&'a str>,
 }
 
@@ -60,7 +60,7 @@ impl Default for Place<'_> {
 }
 
 impl<'a> Place<'a> {
-    /// All that does not fit about the receipt that comes next.
+    /// All faults of the next receipt.
     pub(super) fn breaks(&self, receipt: &EvidenceReceipt) -> [Option<BreakKind>; 3] {
         let expected = self.expected;
         let follows = self.prev_digest.is_none_or(|digest| digest == receipt.prev_digest);
@@ -71,13 +71,13 @@ impl<'a> Place<'a> {
         ]
     }
 
-    /// Goes on behind a receipt, as it says itself: one fault is told once.
+    /// Moves past a receipt, trusting its own digest, so that one fault is reported once.
     pub(super) fn follow(&mut self, receipt: &'a EvidenceReceipt) {
         self.expected = receipt.seq.saturating_add(1);
         self.prev_digest = Some(&receipt.digest);
     }
 
-    /// Goes on behind a receipt that did not read.
+    /// Moves past a receipt that could not be parsed.
     pub(super) fn skip(&mut self) {
         self.expected = self.expected.saturating_add(1);
         self.prev_digest = None;
@@ -189,7 +189,7 @@ mod tests {
             changed[at].digest = changed[at].compute_digest();
             let resealed = verify_chain(&changed);
             let next = ChainBreak { seq: at as u64 + 2, kind: BreakKind::PrevDigestDiffers };
-            // The last receipt has none behind it: that one is held by the signed chain digest.
+            // Only the signed chain digest protects the last receipt.
             prop_assert_eq!(resealed, if at + 1 < receipts.len() { Err(next) } else { Ok(()) });
 
             let mut dropped = receipts.clone();

@@ -1,12 +1,14 @@
-//! A run's receipts as a file, and what is found when somebody checks them.
+//! A run's receipts as a file, and the report of a check of that file.
 //!
 //! ```text
-//!   {"step_index":0,...,"prev_digest":"","digest":"..."}      one line a receipt, in the chain's order
-//!   {"chain_end":{"run_id":"...","receipt_count":1,"chain_digest":"..."}}                 the last line
+//!   {"step_index":0,...,"prev_digest":"","digest":"..."}      one line per receipt, in the chain's
+//!   order
+//!   {"chain_end":{"run_id":"...","receipt_count":1,"chain_digest":"..."}}                 the last
+//!   line
 //! ```
 //!
-//! The digests show that nothing was changed inside; that nobody made the whole anew, only a
-//! signature could show, and these lines carry none.
+//! The digests detect a changed line. They cannot detect a file that was written anew as a whole:
+//! that needs a signature, which these lines do not have.
 
 use super::chain::Place;
 use super::{EvidenceReceipt, read_stored};
@@ -17,7 +19,7 @@ const CHAIN_END: &str = "chain_end";
 /// A key that only a signed envelope has.
 const ENVELOPE_KEY: &str = "payloadType";
 
-/// The last line of an export: without it the tail of a chain could be cut off unseen.
+/// The last line of an export; without it a truncated chain would not be detected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChainEnd {
     /// The run.
@@ -28,21 +30,23 @@ pub struct ChainEnd {
     pub chain_digest: String,
 }
 
-/// What was found about a chain.
+/// The result of checking a chain.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ChainReport {
-    /// Receipts looked at, those that did not read included.
+    /// The number of receipts, including those that could not be parsed.
     pub receipt_count: u64,
-    /// Digest of the last one, as it says itself; empty when there was none or it did not read.
+    /// The last receipt's digest, as it states itself; empty without one or when it could not be
+    /// parsed.
     pub chain_digest: String,
-    /// What does not hold, in the chain's order.
+    /// The faults, in the chain's order.
     pub findings: Vec<ChainFinding>,
 }
 
-/// One thing that does not hold.
+/// One fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChainFinding {
-    /// The receipt, as it numbers itself, or its place where it did not read; 0 for the whole.
+    /// The receipt's own number, or its position when it could not be parsed; 0 for the whole
+    /// chain.
     pub seq: u64,
     /// What is wrong.
     pub message: String,
@@ -60,7 +64,7 @@ impl ChainEnd {
         start.after(receipts)
     }
 
-    /// The end, when these receipts follow.
+    /// The end after these further receipts.
     #[must_use]
     pub fn after(mut self, receipts: &[EvidenceReceipt]) -> Self {
         let count = u64::try_from(receipts.len()).unwrap_or(u64::MAX);
@@ -94,20 +98,20 @@ impl ChainEnd {
 }
 
 impl ChainReport {
-    /// Whether everything holds.
+    /// Whether no fault was found.
     pub fn is_whole(&self) -> bool {
         self.findings.is_empty()
     }
 
-    /// Holds what was found against what is known of the end: a dropped tail is no shorter truth.
+    /// Compares the chain with its expected end, which detects a truncated one.
     #[must_use]
     pub fn ending(mut self, receipt_count: u64, chain_digest: &str) -> Self {
         if self.receipt_count != receipt_count {
             let found = self.receipt_count;
-            self.find(0, format!("{receipt_count} receipts should be there, and {found} are"));
+            self.find(0, format!("{receipt_count} receipts are expected, and {found} are present"));
         }
         if self.chain_digest != chain_digest {
-            self.find(0, "the last receipt is not the one that the chain should end with");
+            self.find(0, "the last receipt does not match the chain's end");
         }
         self
     }
@@ -117,7 +121,7 @@ impl ChainReport {
     }
 }
 
-/// Checks receipts from the first one on; in the place of one that did not read stands why.
+/// Checks receipts from the first one on. An error replaces a receipt that could not be parsed.
 pub fn check_chain(receipts: &[Result<EvidenceReceipt, String>]) -> ChainReport {
     let (mut report, mut place) = (ChainReport::default(), Place::default());
     for receipt in receipts {
@@ -156,10 +160,10 @@ pub fn check_export(text: &str) -> ChainReport {
     let mut report = check_chain(&receipts);
     match end {
         Some(end) => report = report.ending(end.receipt_count, &end.chain_digest),
-        None => report.find(0, "the last line, which tells the chain's end, is missing"),
+        None => report.find(0, "the last line, which states the chain's end, is missing"),
     }
     if after_end {
-        report.find(0, "something stands behind the chain's end");
+        report.find(0, "there are more lines after the chain's end");
     }
     report
 }
@@ -170,15 +174,17 @@ enum Line {
 }
 
 fn read_line(line: &str) -> Result<Line, String> {
-    let value = parse_stored(line).map_err(|error| format!("the line is no JSON: {error}"))?.value;
+    let value = parse_stored(line).map_err(|error| format!("the line is not JSON: {error}"))?.value;
     if let Some(end) = value.get(CHAIN_END) {
         let end = ChainEnd::read(end).map(Line::End);
-        return end.ok_or_else(|| "the line that tells the chain's end does not read".to_owned());
+        return end
+            .ok_or_else(|| "the line that states the chain's end cannot be parsed".to_owned());
     }
     if value.get(ENVELOPE_KEY).is_some() {
-        return Err("it is a signed envelope, which this version cannot check".to_owned());
+        return Err("the line is a signed envelope, which this version cannot check".to_owned());
     }
-    let receipt = read_stored(&value).map_err(|problem| format!("it is no receipt: {problem}"))?;
+    let receipt =
+        read_stored(&value).map_err(|problem| format!("the line is not a receipt: {problem}"))?;
     Ok(Line::Receipt(Box::new(receipt)))
 }
 

@@ -1,4 +1,4 @@
-//! Receipts: facts the runner recorded. A driver cannot write one.
+//! Receipts: facts that the runner recorded. A driver cannot write one.
 
 mod chain;
 mod evidence;
@@ -13,32 +13,32 @@ pub use read::{read_fact, read_receipt, read_stored};
 
 use chrono::{DateTime, Utc};
 
-/// One fact-bearing record of one thing the runner did or saw.
+/// One record of one action or observation of the runner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EvidenceReceipt {
-    /// The step's place in the plan, from 0.
+    /// The step's index in the plan, from 0.
     pub step_index: u32,
-    /// The step's id; empty for what the runner did for the whole run.
+    /// The step's id; empty for an action of the runner for the whole run.
     pub step_id: String,
     /// The plan revision it belongs to, from 1.
     pub plan_revision: u32,
-    /// Its place among the run's receipts, from 1; 0 until the runner stored it.
+    /// Its number among the run's receipts, from 1; 0 until it is stored.
     pub seq: u64,
-    /// The tool call it came from; facts of one call are not stale to each other. Empty means a
+    /// The tool call that it records; facts of one call do not make each other stale. Empty means a
     /// call of its own.
     pub call_id: String,
-    /// Where the fact comes from.
+    /// The source of the facts.
     pub source: EvidenceSource,
     /// The tool's or the probe's name.
     pub name: String,
     /// Digest of the canonical arguments.
     pub arguments_digest: String,
-    /// Whether what was tried succeeded. A receipt of a failure is valid and proves nothing.
+    /// Whether the action succeeded. A receipt of a failure is valid and proves nothing.
     pub success: bool,
-    /// One line for a person.
+    /// One line for people.
     pub summary: String,
-    /// What is known now, in the order it was seen; later facts override earlier ones about the
-    /// same thing.
+    /// The facts in the order of observation; a later fact overrides an earlier one about the same
+    /// object.
     pub facts: Vec<Fact>,
     /// Digest of the whole output; empty when there was none.
     pub output_digest: String,
@@ -46,22 +46,22 @@ pub struct EvidenceReceipt {
     pub started_at: Option<DateTime<Utc>>,
     /// When the call ended.
     pub finished_at: Option<DateTime<Utc>>,
-    /// Digest of the receipt before it in the run; empty for the first.
+    /// Digest of the run's previous receipt; empty for the first.
     pub prev_digest: String,
     /// Digest of this receipt, over all fields above.
     pub digest: String,
 }
 
-/// Who saw a fact.
+/// The source of a fact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EvidenceSource {
-    /// A tool that looked or ran.
+    /// A tool that read or ran something.
     ToolObservation,
     /// A tool that wrote.
     WriteReceipt,
-    /// A person's answer.
+    /// A user's answer.
     UserReply,
-    /// The runner's own look at the world.
+    /// The runner's own observation.
     Probe,
     /// A confirmation that was given.
     Approval,
@@ -80,7 +80,7 @@ impl EvidenceSource {
         Self::ActionReport,
     ];
 
-    /// The contract's word.
+    /// The value's name in the contract.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::ToolObservation => "tool_observation",
@@ -92,17 +92,17 @@ impl EvidenceSource {
         }
     }
 
-    /// The source with this word, which is always lower case.
+    /// The source with this name, always in lower case.
     pub fn from_text(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|source| source.as_str() == text)
     }
 }
 
-/// One thing that is known.
+/// One observed fact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fact {
-    /// A file was written or deleted. Digests are hex SHA-256 of the whole content; only `before`
-    /// is a deletion, only `after` a new file, none a write whose content nobody looked at.
+    /// A file was written or deleted. Digests are the SHA-256 of the whole content in hexadecimal.
+    /// Only `before` is a deletion, only `after` a new file, none a write without observed content.
     FileWritten {
         /// Inside or outside the workspace, absolute or relative to its root.
         path: String,
@@ -111,30 +111,30 @@ pub enum Fact {
         /// Digest after the write.
         after_digest: Option<String>,
     },
-    /// Somebody looked whether a path is there.
+    /// A path was checked for existence.
     FileObserved {
-        /// The path looked at.
+        /// The path that was checked.
         path: String,
-        /// Whether it was there.
+        /// Whether it existed.
         exists: bool,
     },
     /// A command ran to its end.
     Command {
-        /// What was run.
+        /// The command.
         command: Command,
-        /// Its exit code; a killed command has 128 and the signal's number.
+        /// Its exit code; a killed command has 128 plus the signal's number.
         exit_code: i32,
     },
-    /// Somebody looked for a text in a file.
+    /// A file was searched for a text.
     Content {
         /// The file.
         path: String,
-        /// The text looked for.
+        /// The text that was searched for.
         contains: String,
-        /// Whether it was there.
+        /// Whether the text was found.
         found: bool,
     },
-    /// A tool that verifies gave its result.
+    /// The result of a verification tool.
     Verification {
         /// The tool's name.
         tool: String,
@@ -143,7 +143,7 @@ pub enum Fact {
         /// Whether it passed.
         passed: bool,
     },
-    /// A named value that a tool gave out.
+    /// A named value that a tool returned.
     Output {
         /// The name.
         key: String,
@@ -152,10 +152,10 @@ pub enum Fact {
     },
 }
 
-/// A command, as the list of arguments it was run with, or as the line somebody reported.
+/// A command, as its argument list or as a reported command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
-    /// Program and arguments, no shell.
+    /// Program and arguments, without a shell.
     Argv(Vec<String>),
     /// A line for a shell.
     Line(String),

@@ -1,20 +1,20 @@
-//! JSON to receipt: tolerant of blanks at the edges for what comes from outside, exact for what
-//! was stored.
+//! Reads a receipt from JSON: blanks at the edges are trimmed in external input, and kept in stored
+//! text.
 
 use super::{Command, EvidenceReceipt, EvidenceSource, Fact};
 use crate::domain::json::Value;
 use crate::domain::problem::{Code, Problem};
 use chrono::{DateTime, Utc};
 
-/// What becomes of blanks at the edges of a receipt's texts.
+/// How blanks at the edges of a receipt's texts are treated.
 #[derive(Clone, Copy)]
 enum Edges {
     Trimmed,
     Kept,
 }
 
-/// Reads and normalises a receipt: its texts are trimmed, the texts inside its facts are not.
-/// Keys that no receipt has are ignored.
+/// Reads and normalizes a receipt: its texts are trimmed, the texts inside its facts are not.
+/// Unknown keys are ignored.
 ///
 /// # Errors
 /// `step_index_missing` (null counts as missing), `step_index_negative`, `type_mismatch` with the
@@ -23,7 +23,7 @@ pub fn read_receipt(value: &Value) -> Result<EvidenceReceipt, Problem> {
     read(value, Edges::Trimmed)
 }
 
-/// Reads what [`EvidenceReceipt::to_text`] wrote, to the letter, so that its digest stays.
+/// Reads the output of [`EvidenceReceipt::to_text`] exactly, so that its digest stays the same.
 ///
 /// # Errors
 /// Those of [`read_receipt`].
@@ -61,7 +61,7 @@ fn read(value: &Value, edges: Edges) -> Result<EvidenceReceipt, Problem> {
         Problem::at(
             Code::EvidenceSourceUnknown,
             "source",
-            format!("`{source}` is no source of evidence; use one of {known}"),
+            format!("`{source}` is not a source of evidence; use one of {known}"),
         )
     })?;
     Ok(receipt)
@@ -72,7 +72,7 @@ fn read_step_index(value: Option<&Value>) -> Result<u32, Problem> {
         return Err(Problem::at(
             Code::StepIndexMissing,
             "step_index",
-            "the receipt has no step_index; name the step's place in the plan, from 0",
+            "the receipt has no step_index; set it to the step's index in the plan, from 0",
         ));
     };
     let expected = "a whole number from 0";
@@ -106,8 +106,8 @@ fn read_facts(value: Option<&Value>) -> Result<Vec<Fact>, Problem> {
         .collect()
 }
 
-/// Reads one fact; `path` says where it stands, for the error. Its texts are kept as they are. A
-/// truth that is missing is false, because what was not said proves nothing.
+/// Reads one fact; `path` is its field path, for errors. Its texts are not trimmed. A missing
+/// boolean is false, because an absent statement proves nothing.
 ///
 /// # Errors
 /// `type_mismatch` with the field for a fact of an unknown kind, and for a missing or mistyped
@@ -150,7 +150,7 @@ pub fn read_fact(value: &Value, path: &str) -> Result<Fact, Problem> {
     }
 }
 
-/// An argument list is nearer to what ran than a line, so it is taken where both are given.
+/// An argument list is more precise than a line, so it wins when both are given.
 fn read_command(fields: &Fields<'_>) -> Result<Command, Problem> {
     let Some(argv) = fields.get("argv") else {
         return fields.needed_text("command_line").map(Command::Line);
@@ -236,7 +236,7 @@ impl<'v> Fields<'v> {
 }
 
 fn mismatch(field: &str, expected: &str, found: &Value) -> Problem {
-    Problem::at(Code::TypeMismatch, field, format!("this is {}; give {expected}", found.kind()))
+    Problem::at(Code::TypeMismatch, field, format!("expected {expected}, found {}", found.kind()))
 }
 
 #[cfg(test)]

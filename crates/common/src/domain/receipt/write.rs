@@ -1,39 +1,40 @@
-//! Receipt to JSON: compact, with what is empty left out, and the digest over it.
+//! Writes a receipt as compact JSON without empty fields, and computes its digest.
 
 use super::{Command, EvidenceReceipt, Fact};
 use crate::domain::json::{ObjectText, Value, sha256_hex, write_list};
 use chrono::{DateTime, SecondsFormat, Utc};
 
 impl EvidenceReceipt {
-    /// The form it is stored and exported in, which is canonical. Empty fields are left out; an
-    /// instant is told to the microsecond, which is what Postgres keeps.
+    /// The canonical form for storage and export. Empty fields are omitted; times have
+    /// microseconds, as in Postgres.
     pub fn to_text(&self) -> String {
         let mut out = String::new();
         self.write(&mut out);
         out
     }
 
-    /// Appends what [`Self::to_text`] gives.
+    /// Appends the output of [`Self::to_text`].
     pub fn write(&self, out: &mut String) {
         self.write_with(&self.digest, out);
     }
 
-    /// Hex SHA-256 over the canonical JSON of every field but the digest itself. The digest of
-    /// the receipt before it is among them, which makes the chain.
+    /// The SHA-256, in hexadecimal, of the canonical JSON of every field except the digest itself.
+    /// It includes the previous receipt's digest, which makes the chain.
     pub fn compute_digest(&self) -> String {
         let mut out = String::with_capacity(1024);
         self.write_with("", &mut out);
         sha256_hex(out.as_bytes())
     }
 
-    /// Puts the receipt behind the run's last one: its digest is an empty text for the first.
+    /// Links the receipt to the run's last one, whose digest is empty for the first, and sets its
+    /// own digest.
     pub fn seal(&mut self, prev_digest: impl Into<String>) {
         self.prev_digest = prev_digest.into();
         self.digest = self.compute_digest();
     }
 
-    /// Every field is taken apart here, so that a new one cannot be left out of the digest unseen.
-    /// In the order of their names, which canonical text has.
+    /// Destructures every field, so that the compiler refuses a new field without a place in the
+    /// digest. The fields are in the order of their names, as in canonical text.
     fn write_with(&self, own_digest: &str, out: &mut String) {
         let Self {
             step_index,
@@ -88,7 +89,7 @@ fn instant(instant: Option<DateTime<Utc>>) -> String {
 }
 
 impl Fact {
-    /// The kind of the fact, in the contract's word.
+    /// The kind of the fact, as the contract names it.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::FileWritten { .. } => "file_written",
@@ -100,8 +101,8 @@ impl Fact {
         }
     }
 
-    /// The fact as an object whose `fact` names its kind. Unlike a receipt's, its texts are kept
-    /// when they are empty.
+    /// The fact as an object whose `fact` names its kind. Unlike in a receipt, empty texts are
+    /// kept.
     pub fn to_json(&self) -> Value {
         let mut members = Vec::with_capacity(4);
         push(&mut members, "fact", text(self.kind()));

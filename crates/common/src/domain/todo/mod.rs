@@ -1,4 +1,4 @@
-//! Todos: what a run still owes beside its steps.
+//! Todos: obligations of a run beside its steps.
 
 mod read;
 mod work;
@@ -8,26 +8,26 @@ pub use work::{active_ids, move_todo};
 
 use chrono::{DateTime, Utc};
 
-/// One thing to be done.
+/// One todo.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Todo {
     /// Unique inside the run.
     pub id: String,
-    /// What is owed, in words.
+    /// The task, in words.
     pub content: String,
     /// Whether the gate refuses while it is open or failed.
     pub required: bool,
-    /// Where it stands.
+    /// Its status.
     pub status: TodoStatus,
-    /// Ids of the todos that come first.
+    /// Ids of the todos that must be completed first.
     pub dependencies: Vec<String>,
-    /// Ids of the todos that this one stands in for.
+    /// Ids of the todos that this one replaces.
     pub replaces: Vec<String>,
-    /// When it was written down; none for a plan's own todos, which are as old as the plan.
+    /// The creation time; none for a plan's own todos, which have the plan's.
     pub created_at: Option<DateTime<Utc>>,
 }
 
-/// Where a todo stands. Completed, failed and cancelled are terminal and frozen.
+/// The status of a todo. Completed, failed and cancelled are terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TodoStatus {
     /// Not begun.
@@ -35,11 +35,11 @@ pub enum TodoStatus {
     Pending,
     /// Begun.
     InProgress,
-    /// Cannot move.
+    /// Cannot proceed.
     Blocked,
     /// Done.
     Completed,
-    /// Given up.
+    /// Failed.
     Failed,
     /// No longer wanted.
     Cancelled,
@@ -56,7 +56,7 @@ impl TodoStatus {
         Self::Cancelled,
     ];
 
-    /// The contract's word.
+    /// The value's name in the contract.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -68,7 +68,7 @@ impl TodoStatus {
         }
     }
 
-    /// The status with this word; `cancelled` is read as `canceled`.
+    /// The status with this name; `cancelled` is read as `canceled`.
     pub fn from_text(text: &str) -> Option<Self> {
         match text {
             "cancelled" => Some(Self::Cancelled),
@@ -76,7 +76,7 @@ impl TodoStatus {
         }
     }
 
-    /// Whether nothing changes it any more.
+    /// Whether the status never changes again.
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }

@@ -1,4 +1,4 @@
-//! Todos from JSON and back, and the rules a list of them keeps.
+//! Reads and writes todos as JSON, and validates a list of them.
 
 use super::{Todo, TodoStatus};
 use crate::domain::fields::{SparseObject, TypedFields, item_path, join};
@@ -11,19 +11,19 @@ use std::collections::HashSet;
 const KEYS: &[&str] =
     &["id", "content", "required", "status", "dependencies", "replaces", "created_at"];
 
-/// What a list of todos says about how far they are.
+/// How the progress in a list of todos is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// It counts: a service wrote the list.
+    /// Kept: a service wrote the list.
     Kept,
-    /// It does not: whoever writes a plan cannot mark its work done, or date it.
+    /// Ignored: the author of a plan cannot mark its work done, or date it.
     Ignored,
 }
 
-/// Reads the items of a list of todos. Only their types are looked at.
+/// Reads the items of a list of todos and checks their types.
 ///
 /// # Errors
-/// `type_mismatch`, also for a status or a moment that is none.
+/// `type_mismatch`, also for an invalid status or time.
 pub fn read_todos(
     items: &[Value],
     path: &str,
@@ -76,7 +76,7 @@ fn read_status(fields: &TypedFields<'_>) -> Result<TodoStatus, Problem> {
     }
     TodoStatus::from_text(&word).ok_or_else(|| {
         let known = TodoStatus::ALL.map(TodoStatus::as_str).join(", ");
-        let message = format!("{word:?} is no status of a todo; use one of {known}");
+        let message = format!("{word:?} is not a todo status; use one of {known}");
         Problem::at(Code::TypeMismatch, fields.path("status"), message)
     })
 }
@@ -87,13 +87,13 @@ fn read_moment(fields: &TypedFields<'_>) -> Result<Option<DateTime<Utc>>, Proble
         return Ok(None);
     }
     let moment = DateTime::parse_from_rfc3339(&text).map_err(|error| {
-        let message = format!("a moment such as 2026-01-31T12:00:00Z is wanted: {error}");
+        let message = format!("expected a time such as 2026-01-31T12:00:00Z: {error}");
         Problem::at(Code::TypeMismatch, fields.path("created_at"), message)
     })?;
     Ok(Some(moment.to_utc()))
 }
 
-/// Looks at a list of todos: ids, then dependencies.
+/// Validates a list of todos: ids, then dependencies.
 ///
 /// # Errors
 /// `field_missing` for a todo without an id, `duplicate_todo_id`, `unknown_dependency`,
@@ -102,11 +102,11 @@ pub fn validate_todos(todos: &[Todo], path: &str) -> Result<(), Problem> {
     let at = |at: usize, key: &str| join(&item_path(path, at), key);
     let mut ids = HashSet::new();
     if let Some(nameless) = todos.iter().position(|todo| todo.id.is_empty()) {
-        let message = "a todo needs an id, so that its end can be told";
+        let message = "a todo has no id; give it one";
         return Err(Problem::at(Code::FieldMissing, at(nameless, "id"), message));
     }
     if let Some(twice) = todos.iter().position(|todo| !ids.insert(todo.id.as_str())) {
-        let message = "two todos have this id; give each its own";
+        let message = "two todos have this id; use each id once";
         return Err(Problem::at(Code::DuplicateTodoId, at(twice, "id"), message));
     }
     let wrong = |wanted: &dyn Fn(&Todo, &str) -> bool| {
@@ -131,7 +131,7 @@ pub fn validate_todos(todos: &[Todo], path: &str) -> Result<(), Problem> {
     })
 }
 
-/// The todo as [`read_todos`] reads it; what is at its default is left out.
+/// The todo in the form of [`read_todos`]; default values are omitted.
 pub fn todo_to_json(todo: &Todo) -> Value {
     let Todo { id, content, required, status, dependencies, replaces, created_at } = todo;
     SparseObject::default()
@@ -145,7 +145,7 @@ pub fn todo_to_json(todo: &Todo) -> Value {
         .build()
 }
 
-/// Nothing for the status every todo begins with.
+/// Empty for the initial status.
 const fn status_word(status: TodoStatus) -> &'static str {
     match status {
         TodoStatus::Pending => "",

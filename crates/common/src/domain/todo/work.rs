@@ -1,7 +1,7 @@
-//! How todos move while a run goes on.
+//! How the status of todos changes while a run proceeds.
 //!
 //! ```text
-//!   pending <-> in_progress <-> blocked     any of them -> completed | failed | cancelled (frozen)
+//!   pending <-> in_progress <-> blocked     any of them -> completed | failed | cancelled (final)
 //! ```
 //!
 //! Waits for its caller: the todo tool, by which a driver changes the todos of its run.
@@ -9,24 +9,24 @@
 use super::{Todo, TodoStatus};
 use crate::domain::problem::{Code, Problem};
 
-/// The ids of the todos that something can still change, in their order.
+/// The ids of the todos without a terminal status, in order.
 pub fn active_ids(todos: &[Todo]) -> Vec<&str> {
     let active = todos.iter().filter(|todo| !todo.status.is_terminal());
     active.map(|todo| todo.id.as_str()).collect()
 }
 
-/// Moves one todo to a status. Saying a status again changes nothing and is no error, so that a
-/// repeated call does no harm.
+/// Sets the status of a todo. Setting the same status again changes nothing, so a call may be
+/// repeated.
 ///
 /// # Errors
-/// `todo_not_found`, which names the active ids; `todo_terminal`;
-/// `canceled_required_needs_replacement` when a required todo would be cancelled while no other
-/// required one that still counts names it in `replaces`.
+/// `todo_not_found`, which lists the active ids; `todo_terminal`;
+/// `canceled_required_needs_replacement` when a required todo would be cancelled without another
+/// required todo, not cancelled, that names it in `replaces`.
 pub fn move_todo(todos: &mut [Todo], id: &str, to: TodoStatus) -> Result<(), Problem> {
     let id = id.trim();
     let Some(at) = todos.iter().position(|todo| todo.id == id) else {
         let active = active_ids(todos).join(", ");
-        let message = format!("no todo has the id {id:?}; active are: {active}");
+        let message = format!("no todo has the id {id:?}; the active ids are: {active}");
         return Err(Problem::at(Code::TodoNotFound, "id", message));
     };
     let replaced = is_replaced(todos, id);
@@ -37,7 +37,7 @@ pub fn move_todo(todos: &mut [Todo], id: &str, to: TodoStatus) -> Result<(), Pro
         return Ok(());
     }
     if todo.status.is_terminal() {
-        let message = format!("the todo {id:?} is {} and stays so", todo.status.as_str());
+        let message = format!("the todo {id:?} is {}, which is final", todo.status.as_str());
         return Err(Problem::at(Code::TodoTerminal, "status", message));
     }
     if to == TodoStatus::Cancelled && todo.required && !replaced {
@@ -52,8 +52,7 @@ pub fn move_todo(todos: &mut [Todo], id: &str, to: TodoStatus) -> Result<(), Pro
     Ok(())
 }
 
-/// A cancelled todo replaces nothing: two that name each other could else both be cancelled, and
-/// nothing would be owed any more.
+/// A cancelled todo replaces nothing: otherwise two that name each other could both be cancelled.
 fn is_replaced(todos: &[Todo], id: &str) -> bool {
     todos.iter().any(|todo| {
         todo.id != id
@@ -107,7 +106,7 @@ mod tests {
             [todo("a", Completed, &[]), todo("b", Pending, &[]), todo("丙", Pending, &[])];
         let problem = move_todo(&mut todos, "zz", Completed).unwrap_err();
         assert_eq!(problem.code, Code::TodoNotFound);
-        assert!(problem.message.ends_with("active are: b, 丙"), "{problem}");
+        assert!(problem.message.ends_with("the active ids are: b, 丙"), "{problem}");
     }
 
     #[test]

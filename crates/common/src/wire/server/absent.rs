@@ -1,4 +1,4 @@
-//! What stands in for a gRPC service that needs a database, where there is none.
+//! Replaces a gRPC service that needs a database, when there is none.
 
 use crate::wire::status::needs_database;
 use axum::extract::Request;

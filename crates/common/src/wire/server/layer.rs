@@ -1,4 +1,4 @@
-//! What every call passes on its way in and out.
+//! The layers that every call passes.
 
 use crate::domain::fault::{Fault, FaultCode};
 use crate::wire::status::{to_status, with_error_info};
@@ -16,12 +16,12 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tonic::{Code, Status};
 
-/// Probes of a load balancer carry no token, and health tells nothing else.
+/// Health needs no token: load balancers probe it, and it exposes nothing else.
 const HEALTH_PATH: &str = "/grpc.health.v1.Health/";
 const GRPC_STATUS: &str = "grpc-status";
 const GRPC_TIMEOUT: &str = "grpc-timeout";
 
-/// Lets through only who shows the token.
+/// Refuses calls without the token.
 pub(super) async fn authenticate(
     State(token): State<Arc<Token>>,
     request: Request,
@@ -36,19 +36,21 @@ pub(super) async fn authenticate(
         return next.run(request).await;
     }
     let message = match shown {
-        Some(_) => "the token is not known here; check which service and which token it is",
-        None => "no token; send one as `authorization: Bearer <token>`",
+        Some(_) => {
+            "the token is unknown to this service; check the service's address and the token"
+        }
+        None => "the call has no token; send one as `authorization: Bearer <token>`",
     };
     refuse(FaultCode::Unauthenticated, message)
 }
 
-/// The token in an `authorization` header; the scheme's case does not matter.
+/// The token in an `authorization` header; the scheme's case is ignored.
 fn bearer(value: &str) -> Option<&str> {
     let (scheme, token) = value.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// Hands the caller's trace context to the handler.
+/// Passes the caller's trace context to the handler.
 pub(super) async fn carry_trace(mut request: Request, next: Next) -> Response {
     if let Some(context) = TraceContext::from_headers(request.headers()) {
         request.extensions_mut().insert(context);
@@ -56,7 +58,8 @@ pub(super) async fn carry_trace(mut request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// Ends a call when the caller's own deadline passes. A stream has it for its beginning only.
+/// Ends a call when the caller's own deadline passes. For a stream the deadline covers only its
+/// start.
 pub(super) async fn keep_deadline(request: Request, next: Next) -> Response {
     let deadline =
         request.headers().get(GRPC_TIMEOUT).and_then(|value| value.to_str().ok()).and_then(timeout);
@@ -67,7 +70,7 @@ pub(super) async fn keep_deadline(request: Request, next: Next) -> Response {
         Ok(response) => response,
         Err(_) => refuse(
             FaultCode::DeadlineExceeded,
-            "the caller's deadline passed; look whether it happened before trying again",
+            "the caller's deadline passed; check whether the call took effect before a retry",
         ),
     }
 }
@@ -90,8 +93,8 @@ fn timeout(value: &str) -> Option<Duration> {
     }
 }
 
-/// Makes sure that every error that leaves says its reason, also those that the gRPC library makes
-/// itself, in the headers of a response as in its trailers.
+/// Adds a reason to every error, also to those of the gRPC library, in the headers of a response as
+/// in its trailers.
 pub(super) async fn complete_errors(request: Request, next: Next) -> Response {
     let (mut parts, body) = next.run(request).await.into_parts();
     complete(&mut parts.headers);
@@ -110,11 +113,11 @@ fn complete(headers: &mut HeaderMap) {
     if let Some(status) = status
         && with_error_info(status).add_header(headers).is_err()
     {
-        tracing::error!("an error's reason could not be written to its headers");
+        tracing::error!("grpc: an error's reason could not be written to its headers");
     }
 }
 
-/// A response's body whose trailers are completed.
+/// A response's body, which adds the reason to its trailers.
 struct Completing(Body);
 
 impl http_body::Body for Completing {

@@ -1,32 +1,32 @@
-//! Taking a port.
+//! Opens a port.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use tokio::net::TcpListener;
 
-/// Why a port could not be taken.
+/// Why a port could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// Others could reach it, and nothing would ask them who they are.
+    /// Other machines could reach it, and no token would protect it.
     #[error(
-        "{0} can be reached from other machines and no token is set; set one, or listen on 127.0.0.1"
+        "{0} is reachable from other machines and no token is set; set one, or listen on 127.0.0.1"
     )]
     OpenToAll(SocketAddr),
-    /// Somebody listens there already.
-    #[error("port {} is in use at {}; stop what listens there, or choose another port", .0.port(), .0.ip())]
+    /// Another process uses the port.
+    #[error("port {} is in use at {}; stop the process that uses it, or choose another port", .0.port(), .0.ip())]
     InUse(SocketAddr),
     /// The operating system refused.
     #[error("cannot listen on {addr}")]
     Refused {
         /// The address.
         addr: SocketAddr,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
 }
 
-/// Listens on `addr`; port 0 takes any free one. An address that is not loopback needs a token, so
-/// that a service is never open to the network by accident.
+/// Listens on `addr`; port 0 selects a free one. An address that is not loopback requires a token,
+/// so that a service is never exposed to the network by accident.
 ///
 /// # Errors
 /// [`BindError`], which says what to do.

@@ -1,12 +1,12 @@
-//! The one place where a port is served.
+//! The only place where a port is served.
 //!
 //! ```text
 //!   one port --content type--> gRPC: complete_errors > carry_trace > authenticate > keep_deadline
 //!                |                    > health, reflection, the services
-//!                +-----------> HTTP: the router a service brings (/healthz, /metrics)
+//!                +-----------> HTTP: the router of the service (/healthz, /metrics)
 //! ```
 //!
-//! The token guards gRPC only; an HTTP router guards its own paths.
+//! The token protects gRPC only; an HTTP router protects its own paths.
 
 mod absent;
 mod layer;
@@ -51,25 +51,25 @@ use tonic_health::pb::health_server::HealthServer;
 use tonic_health::server::{HealthReporter, HealthService};
 use tower::Service;
 
-/// Bytes a request may have unless the settings say otherwise: 4 MiB, gRPC's own default.
+/// The default size limit of a request in bytes: 4 MiB, gRPC's own default.
 pub const DEFAULT_MAX_MESSAGE_BYTES: usize = 4 * 1024 * 1024;
-/// How long calls under way may go on after the shutdown began.
+/// How long running calls may continue after the shutdown began.
 const DEFAULT_DRAIN: Duration = Duration::from_secs(10);
 
 /// How a port is served.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Bytes a request may have; a larger one is refused with `message_too_large`.
+    /// The size limit of a request in bytes; a larger one is refused with `message_too_large`.
     pub max_message_bytes: usize,
-    /// Whether reflection is served, v1 and v1alpha (older clients ask that one only).
+    /// Whether reflection is served, v1 and v1alpha (older clients use only the latter).
     pub reflection: bool,
-    /// What every gRPC call but health must show; none lets everybody in.
+    /// The token that every gRPC call except health must send; none accepts every call.
     pub token: Option<Token>,
-    /// How long calls under way may go on after the shutdown began.
+    /// How long running calls may continue after the shutdown began.
     pub drain: Duration,
 }
 
-/// A port in the making.
+/// A port that is being configured.
 pub struct Server {
     settings: Settings,
     names: Vec<&'static str>,
@@ -83,21 +83,21 @@ pub struct Server {
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The listener failed.
-    #[error("the port cannot be served any longer")]
+    #[error("the listening socket failed")]
     Listener(#[from] io::Error),
-    /// The descriptors in this binary are not good.
+    /// The API descriptors in this binary are invalid.
     #[error("the API's descriptors cannot be served for reflection")]
     Reflection(#[from] tonic_reflection::server::Error),
 }
 
-/// A generated gRPC server whose messages can be bounded.
+/// A generated gRPC server whose message size can be limited.
 pub trait GrpcService: NamedService + Sized {
     /// The same server, refusing requests of more than `bytes`.
     #[must_use]
     fn with_max_message_bytes(self, bytes: usize) -> Self;
 }
 
-/// The generated servers have the same method, but no trait that says so.
+/// The generated servers have the same method, but no common trait.
 macro_rules! grpc_services {
     ($($module:ident :: $server:ident < $service:ident >;)*) => {$(
         impl<T> GrpcService for v1::$module::$server<T>
@@ -122,7 +122,7 @@ grpc_services! {
 
 #[cfg(feature = "config")]
 impl Settings {
-    /// What the common settings say, with the token that callers must show.
+    /// The common settings, with the token that callers must send.
     pub fn of(common: &crate::config::CommonConfig, token: Option<Token>) -> Self {
         Self {
             max_message_bytes: usize::try_from(common.max_message_bytes).unwrap_or(usize::MAX),
@@ -145,7 +145,7 @@ impl Default for Settings {
 }
 
 impl Server {
-    /// A port that serves health, and reflection where the settings say so.
+    /// A port that serves health, and reflection if it is enabled.
     pub fn new(settings: Settings) -> Self {
         Self {
             settings,
@@ -157,7 +157,7 @@ impl Server {
         }
     }
 
-    /// Serves a gRPC service too.
+    /// Adds a gRPC service.
     #[must_use]
     pub fn with_service<S>(mut self, service: S) -> Self
     where
@@ -176,8 +176,8 @@ impl Server {
         self
     }
 
-    /// Says to every call of a gRPC service that it needs a database, and by health that it is not
-    /// serving.
+    /// Answers every call of a gRPC service with an error that it needs a database, and reports it
+    /// as not serving.
     #[must_use]
     pub fn without_database<S: NamedService + 'static>(mut self) -> Self {
         self.absent.push(S::NAME);
@@ -185,21 +185,22 @@ impl Server {
         self
     }
 
-    /// Serves these HTTP paths on the same port, to requests that are no gRPC.
+    /// Serves these HTTP paths on the same port, to requests other than gRPC.
     #[must_use]
     pub fn with_http(mut self, router: Router) -> Self {
         self.http = router;
         self
     }
 
-    /// Tells callers of health how a service is; the empty name is the whole port. Services are
-    /// serving from the start of [`Server::serve`].
+    /// Reports the health of services; the empty name is the whole port. Services are serving from
+    /// the start of [`Server::serve`].
     pub fn health(&self) -> HealthReporter {
         self.health.clone()
     }
 
-    /// Serves until `shutdown` is done: then health says so, no new connection is taken, and calls
-    /// under way have the settings' `drain` to end. What is still open then goes with the process.
+    /// Serves until `shutdown` completes. Then health reports it, new connections are refused, and
+    /// running calls have the settings' `drain` to end. Calls that are still open end with the
+    /// process.
     ///
     /// # Errors
     /// [`ServeError`] when the port cannot be served.
@@ -216,13 +217,13 @@ impl Server {
         let stopping = async move {
             shutdown.await;
             report(&health, &names, ServingStatus::NotServing).await;
-            // Nobody listens any more only when serving has already ended.
+            // The receiver is dropped only when serving has already ended.
             begin_drain.send(()).ok();
         };
-        // Small messages go out at once: a turn waits for each of them.
+        // Small messages are sent at once: a turn waits for each of them.
         let listener = listener.tap_io(|stream| {
             if let Err(error) = stream.set_nodelay(true) {
-                tracing::debug!(%error, "a connection keeps Nagle's delay");
+                tracing::debug!(%error, "grpc: TCP_NODELAY could not be set on a connection");
             }
         });
         let serving = axum::serve(listener, app).with_graceful_shutdown(stopping);
@@ -270,7 +271,7 @@ async fn report_each(health: &HealthReporter, names: &[&'static str], status: Se
     }
 }
 
-/// Done when the drain began and its time is over; never when it does not begin.
+/// Completes when the drain began and its time limit passed.
 async fn drained(began: oneshot::Receiver<()>, drain: Duration) {
     match began.await {
         Ok(()) => tokio::time::sleep(drain).await,
@@ -278,7 +279,7 @@ async fn drained(began: oneshot::Receiver<()>, drain: Duration) {
     }
 }
 
-/// Sends gRPC one way and everything else the other, so that both sides may have a fallback.
+/// Routes gRPC to one service and other requests to the other, so that both may have a fallback.
 #[derive(Clone)]
 struct ByContentType {
     grpc: Router,

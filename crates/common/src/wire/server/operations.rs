@@ -1,4 +1,4 @@
-//! The HTTP paths that every service has, on its one port.
+//! The HTTP paths of every service, on its only port.
 
 use crate::store;
 use axum::Router;

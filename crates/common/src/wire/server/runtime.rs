@@ -1,17 +1,16 @@
-//! The threads a process works with, and the files it may have open.
+//! The threads of a process, and its limit of open files.
 
 use super::open_files::raise_open_files;
 use std::io;
 use std::thread::available_parallelism;
 use tokio::runtime::{Builder, Runtime};
 
-/// The runtime of a service, which may have as many files open as the system allows. Without a
-/// number of `threads` it takes half of the processors: the others are for the database, or for the
-/// commands that an executor starts, and a thread that finds no work on its own processor's caches
-/// costs more than it brings.
+/// The runtime of a service, with the limit of open files raised. By default it uses half of the
+/// processors; the others are for the database or for an executor's commands. More threads cost
+/// more in cache misses than they gain.
 ///
 /// # Errors
-/// The system gives no threads, or does not say how many files it allows.
+/// The system starts no threads, or does not report its limit of open files.
 pub fn runtime(threads: Option<u32>) -> io::Result<Runtime> {
     raise_open_files()?;
     let wanted = threads.and_then(|threads| usize::try_from(threads).ok());

@@ -1,13 +1,13 @@
-//! When a process is told to stop.
+//! The shutdown of a process.
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// A token that is cancelled by SIGTERM or SIGINT. A second signal ends the process at once, for
-/// whoever has no time to wait for a drain.
+/// A token that is cancelled by SIGTERM or SIGINT. A second signal ends the process at once,
+/// without a drain.
 ///
 /// # Errors
-/// The operating system does not let the process listen for signals.
+/// The operating system refuses the signal handlers.
 pub fn on_signal() -> std::io::Result<CancellationToken> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -20,10 +20,10 @@ pub fn on_signal() -> std::io::Result<CancellationToken> {
                 _ = interrupt.recv() => {}
             }
             if stop.is_cancelled() {
-                tracing::warn!("a second signal ends the process at once");
+                tracing::warn!("received a second signal; the process ends at once");
                 std::process::exit(130);
             }
-            tracing::info!("stopping: work under way is ended, nothing new is taken up");
+            tracing::info!("shutting down: running work is drained and no new work is accepted");
             stop.cancel();
         }
     });

@@ -25,16 +25,16 @@ const GATE: &str = "surety.v1.AcceptGateService";
 const TOOLS: &str = "surety.v1.ToolService";
 const TRACEPARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
-/// A service that answers what it was asked, and fails in every way a handler can.
+/// A service that returns its input, and fails in every way that a handler can.
 #[derive(Clone, Default)]
 struct Sample {
-    /// Told when the call that never ends has begun.
+    /// Notified when the endless call has begun.
     endless_began: Arc<Notify>,
 }
 
 #[tonic::async_trait]
 impl AcceptGateService for Sample {
-    /// Echoes the trace the handler was handed.
+    /// Returns the trace context that the handler received.
     async fn evaluate(
         &self,
         request: tonic::Request<v1::EvaluateRequest>,
@@ -77,7 +77,7 @@ impl ToolService for Sample {
     type ConnectStream =
         Pin<Box<dyn futures::Stream<Item = Result<v1::ConnectResponse, Status>> + Send>>;
 
-    /// Fails after its first message, when the response's headers are long gone.
+    /// Fails after its first message, when the response's headers are already sent.
     async fn connect(
         &self,
         _: tonic::Request<Streaming<v1::ConnectRequest>>,
@@ -175,7 +175,7 @@ async fn health_answers_for_the_port_and_for_each_service() {
     );
 }
 
-/// Asks one version of reflection for the services it lists.
+/// Queries one version of reflection for the services that it lists.
 macro_rules! listed_services {
     ($port:expr, $version:ident) => {{
         use tonic_reflection::pb::$version as pb;
@@ -210,7 +210,7 @@ async fn both_versions_of_reflection_list_what_is_served() {
 }
 
 #[tokio::test]
-async fn reflection_is_served_only_where_it_is_asked_for() {
+async fn reflection_is_served_only_when_it_is_enabled() {
     use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
     let port = Port::open(Settings::default()).await;
     let mut client = ServerReflectionClient::new(port.channel());
@@ -248,7 +248,7 @@ async fn a_message_over_the_limit_is_refused_by_its_reason() {
 }
 
 #[tokio::test]
-async fn a_method_and_a_service_that_are_not_there_say_so_with_a_reason() {
+async fn an_unknown_method_and_an_unknown_service_answer_with_a_reason() {
     let port = Port::open(Settings::default()).await;
     for path in ["/surety.v1.AcceptGateService/Nothing", "/surety.v1.RunService/GetRun"] {
         let mut client = tonic::client::Grpc::new(port.channel());
@@ -304,7 +304,7 @@ async fn the_callers_trace_reaches_the_handler() {
 #[tokio::test]
 async fn the_callers_deadline_ends_the_call_on_the_server() {
     let port = Port::open(Settings::default()).await;
-    // Over HTTP/1.1, because tonic's own client would keep the deadline before the server could.
+    // Over HTTP/1.1, because tonic's own client would enforce the deadline before the server.
     let head = format!(
         "POST /{GATE}/EvaluateRun HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\
          content-type: application/grpc\r\ngrpc-timeout: 20m\r\ncontent-length: 5\r\n\r\n"
@@ -323,7 +323,7 @@ async fn http_shares_the_port_and_needs_no_token() {
 }
 
 #[tokio::test]
-async fn a_port_stops_when_it_is_told_to_though_a_call_never_ends() {
+async fn a_port_shuts_down_in_time_although_a_call_never_ends() {
     let settings = Settings { drain: Duration::ZERO, ..Settings::default() };
     let mut port = Port::open(settings).await;
     assert_eq!(port.health("").await.unwrap(), 1);

@@ -1,4 +1,4 @@
-//! Tool calls in their stored form: that one is to begin, and what it said.
+//! The stored form of tool calls: intents and outputs.
 
 use super::StoredError;
 use super::fields::{Fields, optional};
@@ -28,7 +28,7 @@ pub(super) fn write_output(out: &mut String, output: &Output) {
         .text("call_id", &output.call_id)
         .text("digest", &output.digest)
         .number("bytes", output.bytes);
-    // An empty text is not the same as one that is kept elsewhere.
+    // An empty text differs from one that is stored elsewhere.
     optional(object, "text", output.text.as_deref(), |out, text| write_string(text, out)).end();
 }
 

@@ -1,4 +1,4 @@
-//! How a run went, in its stored form: what moved, its plans, its verdicts, and what people answered.
+//! The stored form of a run's progress: transitions, plans, verdicts and answers.
 
 use super::StoredError;
 use super::fields::{Fields, missing};

@@ -1,10 +1,10 @@
-//! Objects of the stored form, field by field.
+//! Reads and writes objects of the stored form field by field.
 
 use super::StoredError;
 use crate::domain::json::{ObjectText, Value};
 use uuid::Uuid;
 
-/// Reads an object field by field; what was left out is empty, what is of another type an error.
+/// Reads an object field by field: an absent field is empty, another type is an error.
 pub(super) struct Fields<'a>(pub(super) &'a Value);
 
 impl<'a> Fields<'a> {
@@ -49,7 +49,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Writes what is there.
+/// Writes a value that is present.
 pub(super) fn optional<'o, T>(
     object: ObjectText<'o>,
     key: &str,

@@ -1,6 +1,6 @@
-//! The stored form of what was committed together: changes, each with its time, its span and its
-//! entries, which are objects with one key that names their kind. Empty fields are left out.
-//! Numbers a driver wrote keep their spelling.
+//! The stored form of a journal row: changes, each with its time, its span and its entries. An
+//! entry is an object whose only key names its kind. Empty fields are omitted. Numbers in a
+//! driver's text keep their spelling.
 
 mod call;
 mod course;
@@ -20,9 +20,9 @@ use fields::{Fields, missing};
 use serde_json::value::RawValue;
 use turn::{read_turn, write_turn};
 
-/// Stored text that is not what this module writes.
+/// Stored text of another format than this module's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a journal entry does not read: {0}")]
+#[error("a journal entry cannot be parsed: {0}")]
 pub struct StoredError(pub String);
 
 impl StoredError {
@@ -31,20 +31,20 @@ impl StoredError {
     }
 }
 
-/// Changes that were committed together, before they are text: what one writer did to one run.
+/// One change before it becomes text; a row holds the changes that were committed together.
 #[derive(Debug, Clone, Copy)]
 pub struct Recorded<'a> {
-    /// When the change was thought out.
+    /// The time of the decision.
     pub at: DateTime<Utc>,
-    /// The span it was thought out under.
+    /// The span of the decision.
     pub span_id: Option<&'a str>,
-    /// What it says happened.
+    /// The change's entries.
     pub entries: &'a [Entry],
 }
 
-/// The stored text of changes that `actor` committed together at `row_at`: a list of changes, each
-/// a list of its time in microseconds after the row's, its span's id, and its entries. Who wrote
-/// them is kept beside the text, once.
+/// The stored text of changes that `actor` committed together at `row_at`: a list of changes. Each
+/// is a list of its time in microseconds after the row's, its span's id, and its entries. The actor
+/// is stored once, beside the text.
 pub fn write_changes(changes: &[Recorded<'_>], actor: &Actor, row_at: DateTime<Utc>) -> String {
     let mut out = String::with_capacity(1024 * changes.len());
     write_list(&mut out, changes, |out, change| {
@@ -59,7 +59,7 @@ pub fn write_changes(changes: &[Recorded<'_>], actor: &Actor, row_at: DateTime<U
     out
 }
 
-/// What kinds of entries a reader wants; the others are passed over without being read.
+/// The kinds of entries that a reader requests; others are skipped without decoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
     /// All of them.
@@ -83,31 +83,31 @@ impl Wanted {
 pub(super) const RECEIPT: &str = "receipt";
 pub(super) const TURN: &str = "turn";
 
-/// A row of the journal, as it is stored.
+/// A row of the journal as it is stored.
 #[derive(Debug, Clone, Copy)]
 pub struct StoredRow<'a> {
     /// The number of its last entry.
     pub sequence: i64,
-    /// When it was written.
+    /// The time when it was written.
     pub at: DateTime<Utc>,
-    /// Who wrote it.
+    /// The actor that wrote it.
     pub actor: &'a str,
-    /// What [`write_changes`] made of it.
+    /// The output of [`write_changes`].
     pub text: &'a str,
 }
 
-/// Reads the wanted events of a row.
+/// Reads the requested events of a row.
 ///
 /// # Errors
-/// [`StoredError`] when the text was written by something else.
+/// [`StoredError`] when the text has another format.
 pub fn read_changes(row: StoredRow<'_>, wanted: Wanted) -> Result<Vec<Event>, StoredError> {
     read_measured(row, wanted).map(|(events, _)| events)
 }
 
-/// As [`read_changes`], with how many bytes of text the events were read from.
+/// As [`read_changes`], with the bytes of text that the events were read from.
 ///
 /// # Errors
-/// [`StoredError`] when the text was written by something else.
+/// [`StoredError`] when the text has another format.
 pub fn read_measured(
     row: StoredRow<'_>,
     wanted: Wanted,
@@ -141,7 +141,7 @@ pub fn read_measured(
     Ok((events, bytes))
 }
 
-/// The kind of a stored entry: the one key of its object.
+/// The kind of a stored entry: the only key of its object.
 pub(super) fn kind_of(entry: &str) -> Result<&str, StoredError> {
     let key = entry.strip_prefix("{\"").and_then(|rest| rest.split_once('"'));
     key.map(|(kind, _)| kind).ok_or_else(|| missing("an entry's kind"))
@@ -182,6 +182,6 @@ pub(super) fn read_entry(text: &str, actor: &Actor) -> Result<Entry, StoredError
         "output" => Entry::Output(read_output(&body)?),
         "verdict" => Entry::Verdict(Box::new(read_verdict(&body)?)),
         "answer" => Entry::Answer(read_answer(&body)?),
-        other => return Err(StoredError(format!("the kind {other:?} is not known"))),
+        other => return Err(StoredError(format!("the kind {other:?} is unknown"))),
     })
 }

@@ -1,4 +1,4 @@
-//! Turns in their stored form: what was decided and what the validations said.
+//! The stored form of turns: the decision and the validations.
 
 use super::StoredError;
 use super::fields::{Fields, missing, optional};
@@ -9,7 +9,7 @@ use crate::domain::plan::ToolCall;
 use crate::domain::problem::Code;
 
 pub(super) fn write_turn(out: &mut String, turn: &Turn) {
-    // Most turns pass all three, and then the list says nothing that its absence does not.
+    // Most turns pass all three validations; the list is then omitted.
     let validations = Some(&turn.validations).filter(|said| !all_passed(said));
     let object = ObjectText::begin(out)
         .text("step", &turn.step_id)
@@ -56,10 +56,10 @@ fn read_usage(body: &Fields<'_>) -> Result<Usage, StoredError> {
     Ok(Usage { tokens: body.number("tokens")?, cost_micros: body.number("cost_micros")? })
 }
 
-/// Flow, evidence and safety.
+/// The three validations, in order.
 const VALIDATIONS: [&str; 3] = ["flow", "evidence", "safety"];
 
-/// Whether they are exactly these three, each passed and with nothing more to say.
+/// Whether these are exactly the three validations, each passed without a comment.
 fn all_passed(said: &[Validation]) -> bool {
     let passed = |said: &Validation| said.passed && said.code.is_none() && said.reason.is_empty();
     said.len() == VALIDATIONS.len()

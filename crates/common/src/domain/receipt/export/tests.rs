@@ -17,7 +17,7 @@ fn chain(length: u32) -> Vec<EvidenceReceipt> {
                 name: "write_file".to_owned(),
                 arguments_digest: String::new(),
                 success: true,
-                // Blanks at the edges belong to what was sealed.
+                // Blanks at the edges are part of the sealed text.
                 summary: format!(" wrote {number}\n"),
                 facts: vec![Fact::Output { key: "n".to_owned(), value: number.to_string() }],
                 output_digest: String::new(),
@@ -57,7 +57,8 @@ fn an_untouched_export_holds_and_names_its_end() {
 }
 
 type Change = fn(&mut Vec<String>);
-/// What was done, how, and what must be found: the receipt and words of the message.
+/// The name and function of a change, and the expected findings: the receipt and part of the
+/// message.
 type Row = (&'static str, Change, &'static [(u64, &'static str)]);
 
 const ROWS: [Row; 8] = [
@@ -69,47 +70,47 @@ const ROWS: [Row; 8] = [
     (
         "a receipt dropped",
         |lines| drop(lines.remove(1)),
-        &[(3, "receipt 2 should stand here"), (3, "another predecessor"), (0, "4 receipts")],
+        &[(3, "receipt 2 is expected here"), (3, "its previous digest"), (0, "4 receipts")],
     ),
     (
         "the tail dropped",
         |lines| drop(lines.remove(3)),
-        &[(0, "4 receipts should be there, and 3 are"), (0, "the last receipt")],
+        &[(0, "4 receipts are expected, and 3 are"), (0, "the last receipt")],
     ),
     (
         "two swapped",
         |lines| lines.swap(1, 2),
         &[
             (3, "receipt 2 should"),
-            (3, "another predecessor"),
+            (3, "its previous digest"),
             (2, "receipt 4 should"),
-            (2, "another predecessor"),
+            (2, "its previous digest"),
             (4, "receipt 3 should"),
-            (4, "another predecessor"),
+            (4, "its previous digest"),
         ],
     ),
     ("the end dropped", |lines| drop(lines.pop()), &[(0, "is missing")]),
-    ("a line cut", |lines| lines[2].truncate(20), &[(3, "the line is no JSON")]),
+    ("a line cut", |lines| lines[2].truncate(20), &[(3, "the line is not JSON")]),
     (
         "an envelope",
         |lines| lines[0] = r#"{"payloadType":"x"}"#.to_owned(),
         &[(1, "signed envelope")],
     ),
     (
-        "more behind the end",
+        "more lines after the end",
         |lines| lines.push(lines[0].clone()),
         &[
             (1, "receipt 5 should"),
-            (1, "another predecessor"),
+            (1, "its previous digest"),
             (0, "4 receipts"),
             (0, "the last receipt"),
-            (0, "behind the chain's end"),
+            (0, "after the chain's end"),
         ],
     ),
 ];
 
 #[test]
-fn each_thing_done_to_an_export_is_found_at_its_receipt() {
+fn each_change_of_an_export_is_found_at_its_receipt() {
     for (what, change, expected) in ROWS {
         let mut lines = lines(&chain(4));
         change(&mut lines);
