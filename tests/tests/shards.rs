@@ -263,7 +263,7 @@ async fn a_database_that_is_away_is_in_the_way_of_its_own_runs_only() -> Result<
     only_home_is_there(&home).await?;
 
     cluster.again().await?;
-    home.planner.wait_for_line(|line| line.contains("it is there")).await?;
+    home.planner.wait_for_line(|line| line.contains("connected to the database")).await?;
     let apart = home.create_run(planless(APART)).await?.id;
     assert_eq!(home.run(&apart).await?.namespace, APART);
 

@@ -137,11 +137,11 @@ async fn health_tells_which_services_a_stateless_service_serves() -> Result<()> 
 }
 
 #[tokio::test]
-async fn a_referee_says_in_its_log_and_its_health_page_what_it_is_and_stops_when_told() -> Result<()>
+async fn a_stateless_service_names_its_mode_in_its_log_and_health_page_and_shuts_down() -> Result<()>
 {
     for service in SERVICES {
         let mut process = Process::start_stateless(service, &[]).await?;
-        process.wait_for_line(|line| line.contains("no DATABASE_URL: a stateless")).await?;
+        process.wait_for_line(|line| line.contains("no DATABASE_URL is set")).await?;
         let page = process.get("/healthz").await?;
         assert!(page.starts_with("HTTP/1.1 200") && page.contains("no database"), "{page}");
         let metrics = process.get("/metrics").await?;

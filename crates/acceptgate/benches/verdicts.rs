@@ -1,4 +1,4 @@
-//! Verdicts over more and more receipts; the throughput is receipts a second.
+//! Verdicts over a growing number of receipts; the throughput is receipts per second.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ fn check(kind: &str, target: &str) -> AcceptCheck {
     }
 }
 
-/// A write, a look and a command in turn, as a run leaves them.
+/// A write, an observation and a command in turn, as a run records them.
 fn receipt(seq: u64) -> EvidenceReceipt {
     let fact = match seq % 3 {
         0 => Fact::FileWritten {
@@ -82,7 +82,7 @@ fn verdicts(c: &mut Criterion) {
     group.finish();
 }
 
-/// Receipts as they are stored, read and their chain checked: what a verdict costs before it.
+/// Decodes stored receipts and checks their chain, which precedes every verdict.
 fn chains(c: &mut Criterion) {
     let mut group = c.benchmark_group("read and verify");
     group.sample_size(20);

@@ -1,5 +1,5 @@
-//! The verdict on a stored run: the gate reads its plan and its receipts itself, and moves the run
-//! by what they prove.
+//! The verdict on a stored run: the gate reads the plan and the receipts itself, and changes the
+//! run's state.
 
 use crate::Gate;
 use crate::check::expression;
@@ -23,19 +23,19 @@ use surety_common::store::{self, Commit, EvidenceBundle, Outcome, Topic};
 use surety_common::telemetry::trace;
 use uuid::Uuid;
 
-/// Receipts that are judged in less than a tenth of a millisecond.
+/// Up to this many receipts a verdict takes less than a tenth of a millisecond.
 const AT_ONCE: usize = 1_000;
 
 impl Gate {
-    /// Decides over a stored run and moves it: DONE when accepted, else RECOVERING while repairs
-    /// remain, else FAILED. With `lease_epoch` 0 it only looks.
+    /// Decides about a stored run and changes its state: DONE when accepted, else RECOVERING while
+    /// repairs remain, else FAILED. With `lease_epoch` 0 it stores nothing.
     ///
-    /// A call whose answer was lost on the way may be made again: a run that moved on answers with
-    /// the verdict that moved it.
+    /// A call whose answer was lost may be repeated: a run that moved on returns the verdict that
+    /// moved it.
     ///
     /// # Errors
     /// `run_not_found`, `run_not_verifying`, `receipts_invalid`, `run_too_large`, `lease_lost`;
-    /// `overloaded` when the gate had no room for a check, and then nothing was decided;
+    /// `overloaded` when the gate had no capacity for a check and reached no verdict;
     /// `database_unavailable`.
     pub async fn judge(&self, run_id: Uuid, lease_epoch: i64) -> Result<VerdictRecord, Fault> {
         loop {
@@ -47,7 +47,7 @@ impl Gate {
             if lease_epoch != 0 && record.execution.lease_epoch != lease_epoch {
                 return Err(Fault::new(
                     FaultCode::LeaseLost,
-                    "another executor holds the run now; leave it to that one",
+                    "another executor holds the run's lease now; stop working on the run",
                 ));
             }
             let decided = self.decide(&bundle).await?;
@@ -70,12 +70,12 @@ impl Gate {
         store::find_run(&self.pool, run_id).await?.ok_or_else(|| not_found(run_id))
     }
 
-    /// One run, and what a verdict on it is made from.
+    /// One run, and the evidence for its verdict.
     async fn bundle(&self, run_id: Uuid) -> Result<EvidenceBundle, Fault> {
         self.bundles.find(run_id, ends_a_step).await?.ok_or_else(|| not_found(run_id))
     }
 
-    /// The verdict that moved a run which is no longer being verified.
+    /// The verdict of a run that is no longer being verified.
     async fn given_before(&self, record: &RunRecord) -> Result<Option<VerdictRecord>, Fault> {
         let execution = &record.execution;
         if execution.state == RunState::Verifying {
@@ -104,7 +104,7 @@ impl Gate {
             move || judge(&bundle, &answers)
         };
         let verdict = match takes_long {
-            // Beside the runtime's own threads; an expression may take its whole time.
+            // Outside the runtime's own threads; an expression may block for its whole time limit.
             true => beside(judge).await??,
             false => judge()?,
         };
@@ -127,7 +127,10 @@ impl Gate {
         );
         let mut draft = Draft::new(record.execution.clone(), self.actor(), now);
         move_run(&mut draft, record, decided).map_err(|refusal| {
-            Fault::new(FaultCode::Internal, format!("the verdict's move was refused: {refusal}"))
+            Fault::new(
+                FaultCode::Internal,
+                format!("the verdict's transition was refused: {refusal}"),
+            )
         })?;
         let commit = Commit::new(draft.into_write(), span.clone(), trace::span_id(&span))
             .notify_on_commit(Topic::Run(record.spec.id));
@@ -161,7 +164,7 @@ fn ends_a_step(turn: &Turn) -> bool {
     turn.correction.is_empty() && matches!(action, Some(Action::NextPlan | Action::Done))
 }
 
-/// What the driver said when it ended a step.
+/// The driver's text when it ended a step.
 fn last_word(turn: &Turn) -> Option<&str> {
     turn.decision.as_ref().map(|decision| match decision.speak.as_str() {
         "" => decision.goal_check.as_str(),
@@ -169,7 +172,7 @@ fn last_word(turn: &Turn) -> Option<&str> {
     })
 }
 
-/// The chain must hold, and end where the run says it ends: a dropped tail is no shorter truth.
+/// The chain must be valid and end where the run's row says, which detects a truncated one.
 fn check_chain(receipts: &[EvidenceReceipt], execution: &Execution) -> Result<(), Fault> {
     let broken = |what: String| Fault::new(FaultCode::ReceiptsInvalid, what);
     verify_chain(receipts).map_err(|error| broken(error.to_string()))?;
@@ -179,7 +182,7 @@ fn check_chain(receipts: &[EvidenceReceipt], execution: &Execution) -> Result<()
         || last != counters.last_receipt_digest
     {
         return Err(broken(format!(
-            "the run counts {} receipts and {} are there, or the last is another",
+            "the run counts {} receipts and the journal has {}, or the last one differs",
             counters.receipts,
             receipts.len()
         )));

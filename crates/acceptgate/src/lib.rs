@@ -1,8 +1,8 @@
-//! The acceptgate: decides, from recorded evidence alone, whether a plan's goal is reached.
+//! The acceptgate decides from recorded evidence alone whether a plan's goal is reached.
 //!
 //! ```text
 //!   EvaluateRun --> judgement: rows (plan, receipts) --> verdict --> DONE | RECOVERING | FAILED
-//!   Evaluate -----> stateless: what the caller brings -> verdict     (no state)
+//!   Evaluate -----> stateless: evidence in the request -> verdict     (no state)
 //! ```
 
 pub mod check;
@@ -27,35 +27,35 @@ use surety_common::wire::v1::accept_gate_service_server::AcceptGateServiceServer
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// What a gate needs to run.
+/// The configuration of a gate.
 pub struct Setup {
-    /// The settings all services share.
+    /// The common settings.
     pub common: CommonConfig,
-    /// The gate's own settings.
+    /// The gate's settings.
     pub gate: GateConfig,
-    /// The Postgres that holds all state; without one the gate runs in stateless mode.
+    /// The Postgres that stores all state; without one the gate runs in stateless mode.
     pub database_url: Option<String>,
-    /// What callers must show; none lets everybody in.
+    /// The token that callers must send; none accepts every call.
     pub token: Option<Token>,
-    /// The process's figures, served at `/metrics`; none serves no such path.
+    /// The process's metrics, served at `/metrics`; none disables that path.
     pub metrics: Option<PrometheusHandle>,
 }
 
 /// Why a gate ended.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The rows cannot be used, for a reason that waiting does not mend.
-    #[error("the database cannot be used")]
+    /// A permanent error of the database.
+    #[error("the database is not usable")]
     Store(#[from] StoreError),
-    /// No HTTP client for probes can be made.
-    #[error("the client for http_probe checks cannot be made")]
+    /// The HTTP client for probes could not be created.
+    #[error("the HTTP client for http_probe checks could not be created")]
     Probes(#[from] reqwest::Error),
-    /// The port can no longer be served.
-    #[error("the port can no longer be served")]
+    /// The port failed.
+    #[error("the listening socket failed")]
     Server(#[from] server::ServeError),
 }
 
-/// The gate: what its handlers share.
+/// The gate: the state that its handlers share.
 pub struct Gate {
     pool: PgPool,
     committer: Committer,
@@ -78,14 +78,14 @@ impl Gate {
         Actor("acceptgate".into())
     }
 
-    /// The time. The gate's one clock.
+    /// The current time, the gate's only clock.
     fn now(&self) -> DateTime<Utc> {
         clock::now()
     }
 }
 
-/// Serves until `shutdown` is cancelled. While the database is away at start it waits for it.
-/// Without one it runs in stateless mode: it evaluates what callers send and has no runs.
+/// Serves until `shutdown` is cancelled. At start it waits until the database is available. Without
+/// one it runs in stateless mode: it evaluates the evidence in requests, and has no runs.
 ///
 /// # Errors
 /// [`ServeError`]
@@ -116,8 +116,8 @@ pub async fn serve(
 
 fn without_database(setup: Setup, probes: Arc<Probes>) -> Server {
     tracing::warn!(
-        "no DATABASE_URL: a stateless over what callers bring, without runs; only Evaluate and \
-         VerifyReceipts of what is sent along are answered until it is set"
+        "acceptgate: no DATABASE_URL is set; running in stateless mode, which serves only Evaluate, \
+         and VerifyReceipts for receipts in the request"
     );
     Server::new(Settings::of(&setup.common, setup.token))
         .with_service(AcceptGateServiceServer::new(service::Service::stateless(probes)))

@@ -1,4 +1,4 @@
-//! The acceptgate's process: set up, serve, stop.
+//! The acceptgate's process.
 
 use clap::Parser;
 use surety_common::config::{CommonConfig, GateConfig};
@@ -6,7 +6,7 @@ use surety_common::telemetry;
 use surety_common::wire::server::{bind, on_signal, runtime};
 use surety_common::wire::token::Token;
 
-/// Runs make and drop many small texts at the same time on many threads.
+/// Runs allocate and free many small texts concurrently on many threads.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -30,7 +30,7 @@ async fn run(Args { common, gate }: Args) -> anyhow::Result<()> {
     let shutdown = on_signal()?;
     let token = common.token()?.map(|secret| Token::new(secret.expose())).transpose()?;
     let listener = bind(gate.gate_listen, token.is_some()).await?;
-    tracing::info!(address = %listener.local_addr()?, "the acceptgate listens");
+    tracing::info!(address = %listener.local_addr()?, "acceptgate: listening");
     let drain = common.drain_timeout();
     let metrics = Some(guard.metrics());
     let database_url = common.service_database()?;

@@ -23,12 +23,12 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Handlers over a gate.
+    /// Creates handlers over a gate.
     pub(crate) fn new(gate: Arc<Gate>) -> Self {
         Self { probes: Arc::clone(&gate.probes), gate: Some(gate) }
     }
 
-    /// Those that keep no state.
+    /// The handlers that store no state.
     pub(crate) fn stateless(probes: Arc<Probes>) -> Self {
         Self { gate: None, probes }
     }
@@ -113,7 +113,7 @@ impl Gate {
     }
 
     async fn verify_receipts(&self, run_id: uuid::Uuid) -> Result<ChainReport, Fault> {
-        // The row first: the journal only grows.
+        // The row is read first, because the journal only grows.
         let counters = self.find(run_id).await?.execution.counters;
         let mut receipts = store::receipts(&self.pool, run_id).await?;
         receipts.retain(|receipt| receipt.seq <= counters.receipts.into());

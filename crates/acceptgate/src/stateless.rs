@@ -22,21 +22,21 @@ use surety_common::wire::v1::{self, evaluate_response};
 /// The outcome of a stateless evaluation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evaluated {
-    /// The verdict, or why the checks or the receipts are not good.
+    /// The verdict, or why the checks or the receipts are invalid.
     pub outcome: Result<Verdict, Problem>,
-    /// The checks as they were judged.
+    /// The checks that were evaluated.
     pub checks: Vec<AcceptCheck>,
-    /// The receipts as they were judged.
+    /// The receipts that were evaluated.
     pub receipts: Vec<EvidenceReceipt>,
-    /// What the reader put right.
+    /// The reader's corrections.
     pub warnings: Vec<Warning>,
 }
 
-/// Decides over what the caller brings. An expression may take its whole time, so it is judged
-/// beside the runtime's own threads.
+/// Decides about the evidence in the request. It runs outside the runtime's threads, because an
+/// expression may block for its whole time limit.
 ///
 /// # Errors
-/// `overloaded` when the gate had no room for a check; then nothing was decided.
+/// `overloaded` when the gate had no capacity for a check and reached no verdict.
 pub async fn evaluate(request: v1::EvaluateRequest, probes: &Probes) -> Result<Evaluated, Fault> {
     let submitted = match SubmittedEvidence::read(request) {
         Ok(submitted) => submitted,
@@ -46,20 +46,23 @@ pub async fn evaluate(request: v1::EvaluateRequest, probes: &Probes) -> Result<E
     Ok(beside(move || submitted.judge(&answers)).await??)
 }
 
-/// Works beside the runtime's own threads.
+/// Runs work outside the runtime's own threads.
 ///
 /// # Errors
-/// `internal` when the work ends in a defect.
+/// `internal` when the work panics.
 pub(crate) async fn beside<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Fault> {
     tokio::task::spawn_blocking(work).await.map_err(|error| {
-        tracing::error!(%error, "an evaluation ended in a defect");
-        Fault::new(FaultCode::Internal, "the evaluation met a defect; nothing was decided")
+        tracing::error!(%error, "acceptgate: an evaluation panicked; report the error");
+        Fault::new(
+            FaultCode::Internal,
+            "the evaluation failed because of a defect and reached no verdict",
+        )
     })
 }
 
-/// Checks the chain of the receipts that the caller brings, to the letter.
+/// Checks the chain of the receipts in the request, without normalizing them.
 pub fn check_receipts(chain: v1::ReceiptChain) -> ChainReport {
     let receipts: Vec<_> = chain.receipts.into_iter().map(read_link).collect();
     check_chain(&receipts)
@@ -67,12 +70,12 @@ pub fn check_receipts(chain: v1::ReceiptChain) -> ChainReport {
 
 fn read_link(receipt: v1::EvidenceReceipt) -> Result<EvidenceReceipt, String> {
     if !receipt.signature.is_empty() || receipt.proof.is_some() {
-        return Err("it is signed, and this version cannot check signatures".to_owned());
+        return Err("the receipt is signed, and this version cannot check signatures".to_owned());
     }
-    read_sealed(receipt).map_err(|error| format!("it is no receipt: {error}"))
+    read_sealed(receipt).map_err(|error| format!("the receipt is invalid: {error}"))
 }
 
-/// What the caller brought, read.
+/// The parsed evidence of a request.
 struct SubmittedEvidence {
     workspace_root: String,
     checks: Vec<AcceptCheck>,
@@ -169,7 +172,7 @@ fn read_receipts(receipts: Vec<v1::ReceiptInput>) -> Result<Vec<EvidenceReceipt>
                 let value = parse("receipt_json", &text).map_err(under)?;
                 read_receipt(&value).map_err(under)
             }
-            None => Err(Problem::at(Code::FieldMissing, path, "holds no receipt; set it")),
+            None => Err(Problem::at(Code::FieldMissing, path, "contains no receipt; set it")),
         }
     };
     receipts.into_iter().enumerate().map(read).collect()

@@ -1,4 +1,4 @@
-//! The verdict: todos first, then every check, then one answer.
+//! The verdict: todos first, then every check, then one result.
 //!
 //! ```text
 //!   required todo failed      -> required_todo_failed   \
@@ -17,40 +17,40 @@ use surety_common::domain::stop::StopReason;
 use surety_common::domain::todo::{Todo, TodoStatus};
 use surety_common::domain::verdict::{CheckResult, Verdict};
 
-/// What a verdict is made from. No caller's claim is among it.
+/// The input of a verdict. It includes no claim of a caller.
 #[derive(Debug, Clone, Copy)]
 pub struct Evaluation<'a> {
-    /// The root that paths are judged against.
+    /// The root that paths are resolved against.
     pub workspace_root: &'a str,
-    /// The plan's checks; none at all stands for one `output_only`.
+    /// The plan's checks; an empty list means one `output_only`.
     pub checks: &'a [AcceptCheck],
     /// The run's receipts in the order of their chain, already verified.
     pub receipts: &'a [EvidenceReceipt],
-    /// The text the run ends with.
+    /// The run's final text.
     pub final_text: &'a str,
     /// The plan's own todos and the run's.
     pub todos: &'a [Todo],
-    /// When the plan was made: todos from before it belong to an earlier plan. None counts all.
+    /// The plan's creation time: older todos belong to an earlier plan. None includes all.
     pub plan_made_at: Option<DateTime<Utc>>,
-    /// What was found out for checks that receipts cannot decide (`http_probe`, `action_report`),
-    /// by the check's place in the list. Looked at for no other kind.
+    /// Results of checks that receipts cannot decide (`http_probe`, `action_report`), by the
+    /// check's index in the list. Ignored for other kinds.
     pub answers: &'a BTreeMap<usize, Answer>,
 }
 
-/// Whether a check holds, and the stable word for why it does not.
+/// Whether a check holds, else the stable reason.
 pub type Answer = Result<(), &'static str>;
 
-/// Decides. The same input always gives the same verdict, but for an `expression` that uses about as
-/// much of a processor as it may. Blocks the calling thread: for some microseconds as a rule, for as
-/// much as its allowance for each `expression`.
+/// Decides. The same input gives the same verdict, except when an `expression` uses about as much
+/// processor time as its limit. Blocks the calling thread, usually for microseconds, at most for
+/// the time limit of each `expression`.
 ///
 /// # Errors
-/// [`Shortage`] when the gate had no room for a check; then there is no verdict.
+/// [`Shortage`] when the gate had no capacity for a check; then there is no verdict.
 pub fn evaluate(input: &Evaluation<'_>) -> Result<Verdict, Shortage> {
     evaluate_within(input, Allowance::default())
 }
 
-/// As [`evaluate`], with another allowance for each `expression`.
+/// As [`evaluate`], with other limits for each `expression`.
 ///
 /// # Errors
 /// Those of [`evaluate`].
@@ -73,7 +73,7 @@ pub fn evaluate_within(input: &Evaluation<'_>, allowance: Allowance) -> Result<V
     Ok(Verdict { accepted: stop_reason == StopReason::Accepted, stop_reason, results })
 }
 
-/// Holds when no todo that counts has such a status; else the reason names them in their order.
+/// Passes when no todo of this plan has such a status; else the reason lists them in order.
 fn todo_result(
     input: &Evaluation<'_>,
     name: &str,
@@ -93,7 +93,7 @@ fn todo_result(
     }
 }
 
-/// A plan's own todos are as old as the plan and carry no time of their own.
+/// A plan's own todos have no time, because they are as old as the plan.
 fn counts(todo: &Todo, plan_made_at: Option<DateTime<Utc>>) -> bool {
     let before_the_plan = todo
         .created_at
@@ -106,8 +106,8 @@ const fn is_failed(status: TodoStatus) -> bool {
     matches!(status, TodoStatus::Failed)
 }
 
-/// A cancelled todo is converged: what it asked for is no longer wanted. A failed one is told by
-/// a result of its own.
+/// A cancelled todo is converged, because it is no longer needed. A failed one has a result of its
+/// own.
 const fn is_open(status: TodoStatus) -> bool {
     !status.is_terminal()
 }
@@ -151,7 +151,7 @@ fn result_of(check: &AcceptCheck, answer: Answer) -> CheckResult {
     }
 }
 
-/// What a plan without any check is held to.
+/// The check of a plan without any check.
 fn output_only() -> AcceptCheck {
     AcceptCheck {
         id: String::new(),

@@ -1,11 +1,12 @@
--- Rows are the truth. Every key begins with the run's id, a UUIDv7, so that keys grow with time.
+-- All state is in these rows. Every key begins with the run's id, a UUIDv7, so that keys grow with
+-- time.
 
--- What a run was asked to do. Never changed after it is made.
+-- The request for a run. Never changed.
 create table run (
     id              uuid        not null,
     namespace       text        not null,
     request_id      text        not null,
-    -- Digest of the whole request, so that a repeated call is told from another one.
+    -- Digest of the whole request; it distinguishes a repeated request from a different one.
     request_digest  text        not null,
     goal            text        not null,
     driver          text        not null,
@@ -13,7 +14,7 @@ create table run (
     limits          json        not null,
     policy          json        not null,
     labels          jsonb       not null,
-    -- W3C trace context: every service links its spans to it, days later too.
+    -- W3C trace context: every service links its spans to it, even days later.
     trace_parent    text        not null,
     created_at      timestamptz not null,
     constraint run_pkey primary key (id),
@@ -24,7 +25,7 @@ create table run (
 create unique index run_request_once on run (namespace, request_id) where request_id <> '';
 create index run_newest on run (namespace, id desc);
 
--- A plan revision. Never changed after it is made.
+-- A plan revision. Never changed.
 create table plan (
     run_id        uuid        not null,
     revision      integer     not null,
@@ -37,9 +38,9 @@ create table plan (
     constraint plan_revision_positive check (revision > 0)
 );
 
--- What holds of every execution, each rule by its name. One function, because the server reads each
--- check of a table anew at every statement that writes to it: as checks, these rules took a third of
--- the time of an update.
+-- The invariants of every execution, each with a name. One function, because the server parses each
+-- check of a table again at every write: as separate checks, they took a third of the time of an
+-- update.
 create function execution_keeps_its_rules(
     state text, blocked_from text, lease_owner uuid, ready_at timestamptz, deadline_at timestamptz,
     step_states text, wait json, wait_ids uuid[], terminal json, version bigint, sequence bigint,
@@ -65,7 +66,7 @@ declare
             then 'execution_blocked_holds_no_lease'
         when ltrim(step_states, 'pruwdfbsc') <> ''
             then 'execution_step_states_known'
-        -- A step runs only under somebody's lease.
+        -- A step runs only under a lease.
         when lease_owner is null and position('u' in step_states) > 0
             then 'execution_running_is_leased'
         when state = 'DONE' and ltrim(step_states, 'ds') <> ''
@@ -82,11 +83,11 @@ begin
 end
 $$;
 
--- Everything about a run that moves: one row, rewritten in place once a turn. No column that
--- changes with every turn is indexed, so those updates stay inside the page (HOT).
+-- The mutable state of a run: one row, updated in place once per turn. No column that changes with
+-- every turn is indexed, so those updates stay inside the page (HOT).
 create table execution (
     run_id        uuid        not null,
-    -- Compared as bytes: nobody reads a list in this order.
+    -- Compared as bytes: no list is sorted by it for people.
     namespace     text        collate "C" not null,
     state         text        not null,
     blocked_from  text,
@@ -97,14 +98,14 @@ create table execution (
     lease_owner   uuid,
     lease_epoch   bigint      not null,
     plan_revision integer     not null,
-    -- One letter a step, in the plan's order:
-    -- p(ending) r(eady) u (running) w(aiting) d(one) f(ailed) b(locked) s(kipped) c(ancelled)
+    -- One letter per step, in the plan's order: p(ending) r(eady) u (running) w(aiting) d(one)
+    -- f(ailed) b(locked) s(kipped) c(ancelled)
     step_states   text        not null,
-    -- Counters, and what open steps remember.
+    -- Counters, and the state of open steps.
     progress      json        not null,
-    -- What the run is shown to wait for. What each step waits for is in its progress.
+    -- The wait that is shown for the run. What each step waits for is in its progress.
     wait          json,
-    -- The ids of all that is waited for, so that an answer finds its run.
+    -- The ids of all waits, so that an answer finds its run.
     wait_ids      uuid[],
     terminal      json,
     deadline_at   timestamptz,
@@ -115,52 +116,53 @@ create table execution (
         terminal, version, sequence, lease_epoch))
 ) with (
     fillfactor = 60,
-    -- Finished runs make the table large, and what is dead among the others must not wait for a
-    -- share of all.
+    -- Finished runs make the table large, so a vacuum must not wait for dead rows in proportion to
+    -- it.
     autovacuum_vacuum_scale_factor = 0.01,
     autovacuum_vacuum_threshold = 2000
 );
 
--- By queues: what waits in one namespace under one priority.
+-- By queue: the waiting runs of one namespace and one priority.
 create index execution_claimable on execution (namespace, priority, ready_at)
     where ready_at is not null and lease_owner is null;
 create index execution_leased on execution (lease_owner) where lease_owner is not null;
 create index execution_deadline on execution (deadline_at) where deadline_at is not null;
 create index execution_waits on execution using gin (wait_ids) where wait_ids is not null;
 
--- What happened, one row for what was committed together. `sequence` is the number of the row's
+-- The events, one row for all that were committed together. `sequence` is the number of the row's
 -- last entry, and the first one's is `sequence - (number of entries) + 1`: numbered from 1 without
--- gaps. `entries` is JSON, a list of changes: [[microseconds after `at`, span id, entry, ...], ...].
--- It is text, because nobody but us writes it, and reading it once more at every insert costs.
+-- gaps. `entries` is JSON, a list of changes: [[microseconds after `at`, span id, entry, ...],
+-- ...]. It is text, because only Surety writes it and a JSON type would be parsed at every insert.
 create table journal (
     run_id     uuid        not null,
     sequence   bigint      not null,
     at         timestamptz not null,
-    -- Who wrote it: a service's process.
+    -- The actor: a service's process.
     actor      text        not null,
     entries    text        not null,
     constraint journal_pkey primary key (run_id, sequence),
     constraint journal_sequence_positive check (sequence > 0)
 ) partition by range (run_id);
 
--- Ranges of ids are times: planners make a partition for each time ahead, and drop it once all its
--- runs are too old. Here goes what has none, so that no insert can fail for want of one.
+-- Ranges of ids are times: planners create a partition for each range in advance, and drop it once
+-- all its runs are expired. The default one takes the rest, so that no insert fails for want of a
+-- partition.
 create table journal_default partition of journal default
-    -- As every partition: a row that was compressed into less than a page is kept in one piece.
+    -- As for every partition: a compressed row of less than a page is stored in one piece.
     with (toast_tuple_target = 8160);
 
--- Outputs too large for the journal, by the digest of their content.
+-- Outputs too large for the journal, keyed by the digest of their content.
 create table artifact (
     digest     text        not null,
     bytes      bigint      not null,
     body       bytea       not null,
-    -- When a run last handed it in.
+    -- When a run last stored it.
     stored_at  timestamptz not null,
     constraint artifact_pkey primary key (digest),
     constraint artifact_digest_is_sha256 check (digest ~ '^[0-9a-f]{64}$')
 );
 
--- Which runs may refer to an artifact: it is kept for as long as there is one.
+-- The runs that may refer to an artifact: it is kept as long as there is one.
 create table artifact_use (
     run_id uuid not null,
     digest text not null,
@@ -171,7 +173,7 @@ create table artifact_use (
 
 create index artifact_use_by_digest on artifact_use (digest);
 
--- The better compression, where this server has it.
+-- The better compression, if this server has it.
 do $$
 begin
     alter table journal alter column entries set compression lz4;
@@ -182,7 +184,7 @@ exception
 end
 $$;
 
--- One row an executor process: its heartbeat holds all its leases.
+-- One row per executor process: its heartbeat extends all its leases.
 create table executor (
     id           uuid        not null,
     name         text        not null,
@@ -192,7 +194,7 @@ create table executor (
     constraint executor_pkey primary key (id)
 ) with (fillfactor = 50);
 
--- What autoscalers look at: one cheap row a namespace.
+-- The metric for autoscalers: one row per namespace.
 create view executor_backlog as
     select namespace,
            count(*)                                                  as ready_runs,

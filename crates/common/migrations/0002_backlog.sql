@@ -1,6 +1,6 @@
--- What autoscalers look at: a row a namespace. What is in hand counts too, whether its executor lives or
--- not: scaled by what waits alone, the last executor would be taken away from the work it does, and none
--- would come for runs whose executor died.
+-- The metric for autoscalers: one row per namespace. Runs in execution count too, whether or not
+-- their executor is alive. Scaled by waiting runs alone, the last executor would be stopped during
+-- its work, and none would start for the runs of a dead one.
 create or replace view executor_backlog as
     with ready as (
         select namespace, count(*) as runs, min(ready_at) as oldest,

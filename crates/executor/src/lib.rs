@@ -151,8 +151,8 @@ pub async fn serve(
 
 fn without_database(setup: Setup, tools: Arc<tool::Registry>) -> Server {
     tracing::warn!(
-        "no DATABASE_URL: a stateless for decisions, which carries no step out; only ParseDecision \
-         and ListTools are answered until it is set"
+        "executor: no DATABASE_URL is set; running in stateless mode, which serves only \
+         ParseDecision and ListTools"
     );
     let handlers = service::Service::stateless(tools);
     Server::new(Settings::of(&setup.common, setup.token))

@@ -31,7 +31,7 @@ async fn run(Args { common, executor }: Args) -> anyhow::Result<()> {
     let shutdown = on_signal()?;
     let token = common.token()?.map(|secret| Token::new(secret.expose())).transpose()?;
     let listener = bind(executor.executor_listen, token.is_some()).await?;
-    tracing::info!(address = %listener.local_addr()?, "the executor listens");
+    tracing::info!(address = %listener.local_addr()?, "executor: listening");
     let drain = common.drain_timeout();
     let metrics = Some(guard.metrics());
     let database_url = common.service_database()?;

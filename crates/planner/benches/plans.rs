@@ -1,4 +1,4 @@
-//! Plans read from text and validated, in plans a second.
+//! Reads plans from text and validates them; the unit is plans per second.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;

@@ -1,30 +1,30 @@
-//! Which namespaces the figure of the queue is shown for: the fullest, and each of them for a while
-//! after its last run was taken up, so that it is seen to be empty. Clients choose the names, so how
-//! many there are has a bound. A namespace that moved may have runs in several databases: the figure
-//! is their sum.
+//! Selects the namespaces for the queue metric: those with the largest backlog, and each for a
+//! while after its last run was claimed, to show it as empty. Clients choose the names, so their
+//! number is limited. A namespace that moved may have runs in several databases, which are added
+//! up.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use surety_common::store::Backlog;
 
-/// Namespaces that are shown at most.
+/// The most namespaces in the metric.
 const MOST: usize = 1000;
-/// For how long one with nothing in hand is shown as empty: several scrapes of any usual pace.
+/// How long an idle namespace is shown as empty: several scrapes at any usual interval.
 const KEPT: TimeDelta = TimeDelta::minutes(5);
 
-/// The namespaces that are shown. One for each process.
+/// The namespaces in the metric. One for each process.
 #[derive(Debug, Default)]
 pub(crate) struct Depths {
-    /// What waits in each database, by its place, as it was last seen.
+    /// The backlog of each database, by shard index, as it was last read.
     waiting: BTreeMap<usize, Vec<Backlog>>,
-    /// Each with the time when something of it was last seen.
+    /// Each namespace with the time when it last had runs.
     shown: BTreeMap<String, DateTime<Utc>>,
 }
 
 impl Depths {
-    /// Takes in what waits at `now` in the database at `place`. Answers what is to be shown: a
-    /// namespace that was shown and is not there any more has nothing waiting.
+    /// Stores the backlog at `now` of the database with this shard index. Returns the values to
+    /// show: a namespace that was shown and has no runs any more has zero.
     pub(crate) fn take(
         &mut self,
         place: usize,
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_that_is_gone_is_shown_as_empty_for_a_while_and_then_no_more() {
+    fn an_idle_namespace_is_shown_as_empty_for_a_while_and_then_removed() {
         let mut depths = Depths::default();
         let pair = |namespace: &str, runs| (namespace.to_owned(), runs);
         assert_eq!(shown(&mut depths, &[("a", 3), ("b", 1)], 0), [pair("a", 3), pair("b", 1)]);
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fullest_namespaces_are_shown_and_those_that_are_keep_their_place() {
+    fn the_largest_backlogs_are_shown_and_shown_namespaces_stay() {
         let mut depths = Depths::default();
         let names: Vec<String> = (0..MOST).map(|number| format!("n{number:04}")).collect();
         let mut many: Vec<(&str, u32)> = names.iter().map(|name| (name.as_str(), 1)).collect();
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_in_several_databases_is_added_up_and_none_hides_the_others() {
+    fn backlogs_in_several_databases_are_added_up() {
         let mut depths = Depths::default();
         let pair = |namespace: &str, runs| (namespace.to_owned(), runs);
         let mut take = |place, of: &[(&str, u32)], seconds| {

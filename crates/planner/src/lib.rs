@@ -1,11 +1,11 @@
 //! The planner: intake, runs, plans, replans, waits.
 //!
 //! ```text
-//!   CreateRun --> intake --> run + plan (rows) --> an executor takes it up
+//!   CreateRun --> intake --> run + plan (rows) --> an executor claims it
 //!   SubmitPlan ----^            |
 //!   GetRun, WatchRun, ...  <----+---- runs
-//!   plan: what text means and whether it is a plan, purely
-//!   shards: in which of several databases all this is done
+//!   plan: reads and validates plans, as pure functions
+//!   shards: selects the database of a run or a namespace
 //! ```
 
 mod depths;
@@ -40,38 +40,38 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// What a planner needs to run.
+/// The configuration of a planner.
 pub struct Setup {
-    /// The settings all services share.
+    /// The common settings.
     pub common: CommonConfig,
-    /// The planner's own settings.
+    /// The planner's settings.
     pub planner: PlannerConfig,
-    /// The Postgres that holds all state; without one the planner runs in stateless mode.
+    /// The Postgres that stores all state; without one the planner runs in stateless mode.
     pub database_url: Option<String>,
-    /// The databases of namespaces that have one of their own; stateless mode uses none.
+    /// The databases of namespaces that have a separate one; stateless mode uses none.
     pub databases: Vec<NamespaceDatabase>,
-    /// What callers must show; none lets everybody in.
+    /// The token that callers must send; none accepts every call.
     pub token: Option<Token>,
-    /// The process's figures, served at `/metrics`; none serves no such path.
+    /// The process's metrics, served at `/metrics`; none disables that path.
     pub metrics: Option<PrometheusHandle>,
 }
 
 /// Why a planner ended.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The rows cannot be used, for a reason that waiting does not mend.
-    #[error("the database cannot be used")]
+    /// A permanent error of the database.
+    #[error("the database is not usable")]
     Store(#[from] StoreError),
-    /// The port can no longer be served.
-    #[error("the port can no longer be served")]
+    /// The port failed.
+    #[error("the listening socket failed")]
     Server(#[from] server::ServeError),
 }
 
-/// The planner of one database: what its handlers share.
+/// The planner of one database: the state that its handlers share.
 pub struct Planner {
-    /// The database's place among those of the process.
+    /// The shard index of the database.
     shard_index: usize,
-    /// The database in words.
+    /// The database's name in messages.
     whose: String,
     pool: PgPool,
     committer: Committer,
@@ -103,22 +103,22 @@ impl Planner {
         Actor("planner".into())
     }
 
-    /// The time. The planner's one clock.
+    /// The current time, the planner's only clock.
     fn now(&self) -> DateTime<Utc> {
         clock::now_at(self.shard_index)
     }
 }
 
-/// What is looked after in each database, beside the calls.
+/// The background tasks of each database.
 #[derive(Clone)]
 struct Upkeep {
     retention: Retention,
-    /// The figures of all databases.
+    /// The queue metrics of all databases.
     depths: Arc<Mutex<Depths>>,
 }
 
 impl Upkeep {
-    /// The planner of a database that was just reached.
+    /// Starts the planner of a database that is connected.
     async fn start(
         &self,
         pool: PgPool,
@@ -126,21 +126,21 @@ impl Upkeep {
         whose: String,
         shutdown: CancellationToken,
     ) -> Arc<Planner> {
-        // Before the first run is made, so that it finds its partition.
+        // Before the first run is created, so that its partition exists.
         retention::prepare(&pool, clock::now_at(shard_index), self.retention).await;
         Arc::new(Planner::start(pool, shard_index, whose, shutdown))
     }
 
-    /// Goes on until the process stops.
+    /// Runs until the process shuts down.
     async fn go_on(self, planner: Arc<Planner>) {
         let forgetting = retention::run(Arc::clone(&planner), self.retention);
         tokio::join!(forgetting, scan::run(planner, self.depths));
     }
 }
 
-/// Serves until `shutdown` is cancelled. While the home database is away at start it waits for it; it
-/// waits for those of namespaces while it serves. Without a primary database it runs in stateless mode: it reads
-/// and judges plans, and has no runs.
+/// Serves until `shutdown` is cancelled. At start it waits until the primary database is available;
+/// it connects to those of namespaces while it serves. Without a primary database it runs in
+/// stateless mode: it reads and validates plans, and has no runs.
 ///
 /// # Errors
 /// [`ServeError`]
@@ -182,8 +182,8 @@ pub async fn serve(
 
 fn without_database(setup: Setup) -> Server {
     tracing::warn!(
-        "no DATABASE_URL: stateless mode for plans, without runs; only ParsePlan, ValidatePlan and \
-         ApplyPatch are answered until it is set"
+        "planner: no DATABASE_URL is set; running in stateless mode, which serves only ParsePlan, \
+         ValidatePlan and ApplyPatch"
     );
     Server::new(Settings::of(&setup.common, setup.token))
         .without_database::<RunServiceServer<service::Service>>()

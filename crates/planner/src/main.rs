@@ -1,4 +1,4 @@
-//! The planner's process: set up, serve, stop.
+//! The planner's process.
 
 use clap::Parser;
 use surety_common::config::{CommonConfig, PlannerConfig};
@@ -6,11 +6,11 @@ use surety_common::telemetry;
 use surety_common::wire::server::{bind, on_signal, runtime};
 use surety_common::wire::token::Token;
 
-/// Runs make and drop many small texts at the same time on many threads.
+/// Runs allocate and free many small texts concurrently on many threads.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The planner: takes runs in, keeps their plans, answers about them.
+/// The planner: creates runs, stores their plans, and serves their state.
 #[derive(Debug, Parser)]
 #[command(name = "surety-planner", version, about)]
 struct Args {
@@ -31,7 +31,7 @@ async fn run(Args { common, planner }: Args) -> anyhow::Result<()> {
     let shutdown = on_signal()?;
     let token = common.token()?.map(|secret| Token::new(secret.expose())).transpose()?;
     let listener = bind(planner.planner_listen, token.is_some()).await?;
-    tracing::info!(address = %listener.local_addr()?, "the planner listens");
+    tracing::info!(address = %listener.local_addr()?, "planner: listening");
     let drain = common.drain_timeout();
     let setup = surety_planner::Setup {
         database_url: common.home_database(&databases)?,

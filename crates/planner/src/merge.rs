@@ -1,29 +1,30 @@
-//! One page of a list out of a page from each of several databases.
+//! Merges one page of a list from each of several databases into one page.
 
-/// How much a page may hold.
+/// The limits of a page.
 pub(crate) struct PageBounds<T> {
-    /// Rows at most.
+    /// The most rows.
     pub(crate) rows: i64,
-    /// Bytes of its rows at most, the last one apart.
+    /// The most bytes of its rows, not counting the last one.
     pub(crate) bytes: i64,
     /// The bytes of a row.
     pub(crate) of: fn(&T) -> i64,
 }
 
-/// The first rows of all pages, in the order of `key`, and where the next page begins. Each page is
-/// in that order and says where its database has more. A row that several have comes once.
+/// The first rows of all pages, in the order of `key`, and where the next page begins. Each page
+/// has that order and says whether its database has more rows. A row in several databases is
+/// returned once.
 pub(crate) fn merge<T, K: Ord + Copy>(
     mut pages: Vec<(Vec<T>, Option<K>)>,
     key: impl Fn(&T) -> K,
     bounds: &PageBounds<T>,
 ) -> (Vec<T>, Option<K>) {
-    // The page of one database is as it should be.
+    // The page of a single database is already correct.
     if let [_] = pages.as_slice()
         && let Some(only) = pages.pop()
     {
         return only;
     }
-    // What stands behind the end of a page was not read, and comes before what others have there.
+    // Rows after the end of a page were not read, and may come before the rows of other databases.
     let end = pages.iter().filter_map(|(_, next)| *next).min();
     let mut rows: Vec<T> = pages.into_iter().flat_map(|(rows, _)| rows).collect();
     rows.retain(|row| end.is_none_or(|end| key(row) <= end));
@@ -39,7 +40,7 @@ pub(crate) fn merge<T, K: Ord + Copy>(
 }
 
 impl<T> PageBounds<T> {
-    /// How many of these rows it holds, counted from the first.
+    /// How many of these rows fit, from the first on.
     fn fit(&self, rows: &[T]) -> usize {
         let most = usize::try_from(self.rows).unwrap_or_default();
         let mut bytes = 0;
@@ -58,8 +59,8 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    /// The page of one database that begins behind `after`; odd rows do not read and are left out,
-    /// as the store leaves them out.
+    /// The page of one database that begins after `after`; odd rows cannot be decoded and are
+    /// omitted, as in the store.
     fn page(rows: &[u32], after: Option<u32>, limit: usize) -> (Vec<u32>, Option<u32>) {
         let behind: Vec<u32> =
             rows.iter().copied().filter(|row| after.is_none_or(|after| *row > after)).collect();
@@ -67,13 +68,13 @@ mod tests {
         (behind.into_iter().take(limit).filter(|row| row % 2 == 0).collect(), next)
     }
 
-    /// Room for so many rows of ten bytes.
+    /// Limits for this many rows of ten bytes.
     fn bounds(rows: i64, bytes: i64) -> PageBounds<u32> {
         PageBounds { rows, bytes, of: |_| 10 }
     }
 
     #[test]
-    fn a_page_ends_behind_the_row_that_fills_it() {
+    fn a_page_ends_after_the_row_that_fills_it() {
         for (bytes, rows) in [(9, 1), (10, 2), (29, 3), (30, 4), (99, 4)] {
             let pages = vec![(vec![1, 3], None), (vec![2, 4], None)];
             let (found, next) = merge(pages, |row| *row, &bounds(9, bytes));
@@ -91,8 +92,8 @@ mod tests {
     }
 
     #[test]
-    fn nothing_comes_before_what_was_not_read() {
-        // The first database has more behind 2, maybe a 3.
+    fn no_row_is_returned_before_an_unread_one() {
+        // The first database has more rows after 2, maybe a 3.
         let pages = vec![(vec![1, 2], Some(2)), (vec![4], None)];
         assert_eq!(merge(pages, |row| *row, &bounds(5, 99)), (vec![1, 2], Some(2)));
     }
@@ -104,7 +105,7 @@ mod tests {
             limit in 1_usize..9,
             bytes in 0_i64..90,
         ) {
-            // At the fourth place are rows that two databases have.
+            // Rows with home 3 are in two databases.
             let mut databases: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
             for (row, home) in &homes {
                 for place in if *home == 3 { vec![0, 1] } else { vec![*home] } {

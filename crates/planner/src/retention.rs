@@ -1,13 +1,13 @@
-//! The journal's partitions made ahead, and runs forgotten that ended long ago.
+//! Creates the journal's partitions in advance, and deletes expired runs.
 //!
 //! ```text
-//!   every 10 min:  partitions for the time to come
-//!                  ended long ago? -> rows of the run, a few hundred runs at a time
-//!                  a partition without runs -> dropped whole
-//!                  a partition kept for a run that still waits -> the other journals deleted
+//!   every 10 min:  create the next partitions
+//!                  delete the rows of expired runs, a few hundred runs at a time
+//!                  drop partitions without runs
+//!                  delete single journals in partitions that still hold a waiting run
 //! ```
 //!
-//! All planners look; one at a time forgets, and the others pass by.
+//! Every planner runs this loop; a lock lets one planner at a time delete runs.
 
 use crate::Planner;
 use chrono::{DateTime, Utc};
@@ -17,15 +17,15 @@ use std::time::{Duration, Instant};
 use surety_common::store::{self, Retention, StoreError};
 use uuid::Uuid;
 
-/// How often it is looked. What is kept is counted in days.
+/// The interval of the loop. Retention is counted in days.
 const INTERVAL: Duration = Duration::from_mins(10);
-/// Runs forgotten in one transaction.
+/// The runs deleted in one transaction.
 const BATCH: i64 = 200;
-/// Between two transactions it rests for so many times as long as the last one took: at most a
-/// fifth of one processor is spent on what nobody waits for.
+/// The pause between two transactions, as a multiple of the last one's duration: the loop uses at
+/// most a fifth of one processor.
 const REST: u32 = 4;
 
-/// Looks until the process stops.
+/// Runs the loop until the process shuts down.
 pub(crate) async fn run(planner: Arc<Planner>, retention: Retention) {
     let mut ticks = tokio::time::interval(INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -36,27 +36,31 @@ pub(crate) async fn run(planner: Arc<Planner>, retention: Retention) {
         if let Some(before) = retention.before(now)
             && let Err(error) = forget(&planner.pool, before).await
         {
-            tracing::warn!(%error, database = planner.whose, "runs that ended long ago could not be forgotten");
+            tracing::warn!(%error, database = planner.whose, "retention: expired runs could not be deleted; the next attempt is in 10 minutes");
         }
     }
 }
 
-/// Makes the partitions of the time to come. Without one, rows go where those go that have none.
+/// Creates the next partitions. Runs without a partition go to the default one.
 pub(crate) async fn prepare(pool: &PgPool, now: DateTime<Utc>, retention: Retention) {
     match store::prepare_partitions(pool, now, retention.partition_width()).await {
         Ok(true) => {}
-        Ok(false) => tracing::info!("the journal was too busy for a new partition"),
-        Err(error) => tracing::warn!(%error, "the journal's partitions could not be made"),
+        Ok(false) => tracing::info!(
+            "retention: the journal was locked, so a new partition is left to the next attempt"
+        ),
+        Err(error) => {
+            tracing::warn!(%error, "retention: the journal's partitions could not be created; the next attempt is in 10 minutes")
+        }
     }
 }
 
-/// Forgets everything that ended before `before`.
+/// Deletes all runs that ended before `before`.
 ///
 /// # Errors
-/// [`StoreError`]; what was forgotten until then stays so.
+/// [`StoreError`]; runs deleted until then stay deleted.
 ///
 /// # Cancel safety
-/// Every step is a transaction of its own.
+/// Every step is a separate transaction.
 pub(crate) async fn forget(pool: &PgPool, before: DateTime<Utc>) -> Result<(), StoreError> {
     let (mut after, mut runs) = (Uuid::nil(), 0);
     loop {
@@ -70,12 +74,12 @@ pub(crate) async fn forget(pool: &PgPool, before: DateTime<Utc>) -> Result<(), S
         thin(pool, &partition, before).await?;
     }
     if runs > 0 || partitions > 0 {
-        tracing::info!(runs, partitions, %before, "runs that ended long ago were forgotten");
+        tracing::info!(runs, partitions, %before, "retention: expired runs were deleted");
     }
     Ok(())
 }
 
-/// Deletes the journals of forgotten runs from a partition that stays.
+/// Deletes the journals of deleted runs from a partition that is kept.
 async fn thin(pool: &PgPool, partition: &str, before: DateTime<Utc>) -> Result<(), StoreError> {
     let mut after = Uuid::nil();
     loop {
@@ -117,7 +121,7 @@ mod tests {
         select id, 1, $1, 'test', '[]' from made";
 
     #[sqlx::test(migrations = "../common/migrations")]
-    async fn a_planner_forgets_all_that_ended_long_ago_and_nothing_else(pool: PgPool) {
+    async fn a_planner_deletes_all_expired_runs_and_no_others(pool: PgPool) {
         let now = Utc::now();
         let made_at = now - TimeDelta::days(365);
         prepare(&pool, made_at, Retention::Days(90)).await;

@@ -1,4 +1,4 @@
-//! Runs that are there: reading, following, pausing, cancelling, answering.
+//! Existing runs: reading, following, pausing, cancelling, answering.
 
 #[cfg(test)]
 mod tests;
@@ -20,9 +20,9 @@ use surety_common::telemetry::trace;
 use tokio::sync::broadcast;
 use uuid::Uuid;
 
-/// Journal rows read at a time while following.
+/// The journal rows that are read at a time while following.
 const PAGE_ROWS: i64 = 200;
-/// How often a follower looks by itself, should a wake-up be lost.
+/// How often a follower polls, in case a wake-up is lost.
 const FOLLOW_POLL: Duration = Duration::from_secs(1);
 
 impl Planner {
@@ -34,7 +34,7 @@ impl Planner {
         store::find_run(&self.pool, run_id).await?.ok_or_else(|| not_found(run_id))
     }
 
-    /// The latest verdict on a run, where there is one.
+    /// The latest verdict on a run, if there is one.
     ///
     /// # Errors
     /// `database_unavailable`.
@@ -45,7 +45,7 @@ impl Planner {
         }
     }
 
-    /// The receipts that a run has now, in the order of their chain, some at a time.
+    /// The receipts that a run has now, in the order of their chain, page by page.
     ///
     /// # Errors
     /// `run_not_found`, `database_unavailable`.
@@ -54,7 +54,7 @@ impl Planner {
         Ok(ReceiptPages::new(self.pool.clone(), run_id, until))
     }
 
-    /// Cancels a run. A cancelled run stays as it is.
+    /// Cancels a run. A cancelled run does not change.
     ///
     /// # Errors
     /// `run_not_found`, `run_terminal` when it ended otherwise, `database_unavailable`.
@@ -69,7 +69,7 @@ impl Planner {
         .await
     }
 
-    /// Pauses a run: turns under way end, nothing new starts. A paused run stays as it is.
+    /// Pauses a run: running turns end, and no new ones start. A paused run does not change.
     ///
     /// # Errors
     /// `run_not_found`, `run_terminal`, `database_unavailable`.
@@ -86,7 +86,7 @@ impl Planner {
                 id: Uuid::now_v7(),
                 waiting_on: WaitingOn::Operator,
                 since: draft.now(),
-                unblocks: format!("ResumeRun; it was {cause}"),
+                unblocks: format!("call ResumeRun; it was {cause}"),
                 question: String::new(),
                 choices: Vec::new(),
                 step_index: None,
@@ -96,7 +96,7 @@ impl Planner {
         .await
     }
 
-    /// Lets a paused run go on.
+    /// Resumes a paused run.
     ///
     /// # Errors
     /// `run_not_found`, `run_terminal`, `run_not_paused`, `database_unavailable`.
@@ -113,11 +113,11 @@ impl Planner {
         Ok(())
     }
 
-    /// Answers the question that a run waits with. The first answer counts.
+    /// Answers the question of a waiting run. The first answer counts.
     ///
     /// # Errors
     /// `wait_not_found`, `wait_closed`, `field_missing` for a blank answer, `type_mismatch` for one
-    /// that is none of the choices, `database_unavailable`.
+    /// that is not among the choices, `database_unavailable`.
     pub async fn answer(&self, wait_id: Uuid, answer: &str, by: &str) -> Result<Uuid, Fault> {
         let answer = answer.trim();
         let run_id = store::find_wait(&self.pool, wait_id).await?.ok_or_else(|| {
@@ -136,7 +136,7 @@ impl Planner {
         Ok(run_id)
     }
 
-    /// Makes one change over the run as it is, and again when somebody was faster.
+    /// Applies one change to the current run, and again when another writer changed it first.
     pub(crate) async fn change(
         &self,
         run_id: Uuid,
@@ -160,7 +160,7 @@ impl Planner {
     }
 
     /// The journal of a run from an event's number on, in order, each event once. With `follow` it
-    /// goes on until the run ends.
+    /// continues until the run ends.
     ///
     /// # Errors
     /// `run_not_found`, `database_unavailable`.
@@ -170,7 +170,7 @@ impl Planner {
         from: i64,
         follow: bool,
     ) -> Result<Watch<impl Stream<Item = Result<Event, Fault>> + Send + 'static>, Fault> {
-        // Subscribed before the first look, so that nothing falls between.
+        // Subscribed before the first read, so that no event is missed between them.
         let wakeups = self.wakeups.subscribe();
         let ahead = Ahead::Unknown;
         let mut cursor =
@@ -194,15 +194,15 @@ impl Planner {
     }
 }
 
-/// What a follower gets.
+/// A follower's stream.
 pub struct Watch<S> {
-    /// The run's trace.
+    /// The run's trace context.
     pub trace_parent: String,
     /// The events.
     pub events: S,
 }
 
-/// Where a follower stands in a journal.
+/// A follower's position in a journal.
 struct Cursor {
     planner: std::sync::Arc<Planner>,
     run_id: Uuid,
@@ -213,20 +213,20 @@ struct Cursor {
     ahead: Ahead,
 }
 
-/// What stands behind the events that were read so far.
+/// Whether events follow those that were read so far.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ahead {
-    /// It has to be looked for.
+    /// Unknown: read the journal.
     Unknown,
-    /// Nothing by now: a wake-up says when there is more.
+    /// None yet: a wake-up announces new ones.
     NothingYet,
-    /// Nothing for ever: the run has ended.
+    /// None ever: the run has ended.
     TheEnd,
 }
 
 impl Ahead {
-    /// A page that is not full was the last one when it was read, and whatever is stored later is
-    /// told of. Nothing comes after a run's end.
+    /// A page that was not full was the last one when it was read, and a wake-up announces later
+    /// events. No event follows a run's end.
     fn after(page: &Page) -> Self {
         let over = page.events.is_empty() && page.state.is_terminal();
         if over || page.events.iter().any(ends_the_run) {
@@ -245,7 +245,7 @@ fn ends_the_run(event: &Event) -> bool {
 }
 
 impl Cursor {
-    /// The next events; none when there will be no more.
+    /// The next events; none at the end.
     async fn next_page(&mut self) -> Result<Option<Vec<Event>>, Fault> {
         loop {
             match self.ahead {
@@ -275,7 +275,7 @@ impl Cursor {
         Ok(page)
     }
 
-    /// Waits until the run may have moved.
+    /// Waits until the run may have new events.
     async fn wait(&mut self) {
         let woken = async {
             loop {
@@ -296,24 +296,25 @@ impl Cursor {
 }
 
 fn give_answer(record: &RunRecord, draft: &mut Draft, answer: &Answer) -> Result<(), Fault> {
-    let wait = record
-        .execution
-        .waits()
-        .find(|wait| wait.id == answer.wait_id)
-        .ok_or_else(|| Fault::new(FaultCode::WaitClosed, "the wait was answered before"))?;
+    let wait =
+        record.execution.waits().find(|wait| wait.id == answer.wait_id).ok_or_else(|| {
+            Fault::new(FaultCode::WaitClosed, "the wait was already answered; read the run's state")
+        })?;
     if answer.text.is_empty() {
-        return Err(Problem::at(Code::FieldMissing, "answer", "an answer cannot be blank").into());
+        return Err(
+            Problem::at(Code::FieldMissing, "answer", "the answer is blank; write a text").into()
+        );
     }
     if !wait.choices.is_empty() && !wait.choices.contains(&answer.text) {
         let choices = wait.choices.join(", ");
-        let message = format!("{:?} is no answer to this; it takes: {choices}", answer.text);
+        let message = format!("{:?} is not one of the accepted answers: {choices}", answer.text);
         return Err(Problem::at(Code::TypeMismatch, "answer", message).into());
     }
     let answerable = wait.step_index.filter(|_| wait.waiting_on == WaitingOn::User);
     let Some(index) = answerable else {
         return Err(Fault::new(
             FaultCode::WaitClosed,
-            format!("this wait takes no answer; it ends by {}", wait.unblocks),
+            format!("this wait accepts no answer; to end it: {}", wait.unblocks),
         ));
     };
     let graph = graph_of(record);
@@ -332,7 +333,7 @@ fn graph_of(record: &RunRecord) -> Graph {
     record.plan.as_deref().map(Graph::of).unwrap_or_default()
 }
 
-/// What somebody did, in words that are kept as the cause.
+/// The cause text of an action by a caller.
 fn said(what: &str, reason: &str, by: &str) -> String {
     match reason.trim() {
         "" => format!("{what} by {by}"),
@@ -340,13 +341,13 @@ fn said(what: &str, reason: &str, by: &str) -> String {
     }
 }
 
-/// Whoever resumes a run that is not paused wants it to move: the message says what it waits for.
+/// A caller that resumes a run which is not paused is told what the run waits for.
 fn not_paused(record: &RunRecord) -> Fault {
     let state = record.execution.state.as_str();
     let message = match &record.execution.wait {
         Some(wait) => {
             let (on, unblocks) = (wait.waiting_on.as_str(), &wait.unblocks);
-            format!("the run is {state} and not paused; it waits on {on}: {unblocks}")
+            format!("the run is {state} and not paused; it waits for {on}: {unblocks}")
         }
         None => format!("the run is {state} and not paused"),
     };
@@ -362,6 +363,6 @@ fn terminal(record: &RunRecord) -> Fault {
     let reason = record.execution.stop_reason().map_or("", StopReason::as_str);
     Fault::new(
         FaultCode::RunTerminal,
-        format!("the run ended as {} ({reason}); the first end stays", state.as_str()),
+        format!("the run already ended as {} ({reason}), which is final", state.as_str()),
     )
 }

@@ -1,5 +1,4 @@
-//! What is looked at from time to time: runs whose time is over while nobody works on them, and
-//! how much waits for an executor.
+//! Periodic scans: runs past their deadline that no executor works on, and the size of the backlog.
 
 use crate::Planner;
 use crate::depths::Depths;
@@ -15,12 +14,12 @@ use surety_common::store::{self, Unreadable};
 use surety_common::telemetry;
 use uuid::Uuid;
 
-/// How often it looks. A deadline is counted in seconds at least.
+/// The interval of the scans. The shortest deadline is a second.
 const INTERVAL: Duration = Duration::from_secs(2);
-/// Runs ended in one look.
+/// The most runs ended in one scan.
 const LIMIT: i64 = 200;
 
-/// Looks until the process stops.
+/// Scans until the process shuts down.
 pub(crate) async fn run(planner: Arc<Planner>, depths: Arc<Mutex<Depths>>) {
     let mut ticks = tokio::time::interval(INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -29,15 +28,15 @@ pub(crate) async fn run(planner: Arc<Planner>, depths: Arc<Mutex<Depths>>) {
     loop {
         ticks.tick().await;
         if let Err(error) = measure(&planner, &depths, planner.now()).await {
-            tracing::warn!(%error, database, "what waits for an executor could not be counted");
+            tracing::warn!(%error, database, "scan: the backlog could not be counted; retrying");
         }
         if let Err(error) = run_once(&planner, &mut unreadable, planner.now()).await {
-            tracing::warn!(%error, database, "overdue runs could not be ended");
+            tracing::warn!(%error, database, "scan: runs past their deadline could not be ended; retrying");
         }
     }
 }
 
-/// Sets the figure of what waits for an executor.
+/// Sets the queue metric.
 ///
 /// # Errors
 /// `database_unavailable`.
@@ -47,7 +46,7 @@ async fn measure(
     now: DateTime<Utc>,
 ) -> Result<(), Fault> {
     let waiting = store::backlog(&planner.pool).await?;
-    // Held until the figure is set, so that no older sum is set after a newer one.
+    // Locked until the metric is set, so that a newer sum is never replaced by an older one.
     let mut depths = depths.lock().unwrap_or_else(PoisonError::into_inner);
     for (namespace, runs) in depths.take(planner.shard_index, waiting, now) {
         telemetry::set_queue_depth(&namespace, runs);
@@ -55,7 +54,7 @@ async fn measure(
     Ok(())
 }
 
-/// One look.
+/// Runs one scan.
 ///
 /// # Errors
 /// `database_unavailable`.
@@ -68,10 +67,10 @@ pub(crate) async fn run_once(
     for run_id in store::overdue(&planner.pool, now, LIMIT, &except).await? {
         match end(planner, run_id, now).await {
             Ok(()) => {}
-            // Its row does not read, which must not keep all the others from their ends.
+            // A row that cannot be decoded must not prevent the end of the other runs.
             Err(fault) if fault.reason == Reason::Service(FaultCode::Internal) => {
                 if unreadable.leave_alone(run_id, &fault.message, now) {
-                    tracing::error!(%run_id, "an overdue run cannot be ended; it is left alone");
+                    tracing::error!(%run_id, "scan: a run past its deadline cannot be ended, because its row cannot be read; skipped for a while");
                 }
             }
             Err(fault) => return Err(fault),
@@ -80,7 +79,7 @@ pub(crate) async fn run_once(
     Ok(())
 }
 
-/// Ends a run whose time is over.
+/// Ends a run past its deadline.
 async fn end(planner: &Planner, run_id: Uuid, now: DateTime<Utc>) -> Result<(), Fault> {
     let change = |record: &RunRecord, draft: &mut Draft| {
         if record.execution.deadline_at.is_none_or(|deadline| deadline > now) {
@@ -89,11 +88,11 @@ async fn end(planner: &Planner, run_id: Uuid, now: DateTime<Utc>) -> Result<(), 
         let seconds = record.spec.limits.run_deadline_s;
         let end = Ending {
             stop_reason: StopReason::DeadlineExceeded,
-            user_message: "The run's time is over.".to_owned(),
+            user_message: "The run's deadline passed.".to_owned(),
             internal_reason: format!("run_deadline is {seconds} s"),
         };
         let graph = record.plan.as_deref().map(Graph::of).unwrap_or_default();
-        // It may have ended by itself meanwhile: the first end stays.
+        // The run may have ended in the meantime: the first terminal state stays.
         draft.stop(&graph, end).or(Ok(()))
     };
     planner.change(run_id, change).await

@@ -1,13 +1,13 @@
-//! The databases that a planner serves, and which of them a call is about.
+//! The databases that a planner serves, and the selection of one for a call.
 //!
 //! ```text
-//!   a namespace  --> the database that is named for it, else the home one
-//!   a run, a wait --> whichever has it: all are asked at once, and the answer is remembered
-//!   a list       --> the namespace's database; without a namespace all, their pages merged
+//!   a namespace   --> the database configured for it, else the primary one
+//!   a run, a wait --> all databases are queried at once, and the answer is cached
+//!   a list        --> the namespace's database; without a namespace all, their pages merged
 //! ```
 //!
-//! With one database nothing is asked. One that is away is in the way of its own runs only, and of
-//! what cannot be answered without it.
+//! With one database no query is needed. An unavailable database affects only its own runs, and
+//! calls that cannot be answered without it.
 
 use crate::merge::{PageBounds, merge};
 use crate::{Planner, Upkeep};
@@ -29,20 +29,21 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-/// Between two tries to connect to a database that is away, and after how long a caller may try.
+/// The pause between two attempts to connect to an unavailable database, and the retry delay for
+/// callers.
 const RETRY: Duration = Duration::from_secs(2);
-/// Runs whose database is remembered.
+/// The number of runs whose database is cached.
 const REMEMBERED: usize = 16_384;
-/// Namespaces of one database that an error names at most.
+/// The most namespaces of a database in an error message.
 const NAMED: usize = 8;
 
-/// One database, and the planner that works in it.
+/// One database, and its planner.
 pub(crate) struct Shard {
     shard_index: usize,
-    /// In words: the database of whom.
+    /// The database's name in messages, by its namespaces.
     whose: String,
     url: Secret,
-    /// None until the database was reached for the first time.
+    /// None until the first connection to the database.
     planner: SetOnce<Arc<Planner>>,
     size: PoolSize,
 }
@@ -51,14 +52,14 @@ pub(crate) struct Shard {
 pub(crate) struct Shards {
     primary: Arc<Shard>,
     others: Vec<Arc<Shard>>,
-    /// The namespaces that are named.
+    /// The shards of the configured namespaces.
     by_namespace: HashMap<String, Arc<Shard>>,
-    /// Where the runs are that were asked for last.
+    /// The shards of the runs that were requested last.
     known: Mutex<LruCache<Uuid, Arc<Shard>>>,
 }
 
 impl Shards {
-    /// The home database, which was reached, and the others, each once and not reached yet.
+    /// The primary database, which is connected, and the others, each once and not connected yet.
     pub(crate) fn of(
         primary: Arc<Planner>,
         home_url: &str,
@@ -93,7 +94,7 @@ impl Shards {
         Self { primary, others, by_namespace, known }
     }
 
-    /// Those beside the home one.
+    /// The shards other than the primary one.
     pub(crate) fn others(&self) -> impl Iterator<Item = Arc<Shard>> {
         self.others.iter().cloned()
     }
@@ -106,19 +107,19 @@ impl Shards {
         self.by_namespace.get(namespace).unwrap_or(&self.primary)
     }
 
-    /// The planner of the database that new runs of a namespace are made in.
+    /// The planner of the database where new runs of a namespace are created.
     ///
     /// # Errors
-    /// `database_unavailable` when it was not reached yet.
+    /// `database_unavailable` when it is not connected yet.
     pub(crate) async fn of_namespace(&self, namespace: &str) -> Result<Arc<Planner>, Fault> {
         let shard = self.named(namespace);
         shard.planner().await.map_err(|fault| about(&shard.whose, fault))
     }
 
-    /// The planner of the database that has a run; the home one when none has it.
+    /// The planner of the database that has a run; the primary one when none has it.
     ///
     /// # Errors
-    /// `database_unavailable` when none has it and one could not be asked.
+    /// `database_unavailable` when none has it and one could not be queried.
     pub(crate) async fn of_run(&self, run_id: Uuid) -> Result<Arc<Planner>, Fault> {
         self.with_run(run_id).await?.planner().await
     }
@@ -144,7 +145,7 @@ impl Shards {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The planner of the database whose run waits with this id; the home one when none does.
+    /// The planner of the database whose run waits with this id; the primary one when none does.
     ///
     /// # Errors
     /// As [`Self::of_run`].
@@ -159,10 +160,11 @@ impl Shards {
         shard.planner().await
     }
 
-    /// The first that says yes; none when all say no.
+    /// The first shard that answers true; none when all answer false.
     ///
     /// # Errors
-    /// `database_unavailable`, naming those that could not be asked, when the others say no.
+    /// `database_unavailable`, naming those that could not be queried, when the others answer
+    /// false.
     async fn first_with<F: Future<Output = Result<bool, StoreError>>>(
         &self,
         ask: impl Fn(Arc<Planner>) -> F,
@@ -186,7 +188,7 @@ impl Shards {
     /// A page of runs.
     ///
     /// # Errors
-    /// `database_unavailable`, naming the database, when one that is asked is away.
+    /// `database_unavailable`, naming the database, when one of the queried ones is unavailable.
     pub(crate) async fn list_runs(&self, filter: &RunFilter) -> Result<RunPage, Fault> {
         let list = |planner: Arc<Planner>| async move {
             let RunPage { runs, next } = store::list_runs(&planner.pool, filter).await?;
@@ -199,7 +201,7 @@ impl Shards {
         Ok(RunPage { runs, next: next.map(|Reverse(id)| id) })
     }
 
-    /// A page of runs that wait for something: of one run, of a namespace, or of all.
+    /// A page of waiting runs: of one run, of a namespace, or of all.
     ///
     /// # Errors
     /// As [`Self::list_runs`].
@@ -225,7 +227,7 @@ impl Shards {
         Ok(WaitPage { waiting, next })
     }
 
-    /// The databases that a list is of.
+    /// The databases of a list.
     fn listed(&self, namespace: &str) -> Vec<Arc<Shard>> {
         match namespace {
             "" => self.all().cloned().collect(),
@@ -233,7 +235,8 @@ impl Shards {
         }
     }
 
-    /// A page of each. One that cannot be had fails them all: a list with a hole would be a lie.
+    /// A page of each database. One unavailable database fails the list, because an incomplete list
+    /// would be wrong.
     async fn ask_for_pages<T, F: Future<Output = Result<T, StoreError>>>(
         &self,
         shards: Vec<Arc<Shard>>,
@@ -264,34 +267,36 @@ impl Shard {
         if let Some(planner) = self.planner.get() {
             return Ok(Arc::clone(planner));
         }
-        // As patient as with a connection of its pool.
+        // The same time limit as for a connection of its pool.
         timeout(self.size.acquire_timeout, self.planner.wait()).await.cloned().map_err(|_| {
-            let message = "it was not reached yet; the planner's log says why";
+            let message = "it is not connected yet; the planner's log has the reason";
             let retry_after_ms = u64::try_from(RETRY.as_millis()).unwrap_or(u64::MAX);
             let fault = Fault::new(FaultCode::DatabaseUnavailable, message);
             fault.with_retry_after_ms(retry_after_ms)
         })
     }
 
-    /// Connects, however long that takes, and then keeps the planner's loops going.
+    /// Connects, however long that takes, and then runs the planner's background tasks.
     pub(crate) async fn keep(self: Arc<Self>, upkeep: Upkeep, shutdown: CancellationToken) {
         let pool = loop {
             match store::open(self.shard_index, self.url.expose(), self.size).await {
                 Ok(pool) => break pool,
-                // Not even what waiting cannot mend may end the service of the others.
-                Err(error) => tracing::warn!(%error, database = self.whose, "it is waited for"),
+                // Even a permanent error of one database must not end the service of the others.
+                Err(error) => {
+                    tracing::warn!(%error, database = self.whose, "shards: the database is unavailable; retrying")
+                }
             }
             tokio::time::sleep(RETRY).await;
         };
         let planner = upkeep.start(pool, self.shard_index, self.whose.clone(), shutdown).await;
         if self.planner.set(Arc::clone(&planner)).is_ok() {
-            tracing::info!(database = self.whose, "it is there");
+            tracing::info!(database = self.whose, "shards: connected to the database");
         }
         upkeep.go_on(planner).await;
     }
 }
 
-/// A database with its answer, or why it has none.
+/// A shard with its answer, or with the reason why it has none.
 async fn asked<T, F: Future<Output = Result<T, StoreError>>>(
     shard: Arc<Shard>,
     ask: impl Fn(Arc<Planner>) -> F,
@@ -303,12 +308,12 @@ async fn asked<T, F: Future<Output = Result<T, StoreError>>>(
     (shard, answer)
 }
 
-/// The same fault, saying which database it is about.
+/// The same fault, with the name of the database.
 fn about(whose: &str, fault: Fault) -> Fault {
     Fault { message: format!("{whose}: {}", fault.message), ..fault }
 }
 
-/// A database in the words of an error: by the namespaces that are named for it, never its address.
+/// A database's name in an error: its namespaces, never its address.
 fn whose(namespaces: &[String]) -> String {
     let named: Vec<_> = namespaces.iter().take(NAMED).map(String::as_str).collect();
     let more = match namespaces.len().saturating_sub(NAMED) {
@@ -329,7 +334,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_namespace_leads_to_the_database_that_is_named_for_it_and_each_is_there_once() {
+    async fn a_namespace_selects_its_configured_database_and_each_database_is_listed_once() {
         let primary_url = "postgres://127.0.0.1:1/primary";
         let pool = PgPoolOptions::new().connect_lazy(primary_url).unwrap();
         let primary =

@@ -286,7 +286,7 @@ async fn read_log(
 fn address_in(line: &str) -> Option<String> {
     let value: serde_json::Value = serde_json::from_str(line).ok()?;
     let message = value.pointer("/message")?.as_str()?;
-    if !message.ends_with("listens") {
+    if !message.ends_with("listening") {
         return None;
     }
     value.pointer("/address")?.as_str().map(str::to_owned)

@@ -1,8 +1,8 @@
-//! `http_probe`: the gate itself asks an address that the operator allowed.
+//! `http_probe`: the gate calls an address that the operator allowed.
 //!
-//! The check's target is the URL; `params.status` is the status that must come (200 when absent),
-//! `params.contains` a text that the answer must hold. No redirect is followed: where it leads to
-//! is another address.
+//! The check's target is the URL; `params.status` is the expected status (200 when absent),
+//! `params.contains` a text that the answer must contain. Redirects are not followed, because their
+//! target is another address.
 
 use crate::check::Shortage;
 use crate::verdict::Answer;
@@ -15,14 +15,14 @@ use std::io;
 use std::time::Duration;
 use surety_common::domain::check::AcceptCheck;
 
-/// How long an answer may take, from the connection to its last byte. A probe that waits for its
-/// turn uses none of it: an address is judged by its own slowness, not by that of the others.
+/// The time limit of a probe, from the connection to the last byte of the answer. Waiting for other
+/// probes does not count.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Probes of a verdict that are under way at the same time.
+/// The most concurrent probes of a verdict.
 const AT_ONCE: usize = 32;
-/// Bytes of an answer that are looked at.
+/// The most bytes of an answer that are read.
 const BODY_LIMIT: usize = 1 << 20;
-/// The status that must come unless the check names another.
+/// The expected status unless the check names another.
 const DEFAULT_STATUS: u16 = 200;
 /// The kind of these checks.
 pub const KIND: &str = "http_probe";
@@ -30,20 +30,20 @@ pub const KIND: &str = "http_probe";
 /// Why a probe does not hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// The target is no URL of http or https.
+    /// The target is not an http or https URL.
     TargetInvalid,
     /// The operator did not allow that host and port.
     NotAllowed,
-    /// Nobody answered in time.
+    /// No answer came in time.
     NoAnswer,
-    /// Another status came.
+    /// The answer has another status.
     StatusDiffers,
     /// The text is not in the answer.
     TextMissing,
 }
 
 impl Failure {
-    /// The stable word.
+    /// The stable name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::TargetInvalid => "probe_target_invalid",
@@ -55,7 +55,7 @@ impl Failure {
     }
 }
 
-/// The gate's way to the addresses that the operator allowed.
+/// The client for the addresses that the operator allowed.
 pub struct Probes {
     client: reqwest::Client,
     /// `host:port`, in lower case.
@@ -63,12 +63,12 @@ pub struct Probes {
 }
 
 impl Probes {
-    /// Probes of the addresses in `allowed`, `host:port` separated by commas.
+    /// Allows the addresses in `allowed`, `host:port` separated by commas.
     ///
     /// # Errors
     /// The TLS provider cannot be used.
     pub fn new(allowed: Option<&str>) -> Result<Self, reqwest::Error> {
-        // A provider that was installed before, by another service of the process, is as good.
+        // A provider that another service of the process installed is equivalent.
         drop(rustls::crypto::ring::default_provider().install_default());
         let client = reqwest::Client::builder()
             .redirect(Policy::none())
@@ -84,10 +84,10 @@ impl Probes {
         Ok(Self { client, allowed })
     }
 
-    /// What the addresses say, by the place of each `http_probe` in the list.
+    /// The results of the `http_probe` checks, by their index in the list.
     ///
     /// # Errors
-    /// [`Shortage`] when the gate itself had no room for a connection.
+    /// [`Shortage`] when the gate could not open a connection because of a lack of resources.
     pub async fn answers(
         &self,
         checks: &[AcceptCheck],
@@ -129,7 +129,7 @@ impl Probes {
     }
 }
 
-/// Host and port as the operator writes them; none for a URL that is not of http or https.
+/// Host and port as the operator writes them; none for a URL other than http or https.
 fn address_of(url: &reqwest::Url) -> Option<String> {
     if !matches!(url.scheme(), "http" | "https") {
         return None;
@@ -138,11 +138,11 @@ fn address_of(url: &reqwest::Url) -> Option<String> {
     Some(format!("{}:{port}", host.to_ascii_lowercase()))
 }
 
-/// Why nothing is proven.
+/// Why a probe has no proof.
 enum Unproven {
-    /// By what the address said, or by its silence.
+    /// The address failed: it answered differently, or not in time.
     Failed(Failure),
-    /// The address was not asked, for want of room here.
+    /// The address was not called, because the gate lacked resources.
     Shortage,
 }
 
@@ -152,7 +152,7 @@ impl From<Failure> for Unproven {
     }
 }
 
-/// Whose fault it is that there is no answer.
+/// Whether the address or the gate caused the missing answer.
 fn unanswered(error: &reqwest::Error) -> Unproven {
     let mut cause: Option<&dyn Error> = Some(error);
     while let Some(error) = cause {
@@ -164,7 +164,7 @@ fn unanswered(error: &reqwest::Error) -> Unproven {
     Failure::NoAnswer.into()
 }
 
-/// Whether this machine had no file or no memory left for a connection.
+/// Whether this machine had no file descriptor or memory left for a connection.
 fn is_shortage(error: &io::Error) -> bool {
     let short = [Errno::EMFILE, Errno::ENFILE, Errno::ENOBUFS, Errno::ENOMEM];
     error.raw_os_error().is_some_and(|number| short.contains(&Errno::from_raw(number)))
@@ -262,7 +262,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         std::thread::spawn(move || {
-            // Nobody is answered before all have asked.
+            // The server answers none before all have connected.
             let mut waiting: Vec<_> = listener.incoming().take(3).map(Result::unwrap).collect();
             for stream in &mut waiting {
                 drop(stream.read(&mut [0; 1024]));

@@ -1,17 +1,17 @@
-//! The kinds of checks that only the gate knows.
+//! The kinds of checks that only the gate decides.
 
 pub mod expression;
 pub mod http_probe;
 
 use surety_common::domain::fault::{Fault, FaultCode};
 
-/// After how long a call that met a shortage is worth another try.
+/// The retry delay after a shortage, in milliseconds.
 const RETRY_AFTER_MS: u64 = 500;
 
-/// The gate has no room for a check now: nothing is known about what it asks, and nothing may be
-/// said about it. Whoever asked may ask again.
+/// The gate is overloaded and could not decide a check. It reached no verdict, and the caller may
+/// retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the gate has no room for one of the checks now; nothing was decided")]
+#[error("the gate is overloaded and reached no verdict; retry")]
 pub struct Shortage;
 
 impl From<Shortage> for Fault {

@@ -5,7 +5,7 @@ use surety_common::domain::check::{Author, read_checks};
 use surety_common::domain::json::parse;
 use surety_common::domain::receipt::read_receipt;
 
-/// Enough for any machine: what is tested is the outcome, not the speed.
+/// Enough for any machine: the tests check the outcome, not the speed.
 const PLENTY: Allowance =
     Allowance { processor: Duration::from_secs(60), patience: Duration::from_secs(600) };
 
@@ -80,7 +80,7 @@ fn an_expression_is_decided_over_the_facts() {
 }
 
 #[test]
-fn what_receipts_cannot_decide_is_taken_from_its_answer_and_never_guessed() {
+fn checks_that_receipts_cannot_decide_use_their_answer_or_fail() {
     let checks = checks(
         r#"[{"kind": "http_probe", "target": "a"}, {"kind": "action_report", "target": "b"},
             {"kind": "file_exists", "target": "a"}]"#,
@@ -104,8 +104,8 @@ fn what_receipts_cannot_decide_is_taken_from_its_answer_and_never_guessed() {
     assert_eq!(answered(&answers), ["", "report_missing", "no_file_evidence"]);
 }
 
-/// Checks, each with the one fact that proves it. The write comes first wherever it is among
-/// them, because a command is stale after it.
+/// Checks, each with the one fact that proves it. The write always comes first, because it makes an
+/// earlier command stale.
 const PROVED: [(&str, &str); 6] = [
     (
         r#"{"kind": "workspace_change"}"#,
@@ -133,7 +133,7 @@ const PROVED: [(&str, &str); 6] = [
     ),
 ];
 
-/// Facts about nothing that any of those checks asks for.
+/// Facts that none of those checks depends on.
 const UNRELATED: [&str; 12] = [
     r#"{"fact": "file_written", "path": "/tmp/x"}"#,
     r#"{"fact": "file_written", "path": "../q/x", "before_digest": "d1", "after_digest": "d2"}"#,
@@ -184,7 +184,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn without_any_one_needed_receipt_nothing_is_accepted(
+    fn a_verdict_without_one_needed_receipt_is_not_accepted(
         chosen in some_of_them(),
         unrelated in some_unrelated(),
     ) {
@@ -201,8 +201,8 @@ proptest! {
     }
 
     #[test]
-    fn a_needed_receipt_of_a_failure_is_as_good_as_none(chosen in some_of_them(), at in any::<prop::sample::Index>()) {
-        // An expression judges failures by itself.
+    fn a_needed_receipt_of_a_failure_counts_as_missing(chosen in some_of_them(), at in any::<prop::sample::Index>()) {
+        // An expression decides itself how failures count.
         prop_assume!(!chosen.contains(&5));
         let mut receipts = proofs(&chosen);
         let at = at.index(receipts.len());

@@ -1,4 +1,4 @@
-//! Making a run from an order.
+//! Creates a run from a request.
 
 use super::request::RunRequest;
 use crate::Planner;
@@ -17,20 +17,20 @@ use surety_common::store::{Created, NewRun, StoredPlan};
 use surety_common::telemetry::trace;
 use uuid::Uuid;
 
-/// The run an order led to.
+/// The run of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Accepted {
-    /// This one, made now.
+    /// The request created this run.
     Made(Box<RunRecord>),
-    /// This one, which the same order had made before.
+    /// An earlier identical request created this run.
     Existed(Uuid),
 }
 
-/// Makes a run, once for a request id. With a plan it is ready to be executed; without one it is
-/// BLOCKED on a model, or on whoever submits a plan in its place.
+/// Creates a run, once per request id. With a plan it is ready to be executed; without one it is
+/// BLOCKED until a model or a caller submits a plan.
 ///
 /// # Errors
-/// `request_id_conflict` when another order came under the same id; `database_unavailable`.
+/// `request_id_conflict` when a different request used the same id; `database_unavailable`.
 pub async fn create(planner: &Planner, request: RunRequest) -> Result<Accepted, Fault> {
     let now = planner.now();
     let id = Uuid::now_v7();
@@ -57,7 +57,7 @@ pub async fn create(planner: &Planner, request: RunRequest) -> Result<Accepted, 
         Created::Conflict(run_id) => Err(Fault::new(
             FaultCode::RequestIdConflict,
             format!(
-                "request_id {:?} made run {run_id} from other content; use a new request_id",
+                "request_id {:?} created run {run_id} from different content; use a new request_id",
                 new.spec.request_id
             ),
         )
@@ -92,7 +92,7 @@ pub(super) fn first_revision(plan: &Plan, now: DateTime<Utc>) -> StoredPlan {
         revision: 1,
         digest: plan.digest(),
         parent_digest: String::new(),
-        reason: "it came with the run".to_owned(),
+        reason: "submitted with the run".to_owned(),
         body: plan.to_json().to_compact(),
         created_at: now,
     }
@@ -112,12 +112,12 @@ fn first_moves(
     let mut draft = Draft::new(execution, planner.actor(), now);
     match plan {
         Some((plan, stored)) => {
-            draft.run_event(RunEvent::PlanningStarted, "a plan came with the run")?;
+            draft.run_event(RunEvent::PlanningStarted, "a plan was submitted with the run")?;
             draft.journal(Entry::Plan(stored_entry(stored)));
             draft.start_plan(&Graph::of(plan), stored.revision)?;
         }
         None => {
-            draft.run_event(RunEvent::PlanningStarted, "a plan has to be made")?;
+            draft.run_event(RunEvent::PlanningStarted, "a plan is required")?;
             draft.block(&Graph::default(), wait_for_plan(now))?;
         }
     }
@@ -129,7 +129,7 @@ pub(super) fn wait_for_plan(now: DateTime<Utc>) -> Wait {
         id: Uuid::now_v7(),
         waiting_on: WaitingOn::Model,
         since: now,
-        unblocks: "SubmitPlan with a plan for the goal".to_owned(),
+        unblocks: "call SubmitPlan with a plan for the goal".to_owned(),
         question: String::new(),
         choices: Vec::new(),
         step_index: None,
@@ -146,5 +146,5 @@ pub(super) fn stored_entry(plan: &StoredPlan) -> PlanStored {
 }
 
 pub(super) fn refused(refusal: Refusal) -> Fault {
-    Fault::new(FaultCode::Internal, format!("a first move was refused: {refusal}"))
+    Fault::new(FaultCode::Internal, format!("the run's first transition was refused: {refusal}"))
 }

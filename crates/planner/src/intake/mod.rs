@@ -1,5 +1,5 @@
-//! Taking runs in: an order becomes a run, with its plan or waiting for one; a run that waits gets its
-//! plan, or the next revision of it.
+//! Intake: creates runs from requests, and stores the plans and revisions that are submitted for
+//! them.
 
 mod create;
 mod request;

@@ -1,4 +1,4 @@
-//! What somebody asks for, before there is a run.
+//! Validated requests, before a run exists.
 
 use std::collections::BTreeMap;
 use surety_common::domain::limits::Limits;
@@ -6,44 +6,44 @@ use surety_common::domain::plan::Plan;
 use surety_common::domain::run::{DriverKind, Policy};
 use uuid::Uuid;
 
-/// A wanted run, validated.
+/// A validated request for a run.
 #[derive(Debug, Clone)]
 pub struct RunRequest {
-    /// Whose it will be.
+    /// The namespace of the run.
     pub namespace: String,
-    /// The submitter's own id for the order; may be empty.
+    /// The submitter's id for the request; may be empty.
     pub request_id: String,
     /// Digest of the whole request.
     pub request_digest: String,
-    /// The goal; filled when there is no plan.
+    /// The goal; set when there is no plan.
     pub goal: String,
-    /// The plan that came with it, valid.
+    /// The submitted plan, validated.
     pub plan: Option<Plan>,
-    /// Its fuses, each in its range.
+    /// The run's limits, each in its range.
     pub limits: Limits,
-    /// The folder to work in, absolute; empty for a new one.
+    /// The absolute path of the folder to work in; empty for a new one.
     pub workspace: String,
-    /// What may be done on its behalf.
+    /// What is allowed on the run's behalf.
     pub policy: Policy,
-    /// Who decides.
+    /// The kind of driver.
     pub driver: DriverKind,
-    /// The submitter's own marks.
+    /// The submitter's labels.
     pub labels: BTreeMap<String, String>,
-    /// Higher is taken up first.
+    /// Runs with a higher number are claimed first.
     pub priority: i16,
-    /// The caller's W3C trace context, where he traces.
+    /// The caller's W3C trace context, if the call is traced.
     pub caller_trace: Option<String>,
 }
 
-/// A plan for a run that waits for one, validated.
+/// A validated plan for a run that waits for one.
 #[derive(Debug, Clone)]
 pub struct NewPlan {
     /// The run.
     pub run_id: Uuid,
-    /// The revision the run must stand at; 0 before its first plan.
+    /// The revision that the run must have; 0 before its first plan.
     pub expected_revision: u32,
     /// The plan.
     pub plan: Plan,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }

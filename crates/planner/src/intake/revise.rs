@@ -1,4 +1,4 @@
-//! Giving a waiting run its plan, and sending a run back for another.
+//! Stores a plan for a waiting run, and returns a run to planning.
 
 use super::create::{first_revision, refused, stored_entry, wait_for_plan};
 use super::request::NewPlan;
@@ -17,10 +17,10 @@ use surety_common::store::{self, Outcome, StoreError, StoredPlan, Topic};
 use surety_common::telemetry::trace;
 use uuid::Uuid;
 
-/// The constraint that lets a revision be stored once.
+/// The constraint that makes a revision unique.
 const REVISION_KEY: &str = "plan_pkey";
 
-/// Looks whether a run takes a plan now, as the revision that follows `expected_revision`.
+/// Checks that a run accepts a plan now, as the revision after `expected_revision`.
 ///
 /// # Errors
 /// `run_terminal`, `plan_not_wanted`, `version_conflict`.
@@ -32,8 +32,8 @@ pub fn wanted(record: &RunRecord, expected_revision: u32) -> Result<(), Fault> {
     let revision = execution.plan_revision;
     if execution.state != RunState::Blocked(Phase::Planning) {
         let message = format!(
-            "the run is {} at plan revision {revision}; it takes a plan while BLOCKED in \
-             PLANNING, where RequestReplan sends it",
+            "the run is {} at plan revision {revision}; it accepts a plan only while BLOCKED in \
+             PLANNING; RequestReplan returns it there",
             execution.state.as_str()
         );
         return Err(Fault::new(FaultCode::PlanNotWanted, message));
@@ -45,11 +45,11 @@ pub fn wanted(record: &RunRecord, expected_revision: u32) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Gives a run that is BLOCKED in PLANNING its plan, or the next revision of it.
+/// Stores the plan, or its next revision, of a run that is BLOCKED in PLANNING.
 ///
 /// # Errors
-/// Those of [`wanted`]; `step_call_open` when the plan changes a step whose call is under way;
-/// `version_conflict` when somebody was faster; `database_unavailable`.
+/// Those of [`wanted`]; `step_call_open` when the plan changes a step with a running call;
+/// `version_conflict` when another writer changed the run first; `database_unavailable`.
 pub async fn submit(planner: &Planner, record: RunRecord, new: NewPlan) -> Result<(), Fault> {
     wanted(&record, new.expected_revision)?;
     let before = record.plan.unwrap_or_default();
@@ -89,11 +89,12 @@ pub async fn submit(planner: &Planner, record: RunRecord, new: NewPlan) -> Resul
     }
 }
 
-/// Whether a call happened can only be told beside the step it belongs to.
+/// The outcome of an open call can only be determined together with its step, so the step must
+/// stay.
 fn keep_open_calls(execution: &Execution, before: &Plan, new: &Plan) -> Result<(), Fault> {
     for (step, progress) in before.steps.iter().zip(&execution.steps) {
         let kept = new.steps.iter().find(|kept| kept.id == step.id);
-        // Of a failed step somebody said what is to come of it.
+        // For a failed step, an operator has already decided about the call.
         let is_open = progress.open_call.is_some() && progress.state != StepState::Failed;
         if is_open && kept.is_none_or(|kept| kept.script != step.script) {
             let message = format!(
@@ -106,7 +107,7 @@ fn keep_open_calls(execution: &Execution, before: &Plan, new: &Plan) -> Result<(
     Ok(())
 }
 
-/// Sends a run back to planning. A run that waits for a plan already stays as it is.
+/// Returns a run to planning. A run that already waits for a plan does not change.
 ///
 /// # Errors
 /// `field_missing` for a blank reason, `run_not_found`, `run_terminal`, `plan_not_found`,
@@ -119,9 +120,14 @@ pub async fn request_replan(
 ) -> Result<(), Fault> {
     let reason = reason.trim();
     if reason.is_empty() {
-        return Err(Problem::at(Code::FieldMissing, "reason", "a reason cannot be blank").into());
+        return Err(Problem::at(
+            Code::FieldMissing,
+            "reason",
+            "the reason is blank; state what is wrong with the plan",
+        )
+        .into());
     }
-    let cause = format!("{by} wants another plan: {reason}");
+    let cause = format!("{by} requested another plan: {reason}");
     planner.change(run_id, |record, draft| send_back(record, draft, &cause)).await
 }
 
@@ -145,7 +151,7 @@ fn send_back(record: &RunRecord, draft: &mut Draft, cause: &str) -> Result<(), F
     let wait = wait_for_plan(draft.now());
     draft.replan(&Graph::of(plan), wait, cause).map_err(|_| {
         let message = format!(
-            "the run is {}; it can be sent back while its steps are worked on",
+            "the run is {}; it can return to planning only while its steps are being executed",
             execution.state.as_str()
         );
         Fault::new(FaultCode::PlanNotWanted, message)
@@ -159,6 +165,6 @@ fn ended(execution: &Execution) -> Fault {
 }
 
 fn overtaken() -> Fault {
-    let message = "Somebody moved the run meanwhile; read it again and retry.";
+    let message = "Another caller changed the run; read it again and retry.";
     Fault::new(FaultCode::VersionConflict, message)
 }

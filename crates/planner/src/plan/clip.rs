@@ -1,6 +1,6 @@
-//! Cutting a plan that is too long even after the model was asked for a shorter one.
+//! Truncates a plan that is still too long after the model was asked for a shorter one.
 //!
-//! Waits for its caller: the planner that asks a model for a plan.
+//! Not called yet: its caller will be the planner that asks a model for a plan.
 
 use super::read::{accept, read_draft};
 use super::validate::{is_within, too_long};
@@ -15,16 +15,16 @@ use surety_common::domain::reader::{self, PLAN_KEYS};
 pub struct Clipped {
     /// The plan with its first steps.
     pub plan: Plan,
-    /// The ids of the steps that were cut, in their order; empty when it was short enough.
+    /// The ids of the removed steps, in order; empty when the plan was short enough.
     pub cut: Vec<String>,
 }
 
-/// As [`super::parse_plan`], for the last try: a plan that is too long is cut to its first steps,
-/// with the warning `plan_clipped` that names those that were cut. Checks of cut steps are not
-/// looked at.
+/// As [`super::parse_plan`], for the last retry. A plan that is too long is truncated to its first
+/// steps, with the warning `plan_clipped` that names the removed ones. Checks of removed steps are
+/// not validated.
 ///
 /// # Errors
-/// As [`super::parse_plan`]; `plan_too_long` when a step that stays depends on one that is cut.
+/// As [`super::parse_plan`]; `plan_too_long` when a remaining step depends on a removed one.
 pub fn parse_plan_clipped(
     text: &str,
     author: Author,
@@ -46,10 +46,10 @@ pub fn parse_plan_clipped(
     Ok((read.value, read.warnings))
 }
 
-/// Cuts a plan to its first steps.
+/// Truncates a plan to its first steps.
 ///
 /// # Errors
-/// `plan_too_long` when a step that stays depends on one that is cut.
+/// `plan_too_long` when a remaining step depends on a removed one.
 pub fn clip_plan(plan: Plan, max_plan_steps: u32) -> Result<Clipped, Problem> {
     if is_within(plan.steps.len(), max_plan_steps) {
         return Ok(Clipped { plan, cut: Vec::new() });

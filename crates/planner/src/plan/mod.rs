@@ -1,4 +1,4 @@
-//! Plans, purely: text to plan, plan and patch to plan.
+//! Plans as pure functions: text to plan, plan and patch to plan.
 //!
 //! ```text
 //!   text --read--> draft --validate--> plan --patch--> validate --> plan of the next revision
@@ -23,7 +23,7 @@ pub use validate::validate_plan;
 use surety_common::domain::plan::Plan;
 use surety_common::domain::step::StepState;
 
-/// A plan, and where each of its steps stands.
+/// A plan and the states of its steps.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PlanState {
     /// The plan.
@@ -33,7 +33,7 @@ pub struct PlanState {
 }
 
 impl PlanState {
-    /// Where the step at this index stands.
+    /// The state of the step at this index.
     pub fn status(&self, at: usize) -> StepState {
         self.statuses.get(at).copied().unwrap_or(StepState::Pending)
     }

@@ -1,4 +1,4 @@
-//! A plan from the text of a model or a person.
+//! Reads a plan from the text of a model or a user.
 
 use super::validate::{validate_length, validate_rest, validate_structure};
 use std::collections::HashSet;
@@ -12,8 +12,8 @@ use surety_common::domain::reader::{self, PLAN_KEYS};
 ///
 /// # Errors
 /// Those of the tolerant reader (`too_large`, `empty_output`, `no_json_object`, `json_syntax`,
-/// `too_deep`), else what is wrong with the object that looks most like a plan: its type tag, its
-/// types, then the rules in the order of [`super::validate_plan`].
+/// `too_deep`), else those of the object most similar to a plan: its type tag, its types, then the
+/// rules in the order of [`super::validate_plan`].
 pub fn parse_plan(
     text: &str,
     author: Author,
@@ -27,11 +27,10 @@ pub fn parse_plan(
     Ok((read.value, read.warnings))
 }
 
-/// Reads a plan that came with its fields as if its author had written it as text, so that one
-/// set of rules stands for both.
+/// Normalizes and validates a plan that was sent as a message, by the rules for a plan as text.
 ///
 /// # Errors
-/// As [`parse_plan`], but for those of the text.
+/// As [`parse_plan`], without those of the text.
 pub fn normalise_plan(
     plan: &Plan,
     author: Author,
@@ -44,7 +43,7 @@ pub fn normalise_plan(
     Ok((accept(draft)?, warnings))
 }
 
-/// A draft that is a plan but for its length and its checks.
+/// Reads a draft and validates it, except for its length and its checks.
 pub(super) fn read_draft(
     members: &[(String, Value)],
     author: Author,
@@ -56,7 +55,7 @@ pub(super) fn read_draft(
     Ok(draft)
 }
 
-/// The draft's plan, when its checks, its scripts and its todos are good too.
+/// The draft's plan, when its checks, its scripts and its todos are valid too.
 pub(super) fn accept(draft: Draft) -> Result<Plan, Problem> {
     if let Some(refusal) = draft.refusals.into_iter().next() {
         return Err(refusal.problem);

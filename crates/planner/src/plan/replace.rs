@@ -1,4 +1,4 @@
-//! A whole new plan in the place of one that is being worked on: the last resort of a replan.
+//! Replaces a plan in execution by a whole new one: the last resort of a replan.
 
 use super::PlanState;
 use super::patch::is_protected;
@@ -10,9 +10,9 @@ use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::step::StepState;
 use surety_common::domain::todo::Todo;
 
-/// Puts a new plan in the place of the old one. Done steps are carried over by id, as they were
-/// done; one that the new plan does not name stays in front of the others. The goal, the old
-/// plan's todos, and the checks of a user or an operator stay. All other steps are pending.
+/// Replaces the old plan by a new one. Done steps are kept unchanged by id; those that the new plan
+/// does not name come first. The goal, the old plan's todos, and the checks of a user or an
+/// operator are kept. All other steps are pending.
 ///
 /// # Errors
 /// `check_owner_protected` when the new plan drops a step with a check of a user or an operator;
@@ -57,7 +57,7 @@ fn keep_unnamed(old: &PlanState, new: &Plan) -> Result<Vec<(PlanStep, StepState)
             kept.push((step.clone(), StepState::Done));
         } else if step.verify.iter().any(is_protected) {
             let message = format!(
-                "the step {:?} carries a check of the user or the operator; keep the step",
+                "the step {:?} has a check of the user or the operator; keep the step",
                 step.id
             );
             return Err(Problem::at(Code::CheckOwnerProtected, "steps", message));

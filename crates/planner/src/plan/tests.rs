@@ -42,7 +42,7 @@ fn text(steps: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn a_plan_that_is_too_long_is_cut_when_nothing_that_stays_needs_the_rest() {
+fn a_plan_that_is_too_long_is_truncated_when_no_remaining_step_needs_the_rest() {
     let long = text(&[("a", ""), ("b", ""), ("丙", r#","dependencies":["a"]"#), ("d", "")]);
     let (clipped, warnings) = parse_plan_clipped(&long, Author::Model, 2).unwrap();
     let ids: Vec<&str> = clipped.plan.steps.iter().map(|s| s.id.as_str()).collect();
@@ -54,7 +54,7 @@ fn a_plan_that_is_too_long_is_cut_when_nothing_that_stays_needs_the_rest() {
 }
 
 #[test]
-fn a_plan_whose_first_steps_need_a_cut_one_is_never_cut() {
+fn a_plan_whose_first_steps_need_a_later_one_is_never_truncated() {
     let long = text(&[("a", r#","dependencies":["c"]"#), ("b", ""), ("c", "")]);
     let problem = parse_plan_clipped(&long, Author::Model, 2).unwrap_err();
     assert_eq!(problem.code, Code::PlanTooLong);
@@ -63,7 +63,7 @@ fn a_plan_whose_first_steps_need_a_cut_one_is_never_cut() {
 }
 
 #[test]
-fn a_broken_check_counts_in_a_step_that_stays_and_not_in_one_that_is_cut() {
+fn an_invalid_check_is_an_error_in_a_remaining_step_only() {
     let broken = r#","verify":[{"kind":""}]"#;
     let cut = text(&[("a", ""), ("b", broken)]);
     assert!(parse_plan_clipped(&cut, Author::Model, 1).is_ok());
@@ -81,7 +81,7 @@ fn a_scripted_call_without_a_tool_is_refused() {
 }
 
 #[test]
-fn a_plan_with_its_fields_is_held_to_the_rules_of_a_plan_as_text() {
+fn a_plan_sent_as_a_message_follows_the_rules_of_a_plan_as_text() {
     let mut loose = plan(vec![step(" a ", &[]), step("b", &["a", "a"])]);
     loose.verify = vec![check(" x ", Owner::Plan), check("x", Owner::Plan)];
     let (normal, warnings) = normalise_plan(&loose, Author::Service, 12).unwrap();
@@ -96,7 +96,7 @@ fn a_plan_with_its_fields_is_held_to_the_rules_of_a_plan_as_text() {
 }
 
 #[test]
-fn a_whole_new_plan_keeps_what_is_done_and_what_a_user_asked_for() {
+fn a_whole_new_plan_keeps_done_steps_and_the_checks_of_a_user() {
     let mut old = plan(vec![step("a", &[]), step("b", &["a"]), step("c", &["b"])]);
     old.goal = "原目标".to_owned();
     old.verify = vec![check("计划.md", Owner::Plan), check("用户.md", Owner::User)];
@@ -135,7 +135,7 @@ fn todo(id: &str) -> Todo {
 }
 
 #[test]
-fn a_chain_of_fifteen_thousand_steps_is_too_long_and_no_more() {
+fn a_chain_of_fifteen_thousand_steps_is_refused_as_too_long() {
     let many: Vec<String> = (0..15_000)
         .map(|at| {
             format!(r#"{{"id":{at},"description":"d","dependencies":[{}]}}"#, (at + 1) % 15_000)
@@ -161,7 +161,7 @@ fn a_patch_is_found_in_prose_and_never_inside_a_refused_one() {
     }
 }
 
-/// Steps whose dependencies all point backward, so that the plan is valid.
+/// Steps whose dependencies are all earlier ones, so that the plan is valid.
 fn valid_plan() -> impl Strategy<Value = Plan> {
     vec(vec(any::<Index>(), 0..3), 1..9).prop_map(|edges| {
         let mut steps: Vec<PlanStep> = Vec::new();
@@ -179,7 +179,7 @@ fn valid_plan() -> impl Strategy<Value = Plan> {
     })
 }
 
-/// A valid plan in which some steps are done and some checks are not the plan's.
+/// A valid plan in which some steps are done and some checks are owned by a user or an operator.
 fn state() -> impl Strategy<Value = PlanState> {
     let marks = vec((0..9_usize, 0..4_usize), 9);
     (valid_plan(), marks).prop_map(|(mut plan, marks)| {

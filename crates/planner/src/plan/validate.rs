@@ -1,4 +1,4 @@
-//! What a plan must be beyond its types, rule by rule in one fixed order.
+//! The rules of a plan beyond its types, in one fixed order.
 
 use std::collections::HashSet;
 use surety_common::domain::check::{AcceptCheck, validate_check};
@@ -8,7 +8,7 @@ use surety_common::domain::plan::{Plan, PlanStep};
 use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::todo::validate_todos;
 
-/// Looks at a normalised plan.
+/// Validates a normalized plan.
 ///
 /// # Errors
 /// The first of `title_missing`, `steps_empty`, `step_id_empty`, `step_description_empty`,
@@ -22,16 +22,16 @@ pub fn validate_plan(plan: &Plan, max_plan_steps: u32) -> Result<(), Problem> {
     validate_rest(plan)
 }
 
-/// The title, the steps, and what they depend on. `removed` are ids that were just taken out; one
-/// that is still needed is `dangling_dependency`.
+/// Validates the title, the steps and their dependencies. `removed` are ids that were just removed;
+/// one that is still needed is `dangling_dependency`.
 pub(super) fn validate_structure(plan: &Plan, removed: &HashSet<&str>) -> Result<(), Problem> {
     if plan.title.is_empty() {
-        let message = "the plan has no title; give it a short one";
+        let message = "the plan has no title; add a short one";
         return Err(Problem::at(Code::TitleMissing, "title", message));
     }
     let steps = &plan.steps;
     if steps.is_empty() {
-        let message = "the plan has no steps; give it at least one";
+        let message = "the plan has no steps; add at least one";
         return Err(Problem::at(Code::StepsEmpty, "steps", message));
     }
     validate_names(steps)?;
@@ -40,18 +40,18 @@ pub(super) fn validate_structure(plan: &Plan, removed: &HashSet<&str>) -> Result
 
 fn validate_names(steps: &[PlanStep]) -> Result<(), Problem> {
     if let Some(at) = steps.iter().position(|step| step.id.is_empty()) {
-        let message = "the step has no id; give it a short one of its own";
+        let message = "the step has no id; add a short unique one";
         return Err(Problem::at(Code::StepIdEmpty, field(at, "id"), message));
     }
     if let Some(at) = steps.iter().position(|step| step.description.is_empty()) {
-        let message = "the step has no description; say what it is to do";
+        let message = "the step has no description; describe its task";
         let path = field(at, "description");
         return Err(Problem::at(Code::StepDescriptionEmpty, path, message));
     }
     let mut ids = HashSet::new();
     for (at, step) in steps.iter().enumerate() {
         if !ids.insert(step.id.as_str()) {
-            let message = format!("two steps have the id {:?}; give each its own", step.id);
+            let message = format!("two steps have the id {:?}; use each id once", step.id);
             return Err(Problem::at(Code::DuplicateStepId, field(at, "id"), message));
         }
     }
@@ -84,7 +84,7 @@ fn validate_dependencies(steps: &[PlanStep], removed: &HashSet<&str>) -> Result<
     })
 }
 
-/// The first dependency that is wrong: the index of its step, its own, and the id.
+/// The first invalid dependency: the index of its step, its own index, and the id.
 fn find_dependency(
     steps: &[PlanStep],
     wrong: impl Fn(&PlanStep, &str) -> bool,
@@ -125,12 +125,12 @@ fn validate_list(checks: &[AcceptCheck], path: &str) -> Result<(), Problem> {
     checks.try_for_each(|(at, check)| validate_check(check, &item_path(path, at)))
 }
 
-/// What stands behind the checks: scripted calls and todos.
+/// Validates scripted calls and todos, after the checks.
 pub(super) fn validate_rest(plan: &Plan) -> Result<(), Problem> {
     for (step_at, step) in plan.steps.iter().enumerate() {
         if let Some(at) = step.script.iter().position(|call| call.name.is_empty()) {
             let path = format!("{}.name", item_path(&field(step_at, "script"), at));
-            let message = "the scripted call names no tool";
+            let message = "the scripted call names no tool; set its name";
             return Err(Problem::at(Code::ToolNameMissing, path, message));
         }
     }

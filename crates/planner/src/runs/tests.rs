@@ -1,4 +1,4 @@
-//! What an answer decides, and what it must not.
+//! The effects of an answer.
 
 use super::*;
 use chrono::{DateTime, Utc};
@@ -58,7 +58,7 @@ fn wait(id: Uuid, choices: &[&str], step_index: Option<usize>) -> Wait {
     }
 }
 
-/// A run whose only step asks with these choices, with a call under way or without.
+/// A run whose only step asks with these choices, with or without a running call.
 fn asking(choices: &[&str], open: bool) -> RunRecord {
     let (spec, plan) = (spec(), plan());
     let graph = Graph::of(&plan);
@@ -75,7 +75,7 @@ fn asking(choices: &[&str], open: bool) -> RunRecord {
     RunRecord { spec, execution, plan: Some(plan.into()), plan_digest: String::new() }
 }
 
-/// What answering with a word makes of a run.
+/// The run after this answer.
 fn answered(record: &RunRecord, wait_id: Uuid, word: &str) -> (Draft, Result<(), Fault>) {
     let mut draft = Draft::new(record.execution.clone(), Actor("planner".into()), now());
     let answer = Answer { wait_id, by: Actor("a person".into()), text: word.to_owned() };
@@ -84,7 +84,7 @@ fn answered(record: &RunRecord, wait_id: Uuid, word: &str) -> (Draft, Result<(),
 }
 
 #[test]
-fn repeat_and_fail_decide_about_the_call_under_way_and_about_no_later_one() {
+fn repeat_and_fail_decide_about_the_running_call_and_no_later_one() {
     let about_a_call = &["repeat", "fail"][..];
     for (choices, open, word, expected) in [
         (about_a_call, true, "repeat", Some(CallAnswer::Repeat)),
@@ -105,7 +105,7 @@ fn repeat_and_fail_decide_about_the_call_under_way_and_about_no_later_one() {
 }
 
 #[test]
-fn a_pause_takes_no_answer_and_leaves_the_question_behind_it_open() {
+fn a_pause_accepts_no_answer_and_keeps_the_question_open() {
     let mut record = asking(&["repeat", "fail"], true);
     let mut draft = Draft::new(record.execution, Actor("planner".into()), now());
     let pause = wait(PAUSE, &[], None);

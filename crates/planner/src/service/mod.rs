@@ -15,7 +15,7 @@ use surety_common::wire::value::id;
 use tonic::Status;
 use uuid::Uuid;
 
-/// Who acts where there are no identities yet: whoever holds the service's token.
+/// The actor of every call, as long as there are no identities: all callers share the token.
 const CALLER: &str = "caller";
 
 /// The planner's handlers.
@@ -25,12 +25,12 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Handlers over the planners of all databases.
+    /// Creates handlers over the planners of all databases.
     pub(crate) fn new(shards: Arc<Shards>) -> Self {
         Self { shards }
     }
 
-    /// The run that a request names, and the planner of its database.
+    /// The run of a request, and the planner of its database.
     async fn of_run(&self, run_id: &str) -> Result<(Uuid, Arc<Planner>), Status> {
         let id = id("run_id", run_id).map_err(|error: MessageError| status(error))?;
         Ok((id, self.shards.of_run(id).await.map_err(status)?))
@@ -44,12 +44,12 @@ pub(crate) struct Plans {
 }
 
 impl Plans {
-    /// All of them.
+    /// All handlers.
     pub(crate) fn of(service: Service) -> Self {
         Self { service: Some(service) }
     }
 
-    /// Those that keep no state.
+    /// The handlers that store no state.
     pub(crate) fn stateless() -> Self {
         Self { service: None }
     }

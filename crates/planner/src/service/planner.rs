@@ -95,7 +95,7 @@ impl PlannerService for Plans {
             .await
             .map_err(status)?
             .ok_or_else(|| {
-                let message = format!("run {id} has no plan of revision {revision}");
+                let message = format!("run {id} has no plan revision {revision}");
                 status(Fault::new(FaultCode::PlanNotFound, message))
             })?;
         let plan = store::plan_of(&stored, id).map_err(status)?;
@@ -159,7 +159,7 @@ fn parsed_response(parsed: Result<(Plan, Vec<Warning>), Problem>) -> v1::ParsePl
     }
 }
 
-/// The states of a plan's steps; pending where none is given.
+/// The states of a plan's steps; pending by default.
 fn statuses(plan: &Plan, states: impl Iterator<Item = StepState>) -> Vec<v1::StepStatus> {
     let states = states.chain(std::iter::repeat(StepState::Pending));
     plan.steps
@@ -172,13 +172,12 @@ fn statuses(plan: &Plan, states: impl Iterator<Item = StepState>) -> Vec<v1::Ste
         .collect()
 }
 
-/// A text that is no patch, or a patch that does not fit, is an answer; only a call that names no
-/// plan or a plan that is none is an error.
+/// An invalid patch is part of the answer; only an invalid or missing plan is an error.
 fn patch(request: v1::ApplyPatchRequest) -> Result<Result<Patched, Problem>, Problem> {
     use v1::apply_patch_request::PlanSource;
     let v1::ApplyPatchRequest { plan_source, statuses, patch, max_plan_steps } = request;
     let max_plan_steps = max_steps(max_plan_steps)?;
-    // The plan may already be over the capacity: then the patch says so, not the plan.
+    // The plan may already exceed the capacity: then the error is the patch's, not the plan's.
     let any_length = u32::MAX;
     let (plan, _) = match plan_source {
         Some(PlanSource::Plan(plan)) => {
@@ -206,7 +205,7 @@ fn states_of(plan: &Plan, given: Vec<v1::StepStatus>) -> Result<Vec<StepState>, 
             Problem::at(Code::UnknownStep, at("step_id"), format!("no step has the id {step_id:?}"))
         })?;
         let state = read_step_state(state).ok_or_else(|| {
-            Problem::at(Code::TypeMismatch, at("state"), format!("{state} is no step state"))
+            Problem::at(Code::TypeMismatch, at("state"), format!("{state} is not a step state"))
         })?;
         if let Some(slot) = states.get_mut(place) {
             *slot = state;

@@ -1,4 +1,4 @@
-//! Requests that carry a plan: from the wire to what intake takes.
+//! Requests that contain a plan: converts them to the input of intake.
 
 use crate::intake::{NewPlan, RunRequest};
 use crate::plan::patch::{apply_patch, parse_patch};
@@ -17,14 +17,14 @@ use surety_common::wire::value::sha256_of;
 
 /// The longest request id, in bytes.
 const MAX_REQUEST_ID: usize = 200;
-/// The longest path of a folder, in bytes: what Linux takes.
+/// The longest path of a folder in bytes, Linux's limit.
 const MAX_WORKSPACE: usize = 4095;
-/// How many labels a run may have, and how long their names and texts may be, in bytes.
+/// The most labels of a run, and the most bytes of their names and values.
 const MAX_LABELS: usize = 64;
 const MAX_LABEL_NAME: usize = 200;
 const MAX_LABEL_TEXT: usize = 2000;
 
-/// An order and what its plan's reader put right.
+/// A request for a run, and the corrections of its plan's reader.
 ///
 /// # Errors
 /// The codes of `CreateRun`.
@@ -68,13 +68,13 @@ pub(super) fn read_run_request(
     Ok((order, warnings))
 }
 
-/// A plan for a run that waits for one, and what became of it on the way.
+/// A plan for a run that waits for one, with the reader's corrections.
 pub(super) struct ReadPlan {
     /// The plan.
     pub(super) new: NewPlan,
-    /// Whether the tail of a patch's added steps was cut.
+    /// Whether the last added steps of a patch were dropped.
     pub(super) truncated_add: bool,
-    /// What was put right.
+    /// The reader's corrections.
     pub(super) warnings: Vec<Warning>,
 }
 
@@ -117,7 +117,7 @@ pub(super) fn read_new_plan(
 }
 
 impl ReadPlan {
-    /// A whole plan; what is done of the plan before it is carried over.
+    /// A whole plan; done steps of the plan before it are kept.
     fn take_plan(
         &mut self,
         (plan, warnings): (Plan, Vec<Warning>),
@@ -134,7 +134,7 @@ impl ReadPlan {
 
     fn take_patch(&mut self, text: &str, state: Option<PlanState>, most: u32) -> Result<(), Fault> {
         let state = state.ok_or_else(|| {
-            Fault::new(FaultCode::PlanNotFound, "there is no plan yet; submit a whole one")
+            Fault::new(FaultCode::PlanNotFound, "the run has no plan yet; submit a whole one")
         })?;
         let (patch, warnings) = parse_patch(text, Author::Submitter)?;
         if self.new.reason.is_empty() {
@@ -157,7 +157,7 @@ fn read_plan(
     let (mut plan, mut warnings) = match source {
         None if verify.is_empty() => return Ok((None, Vec::new())),
         None => {
-            let message = "checks need a plan to stand in; send both, or neither";
+            let message = "checks need a plan; send both, or neither";
             return Err(Problem::at(Code::FieldMissing, "plan", message).into());
         }
         Some(create_run_request::PlanSource::Plan(plan)) => {
@@ -208,18 +208,18 @@ fn bounded(field: &str, text: String, bytes: usize) -> Result<String, Problem> {
     Err(Problem::at(Code::TooLarge, field, message))
 }
 
-/// A text that the database can hold: Postgres takes every character but one.
+/// A text that the database can store: Postgres accepts every character but U+0000.
 pub(super) fn storable(field: &str, text: String) -> Result<String, Problem> {
     if !text.contains('\0') {
         return Ok(text);
     }
-    let message = "holds the character U+0000, which no text can; leave it out";
+    let message = "contains the character U+0000, which cannot be stored; remove it";
     Err(Problem::at(Code::TypeMismatch, field, message))
 }
 
 fn read_labels(labels: BTreeMap<String, String>) -> Result<BTreeMap<String, String>, Problem> {
     if labels.len() > MAX_LABELS {
-        let message = format!("has more than {MAX_LABELS} entries; leave some out");
+        let message = format!("has more than {MAX_LABELS} entries; remove some");
         return Err(Problem::at(Code::TooLarge, "labels", message));
     }
     let read = labels.into_iter().map(|(name, text)| {
@@ -234,7 +234,7 @@ fn read_workspace(workspace: String) -> Result<String, Problem> {
     if workspace.is_empty() || workspace.starts_with('/') {
         return bounded("workspace", workspace, MAX_WORKSPACE);
     }
-    let message = format!("{workspace:?} is no absolute path; give the folder from / on");
+    let message = format!("{workspace:?} is not an absolute path; begin it with /");
     Err(Problem::at(Code::TypeMismatch, "workspace", message))
 }
 
@@ -245,22 +245,22 @@ fn read_driver(driver: i32) -> Result<DriverKind, Problem> {
             let message = "only the script driver is served yet; send a plan with scripts";
             Err(Problem::at(Code::TypeMismatch, "driver", message))
         }
-        Err(_) => Err(Problem::at(Code::TypeMismatch, "driver", "is no driver")),
+        Err(_) => Err(Problem::at(Code::TypeMismatch, "driver", "is not a driver; use script")),
     }
 }
 
 fn read_policy(policy: v1::Policy) -> Result<Policy, Problem> {
     let v1::Policy { verify_commands, repeatable_commands, on_budget, confirm_tools } = policy;
     if !confirm_tools.is_empty() || on_budget == i32::from(v1::OnBudget::Fail) {
-        // A rule that is not kept would be worse than none.
-        let message = "confirmations and budgets are not served yet; leave these rules out";
+        // A rule that is accepted and not enforced would be worse than an error.
+        let message = "confirmations and budgets are not served yet; remove these rules";
         return Err(Problem::at(Code::TypeMismatch, "policy", message));
     }
     let verify_commands = match v1::VerifyCommands::try_from(verify_commands) {
         Ok(v1::VerifyCommands::Unspecified | v1::VerifyCommands::Runner) => VerifyCommands::Runner,
         Ok(v1::VerifyCommands::ReceiptsOnly) => VerifyCommands::ReceiptsOnly,
         Err(_) => {
-            let message = "is no value of this enum";
+            let message = "is not a value of this enum";
             return Err(Problem::at(Code::TypeMismatch, "policy.verify_commands", message));
         }
     };

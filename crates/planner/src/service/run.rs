@@ -26,9 +26,9 @@ use surety_common::wire::value::id;
 use tonic::{Request, Response, Status};
 use uuid::Uuid;
 
-/// Runs a page has unless the request says otherwise, and at most.
+/// The default and the largest number of runs in a page.
 const PAGE: (u32, u32) = (50, 1000);
-/// Receipts and turns that the full view shows.
+/// The most receipts and turns in the full view.
 const FULL_VIEW: usize = 1000;
 
 #[tonic::async_trait]
@@ -182,7 +182,7 @@ impl RunService for Service {
     }
 }
 
-/// How far an export is; none behind its last line.
+/// The state of an export; none after its last line.
 type Exporting = Option<(ReceiptPages, ChainEnd)>;
 
 /// The next lines of an export.
@@ -202,7 +202,7 @@ async fn exported(
     Ok(Some((stream::iter(lines.into_iter().map(Ok)), exporting)))
 }
 
-/// A run as it is now.
+/// A run in its current state.
 pub(super) async fn shown(planner: &Planner, id: Uuid) -> Result<v1::Run, Status> {
     let record = planner.find(id).await.map_err(status)?;
     let verdict = planner.verdict(&record).await.map_err(status)?;
@@ -232,7 +232,7 @@ async fn full_view(planner: &Planner, record: &RunRecord) -> Result<v1::GetRunRe
     Ok(v1::GetRunResponse { run: None, plan, receipts, turns })
 }
 
-/// What a settled step used up is no longer in the run's row: the turns tell.
+/// A settled step's counters are no longer in the run's row, so they are computed from the turns.
 fn count_turns(step: &mut v1::StepProgress, turns: &[v1::Turn]) {
     let own =
         || turns.iter().filter(|turn| turn.step_id == step.id && turn.attempt == step.attempt);
@@ -257,8 +257,11 @@ fn page_token(text: &str) -> Result<Option<Uuid>, Fault> {
     match text {
         "" => Ok(None),
         token => Uuid::parse_str(token).map(Some).map_err(|_| {
-            Fault::new(FaultCode::PageTokenInvalid, "is no token that this list gave out")
-                .with_field("page_token")
+            Fault::new(
+                FaultCode::PageTokenInvalid,
+                "was not issued by this list; restart with an empty token",
+            )
+            .with_field("page_token")
         }),
     }
 }
@@ -270,7 +273,7 @@ fn filter(request: v1::ListRunsRequest) -> Result<RunFilter, Fault> {
         .into_iter()
         .map(|number| {
             read_run_state(number).ok_or_else(|| {
-                Problem::at(Code::TypeMismatch, "states", format!("{number} is no state"))
+                Problem::at(Code::TypeMismatch, "states", format!("{number} is not a run state"))
             })
         })
         .collect::<Result<Vec<_>, Problem>>()?;

@@ -1,4 +1,4 @@
-//! `ToolchainService`: a later work.
+//! `ToolchainService`, which is not served yet.
 
 use super::Service;
 use surety_common::wire::status::unimplemented;

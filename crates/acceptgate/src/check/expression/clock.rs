@@ -1,29 +1,29 @@
-//! How much of a processor a thread has had.
+//! The processor time of a thread.
 
 use nix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
-/// The processor's time of one thread, which others can read while it works. It stands still while
-/// the machine has no processor for the thread.
+/// The processor time of one thread, which others can read while it works. It does not advance
+/// while the thread has no processor.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ProcessorClock(ClockId);
 
 impl ProcessorClock {
-    /// The clock of the thread that asks.
+    /// The clock of the calling thread.
     #[cfg(target_os = "linux")]
     pub(super) fn of_this_thread() -> Self {
-        // What pthread_getcpuclockid(3) makes of a thread's number, which is part of what the kernel
-        // promises to programs: the number's complement, "of one thread", "as it is scheduled".
+        // The result of pthread_getcpuclockid(3) for a thread id, which is part of the kernel's
+        // ABI: the id's complement, "of one thread", "as it is scheduled".
         Self(ClockId::from_raw((!nix::unistd::gettid().as_raw() << 3) | 4 | 2))
     }
 
-    /// The clock of the thread that asks; another one reads its own time in it.
+    /// The clock of the calling thread; another thread that reads it gets its own time.
     #[cfg(not(target_os = "linux"))]
     pub(super) fn of_this_thread() -> Self {
         Self(ClockId::CLOCK_THREAD_CPUTIME_ID)
     }
 
-    /// What the thread has used so far; nothing is known of one that has ended.
+    /// The processor time used so far; none for a thread that has ended.
     pub(super) fn read(self) -> Option<Duration> {
         clock_gettime(self.0).ok().map(Duration::from)
     }

@@ -1,9 +1,9 @@
-//! What an expression can cost at most, worked out before it is run.
+//! The upper bound of an expression's cost, computed before it is evaluated.
 //!
-//! Every part of an expression gets an upper bound for the value it gives and for the work of
-//! getting there; a macro's body counts once for each element it may see. The bounds are
-//! generous, but they grow as the cost grows: doubling a text in a chain of `map`s, or walking
-//! the facts inside a walk over the facts, shows here before it takes memory or time.
+//! Every part of an expression gets an upper bound for its value and its work; a macro's body
+//! counts once for each element. The bounds are generous, but they grow with the cost. An
+//! expression that doubles a text in a chain of `map`s, or nests loops over the facts, is refused
+//! before it uses memory or time.
 
 use super::facts::NAME;
 use super::{FactList, Failure};
@@ -12,13 +12,13 @@ use cel::common::ast::operators as op;
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
 use std::sync::Arc;
 
-/// Levels an expression may have: each costs the evaluation a large frame of its stack.
+/// The most levels of an expression: each takes a large stack frame in the evaluation.
 const MAX_DEPTH: usize = 256;
 
-/// Steps an evaluation may take at most: some seconds of one core, if all were taken.
+/// The most steps of an evaluation: some seconds of one core in the worst case.
 const MAX_WORK: u64 = 50_000_000;
 
-/// The largest value that may come up anywhere, in elements and bytes.
+/// The largest intermediate value, in elements and bytes.
 const MAX_TOTAL: u64 = 64 * 1024 * 1024;
 
 /// Bytes that are compared or copied in the time of one step.
@@ -27,18 +27,18 @@ const BYTES_A_STEP: u64 = 32;
 /// An upper bound for a value.
 #[derive(Debug, Clone)]
 pub(super) struct Size {
-    /// Elements, entries or bytes at the top.
+    /// Elements, entries or bytes at the top level.
     length: u64,
-    /// All elements and bytes, at every depth.
+    /// All elements and bytes, at every level.
     total: u64,
-    /// A bound for every element; none when it is no better than the total.
+    /// A bound for every element; none when it is not better than the total.
     element: Option<Arc<Size>>,
 }
 
 impl Size {
     const SCALAR: Self = Self { length: 1, total: 1, element: None };
 
-    /// The size of a list whose elements are at hand.
+    /// The size of a list whose elements are known.
     pub(super) fn of_list(values: &[Value]) -> Self {
         let sizes = values.iter().map(Self::of);
         let (mut element, mut total) = (Self::SCALAR, 1_u64);
@@ -88,7 +88,7 @@ impl Size {
         Self { length: self.length.max(other.length), total: self.total.max(other.total), element }
     }
 
-    /// A bound for the two put together, the other one `times` over.
+    /// A bound for both together, with the other one `times` over.
     fn and(&self, other: &Self, times: u64) -> Self {
         let sum = |one: u64, two: u64| one.saturating_add(two.saturating_mul(times));
         Self {
@@ -99,7 +99,7 @@ impl Size {
     }
 }
 
-/// Refuses an expression that calls what is not known here, or could cost too much.
+/// Refuses an expression that calls an unknown function, or could cost too much.
 ///
 /// # Errors
 /// [`Failure::Invalid`] and [`Failure::Timeout`].
@@ -110,15 +110,15 @@ pub(super) fn check(expression: &IdedExpr, facts: &FactList) -> Result<(), Failu
 }
 
 struct Estimate {
-    /// The variables in sight, innermost last.
+    /// The variables in scope, innermost last.
     scope: Vec<(String, Size)>,
-    /// Levels above the part that is looked at.
+    /// Levels above the current part.
     depth: usize,
     work: u64,
 }
 
 impl Estimate {
-    /// Bounds one evaluation of the expression and adds the work of `times` of them.
+    /// Bounds one evaluation of the expression, and adds the work of `times` evaluations.
     fn visit(&mut self, expression: &IdedExpr, times: u64) -> Result<Size, Failure> {
         self.spend(times, 1)?;
         if self.depth == MAX_DEPTH {
@@ -168,7 +168,7 @@ impl Estimate {
     fn variable(&self, name: &str) -> Size {
         let name = name.trim_start_matches('.');
         let found = self.scope.iter().rev().find(|(known, _)| known == name);
-        // An unknown name is an error when it is evaluated.
+        // An unknown name is an error in the evaluation.
         found.map_or(Size::SCALAR, |(_, size)| size.clone())
     }
 
@@ -227,7 +227,7 @@ impl Estimate {
             "contains" | "startsWith" | "endsWith" | "int" | "uint" | "double" | "bool" => {
                 (all, Size::SCALAR)
             }
-            // No number is longer in text.
+            // No number is longer as text.
             "string" => (all, first.or(&Size::bytes(32))),
             "dyn" => (all, first.clone()),
             _ => return Err(Failure::Invalid),
@@ -248,7 +248,7 @@ impl Estimate {
         if let Some(second) = &loops.iter_var2 {
             self.scope.push((second.clone(), element));
         }
-        // What a step adds to the accumulator is what it makes of an empty one.
+        // The growth of the accumulator per step is what a step makes of an empty one.
         self.scope.push((loops.accu_var.clone(), Size::SCALAR));
         self.visit(&loops.loop_cond, inner)?;
         let step = self.visit(&loops.loop_step, inner)?;
@@ -265,8 +265,8 @@ impl Estimate {
     }
 }
 
-/// Whether the step does nothing but keep some of the elements, as `filter` does: then the result
-/// is no larger than the range, however unequal its elements are.
+/// Whether the step only keeps some of the elements, as `filter` does. The result is then no larger
+/// than the range.
 fn keeps_elements(loops: &ComprehensionExpr) -> bool {
     let is = |expression: &IdedExpr, name: &str| matches!(&expression.expr, Expr::Ident(ident) if ident == name);
     let Expr::Call(choice) = &loops.loop_step.expr else {

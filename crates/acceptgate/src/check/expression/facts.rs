@@ -1,4 +1,4 @@
-//! The receipts' facts as CEL sees them.
+//! The receipts' facts as CEL values.
 
 use super::estimate::Size;
 use cel::Value;
@@ -8,20 +8,20 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use surety_common::domain::receipt::{Command, EvidenceReceipt, Fact};
 
-/// The only variable an expression finds.
+/// The only variable of an expression.
 pub(super) const NAME: &str = "facts";
 
-/// Every fact of a run as a list of maps, made once and shared by all its expressions. Each
-/// expression borrows it: binding a copy of 100,000 facts costs as long as walking them.
+/// The facts of a run as a list of maps, built once and borrowed by all its expressions. Copying
+/// 100,000 facts takes as long as reading them.
 #[derive(Debug, Clone)]
 pub struct FactList {
-    /// None when the library could not hold the list, and then the variable is unknown.
+    /// None when the library could not convert the list, and then the variable is unknown.
     facts: Option<Arc<dyn Val>>,
     size: Size,
 }
 
 impl FactList {
-    /// Takes the facts of these receipts, in order.
+    /// Converts the facts of these receipts, in order.
     pub fn new(receipts: &[EvidenceReceipt]) -> Self {
         let facts: Vec<Value> = receipts
             .iter()

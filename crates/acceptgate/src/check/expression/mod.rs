@@ -1,21 +1,19 @@
-//! `expression`: a CEL expression over the receipts' facts, written by whoever wrote the plan.
+//! `expression`: a CEL expression over the receipts' facts, written by the plan's author.
 //!
 //! ```text
-//!   text -> parse -> estimate -> a place -> run on a thread of its own -> bool
+//!   text -> parse -> estimate -> a slot -> evaluate on its own thread -> bool
 //!    \        \         \            \                \                     \
-//!   4,096   256 levels  work and     patience         processor's time      not_bool
+//!   4,096   256 levels  work and     patience         processor time        not_bool
 //!                       memory       (Shortage)       (Timeout)
 //! ```
 //!
-//! CEL has no cost limit and a running evaluation cannot be stopped from outside. So what it can
-//! cost at most is worked out first, from the expression and the facts it will see, and what
-//! could cost too much is not begun. The processor's time is the second fence: who waits looks at
-//! what the thread has used of it, stops waiting once that is too much, and the thread, whose work is
-//! bounded, ends soon after by itself. The number of such threads is bounded too.
+//! CEL has no cost limit, and a running evaluation cannot be cancelled. Therefore an upper bound of
+//! its cost is computed first, and an expression above it is not evaluated. Its processor time is
+//! limited too: the caller reads the thread's clock and stops waiting above the limit. The thread's
+//! work is bounded, so it ends soon after, and the number of threads is limited.
 //!
-//! What decides is the expression, never the load of the machine: an evaluation that waits for a place
-//! or for a processor uses none of its time, and one that gets neither is no failure of the expression
-//! but a [`Shortage`] of the gate's.
+//! The load of the machine never decides a check. Waiting for a slot or a processor uses no
+//! processor time; without one the result is a [`Shortage`] and not a failure of the expression.
 
 mod clock;
 mod estimate;
@@ -33,35 +31,35 @@ use std::time::{Duration, Instant};
 
 /// The kind of these checks.
 pub const KIND: &str = "expression";
-/// The longest expression that is read, in bytes.
+/// The longest expression, in bytes.
 const MAX_LENGTH: usize = 4096;
 
-/// Evaluations that may run at once in this process, those nobody waits for any more included.
+/// The most concurrent evaluations in this process, including abandoned ones.
 const MAX_RUNNING: usize = 32;
 
-/// The shortest time between two looks at what an evaluation has used.
+/// The shortest interval between two reads of an evaluation's clock.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What one evaluation may take.
+/// The limits of one evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allowance {
-    /// Of a processor. What uses more does not hold, with [`Failure::Timeout`].
+    /// Processor time. An evaluation that uses more fails with [`Failure::Timeout`].
     pub processor: Duration,
-    /// Of the clock on the wall, from the wait for a place on. What has no outcome by then has met a
-    /// [`Shortage`]: it had no place, or too little of a processor.
+    /// Wall-clock time from the wait for a slot on. An evaluation without a result by then is a
+    /// [`Shortage`]: it had no slot, or too little processor time.
     pub patience: Duration,
 }
 
-/// What a verdict allows, unless its caller knows better.
+/// The default limits of a verdict.
 impl Default for Allowance {
     fn default() -> Self {
         Self { processor: Duration::from_millis(250), patience: Duration::from_secs(10) }
     }
 }
 
-/// Room to read the deepest expression: a chain of operators makes a tree nearly as deep as the
-/// text is long, and reading and dropping it recurses. A build without optimisation has needed
-/// more than 48 MiB. Only what is touched costs memory.
+/// Enough to parse the deepest expression: a chain of operators makes a tree nearly as deep as the
+/// text is long, and parsing and dropping it recurse. An unoptimized build has needed more than 48
+/// MiB. Only touched pages use memory.
 const STACK_BYTES: usize = 256 * 1024 * 1024;
 
 static PLACES: Places = Places { taken: Mutex::new(0), freed: Condvar::new() };
@@ -74,16 +72,16 @@ static ENV: LazyLock<Arc<Env>> =
 pub enum Failure {
     /// It is false.
     False,
-    /// It does not parse, is too long, calls what is not known here, or fails on these facts.
+    /// It does not parse, is too long, calls an unknown function, or fails on these facts.
     Invalid,
     /// Its result is neither true nor false.
     NotBool,
-    /// It used too much of a processor, or could cost too much to be begun.
+    /// It used too much processor time, or could cost too much to be evaluated.
     Timeout,
 }
 
 impl Failure {
-    /// The stable word.
+    /// The stable name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::False => "expression_false",
@@ -94,14 +92,14 @@ impl Failure {
     }
 }
 
-/// Evaluates an expression over `facts`, a list of maps: a fact's own fields, `fact` for its
-/// kind, and its receipt's `success`, `source`, `step_id` and `name`. Fields that a fact does not
-/// have are absent. Regular expressions, timestamps and optional values are not known here.
+/// Evaluates an expression over `facts`, a list of maps: a fact's own fields, `fact` for its kind,
+/// and its receipt's `success`, `source`, `step_id` and `name`. Fields that a fact does not have
+/// are absent. Regular expressions, timestamps and optional values are not supported.
 ///
-/// Blocks the calling thread until the outcome is there or `allowance` is used up.
+/// Blocks the calling thread until the evaluation ends or `allowance` is used.
 ///
 /// # Errors
-/// [`Shortage`] when the gate could not find out whether it holds.
+/// [`Shortage`] when the gate could not evaluate the expression.
 pub fn evaluate(
     expression: &str,
     facts: &FactList,
@@ -119,24 +117,24 @@ pub fn evaluate(
         .name("expression".to_owned())
         .stack_size(STACK_BYTES)
         .spawn(move || work(&expression, &facts, slot, &sender))
-        // The process or the machine has no room for another thread.
+        // The process or the machine cannot start another thread.
         .map_err(|_| Shortage)?;
     receive(&receiver, allowance.processor, until)
 }
 
-/// What the thread of an evaluation tells.
+/// A message of an evaluation's thread.
 enum Progress {
-    /// It has begun, and this is its clock.
+    /// It has started; this is its clock.
     Begun(ProcessorClock),
-    /// It has ended, after so much of a processor's time.
+    /// It has ended, after this processor time.
     Ended(Result<(), Failure>, Option<Duration>),
 }
 
-/// Nobody may be waiting any more, and then nobody wants to know.
+/// The caller may have stopped waiting, and then the result is dropped.
 fn work(expression: &str, facts: &FactList, slot: Slot, sender: &mpsc::Sender<Progress>) {
     let clock = ProcessorClock::of_this_thread();
     sender.send(Progress::Begun(clock)).ok();
-    // The library can panic on what it did not expect; that is the expression's fault.
+    // The library can panic on unexpected input; that counts as a failure of the expression.
     let outcome =
         catch_unwind(AssertUnwindSafe(|| run(expression, facts))).unwrap_or(Err(Failure::Invalid));
     let used = clock.read();
@@ -144,7 +142,7 @@ fn work(expression: &str, facts: &FactList, slot: Slot, sender: &mpsc::Sender<Pr
     sender.send(Progress::Ended(outcome, used)).ok();
 }
 
-/// Waits for what the thread tells, and looks at its clock meanwhile.
+/// Receives the thread's messages, and reads its clock in between.
 fn receive(
     receiver: &mpsc::Receiver<Progress>,
     processor: Duration,
@@ -156,7 +154,7 @@ fn receive(
         let left = until.saturating_duration_since(Instant::now());
         match receiver.recv_timeout(soonest.max(LOOK).min(left)) {
             Ok(Progress::Begun(its)) => clock = Some(its),
-            // However late anybody looked, the same use gives the same answer.
+            // The result depends on the processor time alone, however late it is read.
             Ok(Progress::Ended(_, Some(used))) if used > processor => {
                 return Ok(Err(Failure::Timeout));
             }
@@ -170,7 +168,7 @@ fn receive(
                 if left.is_zero() {
                     return Err(Shortage);
                 }
-                // A thread's time does not run faster than the wall's.
+                // A thread's processor time does not advance faster than the wall clock.
                 soonest = processor.saturating_sub(used);
             }
         }
@@ -189,14 +187,14 @@ fn run(expression: &str, facts: &FactList) -> Result<(), Failure> {
     holds.then_some(()).ok_or(Failure::False)
 }
 
-/// Where evaluations run.
+/// The slots of evaluations.
 struct Places {
     taken: Mutex<usize>,
     freed: Condvar,
 }
 
 impl Places {
-    /// Waits for a place; none when there is none by then.
+    /// Waits for a slot until the given time.
     fn take(&'static self, until: Instant) -> Option<Slot> {
         let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let patience = until.saturating_duration_since(Instant::now());
@@ -210,7 +208,7 @@ impl Places {
     }
 }
 
-/// The right to run one evaluation, given back when its work has ended.
+/// The right to run one evaluation, released when its work has ended.
 struct Slot(&'static Places);
 
 impl Drop for Slot {

@@ -6,11 +6,11 @@ use surety_common::domain::fault::{Fault, FaultCode, Reason};
 use surety_common::domain::json::parse;
 use surety_common::domain::receipt::{EvidenceReceipt, read_receipt};
 
-/// Enough for any machine: what is tested is the outcome, not the speed.
+/// Enough for any machine: the tests check the outcome, not the speed.
 const PLENTY: Allowance =
     Allowance { processor: Duration::from_secs(60), patience: Duration::from_secs(600) };
 
-/// What comes of an expression when nothing is short.
+/// The outcome of an expression without a shortage.
 fn tried(expression: &str, facts: &FactList) -> Result<(), Failure> {
     evaluate(expression, facts, PLENTY).unwrap()
 }
@@ -85,7 +85,7 @@ fn an_expression_that_does_not_hold_says_why() {
 }
 
 #[test]
-fn what_could_cost_too_much_is_not_begun() {
+fn an_expression_that_could_cost_too_much_is_not_evaluated() {
     let ones = vec!["1"; 50].join(",");
     let nested = |depth: usize| {
         let open: String = (0..depth).map(|n| format!("[{ones}].map(x{n}, ")).collect();
@@ -107,7 +107,7 @@ fn what_could_cost_too_much_is_not_begun() {
 }
 
 #[test]
-fn one_walk_over_many_facts_is_no_problem() {
+fn one_loop_over_many_facts_is_within_the_limits() {
     let facts = many_facts(20_000);
     for expression in [
         "facts.all(f, f.fact == 'output' && f.value == 'v' && f.success)",
@@ -118,7 +118,7 @@ fn one_walk_over_many_facts_is_no_problem() {
 }
 
 #[test]
-fn no_text_brings_the_process_down() {
+fn no_text_crashes_the_process() {
     let deep = |open: &str, close: &str| {
         let times = (MAX_LENGTH - 4) / (open.len() + close.len());
         format!("{}true{}", open.repeat(times), close.repeat(times))
@@ -142,14 +142,14 @@ fn no_text_brings_the_process_down() {
         "\u{0}\u{feff}变".to_owned(),
     ] {
         let facts = some_facts();
-        // Whatever the outcome is, it is one: an overflowing stack would end this test's process.
+        // Any outcome is accepted: a stack overflow would end this test's process.
         let outcome = tried(&expression, &facts);
         assert_ne!(outcome, Err(Failure::NotBool), "{expression:.40}");
     }
 }
 
 #[test]
-fn many_expressions_side_by_side_all_get_their_turn() {
+fn many_concurrent_expressions_are_all_evaluated() {
     let facts = many_facts(100);
     let expression = "facts.all(f, f.fact == 'output' && f.value == 'v')";
     let allowance = Allowance { patience: PLENTY.patience, ..Allowance::default() };
@@ -169,7 +169,7 @@ fn many_expressions_side_by_side_all_get_their_turn() {
 }
 
 #[test]
-fn without_a_place_nothing_is_said_about_the_expression() {
+fn without_a_slot_the_result_is_a_shortage() {
     let far = || Instant::now() + PLENTY.patience;
     let all: Vec<Slot> = (0..MAX_RUNNING).map(|_| PLACES.take(far()).unwrap()).collect();
     let impatient = Allowance { patience: Duration::ZERO, ..PLENTY };
@@ -179,14 +179,14 @@ fn without_a_place_nothing_is_said_about_the_expression() {
 }
 
 #[test]
-fn what_uses_too_much_of_a_processor_does_not_hold() {
+fn an_expression_that_uses_too_much_processor_time_fails() {
     let runaway = Allowance { processor: Duration::from_millis(1), ..PLENTY };
     let walked = "facts.all(f, f.fact == 'output' && f.value == 'v' && f.success)";
     assert_eq!(evaluate(walked, &many_facts(20_000), runaway), Ok(Err(Failure::Timeout)));
 }
 
 #[test]
-fn a_thread_that_gets_no_processor_is_waited_for_and_then_nothing_is_said() {
+fn a_thread_without_a_processor_is_awaited_and_then_is_a_shortage() {
     let (sender, receiver) = mpsc::channel();
     let (end, ended) = mpsc::channel::<()>();
     let starved = thread::spawn(move || {
@@ -202,7 +202,7 @@ fn a_thread_that_gets_no_processor_is_waited_for_and_then_nothing_is_said() {
 }
 
 #[test]
-fn a_verdict_that_finds_no_place_is_none_and_may_be_asked_for_again() {
+fn a_verdict_without_a_slot_is_a_shortage_and_may_be_retried() {
     let value = parse(r#"[{"kind": "expression", "target": "true", "required": false}]"#);
     let checks = read_checks(&value.unwrap().value, "checks", Author::Service).unwrap().0;
     let input = Evaluation {

@@ -1,4 +1,4 @@
-//! A patch laid over a plan: each part in its order, then the whole looked at again.
+//! Applies a patch to a plan part by part, and validates the result as a whole.
 
 use super::read::noop;
 use super::{AddedStep, PlanPatch, StepUpdate};
@@ -11,24 +11,24 @@ use surety_common::domain::plan::{Plan, PlanStep};
 use surety_common::domain::problem::{Code, Problem, Warning, WarningCode};
 use surety_common::domain::step::StepState;
 
-/// What a patch made of a plan.
+/// The result of applying a patch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Patched {
-    /// The plan with its steps' states. A step that stays keeps its state, also a failed one; an
+    /// The plan with its steps' states. A remaining step keeps its state, even a failed one; an
     /// added one is pending.
     pub state: PlanState,
-    /// Whether the tail of the added steps was cut to stay within the limit.
+    /// Whether the last added steps were dropped to stay within the limit.
     pub truncated_add: bool,
-    /// What was put right.
+    /// The reader's corrections.
     pub warnings: Vec<Warning>,
 }
 
 /// Applies a patch.
 ///
 /// # Errors
-/// In this order: `patch_conflict`; by removal `done_step_immutable`, `check_owner_protected`; by
-/// update `step_id_empty`, `unknown_step`, `done_step_immutable`; `step_id_exists`;
-/// `plan_over_capacity`; what is wrong with the whole plan then, `dangling_dependency` in front of
+/// In this order: `patch_conflict`; for a removal `done_step_immutable`, `check_owner_protected`;
+/// for an update `step_id_empty`, `unknown_step`, `done_step_immutable`; `step_id_exists`;
+/// `plan_over_capacity`; then the errors of the whole plan, `dangling_dependency` before
 /// `unknown_dependency`; `patch_is_noop`.
 pub fn apply_patch(
     state: &PlanState,
@@ -61,8 +61,8 @@ pub fn apply_patch(
     })
 }
 
-/// An id may stand in one list only, and in the updates once. Added ids that repeat are refused
-/// later, as taken.
+/// An id may be in one list only, and in the updates once. Repeated added ids are refused later, as
+/// existing.
 fn refuse_conflicts(patch: &PlanPatch) -> Result<(), Problem> {
     let updates = patch.update_steps.iter().map(|update| &update.id);
     let additions = patch.add_steps.iter().map(|added| &added.step.id);
@@ -75,7 +75,7 @@ fn refuse_conflicts(patch: &PlanPatch) -> Result<(), Problem> {
     }
     let mut additions = additions.filter(|id| !id.is_empty());
     if let Some(id) = clash.or_else(|| additions.find(|id| others.contains(id.as_str()))) {
-        let message = format!("the patch names the step {id:?} twice; say one thing about it");
+        let message = format!("the patch names the step {id:?} twice; name it once");
         return Err(Problem::new(Code::PatchConflict, message));
     }
     Ok(())
@@ -83,7 +83,7 @@ fn refuse_conflicts(patch: &PlanPatch) -> Result<(), Problem> {
 
 struct Work {
     plan: Plan,
-    /// The states of the plan's steps, as many as there are steps.
+    /// The states of the plan's steps, one per step.
     statuses: Vec<StepState>,
     warnings: Vec<Warning>,
     /// The first rule that a check of an added step breaks.
@@ -105,7 +105,7 @@ impl Work {
         self.statuses.get(at).map(|status| (at, *status))
     }
 
-    /// Takes steps out; answers the ids that were there.
+    /// Removes steps; returns the ids that existed.
     fn remove<'a>(&mut self, ids: &'a [String]) -> Result<HashSet<&'a str>, Problem> {
         let mut removed = HashSet::new();
         for (at, id) in ids.iter().enumerate() {
@@ -119,8 +119,8 @@ impl Work {
             let step = self.plan.steps.get(found);
             if step.is_some_and(|step| step.verify.iter().any(is_protected)) {
                 let message = format!(
-                    "the step {id:?} carries a check of the user or the operator, who alone may \
-                     take it away; keep the step"
+                    "the step {id:?} has a check of the user or the operator, which only they may \
+                     remove; keep the step"
                 );
                 return Err(Problem::at(Code::CheckOwnerProtected, path, message));
             }
@@ -134,12 +134,12 @@ impl Work {
     fn update(&mut self, update: StepUpdate, path: &str) -> Result<(), Problem> {
         let id = &update.id;
         if id.is_empty() {
-            let message = "the update names no step; give the id of one";
+            let message = "the update names no step; set the id of one";
             return Err(Problem::at(Code::StepIdEmpty, path, message));
         }
         let found = self.position(id);
         let (found, status) = found.ok_or_else(|| {
-            let message = format!("the plan has no step {id:?}; update one that it has");
+            let message = format!("the plan has no step {id:?}; update an existing one");
             Problem::at(Code::UnknownStep, path, message)
         })?;
         refuse_done(id, status, path)?;
@@ -149,12 +149,12 @@ impl Work {
         Ok(())
     }
 
-    /// Puts steps behind the others, as many as there is room for; says whether some were cut.
+    /// Appends as many steps as fit; returns whether some were dropped.
     fn add(&mut self, added: Vec<AddedStep>, max_plan_steps: u32) -> Result<bool, Problem> {
         let mut ids: HashSet<&str> = self.plan.steps.iter().map(|step| &*step.id).collect();
         for (at, AddedStep { step, .. }) in added.iter().enumerate() {
             if !step.id.is_empty() && !ids.insert(&step.id) {
-                let message = format!("the id {:?} is taken; choose another", step.id);
+                let message = format!("the id {:?} exists already; choose another", step.id);
                 let path = format!("{}.id", item_path("add_steps", at));
                 return Err(Problem::at(Code::StepIdExists, path, message));
             }
@@ -163,7 +163,9 @@ impl Work {
         if !is_within(steps, max_plan_steps) {
             return Err(Problem::new(
                 Code::PlanOverCapacity,
-                format!("the plan has {steps} steps already, of {max_plan_steps}; remove some"),
+                format!(
+                    "the plan already has {steps} steps of at most {max_plan_steps}; remove some"
+                ),
             ));
         }
         let capacity = usize::try_from(max_plan_steps).unwrap_or(usize::MAX);
@@ -184,11 +186,12 @@ fn refuse_done(id: &str, status: StepState, path: &str) -> Result<(), Problem> {
     if status != StepState::Done {
         return Ok(());
     }
-    let message = format!("the step {id:?} is done and stays as it is");
+    let message =
+        format!("the step {id:?} is done and cannot be changed; remove it from the patch");
     Err(Problem::at(Code::DoneStepImmutable, path, message))
 }
 
-/// Whether a check may only be taken away by who wrote it.
+/// Whether only its author may remove the check.
 pub(in crate::plan) fn is_protected(check: &AcceptCheck) -> bool {
     match check.owner {
         Owner::Plan => false,

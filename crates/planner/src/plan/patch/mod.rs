@@ -1,10 +1,10 @@
-//! Changes to a plan, as replanning asks for them.
+//! Patches of plans, as replanning requests them.
 //!
 //! ```text
 //!   text --read--> patch --apply--> title, removals, updates, additions --> the whole validated
 //! ```
 //!
-//! A patch cannot touch what is done, and cannot take away what a user or an operator checks.
+//! A patch cannot change a done step, and cannot remove a check of a user or an operator.
 
 mod apply;
 mod read;
@@ -15,18 +15,18 @@ pub use read::{parse_patch, read_patch};
 
 use surety_common::domain::plan::{PlanStep, Refusal};
 
-/// What is to change. What is absent stays as it is.
+/// The changes; absent fields stay.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PlanPatch {
     /// A new title; never blank.
     pub title: Option<String>,
-    /// Ids of the steps to take out, each once.
+    /// Ids of the steps to remove, each once.
     pub remove_steps: Vec<String>,
     /// Steps to change.
     pub update_steps: Vec<StepUpdate>,
-    /// Steps to put behind the others.
+    /// Steps to append.
     pub add_steps: Vec<AddedStep>,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
@@ -35,11 +35,11 @@ pub struct PlanPatch {
 pub struct StepUpdate {
     /// The step's id.
     pub id: String,
-    /// What the step is to do instead.
+    /// The new task.
     pub description: Option<String>,
-    /// What it depends on instead.
+    /// The new dependencies.
     pub dependencies: Option<Vec<String>>,
-    /// The tools it may call instead.
+    /// The new list of allowed tools.
     pub tools_expected: Option<Vec<String>>,
 }
 
@@ -48,6 +48,6 @@ pub struct StepUpdate {
 pub struct AddedStep {
     /// The step.
     pub step: PlanStep,
-    /// The first rule that one of its checks breaks. It counts only when the step stays.
+    /// The first rule that one of its checks breaks; ignored when the step is dropped.
     pub refusal: Option<Refusal>,
 }

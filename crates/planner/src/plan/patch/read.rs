@@ -1,4 +1,4 @@
-//! A patch from text. What it may not carry is looked at before what it says.
+//! Reads a patch from text; its keys are checked before its values.
 
 use super::{AddedStep, PlanPatch, StepUpdate};
 use std::collections::HashSet;
@@ -9,7 +9,7 @@ use surety_common::domain::plan::{STEP_KEYS, check_tag, read_step};
 use surety_common::domain::problem::{Code, Problem, Warning, WarningCode};
 use surety_common::domain::reader;
 
-/// The `type` a patch may carry.
+/// The `type` that a patch may have.
 const TAG: &str = "PlanPatch";
 
 const PATCH_KEYS: &[&str] =
@@ -17,8 +17,8 @@ const PATCH_KEYS: &[&str] =
 
 const UPDATE_KEYS: &[&str] = &["id", "description", "dependencies", "tools_expected"];
 
-/// The keys by which the reader knows a patch, and those of a plan, so that nothing inside a plan
-/// that was sent in place of a patch is read as one.
+/// The keys that identify a patch, and those of a plan, so that no object inside a plan is read as
+/// a patch.
 const MESSAGE_KEYS: &[&str] = &[
     "title",
     "remove_steps",
@@ -33,8 +33,8 @@ const MESSAGE_KEYS: &[&str] = &[
     "todos",
 ];
 
-/// Reads a patch from the text of a model. A text that is one object is the patch, whatever it
-/// holds; only around prose is a patch looked for.
+/// Reads a patch from a model's text. A text that is one object is the patch, whatever it contains;
+/// otherwise the patch is searched for in the prose.
 ///
 /// # Errors
 /// Those of the tolerant reader, else those of [`read_patch`].
@@ -61,9 +61,12 @@ pub fn parse_patch(text: &str, author: Author) -> Result<(PlanPatch, Vec<Warning
     }
 }
 
-/// The problem with a patch that changes nothing.
+/// The problem of a patch that changes nothing.
 pub(super) fn noop() -> Problem {
-    Problem::new(Code::PatchIsNoop, "the patch changes nothing; change what made the step fail")
+    Problem::new(
+        Code::PatchIsNoop,
+        "the patch changes nothing; change the cause of the step's failure",
+    )
 }
 
 /// Reads a patch from its object.
@@ -110,12 +113,12 @@ pub fn read_patch(
 
 fn refuse_unknown(fields: &TypedFields<'_>) -> Result<(), Problem> {
     fields.unknown().first().map_or(Ok(()), |key| {
-        let message = "a patch may not carry this field; leave it out";
+        let message = "a patch must not have this field; remove it";
         Err(Problem::at(Code::ForbiddenField, fields.path(key), message))
     })
 }
 
-/// Looks at the items that are objects; one that is none is wrong by its type, which comes later.
+/// Checks the items that are objects; the types of the others are checked later.
 fn refuse_unknown_in(fields: &TypedFields<'_>, list: &str, keys: &[&str]) -> Result<(), Problem> {
     let items = fields.get(list).and_then(Value::as_array);
     for (at, item) in items.unwrap_or_default().iter().enumerate() {
