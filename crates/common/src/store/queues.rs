@@ -5,8 +5,7 @@
 //! ```text
 //!        +--- scan: which queues hold runs (rarely)
 //!        v
-//!   Queues --ask--> Ask (columns of a claim, one row per queue) --statement--> runs --learn-->
-//!   Queues
+//!   Queues --ask--> Ask (one row per queue) --claim statement--> runs --learn--> Queues
 //! ```
 
 use crate::domain::execution::Execution;

@@ -1,10 +1,8 @@
 //! A run's receipts as a file, and the report of a check of that file.
 //!
 //! ```text
-//!   {"step_index":0,...,"prev_digest":"","digest":"..."}      one line per receipt, in the chain's
-//!   order
-//!   {"chain_end":{"run_id":"...","receipt_count":1,"chain_digest":"..."}}                 the last
-//!   line
+//!   {"step_index":0,...,"prev_digest":"","digest":"..."}            one line per receipt, in order
+//!   {"chain_end":{"run_id":"...","receipt_count":1,"chain_digest":"..."}}            the last line
 //! ```
 //!
 //! The digests detect a changed line. They cannot detect a file that was written anew as a whole:

@@ -81,11 +81,11 @@ const ROWS: [Row; 8] = [
         "two swapped",
         |lines| lines.swap(1, 2),
         &[
-            (3, "receipt 2 should"),
+            (3, "receipt 2 is expected"),
             (3, "its previous digest"),
-            (2, "receipt 4 should"),
+            (2, "receipt 4 is expected"),
             (2, "its previous digest"),
-            (4, "receipt 3 should"),
+            (4, "receipt 3 is expected"),
             (4, "its previous digest"),
         ],
     ),
@@ -100,7 +100,7 @@ const ROWS: [Row; 8] = [
         "more lines after the end",
         |lines| lines.push(lines[0].clone()),
         &[
-            (1, "receipt 5 should"),
+            (1, "receipt 5 is expected"),
             (1, "its previous digest"),
             (0, "4 receipts"),
             (0, "the last receipt"),
