@@ -1,4 +1,4 @@
-//! The way to the service: which address, which token, and what its errors mean.
+//! The connection to the service: its address, its token, and its errors.
 
 use std::time::Duration;
 
@@ -15,17 +15,17 @@ use crate::failure::{Code, Failure, is_unreachable};
 use crate::folder::DataFolder;
 
 const DEFAULT_URL: &str = "http://127.0.0.1:7401";
-/// As much as a service may be set to send.
+/// The largest message that a service may be configured to send, in bytes.
 const MAX_ANSWER_BYTES: usize = 268_435_456;
-/// A call that is neither answered nor refused in this time is given up.
+/// The time limit of a call.
 const CALL_DEADLINE: Duration = Duration::from_secs(30);
-/// Runs on one page while a prefix is looked for, and pages looked at.
+/// The size and the number of pages that are searched for a prefix.
 const PAGE_SIZE: u32 = 1_000;
 const MOST_PAGES: usize = 20;
-/// Runs named when a prefix fits several.
+/// The most runs that an error names when a prefix is ambiguous.
 const MOST_NAMED: usize = 5;
 
-/// A service that is talked to.
+/// A service and the token for it.
 #[derive(Clone)]
 pub struct Connection {
     url: String,
@@ -33,7 +33,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Finds the service; nothing is sent yet.
+    /// Resolves address and token; does not connect yet.
     ///
     /// # Errors
     /// The address or the token cannot be used.
@@ -44,7 +44,7 @@ impl Connection {
         let url = url.unwrap_or_else(|| DEFAULT_URL.to_owned());
         let secret = match config.token()? {
             Some(secret) => Some(secret),
-            // Our own token is for our own machine: another service must not learn it.
+            // The local token is only for the local machine: another service must not receive it.
             None => match folder.map(|folder| folder.token()).filter(|path| path.exists()) {
                 Some(path) if is_loopback(&url) => {
                     Some(surety_common::config::read_token_file(&path)?)
@@ -58,13 +58,13 @@ impl Connection {
         Ok(Self { url, runs })
     }
 
-    /// The client of the runs.
+    /// The client of the run service.
     #[must_use]
     pub fn runs(&self) -> RunServiceClient<ServiceChannel> {
         self.runs.clone()
     }
 
-    /// What a refused call means.
+    /// The failure of a refused call.
     #[must_use]
     pub fn failure(&self, status: &Status) -> Failure {
         Failure::from_service(&self.url, status)
@@ -73,17 +73,17 @@ impl Connection {
     /// One run.
     ///
     /// # Errors
-    /// What the service said.
+    /// The service's error.
     pub async fn run(&self, run_id: &str, view: v1::RunView) -> Result<v1::GetRunResponse, Status> {
         let request = v1::GetRunRequest { run_id: run_id.to_owned(), view: view.into() };
         let answer = self.runs().get_run(bounded(request)).await?;
         Ok(answer.into_inner())
     }
 
-    /// The id of the run that a person named: an id, the beginning of one, or `last`.
+    /// The id of the run with this name: an id, a unique beginning of one, or `last`.
     ///
     /// # Errors
-    /// No run fits, or several do.
+    /// No run matches, or several do.
     pub async fn resolve(&self, named: &str) -> Result<String, Failure> {
         let named = named.trim().to_ascii_lowercase();
         if uuid::Uuid::try_parse(&named).is_ok() {
@@ -92,12 +92,13 @@ impl Connection {
         if named == "last" {
             let page = self.page(1, String::new()).await?;
             let newest = page.runs.into_iter().next().map(|run| run.id);
-            return newest.ok_or_else(|| unclear("there is no run yet", "`surety run` makes one."));
+            return newest
+                .ok_or_else(|| unclear("there is no run yet", "Create one with `surety run`."));
         }
         if named.is_empty() || !named.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-') {
             return Err(unclear(
-                format!("{named:?} is no run"),
-                "Give an id, the beginning of one, or `last`.",
+                format!("{named:?} is not a run id"),
+                "Use an id, the beginning of one, or `last`.",
             ));
         }
         let found = self.beginning_with(&named).await?;
@@ -105,11 +106,11 @@ impl Connection {
             [only] => Ok(only.clone()),
             [] => Err(unclear(
                 format!("no run's id begins with {named}"),
-                "`surety runs` lists them.",
+                "List the runs with `surety runs`.",
             )),
             several => Err(unclear(
                 format!("several runs' ids begin with {named}: {}", several.join(", ")),
-                "Give more of the id.",
+                "Use more characters of the id.",
             )),
         }
     }
@@ -145,21 +146,21 @@ fn unclear(message: impl Into<String>, advice: &str) -> Failure {
     Failure::new(Code::RunUnclear, message, advice)
 }
 
-/// A request that is given up when nobody answers it.
+/// A request with a time limit.
 pub fn bounded<M>(message: M) -> Request<M> {
     let mut request = Request::new(message);
     request.set_timeout(CALL_DEADLINE);
     request
 }
 
-/// Whether the service is there and can just not do it now.
+/// Whether the service is temporarily unable to answer.
 #[must_use]
 pub fn is_passing(status: &Status) -> bool {
     let fault = from_status(status);
     fault.class == FaultClass::Unavailable && !is_unreachable(&fault)
 }
 
-/// Whether a stream that ended so can be taken up again.
+/// Whether a stream that ended with this status can be resumed.
 #[must_use]
 pub fn is_lost(status: &Status) -> bool {
     use tonic::Code::{Aborted, Cancelled, DeadlineExceeded, Internal, Unavailable, Unknown};

@@ -1,4 +1,4 @@
-//! A case for the gate: what a person or a script wrote becomes a request to evaluate.
+//! An evidence file for the gate: converts it to a request.
 
 use surety_common::domain::json::Value;
 use surety_common::domain::problem::Warning;
@@ -10,27 +10,27 @@ use surety_common::wire::v1::receipt_input::ReceiptSource;
 use crate::failure::{Code, Failure};
 use crate::plan_file::{read_value, unknown_key};
 
-/// The keys of a case, which are those of the request.
+/// The keys of the file, which are those of the request.
 pub const CASE_KEYS: [&str; 6] =
     ["workspace_root", "checks", "checks_json", "receipts", "final_text", "todos"];
 
-/// A request to evaluate, as it was written.
+/// A request to evaluate, as the file has it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct EvidenceFile {
-    /// What the gate is asked.
+    /// The request.
     pub request: v1::EvaluateRequest,
-    /// What was put right about the todos.
+    /// The reader's corrections of the todos.
     pub warnings: Vec<Warning>,
 }
 
-/// Reads a case.
+/// Reads an evidence file.
 ///
 /// # Errors
-/// It is neither YAML nor JSON, has a key that nobody knows, or a value that its key does not take.
+/// It is neither YAML nor JSON, has an unknown key, or an invalid value.
 pub fn read_evidence_file(text: &str) -> Result<EvidenceFile, Failure> {
     let value = read_value(text)?;
     let Value::Object(members) = &value else {
-        return Err(wanted("a evidence", "keys and values", &value));
+        return Err(wanted("an evidence file", "keys and values", &value));
     };
     let mut evidence = EvidenceFile::default();
     for (key, value) in members {
@@ -59,7 +59,7 @@ fn take(evidence: &mut EvidenceFile, key: &str, value: &Value) -> Result<(), Fai
     Ok(())
 }
 
-/// A receipt in the contract's field names, or its text under `receipt_json`.
+/// A receipt with the contract's field names, or its text under `receipt_json`.
 fn receipt(value: &Value) -> v1::ReceiptInput {
     let written = value.get("receipt_json").and_then(Value::as_str).map(str::to_owned);
     let text = written.unwrap_or_else(|| value.to_compact());
@@ -75,6 +75,7 @@ fn list<'a>(key: &str, value: &'a Value) -> Result<&'a [Value], Failure> {
 }
 
 fn wanted(key: &str, expected: &str, value: &Value) -> Failure {
-    let message = format!("`{key}` takes {expected}, not a {}", value.kind());
-    Failure::new(Code::ValueInvalid, message, "docs/cli.md shows a evidence.").at(key)
+    let message = format!("`{key}`: expected {expected}, found a {}", value.kind());
+    Failure::new(Code::ValueInvalid, message, "docs/cli.md has an example of an evidence file.")
+        .at(key)
 }

@@ -7,26 +7,26 @@ use surety_common::wire::v1;
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// It did what it was asked; of a run that was followed: accepted.
+    /// It succeeded; a followed run was accepted.
     Done,
-    /// It could not do what it was asked.
+    /// It failed.
     Failed,
-    /// The run that was followed ended without being accepted, or what was checked does not hold.
+    /// The followed run ended without being accepted, or a check failed.
     NotAccepted,
-    /// The run that was followed was cancelled.
+    /// The followed run was cancelled.
     Cancelled,
-    /// The run that was followed waits for a person.
+    /// The followed run waits for a user.
     Waiting,
-    /// Ctrl-C ended the following; the run goes on.
+    /// Ctrl-C ended the following; the run continues.
     Interrupted,
-    /// Nobody read the output any more.
+    /// The reader of the output closed it.
     OutputClosed,
-    /// What a command that was started by us ended with.
+    /// The exit code of a command that was started.
     Command(u8),
 }
 
 impl Exit {
-    /// The documented codes, in their order, with what each means.
+    /// The documented codes, in order, with their meanings.
     pub const TABLE: [(Self, &'static str); 7] = [
         (Self::Done, "done; of a run that was followed: accepted by the gate"),
         (Self::Failed, "an error: usage, a file, the connection; standard error names its code"),
@@ -37,7 +37,7 @@ impl Exit {
         (Self::Cancelled, "the run was cancelled"),
         (Self::Waiting, "the run is BLOCKED and waits for a person (when not on a terminal)"),
         (Self::Interrupted, "Ctrl-C: following ended, the run goes on"),
-        (Self::OutputClosed, "whoever read the output closed it"),
+        (Self::OutputClosed, "the reader of the output closed it"),
     ];
 
     /// The number.
@@ -55,7 +55,7 @@ impl Exit {
         }
     }
 
-    /// What following this run ended with.
+    /// The exit code for this followed run.
     #[must_use]
     pub fn of(run: &v1::Run) -> Self {
         match run.state() {

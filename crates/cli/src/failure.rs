@@ -1,4 +1,4 @@
-//! Why a command did not do what it was asked, in words that say what to do.
+//! Why a command failed, and what to do.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,57 +17,57 @@ use crate::postgres::PostgresError;
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// It could not do what it was asked.
+    /// It could not do what was requested.
     #[error("error[{}]: {}", .0.code, .0.message)]
     Said(Box<Said>),
-    /// Nobody reads what it writes any more.
+    /// The reader of its output closed it.
     #[error("the output was closed")]
     OutputClosed(#[source] io::Error),
 }
 
-/// A failure as a person and a script read it.
+/// A failure, for people and scripts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {
-    /// The stable code: one of [`Code`], or the reason that a service gave.
+    /// The stable code: one of [`Code`], or the reason of a service's error.
     pub code: String,
     /// What is wrong.
     pub message: String,
     /// What to do; empty when the message says it.
     pub advice: String,
-    /// The path of the field at fault, where one is.
+    /// The path of the invalid field, if there is one.
     pub field: Option<String>,
 }
 
 /// The stable codes of the command line's own failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {
-    /// The command line does not read.
+    /// The command line is invalid.
     Usage,
     /// A file or folder cannot be used.
     FileUnusable,
-    /// A plan's file is neither YAML nor JSON.
+    /// A plan file is neither YAML nor JSON.
     OrderUnreadable,
-    /// A plan's file has a key that nobody knows.
+    /// A plan file has an unknown key.
     UnknownKey,
-    /// A plan's file has a value that its key does not take.
+    /// A plan file has an invalid value.
     ValueInvalid,
     /// A setting cannot be used.
     SettingInvalid,
-    /// Nothing answers at the service's address.
+    /// No service answers at the address.
     ServiceUnreachable,
-    /// The service is there and does not serve.
+    /// The service answers and is not serving.
     NotServing,
-    /// The connection was lost and did not come back.
+    /// The connection was lost and could not be restored.
     ConnectionLost,
     /// Several runs match, or none does.
     RunUnclear,
-    /// A port is in use, or may not be taken.
+    /// A port is in use, or may not be opened.
     PortUnusable,
     /// The private Postgres does not start or stop.
     Postgres,
-    /// A service of `surety up` ended by itself.
+    /// A service of `surety up` ended unexpectedly.
     ServiceEnded,
-    /// Anything else; a defect.
+    /// Any other failure; a defect.
     Internal,
 }
 
@@ -113,7 +113,7 @@ impl Code {
 }
 
 impl Failure {
-    /// A failure that the command line itself found.
+    /// A failure that the command line itself detected.
     pub fn new(code: Code, message: impl Into<String>, advice: impl Into<String>) -> Self {
         Self::Said(Box::new(Said {
             code: code.as_str().to_owned(),
@@ -123,7 +123,7 @@ impl Failure {
         }))
     }
 
-    /// The same failure, naming the field at fault.
+    /// The same failure, with the invalid field.
     #[must_use]
     pub fn at(self, field: impl Into<String>) -> Self {
         match self {
@@ -144,22 +144,22 @@ impl Failure {
         }
     }
 
-    /// What a service at `url` answered.
+    /// The failure for a status of the service at `url`.
     #[must_use]
     pub fn from_service(url: &str, status: &tonic::Status) -> Self {
         let fault = from_status(status);
         if is_unreachable(&fault) {
-            let message = format!("nothing answers at {url} ({})", fault.message);
+            let message = format!("no service answers at {url} ({})", fault.message);
             return Self::new(
                 Code::ServiceUnreachable,
                 message,
-                "`surety up` starts a service; --url (SURETY_URL) names one that runs elsewhere.",
+                "Start one with `surety up`, or name a running one with --url (SURETY_URL).",
             );
         }
         fault.into()
     }
 
-    /// As a script reads it.
+    /// The form for scripts.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let text = |text: &str| Value::String(text.to_owned());
@@ -175,7 +175,7 @@ impl Failure {
         Value::Object(vec![("error".to_owned(), Value::Object(members))])
     }
 
-    /// As a person reads it, on one line or more.
+    /// The form for people, on one line or more.
     #[must_use]
     pub fn to_text(&self) -> String {
         match self {
@@ -197,7 +197,7 @@ impl Failure {
     }
 }
 
-/// Whether no service was reached: a service that is there names its reason.
+/// Whether no service was reached: a running service's error has a reason.
 pub(crate) fn is_unreachable(fault: &Fault) -> bool {
     fault.class == FaultClass::Unavailable
         && fault.reason == Reason::Service(FaultCode::ServiceUnavailable)
@@ -211,7 +211,7 @@ impl From<Fault> for Failure {
                  `surety up` keeps its own in its data folder."
             }
             Reason::Input(_) if fault.class == FaultClass::InvalidArgument => {
-                "Correct it; as it is, it is refused again."
+                "Correct it before a retry."
             }
             reason @ (Reason::Input(_) | Reason::Service(_)) => reason.advice(),
         };
@@ -256,7 +256,7 @@ impl From<TokenError> for Failure {
         Self::new(
             Code::SettingInvalid,
             error.to_string(),
-            "Put the token alone into the token file.",
+            "Write only the token into the token file.",
         )
     }
 }

@@ -1,4 +1,4 @@
-//! The data folder of `surety up`: what lies where, so that other commands find it.
+//! The data folder of `surety up`, where other commands find its files.
 //!
 //! ```text
 //!   DIR/ -+- endpoint    the planner's address, written when everything is ready
@@ -17,20 +17,20 @@ use surety_common::config::{DataDirConfig, Secret};
 
 use crate::failure::{Code, Failure};
 
-/// Bytes of randomness in a token that we make.
+/// The random bytes of a generated token.
 const TOKEN_BYTES: usize = 32;
 
-/// A data folder, made or not.
+/// A data folder, which may not exist yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataFolder {
     path: PathBuf,
 }
 
 impl DataFolder {
-    /// The folder that was named, else the user's own.
+    /// The configured folder, else the user's default one.
     ///
     /// # Errors
-    /// None was named and the user has no home.
+    /// None is configured and the user has no home.
     pub fn choose(config: &DataDirConfig) -> Result<Self, Failure> {
         let path = match &config.data_dir {
             Some(path) => path.clone(),
@@ -39,8 +39,8 @@ impl DataFolder {
                     .ok_or_else(|| {
                         Failure::new(
                             Code::SettingInvalid,
-                            "no data folder was named and HOME is not set",
-                            "Name one with --data-dir (SURETY_DATA_DIR).",
+                            "no data folder is configured and HOME is not set",
+                            "Set one with --data-dir (SURETY_DATA_DIR).",
                         )
                     })?
             }
@@ -49,13 +49,13 @@ impl DataFolder {
         Ok(Self { path })
     }
 
-    /// Makes the folder where it is missing.
+    /// Creates the folder unless it exists.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// It cannot be created.
     pub fn make(&self) -> Result<(), Failure> {
-        // As root the database runs as another user, who has to get through; what is private lies
-        // in files and folders of its own.
+        // For root the database runs as another user, which must be able to enter the folder;
+        // private data is in folders of its own.
         let mode = if geteuid().is_root() { 0o711 } else { 0o700 };
         DirBuilder::new()
             .recursive(true)
@@ -70,13 +70,13 @@ impl DataFolder {
         &self.path
     }
 
-    /// Where the private database is.
+    /// The folder of the private database.
     #[must_use]
     pub fn postgres(&self) -> PathBuf {
         self.path.join("postgres")
     }
 
-    /// Where the executor keeps what it needs.
+    /// The folder of the executor.
     #[must_use]
     pub fn executor(&self) -> PathBuf {
         self.path.join("executor")
@@ -94,7 +94,7 @@ impl DataFolder {
         self.path.join("endpoint")
     }
 
-    /// The address that was noted; none when nothing runs, or ran, here.
+    /// The recorded address; none when no `surety up` ran here.
     #[must_use]
     pub fn noted_endpoint(&self) -> Option<String> {
         let text = fs::read_to_string(self.endpoint()).ok()?;
@@ -102,7 +102,7 @@ impl DataFolder {
         (!address.is_empty()).then(|| address.to_owned())
     }
 
-    /// Notes the address, so that a reader sees all of it or nothing.
+    /// Records the address atomically.
     ///
     /// # Errors
     /// The folder cannot be written.
@@ -112,23 +112,23 @@ impl DataFolder {
         file.persist(&path).map(drop).map_err(|error| Failure::file(&path)(error.error))
     }
 
-    /// Takes the address away again, unless somebody noted another meanwhile.
+    /// Removes the address, unless another process recorded its own in the meantime.
     pub fn forget_endpoint(&self, address: &str) {
         if self.noted_endpoint().as_deref() == Some(address)
             && let Err(error) = fs::remove_file(self.endpoint())
         {
-            tracing::warn!(%error, "the file endpoint stays, and names nobody");
+            tracing::warn!(%error, "up: the file endpoint could not be removed; it names an address that is no longer served");
         }
     }
 
-    /// The token in the folder, made at the first start.
+    /// The token in the folder, generated at the first start.
     ///
     /// # Errors
-    /// It cannot be made, or what is there cannot be used.
+    /// It cannot be created, or the existing one cannot be used.
     pub fn token_made_if_missing(&self) -> Result<Secret, Failure> {
         let path = self.token();
         if !path.exists() {
-            // Nobody else can read a file that is made this way.
+            // No other user can read a file that is created this way.
             let made = self.beside(&format!("{}\n", random_token()?))?;
             match made.persist_noclobber(&path) {
                 Ok(_) => {}
@@ -158,7 +158,7 @@ fn random_token() -> Result<String, Failure> {
     Ok(hex::encode(bytes))
 }
 
-/// Root's database runs as another user, who cannot enter root's home.
+/// For root the database runs as another user, which cannot enter root's home.
 fn default_path(root: bool, variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
     if root {
         return Some(PathBuf::from("/var/lib/surety"));
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_taken_away_only_by_whoever_noted_it() {
+    fn an_address_is_removed_only_by_the_process_that_recorded_it() {
         let (_kept, folder) = folder();
         assert_eq!(folder.noted_endpoint(), None);
         folder.note_endpoint("http://127.0.0.1:1").unwrap();

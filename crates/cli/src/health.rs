@@ -1,4 +1,4 @@
-//! Asking a service whether it serves, by the standard gRPC health service. It asks for no token.
+//! Asks a service whether it is serving, by the standard gRPC health service. It needs no token.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use tonic_health::pb::health_client::HealthClient;
 
 use crate::failure::Failure;
 
-/// A service that serves answers at once.
+/// A service that is serving answers at once.
 const DEADLINE: Duration = Duration::from_secs(4);
 
-/// Whether the service at this address serves.
+/// Whether the service at this address is serving.
 ///
 /// # Errors
-/// The address is none, or nothing answers there.
+/// The address is invalid, or no service answers.
 pub async fn serving(url: &str) -> Result<bool, Failure> {
     let mut client = HealthClient::new(channel(url, None)?);
     let mut request = Request::new(HealthCheckRequest { service: String::new() });

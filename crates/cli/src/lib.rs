@@ -1,13 +1,13 @@
-//! The command line `surety`, as a library, so that tests and other tools can use its parts.
+//! The command line `surety` as a library, so that tests and other tools can use its parts.
 //!
 //! ```text
-//!   commands    one module for each subcommand
-//!     order     a plan's file        -> what is asked for
-//!     case      a case for the gate   -> what is judged
-//!     connection                     -> the service
-//!     follow    a run's journal      -> lines, a live view, or JSON
-//!     report    a run as it stands   -> text
-//!   postgres    the private database of `surety up`
+//!   commands         one module for each subcommand
+//!     plan_file      a plan file            -> a request for a run
+//!     evidence_file  an evidence file       -> a request to the gate
+//!     connection                            -> the service
+//!     follow         a run's journal        -> lines, a live view, or JSON
+//!     report         a run's current state  -> text
+//!   postgres         the private database of `surety up`
 //! ```
 
 pub mod commands;

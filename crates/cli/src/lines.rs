@@ -1,6 +1,6 @@
 //! One event of a run's journal as one line: the stable format of plain output.
 //!
-//! `SEQUENCE TIME KIND DETAILS`, divided by blanks; the details of a kind keep their order.
+//! `SEQUENCE TIME KIND DETAILS`, separated by blanks; the details of a kind keep their order.
 
 use surety_common::wire::v1;
 use surety_common::wire::v1::event::Kind;
@@ -10,7 +10,7 @@ use crate::text::{
     action, one_line, outcome, run_state, shortened, step_state, stop_reason, time_of_day,
 };
 
-/// Letters of a free text on a line.
+/// The most characters of a free text on a line.
 const LONGEST_TEXT: usize = 160;
 
 /// The line.
@@ -29,7 +29,7 @@ pub fn event_line(event: &v1::Event) -> String {
         Some(Kind::Answer(answer)) => {
             ("answer", format!("by {}: {}", one_line(&answer.by), free(&answer.text)))
         }
-        // A later version's kind: its number and its time are known all the same.
+        // A kind of a later version: its number and its time are known.
         None => ("other", String::new()),
     };
     let time = time_of_day(event.at.as_ref());
@@ -65,7 +65,7 @@ fn moved(transition: &v1::Transition) -> (&'static str, String) {
     (kind, format!("{name}{from} -> {to}{reason} ({event}){cause}"))
 }
 
-/// A turn: its step, its number, what was decided and what became of it.
+/// A turn: its step, its number, the decision and the outcome.
 #[must_use]
 pub fn turn_line(turn: &v1::Turn) -> String {
     let decided = match &turn.decision {
@@ -129,7 +129,7 @@ fn plan_line(plan: &v1::PlanStored) -> String {
     format!("revision {} {digest}: {}", plan.revision, free(&plan.reason))
 }
 
-/// What a fact says, in words.
+/// The content of a fact, in words.
 #[must_use]
 pub fn fact_line(fact: &v1::Fact) -> String {
     match &fact.fact {
@@ -142,7 +142,7 @@ pub fn fact_line(fact: &v1::Fact) -> String {
             format!("file_written {} {before} -> {after}", one_line(&written.path))
         }
         Some(fact::Fact::FileObserved(seen)) => {
-            let there = if seen.exists { "is there" } else { "is not there" };
+            let there = if seen.exists { "exists" } else { "does not exist" };
             format!("file_observed {} {there}", one_line(&seen.path))
         }
         Some(fact::Fact::Command(command)) => {

@@ -1,8 +1,8 @@
-//! `surety`: one binary for people.
+//! `surety`: the command line.
 
 use std::process::ExitCode;
 
-/// Runs make and drop many small texts at the same time on many threads.
+/// Runs allocate and free many small texts concurrently on many threads.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,4 +1,4 @@
-//! What is written to standard output, for a person or for a script.
+//! The standard output, for people or for scripts.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -9,15 +9,15 @@ use crate::failure::Failure;
 /// Standard output.
 #[derive(Debug, Clone, Copy)]
 pub struct Output {
-    /// Whether a script reads it.
+    /// Whether to write JSON for a script.
     pub json: bool,
 }
 
 impl Output {
-    /// Writes one line, or several.
+    /// Writes one or more lines.
     ///
     /// # Errors
-    /// [`Failure::OutputClosed`] when nobody reads any more.
+    /// [`Failure::OutputClosed`] when the reader closed the output.
     pub fn line(self, text: &str) -> Result<(), Failure> {
         let mut out = io::stdout().lock();
         writeln!(out, "{text}").and_then(|()| out.flush()).map_err(Failure::OutputClosed)
@@ -31,7 +31,7 @@ impl Output {
         self.line(&value.to_compact())
     }
 
-    /// Writes the value for a script, or else the text for a person.
+    /// Writes the value for a script, or else the text for people.
     ///
     /// # Errors
     /// As [`Output::line`].
@@ -39,15 +39,14 @@ impl Output {
         if self.json { self.value(value) } else { self.line(&text()) }
     }
 
-    /// Whether a person looks on, who sees more than lines.
+    /// Whether a user watches at a terminal, which allows a live view.
     #[must_use]
     pub fn is_live(self) -> bool {
         !self.json && io::stdout().is_terminal() && io::stderr().is_terminal()
     }
 }
 
-/// Says something on standard error that is no result. When nobody reads there either, there is
-/// nobody left to tell.
+/// Writes a note to standard error. A failure is ignored, because there is no other output.
 pub fn note(text: &str) {
     writeln!(io::stderr(), "{text}").ok();
 }

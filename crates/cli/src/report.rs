@@ -1,4 +1,4 @@
-//! A run as it stands, as text.
+//! The current state of a run as text.
 
 mod history;
 
@@ -13,10 +13,10 @@ use crate::text::{
 
 pub use history::Journal;
 
-/// Letters of a goal or a description on one line.
+/// The most characters of a goal or a description on one line.
 const LONGEST_TEXT: usize = 100;
 
-/// How much of the outputs is shown.
+/// How much of the outputs to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     /// Their first lines.
@@ -25,7 +25,7 @@ pub enum Extent {
     Full,
 }
 
-/// Everything about a run.
+/// The full report of a run.
 #[must_use]
 pub fn whole(run: &v1::Run, journal: &Journal<'_>, extent: Extent) -> String {
     let sections = [
@@ -45,7 +45,7 @@ pub fn whole(run: &v1::Run, journal: &Journal<'_>, extent: Extent) -> String {
     filled.join("\n\n")
 }
 
-/// How a run that was followed ended: the verdict with every check, and why it stopped.
+/// The end of a followed run: the verdict with every check, and the stop reason.
 #[must_use]
 pub fn ending(run: &v1::Run) -> String {
     let parts = [
@@ -62,7 +62,7 @@ pub fn ending(run: &v1::Run) -> String {
     filled.join("\n")
 }
 
-/// Runs, one a line.
+/// Runs, one per line.
 #[must_use]
 pub fn table(runs: &[v1::Run]) -> String {
     let row = |run: &v1::Run| {
@@ -80,7 +80,7 @@ pub fn table(runs: &[v1::Run]) -> String {
     columns(&header, runs.iter().map(row).collect())
 }
 
-/// Waits, one a paragraph, each with how to answer it.
+/// Waits, one paragraph each, with how to answer it.
 #[must_use]
 pub fn waits(waits: &[v1::Wait]) -> String {
     let paragraph = |wait: &v1::Wait| {
@@ -105,7 +105,7 @@ pub fn waits(waits: &[v1::Wait]) -> String {
     paragraphs.join("\n\n")
 }
 
-/// What a blocked run waits for and how to let it go on; empty for any other.
+/// What a blocked run waits for and how to continue it; empty in any other state.
 #[must_use]
 pub fn waits_for(run: &v1::Run) -> String {
     let Some(blocked) = &run.blocked else { return String::new() };
@@ -123,7 +123,7 @@ pub fn waits_for(run: &v1::Run) -> String {
     text
 }
 
-/// Whether a person has to move, so that nothing happens without one.
+/// Whether a user must act.
 #[must_use]
 pub const fn needs_a_person(waiting_on: v1::WaitingOn) -> bool {
     match waiting_on {
@@ -212,7 +212,7 @@ pub fn verdict(verdict: &v1::Verdict) -> String {
     } else {
         format!("refused: {}", stop_reason(verdict.stop_reason()))
     };
-    // A verdict over what somebody brought belongs to no plan.
+    // A verdict on submitted evidence belongs to no plan.
     if verdict.plan_revision > 0 {
         let evidence = format!(
             " (plan revision {}, {} read)",
@@ -251,7 +251,7 @@ fn section(title: &str, body: &str) -> String {
     format!("{title}\n{}", lines.join("\n"))
 }
 
-/// Adds a named line when there is something to say.
+/// Adds a named line unless the value is empty.
 fn push(text: &mut String, name: &str, value: &str) {
     if !value.trim().is_empty() {
         let value = value.trim_end().replace('\n', "\n             ");
@@ -260,7 +260,7 @@ fn push(text: &mut String, name: &str, value: &str) {
 }
 
 fn push_inline(text: &mut String, more: &str) {
-    // Writing to a String cannot fail, so there is no error to hand on.
+    // Writing to a String cannot fail, so there is no error to return.
     text.write_str(more).unwrap_or_default();
 }
 

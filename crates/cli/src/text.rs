@@ -1,4 +1,4 @@
-//! Texts for a person: words, moments and lengths of time, and what others wrote made harmless.
+//! Text for people: names, times and durations, with control characters escaped.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -9,8 +9,7 @@ use comfy_table::{ContentArrangement, Table};
 use prost_types::Timestamp;
 use surety_common::wire::v1;
 
-/// What a run or a plan carries was written by others, and a terminal obeys control characters:
-/// they are shown by their names.
+/// A run or a plan may contain control characters, which a terminal would obey: they are escaped.
 #[must_use]
 pub fn harmless(text: &str) -> String {
     let mut shown = String::new();
@@ -31,7 +30,7 @@ pub fn one_line(text: &str) -> String {
     harmless(&words.join(" "))
 }
 
-/// As [`one_line`], of at most so many letters.
+/// As [`one_line`], with at most this many characters.
 #[must_use]
 pub fn shortened(text: &str, letters: usize) -> String {
     let line = one_line(text);
@@ -42,12 +41,12 @@ pub fn shortened(text: &str, letters: usize) -> String {
     format!("{kept}…")
 }
 
-/// Letters that make a terminal show text in another order than it has.
+/// Characters that make a terminal reorder text.
 const fn is_reordering(letter: char) -> bool {
     matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// The moment; none when the message has none, or an impossible one.
+/// The time; none when the message has none, or an invalid one.
 #[must_use]
 pub fn moment(at: Option<&Timestamp>) -> Option<DateTime<Utc>> {
     let at = at?;
@@ -66,7 +65,7 @@ pub fn time_of_day(at: Option<&Timestamp>) -> String {
     moment(at).map_or_else(|| "-".to_owned(), |at| at.format("%H:%M:%S%.3fZ").to_string())
 }
 
-/// How long from one moment to another; a dash when either is not known.
+/// The duration between two times; a dash when either is unknown.
 #[must_use]
 pub fn between(from: Option<&Timestamp>, to: Option<&Timestamp>) -> String {
     match (moment(from), moment(to)) {
@@ -75,7 +74,7 @@ pub fn between(from: Option<&Timestamp>, to: Option<&Timestamp>) -> String {
     }
 }
 
-/// A length of time as a person says it: `0.8 s`, `12 s`, `3 min 05 s`, `2 h 10 min`.
+/// A duration for people: `0.8 s`, `12 s`, `3 min 05 s`, `2 h 10 min`.
 #[must_use]
 pub fn elapsed(time: TimeDelta) -> String {
     let time = time.to_std().unwrap_or(Duration::ZERO);
@@ -96,7 +95,7 @@ pub fn count(number: impl Into<u64>, noun: &str) -> String {
     format!("{number} {noun}{plural}")
 }
 
-/// Something that a reader put right.
+/// A correction of a reader.
 #[must_use]
 pub fn warning_line(warning: &v1::Warning) -> String {
     let v1::Warning { code, field, message } = warning;
@@ -104,7 +103,7 @@ pub fn warning_line(warning: &v1::Warning) -> String {
     one_line(&format!("warning[{code}]{place}: {message}"))
 }
 
-/// Rows in columns, without lines between them; as wide as the terminal, or as they are.
+/// Rows in columns without borders, as wide as the terminal or as needed.
 #[must_use]
 pub fn columns(header: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
@@ -115,50 +114,50 @@ pub fn columns(header: &[&str], rows: Vec<Vec<String>>) -> String {
     table.add_rows(rows);
     let mut text = String::new();
     for line in table.lines() {
-        // Writing to a String cannot fail, so there is no error to hand on.
+        // Writing to a String cannot fail, so there is no error to return.
         writeln!(text, "{}", line.strip_prefix(' ').unwrap_or(&line).trim_end())
             .unwrap_or_default();
     }
     text.trim_end().to_owned()
 }
 
-/// The contract's word for a run's state.
+/// The contract's name of a run's state.
 #[must_use]
 pub fn run_state(state: v1::RunState) -> &'static str {
     word(state.as_str_name(), "RUN_STATE_")
 }
 
-/// The contract's word for a step's state.
+/// The contract's name of a step's state.
 #[must_use]
 pub fn step_state(state: v1::StepState) -> String {
     word(state.as_str_name(), "STEP_STATE_").to_ascii_lowercase()
 }
 
-/// The contract's word for why a run stopped.
+/// The contract's name of a stop reason.
 #[must_use]
 pub fn stop_reason(reason: v1::StopReason) -> String {
     word(reason.as_str_name(), "STOP_REASON_").to_ascii_lowercase()
 }
 
-/// The contract's word for who has to move.
+/// The contract's name of the party that must act.
 #[must_use]
 pub fn waiting_on(waiting_on: v1::WaitingOn) -> String {
     word(waiting_on.as_str_name(), "WAITING_ON_").to_ascii_lowercase()
 }
 
-/// The contract's word for an action.
+/// The contract's name of an action.
 #[must_use]
 pub fn action(action: v1::DecisionAction) -> String {
     word(action.as_str_name(), "DECISION_ACTION_").to_ascii_lowercase()
 }
 
-/// The contract's word for what became of a turn.
+/// The contract's name of a turn's outcome.
 #[must_use]
 pub fn outcome(outcome: v1::TurnOutcome) -> String {
     word(outcome.as_str_name(), "TURN_OUTCOME_").to_ascii_lowercase()
 }
 
-/// The contract's word for who decides.
+/// The contract's name of a kind of driver.
 #[must_use]
 pub fn driver(driver: v1::Driver) -> String {
     word(driver.as_str_name(), "DRIVER_").to_ascii_lowercase()

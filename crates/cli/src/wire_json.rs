@@ -1,7 +1,8 @@
-//! Messages as JSON for scripts, read off the API's own descriptors, so that no field is forgotten.
+//! Messages as JSON for scripts, generated from the API's descriptors, so that no field is missing.
 //!
-//! Names of fields are those of the `.proto` files; values of enums are the contract's words;
-//! moments are RFC 3339; durations are seconds, as in `3600s`; bytes are hex; a message, or a text with presence, that is absent is null.
+//! Fields have the names in the `.proto` files, and enum values the contract's names. Times are RFC
+//! 3339, durations are seconds, as in `3600s`, and bytes are hexadecimal. An absent message or
+//! optional text is null.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -23,20 +24,20 @@ const PACKAGE: &str = ".surety.v1";
 
 static SCHEMA: LazyLock<Schema> = LazyLock::new(Schema::of_this_build);
 
-/// The message of this name in package `surety.v1`, as JSON.
+/// The message with this name in package `surety.v1`, as JSON.
 #[must_use]
 pub fn message(name: &str, message: &impl Message) -> Value {
     let bytes = message.encode_to_vec();
     SCHEMA.message(&format!("{PACKAGE}.{name}"), &bytes).unwrap_or(Value::Null)
 }
 
-/// Several messages of one name.
+/// Several messages with one name.
 #[must_use]
 pub fn list<M: Message>(name: &str, messages: &[M]) -> Value {
     Value::Array(messages.iter().map(|item| message(name, item)).collect())
 }
 
-/// An object of these members.
+/// An object with these members.
 #[must_use]
 pub fn object<const N: usize>(members: [(&str, Value); N]) -> Value {
     Value::Object(members.map(|(key, value)| (key.to_owned(), value)).into())
@@ -53,7 +54,7 @@ struct Schema {
     enums: HashMap<String, EnumDescriptorProto>,
 }
 
-/// A field's value as it stands on the wire.
+/// A field's value in the wire format.
 enum Raw<'a> {
     Number(u64),
     Bytes(&'a [u8]),
@@ -62,7 +63,7 @@ enum Raw<'a> {
 impl Schema {
     fn of_this_build() -> Self {
         let mut schema = Self { messages: HashMap::new(), enums: HashMap::new() };
-        // The descriptors are part of this binary; a test looks that they read.
+        // The descriptors are part of this binary; a test checks that they can be decoded.
         let files = FileDescriptorSet::decode(FILE_DESCRIPTOR_SET).unwrap_or_default();
         for file in files.file {
             let scope = format!(".{}", file.package());
@@ -111,7 +112,7 @@ impl Schema {
         Some(Value::Object(members))
     }
 
-    /// The inner option is none for the members of a choice that were not chosen.
+    /// The inner option is none for unset members of a oneof.
     fn field(&self, field: &FieldDescriptorProto, values: &[&Raw<'_>]) -> Option<Option<Value>> {
         if field.label() == Label::Repeated {
             return self.repeated(field, values).map(Some);
@@ -188,7 +189,7 @@ impl Schema {
         }
     }
 
-    /// The contract's word for a member; its number when this build does not know it.
+    /// The contract's name of an enum member; its number when this version does not know it.
     fn word(&self, name: &str, number: i64) -> String {
         let member = self.enums.get(name).and_then(|descriptor| {
             let known = |value: &&_| same_number(value, number);
@@ -239,7 +240,7 @@ fn duration(bytes: &[u8]) -> Option<Value> {
     Some(Value::String(text))
 }
 
-/// The fields of a message; none when the bytes are none. Our API has no fixed-width numbers.
+/// The fields of a message; none for invalid bytes. The API has no fixed-width numbers.
 fn split(mut bytes: &[u8]) -> Option<Vec<(u32, Raw<'_>)>> {
     let mut fields = Vec::new();
     while !bytes.is_empty() {

@@ -1,4 +1,4 @@
-//! The real binary, as a person or a script calls it.
+//! The real binary, as a user or a script calls it.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 
@@ -32,7 +32,7 @@ verify:
   - { id: note, kind: content_contains, target: note.txt, params: { contains: written } }
 ";
 
-/// A plan whose only command does not end by itself in time.
+/// A plan whose only command does not end in time.
 const SLOW: &str = "\
 title: Slow
 goal: Take long.
@@ -45,14 +45,14 @@ steps:
 verify: [{ kind: output_only }]
 ";
 
-/// A folder of its own for each test, and the binary without the machine's own settings.
+/// A separate folder for each test, and the binary without the machine's settings.
 struct Place {
     folder: tempfile::TempDir,
 }
 
 impl Place {
     fn new() -> Self {
-        // Short and open to the database's own user: a socket's path is bounded.
+        // Short, and accessible to the database's user: a socket's path is limited.
         let folder = tempfile::Builder::new().prefix("surety-cli-").tempdir_in("/tmp");
         let folder = folder.expect("a folder");
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o711);
@@ -139,7 +139,7 @@ impl Up {
 
 impl Drop for Up {
     fn drop(&mut self) {
-        // Only after a failed assertion: the end of a parent ends the database as well.
+        // Only after a failed assertion: the database ends with its parent.
         self.child.kill().ok();
         self.child.wait().ok();
     }
@@ -179,7 +179,7 @@ fn a_good_plan_is_shown_as_it_is_read_also_from_standard_input() {
 }
 
 #[test]
-fn a_key_that_nobody_knows_is_refused_before_anything_is_sent() {
+fn an_unknown_key_is_refused_before_a_request_is_sent() {
     let place = Place::new();
     let file = place.file("plan.yaml", "title: t\nstep: []\n");
     let answer = place.run(&["run", file.to_str().expect("a path")]);
@@ -202,7 +202,7 @@ fn without_a_service_a_command_says_how_to_start_one() {
 }
 
 #[test]
-fn a_line_that_does_not_read_is_an_error_and_no_refused_run() {
+fn an_invalid_command_line_is_an_error_and_not_a_refused_run() {
     let place = Place::new();
     place.run(&["bogus"]).says(1, &["error[usage]"]);
     place.run(&["runs", "--state", "SLEEPING"]).says(1, &["error[usage]", "EXECUTING"]);
@@ -265,7 +265,7 @@ fn a_port_in_use_is_named_with_its_flag_before_anything_is_started() {
     assert!(!place.data().join("postgres").exists() && !place.data().join("endpoint").exists());
 }
 
-/// Pauses a run, lets it go on and cancels it, while its only command goes on.
+/// Pauses, resumes and cancels a run while its only command runs.
 fn run_control(place: &Place, workspace: &Path) {
     let slow = place.file("slow.yaml", SLOW);
     let slow = slow.to_str().expect("a path");
@@ -277,7 +277,7 @@ fn run_control(place: &Place, workspace: &Path) {
         std::thread::sleep(Duration::from_millis(10));
     }
     for (way, said) in [
-        ("pause", "pauses once its turns under way have ended"),
+        ("pause", "pauses once its running turns have ended"),
         ("resume", "is EXECUTING"),
         ("cancel", "is CANCELLED"),
     ] {
@@ -401,7 +401,7 @@ fn an_export_that_is_cut_or_changed_is_refused_without_a_service() {
     let end = r#"{"chain_end":{"chain_digest":"","receipt_count":0,"run_id":"r"}}"#;
     let whole = check(&place, &["receipts", "verify"], "e.ndjson", end);
     whole.says(0, &[]);
-    assert!(whole.out.contains("is whole"), "{}", whole.out);
+    assert!(whole.out.contains("is valid"), "{}", whole.out);
     let cut = check(&place, &["receipts", "verify"], "e.ndjson", "");
     cut.says(2, &[]);
     assert!(cut.out.contains("chain's end, is missing"), "{}", cut.out);
@@ -411,7 +411,7 @@ fn an_export_that_is_cut_or_changed_is_refused_without_a_service() {
     assert!(odd.out.contains("\"valid\":false") && odd.out.contains("\"seq\":1"), "{}", odd.out);
 }
 
-/// Threads of a process that tokio made.
+/// The tokio threads of a process.
 fn threads_of(process: u32) -> usize {
     let threads = fs::read_dir(format!("/proc/{process}/task")).expect("its threads");
     let names = threads.flatten().map(|thread| lines_of(&thread.path().join("comm")));
@@ -419,12 +419,12 @@ fn threads_of(process: u32) -> usize {
 }
 
 #[test]
-fn up_works_with_as_many_threads_as_it_is_told_to() {
+fn up_uses_the_configured_number_of_threads() {
     let place = Place::new();
     for wanted in [40, 90] {
         let up = Up::start_with(&place, &["--worker-threads", &wanted.to_string()]);
         let threads = threads_of(up.child.id());
-        // Those that wait for files come and go beside them.
+        // Threads for file access come and go in addition.
         assert!((wanted..wanted + 40).contains(&threads), "{threads} threads, told {wanted}");
         assert_eq!(up.stop(), 0);
     }

@@ -1,5 +1,5 @@
-//! Following a run over a service that goes away: a real server on a real port, whose journal is
-//! written by the test, watched by the real binary.
+//! Following a run over an unreliable service: the real binary watches a real server on a real
+//! port, whose journal the test writes.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 
@@ -78,7 +78,7 @@ fn sequences(output: &Output) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn a_lost_connection_is_taken_up_after_the_last_event_without_a_gap_or_a_repeat() {
+async fn a_lost_connection_is_resumed_after_the_last_event_without_a_gap_or_a_repeat() {
     let mut events: Vec<_> =
         (1..=7).map(|sequence| state(sequence, v1::RunState::Executing)).collect();
     events.push(state(8, v1::RunState::Done));
@@ -92,7 +92,7 @@ async fn a_lost_connection_is_taken_up_after_the_last_event_without_a_gap_or_a_r
 }
 
 #[tokio::test]
-async fn a_run_that_waits_for_a_person_ends_the_following_when_nobody_is_there() {
+async fn a_run_that_waits_for_a_user_ends_the_following_without_a_terminal() {
     let cases = [(v1::WaitingOn::User, Some(4)), (v1::WaitingOn::Approver, Some(4))];
     for (waiting_on, code) in cases {
         let mut run = run_in(v1::RunState::Blocked);

@@ -15,7 +15,7 @@ use surety_cli::postgres::{Durability, EmbeddedPostgres, PostgresError};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// A folder that Postgres can enter also when this test runs as root.
+/// A folder that Postgres can enter even when this test runs as root.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("a mode");
@@ -70,13 +70,13 @@ fn is_root() -> bool {
 }
 
 #[tokio::test]
-async fn what_was_written_is_there_after_a_stop_and_a_start() {
+async fn commits_survive_a_stop_and_a_start() {
     let folder = folder();
     let first = start(folder.path()).await;
     write_a_row(&first.url()).await;
     let pid = first.process_id();
     first.stop().await.expect("a stop");
-    assert!(!runs(pid), "stop returns when the server is gone");
+    assert!(!runs(pid), "stop returns when the server has ended");
 
     let second = start(folder.path()).await;
     assert_eq!(read_the_row(&second.url()).await, 42);
@@ -173,7 +173,7 @@ async fn a_data_folder_with_blanks_and_a_long_path_works() {
 }
 
 #[tokio::test]
-async fn a_process_file_whose_number_is_now_somebody_elses_does_not_stop_a_start() {
+async fn a_process_file_with_the_id_of_another_process_does_not_prevent_a_start() {
     let folder = folder();
     let first = start(folder.path()).await;
     write_a_row(&first.url()).await;
@@ -198,7 +198,7 @@ async fn a_server_that_outlived_its_owner_is_stopped_before_the_next_start() {
     orphan.wait().expect("the orphan's end");
 }
 
-/// A server on the data folder that nobody of ours keeps, once it has its process file.
+/// A server on the data folder without an owner, once it has its process file.
 fn start_an_orphan(program: &Path, data_dir: &Path) -> Child {
     let cluster = data_dir.join("cluster");
     let mut command = Command::new(program);
@@ -249,7 +249,7 @@ async fn an_owner_that_waits_to_be_killed() {
     };
     let postgres = start(Path::new(&data_dir)).await;
     write_a_row(&postgres.url()).await;
-    // After the line that the harness begins.
+    // After the line that the test harness begins.
     println!("\nserver {}", postgres.process_id());
     std::future::pending::<()>().await;
 }
@@ -261,22 +261,22 @@ fn this_test(name: &str) -> Command {
 }
 
 #[test]
-fn a_plain_user_needs_nobody_else() {
+fn an_ordinary_user_needs_no_other_user() {
     if !is_root() {
-        return; // Every other test has shown it.
+        return; // Every other test has covered it.
     }
-    let nobody = nix::unistd::User::from_name("nobody").ok().flatten().expect("nobody");
+    let other = nix::unistd::User::from_name("nobody").ok().flatten().expect("nobody");
     let folder = folder();
     let binary = folder.path().join("test");
-    // By another process: one that another test starts at this moment would hold a file open that
-    // is written here, and a program that somebody writes to cannot be started.
+    // In another process, because a process that a concurrent test starts would inherit the file
+    // that is written here, and a program that is open for writing cannot be started.
     let this = std::env::current_exe().expect("this binary");
     let copied = Command::new("cp").arg(this).arg(&binary).status().expect("cp");
     assert!(copied.success(), "cp: {copied}");
     let output = Command::new(&binary)
         .args(["--exact", "each_test_can_have_a_database_of_its_own"])
-        .uid(nobody.uid.as_raw())
-        .gid(nobody.gid.as_raw())
+        .uid(other.uid.as_raw())
+        .gid(other.gid.as_raw())
         .current_dir("/")
         .output()
         .expect("a run");
@@ -285,9 +285,9 @@ fn a_plain_user_needs_nobody_else() {
 }
 
 #[tokio::test]
-async fn root_is_told_when_the_user_of_postgres_cannot_enter_the_folder() {
+async fn root_gets_an_error_when_the_user_of_postgres_cannot_enter_the_folder() {
     if !is_root() {
-        return; // A plain user runs Postgres as itself.
+        return; // An ordinary user runs Postgres as itself.
     }
     let closed = tempfile::tempdir().expect("a folder");
     fs::set_permissions(closed.path(), fs::Permissions::from_mode(0o700)).expect("only root's");
@@ -314,7 +314,7 @@ fn a_command_runs_beside_a_database_and_gives_its_own_exit_code() {
 }
 
 #[test]
-fn a_command_s_database_has_the_settings_that_were_asked_for() {
+fn a_command_s_database_has_the_requested_settings() {
     let run = Command::new(env!("CARGO_BIN_EXE_surety"))
         .args(["dev-postgres", "--setting", "max_connections=7", "--setting", "shared_buffers=2MB"])
         .args(["--", "sh", "-c"])

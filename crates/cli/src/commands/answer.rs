@@ -11,13 +11,13 @@ use crate::output::Output;
 use crate::text::run_state;
 use crate::wire_json;
 
-/// Answers a question that a run asked.
+/// Answers a question of a run.
 #[derive(Debug, Args)]
 pub struct Answer {
     /// The wait's id, from `surety waits`.
     wait: String,
 
-    /// The answer; one of the choices, where the question has some.
+    /// The answer; one of the choices, if the question has some.
     #[arg(required = true, num_args = 1..)]
     text: Vec<String>,
 

@@ -15,7 +15,7 @@ use crate::output::Output;
 use crate::text::{columns, harmless};
 use crate::wire_json::{object, text};
 
-/// Looks at the settings without a service.
+/// Checks the settings without a service.
 #[derive(Debug, Args)]
 pub struct Config {
     #[command(subcommand)]
@@ -24,11 +24,11 @@ pub struct Config {
 
 #[derive(Debug, Subcommand)]
 enum ConfigCommand {
-    /// Print every setting that is in force and where it came from, without secrets.
+    /// Print the effective settings and the source of each value, without secrets.
     Check(Box<Settings>),
 }
 
-/// Everything that can be set.
+/// All settings.
 #[derive(Debug, Args)]
 struct Settings {
     #[command(flatten)]
@@ -64,7 +64,7 @@ impl Config {
     }
 }
 
-/// Of the databases that a setting's file names, only whose they are.
+/// For the setting's file of databases, only the namespaces are shown.
 fn as_value(setting: &Effective, databases: &[NamespaceDatabase]) -> Value {
     let flag = ("flag", text(setting.setting.flag));
     let variable = ("variable", text(setting.setting.env));
@@ -90,7 +90,10 @@ fn as_table(in_force: &[Effective], databases: &[NamespaceDatabase]) -> String {
     };
     let table = columns(&["FLAG", "VARIABLE", "VALUE", "FROM"], in_force.iter().map(row).collect());
     let named = databases.iter().map(|database| {
-        format!("\none database for the namespaces: {}", harmless(&database.namespaces.join(", ")))
+        format!(
+            "\none database for these namespaces: {}",
+            harmless(&database.namespaces.join(", "))
+        )
     });
     once(table).chain(named).collect()
 }

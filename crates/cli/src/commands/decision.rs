@@ -14,7 +14,7 @@ use crate::plan_file::read_text;
 use crate::text::{action, harmless, one_line, warning_line};
 use crate::wire_json;
 
-/// Looks at decisions without a service.
+/// Checks decisions without a service.
 #[derive(Debug, Args)]
 pub struct Decision {
     #[command(subcommand)]
@@ -23,7 +23,7 @@ pub struct Decision {
 
 #[derive(Debug, Subcommand)]
 enum DecisionCommand {
-    /// Say which decision a driver's text holds, and what was put right.
+    /// Print the decision in a driver's text, and the corrections of the reader.
     Check {
         /// The text as the driver wrote it; `-` is standard input.
         #[arg(value_name = "FILE")]
@@ -52,7 +52,7 @@ fn as_text(read: &v1::ParseDecisionResponse) -> String {
     match &read.outcome {
         Some(Outcome::Decision(decision)) => lines.extend(decision_lines(decision)),
         Some(Outcome::Control(control)) => {
-            lines.push("replan: the step fails, and the plan is made anew".to_owned());
+            lines.push("replan: the step fails, and the plan is replaced".to_owned());
             lines.extend(named("reason", &control.reason));
         }
         Some(Outcome::Problem(_)) | None => {}

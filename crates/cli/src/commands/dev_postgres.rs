@@ -11,7 +11,7 @@ use crate::postgres::{Durability, run_with_database};
 /// the command's code.
 #[derive(Debug, Args)]
 pub struct DevPostgres {
-    /// Wait for the disk at each commit, as in production; slower, for measurements.
+    /// Make commits durable, as in production; slower, for measurements.
     #[arg(long)]
     durable: bool,
 

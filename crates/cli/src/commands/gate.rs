@@ -18,7 +18,7 @@ use crate::report;
 use crate::text::warning_line;
 use crate::wire_json;
 
-/// Judges checks and receipts without a service.
+/// Evaluates checks and receipts without a service.
 #[derive(Debug, Args)]
 pub struct Gate {
     #[command(subcommand)]
@@ -27,10 +27,10 @@ pub struct Gate {
 
 #[derive(Debug, Subcommand)]
 enum GateCommand {
-    /// Say what the gate would decide over a case: checks, receipts, todos and the final text.
+    /// Print the verdict on an evidence file: checks, receipts, todos and the final text.
     #[command(after_help = Exit::help())]
     Check {
-        /// The case's file, YAML or JSON; `-` is standard input.
+        /// The evidence file, YAML or JSON; `-` is standard input.
         #[arg(value_name = "FILE")]
         file: PathBuf,
 
@@ -59,7 +59,7 @@ impl Gate {
                 }
                 Err(problem.into())
             }
-            None => Err(Failure::new(Code::Internal, "the gate said nothing", "")),
+            None => Err(Failure::new(Code::Internal, "the gate returned no outcome", "")),
         }
     }
 }

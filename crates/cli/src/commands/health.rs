@@ -8,7 +8,7 @@ use crate::health::serving;
 use crate::output::Output;
 use crate::wire_json::{object, text};
 
-/// Asks a service whether it serves: 0 when it does, 1 when not.
+/// Asks a service whether it is serving: exits with 0 if it is, with 1 if not.
 #[derive(Debug, Args)]
 pub struct Health {
     /// The service's address, such as http://127.0.0.1:7401.
@@ -20,8 +20,8 @@ impl Health {
         if !serving(&self.url).await? {
             return Err(Failure::new(
                 Code::NotServing,
-                format!("{} does not serve now", self.url),
-                "It is starting, stopping, or waits for its database; its log says which.",
+                format!("{} is not serving", self.url),
+                "It is starting, shutting down or waiting for its database; its log says which.",
             ));
         }
         let value = object([("url", text(&self.url)), ("status", text("serving"))]);

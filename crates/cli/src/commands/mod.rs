@@ -1,4 +1,4 @@
-//! The subcommands, a module for each. A new one is a module with an `Args` struct and a `run`, a
+//! The subcommands, one module for each. A new one is a module with an `Args` struct and a `run`, a
 //! variant of [`Command`] and a line in `carry_out`.
 
 mod answer;
@@ -51,63 +51,63 @@ use crate::output::{Output, note};
 #[derive(Debug, Parser)]
 #[command(name = "surety", about = "Carries an agent's goal to a proven end", version, after_help = Exit::help())]
 pub struct Cli {
-    /// Write JSON, one value a line: results to standard output, errors to standard error.
+    /// Write JSON, one value per line: results to standard output, errors to standard error.
     #[arg(long, global = true)]
     pub json: bool,
 
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// Everything `surety` can do.
+/// The subcommands of `surety`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Start planner, executor and acceptgate in one process, with a private Postgres.
     Up(Box<Up>),
-    /// Submit a plan's file and follow the run to its verdict.
+    /// Submit a plan file and follow the run to its verdict.
     #[command(after_help = Exit::help())]
     Run(Box<Run>),
     /// List runs, newest first.
     Runs(Runs),
-    /// Show everything about one run: steps, turns, receipts, verdict with every reason.
+    /// Show everything about one run: steps, turns, receipts, and the verdict with every reason.
     Show(Show),
-    /// Follow a run from any point of its journal to its end.
+    /// Follow a run from any event of its journal to its end.
     #[command(after_help = Exit::help())]
     Watch(Watch),
-    /// Pause a run: turns under way end, nothing new starts.
+    /// Pause a run: running turns end, and no new ones start.
     Pause(RunControl),
-    /// Let a paused run go on.
+    /// Resume a paused run.
     Resume(RunControl),
     /// Cancel a run.
     Cancel(RunControl),
-    /// List what runs wait for, and how to answer it.
+    /// List the waits of runs, and how to answer each.
     Waits(Waits),
-    /// Answer a question that a run asked.
+    /// Answer a question of a run.
     Answer(Answer),
-    /// Look at plans without a service.
+    /// Check plans without a service.
     Plan(Plan),
-    /// Look at decisions without a service.
+    /// Check decisions without a service.
     Decision(Decision),
-    /// Judge checks and receipts without a service.
+    /// Evaluate checks and receipts without a service.
     #[command(after_help = Exit::help())]
     Gate(Gate),
     /// Export a run's receipts, and check an export without a service.
     #[command(after_help = Exit::help())]
     Receipts(Receipts),
-    /// Look at the settings without a service.
+    /// Check the settings without a service.
     Config(Box<Config>),
-    /// Ask a service whether it serves.
+    /// Ask a service whether it is serving.
     Health(Health),
-    /// Run a command beside a temporary Postgres, for tests of Surety itself.
+    /// Run a command with a temporary Postgres, for tests of Surety itself.
     #[command(hide = true)]
     DevPostgres(DevPostgres),
 }
 
-/// A run, as a person names it.
+/// A run as it is named on the command line.
 #[derive(Debug, Clone, clap::Args)]
 pub struct NamedRun {
-    /// A run's id, the beginning of one that fits no other, or `last`.
+    /// A run's id, a unique beginning of one, or `last`.
     #[arg(value_name = "RUN")]
     pub run: String,
 }
@@ -120,10 +120,10 @@ impl NamedRun {
     }
 }
 
-/// Does what the command line says, and says on standard error why when it cannot.
+/// Runs the command line; reports a failure on standard error.
 pub fn run(line: impl IntoIterator<Item = OsString>) -> Exit {
     let line: Vec<_> = line.into_iter().collect();
-    // A line that does not read may ask for JSON all the same.
+    // An invalid command line may still request JSON.
     let json = line.iter().take_while(|word| *word != "--").any(|word| word == "--json");
     let output = Output { json };
     let ended = match Cli::command().try_get_matches_from(line) {
@@ -140,8 +140,8 @@ pub fn run(line: impl IntoIterator<Item = OsString>) -> Exit {
     }
 }
 
-/// Takes the threads that `surety up` is told to; without a word, as every other command, one for
-/// each processor, as three services share them.
+/// Sets the number of threads for `surety up`. By default it is one per processor, because three
+/// services share them; other commands use the same default.
 fn on_threads(matches: &ArgMatches, output: Output) -> Result<Exit, Failure> {
     let cli = Cli::from_arg_matches(matches).map_err(|error| usage(&error))?;
     let wanted = match &cli.command {
@@ -191,7 +191,7 @@ async fn carry_out(cli: Cli, matches: &ArgMatches, output: Output) -> Result<Exi
     }
 }
 
-/// The matches of the subcommand that the settings belong to.
+/// The matches of the subcommand that has the settings.
 fn innermost(matches: &ArgMatches) -> &ArgMatches {
     let mut matches = matches;
     while let Some((_, inner)) = matches.subcommand() {

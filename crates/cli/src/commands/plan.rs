@@ -17,7 +17,7 @@ use crate::plan_file::{read_plan_file, read_text};
 use crate::text::{count, one_line, warning_line};
 use crate::wire_json::{object, text};
 
-/// Looks at plans without a service.
+/// Checks plans without a service.
 #[derive(Debug, Args)]
 pub struct Plan {
     #[command(subcommand)]
@@ -26,9 +26,9 @@ pub struct Plan {
 
 #[derive(Debug, Subcommand)]
 enum PlanCommand {
-    /// Say whether a file holds a valid plan, what was put right, and the plan as it is read.
+    /// Say whether a file contains a valid plan; print the plan and the corrections of the reader.
     Check {
-        /// The plan's file, YAML or JSON; `-` is standard input.
+        /// The plan file, YAML or JSON; `-` is standard input.
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
@@ -41,7 +41,7 @@ impl Plan {
         let Some(plan_text) = plan_file.plan_text else {
             return Err(Failure::new(
                 Code::ValueInvalid,
-                "the file holds no plan, only what stands beside one",
+                "the file contains no plan, only options",
                 "A plan has at least `title` and `steps`.",
             ));
         };
@@ -105,7 +105,7 @@ fn accepted_text(plan: &PlanData, warnings: &[Warning]) -> String {
     }));
     lines.push(count(count_of(&plan.verify), "check"));
     lines.extend(plan.verify.iter().map(|check| one_line(&check.to_json().to_compact())));
-    lines.push("the plan as it is read".to_owned());
+    lines.push("the plan as Surety reads it".to_owned());
     lines.push(plan.to_json().to_compact());
     lines.join("\n")
 }

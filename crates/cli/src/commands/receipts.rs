@@ -18,7 +18,7 @@ use crate::plan_file::read_text_within;
 use crate::text::{count, one_line};
 use crate::wire_json::{object, text};
 
-/// An export grows with its run: some hundred thousand receipts fit.
+/// An export grows with its run: this fits some hundred thousand receipts.
 const MOST_BYTES: u64 = 1 << 30;
 
 /// Exports a run's receipts, and checks an export without a service.
@@ -30,7 +30,7 @@ pub struct Receipts {
 
 #[derive(Debug, Subcommand)]
 enum ReceiptsCommand {
-    /// Write a run's receipts, one line of JSON each, the end of their chain last.
+    /// Write a run's receipts, one line of JSON each, and the chain's end as the last line.
     Export {
         #[command(flatten)]
         named: NamedRun,
@@ -38,10 +38,10 @@ enum ReceiptsCommand {
         #[command(flatten)]
         client: Box<ClientConfig>,
     },
-    /// Say whether an export is whole: every digest, every link, and the end.
+    /// Check an export: every digest, every link, and the chain's end.
     #[command(after_help = Exit::help())]
     Verify {
-        /// The export's file; `-` is standard input.
+        /// The export file; `-` is standard input.
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
@@ -97,11 +97,11 @@ fn as_text(report: &ChainReport) -> String {
     let receipts = count(report.receipt_count, "receipt");
     if report.is_whole() {
         let digest = one_line(&report.chain_digest);
-        return format!("the chain of {receipts} is whole\ndigest  {digest}\nnot signed");
+        return format!("the chain of {receipts} is valid\ndigest  {digest}\nnot signed");
     }
     let mut lines = vec![format!("the chain of {receipts} is broken")];
     lines.extend(report.findings.iter().map(|ChainFinding { seq, message }| match seq {
-        0 => one_line(&format!("  the whole: {message}")),
+        0 => one_line(&format!("  the chain: {message}")),
         seq => one_line(&format!("  receipt {seq}: {message}")),
     }));
     lines.join("\n")

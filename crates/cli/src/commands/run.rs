@@ -16,27 +16,27 @@ use crate::plan_file::{PlanFile, read_plan_file, read_text};
 use crate::text::one_line;
 use crate::wire_json;
 
-/// How often, and with which first pause, a service that cannot take the run now is asked again.
+/// The number of attempts to submit the run to an unavailable service, and the first pause.
 const ATTEMPTS: u32 = 6;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 
-/// Submits a plan's file and follows the run to its verdict.
+/// Submits a plan file and follows the run to its verdict.
 #[derive(Debug, Args)]
 pub struct Run {
-    /// The plan's file, YAML or JSON; `-` is standard input. Beside the plan's own keys (title,
+    /// The plan file, YAML or JSON; `-` is standard input. Besides the plan's own keys (title,
     /// goal, steps, verify, todos) it may have limits, policy, workspace, labels and driver.
     #[arg(value_name = "PLAN.yaml")]
     plan: PathBuf,
 
-    /// The folder to work in, on the executor's host; wins over the file's own.
+    /// The folder to work in, on the executor's host; overrides the file's own.
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
 
-    /// The namespace; `default` when left out.
+    /// The namespace; by default `default`.
     #[arg(long, default_value = "", hide_default_value = true)]
     namespace: String,
 
-    /// A name for this submission: submitting it again makes no second run.
+    /// The idempotency key of this submission: submitting it again creates no second run.
     #[arg(long, value_name = "ID")]
     request_id: Option<String>,
 
@@ -55,7 +55,7 @@ impl Run {
         let connection = Connection::open(&self.client)?;
         let answer = submit(&connection, request).await?;
         let Some(run) = answer.run else {
-            return Err(Failure::new(Code::Internal, "the service answered without a run", ""));
+            return Err(Failure::new(Code::Internal, "the service's answer contains no run", ""));
         };
         let created = wire_json::object([
             ("run_id", wire_json::text(&run.id)),
@@ -97,7 +97,8 @@ impl Run {
     }
 }
 
-/// A folder that is not here may be on the executor's host, where only a whole path says which.
+/// A folder that does not exist here may exist on the executor's host, which needs an absolute
+/// path.
 fn absolute(folder: &Path, base: &Path) -> Result<String, Failure> {
     let joined = base.join(folder);
     let whole = match std::fs::canonicalize(&joined) {
@@ -106,12 +107,12 @@ fn absolute(folder: &Path, base: &Path) -> Result<String, Failure> {
         Err(error) => return Err(Failure::file(&joined)(error)),
     };
     whole.into_os_string().into_string().map_err(|path| {
-        let message = format!("the workspace {} is no UTF-8 path", path.display());
+        let message = format!("the workspace {} is not a UTF-8 path", path.display());
         Failure::new(Code::FileUnusable, message, "Rename the folder.")
     })
 }
 
-/// Asking again is safe: the request has an id, which makes one run at most.
+/// A retry is safe: the request has an id, so at most one run is created.
 async fn submit(
     connection: &Connection,
     request: v1::CreateRunRequest,
@@ -123,7 +124,7 @@ async fn submit(
         match connection.runs().create_run(bounded(request.clone())).await {
             Ok(answer) => return Ok(answer.into_inner()),
             Err(status) if left > 0 && is_passing(&status) => {
-                note(&format!("surety: {}; trying again", one_line(status.message())));
+                note(&format!("surety: {}; retrying", one_line(status.message())));
                 tokio::time::sleep(pause).await;
                 pause *= 2;
             }

@@ -12,13 +12,13 @@ use crate::output::Output;
 use crate::text::run_state;
 use crate::wire_json;
 
-/// Moves a run from outside.
+/// Pauses, resumes or cancels a run.
 #[derive(Debug, Args)]
 pub struct RunControl {
     #[command(flatten)]
     named: NamedRun,
 
-    /// Why; kept with the run.
+    /// The reason; stored with the run.
     #[arg(long, default_value = "", hide_default_value = true)]
     reason: String,
 
@@ -26,7 +26,7 @@ pub struct RunControl {
     client: ClientConfig,
 }
 
-/// Where to.
+/// The kind of control.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Way {
     Pause,
@@ -55,7 +55,7 @@ impl RunControl {
         let run = answer.map_err(|status| connection.failure(&status))?.unwrap_or_default();
         let shown = || match (way, &run.blocked) {
             (Way::Pause, None) => {
-                format!("run {} pauses once its turns under way have ended", run.id)
+                format!("run {} pauses once its running turns have ended", run.id)
             }
             (Way::Pause | Way::Resume | Way::Cancel, _) => {
                 format!("run {} is {}", run.id, run_state(run.state()))

@@ -23,22 +23,22 @@ const STATES: [&str; 9] = [
     "FAILED",
     "CANCELLED",
 ];
-/// Runs on one page at most.
+/// The most runs in a page.
 const PAGE_SIZE: u32 = 1_000;
 
 /// Lists runs, newest first.
 #[derive(Debug, Args)]
 pub struct Runs {
-    /// Only those of this namespace.
+    /// Only runs of this namespace.
     #[arg(long, default_value = "", hide_default_value = true)]
     namespace: String,
 
-    /// Only those in one of these states.
+    /// Only runs in one of these states.
     #[arg(long, value_delimiter = ',', ignore_case = true,
           value_parser = PossibleValuesParser::new(STATES))]
     state: Vec<String>,
 
-    /// At most so many.
+    /// The most runs in the list.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     limit: u32,
 
@@ -55,12 +55,12 @@ impl Runs {
             return Ok(Exit::Done);
         }
         if runs.is_empty() {
-            note("No runs. `surety run PLAN.yaml` makes one.");
+            note("No runs. `surety run PLAN.yaml` creates one.");
             return Ok(Exit::Done);
         }
         output.line(&report::table(&runs))?;
         if more {
-            note("There are more; --limit shows them.");
+            note("There are more runs; raise --limit to list them.");
         }
         Ok(Exit::Done)
     }

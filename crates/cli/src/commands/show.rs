@@ -18,7 +18,7 @@ pub struct Show {
     #[command(flatten)]
     named: NamedRun,
 
-    /// Show the outputs of tools whole.
+    /// Show the tools' outputs in full.
     #[arg(long)]
     full: bool,
 
@@ -32,7 +32,7 @@ impl Show {
         let answer = connection.run(&run_id, v1::RunView::Full).await;
         let answer = answer.map_err(|status| connection.failure(&status))?;
         let Some(run) = answer.run else {
-            return Err(Failure::new(Code::Internal, "the service answered without a run", ""));
+            return Err(Failure::new(Code::Internal, "the service's answer contains no run", ""));
         };
         let events = journal(&connection, &run_id).await?;
         let extent = if self.full { Extent::Full } else { Extent::Short };
@@ -47,7 +47,7 @@ impl Show {
     }
 }
 
-/// All that was written so far.
+/// All events so far.
 async fn journal(connection: &Connection, run_id: &str) -> Result<Vec<v1::Event>, Failure> {
     let failure = |status: tonic::Status| connection.failure(&status);
     let request =

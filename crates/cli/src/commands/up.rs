@@ -1,13 +1,13 @@
-//! `surety up`: the three services in one process, with a database of their own.
+//! `surety up`: the three services in one process, with a private database.
 //!
 //! ```text
 //!   folder, token -> ports -> database -> services -> healthy: `endpoint` is written
 //!   signal -> planner and executor drain -> gate drains -> database stops -> 0
 //! ```
 //!
-//! The ports are taken first: what stands in the way is said before anything is started. The gate
-//! stops last, for a run that drains may still ask it. Of several databases the planner serves all,
-//! executor and gate work in the home one only.
+//! The ports are opened first, so that a conflict is reported before the database starts. The gate
+//! stops last, because runs that drain still call it. With several databases the planner serves
+//! all; executor and gate use the primary one only.
 
 mod services;
 mod signals;
@@ -36,7 +36,7 @@ use crate::output::{Output, note};
 use crate::postgres::EmbeddedPostgres;
 use crate::wire_json::{object, text};
 
-/// How long the last spans may take to be sent.
+/// The time limit to send the last spans.
 const TELEMETRY_BOUND: Duration = Duration::from_secs(3);
 
 /// Starts planner, executor and acceptgate in one process, with a private Postgres.
@@ -54,7 +54,7 @@ pub struct Up {
     gate: GateConfig,
 }
 
-/// The three ports, taken.
+/// The three opened ports.
 struct Ports {
     planner: TcpListener,
     executor: TcpListener,
@@ -62,7 +62,7 @@ struct Ports {
 }
 
 impl Up {
-    /// How many threads the process is to work with; none when nothing is said.
+    /// The number of threads of the process; none for the default.
     pub(super) fn worker_threads(&self) -> Option<u32> {
         self.common.worker_threads
     }
@@ -89,7 +89,7 @@ impl Up {
         for database in &databases {
             tracing::warn!(
                 namespaces = database.namespaces.join(", "),
-                "executors of their own database carry out their runs: this process has none there"
+                "up: runs in the databases of namespaces need executors of their own; this process executes none of them"
             );
         }
         let started = Started { folder, token_file, token, databases, ports, output };
@@ -178,7 +178,7 @@ impl Up {
     }
 }
 
-/// What is there before the database is.
+/// What is started before the database.
 struct Started {
     folder: DataFolder,
     token_file: PathBuf,
@@ -202,8 +202,8 @@ impl Database {
     }
 }
 
-/// None when a signal came meanwhile. A start is not broken off but undone once it is through: the
-/// programs of Postgres that make a cluster would go on without us. A second signal does not wait.
+/// None when a signal arrived. The start is completed and then undone, because Postgres's programs
+/// that create a cluster would otherwise continue without a parent. A second signal does not wait.
 async fn start_database(
     cluster: &Path,
     signals: &mut Signals,
@@ -211,7 +211,7 @@ async fn start_database(
     let mut starting = pin!(EmbeddedPostgres::start(cluster));
     tokio::select! {
         started = &mut starting => return Ok(Some(started?)),
-        () = signals.first() => note("surety: stopping as soon as Postgres has started"),
+        () = signals.first() => note("surety: shutting down as soon as Postgres has started"),
     }
     tokio::select! {
         started = &mut starting => started?.stop().await?,
@@ -220,7 +220,7 @@ async fn start_database(
     Ok(None)
 }
 
-/// A token is always there, so an address that others can reach is no accident.
+/// A token always exists, so a reachable address is protected.
 async fn listen(addr: SocketAddr, flag: &str, name: &str) -> Result<TcpListener, Failure> {
     bind(addr, true).await.map_err(|error| {
         let cause = match &error {
@@ -230,7 +230,9 @@ async fn listen(addr: SocketAddr, flag: &str, name: &str) -> Result<TcpListener,
         Failure::new(
             Code::PortUnusable,
             cause,
-            format!("--{flag} (SURETY_{name}_LISTEN) chooses another; port 0 takes any free one."),
+            format!(
+                "Choose another with --{flag} (SURETY_{name}_LISTEN); port 0 selects a free one."
+            ),
         )
     })
 }

@@ -11,14 +11,14 @@ use crate::output::{Output, note};
 use crate::report;
 use crate::wire_json;
 
-/// Lists what runs wait for, oldest first.
+/// Lists the waits of runs, oldest first.
 #[derive(Debug, Args)]
 pub struct Waits {
-    /// Only those of this namespace.
+    /// Only waits of this namespace.
     #[arg(long, default_value = "", hide_default_value = true)]
     namespace: String,
 
-    /// Only those of this run: an id, the beginning of one, or `last`.
+    /// Only waits of this run: an id, a unique beginning of one, or `last`.
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
 
@@ -48,7 +48,7 @@ impl Waits {
         if output.json {
             output.value(&wire_json::list("Wait", &waits))?;
         } else if waits.is_empty() {
-            note("No run waits for anything.");
+            note("No run is waiting.");
         } else {
             output.line(&report::waits(&waits))?;
         }

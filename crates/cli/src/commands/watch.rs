@@ -16,7 +16,7 @@ pub struct Watch {
     #[command(flatten)]
     named: NamedRun,
 
-    /// The first event wanted, by its sequence number.
+    /// The sequence number of the first event.
     #[arg(long, value_name = "N", default_value_t = 1)]
     from: u64,
 
@@ -30,7 +30,7 @@ impl Watch {
         let answer = connection.run(&run_id, v1::RunView::Basic).await;
         let answer = answer.map_err(|status| connection.failure(&status))?;
         let Some(run) = answer.run else {
-            return Err(Failure::new(Code::Internal, "the service answered without a run", ""));
+            return Err(Failure::new(Code::Internal, "the service's answer contains no run", ""));
         };
         follow(&connection, &run, self.from, &mut Screen::of(output, &run)).await
     }

@@ -1,4 +1,4 @@
-//! The view for a person at a terminal: a line for the run and one for each step.
+//! The live view on a terminal: a line for the run and one for each step.
 
 use chrono::Utc;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -34,9 +34,9 @@ impl Live {
         self.redraw();
     }
 
-    /// Says something above the lines, where it stays.
+    /// Prints a permanent line above the view.
     pub(super) fn say(&self, text: &str) {
-        // A terminal that is gone shows nothing; the run is followed all the same.
+        // A closed terminal shows nothing; the run is followed all the same.
         self.lines.println(text).ok();
     }
 
@@ -79,7 +79,7 @@ impl Live {
     }
 }
 
-/// The mark of a step on which nobody works.
+/// The mark of a step that is not running.
 fn settled(step: &StepView) -> Option<&'static str> {
     match step.state.as_str() {
         "running" => None,
@@ -94,7 +94,7 @@ fn line() -> ProgressBar {
 }
 
 fn style(mark: &str) -> ProgressStyle {
-    // A template of ours that did not read would leave the plain spinner, which shows the message.
+    // An invalid template would leave the plain spinner, which shows the message.
     ProgressStyle::with_template(&format!("{mark} {{wide_msg}} {{prefix}}"))
         .unwrap_or_else(|_| ProgressStyle::default_spinner())
 }

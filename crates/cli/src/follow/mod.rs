@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   WatchRun --event--> Screen          lines, a live view, or JSON
-//!      | lost: again from the sequence after the last one seen, with growing pauses
+//!      | lost: again from the sequence after the last event, with growing pauses
 //!      | over: GetRun says whether the run ended or the service did
 //! ```
 
@@ -28,13 +28,13 @@ use crate::output::note;
 use crate::report::{ending, needs_a_person, waits_for};
 use crate::wire_json;
 
-/// How often a live view is drawn again while nothing happens.
+/// How often a live view is redrawn without events.
 const REDRAW_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Follows a run until it ends, waits for a person, or Ctrl-C.
+/// Follows a run until it ends, waits for a user, or Ctrl-C.
 ///
 /// # Errors
-/// The run is not there, or the connection does not come back.
+/// The run does not exist, or the connection could not be restored.
 pub async fn follow(
     connection: &Connection,
     run: &v1::Run,
@@ -50,7 +50,7 @@ pub async fn follow(
     let Some(run) = stopped else {
         screen.clear();
         note(&format!(
-            "The run goes on. To watch it:   surety watch {id}\nTo cancel it:  surety cancel {id}",
+            "The run continues. To watch it:   surety watch {id}\nTo cancel it:  surety cancel {id}",
             id = run.id
         ));
         return Ok(Exit::Interrupted);
@@ -70,11 +70,11 @@ struct Follower<'a> {
     opened: Option<Instant>,
 }
 
-/// Why one stream was left.
+/// Why one stream ended.
 enum Pass {
     /// It ended by itself.
     Over,
-    /// The run waits for a person, and nobody is there to answer.
+    /// The run waits for a user, and none is at the terminal.
     Waiting(Box<v1::Run>),
 }
 
@@ -100,7 +100,7 @@ impl Follower<'_> {
                 Next::GiveUp => return Err(self.given_up(&reason)),
                 Next::Retry { pause, first } => {
                     if first {
-                        screen.notice(&format!("the connection was lost ({reason}); trying again"));
+                        screen.notice(&format!("the connection was lost ({reason}); reconnecting"));
                     }
                     tokio::time::sleep(pause).await;
                 }
@@ -108,7 +108,7 @@ impl Follower<'_> {
         }
     }
 
-    /// One stream. The outer error ends everything, the inner one this stream.
+    /// Reads one stream. The outer error ends everything, the inner one this stream.
     async fn pass(&mut self, screen: &mut Screen) -> Result<Result<Pass, Status>, Failure> {
         let request = v1::WatchRunRequest {
             run_id: self.run_id.to_owned(),
@@ -149,14 +149,14 @@ impl Follower<'_> {
         }
     }
 
-    /// The run, when it still stands where this event put it and only a person can move it. What
-    /// cannot be read now is no answer; the run is followed on.
+    /// The run, if it is still in the state of this event and only a user can continue it. After a
+    /// failed read the run is followed further.
     async fn waits_for_a_person(&self, sequence: u64) -> Option<v1::Run> {
         let answer = self.connection.run(self.run_id, v1::RunView::Basic).await.ok()?;
         let run = answer.run?;
         let still =
             run.blocked.as_ref().is_some_and(|blocked| needs_a_person(blocked.waiting_on()));
-        // An answered wait further back in the journal was blocked once, too.
+        // A wait that was answered before also had such an event.
         (still && run.last_sequence <= sequence.saturating_add(1)).then_some(run)
     }
 
@@ -171,8 +171,11 @@ impl Follower<'_> {
     fn given_up(&self, reason: &str) -> Failure {
         Failure::new(
             Code::ConnectionLost,
-            format!("the connection was lost and did not come back: {reason}"),
-            format!("The run goes on. Once the service is back: surety watch {}", self.run_id),
+            format!("the connection was lost and could not be restored: {reason}"),
+            format!(
+                "The run continues. Once the service is available: surety watch {}",
+                self.run_id
+            ),
         )
     }
 }

@@ -1,15 +1,15 @@
-//! How long a lost connection is tried again. Pure: the time is an argument.
+//! How long a lost connection is retried. Pure: the time is an argument.
 
 use std::time::{Duration, Instant};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// A service that is gone for longer than a restart takes is not waited for.
+/// The longest outage that is waited for, longer than a restart of the service takes.
 const LONGEST_LOSS: Duration = Duration::from_secs(120);
-/// A stream that held for so long was a connection, also when nothing happened on it.
+/// A stream of at least this duration counts as a working connection, even without events.
 const STEADY: Duration = Duration::from_secs(10);
 
-/// What is left of the patience.
+/// The remaining retries.
 #[derive(Debug, Default)]
 pub(super) struct Patience {
     lost_since: Option<Instant>,
@@ -19,20 +19,20 @@ pub(super) struct Patience {
 /// What to do after a loss.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Try again after this pause.
+    /// Retry after this pause.
     Retry {
-        /// How long to wait.
+        /// The duration of the pause.
         pause: Duration,
-        /// Whether the connection had been good until now.
+        /// Whether the connection had been working before.
         first: bool,
     },
-    /// It has been gone for too long.
+    /// The outage is too long.
     GiveUp,
 }
 
 impl Patience {
-    /// After a stream that `opened` then, where it opened at all, and on which something was new
-    /// or nothing was.
+    /// The next action after a loss. `opened` is the time when the stream opened, if it did, and
+    /// `news` whether it had new events.
     pub(super) fn lost(&mut self, now: Instant, opened: Option<Instant>, news: bool) -> Next {
         let steady = opened.is_some_and(|opened| now.duration_since(opened) >= STEADY);
         if news || steady {

@@ -1,4 +1,4 @@
-//! Where events are shown.
+//! The output of events.
 
 use surety_common::wire::v1;
 
@@ -10,16 +10,16 @@ use crate::output::{Output, note};
 use crate::report::waits_for;
 use crate::wire_json;
 
-/// Where events are shown: one JSON object a line, one line of text each, or a view that changes.
+/// The output of events: one JSON object per line, one line of text each, or a live view.
 pub enum Screen {
-    /// For a script, or a file.
+    /// For a script or a file.
     Lines(Output),
-    /// For a person at a terminal.
+    /// For a user at a terminal.
     Live(Box<Live>),
 }
 
 impl Screen {
-    /// The one that fits who looks on.
+    /// The form that suits the output.
     #[must_use]
     pub fn of(output: Output, run: &v1::Run) -> Self {
         if output.is_live() {
@@ -48,7 +48,7 @@ impl Screen {
         }
     }
 
-    /// Says that the run waits for a person. True when nobody is there who would answer.
+    /// Reports that the run waits for a user. True when no user can answer.
     pub(super) fn blocked(&mut self, run: &v1::Run) -> bool {
         match self {
             Self::Lines(_) => true,
@@ -73,7 +73,7 @@ impl Screen {
         }
     }
 
-    /// Leaves what was shown standing, and stops changing it.
+    /// Keeps what was shown, and stops updating it.
     pub(super) fn clear(&mut self) {
         match self {
             Self::Lines(_) => {}

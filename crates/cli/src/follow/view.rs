@@ -1,4 +1,4 @@
-//! A run as its events leave it, for a view that shows where every step stands. Pure.
+//! The state of a run after its events, for a view of all steps. Pure.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use surety_common::wire::v1;
@@ -7,37 +7,37 @@ use surety_common::wire::v1::transition::Subject;
 
 use crate::text::{elapsed, moment, one_line, run_state, shortened, step_state};
 
-/// Letters of a tool's summary.
+/// The most characters of a tool's summary.
 const LONGEST_SUMMARY: usize = 60;
 
-/// Where a run stands.
+/// The state of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunView {
     /// The run.
     pub id: String,
-    /// Its state, in the contract's word.
+    /// Its state, as the contract spells it.
     pub state: String,
     /// Its steps, in the plan's order.
     pub steps: Vec<StepView>,
 }
 
-/// Where a step stands.
+/// The state of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepView {
     /// Its id.
     pub id: String,
-    /// Its state, in the contract's word.
+    /// Its state, as the contract spells it.
     pub state: String,
-    /// When it last began to run.
+    /// When it last started.
     pub began: Option<DateTime<Utc>>,
-    /// How long it ran, once it no longer does.
+    /// How long it ran, once it has ended.
     pub took: Option<TimeDelta>,
-    /// The last tool and what came of it.
+    /// The last tool and its result.
     pub last: String,
 }
 
 impl RunView {
-    /// The run before its events are looked at.
+    /// The run before its events are applied.
     #[must_use]
     pub fn of(run: &v1::Run) -> Self {
         let step = |step: &v1::StepProgress| StepView::new(&step.id);
@@ -85,7 +85,7 @@ impl RunView {
             self.steps.push(StepView::new(id));
             self.steps.len() - 1
         });
-        // The index was found, or made, in the line above.
+        // The line above found or created the index.
         &mut self.steps[at]
     }
 }
@@ -110,7 +110,7 @@ impl StepView {
         }
     }
 
-    /// Whether somebody works on it.
+    /// Whether the step is running.
     #[must_use]
     pub fn runs(&self) -> bool {
         self.state == "running"

@@ -1,4 +1,4 @@
-//! A plan's file: what a person wrote becomes an order for a run.
+//! A plan file: converts it to a request for a run.
 //!
 //! ```text
 //!   text --YAML or JSON--> Value --split--> the plan, as JSON text, for the planner to read
@@ -22,39 +22,39 @@ pub(crate) use near::unknown_key;
 
 /// The keys of the plan itself.
 pub const PLAN_KEYS: [&str; 6] = ["type", "title", "goal", "steps", "verify", "todos"];
-/// The keys beside the plan.
+/// The keys other than the plan's.
 pub const ORDER_KEYS: [&str; 6] = ["goal", "limits", "policy", "workspace", "labels", "driver"];
-/// Far more than any plan that is accepted; a file this large is a mistake.
+/// Far larger than any plan that is accepted; a larger file is a mistake.
 const MOST_BYTES: u64 = 16 * 1024 * 1024;
 
-/// What a file asks for.
+/// The content of a plan file.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PlanFile {
-    /// The goal in the submitter's words; may be empty when a plan is there.
+    /// The goal in the submitter's words; may be empty when there is a plan.
     pub goal: String,
     /// The plan as the text of one JSON object; none leaves it to a model.
     pub plan_text: Option<String>,
     /// Limits; absent ones have their defaults.
     pub limits: Option<v1::Limits>,
-    /// The rules the run is made under.
+    /// The policy of the run.
     pub policy: Option<v1::Policy>,
     /// The folder to work in, as it was written.
     pub workspace: Option<PathBuf>,
     /// Labels.
     pub labels: Vec<(String, String)>,
-    /// Who decides.
+    /// The kind of driver.
     pub driver: v1::Driver,
 }
 
 /// The text of a file, or of standard input for `-`.
 ///
 /// # Errors
-/// It cannot be read, is too large, or is no text.
+/// It cannot be read, is too large, or is not text.
 pub fn read_text(path: &Path) -> Result<String, Failure> {
     read_text_within(path, MOST_BYTES)
 }
 
-/// As [`read_text`], with a bound in bytes of the caller's choice.
+/// As [`read_text`], with another size limit in bytes.
 ///
 /// # Errors
 /// As [`read_text`].
@@ -70,31 +70,31 @@ pub fn read_text_within(path: &Path, most: u64) -> Result<String, Failure> {
         return Err(Failure::new(
             Code::FileUnusable,
             format!("{} is larger than {most} bytes", path.display()),
-            "Is it the right file?",
+            "Check that it is the right file.",
         ));
     }
     String::from_utf8(bytes).map_err(|error| {
-        let message = format!("{} is no UTF-8 text: {error}", path.display());
-        Failure::new(Code::FileUnusable, message, "Is it the right file?")
+        let message = format!("{} is not UTF-8 text: {error}", path.display());
+        Failure::new(Code::FileUnusable, message, "Check that it is the right file.")
     })
 }
 
-/// What the text asks for.
+/// Reads a plan file.
 ///
 /// # Errors
-/// It is neither YAML nor JSON, has a key that nobody knows, or a value that its key does not take.
+/// It is neither YAML nor JSON, has an unknown key, or an invalid value.
 pub fn read_plan_file(text: &str) -> Result<PlanFile, Failure> {
     split(read_value(text)?)
 }
 
-/// JSON is read by the reader that the services use, everything else as YAML.
+/// JSON is read by the services' own parser, everything else as YAML.
 pub(crate) fn read_value(text: &str) -> Result<Value, Failure> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.trim_start().starts_with('{')
         && let Ok(parsed) = json::parse(text)
     {
         return if parsed.duplicate_key {
-            Err(unreadable("a key stands twice in one object", "Keep one of them."))
+            Err(unreadable("an object has the same key twice", "Keep one of them."))
         } else {
             Ok(parsed.value)
         };
@@ -109,8 +109,8 @@ fn unreadable(message: impl Into<String>, advice: &str) -> Failure {
 fn split(value: Value) -> Result<PlanFile, Failure> {
     let Value::Object(members) = value else {
         return Err(unreadable(
-            format!("the file holds a {}, not keys and values", value.kind()),
-            "examples/repair/plan.yaml is a plan to start from.",
+            format!("the file contains a {}, not keys and values", value.kind()),
+            "See examples/repair/plan.yaml for an example.",
         ));
     };
     let mut plan_file = PlanFile::default();

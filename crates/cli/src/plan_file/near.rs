@@ -1,8 +1,8 @@
-//! A key that nobody knows, and the one that was probably meant.
+//! Suggests a known key for an unknown one.
 
 use crate::failure::{Code, Failure};
 
-/// The known word that differs least, unless all differ in most of their letters.
+/// The known word with the smallest difference, unless all differ in most of their letters.
 #[must_use]
 pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let word = word.to_ascii_lowercase();
@@ -20,13 +20,13 @@ pub(crate) fn unknown_key(path: &str, key: &str, known: &[&str]) -> Failure {
     sorted.sort_unstable();
     sorted.dedup();
     let advice = match nearest(key, &sorted) {
-        Some(near) => format!("Did you mean `{near}`? Known are {}.", sorted.join(", ")),
+        Some(near) => format!("Did you mean `{near}`? Known keys: {}.", sorted.join(", ")),
         None => format!("Known are {}.", sorted.join(", ")),
     };
-    Failure::new(Code::UnknownKey, format!("`{whole}` is no key of this file"), advice).at(whole)
+    Failure::new(Code::UnknownKey, format!("`{whole}` is not a key of this file"), advice).at(whole)
 }
 
-/// Letters to insert, remove or change.
+/// The number of letters to insert, remove or change.
 fn distance(left: &str, right: &str) -> usize {
     let right: Vec<char> = right.chars().collect();
     let mut row: Vec<usize> = (0..=right.len()).collect();

@@ -1,4 +1,4 @@
-//! What stands beside the plan in its file.
+//! The options of a plan file beside the plan.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use crate::failure::{Code, Failure};
 const POLICY_KEYS: [&str; 4] =
     ["verify_commands", "repeatable_commands", "on_budget", "confirm_tools"];
 
-/// Takes what the key says beside the plan; the plan's own keys are the planner's to read.
+/// Reads the value of an option; the planner reads the plan's own keys.
 pub(super) fn take(plan_file: &mut PlanFile, key: &str, value: &Value) -> Result<(), Failure> {
     if value.is_null() {
         return Ok(());
@@ -54,7 +54,7 @@ fn policy(value: &Value) -> Result<v1::Policy, Failure> {
     Ok(policy)
 }
 
-/// Where a limit's number goes.
+/// The field that a limit's number is written to.
 enum Slot<'a> {
     Short(&'a mut Option<u32>),
     Long(&'a mut Option<u64>),
@@ -123,7 +123,7 @@ fn duration(path: &str, value: &Value) -> Result<Duration, Failure> {
     Ok(Duration { seconds: seconds.ok_or_else(refused)?, nanos: 0 })
 }
 
-/// Plain numbers and truths are taken as the text they are written with.
+/// Plain numbers and booleans are read as the text that they are written with.
 fn labels(value: &Value) -> Result<Vec<(String, String)>, Failure> {
     let label = |(key, value): &(String, Value)| {
         let text = match value {
@@ -166,6 +166,6 @@ fn word<T: Copy>(path: &str, value: &Value, known: &[(&str, T)]) -> Result<T, Fa
 
 fn invalid(path: &str, wanted: &str, found: &Value) -> Failure {
     let shown: String = found.to_compact().chars().take(80).collect();
-    Failure::new(Code::ValueInvalid, format!("`{path}` is {shown}"), format!("Give {wanted}."))
+    Failure::new(Code::ValueInvalid, format!("`{path}` is {shown}"), format!("Use {wanted}."))
         .at(path)
 }

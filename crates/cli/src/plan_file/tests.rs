@@ -7,11 +7,11 @@ fn refused(text: &str) -> String {
 }
 
 fn plan_of(text: &str) -> String {
-    read_plan_file(text).expect("an plan_file").plan_text.expect("a plan")
+    read_plan_file(text).expect("a plan file").plan_text.expect("a plan")
 }
 
 #[test]
-fn the_examples_are_orders_with_plans_that_the_planner_accepts() {
+fn the_examples_are_plan_files_that_the_planner_accepts() {
     use surety_common::domain::check::Author;
     for text in [
         include_str!("../../../../examples/repair/plan.yaml"),
@@ -81,7 +81,7 @@ fn a_goal_alone_is_no_plan() {
 }
 
 #[test]
-fn a_key_that_nobody_knows_is_named_with_the_nearest_one() {
+fn an_unknown_key_is_named_with_the_nearest_known_one() {
     let cases = [
         ("tittle: t", "`tittle`", "`title`"),
         ("title: t\nVerify: []", "`Verify`", "`verify`"),
@@ -97,7 +97,7 @@ fn a_key_that_nobody_knows_is_named_with_the_nearest_one() {
 }
 
 #[test]
-fn a_value_of_the_wrong_kind_is_named_with_what_is_wanted() {
+fn an_invalid_value_is_named_with_the_expected_form() {
     let cases = [
         ("limits: {max_repairs: -1}", "limits.max_repairs"),
         ("limits: {max_repairs: 1.5}", "whole number"),
@@ -117,7 +117,7 @@ fn a_value_of_the_wrong_kind_is_named_with_what_is_wanted() {
 }
 
 #[test]
-fn what_is_no_yaml_is_refused_with_its_place() {
+fn invalid_yaml_is_refused_with_its_line() {
     let cases = [
         ("title: t\n  bad: [", "line 2"),
         ("- a\n- b", "not keys and values"),
@@ -139,7 +139,7 @@ proptest! {
     }
 
     #[test]
-    fn json_and_yaml_say_the_same(number in "-?(0|[1-9][0-9]{0,40})(\\.[0-9]{1,20})?", word in "[a-z ]{1,20}") {
+    fn json_and_yaml_are_read_alike(number in "-?(0|[1-9][0-9]{0,40})(\\.[0-9]{1,20})?", word in "[a-z ]{1,20}") {
         let word = format!("w{word}");
         let yaml = format!("title: {word:?}\nsteps:\n  - x: {number}\n");
         let json = format!("{{\"title\": {word:?}, \"steps\": [{{\"x\": {number}}}]}}");

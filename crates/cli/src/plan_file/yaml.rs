@@ -1,5 +1,5 @@
-//! YAML to our own JSON values. Numbers keep the spelling they have in the text, so that no digit
-//! of a long one is lost; YAML libraries would make doubles of them.
+//! Converts YAML to JSON values. Numbers keep their spelling, so that no digit of a long one is
+//! lost; YAML libraries would convert them to doubles.
 
 use std::fmt;
 
@@ -10,13 +10,13 @@ use surety_common::domain::json::{self, MAX_DEPTH, Value};
 use super::unreadable;
 use crate::failure::Failure;
 
-/// A value, and where it stands in the text.
+/// A value and its position in the text.
 struct Node(Spanned<Shape>);
 
 enum Shape {
     Null,
     Bool(bool),
-    /// A number as the library made it, for spellings that JSON does not have.
+    /// A number as the library parsed it, for spellings that JSON does not have.
     Number(String),
     Text(String),
     List(Vec<Node>),
@@ -25,13 +25,13 @@ enum Shape {
 
 pub(super) fn parse(text: &str) -> Result<Value, Failure> {
     let options = options! {
-        // `no` and `on` are words here, as in YAML 1.2.
+        // `no` and `on` are texts, as in YAML 1.2.
         strict_booleans: true,
-        // A number that no double can hold comes through, and is then read off the text.
+        // A number that no double can represent passes, and is then read from the text.
         non_finite_float_policy: NonFiniteFloatPolicy::PassThrough,
     };
     let node: Node = serde_saphyr::from_str_with_options(text, options)
-        .map_err(|error| unreadable(format!("no YAML: {error}"), ""))?;
+        .map_err(|error| unreadable(format!("invalid YAML: {error}"), ""))?;
     to_value(node, text, 1)
 }
 
@@ -63,7 +63,7 @@ fn number(place: &serde_saphyr::Location, text: &str, made: String) -> Result<Va
         let end = |letter: char| letter.is_whitespace() || matches!(letter, ',' | ']' | '}');
         text.get(start..)?.split(end).next()
     };
-    // As it was written where JSON has that spelling, else (`0x1f`, `+1`) as it was read.
+    // As it was written if JSON has that spelling, else (`0x1f`, `+1`) as it was parsed.
     let candidates = [spelling().unwrap_or_default(), made.as_str()];
     for candidate in candidates {
         if let Ok(json::Parsed { value: value @ Value::Number(_), .. }) = json::parse(candidate) {
@@ -72,7 +72,7 @@ fn number(place: &serde_saphyr::Location, text: &str, made: String) -> Result<Va
     }
     Err(unreadable(
         format!("line {}: {made} is a number that JSON does not have", place.line()),
-        "Put it in quotes if it is a text.",
+        "Quote it if it is a text.",
     ))
 }
 

@@ -1,4 +1,4 @@
-//! Who Postgres runs as: root is refused by it, so root becomes somebody else.
+//! The user that Postgres runs as: it refuses root, so root changes to another user.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -11,17 +11,16 @@ use nix::unistd::{Uid, User, geteuid};
 use super::error::PostgresError;
 use super::layout::Layout;
 
-/// The user that the server and initdb run as.
+/// The user of the server and of initdb.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Account {
     uid: u32,
-    /// The group to change to; absent when we are that user already.
+    /// The group to change to; none when the process already runs as the user.
     change_to_gid: Option<u32>,
 }
 
 impl Account {
-    /// The owner of a cluster that is there, else ourselves, else, for root, `postgres` or
-    /// `nobody`.
+    /// The owner of an existing cluster, else the current user; for root `postgres` or `nobody`.
     pub(super) fn choose(layout: &Layout) -> Result<Self, PostgresError> {
         let ours = geteuid();
         let owner = fs::metadata(layout.cluster()).ok().map(|found| (found.uid(), found.gid()));
@@ -44,8 +43,8 @@ impl Account {
         self.uid
     }
 
-    /// A command that runs as this user, in a folder it can enter, without our environment: a
-    /// stray `PGDATA` or `PGHOST` must not lead it elsewhere.
+    /// A command that runs as this user, in a folder that it can enter and without the environment:
+    /// a stray `PGDATA` or `PGHOST` must not redirect it.
     pub(super) fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.current_dir("/").env_clear().env("LC_ALL", "C");
@@ -58,7 +57,7 @@ impl Account {
         command
     }
 
-    /// Makes `path`, which is ours, this user's alone.
+    /// Makes `path` accessible to this user alone.
     pub(super) fn own(&self, path: &Path) -> Result<(), PostgresError> {
         let made_private = fs::set_permissions(path, fs::Permissions::from_mode(0o700));
         made_private.map_err(PostgresError::folder(path))?;
@@ -82,7 +81,7 @@ impl Account {
         Ok(Self { uid: user.uid.as_raw(), change_to_gid: Some(user.gid.as_raw()) })
     }
 
-    /// Postgres itself would only say that it cannot find its configuration.
+    /// Postgres itself would only report that it cannot find its configuration.
     fn refuse_unreachable(&self, path: &Path) -> Result<(), PostgresError> {
         let Some(gid) = self.change_to_gid else {
             return Ok(());

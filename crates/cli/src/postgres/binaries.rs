@@ -1,4 +1,4 @@
-//! Finding the machine's own Postgres.
+//! Finds the machine's own Postgres.
 
 use std::env;
 use std::fs;
@@ -7,17 +7,16 @@ use std::process::Command;
 
 use super::error::PostgresError;
 
-/// The oldest version that Surety's statements run on.
+/// The oldest version that supports Surety's statements.
 const OLDEST_MAJOR: u32 = 15;
-/// What the error tells a Mac to install when no version is needed in particular.
+/// The version that an error on a Mac suggests when none is required.
 const MAC_MAJOR: u32 = 17;
-/// Names the folder with the programs of a Postgres that lies in an unusual place. It is taken
-/// before any other that would do too.
+/// The variable with the folder of a Postgres in an unusual location. It is tried before any other.
 const FOLDER_VARIABLE: &str = "SURETY_POSTGRES_BIN";
-/// Where the Mac's Postgres.app keeps the programs of its newest version.
+/// Where the Mac's Postgres.app has the programs of its newest version.
 const POSTGRES_APP: &str = "/Applications/Postgres.app/Contents/Versions/latest/bin";
-/// Folders that hold one folder for each installed version: the parent, how a child's name
-/// begins, and where its programs are.
+/// Folders that contain one folder per installed version: the parent, the prefix of a child's name,
+/// and the folder of its programs.
 const VERSIONED: [(&str, &str, &str); 4] = [
     ("/usr/lib/postgresql", "", "bin"),
     ("/usr", "pgsql-", "bin"),
@@ -33,27 +32,27 @@ pub struct Binaries {
 }
 
 impl Binaries {
-    /// Finds the newest Postgres from version 15 on, or exactly `major` for a cluster that was
-    /// made by it: where `SURETY_POSTGRES_BIN` says, else on the search path, where `pg_config` says
-    /// and where packages put it.
+    /// Finds the newest Postgres from version 15 on, or exactly `major` for an existing cluster. It
+    /// searches `SURETY_POSTGRES_BIN`, else the search path, the folder of `pg_config`, and the
+    /// folders of packages.
     ///
     /// # Errors
-    /// There is none; the error names the package to install.
+    /// None is installed; the error names the package to install.
     pub fn find(major: Option<u32>) -> Result<Self, PostgresError> {
         let named = env::var_os(FOLDER_VARIABLE).filter(|folder| !folder.is_empty());
         Self::find_first(&[named.map(PathBuf::from).into_iter().collect(), usual_folders()], major)
     }
 
-    /// The newest among the first of these lists that holds one that fits.
+    /// The newest matching one in the first of these lists that has any.
     fn find_first(lists: &[Vec<PathBuf>], major: Option<u32>) -> Result<Self, PostgresError> {
         let first = lists.iter().find_map(|folders| Self::find_in(folders, major).ok());
         first.map_or_else(|| Self::find_in(&lists.concat(), major), Ok)
     }
 
-    /// As [`Binaries::find`], among these folders only.
+    /// As [`Binaries::find`], in these folders only.
     ///
     /// # Errors
-    /// There is none; the error names the package to install.
+    /// None is installed; the error names the package to install.
     pub fn find_in(folders: &[PathBuf], major: Option<u32>) -> Result<Self, PostgresError> {
         let mut found: Vec<_> = folders.iter().filter_map(|folder| Self::inspect(folder)).collect();
         found.sort_by_key(|binaries| binaries.major);
@@ -64,7 +63,7 @@ impl Binaries {
         }
     }
 
-    /// A program that comes with the server, by its name; it may not be installed.
+    /// A program of the server, by name; it may not be installed.
     #[must_use]
     pub fn program(&self, name: &str) -> PathBuf {
         self.folder.join(name)
@@ -79,7 +78,7 @@ impl Binaries {
     }
 
     fn inspect(folder: &Path) -> Option<Self> {
-        // A link in the search path leads to the folder where initdb finds its neighbours.
+        // A link in the search path leads to the folder where initdb finds the other programs.
         let postgres = fs::canonicalize(folder.join("postgres")).ok()?;
         let folder = postgres.parent()?.to_owned();
         if !folder.join("initdb").exists() {
@@ -117,7 +116,7 @@ fn usual_folders() -> Vec<PathBuf> {
     folders
 }
 
-/// What `pg_config` says, where there is one.
+/// The folder that `pg_config` reports, if it is installed.
 fn folder_of_pg_config() -> Option<PathBuf> {
     let output = Command::new("pg_config").arg("--bindir").output().ok()?;
     let folder = String::from_utf8(output.stdout).ok()?;
@@ -144,7 +143,7 @@ mod tests {
 
     use super::*;
 
-    /// A folder with programs that say they are of `version`.
+    /// A folder with programs that report `version`.
     fn installed(root: &Path, version: &str) -> PathBuf {
         let folder = root.join(version);
         fs::create_dir(&folder).expect("a folder");

@@ -1,4 +1,4 @@
-//! A command beside a temporary database.
+//! Runs a command with a temporary database.
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -11,19 +11,19 @@ use super::error::PostgresError;
 use super::process::send;
 use super::{Durability, EmbeddedPostgres};
 
-/// Starts a temporary Postgres with settings of the caller's own (each `name=value`), runs `command`
-/// with `DATABASE_URL` set to it, stops it, and gives the command's exit code (128 and the signal's
-/// number where a signal ended it).
+/// Starts a temporary Postgres with these settings (each `name=value`), runs `command` with its
+/// `DATABASE_URL`, stops it, and returns the command's exit code. For a command that a signal
+/// ended, the code is 128 plus the signal's number.
 ///
 /// # Errors
-/// The database could not be had or stopped, or the command could not be started.
+/// The database could not be started or stopped, or the command could not be started.
 pub async fn run_with_database(
     durability: Durability,
     settings: &[&str],
     command: &[OsString],
 ) -> Result<u8, PostgresError> {
     let refused = |source| PostgresError::Command { command: shown(command), source };
-    // Before the server starts, so that no signal can end us with the server left behind.
+    // Before the server starts, so that no signal ends this process without the server.
     let interrupts = Interrupts::listen().map_err(refused)?;
     let postgres = EmbeddedPostgres::start_temporary_with(durability, settings).await?;
     let ended = run(command, &postgres.url(), interrupts).await;
@@ -31,7 +31,7 @@ pub async fn run_with_database(
     ended.map(code_of).map_err(refused)
 }
 
-/// The signals that would end us before the database is stopped.
+/// The signals that would end this process before the database is stopped.
 struct Interrupts {
     interrupt: Signal,
     terminate: Signal,
@@ -59,7 +59,7 @@ async fn run(
     loop {
         tokio::select! {
             ended = child.wait() => return ended,
-            // The terminal has sent these two to the command as well.
+            // The terminal has sent these two signals to the command as well.
             _ = interrupts.interrupt.recv() => {}
             _ = interrupts.hang_up.recv() => {}
             _ = interrupts.terminate.recv() => terminate(&child),

@@ -1,4 +1,4 @@
-//! Why a private Postgres could not be had.
+//! Errors of a private Postgres.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,44 +7,44 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-/// Why a private Postgres could not be had; each text says what to do.
+/// Why a private Postgres could not be used; each message says what to do.
 #[derive(Debug, Error)]
 pub enum PostgresError {
     /// No Postgres of version 15 or later is installed.
     #[error(
         "no Postgres {wanted} is installed (found: {found}). Install one, on Debian or Ubuntu \
          with `sudo apt-get install {debian}`, on a Mac with `brew install {mac}`; or set \
-         SURETY_POSTGRES_BIN to the folder of one that lies elsewhere, or DATABASE_URL to one that \
-         runs already"
+         SURETY_POSTGRES_BIN to the folder of an installed one, or DATABASE_URL to one that \
+         is running"
     )]
     NotInstalled {
-        /// Which versions would do.
+        /// The required versions.
         wanted: String,
-        /// Which versions are there.
+        /// The installed versions.
         found: String,
         /// The package of Debian and Ubuntu.
         debian: String,
         /// The package of Homebrew.
         mac: String,
     },
-    /// Another process owns the data folder.
+    /// Another process uses the data folder.
     #[error(
-        "another `surety up` {owner} already runs on {path}. Stop it, or choose another data \
+        "another `surety up` {owner} already uses {path}. Stop it, or choose another data \
          folder"
     )]
     InUse {
         /// The data folder.
         path: PathBuf,
-        /// The owner's process, as far as it is known.
+        /// The owner's process, if known.
         owner: String,
     },
-    /// A server of an earlier owner does not end.
+    /// A server of an earlier owner does not stop.
     #[error("the Postgres of an earlier run (process {pid}) does not stop. Run: kill -9 {pid}")]
     OrphanStays {
         /// The server's process.
         pid: i32,
     },
-    /// The cluster belongs to somebody else.
+    /// The cluster belongs to another user.
     #[error("{path} belongs to user {owner}. Run as that user, or choose another data folder")]
     NotOurs {
         /// The cluster's folder.
@@ -52,31 +52,31 @@ pub enum PostgresError {
         /// The owner's user id.
         owner: u32,
     },
-    /// We are root, which Postgres refuses, and there is no user to change to.
+    /// The process runs as root, which Postgres refuses, and there is no user to change to.
     #[error(
         "Postgres refuses to run as root, and this machine has neither a user `postgres` nor \
          `nobody` to run it as. Run as an ordinary user, or set DATABASE_URL"
     )]
     NoAccount,
-    /// The user that Postgres runs as cannot enter a folder above its data.
+    /// The user that Postgres runs as cannot enter a parent folder of its data.
     #[error(
-        "Postgres refuses to run as root and runs as user {user}, who cannot enter {blocked} on \
+        "Postgres refuses to run as root and runs as user {user}, which cannot enter {blocked} on \
          the way to {path}. Choose a data folder outside of it, such as /var/lib/surety"
     )]
     Unreachable {
-        /// Where the data would be.
+        /// The data folder.
         path: PathBuf,
         /// The user's id.
         user: u32,
         /// The first folder that cannot be entered.
         blocked: PathBuf,
     },
-    /// Somebody else made the socket's folder.
+    /// Another user created the socket's folder.
     #[error("{path} is not a folder that only user {user} can enter. Remove it")]
     SocketFolder {
         /// The folder.
         path: PathBuf,
-        /// Whose it has to be.
+        /// The required owner.
         user: u32,
     },
     /// A file or folder could not be used.
@@ -84,7 +84,7 @@ pub enum PostgresError {
     Folder {
         /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// A program of Postgres could not be started.
@@ -92,39 +92,41 @@ pub enum PostgresError {
     Program {
         /// The program.
         program: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
-    /// A new cluster could not be made.
+    /// A new cluster could not be created.
     #[error("initdb failed ({status}):\n{output}")]
     Initialise {
-        /// How it ended.
+        /// The exit status.
         status: ExitStatus,
-        /// What it said.
+        /// The output.
         output: String,
     },
     /// The server ended while it started.
     #[error("Postgres ended at its start ({status}). The end of its log:\n{log}")]
     Ended {
-        /// How it ended.
+        /// The exit status.
         status: String,
         /// The last lines of its log.
         log: String,
     },
-    /// The server runs and takes no connection.
-    #[error("Postgres takes no connection after {waited:?}. The end of its log:\n{log}")]
+    /// The server runs and accepts no connection.
+    #[error("Postgres accepts no connection after {waited:?}. The end of its log:\n{log}")]
     NotReady {
-        /// How long it was given.
+        /// The time limit.
         waited: Duration,
         /// The last lines of its log.
         log: String,
     },
-    /// Our socket leads to a server with other data.
-    #[error("the server at our socket keeps its data in {found}, not in {wanted}: not touched")]
+    /// The socket belongs to a server with other data.
+    #[error(
+        "the server at this socket uses the data in {found}, not in {wanted}; it is left running"
+    )]
     Stranger {
-        /// Our data.
+        /// The expected data folder.
         wanted: PathBuf,
-        /// Its data.
+        /// The server's data folder.
         found: PathBuf,
     },
     /// The server did not stop.
@@ -133,8 +135,10 @@ pub enum PostgresError {
         /// The server's process.
         pid: u32,
     },
-    /// A database's name that would have to be quoted.
-    #[error("{name:?} is no database name of lower-case letters, digits and underscores")]
+    /// A database name that would need quotes.
+    #[error(
+        "{name:?} is not a valid database name; use lower-case letters, digits and underscores"
+    )]
     DatabaseName {
         /// The name.
         name: String,
@@ -142,12 +146,12 @@ pub enum PostgresError {
     /// Postgres refused a statement or a connection.
     #[error("Postgres refused: {0}")]
     Sql(#[from] sqlx::Error),
-    /// The command to run beside the database could not be started.
+    /// The command to run with the database could not be started.
     #[error("{command:?} cannot be run: {source}")]
     Command {
         /// The command.
         command: String,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
 }

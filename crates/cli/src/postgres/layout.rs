@@ -1,4 +1,4 @@
-//! The data folder: what lies where, and who may use it.
+//! The files in the data folder, and their permissions.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -14,17 +14,17 @@ use super::account::Account;
 use super::binaries::Binaries;
 use super::error::PostgresError;
 
-/// The role that owns everything; the socket's folder decides who may be it.
+/// The role that owns everything; the permissions of the socket's folder decide who may use it.
 pub(super) const ROLE: &str = "surety";
-/// Only part of the socket's file name, as nothing listens on TCP.
+/// Only part of the socket's file name, because the server does not listen on TCP.
 pub(super) const PORT: u16 = 5432;
-/// A socket's whole path has at most 103 bytes on a Mac and 107 on Linux, and Postgres adds
+/// A socket's whole path has at most 103 bytes on a Mac and 107 on Linux, and Postgres appends
 /// `/.s.PGSQL.5432` to the folder.
 const LONGEST_SOCKET_FOLDER: usize = 103 - 14;
-/// As much of the log as a person reads in an error.
+/// The part of the log that an error quotes, in bytes.
 const LOG_TAIL_BYTES: u64 = 3000;
 
-/// A data folder that we hold the lock of.
+/// A locked data folder.
 #[derive(Debug)]
 pub(super) struct Layout {
     data_dir: PathBuf,
@@ -34,7 +34,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Makes the folder where it is missing, and takes its lock.
+    /// Creates the folder unless it exists, and locks it.
     pub(super) fn open(data_dir: &Path) -> Result<Self, PostgresError> {
         fs::create_dir_all(data_dir).map_err(PostgresError::folder(data_dir))?;
         let data_dir = fs::canonicalize(data_dir).map_err(PostgresError::folder(data_dir))?;
@@ -44,7 +44,7 @@ impl Layout {
         Ok(Self { data_dir, cluster, socket, _lock: lock })
     }
 
-    /// Makes the socket's folder for `account` alone.
+    /// Creates the socket's folder, accessible to `account` alone.
     pub(super) fn with_socket(self, account: &Account) -> Result<Self, PostgresError> {
         let path = self.socket.as_path();
         match fs::DirBuilder::new().mode(0o700).create(path) {
@@ -52,8 +52,8 @@ impl Layout {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(PostgresError::folder(path)(error)),
         }
-        // Whoever may enter this folder is the database's owner, and in /tmp anybody could have
-        // made it first.
+        // Every user that may enter this folder acts as the database's owner, and in /tmp any user
+        // could have created it first.
         let found = fs::symlink_metadata(path).map_err(PostgresError::folder(path))?;
         if found.is_dir() && found.uid() == account.uid() && found.mode() & 0o077 == 0 {
             return Ok(self);
@@ -73,7 +73,7 @@ impl Layout {
         self.cluster.exists()
     }
 
-    /// The version that made the cluster, which alone can read it.
+    /// The version that created the cluster; no other can read it.
     pub(super) fn cluster_major(&self) -> Result<Option<u32>, PostgresError> {
         if !self.has_cluster() {
             return Ok(None);
@@ -83,8 +83,8 @@ impl Layout {
         Ok(text.trim().parse().ok())
     }
 
-    /// Makes the cluster beside its place and moves it there when it is whole, so that an initdb
-    /// that was cut off leaves nothing that looks like a cluster.
+    /// Creates the cluster in a temporary folder and renames it when it is complete, so that an
+    /// interrupted initdb leaves no partial cluster.
     pub(super) async fn initialise(
         &self,
         binaries: &Binaries,
@@ -116,7 +116,7 @@ impl Layout {
         fs::rename(&unfinished, &self.cluster).map_err(PostgresError::folder(&self.cluster))
     }
 
-    /// A log for one start; the one before is kept beside it.
+    /// A log for one start; the previous one is kept.
     pub(super) fn open_log(&self) -> Result<File, PostgresError> {
         let path = self.log();
         if path.exists() {
@@ -141,12 +141,12 @@ impl Layout {
     }
 
     pub(super) fn url(&self, database: &str) -> String {
-        // The folder holds letters, digits, `-`, `_`, `.` and `/` only; see `is_plain`.
+        // The folder name contains letters, digits, `-`, `_`, `.` and `/` only; see `is_plain`.
         let host = self.socket.to_string_lossy().replace('/', "%2F");
         format!("postgres://{ROLE}@{host}:{PORT}/{database}")
     }
 
-    /// Into the database that every cluster has.
+    /// The options for the database that every cluster has.
     pub(super) fn connect_options(&self) -> PgConnectOptions {
         PgConnectOptions::new_without_pgpass()
             .socket(&self.socket)
@@ -161,8 +161,8 @@ impl Layout {
     }
 }
 
-/// A folder that goes with its owner, and that the account we change to may enter, whatever the
-/// umask. What is private lies in folders of its own.
+/// A folder that is removed with its owner, and that the account may enter, whatever the umask.
+/// Private data is in folders of its own.
 pub(super) fn temporary_folder() -> Result<tempfile::TempDir, PostgresError> {
     let parent = std::env::temp_dir();
     let folder = tempfile::Builder::new()
@@ -207,8 +207,8 @@ fn socket_folder(data_dir: &Path) -> PathBuf {
     PathBuf::from(format!("/tmp/surety-{}-{:016x}", geteuid(), hasher.finish()))
 }
 
-/// Whether the path is short enough for a socket and needs no quoting, neither in the server's
-/// settings nor in a URL.
+/// Whether the path is short enough for a socket and needs no quoting in the server's settings or
+/// in a URL.
 fn is_plain(path: &Path) -> bool {
     path.as_os_str().len() <= LONGEST_SOCKET_FOLDER
         && path.to_str().is_some_and(|text| {

@@ -1,15 +1,15 @@
 //! A private Postgres from the machine's own binaries.
 //!
 //! ```text
-//!   data_dir/ -+- lock         held while we live: one owner for each data folder
+//!   data_dir/ -+- lock         held while this process lives: one owner for each data folder
 //!              +- cluster/     the database itself, 0700
-//!              +- socket/      the only way in, 0700 (in /tmp where this path is too long)
-//!              +- server.log   of this start; server.log.1 of the one before
+//!              +- socket/     the only way to connect, 0700 (in /tmp if this path is too long)
+//!              +- server.log   of this start; server.log.1 of the previous one
 //! ```
 //!
-//! It listens on no TCP port, so it can neither be reached by another user nor be mistaken for
-//! another Postgres, nor stand in the way of one. The server is a child that dies with us; one
-//! that outlived a killed owner all the same is stopped before the next start.
+//! It listens on no TCP port, so no other user can connect, and it cannot conflict with another
+//! Postgres. The server is a child process that ends with its parent. One that survived a killed
+//! parent is stopped before the next start.
 
 mod account;
 mod binaries;
@@ -40,28 +40,27 @@ const READY_DEADLINE: Duration = Duration::from_secs(180);
 /// A fast shutdown writes one checkpoint.
 const STOP_DEADLINE: Duration = Duration::from_secs(60);
 
-/// A running Postgres of our own. Dropping it stops the server too, and blocks for as long as a
-/// fast shutdown takes; prefer [`EmbeddedPostgres::stop`].
+/// A running private Postgres. Dropping it stops the server and blocks during a fast shutdown;
+/// prefer [`EmbeddedPostgres::stop`].
 #[derive(Debug)]
 pub struct EmbeddedPostgres {
-    // In this order, as fields are dropped from the top: nothing is unlocked or removed under a
-    // server that still runs.
+    // Fields are dropped in this order, so the lock and the files outlive the server.
     server: Server,
     layout: Layout,
     _temporary: Option<tempfile::TempDir>,
 }
 
-/// Whether a commit waits for the disk.
+/// Whether commits are durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// It does: nothing committed is lost with the machine's power.
+    /// They are: no commit is lost in a power failure.
     Full,
-    /// It does not: a crash of the machine, not of a process, can cost the database. For tests.
+    /// They are not: a crash of the machine, not of a process, can destroy the database. For tests.
     Fast,
 }
 
 impl EmbeddedPostgres {
-    /// Starts the server on `data_dir`, which is made when it is not there, with the database
+    /// Starts the server on `data_dir`, which is created unless it exists, with the database
     /// `surety`.
     ///
     /// # Errors
@@ -79,11 +78,11 @@ impl EmbeddedPostgres {
         Self::start_temporary_with(durability, &[]).await
     }
 
-    /// As [`EmbeddedPostgres::start_temporary`], with settings of the caller's own, each
-    /// `name=value`. They win over ours, except where the server would no longer be private.
+    /// As [`EmbeddedPostgres::start_temporary`], with additional settings, each `name=value`. They
+    /// override the defaults, except those that keep the server private.
     ///
     /// # Errors
-    /// As [`EmbeddedPostgres::start`]; a setting that Postgres does not take keeps it from starting.
+    /// As [`EmbeddedPostgres::start`]; a setting that Postgres refuses prevents its start.
     pub async fn start_temporary_with(
         durability: Durability,
         settings: &[&str],
@@ -93,23 +92,22 @@ impl EmbeddedPostgres {
         Self::launch(&data_dir, durability, settings, Some(folder)).await
     }
 
-    /// The database `surety`, as `DATABASE_URL` wants it.
+    /// The URL of the database `surety`, for `DATABASE_URL`.
     #[must_use]
     pub fn url(&self) -> String {
         self.url_of(DATABASE)
     }
 
-    /// Another database of this server, as `DATABASE_URL` wants it.
+    /// The URL of another database of this server, for `DATABASE_URL`.
     #[must_use]
     pub fn url_of(&self, database: &str) -> String {
         self.layout.url(database)
     }
 
-    /// Creates the database `name`, unless it is there, and gives its URL.
+    /// Creates the database `name` unless it exists, and returns its URL.
     ///
     /// # Errors
-    /// The name is not made of at most 63 lower-case letters, digits and underscores, or Postgres
-    /// refuses.
+    /// The name is not at most 63 lower-case letters, digits and underscores, or Postgres refuses.
     pub async fn create_database(&self, name: &str) -> Result<String, PostgresError> {
         let mut connection = PgConnection::connect_with(&self.layout.connect_options()).await?;
         create_database(&mut connection, name).await?;
@@ -123,10 +121,10 @@ impl EmbeddedPostgres {
         self.server.process_id()
     }
 
-    /// Stops the server, which ends its connections, and waits until it is gone.
+    /// Stops the server, which closes its connections, and waits until it has ended.
     ///
     /// # Errors
-    /// It did not end, not even when it was told to drop everything.
+    /// It did not end, even after an immediate shutdown.
     pub async fn stop(self) -> Result<(), PostgresError> {
         self.server.stop(STOP_DEADLINE).await
     }
@@ -180,7 +178,7 @@ impl EmbeddedPostgres {
         })
     }
 
-    /// Nothing is created before it is certain that the server is ours.
+    /// No database is created before the server is known to be the right one.
     async fn refuse_a_stranger(&self, connection: &mut PgConnection) -> Result<(), PostgresError> {
         let found: String = sqlx::query_scalar("show data_directory").fetch_one(connection).await?;
         let wanted = self.layout.cluster();
@@ -202,7 +200,7 @@ async fn create_database(connection: &mut PgConnection, name: &str) -> Result<()
             .fetch_one(&mut *connection)
             .await?;
     if !known {
-        // Safe: the name was just held against a list of harmless characters.
+        // Safe: the name was checked against a list of harmless characters.
         let statement = AssertSqlSafe(format!("create database \"{name}\""));
         sqlx::query(statement).execute(connection).await?;
     }

@@ -1,8 +1,8 @@
 //! A server whose owner was killed.
 //!
-//! We hold the data folder's lock, so its owner is gone. Where the kernel can, it has told the
-//! server to end at that moment; elsewhere the server still runs. It is stopped, not adopted:
-//! only a child of ours ends with us.
+//! This process holds the data folder's lock, so the owner has ended. On Linux the kernel has
+//! signalled the server to end too; on other systems it still runs. It is stopped and not reused,
+//! because only a child process ends with this one.
 
 use std::fs;
 use std::path::Path;
@@ -14,11 +14,11 @@ use super::error::PostgresError;
 use super::layout::Layout;
 use super::process::{FAST_SHUTDOWN, IMMEDIATE_SHUTDOWN, send, serves};
 
-/// How long it is given after each kind of request to end.
+/// The time limit after each shutdown signal.
 const PATIENCE: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(20);
 
-/// Stops what an earlier owner left running, and clears a process file that points nowhere.
+/// Stops the server of an earlier owner, and removes an outdated process file.
 pub(super) async fn stop(layout: &Layout) -> Result<(), PostgresError> {
     let file = layout.cluster().join("postmaster.pid");
     let Some(pid) = process_in(&file) else {
@@ -27,7 +27,7 @@ pub(super) async fn stop(layout: &Layout) -> Result<(), PostgresError> {
     if !serves(pid, layout.cluster()) {
         return clear(&file);
     }
-    tracing::warn!(pid, "stopping the Postgres of an earlier run whose owner is gone");
+    tracing::warn!(pid, "postgres: stopping the server of an earlier run whose owner has ended");
     for signal in [FAST_SHUTDOWN, IMMEDIATE_SHUTDOWN, Signal::SIGKILL] {
         send(pid, signal);
         let gone = async {
@@ -48,8 +48,8 @@ fn process_in(file: &Path) -> Option<i32> {
     text.lines().next()?.trim().parse::<i32>().ok()?.checked_abs()
 }
 
-/// Postgres would refuse to start while any process has the id in this file, such as after a
-/// restart of the machine or in a new container.
+/// Postgres refuses to start while any process has the id in this file, such as after a restart of
+/// the machine or in a new container.
 fn clear(file: &Path) -> Result<(), PostgresError> {
     match fs::remove_file(file) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

@@ -1,4 +1,4 @@
-//! Signals to processes of Postgres, and whether one is still the server of a cluster.
+//! Signals to Postgres processes, and the check that a process is the server of a cluster.
 
 use std::fs;
 use std::path::Path;
@@ -7,20 +7,20 @@ use std::process::Command;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// End all connections, write a checkpoint, end.
+/// Close all connections, write a checkpoint, end.
 pub(super) const FAST_SHUTDOWN: Signal = Signal::SIGINT;
 /// End at once; the next start recovers from the log.
 pub(super) const IMMEDIATE_SHUTDOWN: Signal = Signal::SIGQUIT;
 
-/// Sends `signal`. A process that is gone already is as good as one that heard it.
+/// Sends `signal`. A process that has already ended is no error.
 pub(super) fn send(pid: i32, signal: Signal) {
     if let Err(error) = kill(Pid::from_raw(pid), signal) {
-        tracing::debug!(pid, %signal, %error, "nobody to signal");
+        tracing::debug!(pid, %signal, %error, "postgres: the process to signal has already ended");
     }
 }
 
-/// Whether `pid` is the server of `cluster`. A process id alone proves nothing: after a crash of
-/// the machine it belongs to somebody else.
+/// Whether `pid` is the server of `cluster`. A process id alone proves nothing: after a restart of
+/// the machine it may belong to another process.
 pub(super) fn serves(pid: i32, cluster: &Path) -> bool {
     if Path::new("/proc/self").exists() {
         // The server's working folder is its cluster; a process that has ended has none.

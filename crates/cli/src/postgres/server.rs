@@ -1,4 +1,4 @@
-//! The server's process: a child that ends with us.
+//! The server's process: a child that ends with its parent.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitStatus, Stdio};
@@ -15,7 +15,7 @@ use super::error::PostgresError;
 use super::layout::{Layout, PORT};
 use super::process::{FAST_SHUTDOWN, IMMEDIATE_SHUTDOWN, send};
 
-/// How long a drop waits for a fast shutdown before it asks for less.
+/// How long a drop waits for a fast shutdown before it sends a stronger signal.
 const DROP_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A server that runs, or ran.
@@ -46,7 +46,8 @@ impl Server {
         for setting in settings {
             command.arg("-c").arg(setting);
         }
-        // In a process group of its own: Ctrl-C is for us, who still need it while we drain.
+        // In its own process group: Ctrl-C goes to this process only, which still needs the server
+        // to drain.
         command.stdin(Stdio::null()).stdout(log).stderr(copy).process_group(0);
         Self::keep(command)
             .map_err(|source| PostgresError::Program { program: binaries.postgres(), source })
@@ -68,9 +69,9 @@ impl Server {
         if matches!(stopped, Ok(true)) { Ok(()) } else { Err(PostgresError::NotStopped { pid }) }
     }
 
-    /// Starts and waits on a thread that lives as long as the server: the kernel's signal at the
-    /// parent's death comes when the thread ends that started the child, and tokio's threads end
-    /// when they are idle.
+    /// Starts and waits on a thread that lives as long as the server. The kernel sends the
+    /// parent-death signal when the thread that started the child ends, and tokio's idle threads
+    /// end.
     fn keep(mut command: Command) -> std::io::Result<Self> {
         let end = Arc::new(End::default());
         let (tell, started) = mpsc::channel();
@@ -81,11 +82,12 @@ impl Server {
                 Ok(child) => (Ok(child.id()), Some(child)),
                 Err(error) => (Err(error), None),
             };
-            // Nobody listens only when the whole start was given up, which stops the server too.
+            // The receiver is dropped only when the whole start was abandoned, which stops the
+            // server too.
             let heard = tell.send(pid).is_ok();
             let Some(mut child) = child else { return };
             if !heard && let Err(error) = child.kill() {
-                tracing::debug!(%error, "the server ended by itself");
+                tracing::debug!(%error, "postgres: the server ended unexpectedly");
             }
             kept.reach(child.wait());
         })?;
@@ -114,7 +116,10 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if !self.end_within(DROP_PATIENCE) {
-            tracing::error!(pid = self.pid, "Postgres did not stop");
+            tracing::error!(
+                pid = self.pid,
+                "postgres: the server did not stop; end it with kill -9"
+            );
         }
     }
 }
@@ -130,7 +135,7 @@ impl End {
         self.reached.notify_all();
     }
 
-    /// Whether the end came within `deadline`.
+    /// Whether the server ended within `deadline`.
     fn wait(&self, deadline: Duration) -> bool {
         let waiting = |status: &mut Option<String>| status.is_none();
         let waited = self.reached.wait_timeout_while(self.status(), deadline, waiting);
@@ -138,8 +143,8 @@ impl End {
     }
 }
 
-/// The server's command, behind `setpriv` where that can tie the server's life to ours even when
-/// we are killed; elsewhere the next start finds the server and stops it.
+/// The server's command, wrapped in `setpriv` if that can end the server even when this process is
+/// killed. On other systems the next start finds the server and stops it.
 fn dying_with_us(binaries: &Binaries, account: &Account) -> Command {
     const TIED: [&str; 3] = ["--pdeathsig", "INT", "--"];
     let postgres = binaries.postgres();
@@ -155,8 +160,8 @@ fn dying_with_us(binaries: &Binaries, account: &Account) -> Command {
     command
 }
 
-/// The server's settings. Of two values for one name the last counts: what keeps the server private
-/// comes after the caller's.
+/// The server's settings. The last value of a name counts, so the settings that keep the server
+/// private come last.
 pub(super) fn settings(layout: &Layout, durability: Durability, own: &[&str]) -> Vec<String> {
     let (fsync, synchronous_commit) = match durability {
         Durability::Full => ("on", "on"),

@@ -1,4 +1,4 @@
-//! What a run's journal tells, kind by kind.
+//! A run's journal as text, kind by kind.
 
 use surety_common::wire::v1;
 use surety_common::wire::v1::event::Kind;
@@ -7,7 +7,7 @@ use super::Extent;
 use crate::lines::{event_line, fact_line, intent_line, receipt_line, turn_line};
 use crate::text::{columns, count, harmless, one_line, shortened, time_of_day};
 
-/// Lines of an output that are shown unless all are wanted.
+/// The lines of an output that are shown by default.
 const SHORT_LINES: usize = 6;
 
 /// A run's journal.
@@ -102,7 +102,9 @@ fn output_text(output: &v1::OutputStored, extent: Extent) -> String {
     let call = one_line(&output.call_id);
     let head = format!("call {call}, {} bytes, sha256 {}", output.bytes, one_line(&output.digest));
     let Some(body) = &output.text else {
-        return format!("{head}\n    (stored apart; it is larger than the journal takes)");
+        return format!(
+            "{head}\n    (stored as an artifact, because it is too large for the journal)"
+        );
     };
     let body = harmless(body);
     let all = body.lines().count();

@@ -62,7 +62,7 @@ fn a_blocked_run_says_how_to_answer_watch_and_cancel_it() {
 }
 
 #[test]
-fn outputs_are_shortened_unless_all_is_wanted() {
+fn outputs_are_shortened_unless_the_full_extent_is_requested() {
     let text: Vec<_> = (1..=20).map(|line| format!("line {line}")).collect();
     let event = v1::Event {
         kind: Some(Kind::Output(v1::OutputStored {
@@ -80,7 +80,7 @@ fn outputs_are_shortened_unless_all_is_wanted() {
 }
 
 #[test]
-fn what_the_whole_report_shows_of_a_refused_run() {
+fn the_whole_report_of_a_refused_run_has_every_section() {
     let said = whole(&refused(), &Journal(&[]), Extent::Short);
     for part in ["Run 0190  FAILED", "goal       Do it", "Verdict\n", "no_successful_command"] {
         assert!(said.contains(part), "{said}");
@@ -88,11 +88,11 @@ fn what_the_whole_report_shows_of_a_refused_run() {
 }
 
 #[test]
-fn a_paused_run_says_how_to_resume_it_and_asks_for_no_answer() {
+fn a_paused_run_says_how_to_resume_it_and_requests_no_answer() {
     let mut run = v1::Run { id: "0190".to_owned(), ..v1::Run::default() };
     run.blocked = Some(v1::Blocked {
         waiting_on: v1::WaitingOn::Operator.into(),
-        unblocks: "ResumeRun; it was paused by caller".to_owned(),
+        unblocks: "call ResumeRun; it was paused by caller".to_owned(),
         wait_id: "0191".to_owned(),
         ..v1::Blocked::default()
     });

@@ -20,10 +20,10 @@ use crate::failure::{Code, Failure};
 use crate::health::serving;
 use crate::output::note;
 
-/// How often a service that starts is asked whether it serves.
+/// How often a starting service is asked whether it is serving.
 const ASK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What the services are given.
+/// The input of the services.
 pub(super) struct Plan {
     pub(super) common: CommonConfig,
     pub(super) planner: PlannerConfig,
@@ -35,7 +35,7 @@ pub(super) struct Plan {
     pub(super) metrics: PrometheusHandle,
 }
 
-/// The services, running.
+/// The running services.
 pub(super) struct Services {
     /// Planner and executor.
     front: JoinSet<Ended>,
@@ -49,7 +49,7 @@ pub(super) struct Services {
 type Ended = (&'static str, Result<(), Box<dyn Error + Send + Sync>>);
 
 impl Services {
-    /// Starts all three. The executor asks the gate at the port that the gate really has.
+    /// Starts all three. The executor calls the gate at the port that the gate has opened.
     pub(super) fn start(plan: Plan, ports: Ports) -> Result<Self, Failure> {
         let Plan { common, planner, mut executor, gate, database_url, databases, token, metrics } =
             plan;
@@ -100,18 +100,18 @@ impl Services {
         Ok(Self { front, stop_front, gate: back, stop_gate, urls })
     }
 
-    /// Where callers go.
+    /// The planner's address for callers.
     pub(super) fn planner_url(&self) -> &str {
         let [planner, _, _] = &self.urls;
         planner
     }
 
-    /// Done when all three serve.
+    /// Completes when all three are serving.
     pub(super) async fn ready(&mut self) -> Result<(), Failure> {
         let urls = self.urls.clone();
         let all_serve = async {
             for url in &urls {
-                // A port that is taken and not served yet keeps its callers waiting.
+                // A port that is opened and not served yet delays its callers.
                 while !serving(url).await.unwrap_or(false) {
                     tokio::time::sleep(ASK_INTERVAL).await;
                 }
@@ -123,23 +123,23 @@ impl Services {
         }
     }
 
-    /// Done when one ends that nobody told to.
+    /// Completes when a service ends unexpectedly.
     pub(super) async fn any_ended(&mut self) -> Failure {
         let ended = tokio::select! {
             Some(ended) = self.front.join_next() => ended,
             Some(ended) = self.gate.join_next() => ended,
-            else => return Failure::new(Code::Internal, "no service is there", ""),
+            else => return Failure::new(Code::Internal, "no service is running", ""),
         };
         let (name, reason) = match ended {
-            Ok((name, Ok(()))) => (name, "it ended without being as_text to".to_owned()),
+            Ok((name, Ok(()))) => (name, "it ended without a request to shut down".to_owned()),
             Ok((name, Err(error))) => (name, with_causes(error.as_ref())),
             Err(error) => ("a service", error.to_string()),
         };
         let message = format!("{name} ended: {reason}");
-        Failure::new(Code::ServiceEnded, message, "Its log lines above say more.")
+        Failure::new(Code::ServiceEnded, message, "See its log lines above.")
     }
 
-    /// Lets everything drain, the gate last; a second signal ends the waiting.
+    /// Drains everything, the gate last; a second signal ends the wait.
     pub(super) async fn stop(mut self, signals: &mut Signals) -> Result<Exit, Failure> {
         let draining = async {
             self.stop_front.cancel();
@@ -150,7 +150,7 @@ impl Services {
         tokio::select! {
             drained = draining => drained.map(|()| Exit::Done),
             () = signals.first() => {
-                note("surety: stopped without draining; what was under way is taken up again later");
+                note("surety: stopped without draining; interrupted work is recovered after the next start");
                 Ok(Exit::Done)
             }
         }
@@ -165,7 +165,7 @@ async fn drain(tasks: &mut JoinSet<Ended>) -> Result<(), Failure> {
             Ok((name, Err(error))) => format!("{name}: {}", with_causes(error.as_ref())),
             Err(error) => error.to_string(),
         };
-        all = Err(Failure::new(Code::ServiceEnded, reason, "Its log lines above say more."));
+        all = Err(Failure::new(Code::ServiceEnded, reason, "See its log lines above."));
     }
     all
 }
@@ -181,7 +181,7 @@ fn with_causes(error: &(dyn Error + 'static)) -> String {
     text
 }
 
-/// Where this machine reaches the port: an address that stands for all of them is none to call.
+/// A local URL of the port: an unspecified address cannot be called.
 fn url_of(port: &TcpListener) -> Result<String, Failure> {
     let address = port
         .local_addr()

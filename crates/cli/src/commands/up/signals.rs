@@ -1,4 +1,4 @@
-//! The signals that ask us to end.
+//! The signals that end the process.
 
 use std::io;
 
@@ -21,7 +21,7 @@ impl Signals {
         })
     }
 
-    /// Done with the next signal.
+    /// Completes with the next signal.
     ///
     /// # Cancel safety
     /// No signal is lost.
