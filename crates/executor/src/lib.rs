@@ -13,6 +13,7 @@ pub mod fuse;
 pub mod gate;
 mod pauses;
 mod service;
+pub mod snapshot;
 pub mod stateless;
 pub mod step;
 pub mod tool;

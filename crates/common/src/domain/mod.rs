@@ -14,6 +14,7 @@ pub mod journal;
 pub mod json;
 pub mod limits;
 pub mod machine;
+pub mod manifest;
 pub mod path;
 pub mod plan;
 pub mod problem;

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
@@ -105,6 +105,11 @@ impl Workspace {
     /// The folder, absolute and without links.
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// The open folder.
+    pub(crate) fn handle(&self) -> BorrowedFd<'_> {
+        self.folder.as_fd()
     }
 
     /// Reads a path, absolute or relative to the root, and cleans it before judging it, so that

@@ -1,0 +1,120 @@
+//! Snapshots: what a workspace is at one moment, as a [`Manifest`].
+//!
+//! ```text
+//!   begin --> work tree, index, ignore rules --> walk --> the first manifest and its rules
+//!   take ---> the rules of the first one ------> walk --> a later manifest
+//!                                                 |
+//!                                                 +-- a file whose size, times and number are those of the
+//!                                                     previous manifest is not read again
+//! ```
+//!
+//! Nothing here needs a database, starts a process, or follows a link. The ignore rules and git's index
+//! are read once, at the first snapshot: what a run does to them later changes no judgement.
+
+mod git;
+mod place;
+mod read;
+mod rules;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+use crate::tool::{ToolError, Workspace};
+use rules::Judge;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use surety_common::domain::manifest::{IgnoreRules, Manifest};
+use walk::{Supply, Walk};
+
+/// Manifests with fewer entries are made by one thread: starting another one takes longer.
+const ALONE: usize = 512;
+/// Threads that one snapshot uses at most.
+const MAX_WORKERS: usize = 16;
+
+/// How far a snapshot goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Every path; of ignored ones what the operating system says about them.
+    Everything,
+    /// Paths that are not ignored.
+    NotIgnored,
+}
+
+/// Asks whether a snapshot may go on.
+pub type Check<'a> = &'a (dyn Fn() -> Result<(), ToolError> + Sync);
+
+/// Takes the snapshots of one workspace, all under the ignore rules of the first.
+#[derive(Debug)]
+pub struct Snapshots {
+    judge: Judge,
+}
+
+impl Snapshots {
+    /// Takes the first snapshot, of every path. The content of ignored paths counts where a glob of
+    /// `counted` matches.
+    ///
+    /// # Errors
+    /// git's index or the folder cannot be read; what `check` answers.
+    pub fn begin(
+        workspace: &Workspace,
+        counted: &[String],
+        check: Check<'_>,
+    ) -> Result<(Self, Manifest), ToolError> {
+        let place = place::of(workspace)?;
+        let (judge, start) = rules::read(workspace, counted)?;
+        let walk = Walk {
+            workspace,
+            judge: &judge,
+            supply: Supply::Files,
+            previous: None,
+            reach: Reach::Everything,
+            place: &place,
+            check,
+        };
+        let walked = walk.run(workers(None))?;
+        let rules = Arc::new(start.rules(walked.sources, &walked.entries, walked.exempt));
+        let manifest = Manifest::new(place.place, Arc::clone(&rules), walked.entries);
+        Ok((Self::resume(&rules)?, manifest))
+    }
+
+    /// Goes on under the rules of an earlier first snapshot.
+    ///
+    /// # Errors
+    /// The rules do not read.
+    pub fn resume(rules: &Arc<IgnoreRules>) -> Result<Self, ToolError> {
+        Ok(Self { judge: Judge::of(rules)? })
+    }
+
+    /// Takes a later snapshot. Files that are as in `previous`, by all that the operating system says,
+    /// are not read again.
+    ///
+    /// # Errors
+    /// The folder cannot be read; what `check` answers.
+    pub fn take(
+        &self,
+        workspace: &Workspace,
+        previous: Option<&Manifest>,
+        reach: Reach,
+        check: Check<'_>,
+    ) -> Result<Manifest, ToolError> {
+        let place = place::of(workspace)?;
+        let walk = Walk {
+            workspace,
+            judge: &self.judge,
+            supply: Supply::Known,
+            previous: previous.filter(|previous| place.holds_times_of(&previous.place)),
+            reach,
+            place: &place,
+            check,
+        };
+        let walked = walk.run(workers(previous))?;
+        Ok(Manifest::new(place.place, Arc::clone(&self.judge.rules), walked.entries))
+    }
+}
+
+fn workers(previous: Option<&Manifest>) -> usize {
+    if previous.is_some_and(|previous| previous.entries().len() < ALONE) {
+        return 1;
+    }
+    std::thread::available_parallelism().map_or(1, NonZeroUsize::get).min(MAX_WORKERS)
+}
