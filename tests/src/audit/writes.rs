@@ -27,8 +27,11 @@ pub(super) fn may_write(step: &PlanStep, driver: DriverKind, tools: &Calls) -> W
     }
 }
 
-/// Every file that a receipt says was written lies where its step may write.
+/// Every file that the receipt of a success says was written lies where its step may write.
 pub(super) fn stayed_inside(step: &PlanStep, receipt: &EvidenceReceipt) -> Result<()> {
+    if !receipt.success {
+        return Ok(());
+    }
     let scope = WriteScope::new(&step.write_scope)?;
     for fact in &receipt.facts {
         if let Fact::FileWritten { path, .. } = fact {

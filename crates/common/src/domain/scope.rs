@@ -3,6 +3,8 @@
 //! The answer is conservative: globs that both match some path always overlap, and globs that are
 //! too costly to compare count as overlapping.
 
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+
 /// What a step may write.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Writes {
@@ -26,6 +28,23 @@ impl Writes {
             }
         }
     }
+}
+
+/// Compiles globs of paths relative to a workspace. `*` stays inside one folder, `**` does not, and a
+/// glob that ends in `/` means everything below that folder.
+///
+/// # Errors
+/// The first glob that does not read.
+pub fn glob_set(globs: &[String]) -> Result<GlobSet, globset::Error> {
+    let mut set = GlobSetBuilder::new();
+    for glob in globs {
+        let mut glob = glob.strip_prefix("./").unwrap_or(glob).to_owned();
+        if glob.ends_with('/') {
+            glob.push_str("**");
+        }
+        set.add(GlobBuilder::new(&glob).literal_separator(true).build()?);
+    }
+    set.build()
 }
 
 /// The most globs that braces may expand to; a glob with more overlaps every other.

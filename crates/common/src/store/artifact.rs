@@ -1,4 +1,5 @@
-//! Outputs too large for the journal, keyed by the digest of their content.
+//! What is too large for the journal, keyed by the digest of its content: outputs, and manifests of
+//! workspaces.
 
 use super::StoreError;
 use super::pool::{pauses, within_at_most};
@@ -11,6 +12,9 @@ use uuid::Uuid;
 const ANSWER: Duration = Duration::from_secs(10);
 /// Additional time limit per mebibyte, far above what a working disk needs.
 const ANSWER_PER_MIB: Duration = Duration::from_secs(1);
+
+/// Time limit to read an artifact of unknown length: that of one gibibyte, which exceeds any row.
+const LARGEST: Duration = Duration::from_secs(1034);
 
 /// A large output. Equal content is stored once.
 #[derive(Debug, Clone, Copy)]
@@ -51,6 +55,15 @@ pub async fn keep(pool: &PgPool, run_id: Uuid, artifact: Artifact<'_>) -> Result
             known => return known,
         }
     }
+}
+
+/// The content with a digest; none when it is not kept.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn artifact_body(pool: &PgPool, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
+    let found = sqlx::query_scalar(include_str!("sql/find_artifact.sql")).bind(digest);
+    within_at_most(LARGEST, async { Ok(found.fetch_optional(pool).await?) }).await
 }
 
 async fn store(pool: &PgPool, run_id: Uuid, artifact: Artifact<'_>) -> Result<(), StoreError> {

@@ -35,7 +35,7 @@ mod waits;
 mod wake;
 
 pub use apply::Outcome;
-pub use artifact::{Artifact, keep};
+pub use artifact::{Artifact, artifact_body, keep};
 pub use claim::{Claimed, Leased, Want, claim, find_queues, forgotten, left_over, let_go, orphans};
 pub use committer::{Commit, Committer, Observer, Pending, WritePipeline};
 pub use create::{Created, Creator, NewRun, submit_plan};

@@ -12,12 +12,17 @@
 //! are read once, at the first snapshot: what a run does to them later changes no judgement.
 
 mod git;
+mod net;
 mod place;
 mod read;
 mod rules;
 #[cfg(test)]
 mod tests;
 mod walk;
+mod written;
+
+pub use net::{NetChanges, made_by_checks, net_changes};
+pub use written::Written;
 
 use crate::tool::{ToolError, Workspace};
 use rules::Judge;

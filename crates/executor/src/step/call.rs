@@ -6,6 +6,7 @@ use super::ended::Ended;
 use super::judge::Judgement;
 use super::leased_run::LeasedRun;
 use super::outcome;
+use super::snapshots::{self, Base};
 use crate::tool::Effect;
 use surety_common::crash;
 use surety_common::domain::decision::Usage;
@@ -41,13 +42,17 @@ pub(super) async fn carry_out(
         let done = setup.perform(run, call).await;
         return conclude(run, index, done, Some(passed)).await;
     }
-    match setup.intend(run, &call).await {
+    let intended = match snapshots::base(run).await {
+        Ok(base) => setup.intend(run, &call).await.map(|effect| (effect, base)),
+        Err(error) => Err(error),
+    };
+    match intended {
         Err(error) => {
             let done = Done::now(run, call, error.into());
             conclude(run, index, done, Some(passed)).await
         }
-        Ok(effect) => {
-            open(run, index, passed, &call, &effect).await?;
+        Ok((effect, base)) => {
+            open(run, index, passed, &call, (&effect, base)).await?;
             crash::point("executor.after_intent");
             let done = setup.perform(run, call).await;
             crash::point("executor.after_effect");
@@ -62,7 +67,7 @@ async fn open(
     index: usize,
     passed: &Passed,
     call: &Call,
-    effect: &Effect,
+    (effect, base): (&Effect, &Base),
 ) -> Result<(), Ended> {
     let effect = serde_json::to_value(effect).map_err(|error| StoreError::Corrupt {
         what: "the effect of a call".to_owned(),
@@ -77,6 +82,7 @@ async fn open(
     };
     run.change_now(|draft| {
         outcome::record_applied(draft, run, index, &passed.judgement, passed.usage)?;
+        base.refer(draft);
         draft.open_call(&run.graph, index, open.clone())
     })
     .await

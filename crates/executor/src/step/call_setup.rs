@@ -3,6 +3,7 @@
 use super::ended::Ended;
 use super::leased_run::LeasedRun;
 use super::resource_wait::wait_for_resources;
+use super::snapshots::Watched;
 use crate::fuse::timeout::{CallEnd, Timing};
 use crate::tool::{
     Effect, ErrorCode, Probe, Tool, ToolContext, ToolError, ToolOutcome, WriteScope, timing,
@@ -46,6 +47,7 @@ impl Done {
 
 /// A tool, and what its call may touch and for how long.
 pub(super) struct CallSetup {
+    index: usize,
     pub(super) tool: Arc<dyn Tool>,
     pub(super) context: ToolContext,
     timing: Timing,
@@ -91,7 +93,7 @@ impl CallSetup {
             cancel: run.lease.calls.child_token(),
             kill: run.lease.kill.clone(),
         };
-        Ok(Self { tool, context, timing, budget, until })
+        Ok(Self { index, tool, context, timing, budget, until })
     }
 
     /// What the call would do to the world.
@@ -126,6 +128,10 @@ impl CallSetup {
                 None => return Done::now(run, call, ToolError::called_off().into()),
             }
         };
+        let watched = match Watched::begin(run, self.index, self).await {
+            Ok(watched) => watched,
+            Err(error) => return Done::now(run, call, error.into()),
+        };
         let span = telemetry::tool_span(
             &tracing::Span::current(),
             &call.tool_call.name,
@@ -139,6 +145,10 @@ impl CallSetup {
             self.tool.call(&context, &call.tool_call.arguments).await
         });
         let outcome = calling.instrument(span.clone()).await;
+        let outcome = match watched {
+            Some(watched) => watched.end(run, &self.context.write_scope, outcome).await,
+            None => outcome,
+        };
         if let Some(code) = outcome.error_code {
             span.record("error.type", code.as_str());
         }

@@ -5,6 +5,7 @@ use super::ended::Ended;
 use super::engine::Engine;
 use super::lease::{CallUnderWay, Lease};
 use super::pending_state::PendingState;
+use super::snapshots::History;
 use crate::driver::Driver;
 use crate::fuse::timeout::Timeouts;
 use crate::tool::Folder;
@@ -45,6 +46,8 @@ pub struct LeasedRun {
     /// Where it works.
     pub folder: Arc<Folder>,
     timeouts: std::sync::Mutex<Timeouts>,
+    /// What is known of its workspace.
+    pub(super) history: History,
 }
 
 impl LeasedRun {
@@ -69,6 +72,7 @@ impl LeasedRun {
             state: Mutex::new(PendingState::new(execution)),
             folder: Arc::new(folder),
             timeouts: std::sync::Mutex::default(),
+            history: History::default(),
         }
     }
 

@@ -1,11 +1,14 @@
 //! What the runner looks at before the gate decides: purely, from the checks and the policy.
 
-use surety_common::domain::check::AcceptCheck;
+use surety_common::domain::check::{AcceptCheck, changed_paths};
 use surety_common::domain::run::VerifyCommands;
 
 /// One thing the runner does before the gate decides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Observation {
+    /// Compares the workspace with what it was before the run, at paths that match these globs, or at
+    /// all that are not ignored.
+    Change(Vec<String>),
     /// Runs a command that a check names, exactly as written.
     Command(String),
     /// Runs the project's own test command, because files were written and no check names one.
@@ -21,8 +24,8 @@ pub enum Observation {
     },
 }
 
-/// What a plan's checks ask the runner to do, each thing once, commands first: they may write the
-/// files that are looked at after them.
+/// What a plan's checks ask the runner to do, each thing once. What changed is looked at first, because
+/// commands write too; files are looked at last, because commands may make them.
 pub fn observations(
     checks: &[AcceptCheck],
     policy: VerifyCommands,
@@ -30,6 +33,8 @@ pub fn observations(
 ) -> Vec<Observation> {
     let mut observations: Vec<Observation> = Vec::new();
     if policy == VerifyCommands::Runner {
+        let changes = checks.iter().filter(|check| check.kind == "workspace_change");
+        observations.extend(changes.map(|check| Observation::Change(changed_paths(check))));
         let commands = || checks.iter().filter(|check| check.kind == "command_success");
         let required = commands().filter(|check| check.required);
         observations.extend(required.map(|check| Observation::Command(check.target.clone())));
@@ -91,6 +96,18 @@ mod tests {
                 true,
                 vec![Observation::ProjectTests, file()],
             ),
+            (
+                r#"["make test",{"kind":"workspace_change"},
+                    {"kind":"workspace_change","params":{"paths":"src/**, {a,b}.txt"}}]"#,
+                VerifyCommands::Runner,
+                true,
+                vec![
+                    Observation::Change(vec![]),
+                    Observation::Change(vec!["src/**".to_owned(), "{a,b}.txt".to_owned()]),
+                    command(),
+                ],
+            ),
+            (r#"[{"kind":"workspace_change"}]"#, VerifyCommands::ReceiptsOnly, true, vec![]),
         ] {
             let list = json::parse(checks).unwrap().value;
             let (list, _) = read_checks(&list, "verify", Author::Model).unwrap();

@@ -1,9 +1,10 @@
 //! The turns of one step: ask the driver, take its reply, apply the decision.
 
+use super::call_setup::called_off;
 use super::ended::Ended;
 use super::leased_run::LeasedRun;
 use super::reply::{Taken, take};
-use super::{call, open_call, outcome};
+use super::{call, open_call, outcome, snapshots};
 use crate::driver::{Content, Need, Next, Reply, Situation};
 use crate::fuse::limits::{self, Reached, Used};
 use surety_common::domain::decision::{Abort, Action, ExecuteDecision};
@@ -119,9 +120,21 @@ async fn wait_for_reply(
     need: Need,
     notice: &str,
 ) -> Result<Vec<usize>, Ended> {
+    // A driver outside this process may write without a tool call as soon as it is asked.
+    let base = match snapshots::base(run).await {
+        Ok(base) => base,
+        Err(error) => {
+            called_off(run, &error.clone().into())?;
+            return outcome::fail(run, index, &error.to_string()).await;
+        }
+    };
     let Need { waiting_on, unblocks } = need;
     let wait = Wait { waiting_on, unblocks, ..wait(run, index, notice.to_owned()) };
-    run.change(|draft| draft.await_reply(&run.graph, index, wait.clone())).await?;
+    run.change(|draft| {
+        base.refer(draft);
+        draft.await_reply(&run.graph, index, wait.clone())
+    })
+    .await?;
     Ok(Vec::new())
 }
 

@@ -10,7 +10,9 @@ use super::leased_run::LeasedRun;
 use super::observations::{Observation, observations};
 use super::resource_wait::wait_for_resources;
 use super::slots::Slot;
+use super::snapshots;
 use crate::gate::Moved;
+use crate::snapshot::Reach;
 use crate::tool::builtin::run_command::outcome;
 use crate::tool::process::{self, CommandRequest};
 use crate::tool::{
@@ -20,14 +22,17 @@ use crate::tool::{
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use surety_common::domain::check::changed_fact;
 use surety_common::domain::command::{Program, programs};
 use surety_common::domain::execution::Wait;
+use surety_common::domain::execution::draft::Ending;
 use surety_common::domain::fault::{Fault, FaultClass};
 use surety_common::domain::journal::{Entry, Intent};
 use surety_common::domain::json::Value;
+use surety_common::domain::manifest::Manifest;
 use surety_common::domain::plan::ToolCall;
 use surety_common::domain::receipt::{Command, EvidenceReceipt, EvidenceSource, Fact};
-use surety_common::domain::stop::WaitingOn;
+use surety_common::domain::stop::{StopReason, WaitingOn};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -41,8 +46,14 @@ const WORKSPACE_DIGEST: &str = "workspace_digest";
 /// Observes, unless that is already stored, and asks the gate. Others are worked on while it decides;
 /// a run that is not accepted is left without a slot.
 pub(super) async fn verify(run: &LeasedRun, slot: &mut Slot) -> Result<(), Ended> {
+    if !ensure_in_place(run).await? {
+        return Ok(());
+    }
     if !run.execution().await.counters.observed {
         observe_all(run).await?;
+        if !ensure_in_place(run).await? {
+            return Ok(());
+        }
     }
     run.settle().await?;
     let execution = run.execution().await;
@@ -116,6 +127,7 @@ async fn observe_all(run: &LeasedRun) -> Result<(), Ended> {
     }
     let mut records = Vec::new();
     let mut whole = true;
+    let before = before_checks(run, &wanted).await?;
     for observation in wanted {
         if run.engine.drain.is_cancelled() {
             return Err(Ended::Draining);
@@ -130,6 +142,9 @@ async fn observe_all(run: &LeasedRun) -> Result<(), Ended> {
             Err(ended) => return Err(ended),
         }
     }
+    if let Some(before) = before.filter(|_| whole) {
+        records.extend(made_by_checks(run, &before).await?);
+    }
     run.insist(|draft| {
         for record in &records {
             draft.receipt(record.receipt.clone());
@@ -141,6 +156,75 @@ async fn observe_all(run: &LeasedRun) -> Result<(), Ended> {
     .await
 }
 
+/// The workspace before the checks' own commands, where a check asks what the run changed.
+async fn before_checks(
+    run: &LeasedRun,
+    wanted: &[Observation],
+) -> Result<Option<Arc<Manifest>>, Ended> {
+    let asks = wanted.iter().any(|it| matches!(it, Observation::Change(_)));
+    let runs =
+        wanted.iter().any(|it| matches!(it, Observation::Command(_) | Observation::ProjectTests));
+    if !(asks && runs && snapshots::has_base(run).await) {
+        return Ok(None);
+    }
+    match snapshots::snapshot(run, Reach::NotIgnored).await {
+        Ok(before) => Ok(Some(before)),
+        Err(error) => {
+            called_off(run, &error.clone().into())?;
+            // Each check that needs it says so.
+            tracing::warn!(run_id = %run.spec.id, %error, "verify: no snapshot before the checks");
+            Ok(None)
+        }
+    }
+}
+
+/// The record of what the checks' own commands wrote; none when they wrote nothing.
+async fn made_by_checks(run: &LeasedRun, before: &Manifest) -> Result<Option<Record>, Ended> {
+    let outcome = match snapshots::observe_made(run, before).await {
+        Ok(facts) if facts.is_empty() => return Ok(None),
+        Ok(facts) => ToolOutcome::done("the checks' own commands wrote files", Vec::new(), facts),
+        Err(error) => error.into(),
+    };
+    called_off(run, &outcome)?;
+    record(run, Done::now(run, call(OBSERVE, Vec::new()), outcome)).await.map(Some)
+}
+
+/// Compares the workspace with what it was before the run.
+async fn observe_change(run: &LeasedRun, globs: &[String]) -> Result<Record, Ended> {
+    let receipts = run.receipts().await?;
+    let outcome = match snapshots::observe(run, globs, &receipts).await {
+        Ok(facts) => ToolOutcome::done("compared with the start of the run", Vec::new(), facts),
+        Err(error) => {
+            // What could not be compared is not known to be another.
+            ToolOutcome::failed(error, Vec::new(), vec![changed_fact(globs, false)])
+        }
+    };
+    called_off(run, &outcome)?;
+    record(run, Done::now(run, call(OBSERVE, Vec::new()), outcome)).await
+}
+
+/// Ends the run when its workspace is another folder than at its start: whatever is seen there is not
+/// what the run did. Answers whether the verification may go on.
+async fn ensure_in_place(run: &LeasedRun) -> Result<bool, Ended> {
+    let error = match snapshots::check_in_place(run).await {
+        Err(error) if error.code == ErrorCode::WorkspaceMoved => error,
+        // Another failure shows in what is observed.
+        Ok(()) | Err(_) => return Ok(true),
+    };
+    run.change(|draft| {
+        draft.stop(
+            &run.graph,
+            Ending {
+                stop_reason: StopReason::AcceptCheckFailed,
+                user_message: error.to_string(),
+                internal_reason: error.code.as_str().to_owned(),
+            },
+        )
+    })
+    .await?;
+    Ok(false)
+}
+
 async fn wanted(run: &LeasedRun) -> Vec<Observation> {
     let policy = run.spec.policy.verify_commands;
     observations(&run.plan.verify, policy, run.wrote_files().await)
@@ -149,6 +233,7 @@ async fn wanted(run: &LeasedRun) -> Vec<Observation> {
 /// Does one thing and makes its record; none when an earlier success still stands.
 async fn carry_out(run: &LeasedRun, observation: Observation) -> Result<Option<Record>, Ended> {
     match observation {
+        Observation::Change(globs) => observe_change(run, &globs).await.map(Some),
         Observation::Command(line) => verify_command(run, line).await,
         Observation::ProjectTests => project_tests(run).await.map(Some),
         Observation::File(path) => {

@@ -40,6 +40,7 @@ codes! {
     IoFailed = "io_failed", "The operating system reported an error.";
     WriteScopeViolation = "write_scope_violation", "The path lies outside what the step may write.";
     WriteScopeInvalid = "write_scope_invalid", "A glob of the step's write scope does not read.";
+    WorkspaceMoved = "workspace_moved", "The workspace's path leads to another folder than at the run's start.";
     TextNotFound = "text_not_found", "The text to be replaced is not in the file.";
     TextNotUnique = "text_not_unique", "The text to be replaced is in the file more than once.";
     PatternInvalid = "pattern_invalid", "The pattern does not read.";

@@ -51,6 +51,11 @@ impl Folder {
         *self.lock() = None;
     }
 
+    /// Whether anything has opened it yet.
+    pub fn is_used(&self) -> bool {
+        self.used.load(Ordering::Relaxed)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Workspace>>> {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }

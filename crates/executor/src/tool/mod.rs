@@ -248,6 +248,12 @@ pub trait Tool: Send + Sync {
     /// Makes the call. Never panics, and ends soon after the deadline or the cancellation.
     fn call<'a>(&'a self, ctx: &'a ToolContext, args: &'a Value) -> BoxFuture<'a, ToolOutcome>;
 
+    /// Whether its facts name every file that a call writes. What other tools wrote is found out by
+    /// comparing the workspace with what it was before the call.
+    fn reports_writes(&self) -> bool {
+        self.spec().annotations.read_only
+    }
+
     /// What became of an effect that was written down and has no outcome. It may read files, so
     /// it blocks.
     fn probe(&self, ctx: &ToolContext, effect: &Effect) -> Probe {

@@ -1,8 +1,9 @@
 //! What a step may write.
 
 use crate::tool::error::{ErrorCode, ToolError};
-use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
+use globset::GlobSet;
 use std::path::Path;
+use surety_common::domain::scope::glob_set;
 
 /// The globs of a step's write scope, compiled. None at all allows the whole workspace.
 #[derive(Debug, Clone)]
@@ -16,8 +17,7 @@ impl WriteScope {
         Self { globs: None }
     }
 
-    /// Compiles a step's globs. `*` stays inside one folder, `**` does not, and a glob that ends
-    /// in `/` means everything below that folder.
+    /// Compiles a step's globs, as [`glob_set`] does.
     ///
     /// # Errors
     /// `write_scope_invalid` with the first glob that does not read.
@@ -25,11 +25,8 @@ impl WriteScope {
         if globs.is_empty() {
             return Ok(Self::whole());
         }
-        let mut set = GlobSetBuilder::new();
-        for glob in globs {
-            set.add(compile(glob).map_err(|error| invalid(&error))?);
-        }
-        let globs = set.build().map_err(|error| invalid(&error))?;
+        let globs = glob_set(globs)
+            .map_err(|error| ToolError::new(ErrorCode::WriteScopeInvalid, error.to_string()))?;
         Ok(Self { globs: Some(globs) })
     }
 
@@ -37,18 +34,6 @@ impl WriteScope {
     pub fn allows(&self, path: &Path) -> bool {
         self.globs.as_ref().is_none_or(|set| set.is_match(path))
     }
-}
-
-fn invalid(error: &globset::Error) -> ToolError {
-    ToolError::new(ErrorCode::WriteScopeInvalid, error.to_string())
-}
-
-fn compile(glob: &str) -> Result<Glob, globset::Error> {
-    let mut glob = glob.strip_prefix("./").unwrap_or(glob).to_owned();
-    if glob.ends_with('/') {
-        glob.push_str("**");
-    }
-    GlobBuilder::new(&glob).literal_separator(true).build()
 }
 
 #[cfg(test)]

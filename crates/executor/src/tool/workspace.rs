@@ -107,6 +107,45 @@ impl Workspace {
         &self.root
     }
 
+    /// Whether the path still leads to the folder that was opened: it may have been renamed, or a link
+    /// on the way turned.
+    ///
+    /// # Errors
+    /// `workspace_moved` when it leads elsewhere or nowhere.
+    pub fn check_in_place(&self) -> Result<(), ToolError> {
+        let failed = |error: Errno| ToolError::errno(self.given.display(), error);
+        let opened = self.identity()?;
+        for path in [&self.given, &self.root] {
+            let found = match stat::stat(path) {
+                Ok(found) => Some((found.st_dev, found.st_ino)),
+                Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) => None,
+                Err(error) => return Err(failed(error)),
+            };
+            if found != Some(opened) {
+                return Err(Self::moved(path));
+            }
+        }
+        Ok(())
+    }
+
+    /// The device and the number of the open folder.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub(crate) fn identity(&self) -> Result<(u64, u64), ToolError> {
+        let found = stat::fstat(&self.folder);
+        let found = found.map_err(|error| ToolError::errno(self.given.display(), error))?;
+        Ok((found.st_dev, found.st_ino))
+    }
+
+    pub(crate) fn moved(path: &Path) -> ToolError {
+        let message = format!(
+            "{} is not the folder that the run began in; put that folder back, or start a new run",
+            path.display()
+        );
+        ToolError::new(ErrorCode::WorkspaceMoved, message)
+    }
+
     /// The open folder.
     pub(crate) fn handle(&self) -> BorrowedFd<'_> {
         self.folder.as_fd()

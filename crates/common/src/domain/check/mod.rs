@@ -22,6 +22,7 @@ pub use evidence::Evidence;
 pub use normal::normalise_checks;
 pub use read::{Author, ScannedChecks, read_checks, scan_checks, validate_check};
 pub use reason::Reason;
+pub use workspace_change::{changed_fact, changed_paths};
 
 use std::collections::BTreeMap;
 
@@ -110,7 +111,7 @@ impl Match {
 pub fn evaluate(check: &AcceptCheck, evidence: &Evidence<'_>) -> Result<(), Reason> {
     match check.kind.as_str() {
         "output_only" => output_only::evaluate(evidence),
-        "workspace_change" => workspace_change::evaluate(evidence),
+        "workspace_change" => workspace_change::evaluate(check, evidence),
         "command_success" => command_success::evaluate(check, evidence),
         "file_exists" => file_exists::evaluate(check, evidence),
         "content_contains" => content_contains::evaluate(check, evidence),

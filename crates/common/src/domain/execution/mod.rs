@@ -103,6 +103,10 @@ pub struct Counters {
     /// that is being verified.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub observed: bool,
+    /// The artifact that holds the manifest of the workspace before the first call that could write;
+    /// empty before there is one.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub base_snapshot: String,
 }
 
 /// Where one step stands in its present attempt. Every change of a run copies all of them, so what

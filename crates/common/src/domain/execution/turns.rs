@@ -217,6 +217,12 @@ impl Draft {
         self.resume_step(graph, index, "the driver replied")
     }
 
+    /// Names the artifact that holds the manifest of the workspace before the first call that can
+    /// write.
+    pub fn set_base_snapshot(&mut self, artifact: &str) {
+        artifact.clone_into(&mut self.execution.counters.base_snapshot);
+    }
+
     /// Records whether the runner's observations of the present work are complete.
     pub fn set_observed(&mut self, complete: bool) {
         self.execution.counters.observed = complete;

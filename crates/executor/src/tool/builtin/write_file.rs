@@ -62,6 +62,10 @@ impl Tool for WriteFile {
         })
     }
 
+    fn reports_writes(&self) -> bool {
+        true
+    }
+
     fn call<'a>(&'a self, ctx: &'a ToolContext, args: &'a Value) -> BoxFuture<'a, ToolOutcome> {
         blocking(ctx, args, work)
     }

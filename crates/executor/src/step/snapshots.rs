@@ -1,0 +1,326 @@
+//! What a run changes in its workspace, by comparing snapshots.
+//!
+//! ```text
+//!   base, before the first call that could write (stored as an artifact)
+//!     |-- before a command -- the command -- after it: facts of its receipt
+//!     +-- at the verification: whether the workspace is another than at the base
+//! ```
+
+use super::call_setup::{CallSetup, blocking};
+use super::leased_run::LeasedRun;
+use super::resource_wait::wait_for_resources;
+use crate::snapshot::{Reach, Snapshots, Written, made_by_checks, net_changes};
+use crate::tool::{ErrorCode, ToolError, ToolOutcome, Workspace, WriteScope};
+use chrono::{DateTime, Utc};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use surety_common::domain::check::{changed_fact, changed_paths};
+use surety_common::domain::execution::draft::Draft;
+use surety_common::domain::json::sha256_hex;
+use surety_common::domain::manifest::{IgnoreRules, Manifest, Place, decode, encode};
+use surety_common::domain::plan::Plan;
+use surety_common::domain::receipt::{EvidenceReceipt, Fact};
+use surety_common::domain::step::StepState;
+use surety_common::store::{self, Artifact};
+use tokio::sync::OnceCell;
+use tracing::Instrument;
+
+/// How long a snapshot waits for open files that others hold.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The snapshots of a run.
+#[derive(Default)]
+pub(super) struct History {
+    base: OnceCell<Base>,
+    /// The last one: what did not change since need not be read again.
+    latest: Mutex<Option<Arc<Manifest>>>,
+}
+
+/// The workspace before the first call that could write.
+pub(super) struct Base {
+    pub(super) snapshots: Arc<Snapshots>,
+    pub(super) manifest: Arc<Manifest>,
+    /// Names the artifact; empty for a folder of the run's own, which begins empty.
+    artifact: String,
+}
+
+impl Base {
+    /// Names the artifact in the row, in the change that writes down the first effect.
+    pub(super) fn refer(&self, draft: &mut Draft) {
+        draft.set_base_snapshot(&self.artifact);
+    }
+}
+
+impl History {
+    fn latest(&self) -> Option<Arc<Manifest>> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn remember(&self, manifest: &Arc<Manifest>) {
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(manifest));
+    }
+}
+
+/// The base of a run: taken now when nothing of the run could have written before, else read.
+///
+/// # Errors
+/// The workspace cannot be read, or is another folder than at the base; the artifact is not kept.
+pub(super) async fn base(run: &LeasedRun) -> Result<&Base, ToolError> {
+    run.history.base.get_or_try_init(|| find_base(run)).await
+}
+
+/// Whether the run has a base: without one nothing of it could have written.
+pub(super) async fn has_base(run: &LeasedRun) -> bool {
+    run.spec.workspace.is_empty()
+        || run.history.base.initialized()
+        || !run.execution().await.counters.base_snapshot.is_empty()
+}
+
+async fn find_base(run: &LeasedRun) -> Result<Base, ToolError> {
+    if run.spec.workspace.is_empty() {
+        let counted = counted(&run.plan);
+        let rules = Arc::new(IgnoreRules { defaults: true, counted, ..IgnoreRules::default() });
+        let snapshots = Arc::new(Snapshots::resume(&rules)?);
+        let manifest = Arc::new(Manifest::new(Place::default(), rules, Vec::new()));
+        return Ok(Base { snapshots, manifest, artifact: String::new() });
+    }
+    let artifact = run.execution().await.counters.base_snapshot.clone();
+    if artifact.is_empty() { take_base(run).await } else { read_base(run, artifact).await }
+}
+
+async fn take_base(run: &LeasedRun) -> Result<Base, ToolError> {
+    let counted = counted(&run.plan);
+    let span = tracing::info_span!("snapshot", snapshot = "base");
+    let (snapshots, manifest) = wait_for_resources(run, PATIENCE, || {
+        let (counted, lost) = (counted.clone(), run.lease.calls.clone());
+        in_workspace(run, move |workspace| {
+            let check = || if lost.is_cancelled() { Err(ToolError::called_off()) } else { Ok(()) };
+            Snapshots::begin(workspace, &counted, &check)
+        })
+    })
+    .instrument(span)
+    .await?;
+    let body = encode(&manifest);
+    let artifact = sha256_hex(&body);
+    let stored = Artifact { digest: &artifact, body: &body, created_at: run.engine.now() };
+    tokio::select! {
+        kept = store::keep(&run.engine.pool, run.spec.id, stored) => kept.map_err(|error| {
+            let message = format!("the first snapshot of the workspace could not be stored: {error}");
+            ToolError::new(ErrorCode::OutputNotKept, message)
+        })?,
+        () = run.lease.calls.cancelled() => return Err(ToolError::called_off()),
+    }
+    let manifest = Arc::new(manifest);
+    run.history.remember(&manifest);
+    Ok(Base { snapshots: Arc::new(snapshots), manifest, artifact })
+}
+
+async fn read_base(run: &LeasedRun, artifact: String) -> Result<Base, ToolError> {
+    let unread = |why: String| {
+        let message = format!("the first snapshot of the workspace, artifact {artifact}: {why}");
+        ToolError::new(ErrorCode::InternalError, message)
+    };
+    let body = store::patiently(|| store::artifact_body(&run.engine.pool, &artifact)).await;
+    let body = body.map_err(|error| unread(error.to_string()))?;
+    let body = body.ok_or_else(|| unread("it is not kept".to_owned()))?;
+    let manifest = decode(&body).map_err(|error| unread(error.to_string()))?;
+    let snapshots = Arc::new(Snapshots::resume(&manifest.rules)?);
+    Ok(Base { snapshots, manifest: Arc::new(manifest), artifact })
+}
+
+/// The globs of ignored paths that checks ask about.
+fn counted(plan: &Plan) -> Vec<String> {
+    let checks = plan.verify.iter().chain(plan.steps.iter().flat_map(|step| &step.verify));
+    let asking = checks.filter(|check| check.kind == "workspace_change");
+    let globs = asking.flat_map(changed_paths);
+    let mut globs: Vec<String> =
+        globs.filter(|glob| WriteScope::new(std::slice::from_ref(glob)).is_ok()).collect();
+    globs.sort_unstable();
+    globs.dedup();
+    globs
+}
+
+async fn in_workspace<T: Send + 'static>(
+    run: &LeasedRun,
+    work: impl FnOnce(&Workspace) -> Result<T, ToolError> + Send + 'static,
+) -> Result<T, ToolError> {
+    let folder = Arc::clone(&run.folder);
+    blocking(move || {
+        let workspace = folder.workspace()?;
+        workspace.check_in_place()?;
+        work(&workspace)
+    })
+    .await?
+}
+
+/// A snapshot of the run's workspace now.
+///
+/// # Errors
+/// `workspace_moved`; the workspace cannot be read; the work on the run was called off.
+pub(super) async fn snapshot(run: &LeasedRun, reach: Reach) -> Result<Arc<Manifest>, ToolError> {
+    let base = base(run).await?;
+    let span = tracing::info_span!("snapshot", snapshot = "later");
+    let manifest = wait_for_resources(run, PATIENCE, || {
+        let (snapshots, previous) = (Arc::clone(&base.snapshots), run.history.latest());
+        let lost = run.lease.lost.clone();
+        in_workspace(run, move |workspace| {
+            let check = || if lost.is_cancelled() { Err(ToolError::called_off()) } else { Ok(()) };
+            snapshots.take(workspace, previous.as_deref(), reach, &check)
+        })
+    })
+    .instrument(span)
+    .await?;
+    let known = &base.manifest.place;
+    if known.inode != 0
+        && (known.device, known.inode) != (manifest.place.device, manifest.place.inode)
+    {
+        return Err(Workspace::moved(run.spec.workspace.as_ref()));
+    }
+    let manifest = Arc::new(manifest);
+    run.history.remember(&manifest);
+    Ok(manifest)
+}
+
+/// Whether the workspace's path still leads to the folder that the run began in.
+///
+/// # Errors
+/// `workspace_moved`; what the operating system says.
+pub(super) async fn check_in_place(run: &LeasedRun) -> Result<(), ToolError> {
+    if run.spec.workspace.is_empty() || !run.folder.is_used() && !has_base(run).await {
+        return Ok(());
+    }
+    let known = if has_base(run).await {
+        base(run).await?.manifest.place.clone()
+    } else {
+        Place::default()
+    };
+    let moved_to = run.spec.workspace.clone();
+    in_workspace(run, move |workspace| {
+        let is_same = known.inode == 0 || workspace.identity()? == (known.device, known.inode);
+        if is_same { Ok(()) } else { Err(Workspace::moved(moved_to.as_ref())) }
+    })
+    .await
+}
+
+/// What the runner says about a check that asks whether the workspace changed.
+///
+/// # Errors
+/// As [`snapshot`].
+pub(super) async fn observe(
+    run: &LeasedRun,
+    globs: &[String],
+    receipts: &[EvidenceReceipt],
+) -> Result<Vec<Fact>, ToolError> {
+    if !has_base(run).await {
+        return Ok(vec![changed_fact(globs, false)]);
+    }
+    let asked = match globs {
+        [] => None,
+        globs => Some(WriteScope::new(globs)?),
+    };
+    let reach = if asked.is_some() { Reach::Everything } else { Reach::NotIgnored };
+    let now = snapshot(run, reach).await?;
+    let base = base(run).await?;
+    let changed = net_changes(&base.manifest, &now, asked.as_ref(), receipts);
+    let mut facts = vec![changed_fact(globs, changed.count > 0)];
+    facts.extend(changed.facts());
+    Ok(facts)
+}
+
+/// What the checks' own commands wrote since `before` at paths that the run had left as they were, so
+/// that a later round does not take it for the run's.
+///
+/// # Errors
+/// As [`snapshot`].
+pub(super) async fn observe_made(
+    run: &LeasedRun,
+    before: &Manifest,
+) -> Result<Vec<Fact>, ToolError> {
+    let after = snapshot(run, Reach::NotIgnored).await?;
+    Ok(made_by_checks(&base(run).await?.manifest, before, &after))
+}
+
+/// A call whose writes are found out by comparison.
+pub(super) struct Watched {
+    index: usize,
+    before: Arc<Manifest>,
+    began_at: DateTime<Utc>,
+    running: Vec<usize>,
+}
+
+impl Watched {
+    /// Begins to watch a call; none when its tool reports its writes itself.
+    ///
+    /// # Errors
+    /// As [`snapshot`].
+    pub(super) async fn begin(
+        run: &LeasedRun,
+        index: usize,
+        setup: &CallSetup,
+    ) -> Result<Option<Self>, ToolError> {
+        if setup.tool.reports_writes() {
+            return Ok(None);
+        }
+        let began_at = run.engine.now();
+        let running = run.execution().await.steps_in(StepState::Running).collect();
+        let before = snapshot(run, Reach::NotIgnored).await?;
+        Ok(Some(Self { index, before, began_at, running }))
+    }
+
+    /// Adds to the outcome what the call wrote. A write outside the step's scope fails it.
+    pub(super) async fn end(
+        self,
+        run: &LeasedRun,
+        scope: &WriteScope,
+        mut outcome: ToolOutcome,
+    ) -> ToolOutcome {
+        let written = match snapshot(run, Reach::NotIgnored).await {
+            Ok(after) => {
+                let others = self.others(run).await;
+                Written::between(&self.before, &after, scope, &others)
+            }
+            Err(error) => return unknown(outcome, error),
+        };
+        outcome.facts.extend(written.facts.iter().cloned());
+        if written.outside_count == 0 {
+            return outcome;
+        }
+        let outside = written.outside_in_words();
+        outcome.success = false;
+        outcome.error_code = Some(ErrorCode::WriteScopeViolation);
+        outcome.summary = format!(
+            "{}; it wrote outside what step {} may write: {outside}",
+            outcome.summary,
+            run.graph.id(self.index)
+        );
+        outcome
+    }
+
+    /// The scopes of the steps that were at work at any time during the call.
+    async fn others(&self, run: &LeasedRun) -> Vec<WriteScope> {
+        let execution = run.execution().await;
+        let steps = run.plan.steps.iter().zip(&execution.steps).enumerate();
+        steps
+            .filter(|(place, (step, progress))| {
+                *place != self.index
+                    && !step.write_scope.is_empty()
+                    && (progress.state == StepState::Running
+                        || self.running.contains(place)
+                        || progress.started_at.is_some_and(|at| at >= self.began_at))
+            })
+            .filter_map(|(_, (step, _))| WriteScope::new(&step.write_scope).ok())
+            .collect()
+    }
+}
+
+/// What the call wrote is not known: that proves nothing, and makes stale whatever was proven.
+fn unknown(mut outcome: ToolOutcome, error: ToolError) -> ToolOutcome {
+    outcome.success = false;
+    if outcome.error_code != Some(ErrorCode::Cancelled) {
+        outcome.error_code = Some(error.code);
+    }
+    outcome.summary = format!("{}; what it wrote is not known: {error}", outcome.summary);
+    let path = ".".to_owned();
+    outcome.facts.push(Fact::FileWritten { path, before_digest: None, after_digest: None });
+    outcome
+}
