@@ -1,5 +1,7 @@
 //! Snapshots of large trees: the first one, one after a single change, and what a command changed.
 
+#![expect(clippy::unwrap_used, reason = "a benchmark that cannot be set up measures nothing")]
+
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use std::fs;
 use std::hint::black_box;

@@ -238,13 +238,13 @@ impl<'a> Worker<'a> {
                     Err(Errno::ENOENT) => return Ok(()),
                     Err(error) => return Err(error),
                 };
-                self.push(path, &stat, standing.ignored, Content::Unreadable, false);
+                self.push(path, &stat, standing.ignored, (Content::Unreadable, false));
                 return Ok(());
             }
             Err(error) => return Err(error),
         };
         let stat = stat::fstat(&folder)?;
-        self.push(path.clone(), &stat, standing.ignored, Content::None, false);
+        self.push(path.clone(), &stat, standing.ignored, (Content::None, false));
         let rules = above.rules.clone();
         let rules = match self.walk.supply {
             Supply::Known => self.walk.judge.within(rules, &path),
@@ -349,11 +349,11 @@ impl<'a> Worker<'a> {
         let began = read::now_ns();
         if standing.ignored && !standing.counted {
             let steady = self.is_trusted(&stat) && read::is_past(&stat, began);
-            self.push(path, &stat, true, Content::None, steady);
+            self.push(path, &stat, true, (Content::None, steady));
             return Ok(());
         }
         if let Some(known) = self.known(&path, &stat) {
-            self.push(path, &stat, standing.ignored, known, true);
+            self.push(path, &stat, standing.ignored, (known, true));
             return Ok(());
         }
         let (content, steady) = match read::format_of(&stat) {
@@ -372,7 +372,7 @@ impl<'a> Worker<'a> {
             },
             _ => (Content::None, false),
         };
-        self.push(path, &stat, standing.ignored, content, steady);
+        self.push(path, &stat, standing.ignored, (content, steady));
         Ok(())
     }
 
@@ -403,8 +403,7 @@ impl<'a> Worker<'a> {
         path: Vec<u8>,
         stat: &FileStat,
         ignored: bool,
-        content: Content,
-        steady: bool,
+        (content, steady): (Content, bool),
     ) {
         let kind = kind_of(stat);
         self.walked.entries.push(Entry {
