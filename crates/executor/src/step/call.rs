@@ -3,24 +3,17 @@
 use super::call_setup::{Call, CallSetup, Done};
 use super::conclude::conclude;
 use super::ended::Ended;
-use super::judge::Judgement;
+use super::history::Base;
+use super::judge::Passed;
 use super::leased_run::LeasedRun;
 use super::outcome;
-use super::snapshots::{self, Base};
+use super::snapshots;
 use crate::tool::Effect;
 use surety_common::crash;
-use surety_common::domain::decision::Usage;
 use surety_common::domain::execution::OpenCall;
 use surety_common::domain::plan::ToolCall;
 use surety_common::store::StoreError;
 use uuid::Uuid;
-
-/// A decision that passed its validations, and what the reply that held it cost.
-#[derive(Debug, Clone)]
-pub(super) struct Passed {
-    pub(super) judgement: Judgement,
-    pub(super) usage: Usage,
-}
 
 /// Carries out the call of a decision. Answers the steps that started because it was the last call
 /// of its step.

@@ -1,5 +1,6 @@
 //! A tool made ready for one call: what it may touch, for how long, and its outcome.
 
+use super::blocking::blocking;
 use super::ended::Ended;
 use super::leased_run::LeasedRun;
 use super::resource_wait::wait_for_resources;
@@ -128,7 +129,7 @@ impl CallSetup {
                 None => return Done::now(run, call, ToolError::called_off().into()),
             }
         };
-        let watched = match Watched::begin(run, self.index, self).await {
+        let watched = match Watched::begin(run, self.index, self.tool.as_ref()).await {
             Ok(watched) => watched,
             Err(error) => return Done::now(run, call, error.into()),
         };
@@ -165,15 +166,6 @@ impl CallSetup {
             || annotations.idempotent
             || declared_repeatable(&call.tool_call, &run.spec.policy.repeatable_commands)
     }
-}
-
-/// Runs what reads files beside the runtime's own threads.
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, ToolError> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| {
-        ToolError::new(ErrorCode::InternalError, format!("a look at the workspace failed: {error}"))
-    })
 }
 
 /// Whether a command begins with the whole arguments of one that the submitter declared.

@@ -1,11 +1,10 @@
 //! The end of a call: its outcome is recorded, and what follows from it is decided in the same
 //! transaction where no further look at the workspace is needed.
 
-use super::call::Passed;
 use super::call_setup::{Done, called_off};
 use super::ended::Ended;
 use super::evidence;
-use super::judge::Judgement;
+use super::judge::{Judgement, Passed};
 use super::leased_run::LeasedRun;
 use super::outcome;
 use super::repeat;

@@ -6,7 +6,7 @@ use super::repeat;
 use crate::decision::{self, Legal, RunView, Spent, StepView, ToolView};
 use crate::fuse::limits::Used;
 use surety_common::domain::check::{self, Evidence};
-use surety_common::domain::decision::{Action, ExecuteDecision};
+use surety_common::domain::decision::{Action, ExecuteDecision, Usage};
 use surety_common::domain::execution::{Execution, StepProgress};
 use surety_common::domain::journal::Validation;
 use surety_common::domain::plan::PlanStep;
@@ -45,6 +45,13 @@ impl Judgement {
     ) -> Self {
         judge_over(run, execution, index, decision, &[])
     }
+}
+
+/// A decision that passed its validations, and what the reply that held it cost.
+#[derive(Debug, Clone)]
+pub(super) struct Passed {
+    pub(super) judgement: Judgement,
+    pub(super) usage: Usage,
 }
 
 /// Judges a decision over the run as it is.

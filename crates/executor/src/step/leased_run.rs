@@ -3,9 +3,9 @@
 use super::bounds::graph_of;
 use super::ended::Ended;
 use super::engine::Engine;
+use super::history::History;
 use super::lease::{CallUnderWay, Lease};
 use super::pending_state::PendingState;
-use super::snapshots::History;
 use crate::driver::Driver;
 use crate::fuse::timeout::Timeouts;
 use crate::tool::Folder;

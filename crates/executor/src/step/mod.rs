@@ -20,6 +20,7 @@
 //!                                           all --> changes --> leased_run --> lease, engine
 //! ```
 
+mod blocking;
 mod bounds;
 mod call;
 mod call_setup;
@@ -32,6 +33,7 @@ mod evidence;
 mod failure_detector;
 mod follow;
 mod heartbeat;
+mod history;
 mod judge;
 mod lease;
 mod lease_validity;

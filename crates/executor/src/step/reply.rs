@@ -1,8 +1,7 @@
 //! How a reply becomes a turn: read, counted by its fuse, judged, and applied or answered.
 
-use super::call::Passed;
 use super::ended::Ended;
-use super::judge::{self, Judgement};
+use super::judge::{self, Judgement, Passed};
 use super::leased_run::LeasedRun;
 use super::outcome;
 use crate::decision::{Classified, Reading, classify};

@@ -6,60 +6,26 @@
 //!     +-- at the verification: whether the workspace is another than at the base
 //! ```
 
-use super::call_setup::{CallSetup, blocking};
+use super::blocking::blocking;
+use super::history::Base;
 use super::leased_run::LeasedRun;
 use super::resource_wait::wait_for_resources;
 use crate::snapshot::{Reach, Snapshots, Written, made_by_checks, net_changes};
-use crate::tool::{ErrorCode, ToolError, ToolOutcome, Workspace, WriteScope};
+use crate::tool::{ErrorCode, Tool, ToolError, ToolOutcome, Workspace, WriteScope};
 use chrono::{DateTime, Utc};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use surety_common::domain::check::{changed_fact, changed_paths};
-use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::json::sha256_hex;
 use surety_common::domain::manifest::{IgnoreRules, Manifest, Place, decode, encode};
 use surety_common::domain::plan::Plan;
 use surety_common::domain::receipt::{EvidenceReceipt, Fact};
 use surety_common::domain::step::StepState;
 use surety_common::store::{self, Artifact};
-use tokio::sync::OnceCell;
 use tracing::Instrument;
 
 /// How long a snapshot waits for open files that others hold.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// The snapshots of a run.
-#[derive(Default)]
-pub(super) struct History {
-    base: OnceCell<Base>,
-    /// The last one: what did not change since need not be read again.
-    latest: Mutex<Option<Arc<Manifest>>>,
-}
-
-/// The workspace before the first call that could write.
-pub(super) struct Base {
-    pub(super) snapshots: Arc<Snapshots>,
-    pub(super) manifest: Arc<Manifest>,
-    /// Names the artifact; empty for a folder of the run's own, which begins empty.
-    artifact: String,
-}
-
-impl Base {
-    /// Names the artifact in the row, in the change that writes down the first effect.
-    pub(super) fn refer(&self, draft: &mut Draft) {
-        draft.set_base_snapshot(&self.artifact);
-    }
-}
-
-impl History {
-    fn latest(&self) -> Option<Arc<Manifest>> {
-        self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn remember(&self, manifest: &Arc<Manifest>) {
-        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(manifest));
-    }
-}
 
 /// The base of a run: taken now when nothing of the run could have written before, else read.
 ///
@@ -256,9 +222,9 @@ impl Watched {
     pub(super) async fn begin(
         run: &LeasedRun,
         index: usize,
-        setup: &CallSetup,
+        tool: &dyn Tool,
     ) -> Result<Option<Self>, ToolError> {
-        if setup.tool.reports_writes() {
+        if tool.reports_writes() {
             return Ok(None);
         }
         let began_at = run.engine.now();

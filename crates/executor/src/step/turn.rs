@@ -2,6 +2,7 @@
 
 use super::call_setup::called_off;
 use super::ended::Ended;
+use super::judge::Passed;
 use super::leased_run::LeasedRun;
 use super::reply::{Taken, take};
 use super::{call, open_call, outcome, snapshots};
@@ -72,8 +73,8 @@ async fn take_turn(
 }
 
 /// Applies a decision that passed its validations.
-async fn apply(run: &LeasedRun, index: usize, passed: call::Passed) -> Result<Vec<usize>, Ended> {
-    let call::Passed { judgement, usage } = &passed;
+async fn apply(run: &LeasedRun, index: usize, passed: Passed) -> Result<Vec<usize>, Ended> {
+    let Passed { judgement, usage } = &passed;
     let decision = judgement.decision.clone();
     match (decision.action, &decision.tool_call) {
         (Action::Continue, Some(tool_call)) => {
@@ -141,7 +142,7 @@ async fn wait_for_reply(
 async fn ask(
     run: &LeasedRun,
     index: usize,
-    passed: &call::Passed,
+    passed: &Passed,
     wait: Wait,
 ) -> Result<Vec<usize>, Ended> {
     run.change(|draft| {

@@ -3,7 +3,8 @@
 //!
 //! All of it may be done again after a crash: a verification is repeatable by its nature.
 
-use super::call_setup::{Call, Done, blocking, called_off};
+use super::blocking::blocking;
+use super::call_setup::{Call, Done, called_off};
 use super::ended::Ended;
 use super::evidence::{Place, Record, keep, record_as};
 use super::leased_run::LeasedRun;

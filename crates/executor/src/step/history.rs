@@ -1,0 +1,42 @@
+//! The snapshots of a run's workspace that this process remembers.
+
+use crate::snapshot::Snapshots;
+use std::sync::{Arc, Mutex, PoisonError};
+use surety_common::domain::execution::draft::Draft;
+use surety_common::domain::manifest::Manifest;
+use tokio::sync::OnceCell;
+
+/// The snapshots of a run.
+#[derive(Default)]
+pub(super) struct History {
+    pub(super) base: OnceCell<Base>,
+    /// The last one: what did not change since need not be read again.
+    latest: Mutex<Option<Arc<Manifest>>>,
+}
+
+/// The workspace before the first call that could write.
+pub(super) struct Base {
+    pub(super) snapshots: Arc<Snapshots>,
+    pub(super) manifest: Arc<Manifest>,
+    /// Names the artifact; empty for a folder of the run's own, which begins empty.
+    pub(super) artifact: String,
+}
+
+impl Base {
+    /// Names the artifact in the row, in the change that writes down the first effect.
+    pub(super) fn refer(&self, draft: &mut Draft) {
+        draft.set_base_snapshot(&self.artifact);
+    }
+}
+
+impl History {
+    /// The last snapshot; none before the first.
+    pub(super) fn latest(&self) -> Option<Arc<Manifest>> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Keeps a snapshot as the last one.
+    pub(super) fn remember(&self, manifest: &Arc<Manifest>) {
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(manifest));
+    }
+}
