@@ -3,7 +3,8 @@
 #
 #   scripts/clients.sh python | node
 #
-# SURETY_PLANNER, SURETY_EXECUTOR and SURETY_GATE are the addresses (host:port) of the services;
+# SURETY_PLANNER, SURETY_EXECUTOR and SURETY_GATE are the addresses (host:port) of the services, and
+# SURETY_TOKEN is a token that they know;
 # the test `clients` starts some. What is needed from PyPI or npm is fetched once and kept; after
 # that nothing goes to the network. Exit code 77: the language is not on this machine.
 set -euo pipefail

@@ -27,11 +27,15 @@ const api = grpc.loadPackageDefinition(
   loader.loadSync(files, { ...options, includeDirs: [PROTO] }),
 ).surety.v1;
 
+// The services know every caller by a token.
+const caller = new grpc.Metadata();
+caller.set("authorization", `Bearer ${process.env.SURETY_TOKEN}`);
+
 function service(Service, address) {
   const client = new Service(address, grpc.credentials.createInsecure());
   return (method, request) =>
     new Promise((resolve, reject) =>
-      client[method](request, (error, response) => (error ? reject(error) : resolve(response))),
+      client[method](request, caller, (error, response) => (error ? reject(error) : resolve(response))),
     );
 }
 

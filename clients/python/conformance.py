@@ -53,9 +53,13 @@ def filled(pairs):
     return {key: value for key, value in pairs if value not in ("", None, [], {})}
 
 
+# The services know every caller by a token.
+CALLER = [("authorization", "Bearer " + os.environ["SURETY_TOKEN"])]
+
+
 def ask(call, request):
     try:
-        return call(request)
+        return call(request, metadata=CALLER)
     except grpc.RpcError as error:
         for key, value in error.trailing_metadata() or ():
             if key == "grpc-status-details-bin":

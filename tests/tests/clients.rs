@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, ensure};
 use std::io::Write;
 use std::path::Path;
-use surety_e2e::harness::Deployment;
+use surety_e2e::harness::{Deployment, TOKEN};
 use tokio::process::Command;
 
 /// What the script ends with where the language is not installed.
@@ -19,6 +19,7 @@ async fn run_client(language: &str) -> Result<()> {
         .env("SURETY_PLANNER", deployment.planner.address())
         .env("SURETY_EXECUTOR", executor.address())
         .env("SURETY_GATE", deployment.gate.address())
+        .env("SURETY_TOKEN", TOKEN)
         .output()
         .await?;
     deployment.database.drop().await?;

@@ -94,17 +94,21 @@ async fn with_a_token_every_service_asks_every_caller_and_the_services_know_each
 }
 
 #[tokio::test]
-async fn an_executor_with_the_wrong_token_waits_and_one_with_the_right_one_finishes() -> Result<()>
-{
+async fn an_executor_whose_token_was_revoked_waits_and_one_with_another_finishes() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let right = token_file(folder.path(), "right", SECRET)?;
-    let wrong =
-        token_file(folder.path(), "wrong", "another-token-that-is-long-enough-0123456789abc")?;
+    let revoked =
+        token_file(folder.path(), "revoked", "another-token-that-is-long-enough-0123456789abc")?;
     let database = Database::create().await?;
     let mut deployment = Deployment::start_idle(database, &[("SURETY_TOKEN_FILE", &right)]).await?;
     deployment.use_token(Token::new(SECRET)?);
     let brief = ("SURETY_DRAIN_TIMEOUT_MS", "500");
-    deployment.add_executor(&[("SURETY_TOKEN_FILE", &wrong), brief]).await?;
+    deployment.add_executor(&[("SURETY_TOKEN_FILE", &revoked), brief]).await?;
+    // The executor's start stored its token.
+    let pool = deployment.database.pool().await?;
+    let known = Token::new(SECRET)?.hash();
+    let revoking = "update token set revoked_at = now() where hash <> $1";
+    sqlx::query(revoking).bind(known.as_slice()).execute(&pool).await?;
     let run = deployment.create(&plan(&[step("only", &[], &[noop()])]), "").await?;
     let waiting = |line: &str| line.contains("waiting for the gate") && line.contains("token");
     deployment.first_executor()?.wait_for_line(waiting).await?;
@@ -115,4 +119,12 @@ async fn an_executor_with_the_wrong_token_waits_and_one_with_the_right_one_finis
     let run = deployment.wait_for_end(&run.id).await?;
     assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
     deployment.finish().await
+}
+
+#[tokio::test]
+async fn an_executor_without_a_token_for_the_gate_does_not_start() -> Result<()> {
+    let (code, log) = Process::run_to_end(Service::Executor, "127.0.0.1:0", &[NOWHERE]).await?;
+    assert_eq!(code, Some(1), "{log}");
+    assert!(log.contains("role service") && log.contains("SURETY_TOKEN_FILE"), "{log}");
+    Ok(())
 }

@@ -169,7 +169,7 @@ async fn an_id_that_is_none_and_one_that_nobody_has_are_told_apart_in_every_call
         let watch = runs.watch_run(watch).await;
         let mut gate = deployment.gate()?;
         let evaluate = v1::EvaluateRunRequest { run_id: run_id(), lease_epoch: 0 };
-        let evaluate = gate.evaluate_run(evaluate).await;
+        let evaluate = deployment.internal()?.evaluate_run(evaluate).await;
         let verdict = v1::GetVerdictRequest { run_id: run_id(), plan_revision: 0 };
         let verdict = gate.get_verdict(verdict).await;
         let mut plans = deployment.plans()?;

@@ -6,6 +6,7 @@ use surety_common::wire::client::channel;
 use surety_common::wire::status::from_status;
 use surety_common::wire::v1::accept_gate_service_client::AcceptGateServiceClient;
 use surety_common::wire::v1::executor_service_client::ExecutorServiceClient;
+use surety_common::wire::v1::internal_service_client::InternalServiceClient;
 use surety_common::wire::v1::planner_service_client::PlannerServiceClient;
 use surety_common::wire::v1::run_service_client::RunServiceClient;
 use surety_common::wire::v1::tool_service_client::ToolServiceClient;
@@ -91,6 +92,7 @@ async fn an_executor_without_a_database_reads_decisions_and_carries_nothing_out(
 #[tokio::test]
 async fn a_gate_without_a_database_decides_over_what_is_sent_along() -> Result<()> {
     let gate = Process::start_stateless(Service::Gate, &[]).await?;
+    let mut internal = InternalServiceClient::new(channel(&gate.url(), None)?);
     let mut gate = AcceptGateServiceClient::new(channel(&gate.url(), None)?);
     let checks = evaluate_request::ChecksSource::ChecksJson("null".to_owned());
     for (final_text, accepted) in [("made it", true), ("  ", false)] {
@@ -107,7 +109,7 @@ async fn a_gate_without_a_database_decides_over_what_is_sent_along() -> Result<(
     }
     let run_id = || RUN.to_owned();
     let evaluate = v1::EvaluateRunRequest { run_id: run_id(), lease_epoch: 0 };
-    needs_database(gate.evaluate_run(evaluate).await)?;
+    needs_database(internal.evaluate_run(evaluate).await)?;
     let verdict = v1::GetVerdictRequest { run_id: run_id(), plan_revision: 0 };
     needs_database(gate.get_verdict(verdict).await)?;
     let source = Some(v1::verify_receipts_request::Source::RunId(run_id()));

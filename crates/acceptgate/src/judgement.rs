@@ -12,6 +12,7 @@ use surety_common::domain::decision::Action;
 use surety_common::domain::execution::draft::{Draft, Ending};
 use surety_common::domain::execution::{Execution, Graph};
 use surety_common::domain::fault::{Fault, FaultCode};
+use surety_common::domain::identity::Object;
 use surety_common::domain::journal::{Turn, VerdictRecord};
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::machine::run::RunState;
@@ -21,6 +22,7 @@ use surety_common::domain::run::RunRecord;
 use surety_common::domain::verdict::Verdict;
 use surety_common::store::{self, Commit, EvidenceBundle, Outcome, Topic};
 use surety_common::telemetry::trace;
+use surety_common::wire::caller::Caller;
 use uuid::Uuid;
 
 /// Up to this many receipts a verdict takes less than a tenth of a millisecond.
@@ -34,13 +36,19 @@ impl Gate {
     /// moved it.
     ///
     /// # Errors
-    /// `run_not_found`, `run_not_verifying`, `receipts_invalid`, `run_too_large`, `lease_lost`;
+    /// `run_not_found`, `permission_denied`, `run_not_verifying`, `receipts_invalid`, `run_too_large`, `lease_lost`;
     /// `overloaded` when the gate had no capacity for a check and reached no verdict;
     /// `database_unavailable`.
-    pub async fn judge(&self, run_id: Uuid, lease_epoch: i64) -> Result<VerdictRecord, Fault> {
+    pub(crate) async fn judge(
+        &self,
+        caller: &Caller,
+        run_id: Uuid,
+        lease_epoch: i64,
+    ) -> Result<VerdictRecord, Fault> {
         loop {
             let bundle = Arc::new(self.bundle(run_id).await?);
             let record = &bundle.run;
+            may_reach(caller, record)?;
             if let Some(given) = self.given_before(record).await? {
                 return Ok(given);
             }
@@ -66,8 +74,18 @@ impl Gate {
     ///
     /// # Errors
     /// `run_not_found`, `database_unavailable`.
-    pub async fn find(&self, run_id: Uuid) -> Result<RunRecord, Fault> {
+    async fn find(&self, run_id: Uuid) -> Result<RunRecord, Fault> {
         store::find_run(&self.pool, run_id).await?.ok_or_else(|| not_found(run_id))
+    }
+
+    /// One run, once its caller may make the call on it.
+    ///
+    /// # Errors
+    /// `run_not_found`, `permission_denied`, `database_unavailable`.
+    pub(crate) async fn find_for(&self, caller: &Caller, run_id: Uuid) -> Result<RunRecord, Fault> {
+        let record = self.find(run_id).await?;
+        may_reach(caller, &record)?;
+        Ok(record)
     }
 
     /// One run, and the evidence for its verdict.
@@ -136,6 +154,11 @@ impl Gate {
             .notify_on_commit(Topic::Run(record.spec.id));
         Ok(self.committer.commit(commit).await?)
     }
+}
+
+fn may_reach(caller: &Caller, record: &RunRecord) -> Result<(), Fault> {
+    let object = Object::namespace(&record.spec.namespace);
+    caller.may(&object, || not_found(record.spec.id)).map(drop)
 }
 
 fn not_found(run_id: Uuid) -> Fault {

@@ -19,11 +19,14 @@ use std::sync::Arc;
 use surety_common::clock;
 use surety_common::config::{CommonConfig, GateConfig};
 use surety_common::domain::journal::Actor;
-use surety_common::store::{self, Committer, EvidenceBundles, PoolSize, StoreError, Waker};
+use surety_common::store::{
+    self, Committer, EvidenceBundles, Identities, PoolSize, StoreError, Waker,
+};
 use surety_common::telemetry;
-use surety_common::wire::server::{self, Server, Settings};
-use surety_common::wire::token::Token;
+use surety_common::wire::server::{self, Authentication, Server, Settings};
+use surety_common::wire::token::FileTokens;
 use surety_common::wire::v1::accept_gate_service_server::AcceptGateServiceServer;
+use surety_common::wire::v1::internal_service_server::InternalServiceServer;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -35,8 +38,8 @@ pub struct Setup {
     pub gate: GateConfig,
     /// The Postgres that stores all state; without one the gate runs in stateless mode.
     pub database_url: Option<String>,
-    /// The token that callers must send; none accepts every call.
-    pub token: Option<Token>,
+    /// The tokens that are known from the start.
+    pub tokens: FileTokens,
     /// The process's metrics, served at `/metrics`; none disables that path.
     pub metrics: Option<PrometheusHandle>,
 }
@@ -104,9 +107,12 @@ pub async fn serve(
         pool = connecting => pool?,
         () = shutdown.cancelled() => return Ok(()),
     };
-    let gate = Arc::new(Gate::start(pool.clone(), probes));
-    let served = Server::new(Settings::of(&setup.common, setup.token))
-        .with_service(AcceptGateServiceServer::new(service::Service::new(gate)))
+    store::import_patiently(&pool, &setup.tokens.known).await?;
+    let authentication = Authentication::Store(Arc::new(Identities::of(pool.clone())));
+    let handlers = service::Service::new(Arc::new(Gate::start(pool.clone(), probes)));
+    let served = Server::new(Settings::of(&setup.common, authentication))
+        .with_service(AcceptGateServiceServer::new(handlers.clone()))
+        .with_service(InternalServiceServer::new(handlers))
         .with_http(server::operations(setup.metrics, Some(pool.clone())))
         .serve(listener, shutdown.cancelled_owned())
         .await;
@@ -119,7 +125,9 @@ fn without_database(setup: Setup, probes: Arc<Probes>) -> Server {
         "acceptgate: no DATABASE_URL is set; running in stateless mode, which serves only Evaluate, \
          and VerifyReceipts for receipts in the request"
     );
-    Server::new(Settings::of(&setup.common, setup.token))
+    let authentication = Authentication::stateless(&setup.tokens.known);
+    Server::new(Settings::of(&setup.common, authentication))
+        .without_database::<InternalServiceServer<service::Service>>()
         .with_service(AcceptGateServiceServer::new(service::Service::stateless(probes)))
         .with_http(server::operations(setup.metrics, None))
 }

@@ -4,7 +4,7 @@ use clap::Parser;
 use surety_common::config::{CommonConfig, GateConfig};
 use surety_common::telemetry;
 use surety_common::wire::server::{bind, on_signal, runtime};
-use surety_common::wire::token::Token;
+use surety_common::wire::token::FileTokens;
 
 /// Runs allocate and free many small texts concurrently on many threads.
 #[global_allocator]
@@ -28,13 +28,13 @@ fn main() -> anyhow::Result<()> {
 async fn run(Args { common, gate }: Args) -> anyhow::Result<()> {
     let guard = telemetry::init("acceptgate", &common.telemetry)?;
     let shutdown = on_signal()?;
-    let token = common.token()?.map(|secret| Token::new(secret.expose())).transpose()?;
-    let listener = bind(gate.gate_listen, token.is_some()).await?;
+    let tokens = FileTokens::of(&common.tokens()?)?;
+    let listener = bind(gate.gate_listen, !tokens.known.is_empty()).await?;
     tracing::info!(address = %listener.local_addr()?, "acceptgate: listening");
     let drain = common.drain_timeout();
     let metrics = Some(guard.metrics());
     let database_url = common.service_database()?;
-    let setup = surety_acceptgate::Setup { common, gate, database_url, token, metrics };
+    let setup = surety_acceptgate::Setup { common, gate, database_url, tokens, metrics };
     surety_acceptgate::serve(setup, listener, shutdown).await?;
     guard.shutdown(drain).await?;
     Ok(())

@@ -8,14 +8,17 @@ use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::journal::VerdictRecord;
 use surety_common::domain::receipt::{ChainFinding, ChainReport, check_chain, check_export};
 use surety_common::store;
+use surety_common::wire::caller::Caller;
 use surety_common::wire::run::verdict_of;
 use surety_common::wire::status::{needs_database, to_status};
 use surety_common::wire::v1::accept_gate_service_server::AcceptGateService;
+use surety_common::wire::v1::internal_service_server::InternalService;
 use surety_common::wire::v1::{self, verify_receipts_request::Source};
 use surety_common::wire::value::id;
 use tonic::{Request, Response, Status};
 
 /// The gate's handlers.
+#[derive(Clone)]
 pub(crate) struct Service {
     /// None in stateless mode, which has no runs.
     gate: Option<Arc<Gate>>,
@@ -49,27 +52,15 @@ impl AcceptGateService for Service {
         Ok(Response::new(evaluated.into()))
     }
 
-    async fn evaluate_run(
-        &self,
-        request: Request<v1::EvaluateRunRequest>,
-    ) -> Result<Response<v1::EvaluateRunResponse>, Status> {
-        let gate = self.gate("EvaluateRun")?;
-        let v1::EvaluateRunRequest { run_id, lease_epoch } = request.into_inner();
-        let run_id = id("run_id", &run_id).map_err(Fault::from).map_err(status)?;
-        let lease_epoch = i64::try_from(lease_epoch).unwrap_or(i64::MAX);
-        let record = gate.judge(run_id, lease_epoch).await.map_err(status)?;
-        let verdict = Some(verdict_of(run_id, record));
-        Ok(Response::new(v1::EvaluateRunResponse { verdict }))
-    }
-
     async fn get_verdict(
         &self,
         request: Request<v1::GetVerdictRequest>,
     ) -> Result<Response<v1::GetVerdictResponse>, Status> {
         let gate = self.gate("GetVerdict")?;
+        let caller = Caller::of(&request).map_err(status)?;
         let v1::GetVerdictRequest { run_id, plan_revision } = request.into_inner();
         let run_id = id("run_id", &run_id).map_err(Fault::from).map_err(status)?;
-        let record = gate.verdict(run_id, plan_revision).await.map_err(status)?;
+        let record = gate.verdict(&caller, run_id, plan_revision).await.map_err(status)?;
         let verdict = Some(verdict_of(run_id, record));
         Ok(Response::new(v1::GetVerdictResponse { verdict }))
     }
@@ -78,11 +69,12 @@ impl AcceptGateService for Service {
         &self,
         request: Request<v1::VerifyReceiptsRequest>,
     ) -> Result<Response<v1::VerifyReceiptsResponse>, Status> {
+        let caller = Caller::of(&request).map_err(status)?;
         let report = match request.into_inner().source {
             Some(Source::RunId(run_id)) => {
                 let gate = self.gate("VerifyReceipts of a stored run")?;
                 let run_id = id("run_id", &run_id).map_err(Fault::from).map_err(status)?;
-                gate.verify_receipts(run_id).await.map_err(status)?
+                gate.verify_receipts(&caller, run_id).await.map_err(status)?
             }
             Some(Source::Export(export)) => check_export(&export),
             Some(Source::Receipts(chain)) => stateless::check_receipts(chain),
@@ -92,14 +84,32 @@ impl AcceptGateService for Service {
     }
 }
 
+#[tonic::async_trait]
+impl InternalService for Service {
+    async fn evaluate_run(
+        &self,
+        request: Request<v1::EvaluateRunRequest>,
+    ) -> Result<Response<v1::EvaluateRunResponse>, Status> {
+        let gate = self.gate("EvaluateRun")?;
+        let caller = Caller::of(&request).map_err(status)?;
+        let v1::EvaluateRunRequest { run_id, lease_epoch } = request.into_inner();
+        let run_id = id("run_id", &run_id).map_err(Fault::from).map_err(status)?;
+        let lease_epoch = i64::try_from(lease_epoch).unwrap_or(i64::MAX);
+        let record = gate.judge(&caller, run_id, lease_epoch).await.map_err(status)?;
+        let verdict = Some(verdict_of(run_id, record));
+        Ok(Response::new(v1::EvaluateRunResponse { verdict }))
+    }
+}
+
 impl Gate {
     /// The latest verdict on a run, or the latest on one plan revision.
     async fn verdict(
         &self,
+        caller: &Caller,
         run_id: uuid::Uuid,
         plan_revision: u32,
     ) -> Result<VerdictRecord, Fault> {
-        let record = self.find(run_id).await?;
+        let record = self.find_for(caller, run_id).await?;
         let found = match (record.execution.counters.verdict_sequence, plan_revision) {
             (0, _) => None,
             (latest, 0) => store::verdict(&self.pool, run_id, latest).await?,
@@ -112,9 +122,13 @@ impl Gate {
         })
     }
 
-    async fn verify_receipts(&self, run_id: uuid::Uuid) -> Result<ChainReport, Fault> {
+    async fn verify_receipts(
+        &self,
+        caller: &Caller,
+        run_id: uuid::Uuid,
+    ) -> Result<ChainReport, Fault> {
         // The row is read first, because the journal only grows.
-        let counters = self.find(run_id).await?.execution.counters;
+        let counters = self.find_for(caller, run_id).await?.execution.counters;
         let mut receipts = store::receipts(&self.pool, run_id).await?;
         receipts.retain(|receipt| receipt.seq <= counters.receipts.into());
         let receipts: Vec<_> = receipts.into_iter().map(Ok).collect();

@@ -8,6 +8,7 @@ use surety_common::wire::client::{ServiceChannel, channel};
 use surety_common::wire::status::from_status;
 use surety_common::wire::token::Token;
 use surety_common::wire::v1;
+use surety_common::wire::v1::admin_service_client::AdminServiceClient;
 use surety_common::wire::v1::run_service_client::RunServiceClient;
 use tonic::{Request, Status};
 
@@ -30,6 +31,7 @@ const MOST_NAMED: usize = 5;
 pub struct Connection {
     url: String,
     runs: RunServiceClient<ServiceChannel>,
+    admin: AdminServiceClient<ServiceChannel>,
 }
 
 impl Connection {
@@ -47,21 +49,29 @@ impl Connection {
             // The local token is only for the local machine: another service must not receive it.
             None => match folder.map(|folder| folder.token()).filter(|path| path.exists()) {
                 Some(path) if is_loopback(&url) => {
-                    Some(surety_common::config::read_token_file(&path)?)
+                    Some(surety_common::config::read_client_token(&path)?)
                 }
                 Some(_) | None => None,
             },
         };
         let token = secret.map(|secret| Token::new(secret.expose())).transpose()?;
         let channel = channel(&url, token.as_ref())?;
-        let runs = RunServiceClient::new(channel).max_decoding_message_size(MAX_ANSWER_BYTES);
-        Ok(Self { url, runs })
+        let runs = RunServiceClient::new(channel.clone());
+        let runs = runs.max_decoding_message_size(MAX_ANSWER_BYTES);
+        let admin = AdminServiceClient::new(channel).max_decoding_message_size(MAX_ANSWER_BYTES);
+        Ok(Self { url, runs, admin })
     }
 
     /// The client of the run service.
     #[must_use]
     pub fn runs(&self) -> RunServiceClient<ServiceChannel> {
         self.runs.clone()
+    }
+
+    /// The client of tokens, policies and the audit.
+    #[must_use]
+    pub fn admin(&self) -> AdminServiceClient<ServiceChannel> {
+        self.admin.clone()
     }
 
     /// The failure of a refused call.

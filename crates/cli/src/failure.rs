@@ -210,6 +210,10 @@ impl From<Fault> for Failure {
                 "Name the file with the service's token with --token-file (SURETY_TOKEN_FILE); \
                  `surety up` keeps its own in its data folder."
             }
+            Reason::Service(FaultCode::PermissionDenied) => {
+                "docs/authorization.md says which role may make the call; `surety tokens create` makes a \
+                 token with it."
+            }
             Reason::Input(_) if fault.class == FaultClass::InvalidArgument => {
                 "Correct it before a retry."
             }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   DIR/ -+- endpoint    the planner's address, written when everything is ready
-//!         +- token       the bearer token of all three services, 0600
+//!         +- token       the bearer token of the person, 0600
+//!         +- driver-token, service-token   those of a driver and of the services themselves, 0600
 //!         +- postgres/   the private database
 //!         +- executor/   the workspaces of runs that name none
 //! ```
@@ -82,10 +83,22 @@ impl DataFolder {
         self.path.join("executor")
     }
 
-    /// The token's file.
+    /// The file of the person's token.
     #[must_use]
     pub fn token(&self) -> PathBuf {
         self.path.join("token")
+    }
+
+    /// The file of a driver's token.
+    #[must_use]
+    pub fn driver_token(&self) -> PathBuf {
+        self.path.join("driver-token")
+    }
+
+    /// The file of the token that the services show to each other.
+    #[must_use]
+    pub fn service_token(&self) -> PathBuf {
+        self.path.join("service-token")
     }
 
     /// The file with the planner's address.
@@ -121,22 +134,21 @@ impl DataFolder {
         }
     }
 
-    /// The token in the folder, generated at the first start.
+    /// The token in one of the folder's files, made at the first start.
     ///
     /// # Errors
     /// It cannot be created, or the existing one cannot be used.
-    pub fn token_made_if_missing(&self) -> Result<Secret, Failure> {
-        let path = self.token();
+    pub fn token_made_if_missing(&self, path: &Path) -> Result<Secret, Failure> {
         if !path.exists() {
             // No other user can read a file that is created this way.
             let made = self.beside(&format!("{}\n", random_token()?))?;
-            match made.persist_noclobber(&path) {
+            match made.persist_noclobber(path) {
                 Ok(_) => {}
                 Err(error) if error.error.kind() == ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(Failure::file(&path)(error.error)),
+                Err(error) => return Err(Failure::file(path)(error.error)),
             }
         }
-        Ok(surety_common::config::read_token_file(&path)?)
+        Ok(surety_common::config::read_client_token(path)?)
     }
 
     fn beside(&self, text: &str) -> Result<tempfile::NamedTempFile, Failure> {
@@ -188,8 +200,8 @@ mod tests {
     #[test]
     fn the_token_is_made_once_and_for_its_owner_alone() {
         let (_kept, folder) = folder();
-        let first = folder.token_made_if_missing().unwrap();
-        let again = folder.token_made_if_missing().unwrap();
+        let first = folder.token_made_if_missing(&folder.token()).unwrap();
+        let again = folder.token_made_if_missing(&folder.token()).unwrap();
         assert!(first == again && first.expose().len() == 64);
         let mode = fs::metadata(folder.token()).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);

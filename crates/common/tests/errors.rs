@@ -20,7 +20,8 @@ its `reason`, in upper case: `steps_empty` is `STEPS_EMPTY`, the member `ERROR_R
 `surety.v1.ErrorReason`. Its metadata holds `advice` and, where a field is at fault, `field`. Where they fit,
 `BadRequest`, `PreconditionFailure`, `QuotaFailure` and `RetryInfo` join it. A text that does not
 read is an ordinary answer of the calls that read texts: the same codes then stand in `problem`.
-There are no roles yet, so no call ends with `permission_denied`. The codes of the command line are in
+Which role may make which call is in
+[authorization.md](authorization.md). The codes of the command line are in
 [cli.md](cli.md), those of failed tool calls in [tools.md](tools.md).
 ";
 

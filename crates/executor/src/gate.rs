@@ -5,7 +5,7 @@ use surety_common::domain::fault::{Fault, FaultClass};
 use surety_common::wire::client::ServiceChannel;
 use surety_common::wire::status::from_status;
 use surety_common::wire::v1;
-use surety_common::wire::v1::accept_gate_service_client::AcceptGateServiceClient;
+use surety_common::wire::v1::internal_service_client::InternalServiceClient;
 use uuid::Uuid;
 
 /// How many times the gate may meet a defect over one run before that is no passing one: with the
@@ -24,13 +24,13 @@ pub enum Moved {
 /// The acceptgate, wherever it is. Cloning shares the connection.
 #[derive(Clone)]
 pub struct Gate {
-    client: AcceptGateServiceClient<ServiceChannel>,
+    client: InternalServiceClient<ServiceChannel>,
 }
 
 impl Gate {
     /// The gate behind a channel.
     pub fn new(channel: ServiceChannel) -> Self {
-        Self { client: AcceptGateServiceClient::new(channel) }
+        Self { client: InternalServiceClient::new(channel) }
     }
 
     /// Asks for the verdict on a run, again and again while the gate or its database is away. The

@@ -24,12 +24,12 @@ use std::time::Duration;
 use surety_common::config::{CommonConfig, ExecutorConfig};
 use surety_common::domain::journal::Actor;
 use surety_common::store::{
-    self, Committer, Listener, Observer, PoolSize, StoreError, Topic, Waker, Wakeups,
+    self, Committer, Identities, Listener, Observer, PoolSize, StoreError, Topic, Waker, Wakeups,
 };
 use surety_common::telemetry;
 use surety_common::wire::client::{self, ClientError};
-use surety_common::wire::server::{self, Server, Settings};
-use surety_common::wire::token::Token;
+use surety_common::wire::server::{self, Authentication, Server, Settings};
+use surety_common::wire::token::FileTokens;
 use surety_common::wire::v1::executor_service_server::ExecutorServiceServer;
 use surety_common::wire::v1::tool_service_server::ToolServiceServer;
 use tokio::net::TcpListener;
@@ -55,8 +55,8 @@ pub struct Setup {
     pub database_url: Option<String>,
     /// The drivers that this executor serves.
     pub drivers: driver::Drivers,
-    /// What callers must show, and what this executor shows to the gate.
-    pub token: Option<Token>,
+    /// The tokens that are known from the start, and the one that this executor shows to the gate.
+    pub tokens: FileTokens,
     /// The process's figures, served at `/metrics`; none serves no such path.
     pub metrics: Option<PrometheusHandle>,
 }
@@ -95,12 +95,13 @@ pub async fn serve(
         return Ok(server.serve(listener, shutdown.cancelled_owned()).await?);
     };
     warn_of_open_files(setup.executor.executor_slots);
-    let channel = client::channel(&setup.executor.gate_url, setup.token.as_ref())?;
+    let channel = client::channel(&setup.executor.gate_url, setup.tokens.own.as_ref())?;
     let connecting = store::connect_with_patience(database_url, PoolSize::of(&setup.common));
     let pool = tokio::select! {
         pool = connecting => pool?,
         () = shutdown.cancelled() => return Ok(()),
     };
+    store::import_patiently(&pool, &setup.tokens.known).await?;
     let waker = Waker::start(pool.clone());
     let observer: Observer = Arc::new({
         let waker = waker.clone();
@@ -133,7 +134,8 @@ pub async fn serve(
     });
     let working = tokio::spawn(work(engine, setup.executor));
     let handlers = service::Service::new(tools);
-    let served = Server::new(Settings::of(&setup.common, setup.token))
+    let authentication = Authentication::Store(Arc::new(Identities::of(pool.clone())));
+    let served = Server::new(Settings::of(&setup.common, authentication))
         .with_service(ExecutorServiceServer::new(handlers.clone()))
         .with_service(ToolServiceServer::new(handlers))
         .with_http(server::operations(setup.metrics, Some(pool.clone())))
@@ -156,7 +158,8 @@ fn without_database(setup: Setup, tools: Arc<tool::Registry>) -> Server {
          ParseDecision and ListTools"
     );
     let handlers = service::Service::stateless(tools);
-    Server::new(Settings::of(&setup.common, setup.token))
+    let authentication = Authentication::stateless(&setup.tokens.known);
+    Server::new(Settings::of(&setup.common, authentication))
         .with_service(ExecutorServiceServer::new(handlers.clone()))
         .with_service(ToolServiceServer::new(handlers))
         .with_http(server::operations(setup.metrics, None))

@@ -1,10 +1,10 @@
 //! The executor's process: set up, serve, drain.
 
 use clap::Parser;
-use surety_common::config::{CommonConfig, ExecutorConfig};
+use surety_common::config::{CommonConfig, ConfigError, ExecutorConfig};
 use surety_common::telemetry;
 use surety_common::wire::server::{bind, on_signal, runtime};
-use surety_common::wire::token::Token;
+use surety_common::wire::token::FileTokens;
 
 /// Runs make and drop many small texts at the same time on many threads.
 #[global_allocator]
@@ -29,14 +29,17 @@ async fn run(Args { common, executor }: Args) -> anyhow::Result<()> {
     executor.check()?;
     let guard = telemetry::init("executor", &common.telemetry)?;
     let shutdown = on_signal()?;
-    let token = common.token()?.map(|secret| Token::new(secret.expose())).transpose()?;
-    let listener = bind(executor.executor_listen, token.is_some()).await?;
+    let tokens = FileTokens::of(&common.tokens()?)?;
+    let database_url = common.service_database()?;
+    let listener = bind(executor.executor_listen, !tokens.known.is_empty()).await?;
+    if database_url.is_some() && tokens.own.is_none() {
+        return Err(ConfigError::ServiceTokenMissing.into());
+    }
     tracing::info!(address = %listener.local_addr()?, "executor: listening");
     let drain = common.drain_timeout();
     let metrics = Some(guard.metrics());
-    let database_url = common.service_database()?;
     let drivers = surety_executor::driver::Drivers::default();
-    let setup = surety_executor::Setup { common, executor, database_url, drivers, token, metrics };
+    let setup = surety_executor::Setup { common, executor, database_url, drivers, tokens, metrics };
     surety_executor::serve(setup, listener, shutdown).await?;
     guard.shutdown(drain).await?;
     Ok(())

@@ -4,7 +4,7 @@ use clap::Parser;
 use surety_common::config::{CommonConfig, PlannerConfig};
 use surety_common::telemetry;
 use surety_common::wire::server::{bind, on_signal, runtime};
-use surety_common::wire::token::Token;
+use surety_common::wire::token::FileTokens;
 
 /// Runs allocate and free many small texts concurrently on many threads.
 #[global_allocator]
@@ -29,8 +29,8 @@ async fn run(Args { common, planner }: Args) -> anyhow::Result<()> {
     let databases = planner.namespace_databases()?;
     let guard = telemetry::init("planner", &common.telemetry)?;
     let shutdown = on_signal()?;
-    let token = common.token()?.map(|secret| Token::new(secret.expose())).transpose()?;
-    let listener = bind(planner.planner_listen, token.is_some()).await?;
+    let tokens = FileTokens::of(&common.tokens()?)?;
+    let listener = bind(planner.planner_listen, !tokens.known.is_empty()).await?;
     tracing::info!(address = %listener.local_addr()?, "planner: listening");
     let drain = common.drain_timeout();
     let setup = surety_planner::Setup {
@@ -39,7 +39,7 @@ async fn run(Args { common, planner }: Args) -> anyhow::Result<()> {
         metrics: Some(guard.metrics()),
         common,
         planner,
-        token,
+        tokens,
     };
     surety_planner::serve(setup, listener, shutdown).await?;
     guard.shutdown(drain).await?;

@@ -60,7 +60,7 @@ impl Planner {
     /// `run_not_found`, `run_terminal` when it ended otherwise, `database_unavailable`.
     pub async fn cancel(&self, run_id: Uuid, reason: &str, by: &str) -> Result<(), Fault> {
         let message = said("cancelled", reason, by);
-        self.change(run_id, |record, draft| {
+        self.change(run_id, &self.actor_for(by), |record, draft| {
             if record.execution.stop_reason() == Some(StopReason::Cancelled) {
                 return Ok(());
             }
@@ -75,7 +75,7 @@ impl Planner {
     /// `run_not_found`, `run_terminal`, `database_unavailable`.
     pub async fn pause(&self, run_id: Uuid, reason: &str, by: &str) -> Result<(), Fault> {
         let cause = said("paused", reason, by);
-        self.change(run_id, |record, draft| {
+        self.change(run_id, &self.actor_for(by), |record, draft| {
             if record.execution.state.is_terminal() {
                 return Err(terminal(record));
             }
@@ -102,7 +102,7 @@ impl Planner {
     /// `run_not_found`, `run_terminal`, `run_not_paused`, `database_unavailable`.
     pub async fn resume(&self, run_id: Uuid, reason: &str, by: &str) -> Result<(), Fault> {
         let cause = said("resumed", reason, by);
-        self.change(run_id, |record, draft| {
+        self.change(run_id, &self.actor_for(by), |record, draft| {
             if record.execution.state.is_terminal() {
                 return Err(terminal(record));
             }
@@ -116,35 +116,32 @@ impl Planner {
     /// Answers the question of a waiting run. The first answer counts.
     ///
     /// # Errors
-    /// `wait_not_found`, `wait_closed`, `field_missing` for a blank answer, `type_mismatch` for one
+    /// `run_not_found`, `wait_closed`, `field_missing` for a blank answer, `type_mismatch` for one
     /// that is not among the choices, `database_unavailable`.
-    pub async fn answer(&self, wait_id: Uuid, answer: &str, by: &str) -> Result<Uuid, Fault> {
-        let answer = answer.trim();
-        let run_id = store::find_wait(&self.pool, wait_id).await?.ok_or_else(|| {
-            Fault::new(
-                FaultCode::WaitNotFound,
-                format!("no open wait has the id {wait_id}; it may have been answered"),
-            )
-            .with_field("wait_id")
-        })?;
-        let by = Actor(by.into());
-        self.change(run_id, |record, draft| {
-            give_answer(record, draft, &Answer { wait_id, by: by.clone(), text: answer.to_owned() })
-        })
-        .await?;
+    pub async fn answer(
+        &self,
+        run_id: Uuid,
+        wait_id: Uuid,
+        answer: &str,
+        by: &str,
+    ) -> Result<(), Fault> {
+        let answer = Answer { wait_id, by: Actor(by.into()), text: answer.trim().to_owned() };
+        let actor = self.actor_for(by);
+        self.change(run_id, &actor, |record, draft| give_answer(record, draft, &answer)).await?;
         self.waker.wake_now(Topic::Ready);
-        Ok(run_id)
+        Ok(())
     }
 
     /// Applies one change to the current run, and again when another writer changed it first.
     pub(crate) async fn change(
         &self,
         run_id: Uuid,
+        actor: &Actor,
         change: impl Fn(&RunRecord, &mut Draft) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
         loop {
             let record = self.find(run_id).await?;
-            let mut draft = Draft::new(record.execution.clone(), self.actor(), self.now());
+            let mut draft = Draft::new(record.execution.clone(), actor.clone(), self.now());
             change(&record, &mut draft)?;
             if draft.is_empty() {
                 return Ok(());
@@ -354,7 +351,7 @@ fn not_paused(record: &RunRecord) -> Fault {
     Fault::new(FaultCode::RunNotPaused, message)
 }
 
-fn not_found(run_id: Uuid) -> Fault {
+pub(crate) fn not_found(run_id: Uuid) -> Fault {
     Fault::new(FaultCode::RunNotFound, format!("no run has the id {run_id}")).with_field("run_id")
 }
 

@@ -95,5 +95,5 @@ async fn end(planner: &Planner, run_id: Uuid, now: DateTime<Utc>) -> Result<(), 
         // The run may have ended in the meantime: the first terminal state stays.
         draft.stop(&graph, end).or(Ok(()))
     };
-    planner.change(run_id, change).await
+    planner.change(run_id, &planner.actor(), change).await
 }

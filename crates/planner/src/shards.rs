@@ -6,11 +6,11 @@
 //!   a list        --> the namespace's database; without a namespace all, their pages merged
 //! ```
 //!
-//! With one database no query is needed. An unavailable database affects only its own runs, and
+//! A run that was found once is not asked for again. A database that is away is in the way of its own runs only, and of
 //! calls that cannot be answered without it.
 
 use crate::merge::{PageBounds, merge};
-use crate::{Planner, Upkeep};
+use crate::{Planner, Tokens, Upkeep};
 use futures::StreamExt;
 use futures::future::{join_all, try_join_all};
 use futures::stream::FuturesUnordered;
@@ -23,7 +23,10 @@ use std::time::Duration;
 use surety_common::clock::PRIMARY_SHARD;
 use surety_common::config::{NamespaceDatabase, Secret};
 use surety_common::domain::fault::{Fault, FaultCode};
-use surety_common::store::{self, PoolSize, RunFilter, RunPage, StoreError, WaitPage, Waiting};
+use surety_common::store::{
+    self, AuditRow, PoolSize, RunFilter, RunOwner, RunPage, StoreError, WaitFilter, WaitPage,
+    Waiting,
+};
 use tokio::sync::SetOnce;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -42,10 +45,20 @@ pub(crate) struct Shard {
     shard_index: usize,
     /// The database's name in messages, by its namespaces.
     whose: String,
+    /// The namespaces that are named for it; none for the primary one.
+    namespaces: Vec<String>,
     url: Secret,
     /// None until the first connection to the database.
     planner: SetOnce<Arc<Planner>>,
     size: PoolSize,
+}
+
+/// A run that was found.
+#[derive(Clone)]
+pub(crate) struct Found {
+    shard: Arc<Shard>,
+    /// To whom it belongs.
+    pub(crate) owner: Arc<RunOwner>,
 }
 
 /// All databases of a planner.
@@ -54,8 +67,8 @@ pub(crate) struct Shards {
     others: Vec<Arc<Shard>>,
     /// The shards of the configured namespaces.
     by_namespace: HashMap<String, Arc<Shard>>,
-    /// The shards of the runs that were requested last.
-    known: Mutex<LruCache<Uuid, Arc<Shard>>>,
+    /// Where the runs are that were asked for last, and whose. Neither ever changes.
+    known: Mutex<LruCache<Uuid, Found>>,
 }
 
 impl Shards {
@@ -71,6 +84,7 @@ impl Shards {
         let primary = Arc::new(Shard {
             shard_index: PRIMARY_SHARD,
             whose: whose_primary,
+            namespaces: Vec::new(),
             url,
             planner,
             size,
@@ -83,7 +97,9 @@ impl Shards {
                 Arc::clone(&primary)
             } else {
                 let (whose, planner) = (whose(namespaces), SetOnce::new());
-                let shard = Arc::new(Shard { shard_index, whose, url: url.clone(), planner, size });
+                let (namespaces, url) = (namespaces.clone(), url.clone());
+                let shard = Shard { shard_index, whose, namespaces, url, planner, size };
+                let shard = Arc::new(shard);
                 others.push(Arc::clone(&shard));
                 shard
             };
@@ -116,73 +132,122 @@ impl Shards {
         shard.planner().await.map_err(|fault| about(&shard.whose, fault))
     }
 
-    /// The planner of the database that has a run; the primary one when none has it.
+    /// A run and the planner of its database; none when no database has it.
     ///
     /// # Errors
     /// `database_unavailable` when none has it and one could not be queried.
-    pub(crate) async fn of_run(&self, run_id: Uuid) -> Result<Arc<Planner>, Fault> {
-        self.with_run(run_id).await?.planner().await
+    pub(crate) async fn of_run(
+        &self,
+        run_id: Uuid,
+    ) -> Result<Option<(Found, Arc<Planner>)>, Fault> {
+        let Some(found) = self.with_run(run_id).await? else { return Ok(None) };
+        let planner = found.shard.planner().await?;
+        Ok(Some((found, planner)))
     }
 
-    async fn with_run(&self, run_id: Uuid) -> Result<Arc<Shard>, Fault> {
-        if self.others.is_empty() {
-            return Ok(Arc::clone(&self.primary));
-        }
+    async fn with_run(&self, run_id: Uuid) -> Result<Option<Found>, Fault> {
         let known = self.lock_known().get(&run_id).cloned();
-        if let Some(shard) = known {
-            return Ok(shard);
+        if known.is_some() {
+            return Ok(known);
         }
-        let has_it =
-            move |planner: Arc<Planner>| async move { store::has_run(&planner.pool, run_id).await };
-        let Some(shard) = self.first_with(has_it).await? else {
-            return Ok(Arc::clone(&self.primary));
+        let owner = move |planner: Arc<Planner>| async move {
+            store::find_owner(&planner.pool, run_id).await
         };
-        self.lock_known().insert(run_id, Arc::clone(&shard));
-        Ok(shard)
+        let Some((shard, owner)) = self.first_with(owner).await? else { return Ok(None) };
+        let found = Found { shard, owner: Arc::new(owner) };
+        self.lock_known().insert(run_id, found.clone());
+        Ok(Some(found))
     }
 
-    fn lock_known(&self) -> std::sync::MutexGuard<'_, LruCache<Uuid, Arc<Shard>>> {
+    /// Remembers a run that was just made in the database of its namespace.
+    pub(crate) fn remember(&self, run_id: Uuid, owner: RunOwner) {
+        let shard = Arc::clone(self.named(&owner.namespace));
+        self.lock_known().insert(run_id, Found { shard, owner: Arc::new(owner) });
+    }
+
+    fn lock_known(&self) -> std::sync::MutexGuard<'_, LruCache<Uuid, Found>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The planner of the database whose run waits with this id; the primary one when none does.
+    /// The planner of the primary database.
+    ///
+    /// # Errors
+    /// `database_unavailable` when it was not reached yet.
+    pub(crate) async fn primary(&self) -> Result<Arc<Planner>, Fault> {
+        self.primary.planner().await
+    }
+
+    /// Copies the primary database's tokens to the others, as far as they were reached.
+    ///
+    /// # Errors
+    /// `database_unavailable`, naming the database, when one cannot be reached now.
+    pub(crate) async fn copy_tokens(&self) -> Result<(), Fault> {
+        let primary = self.primary.planner().await?;
+        for shard in &self.others {
+            let Some(planner) = shard.planner.get() else { continue };
+            store::copy_tokens(&primary.pool, &planner.pool, &shard.namespaces)
+                .await
+                .map_err(|error| about(&shard.whose, error.into()))?;
+        }
+        Ok(())
+    }
+
+    /// The newest changes of what is administered, of all databases.
+    ///
+    /// # Errors
+    /// As [`Self::list_runs`].
+    pub(crate) async fn list_audit(
+        &self,
+        reached: &[String],
+        before: Option<Uuid>,
+        limit: i64,
+    ) -> Result<Vec<AuditRow>, Fault> {
+        let list = |planner: Arc<Planner>| async move {
+            store::list_audit(&planner.pool, reached, before, limit).await
+        };
+        let pages = self.ask_for_pages(self.listed("", reached), list).await?;
+        let mut rows: Vec<AuditRow> = pages.into_iter().flatten().collect();
+        rows.sort_by_key(|row| Reverse(row.id));
+        rows.truncate(usize::try_from(limit).unwrap_or_default());
+        Ok(rows)
+    }
+
+    /// The run that waits with this id; none when no run does.
     ///
     /// # Errors
     /// As [`Self::of_run`].
-    pub(crate) async fn of_wait(&self, wait_id: Uuid) -> Result<Arc<Planner>, Fault> {
-        if self.others.is_empty() {
-            return self.primary.planner().await;
-        }
-        let has_it = move |planner: Arc<Planner>| async move {
-            Ok(store::find_wait(&planner.pool, wait_id).await?.is_some())
+    pub(crate) async fn of_wait(&self, wait_id: Uuid) -> Result<Option<Uuid>, Fault> {
+        let run_id = move |planner: Arc<Planner>| async move {
+            store::find_wait(&planner.pool, wait_id).await
         };
-        let shard = self.first_with(has_it).await?.unwrap_or_else(|| Arc::clone(&self.primary));
-        shard.planner().await
+        Ok(self.first_with(run_id).await?.map(|(_, run_id)| run_id))
     }
 
-    /// The first shard that answers true; none when all answer false.
+    /// The first that has what is asked for; none when no database has it.
     ///
     /// # Errors
-    /// `database_unavailable`, naming those that could not be queried, when the others answer
-    /// false.
-    async fn first_with<F: Future<Output = Result<bool, StoreError>>>(
+    /// `database_unavailable`, naming those that could not be asked, when the others have it not.
+    async fn first_with<T, F: Future<Output = Result<Option<T>, StoreError>>>(
         &self,
         ask: impl Fn(Arc<Planner>) -> F,
-    ) -> Result<Option<Arc<Shard>>, Fault> {
+    ) -> Result<Option<(Arc<Shard>, T)>, Fault> {
         let asked = self.all().map(|shard| asked(Arc::clone(shard), &ask));
         let mut asked: FuturesUnordered<_> = asked.collect();
         let (mut silent, mut why) = (Vec::new(), None);
         while let Some((shard, answer)) = asked.next().await {
             match answer {
-                Ok(true) => return Ok(Some(shard)),
-                Ok(false) => {}
+                Ok(Some(found)) => return Ok(Some((shard, found))),
+                Ok(None) => {}
                 Err(fault) => {
                     silent.push(shard.whose.clone());
                     why.get_or_insert(fault);
                 }
             }
         }
-        why.map_or(Ok(None), |fault| Err(about(&silent.join(" and "), fault)))
+        let alone = self.others.is_empty();
+        why.map_or(Ok(None), |fault| {
+            Err(if alone { fault } else { about(&silent.join(" and "), fault) })
+        })
     }
 
     /// A page of runs.
@@ -194,7 +259,8 @@ impl Shards {
             let RunPage { runs, next } = store::list_runs(&planner.pool, filter).await?;
             Ok((runs, next.map(Reverse)))
         };
-        let pages = self.ask_for_pages(self.listed(&filter.namespace), list).await?;
+        let pages =
+            self.ask_for_pages(self.listed(&filter.namespace, &filter.reached), list).await?;
         let bounds =
             PageBounds { rows: filter.limit, bytes: store::LIST_BYTES, of: store::listed_bytes };
         let (runs, next) = merge(pages, |run| Reverse(run.spec.id), &bounds);
@@ -205,33 +271,40 @@ impl Shards {
     ///
     /// # Errors
     /// As [`Self::list_runs`].
-    pub(crate) async fn list_waits(
-        &self,
-        namespace: &str,
-        run_id: Option<Uuid>,
-        after: Option<Uuid>,
-        limit: i64,
-    ) -> Result<WaitPage, Fault> {
-        let asked = match run_id {
-            Some(run_id) => vec![self.with_run(run_id).await?],
-            None => self.listed(namespace),
+    pub(crate) async fn list_waits(&self, filter: &WaitFilter) -> Result<WaitPage, Fault> {
+        let asked = match filter.run_id {
+            Some(run_id) => match self.with_run(run_id).await? {
+                Some(found) => vec![found.shard],
+                None => return Ok(WaitPage { waiting: Vec::new(), next: None }),
+            },
+            None => self.listed(&filter.namespace, &filter.reached),
         };
         let list = |planner: Arc<Planner>| async move {
-            let page = store::list_waits(&planner.pool, namespace, run_id, after, limit).await?;
+            let page = store::list_waits(&planner.pool, filter).await?;
             Ok((page.waiting, page.next))
         };
         let pages = self.ask_for_pages(asked, list).await?;
         let of = |waiting: &Waiting| store::listed_bytes(&waiting.run);
-        let bounds = PageBounds { rows: limit, bytes: store::LIST_BYTES, of };
+        let bounds = PageBounds { rows: filter.limit, bytes: store::LIST_BYTES, of };
         let (waiting, next) = merge(pages, |waiting| waiting.run.spec.id, &bounds);
         Ok(WaitPage { waiting, next })
     }
 
     /// The databases of a list.
-    fn listed(&self, namespace: &str) -> Vec<Arc<Shard>> {
-        match namespace {
-            "" => self.all().cloned().collect(),
-            namespace => vec![Arc::clone(self.named(namespace))],
+    fn listed(&self, namespace: &str, reached: &[String]) -> Vec<Arc<Shard>> {
+        match (namespace, reached) {
+            ("", []) => self.all().cloned().collect(),
+            // A run may be in the primary database from the time before its namespace moved.
+            ("", reached) => {
+                let mut shards = vec![Arc::clone(&self.primary)];
+                for shard in reached.iter().map(|namespace| self.named(namespace)) {
+                    if !shards.iter().any(|listed| Arc::ptr_eq(listed, shard)) {
+                        shards.push(Arc::clone(shard));
+                    }
+                }
+                shards
+            }
+            (namespace, _) => vec![Arc::clone(self.named(namespace))],
         }
     }
 
@@ -277,7 +350,12 @@ impl Shard {
     }
 
     /// Connects, however long that takes, and then runs the planner's background tasks.
-    pub(crate) async fn keep(self: Arc<Self>, upkeep: Upkeep, shutdown: CancellationToken) {
+    pub(crate) async fn keep(
+        self: Arc<Self>,
+        upkeep: Upkeep,
+        tokens: Tokens,
+        shutdown: CancellationToken,
+    ) {
         let pool = loop {
             match store::open(self.shard_index, self.url.expose(), self.size).await {
                 Ok(pool) => break pool,
@@ -288,11 +366,13 @@ impl Shard {
             }
             tokio::time::sleep(RETRY).await;
         };
+        tokens.reach(&pool, &self.namespaces).await;
+        let pool_of_tokens = pool.clone();
         let planner = upkeep.start(pool, self.shard_index, self.whose.clone(), shutdown).await;
         if self.planner.set(Arc::clone(&planner)).is_ok() {
             tracing::info!(database = self.whose, "shards: connected to the database");
         }
-        upkeep.go_on(planner).await;
+        tokio::join!(upkeep.go_on(planner), tokens.go_on(pool_of_tokens, self.namespaces.clone()));
     }
 }
 

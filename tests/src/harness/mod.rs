@@ -7,7 +7,7 @@ mod process;
 
 pub use cluster::Cluster;
 pub use database::Database;
-pub use process::{Process, Service, WRAPPER};
+pub use process::{Process, Service, TOKEN, WRAPPER, token};
 
 use crate::{audit, script};
 use anyhow::{Context, Result};
@@ -19,6 +19,7 @@ use surety_common::wire::token::Token;
 use surety_common::wire::v1;
 use surety_common::wire::v1::accept_gate_service_client::AcceptGateServiceClient;
 use surety_common::wire::v1::executor_service_client::ExecutorServiceClient;
+use surety_common::wire::v1::internal_service_client::InternalServiceClient;
 use surety_common::wire::v1::planner_service_client::PlannerServiceClient;
 use surety_common::wire::v1::run_service_client::RunServiceClient;
 use tempfile::TempDir;
@@ -81,7 +82,7 @@ impl Deployment {
     /// # Errors
     /// No folder could be made for its executors.
     pub fn of(database: Database, planner: Process, gate: Process) -> Result<Self> {
-        let (executors, environment, token) = (Vec::new(), Vec::new(), None);
+        let (executors, environment, token) = (Vec::new(), Vec::new(), Some(process::token()?));
         let (data_dir, age_limit) = (tempfile::tempdir()?, AGE_LIMIT);
         Ok(Self { database, planner, executors, gate, environment, data_dir, token, age_limit })
     }
@@ -245,6 +246,14 @@ impl Deployment {
     /// The address is none.
     pub fn gate(&self) -> Result<AcceptGateServiceClient<ServiceChannel>> {
         Ok(AcceptGateServiceClient::new(self.channel(&self.gate)?))
+    }
+
+    /// A client of the gate's internal calls.
+    ///
+    /// # Errors
+    /// The address is none.
+    pub fn internal(&self) -> Result<InternalServiceClient<ServiceChannel>> {
+        Ok(InternalServiceClient::new(self.channel(&self.gate)?))
     }
 
     fn channel(&self, process: &Process) -> Result<ServiceChannel> {

@@ -4,16 +4,45 @@ use super::{Database, PATIENCE};
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use std::path::PathBuf;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
+use surety_common::wire::token::Token;
+use tempfile::NamedTempFile;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStderr, Command};
 use tokio::sync::oneshot;
 
 /// A command line that a service is started behind.
 pub const WRAPPER: &str = "SURETY_TEST_WRAPPER";
+
+/// The variable that names the file with tokens.
+const TOKEN_FILE: &str = "SURETY_TOKEN_FILE";
+/// What every service over a database knows, and every client of a deployment shows, where a test says
+/// nothing else: alone in its file it has the roles of a person and of a service.
+pub const TOKEN: &str = "e2e-0123456789abcdef0123456789abcdef0123456789abcdef";
+
+/// The token of the tests.
+///
+/// # Errors
+/// It is none.
+pub fn token() -> Result<Token> {
+    Ok(Token::new(TOKEN)?)
+}
+
+/// The file with the token of the tests, made once a process.
+fn token_file() -> Result<&'static Path> {
+    static FILE: OnceLock<Option<NamedTempFile>> = OnceLock::new();
+    let made = FILE.get_or_init(|| {
+        // Only its owner reads a file that is made this way.
+        let mut file = NamedTempFile::new().ok()?;
+        writeln!(file, "{TOKEN}").ok()?;
+        Some(file)
+    });
+    Ok(made.as_ref().context("the token file cannot be made")?.path())
+}
 
 /// Which service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,8 +123,8 @@ impl Process {
     ) -> Result<Self> {
         let mut command = self::command(service, environment)?;
         match database_url {
-            Some(url) => command.env("DATABASE_URL", url),
-            None => command.env_remove("DATABASE_URL"),
+            Some(url) => command.env("DATABASE_URL", url).env(TOKEN_FILE, token_file()?),
+            None => command.env_remove("DATABASE_URL").env_remove(TOKEN_FILE),
         };
         let mut child = command
             .env(service.listen_variable(), listen)
@@ -132,6 +161,7 @@ impl Process {
         let ending = Command::new(binary(service.binary())?)
             .env(service.listen_variable(), listen)
             .env_remove("DATABASE_URL")
+            .env_remove(TOKEN_FILE)
             .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .kill_on_drop(true)

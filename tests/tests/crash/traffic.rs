@@ -13,7 +13,7 @@ use surety_common::wire::v1;
 use surety_common::wire::v1::planner_service_client::PlannerServiceClient;
 use surety_common::wire::v1::run_service_client::RunServiceClient;
 use surety_common::wire::v1::submit_plan_request::PlanSource;
-use surety_e2e::harness::Deployment;
+use surety_e2e::harness::{Deployment, token};
 use surety_e2e::script::{self, Trail, noop, plan, scoped, shell, step, write};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
@@ -200,11 +200,11 @@ impl Client {
     }
 
     fn plans(&self) -> Result<PlannerServiceClient<ServiceChannel>> {
-        Ok(PlannerServiceClient::new(channel(&self.url, None)?))
+        Ok(PlannerServiceClient::new(channel(&self.url, Some(&token()?))?))
     }
 
     fn client(&self) -> Result<RunServiceClient<ServiceChannel>> {
-        Ok(RunServiceClient::new(channel(&self.url, None)?))
+        Ok(RunServiceClient::new(channel(&self.url, Some(&token()?))?))
     }
 }
 

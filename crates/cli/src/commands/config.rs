@@ -50,7 +50,7 @@ impl Config {
         let ConfigCommand::Check(settings) = self.command;
         let Settings { common, planner, executor, gate: _, address: _, folder: _ } = *settings;
         executor.check()?;
-        common.token()?;
+        common.tokens()?;
         let databases = planner.namespace_databases()?;
         let in_force = effective(matches);
         let named = |setting: &Effective| match setting.setting.id().as_str() {

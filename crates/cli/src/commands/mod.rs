@@ -2,17 +2,20 @@
 //! variant of [`Command`] and a line in `carry_out`.
 
 mod answer;
+mod audit;
 mod config;
 mod decision;
 mod dev_postgres;
 mod gate;
 mod health;
 mod plan;
+mod policy;
 mod receipts;
 mod run;
 mod run_control;
 mod runs;
 mod show;
+mod tokens;
 mod up;
 mod waits;
 mod watch;
@@ -26,17 +29,20 @@ use surety_common::config::ClientConfig;
 use surety_common::wire::server::runtime;
 
 pub use answer::Answer;
+pub use audit::Audit;
 pub use config::Config;
 pub use decision::Decision;
 pub use dev_postgres::DevPostgres;
 pub use gate::Gate;
 pub use health::Health;
 pub use plan::Plan;
+pub use policy::Policy;
 pub use receipts::Receipts;
 pub use run::Run;
 pub use run_control::RunControl;
 pub use runs::Runs;
 pub use show::Show;
+pub use tokens::Tokens;
 pub use up::Up;
 pub use waits::Waits;
 pub use watch::Watch;
@@ -85,6 +91,12 @@ pub enum Command {
     Waits(Waits),
     /// Answer a question of a run.
     Answer(Answer),
+    /// Make, list and end bearer tokens.
+    Tokens(Tokens),
+    /// Show and set what a namespace asks of every run.
+    Policy(Policy),
+    /// List who changed tokens and policies.
+    Audit(Audit),
     /// Check plans without a service.
     Plan(Plan),
     /// Check decisions without a service.
@@ -155,6 +167,9 @@ fn on_threads(matches: &ArgMatches, output: Output) -> Result<Exit, Failure> {
         | Command::Cancel(_)
         | Command::Waits(_)
         | Command::Answer(_)
+        | Command::Tokens(_)
+        | Command::Policy(_)
+        | Command::Audit(_)
         | Command::Plan(_)
         | Command::Decision(_)
         | Command::Gate(_)
@@ -181,6 +196,9 @@ async fn carry_out(cli: Cli, matches: &ArgMatches, output: Output) -> Result<Exi
         Command::Cancel(command) => command.run(Way::Cancel, output).await,
         Command::Waits(command) => command.run(output).await,
         Command::Answer(command) => command.run(output).await,
+        Command::Tokens(command) => command.run(output).await,
+        Command::Policy(command) => command.run(output).await,
+        Command::Audit(command) => command.run(output).await,
         Command::Plan(command) => command.run(output),
         Command::Decision(command) => command.run(output),
         Command::Gate(command) => command.run(output).await,

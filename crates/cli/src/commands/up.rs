@@ -22,9 +22,10 @@ use clap::{ArgMatches, Args};
 use surety_common::config::{
     CommonConfig, DataDirConfig, ExecutorConfig, GateConfig, NamespaceDatabase, PlannerConfig,
 };
+use surety_common::domain::identity::{Identity, IdentityError, Namespaces, Role};
 use surety_common::telemetry::{self, Guard};
 use surety_common::wire::server::{BindError, bind};
-use surety_common::wire::token::Token;
+use surety_common::wire::token::{FileTokens, Token};
 use tokio::net::TcpListener;
 
 use self::services::{Plan, Services};
@@ -81,7 +82,7 @@ impl Up {
             self.executor.executor_data_dir = folder.executor();
         }
         let token_file = self.common.token_file.clone().unwrap_or_else(|| folder.token());
-        let token = self.token(&folder)?;
+        let tokens = self.tokens(&folder)?;
         let databases = self.planner.namespace_databases()?;
         let ports = self.bind().await?;
         let guard = telemetry::init("surety", &self.common.telemetry)
@@ -92,7 +93,7 @@ impl Up {
                 "up: runs in the databases of namespaces need executors of their own; this process executes none of them"
             );
         }
-        let started = Started { folder, token_file, token, databases, ports, output };
+        let started = Started { folder, token_file, tokens, databases, ports, output };
         let ended = self.serve(started, signals, &guard).await;
         if let Err(error) = guard.shutdown(TELEMETRY_BOUND).await {
             note(&format!("surety: {error}"));
@@ -100,12 +101,30 @@ impl Up {
         ended
     }
 
-    fn token(&self, folder: &DataFolder) -> Result<Token, Failure> {
-        let secret = match self.common.token()? {
-            Some(secret) => secret,
-            None => folder.token_made_if_missing()?,
-        };
-        Ok(Token::new(secret.expose())?)
+    /// The tokens of the token file; without one those of the folder: a person's, a driver's and the
+    /// services' own. The services need one of theirs in any case.
+    fn tokens(&self, folder: &DataFolder) -> Result<FileTokens, Failure> {
+        let mut tokens = FileTokens::of(&self.common.tokens()?)?;
+        let mut made = Vec::new();
+        if tokens.known.is_empty() {
+            made.push((folder.token(), "person", &Role::PERSON[..]));
+            made.push((folder.driver_token(), "driver", &[Role::Driver]));
+        }
+        if tokens.own.is_none() {
+            made.push((folder.service_token(), "service", &[Role::Service]));
+        }
+        for (path, name, roles) in made {
+            let token = Token::new(folder.token_made_if_missing(&path)?.expose())?;
+            let identity = Identity::new(name, roles.iter().copied(), Namespaces::Every);
+            let identity = identity.map_err(|error: IdentityError| {
+                Failure::new(Code::Internal, error.to_string(), "")
+            })?;
+            tokens.known.push((token.hash(), identity));
+            if tokens.own.is_none() && roles.contains(&Role::Service) {
+                tokens.own = Some(token);
+            }
+        }
+        Ok(tokens)
     }
 
     async fn bind(&self) -> Result<Ports, Failure> {
@@ -143,7 +162,7 @@ impl Up {
         mut signals: Signals,
         guard: &Guard,
     ) -> Result<Exit, Failure> {
-        let Started { folder, token_file, token, databases, ports, output } = started;
+        let Started { folder, token_file, tokens, databases, ports, output } = started;
         let plan = Plan {
             common: self.common,
             planner: self.planner,
@@ -151,7 +170,7 @@ impl Up {
             gate: self.gate,
             database_url: database_url.to_owned(),
             databases,
-            token,
+            tokens,
             metrics: guard.metrics(),
         };
         let mut services = Services::start(plan, ports)?;
@@ -182,7 +201,7 @@ impl Up {
 struct Started {
     folder: DataFolder,
     token_file: PathBuf,
-    token: Token,
+    tokens: FileTokens,
     databases: Vec<NamespaceDatabase>,
     ports: Ports,
     output: Output,

@@ -7,7 +7,7 @@ use clap::Args;
 use super::error::ConfigError;
 use super::secret::Secret;
 use super::settings as s;
-use super::token::read_token_file;
+use super::token::read_client_token;
 
 /// How a command finds the service and authenticates to it.
 #[derive(Debug, Clone, Args)]
@@ -45,11 +45,11 @@ pub struct DataDirConfig {
 }
 
 impl ClientConfig {
-    /// The token in the token file, if one is set.
+    /// The token that this command shows, if a token file was named: of several the first of a person.
     ///
     /// # Errors
-    /// The file cannot be read, is empty or is readable by every user.
+    /// The file cannot be read, is empty, has a line that does not read, or is open to every user.
     pub fn token(&self) -> Result<Option<Secret>, ConfigError> {
-        self.token_file.as_deref().map(read_token_file).transpose()
+        self.token_file.as_deref().map(read_client_token).transpose()
     }
 }

@@ -9,7 +9,7 @@ use super::error::ConfigError;
 use super::namespaces::NamespaceDatabase;
 use super::secret::Secret;
 use super::settings as s;
-use super::token::read_token_file;
+use super::token::{FileToken, read_token_file};
 use super::value::LogFormat;
 
 /// The settings that all binaries share.
@@ -38,7 +38,7 @@ pub struct CommonConfig {
           value_parser = s::DATABASE_ACQUIRE_TIMEOUT_MS.reads::<u64>())]
     pub database_acquire_timeout_ms: u64,
 
-    /// The file with the bearer token; read it with [`CommonConfig::token`].
+    /// The file with bearer tokens; read it with [`CommonConfig::tokens`].
     #[arg(long = s::TOKEN_FILE.flag, env = s::TOKEN_FILE.env, help = s::TOKEN_FILE.meaning,
           value_parser = s::TOKEN_FILE.reads::<PathBuf>())]
     pub token_file: Option<PathBuf>,
@@ -96,12 +96,13 @@ const NO_DATABASE: ConfigError = ConfigError::Missing {
 };
 
 impl CommonConfig {
-    /// The token in the token file, if one is set.
+    /// The tokens in the token file; none if no file was named.
     ///
     /// # Errors
-    /// The file cannot be read, is empty or is readable by every user.
-    pub fn token(&self) -> Result<Option<Secret>, ConfigError> {
-        self.token_file.as_deref().map(read_token_file).transpose()
+    /// The file cannot be read, is empty, has a line that does not read, or is open to every user.
+    pub fn tokens(&self) -> Result<Vec<FileToken>, ConfigError> {
+        let read = self.token_file.as_deref().map(read_token_file);
+        Ok(read.transpose()?.unwrap_or_default())
     }
 
     /// The URL, with password, of the Postgres that stores all state; none starts a service in

@@ -19,8 +19,9 @@ pub enum ConfigError {
     },
     /// The token file could not be read.
     #[error(
-        "the token file {path} cannot be read: {source}. Create it with the token as its only \
-         line, or point --token-file (SURETY_TOKEN_FILE) at the right file"
+        "the token file {path} cannot be read: {source}. Create it with a line for each token, \
+         `<token> <name> <roles> <namespaces>`, or point --token-file (SURETY_TOKEN_FILE) at the \
+         right file"
     )]
     TokenUnreadable {
         /// The file as it was given.
@@ -37,12 +38,22 @@ pub enum ConfigError {
         /// The file as it was given.
         path: PathBuf,
     },
-    /// The token file holds more than one line, so it is ambiguous.
-    #[error("the token file {path} holds more than one line. Keep only the line with the token")]
-    TokenManyLines {
+    /// A line of the token file does not read. The line is not shown, for it holds a secret.
+    #[error("line {line} of the token file {path} (--token-file, SURETY_TOKEN_FILE) {why}")]
+    TokenLine {
         /// The file as it was given.
         path: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+        /// What is wrong, and what to do.
+        why: String,
     },
+    /// An executor could not ask the gate for a verdict.
+    #[error(
+        "the executor has no token with the role service, which it shows to the acceptgate. Name a \
+         file that holds one with --token-file (SURETY_TOKEN_FILE)"
+    )]
+    ServiceTokenMissing,
     /// Every user of the machine can read the token.
     #[error(
         "the token file {path} can be read by every user of this machine (mode {mode:03o}). \

@@ -30,5 +30,5 @@ pub use namespaces::NamespaceDatabase;
 pub use secret::Secret;
 pub use services::{ExecutorConfig, GateConfig, GateProbeConfig, PlannerConfig};
 pub use settings::{Accepts, Group, Setting, settings};
-pub use token::read_token_file;
+pub use token::{FileToken, read_client_token, read_token_file};
 pub use value::LogFormat;

@@ -195,8 +195,12 @@ pub(super) const TOKEN_FILE: Setting = Setting {
     env: "SURETY_TOKEN_FILE",
     default: "",
     accepts: Accepts::Path,
-    meaning: "The file whose only line is the bearer token that processes send to each other. It \
-              must not be readable by every user of the machine.",
+    meaning: "The file with bearer tokens, a line each: token, name, roles, namespaces (commas inside a \
+              column, `*` for every namespace). A service stores the digests of tokens that its database \
+              does not know yet, and shows the first token with the role service to other services. A \
+              command shows the first token of a person. One token alone in the file has the roles viewer, \
+              submitter, operator, approver and service in every namespace. The file must not be readable by \
+              every user of the machine.",
     secret: false,
 };
 

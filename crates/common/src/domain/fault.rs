@@ -72,6 +72,7 @@ codes! {
         StepNotFound = "step_not_found", "The plan has no step with that id.";
         WaitNotFound = "wait_not_found", "No wait has that id.";
         VerdictNotFound = "verdict_not_found", "The run has no verdict, or not for that revision.";
+        TokenNotFound = "token_not_found", "No token has that id, or it has ended.";
         TaskNotFound = "task_not_found", "No toolchain or mail task has that id.";
         ArtifactNotFound = "artifact_not_found", "No stored output has that digest.";
         NamespaceNotFound = "namespace_not_found", "No namespace has that name.";
@@ -301,6 +302,7 @@ impl FaultCode {
             | Self::StepNotFound
             | Self::WaitNotFound
             | Self::VerdictNotFound
+            | Self::TokenNotFound
             | Self::TaskNotFound
             | Self::ArtifactNotFound
             | Self::NamespaceNotFound

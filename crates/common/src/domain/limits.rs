@@ -70,7 +70,75 @@ impl Default for Limits {
     }
 }
 
+/// One limit of many, by its name.
+#[derive(Debug)]
+pub enum LimitMut<'a> {
+    /// A count.
+    Count(&'a mut u32),
+    /// Seconds.
+    Seconds(&'a mut u64),
+    /// A budget, which may be none.
+    Budget(&'a mut Option<u64>),
+}
+
+impl LimitMut<'_> {
+    /// Its value; none is no bound.
+    #[must_use]
+    pub fn get(&self) -> Option<u64> {
+        match self {
+            Self::Count(count) => Some(u64::from(**count)),
+            Self::Seconds(seconds) => Some(**seconds),
+            Self::Budget(budget) => **budget,
+        }
+    }
+
+    /// Gives it another value.
+    pub fn set(&mut self, value: u64) {
+        match self {
+            Self::Count(count) => **count = u32::try_from(value).unwrap_or(u32::MAX),
+            Self::Seconds(seconds) => **seconds = value,
+            Self::Budget(budget) => **budget = Some(value),
+        }
+    }
+}
+
 impl Limits {
+    /// The lowest and the highest value of a limit; none for a name that is no limit.
+    #[must_use]
+    pub fn range_of(name: &str) -> Option<(u64, u64)> {
+        if matches!(name, "token_budget" | "cost_budget_micros") {
+            return Some((0, u64::MAX));
+        }
+        let limits = Self::default();
+        let mut ranges = limits.ranges().into_iter();
+        ranges.find(|(limit, ..)| *limit == name).map(|(_, _, low, high)| (low, high))
+    }
+
+    /// The limit with this name.
+    pub fn value_mut(&mut self, name: &str) -> Option<LimitMut<'_>> {
+        use LimitMut::{Budget, Count, Seconds};
+        Some(match name {
+            "max_plan_steps" => Count(&mut self.max_plan_steps),
+            "planning_retry" => Count(&mut self.planning_retry),
+            "max_step_tool_calls" => Count(&mut self.max_step_tool_calls),
+            "max_step_rounds" => Count(&mut self.max_step_rounds),
+            "max_run_rounds" => Count(&mut self.max_run_rounds),
+            "max_replans" => Count(&mut self.max_replans),
+            "max_repairs" => Count(&mut self.max_repairs),
+            "max_consecutive_corrections" => Count(&mut self.max_consecutive_corrections),
+            "max_missing_completion" => Count(&mut self.max_missing_completion),
+            "max_thinking_only" => Count(&mut self.max_thinking_only),
+            "max_repeat_cycle" => Count(&mut self.max_repeat_cycle),
+            "max_parallel_steps" => Count(&mut self.max_parallel_steps),
+            "step_deadline" => Seconds(&mut self.step_deadline_s),
+            "run_deadline" => Seconds(&mut self.run_deadline_s),
+            "confirm_ttl" => Seconds(&mut self.confirm_ttl_s),
+            "token_budget" => Budget(&mut self.token_budget),
+            "cost_budget_micros" => Budget(&mut self.cost_budget_micros),
+            _ => return None,
+        })
+    }
+
     /// Checks every limit against its range.
     ///
     /// # Errors
@@ -119,6 +187,19 @@ mod tests {
     #[test]
     fn the_defaults_are_inside_their_ranges() {
         assert_eq!(Limits::default().validate(), Ok(()));
+    }
+
+    #[test]
+    fn every_limit_with_a_range_is_found_by_its_name() {
+        for (name, value, low, high) in Limits::default().ranges() {
+            assert_eq!(Limits::range_of(name), Some((low, high)));
+            let mut limits = Limits::default();
+            let mut found = limits.value_mut(name).unwrap();
+            assert_eq!(found.get(), Some(value), "{name}");
+            found.set(low);
+            assert_eq!(found.get(), Some(low), "{name}");
+        }
+        assert!(Limits::range_of("max_fun").is_none());
     }
 
     #[test]

@@ -162,6 +162,7 @@ codes! {
         CanceledRequiredNeedsReplacement = "canceled_required_needs_replacement", "A required todo can be cancelled only when another required todo replaces it.";
 
         LimitOutOfRange = "limit_out_of_range", "A limit is outside its range.";
+        PolicyExceeded = "policy_exceeded", "The request asks for more than the policy of its namespace allows.";
         FieldMissing = "field_missing", "A required field is missing.";
         InvalidId = "invalid_id", "An id is not a UUID.";
     }

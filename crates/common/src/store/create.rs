@@ -23,6 +23,8 @@ use uuid::Uuid;
 pub struct NewRun {
     /// The request's specification of the run.
     pub spec: RunSpec,
+    /// The name of the identity that creates it.
+    pub submitter: String,
     /// Digest of the whole request. It distinguishes a repeated call from a different one under the
     /// same request id.
     pub request_digest: String,
@@ -197,11 +199,12 @@ struct NewColumns {
     plan_digest: Vec<Option<String>>,
     plan_reason: Vec<Option<String>>,
     plan_body: Vec<Option<String>>,
+    submitter: Vec<String>,
 }
 
 impl NewColumns {
     fn push(&mut self, new: &NewRun, span_id: Option<&str>) -> Result<(), StoreError> {
-        let NewRun { spec, request_digest, plan, write } = new;
+        let NewRun { spec, submitter, request_digest, plan, write } = new;
         self.rows.push(&Change { write, span_id }.into())?;
         self.namespace.push(spec.namespace.clone());
         self.request_id.push(spec.request_id.clone());
@@ -217,6 +220,7 @@ impl NewColumns {
         self.plan_digest.push(plan.as_ref().map(|plan| plan.digest.clone()));
         self.plan_reason.push(plan.as_ref().map(|plan| plan.reason.clone()));
         self.plan_body.push(plan.as_ref().map(|plan| plan.body.clone()));
+        self.submitter.push(submitter.clone());
         Ok(())
     }
 
@@ -259,7 +263,8 @@ impl NewColumns {
             .bind(&rows.entries)
             .bind(&rows.actor)
             .bind(notified.channels)
-            .bind(notified.texts);
+            .bind(notified.texts)
+            .bind(&self.submitter);
         let ids: Vec<Uuid> =
             dedicated.ask(async |connection| making.fetch_all(connection).await).await?;
         Ok(ids.into_iter().collect())

@@ -9,6 +9,7 @@
 
 mod apply;
 mod artifact;
+mod audit;
 mod claim;
 mod committer;
 mod create;
@@ -20,8 +21,10 @@ mod executor;
 mod follow;
 mod group;
 mod hosts;
+mod identities;
 mod journal;
 mod migrate;
+mod namespace_policy;
 mod pages;
 mod partition;
 mod plan;
@@ -30,12 +33,15 @@ mod query_batcher;
 mod queues;
 mod retention;
 mod run;
+mod token;
+mod token_admin;
 mod unread;
 mod waits;
 mod wake;
 
 pub use apply::Outcome;
 pub use artifact::{Artifact, artifact_body, keep};
+pub use audit::{AuditRow, list_audit};
 pub use claim::{Claimed, Leased, Want, claim, find_queues, forgotten, left_over, let_go, orphans};
 pub use committer::{Commit, Committer, Observer, Pending, WritePipeline};
 pub use create::{Created, Creator, NewRun, submit_plan};
@@ -44,8 +50,10 @@ pub use error::StoreError;
 pub use evidence_bundle::{EvidenceBundle, EvidenceBundles};
 pub use executor::{Backlog, Owner, Pulse, RunLease, backlog, beat, register, retire};
 pub use follow::{Journals, Page};
+pub use identities::{Identities, import_patiently};
 pub use journal::{events, output_text, verdict, verdict_about};
 pub use migrate::migrate;
+pub use namespace_policy::{NewPolicy, Policies, StoredPolicy, find_policy, set_policy};
 pub use pages::{ReceiptPages, latest_work, receipts};
 pub use partition::{drop_partitions, prepare_partitions};
 pub use plan::{StoredPlan, find_plan, plan_of};
@@ -53,8 +61,13 @@ pub use pool::{PoolSize, connect, connect_with_patience, open, patiently, ping};
 pub use queues::{Queues, Scan};
 pub use retention::{Forgotten, Retention, forget_journals, forget_runs, partitions_to_thin};
 pub use run::{
-    LIST_BYTES, RunFilter, RunPage, find_run, find_wait, has_run, list_runs, listed_bytes, overdue,
+    LIST_BYTES, RunFilter, RunOwner, RunPage, find_owner, find_run, find_wait, list_runs,
+    listed_bytes, overdue,
+};
+pub use token::{StoredToken, TokenHash, copy_tokens, find_token, import_tokens, use_token};
+pub use token_admin::{
+    CreatedToken, NewToken, create_token, list_tokens, revoke_token, token_by_id,
 };
 pub use unread::{Unread, Unreadable};
-pub use waits::{WaitPage, Waiting, list_waits};
+pub use waits::{WaitFilter, WaitPage, Waiting, list_waits};
 pub use wake::{Listener, Topic, Waker, Wakeups};

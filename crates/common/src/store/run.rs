@@ -85,13 +85,25 @@ pub async fn find_run(
     row.map(RunRow::into_record).transpose()
 }
 
-/// Whether this database contains a run.
+/// The owner of a run. It never changes.
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
+pub struct RunOwner {
+    /// The namespace.
+    pub namespace: String,
+    /// The name of the identity that created it; empty for runs of earlier versions.
+    pub submitter: String,
+}
+
+/// The owner of a run; none when this database does not contain the run.
 ///
 /// # Errors
 /// [`StoreError`]
-pub async fn has_run(executor: impl PgExecutor<'_>, id: Uuid) -> Result<bool, StoreError> {
-    let found = sqlx::query_scalar(include_str!("sql/has_run.sql")).bind(id);
-    within(async { Ok(found.fetch_one(executor).await?) }).await
+pub async fn find_owner(
+    executor: impl PgExecutor<'_>,
+    id: Uuid,
+) -> Result<Option<RunOwner>, StoreError> {
+    let found = sqlx::query_as(include_str!("sql/find_owner.sql")).bind(id);
+    within(async { Ok(found.fetch_optional(executor).await?) }).await
 }
 
 /// The state that a row's columns name.
@@ -112,6 +124,8 @@ pub(super) fn read_state(
 pub struct RunFilter {
     /// Only this namespace; empty for all.
     pub namespace: String,
+    /// Only these namespaces, which the caller reaches; empty for all.
+    pub reached: Vec<String>,
     /// Only these states; empty for all. The phase inside BLOCKED is ignored.
     pub states: Vec<RunState>,
     /// Only runs that carry all of these labels.
@@ -149,7 +163,8 @@ pub async fn list_runs(
         .bind(filter.before)
         .bind(filter.limit.saturating_add(1))
         .bind(sqlx::types::Json(&filter.labels))
-        .bind(LIST_BYTES);
+        .bind(LIST_BYTES)
+        .bind(&filter.reached);
     let rows = within(async { Ok(listed.fetch_all(executor).await?) }).await?;
     page(rows, filter.limit)
 }

@@ -14,6 +14,21 @@ use uuid::Uuid;
 /// The number of plans that are read at once, each of some MiB at most.
 const PLANS_AT_ONCE: usize = 16;
 
+/// Selects waiting runs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WaitFilter {
+    /// Only this namespace; empty for all.
+    pub namespace: String,
+    /// Only these namespaces, which the caller reaches; empty for all.
+    pub reached: Vec<String>,
+    /// Only this run.
+    pub run_id: Option<Uuid>,
+    /// Only runs younger than this one: the last id of the page before.
+    pub after: Option<Uuid>,
+    /// At most so many.
+    pub limit: i64,
+}
+
 /// A run that waits for an input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiting {
@@ -32,26 +47,22 @@ pub struct WaitPage {
     pub next: Option<Uuid>,
 }
 
-/// A page of at most `limit` waiting runs, the oldest first. Of their plans only the ids of the
+/// A page of at most `filter.limit` waiting runs, the oldest first. Of their plans only the ids of the
 /// waiting steps are kept, and runs with the same plan share one read.
 ///
 /// # Errors
 /// [`StoreError`]
-pub async fn list_waits(
-    pool: &PgPool,
-    namespace: &str,
-    run_id: Option<Uuid>,
-    after: Option<Uuid>,
-    limit: i64,
-) -> Result<WaitPage, StoreError> {
+pub async fn list_waits(pool: &PgPool, filter: &WaitFilter) -> Result<WaitPage, StoreError> {
+    let WaitFilter { namespace, reached, run_id, after, limit } = filter;
     let listed = sqlx::query(include_str!("sql/list_waits.sql"))
         .bind(namespace)
         .bind(run_id)
         .bind(after)
         .bind(limit.saturating_add(1))
-        .bind(LIST_BYTES);
+        .bind(LIST_BYTES)
+        .bind(reached);
     let rows = within(async { Ok(listed.fetch_all(pool).await?) }).await?;
-    let RunPage { runs, next } = page(rows, limit)?;
+    let RunPage { runs, next } = page(rows, *limit)?;
     let mut waiting: Vec<Waiting> =
         runs.into_iter().map(|run| Waiting { run, step_ids: BTreeMap::new() }).collect();
     let mut by_plan: HashMap<String, Vec<&mut Waiting>> = HashMap::new();

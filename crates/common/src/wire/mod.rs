@@ -5,11 +5,14 @@
 //!                   <---From----
 //!   Fault  <--status-->  tonic::Status        the only place that converts errors
 //!   server, client                            the only place that creates ports and channels
+//!   caller                                    who makes a call, for the handlers
 //! ```
 //!
 //! Conversions destructure every message, so the compiler refuses a new field until it is
 //! converted.
 
+pub mod admin;
+pub mod caller;
 mod check;
 pub mod client;
 mod decision;

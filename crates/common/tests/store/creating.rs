@@ -149,6 +149,7 @@ async fn a_submitted_plan_is_stored_with_its_moves_or_not_at_all(pool: PgPool) {
     draft.block(&graph(0), wait(7)).unwrap();
     let new = NewRun {
         spec: spec(1),
+        submitter: String::new(),
         request_digest: String::new(),
         plan: None,
         write: draft.into_write(),

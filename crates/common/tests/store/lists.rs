@@ -6,8 +6,13 @@ use std::collections::BTreeMap;
 use surety_common::domain::execution::Execution;
 use surety_common::domain::machine::run::{Phase, RunState};
 use surety_common::domain::run::RunSpec;
-use surety_common::store::{self, RunFilter};
+use surety_common::store::{self, RunFilter, WaitFilter};
 use uuid::Uuid;
+
+fn page_of(namespace: &str, run_id: Option<Uuid>, after: Option<Uuid>, limit: i64) -> WaitFilter {
+    let namespace = namespace.to_owned();
+    WaitFilter { namespace, run_id, after, limit, ..WaitFilter::default() }
+}
 
 fn filter() -> RunFilter {
     RunFilter { limit: 100, ..RunFilter::default() }
@@ -71,7 +76,7 @@ async fn pages_of_large_runs_have_fewer_and_show_them_all(pool: PgPool) {
         let page = store::list_runs(&pool, &filter).await.unwrap();
         newest.push(page.runs.iter().map(|run| run.spec.id.as_u128()).collect::<Vec<_>>());
         before = page.next;
-        let page = store::list_waits(&pool, "", None, after, 100).await.unwrap();
+        let page = store::list_waits(&pool, &page_of("", None, after, 100)).await.unwrap();
         oldest.push(page.waiting.iter().map(|one| one.run.spec.id.as_u128()).collect::<Vec<_>>());
         after = page.next;
         assert_eq!(before.is_none(), after.is_none());
@@ -106,9 +111,9 @@ async fn a_row_that_does_not_read_is_left_out_of_its_page_and_ends_no_list(pool:
         let runs = page.waiting.iter().map(|waiting| waiting.run.spec.id.as_u128());
         (runs.collect::<Vec<_>>(), page.next.map(|id| id.as_u128()))
     };
-    let waits = store::list_waits(&pool, "", None, None, 2).await.unwrap();
+    let waits = store::list_waits(&pool, &page_of("", None, None, 2)).await.unwrap();
     assert_eq!(waiting(&waits), (vec![1], Some(2)));
-    let waits = store::list_waits(&pool, "", None, waits.next, 2).await.unwrap();
+    let waits = store::list_waits(&pool, &page_of("", None, waits.next, 2)).await.unwrap();
     assert_eq!(waiting(&waits), (vec![4], None));
 }
 
@@ -177,7 +182,7 @@ async fn runs_that_wait_are_listed_the_oldest_first_and_by_pages(pool: PgPool) {
     }
     let list = async |namespace: &str, run: Option<u128>, after: Option<u128>, limit| {
         let (run, after) = (run.map(Uuid::from_u128), after.map(Uuid::from_u128));
-        let page = store::list_waits(&pool, namespace, run, after, limit).await.unwrap();
+        let page = store::list_waits(&pool, &page_of(namespace, run, after, limit)).await.unwrap();
         let ids = page.waiting.iter().map(|store::Waiting { run, step_ids }| {
             assert!(run.plan.is_none() && run.execution.wait.is_some());
             let named: Vec<_> = step_ids.iter().map(|(place, id)| (*place, id.as_str())).collect();

@@ -12,6 +12,7 @@ mod lists;
 mod retention;
 mod schema;
 mod support;
+mod tokens;
 mod unresponsive;
 mod updates;
 mod wakeups;

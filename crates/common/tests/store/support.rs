@@ -85,7 +85,13 @@ pub(crate) fn order(spec: RunSpec, steps: usize, at: DateTime<Utc>) -> NewRun {
         created_at: at,
     };
     let write = draft.into_write();
-    NewRun { spec, request_digest: "digest".to_owned(), plan: Some(stored), write }
+    NewRun {
+        spec,
+        submitter: "tester".to_owned(),
+        request_digest: "digest".to_owned(),
+        plan: Some(stored),
+        write,
+    }
 }
 
 /// Makes a run of `steps` steps that waits for an executor.

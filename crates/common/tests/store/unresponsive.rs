@@ -14,7 +14,7 @@ use surety_common::domain::execution::Execution;
 use surety_common::domain::journal::{Actor, Output};
 use surety_common::store::{
     self, DedicatedConnection, EvidenceBundles, Journals, Owner, Queues, RunFilter, StoreError,
-    StoredPlan, Want,
+    StoredPlan, WaitFilter, Want,
 };
 use tokio::task::JoinHandle;
 use uuid::Uuid;
@@ -37,7 +37,7 @@ fn reads<'a>(
     pool: &'a PgPool,
     [unknown, known, beating, registering]: &'a mut [(DedicatedConnection, Queues); 4],
     want: Want<'a>,
-    filter: &'a RunFilter,
+    (filter, waits): (&'a RunFilter, &'a WaitFilter),
     (output, by): (&'a Output, &'a Actor),
 ) -> Vec<Question<'a>> {
     let id = Uuid::from_u128(1);
@@ -47,7 +47,7 @@ fn reads<'a>(
         list_runs(pool, filter);
         find_wait(pool, id);
         overdue(pool, now(), 1, &[]);
-        list_waits(pool, "", None, None, 1);
+        list_waits(pool, waits);
         find_plan(pool, id, 1);
         events(pool, id, 1, 1);
         receipts(pool, id);
@@ -121,9 +121,10 @@ async fn nobody_waits_for_ever_for_a_database_that_fell_silent(
     proxy.mute();
     let want = Want { now: now(), owner: Uuid::from_u128(9), slots: 1, held: &held, except: &[] };
     let filter = RunFilter { limit: 1, ..RunFilter::default() };
+    let waits = WaitFilter { limit: 1, ..WaitFilter::default() };
     let output = Output { call_id: String::new(), digest: "ab".repeat(32), bytes: 0, text: None };
     let by = actor();
-    let mut questions = reads(&through, &mut looking, want, &filter, (&output, &by));
+    let mut questions = reads(&through, &mut looking, want, (&filter, &waits), (&output, &by));
     questions.extend(writes(&through, &row));
     let asked = questions.into_iter().map(|(name, answer)| async move {
         let answer = tokio::time::timeout(FOR_EVER, answer).await;

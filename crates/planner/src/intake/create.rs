@@ -37,12 +37,15 @@ pub async fn create(planner: &Planner, request: RunRequest) -> Result<Accepted, 
     let (span, trace_parent) =
         trace::start_run("planner", &id.to_string(), request.caller_trace.as_deref());
     let request_digest = request.request_digest.clone();
+    let submitter = request.submitter.clone();
     let (spec, plan, priority) = spec(request, id, trace_parent.to_string(), now);
     let stored = plan.as_ref().map(|plan| first_revision(plan, now));
     let first_plan = plan.as_ref().zip(stored.as_ref());
-    let write =
-        first_moves(planner, &spec, priority, first_plan, now).map_err(refused)?.into_write();
-    let new = Arc::new(NewRun { spec, request_digest, plan: stored, write });
+    let mut execution = first_execution(&spec, now);
+    execution.priority = priority;
+    let draft = Draft::new(execution, planner.actor_for(&submitter), now);
+    let write = first_moves(draft, first_plan).map_err(refused)?.into_write();
+    let new = Arc::new(NewRun { spec, submitter, request_digest, plan: stored, write });
     match planner.creator.create(Arc::clone(&new), trace::span_id(&span)).await? {
         Created::New => {
             surety_common::telemetry::observe(&new.write, &span);
@@ -98,18 +101,13 @@ pub(super) fn first_revision(plan: &Plan, now: DateTime<Utc>) -> StoredPlan {
     }
 }
 
-fn first_moves(
-    planner: &Planner,
-    spec: &RunSpec,
-    priority: i16,
-    plan: Option<(&Plan, &StoredPlan)>,
-    now: DateTime<Utc>,
-) -> Result<Draft, Refusal> {
+fn first_execution(spec: &RunSpec, now: DateTime<Utc>) -> Execution {
     let seconds = i64::try_from(spec.limits.run_deadline_s).unwrap_or(i64::MAX);
     let deadline = now + TimeDelta::try_seconds(seconds).unwrap_or(TimeDelta::MAX);
-    let mut execution = Execution::new(spec.id, spec.namespace.clone(), deadline, now);
-    execution.priority = priority;
-    let mut draft = Draft::new(execution, planner.actor(), now);
+    Execution::new(spec.id, spec.namespace.clone(), deadline, now)
+}
+
+fn first_moves(mut draft: Draft, plan: Option<(&Plan, &StoredPlan)>) -> Result<Draft, Refusal> {
     match plan {
         Some((plan, stored)) => {
             draft.run_event(RunEvent::PlanningStarted, "a plan was submitted with the run")?;
@@ -118,7 +116,8 @@ fn first_moves(
         }
         None => {
             draft.run_event(RunEvent::PlanningStarted, "a plan is required")?;
-            draft.block(&Graph::default(), wait_for_plan(now))?;
+            let wait = wait_for_plan(draft.now());
+            draft.block(&Graph::default(), wait)?;
         }
     }
     Ok(draft)

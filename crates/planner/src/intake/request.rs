@@ -11,6 +11,8 @@ use uuid::Uuid;
 pub struct RunRequest {
     /// The namespace of the run.
     pub namespace: String,
+    /// The name of the identity that asks.
+    pub submitter: String,
     /// The submitter's id for the request; may be empty.
     pub request_id: String,
     /// Digest of the whole request.

@@ -50,7 +50,12 @@ pub fn wanted(record: &RunRecord, expected_revision: u32) -> Result<(), Fault> {
 /// # Errors
 /// Those of [`wanted`]; `step_call_open` when the plan changes a step with a running call;
 /// `version_conflict` when another writer changed the run first; `database_unavailable`.
-pub async fn submit(planner: &Planner, record: RunRecord, new: NewPlan) -> Result<(), Fault> {
+pub async fn submit(
+    planner: &Planner,
+    record: RunRecord,
+    new: NewPlan,
+    by: &str,
+) -> Result<(), Fault> {
     wanted(&record, new.expected_revision)?;
     let before = record.plan.unwrap_or_default();
     keep_open_calls(&record.execution, &before, &new.plan)?;
@@ -62,7 +67,7 @@ pub async fn submit(planner: &Planner, record: RunRecord, new: NewPlan) -> Resul
         ..first_revision(&new.plan, now)
     };
     let (old, graph) = (Graph::of(&before), Graph::of(&new.plan));
-    let mut draft = Draft::new(record.execution, planner.actor(), now);
+    let mut draft = Draft::new(record.execution, planner.actor_for(by), now);
     draft.unblock(&old, "a plan was submitted").map_err(refused)?;
     draft.journal(Entry::Plan(stored_entry(&stored)));
     match new.expected_revision {
@@ -128,7 +133,8 @@ pub async fn request_replan(
         .into());
     }
     let cause = format!("{by} requested another plan: {reason}");
-    planner.change(run_id, |record, draft| send_back(record, draft, &cause)).await
+    let actor = planner.actor_for(by);
+    planner.change(run_id, &actor, |record, draft| send_back(record, draft, &cause)).await
 }
 
 fn send_back(record: &RunRecord, draft: &mut Draft, cause: &str) -> Result<(), Fault> {

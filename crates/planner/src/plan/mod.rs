@@ -16,7 +16,7 @@ mod validate;
 mod tests;
 
 pub use clip::{Clipped, clip_plan, parse_plan_clipped};
-pub use read::{normalise_plan, parse_plan};
+pub use read::{normalise_owned_plan, normalise_plan, parse_plan};
 pub use replace::replace_plan;
 pub use validate::validate_plan;
 

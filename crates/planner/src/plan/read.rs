@@ -2,7 +2,7 @@
 
 use super::validate::{validate_length, validate_rest, validate_structure};
 use std::collections::HashSet;
-use surety_common::domain::check::Author;
+use surety_common::domain::check::{Author, Owner};
 use surety_common::domain::json::Value;
 use surety_common::domain::plan::{Draft, Plan, read_plan};
 use surety_common::domain::problem::{Problem, Warning};
@@ -36,11 +36,61 @@ pub fn normalise_plan(
     author: Author,
     max_plan_steps: u32,
 ) -> Result<(Plan, Vec<Warning>), Problem> {
-    let mut draft = read_plan(&plan.to_json(), author)?;
+    normalise(&plan.to_json(), author, max_plan_steps)
+}
+
+/// As [`normalise_plan`], for a plan whose checks all name their owner: none is replaced by the owner
+/// that an author's check has by default.
+///
+/// # Errors
+/// As [`normalise_plan`].
+pub fn normalise_owned_plan(
+    plan: &Plan,
+    author: Author,
+    max_plan_steps: u32,
+) -> Result<(Plan, Vec<Warning>), Problem> {
+    normalise(&with_owners(plan.to_json()), author, max_plan_steps)
+}
+
+fn normalise(
+    plan: &Value,
+    author: Author,
+    max_plan_steps: u32,
+) -> Result<(Plan, Vec<Warning>), Problem> {
+    let mut draft = read_plan(plan, author)?;
     let warnings = std::mem::take(&mut draft.warnings);
     validate_structure(&draft.plan, &HashSet::new())?;
     validate_length(&draft.plan, max_plan_steps)?;
     Ok((accept(draft)?, warnings))
+}
+
+/// The stored form leaves the owner `plan` out; here it is written.
+fn with_owners(plan: Value) -> Value {
+    let Value::Object(members) = plan else { return plan };
+    let member = |(key, value): (String, Value)| {
+        let value = match (key.as_str(), value) {
+            ("verify", Value::Array(checks)) => {
+                Value::Array(checks.into_iter().map(with_owner).collect())
+            }
+            ("steps", Value::Array(steps)) => {
+                Value::Array(steps.into_iter().map(with_owners).collect())
+            }
+            (_, value) => value,
+        };
+        (key, value)
+    };
+    Value::Object(members.into_iter().map(member).collect())
+}
+
+fn with_owner(check: Value) -> Value {
+    match check {
+        Value::Object(mut members) if !members.iter().any(|(key, _)| key == "owner") => {
+            let owner = Value::String(Owner::Plan.as_str().to_owned());
+            members.push(("owner".to_owned(), owner));
+            Value::Object(members)
+        }
+        check => check,
+    }
 }
 
 /// Reads a draft and validates it, except for its length and its checks.

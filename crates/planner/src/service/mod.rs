@@ -1,22 +1,22 @@
 //! The RPCs of the planner: wire to domain, one call, domain to wire.
 
+mod admin;
 mod planner;
 mod request;
 mod run;
 mod toolchain;
 
-use crate::Planner;
 use crate::shards::Shards;
+use crate::{Planner, runs};
 use std::sync::Arc;
 use surety_common::domain::fault::Fault;
+use surety_common::domain::identity::{Object, Role};
+use surety_common::wire::caller::Caller;
 use surety_common::wire::error::MessageError;
 use surety_common::wire::status::{needs_database, to_status};
 use surety_common::wire::value::id;
-use tonic::Status;
+use tonic::{Request, Status};
 use uuid::Uuid;
-
-/// The actor of every call, as long as there are no identities: all callers share the token.
-const CALLER: &str = "caller";
 
 /// The planner's handlers.
 #[derive(Clone)]
@@ -30,11 +30,28 @@ impl Service {
         Self { shards }
     }
 
-    /// The run of a request, and the planner of its database.
-    async fn of_run(&self, run_id: &str) -> Result<(Uuid, Arc<Planner>), Status> {
+    /// The run that a request names, once its caller may make the call on it.
+    async fn of_run(&self, caller: &Caller, run_id: &str) -> Result<NamedRun, Status> {
         let id = id("run_id", run_id).map_err(|error: MessageError| status(error))?;
-        Ok((id, self.shards.of_run(id).await.map_err(status)?))
+        self.find_run(caller, id).await.map_err(status)
     }
+
+    async fn find_run(&self, caller: &Caller, id: Uuid) -> Result<NamedRun, Fault> {
+        let not_found = || runs::not_found(id);
+        let (found, planner) = self.shards.of_run(id).await?.ok_or_else(not_found)?;
+        let object = Object::run(&found.owner.namespace, &found.owner.submitter);
+        let role = caller.may(&object, not_found)?;
+        Ok(NamedRun { id, planner, role })
+    }
+}
+
+/// A run that a caller may make its call on.
+struct NamedRun {
+    id: Uuid,
+    /// The planner of its database.
+    planner: Arc<Planner>,
+    /// The role that allows the call.
+    role: Role,
 }
 
 /// The handlers of `PlannerService`, some of which need no planner.
@@ -57,6 +74,10 @@ impl Plans {
     fn stateful(&self, rpc: &str) -> Result<&Service, Status> {
         self.service.as_ref().ok_or_else(|| needs_database(rpc))
     }
+}
+
+fn caller<T>(request: &Request<T>) -> Result<Caller, Status> {
+    Caller::of(request).map_err(status)
 }
 
 fn status(fault: impl Into<Fault>) -> Status {

@@ -1,7 +1,7 @@
 //! `PlannerService`.
 
 use super::run::shown;
-use super::{CALLER, Plans, request, status};
+use super::{NamedRun, Plans, caller, request, status};
 use crate::intake;
 use crate::plan::patch::{Patched, apply_patch, parse_patch};
 use crate::plan::{PlanState, normalise_plan, parse_plan};
@@ -63,18 +63,21 @@ impl PlannerService for Plans {
         request: Request<v1::SubmitPlanRequest>,
     ) -> Result<Response<v1::SubmitPlanResponse>, Status> {
         let service = self.stateful("SubmitPlan")?;
+        let caller = caller(&request)?;
         let request = request.into_inner();
-        let (id, planner) = service.of_run(&request.run_id).await?;
+        let NamedRun { id, planner, role } = service.of_run(&caller, &request.run_id).await?;
         let record = planner.find(id).await.map_err(status)?;
+        let policy = planner.policies.find(&record.spec.namespace).await.map_err(status)?;
+        let sender = request::Sender::new(caller.name(), role, policy);
         intake::wanted(&record, request.expected_revision).map_err(status)?;
         let request::ReadPlan { new, truncated_add, warnings } =
-            request::read_new_plan(request, &record).map_err(status)?;
+            request::read_new_plan(request, &record, &sender).map_err(status)?;
         let plan = v1::Plan {
             revision: new.expected_revision + 1,
             digest: new.plan.digest(),
             ..new.plan.clone().into()
         };
-        intake::submit(&planner, record, new).await.map_err(status)?;
+        intake::submit(&planner, record, new, &sender.name).await.map_err(status)?;
         Ok(Response::new(v1::SubmitPlanResponse {
             plan: Some(plan),
             warnings: wire_warnings(warnings),
@@ -88,8 +91,9 @@ impl PlannerService for Plans {
         request: Request<v1::GetPlanRequest>,
     ) -> Result<Response<v1::GetPlanResponse>, Status> {
         let service = self.stateful("GetPlan")?;
+        let caller = caller(&request)?;
         let v1::GetPlanRequest { run_id, revision } = request.into_inner();
-        let (id, planner) = service.of_run(&run_id).await?;
+        let NamedRun { id, planner, .. } = service.of_run(&caller, &run_id).await?;
         let record = planner.find(id).await.map_err(status)?;
         let stored = store::find_plan(&planner.pool, id, revision)
             .await
@@ -119,9 +123,10 @@ impl PlannerService for Plans {
         request: Request<v1::RequestReplanRequest>,
     ) -> Result<Response<v1::RequestReplanResponse>, Status> {
         let service = self.stateful("RequestReplan")?;
+        let caller = caller(&request)?;
         let v1::RequestReplanRequest { run_id, reason } = request.into_inner();
-        let (id, planner) = service.of_run(&run_id).await?;
-        intake::request_replan(&planner, id, &reason, CALLER).await.map_err(status)?;
+        let NamedRun { id, planner, .. } = service.of_run(&caller, &run_id).await?;
+        intake::request_replan(&planner, id, &reason, caller.name()).await.map_err(status)?;
         Ok(Response::new(v1::RequestReplanResponse { run: Some(shown(&planner, id).await?) }))
     }
 }

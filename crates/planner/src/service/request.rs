@@ -2,13 +2,15 @@
 
 use crate::intake::{NewPlan, RunRequest};
 use crate::plan::patch::{apply_patch, parse_patch};
-use crate::plan::{PlanState, normalise_plan, parse_plan, replace_plan};
+use crate::plan::{PlanState, normalise_owned_plan, parse_plan, replace_plan};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use surety_common::domain::check::{AcceptCheck, Author, normalise_checks, validate_check};
+use surety_common::domain::check::{AcceptCheck, Author, Owner, normalise_checks, validate_check};
 use surety_common::domain::fault::{Fault, FaultCode};
+use surety_common::domain::identity::Role;
 use surety_common::domain::limits::Limits;
 use surety_common::domain::plan::Plan;
+use surety_common::domain::policy::NamespacePolicy;
 use surety_common::domain::problem::{Code, Problem, Warning};
 use surety_common::domain::run::{DriverKind, MAX_NAMESPACE, Policy, RunRecord, VerifyCommands};
 use surety_common::wire::error::MessageError;
@@ -24,12 +26,77 @@ const MAX_LABELS: usize = 64;
 const MAX_LABEL_NAME: usize = 200;
 const MAX_LABEL_TEXT: usize = 2000;
 
+/// Who sends a plan or its checks.
+pub(super) struct Sender {
+    /// The name of the identity.
+    pub(super) name: String,
+    /// Whose words its checks are.
+    pub(super) author: Author,
+    /// What the namespace asks of every run.
+    policy: Arc<NamespacePolicy>,
+}
+
+impl Sender {
+    /// The sender of a call that a role allows. What a driver sends counts as a model's words.
+    pub(super) fn new(name: &str, role: Role, policy: Arc<NamespacePolicy>) -> Self {
+        let author = match role {
+            Role::Operator => Author::Operator,
+            Role::Submitter => Author::Submitter,
+            Role::Driver | Role::Worker | Role::Viewer | Role::Approver | Role::Service => {
+                Author::Model
+            }
+        };
+        Self { name: name.to_owned(), author, policy }
+    }
+
+    /// The owner of a check that names none.
+    const fn owner(&self) -> v1::CheckOwner {
+        match self.author {
+            Author::Operator => v1::CheckOwner::Operator,
+            Author::Submitter => v1::CheckOwner::User,
+            Author::Model | Author::Service => v1::CheckOwner::Plan,
+        }
+    }
+
+    /// The same plan, whose checks belong to the sender where they name no owner.
+    fn own(&self, mut plan: v1::Plan) -> v1::Plan {
+        let steps = plan.steps.iter_mut().flat_map(|step| step.verify.iter_mut());
+        steps.chain(plan.verify.iter_mut()).for_each(|check| self.own_check(check));
+        plan
+    }
+
+    fn own_check(&self, check: &mut v1::AcceptCheck) {
+        if check.owner == i32::from(v1::CheckOwner::Unspecified) {
+            check.owner = self.owner().into();
+        }
+    }
+
+    /// A check in the list `verify` of a request.
+    fn read_check(&self, mut check: v1::AcceptCheck, path: &str) -> Result<AcceptCheck, Problem> {
+        self.own_check(&mut check);
+        let check = AcceptCheck::try_from(check)
+            .map_err(|error: MessageError| error.under(path))?
+            .normalised();
+        validate_check(&check, path)?;
+        match (self.author, check.owner) {
+            (Author::Model | Author::Service, _) => Ok(AcceptCheck { owner: Owner::Plan, ..check }),
+            (Author::Submitter, Owner::Operator) => Err(Problem::at(
+                Code::TypeMismatch,
+                format!("{path}.owner"),
+                "only an operator may write a check for the operator; leave the owner out",
+            )),
+            (Author::Submitter | Author::Operator, _) => Ok(check),
+        }
+    }
+}
+
 /// A request for a run, and the corrections of its plan's reader.
 ///
 /// # Errors
 /// The codes of `CreateRun`.
 pub(super) fn read_run_request(
     request: v1::CreateRunRequest,
+    sender: &Sender,
     caller_trace: Option<String>,
 ) -> Result<(RunRequest, Vec<Warning>), Fault> {
     let request_digest = sha256_of(&request);
@@ -46,11 +113,15 @@ pub(super) fn read_run_request(
         verify,
         priority,
     } = request;
-    let limits = Limits::try_from(limits.unwrap_or_default())?;
-    let (plan, warnings) = read_plan(plan_source, verify, limits.max_plan_steps)?;
+    let namespace = named(namespace)?;
+    let limits = read_limits(limits.unwrap_or_default(), &sender.policy)?;
+    let policy = read_policy(policy.unwrap_or_default())?;
+    sender.policy.admit(&policy)?;
+    let (plan, warnings) = read_plan(plan_source, verify, sender, limits.max_plan_steps)?;
     let goal = goal_of(goal, plan.as_ref())?;
     let order = RunRequest {
-        namespace: named(namespace)?,
+        namespace,
+        submitter: sender.name.clone(),
         request_id: bounded("request_id", request_id, MAX_REQUEST_ID)?,
         request_digest,
         goal,
@@ -58,7 +129,7 @@ pub(super) fn read_run_request(
         plan,
         limits,
         workspace: read_workspace(workspace)?,
-        policy: read_policy(policy.unwrap_or_default())?,
+        policy,
         labels: read_labels(labels)?,
         priority: i16::try_from(priority).map_err(|_| {
             Problem::at(Code::LimitOutOfRange, "priority", "is outside -32768..32767")
@@ -85,6 +156,7 @@ pub(super) struct ReadPlan {
 pub(super) fn read_new_plan(
     request: v1::SubmitPlanRequest,
     record: &RunRecord,
+    sender: &Sender,
 ) -> Result<ReadPlan, Fault> {
     use submit_plan_request::PlanSource;
     let v1::SubmitPlanRequest { run_id: _, expected_revision, plan_source, reason } = request;
@@ -105,13 +177,18 @@ pub(super) fn read_new_plan(
     };
     match plan_source.ok_or_else(|| missing("plan"))? {
         PlanSource::Plan(plan) => {
-            let plan = normalise_plan(&Plan::try_from(plan)?, Author::Submitter, most)?;
+            let plan =
+                normalise_owned_plan(&Plan::try_from(sender.own(plan))?, sender.author, most)?;
             read.take_plan(plan, state, most)?;
         }
         PlanSource::PlanText(text) => {
-            read.take_plan(parse_plan(&text, Author::Submitter, most)?, state, most)?;
+            read.take_plan(parse_plan(&text, sender.author, most)?, state, most)?;
         }
-        PlanSource::PatchText(text) => read.take_patch(&text, state, most)?,
+        PlanSource::PatchText(text) => read.take_patch(&text, sender.author, state, most)?,
+    }
+    if expected_revision == 0 {
+        let own = std::mem::take(&mut read.new.plan.verify);
+        read.new.plan.verify = sender.policy.with_checks(own);
     }
     Ok(read)
 }
@@ -132,11 +209,17 @@ impl ReadPlan {
         Ok(())
     }
 
-    fn take_patch(&mut self, text: &str, state: Option<PlanState>, most: u32) -> Result<(), Fault> {
+    fn take_patch(
+        &mut self,
+        text: &str,
+        author: Author,
+        state: Option<PlanState>,
+        most: u32,
+    ) -> Result<(), Fault> {
         let state = state.ok_or_else(|| {
             Fault::new(FaultCode::PlanNotFound, "the run has no plan yet; submit a whole one")
         })?;
-        let (patch, warnings) = parse_patch(text, Author::Submitter)?;
+        let (patch, warnings) = parse_patch(text, author)?;
         if self.new.reason.is_empty() {
             self.new.reason = storable("reason", patch.reason.clone())?;
         }
@@ -149,9 +232,41 @@ impl ReadPlan {
     }
 }
 
+/// The limits of a run under its namespace's ceilings.
+fn read_limits(asked: v1::Limits, policy: &NamespacePolicy) -> Result<Limits, Fault> {
+    let set = asked.clone();
+    let limits = Limits::try_from(asked)?;
+    Ok(policy.bound(limits, |name| is_set(&set, name))?)
+}
+
+/// Whether a request sets a limit itself.
+fn is_set(limits: &v1::Limits, name: &str) -> bool {
+    match name {
+        "max_plan_steps" => limits.max_plan_steps.is_some(),
+        "planning_retry" => limits.planning_retry.is_some(),
+        "max_step_tool_calls" => limits.max_step_tool_calls.is_some(),
+        "max_step_rounds" => limits.max_step_rounds.is_some(),
+        "max_run_rounds" => limits.max_run_rounds.is_some(),
+        "max_replans" => limits.max_replans.is_some(),
+        "max_repairs" => limits.max_repairs.is_some(),
+        "max_consecutive_corrections" => limits.max_consecutive_corrections.is_some(),
+        "max_missing_completion" => limits.max_missing_completion.is_some(),
+        "max_thinking_only" => limits.max_thinking_only.is_some(),
+        "max_repeat_cycle" => limits.max_repeat_cycle.is_some(),
+        "max_parallel_steps" => limits.max_parallel_steps.is_some(),
+        "step_deadline" => limits.step_deadline.is_some(),
+        "run_deadline" => limits.run_deadline.is_some(),
+        "confirm_ttl" => limits.confirm_ttl.is_some(),
+        "token_budget" => limits.token_budget.is_some(),
+        "cost_budget_micros" => limits.cost_budget_micros.is_some(),
+        _ => false,
+    }
+}
+
 fn read_plan(
     source: Option<create_run_request::PlanSource>,
     verify: Vec<v1::AcceptCheck>,
+    sender: &Sender,
     max_plan_steps: u32,
 ) -> Result<(Option<Plan>, Vec<Warning>), Fault> {
     let (mut plan, mut warnings) = match source {
@@ -161,24 +276,19 @@ fn read_plan(
             return Err(Problem::at(Code::FieldMissing, "plan", message).into());
         }
         Some(create_run_request::PlanSource::Plan(plan)) => {
-            normalise_plan(&Plan::try_from(plan)?, Author::Submitter, max_plan_steps)?
+            normalise_owned_plan(&Plan::try_from(sender.own(plan))?, sender.author, max_plan_steps)?
         }
         Some(create_run_request::PlanSource::PlanText(text)) => {
-            parse_plan(&text, Author::Submitter, max_plan_steps)?
+            parse_plan(&text, sender.author, max_plan_steps)?
         }
     };
     let mut own = Vec::with_capacity(verify.len());
     for (index, check) in verify.into_iter().enumerate() {
-        let path = format!("verify[{index}]");
-        let check = AcceptCheck::try_from(check)
-            .map_err(|error: MessageError| error.under(&path))?
-            .normalised();
-        validate_check(&check, &path)?;
-        own.push(AcceptCheck { owner: surety_common::domain::check::Owner::User, ..check });
+        own.push(sender.read_check(check, &format!("verify[{index}]"))?);
     }
     own.append(&mut plan.verify);
     let (checks, dropped) = normalise_checks(own, "verify");
-    plan.verify = checks;
+    plan.verify = sender.policy.with_checks(checks);
     warnings.extend(dropped);
     Ok((Some(plan), warnings))
 }
@@ -193,7 +303,7 @@ fn goal_of(goal: String, plan: Option<&Plan>) -> Result<String, Problem> {
     }
 }
 
-fn named(namespace: String) -> Result<String, Problem> {
+pub(super) fn named(namespace: String) -> Result<String, Problem> {
     match namespace.trim() {
         "" => Ok("default".to_owned()),
         namespace => bounded("namespace", namespace.to_owned(), MAX_NAMESPACE),
@@ -269,4 +379,65 @@ fn read_policy(policy: v1::Policy) -> Result<Policy, Problem> {
 
 fn missing(field: &str) -> Problem {
     Problem::at(Code::FieldMissing, field, "is missing; set it")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(owner: v1::CheckOwner) -> v1::AcceptCheck {
+        let owner = owner.into();
+        v1::AcceptCheck { kind: "output_only".to_owned(), owner, ..v1::AcceptCheck::default() }
+    }
+
+    fn request(owner: v1::CheckOwner) -> v1::CreateRunRequest {
+        let step = v1::PlanStep { description: "a".to_owned(), ..v1::PlanStep::default() };
+        let plan = v1::Plan {
+            title: "t".to_owned(),
+            steps: vec![step],
+            verify: vec![check(owner)],
+            ..v1::Plan::default()
+        };
+        let plan_source = Some(create_run_request::PlanSource::Plan(plan));
+        v1::CreateRunRequest { plan_source, ..v1::CreateRunRequest::default() }
+    }
+
+    fn owners(role: Role, owner: v1::CheckOwner) -> Result<Vec<Owner>, Fault> {
+        let sender = Sender::new("alice", role, Arc::default());
+        let (order, _) = read_run_request(request(owner), &sender, None)?;
+        Ok(order.plan.unwrap_or_default().verify.into_iter().map(|check| check.owner).collect())
+    }
+
+    #[test]
+    fn a_check_belongs_to_the_class_of_its_sender_and_a_field_lowers_it_only() {
+        use v1::CheckOwner as Sent;
+        let cases = [
+            (Role::Submitter, Sent::Unspecified, Some(Owner::User)),
+            (Role::Submitter, Sent::Plan, Some(Owner::Plan)),
+            (Role::Submitter, Sent::User, Some(Owner::User)),
+            (Role::Submitter, Sent::Operator, None),
+            (Role::Operator, Sent::Unspecified, Some(Owner::Operator)),
+            (Role::Operator, Sent::User, Some(Owner::User)),
+            (Role::Driver, Sent::Unspecified, Some(Owner::Plan)),
+            (Role::Driver, Sent::Operator, Some(Owner::Plan)),
+        ];
+        for (role, sent, expected) in cases {
+            let found = owners(role, sent).ok().map(|owners| owners.first().copied());
+            assert_eq!(found, expected.map(Some), "{role} {sent:?}");
+        }
+    }
+
+    #[test]
+    fn a_check_beside_the_plan_is_treated_as_one_inside() {
+        let verify = |role: Role, owner| {
+            let request =
+                v1::CreateRunRequest { verify: vec![check(owner)], ..request(v1::CheckOwner::Plan) };
+            read_run_request(request, &Sender::new("alice", role, Arc::default()), None)
+        };
+        let refused = verify(Role::Submitter, v1::CheckOwner::Operator).expect_err("a refusal");
+        assert_eq!(refused.field.as_deref(), Some("verify[0].owner"));
+        let (order, _) = verify(Role::Operator, v1::CheckOwner::Unspecified).expect("an order");
+        let owner = order.plan.and_then(|plan| plan.verify.first().map(|check| check.owner));
+        assert_eq!(owner, Some(Owner::Operator));
+    }
 }

@@ -1,20 +1,22 @@
 //! `RunService`.
 
-use super::{CALLER, Service, request, status};
+use super::request::Sender;
+use super::{NamedRun, Service, caller, request, status};
 use crate::Planner;
-use crate::intake::{self, Accepted};
+use crate::intake::{self, Accepted, RunRequest};
 use crate::runs::Watch;
-use crate::shards::Shards;
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt, TryStreamExt};
 use std::sync::Arc;
-use surety_common::domain::fault::{Fault, FaultCode};
+use surety_common::domain::fault::{Fault, FaultClass, FaultCode};
+use surety_common::domain::identity::Object;
 use surety_common::domain::journal::{Entry, Event};
-use surety_common::domain::problem::{Code, Problem};
+use surety_common::domain::problem::{Code, Problem, Warning};
 use surety_common::domain::receipt::{ChainEnd, export_line};
 use surety_common::domain::run::RunRecord;
-use surety_common::store::{self, ReceiptPages, RunFilter, StoreError};
+use surety_common::store::{self, ReceiptPages, RunFilter, RunOwner, StoreError, WaitFilter};
 use surety_common::wire;
+use surety_common::wire::caller::Caller;
 use surety_common::wire::event::event;
 use surety_common::wire::run::{read_run_state, run, trace_id};
 use surety_common::wire::status::unimplemented;
@@ -40,11 +42,16 @@ impl RunService for Service {
         let caller_trace =
             request.extensions().get::<TraceContext>().map(|trace| trace.traceparent().to_owned());
         let (order, warnings) =
-            request::read_run_request(request.into_inner(), caller_trace).map_err(status)?;
+            self.read_run_request(request, caller_trace).await.map_err(status)?;
+        let owner =
+            RunOwner { namespace: order.namespace.clone(), submitter: order.submitter.clone() };
         let planner = self.shards.of_namespace(&order.namespace).await.map_err(status)?;
         let accepted = intake::create(&planner, order).await.map_err(status)?;
         let (run, existed) = match accepted {
-            Accepted::Made(record) => (run(*record, None), false),
+            Accepted::Made(record) => {
+                self.shards.remember(record.spec.id, owner);
+                (run(*record, None), false)
+            }
             Accepted::Existed(id) => (shown(&planner, id).await?, true),
         };
         Ok(Response::new(v1::CreateRunResponse {
@@ -58,8 +65,9 @@ impl RunService for Service {
         &self,
         request: Request<v1::GetRunRequest>,
     ) -> Result<Response<v1::GetRunResponse>, Status> {
+        let caller = caller(&request)?;
         let v1::GetRunRequest { run_id, view } = request.into_inner();
-        let (id, planner) = self.of_run(&run_id).await?;
+        let NamedRun { id, planner, .. } = self.of_run(&caller, &run_id).await?;
         let record = planner.find(id).await.map_err(status)?;
         let verdict = planner.verdict(&record).await.map_err(status)?;
         let mut response = match view == i32::from(v1::RunView::Full) {
@@ -76,7 +84,8 @@ impl RunService for Service {
         &self,
         request: Request<v1::ListRunsRequest>,
     ) -> Result<Response<v1::ListRunsResponse>, Status> {
-        let filter = filter(request.into_inner()).map_err(status)?;
+        let reached = caller(&request)?.reached();
+        let filter = filter(request.into_inner(), reached).map_err(status)?;
         let page = self.shards.list_runs(&filter).await.map_err(status)?;
         Ok(Response::new(v1::ListRunsResponse {
             runs: page.runs.into_iter().map(|record| run(record, None)).collect(),
@@ -90,8 +99,9 @@ impl RunService for Service {
         &self,
         request: Request<v1::WatchRunRequest>,
     ) -> Result<Response<Self::WatchRunStream>, Status> {
+        let caller = caller(&request)?;
         let v1::WatchRunRequest { run_id, from_sequence, follow } = request.into_inner();
-        let (id, planner) = self.of_run(&run_id).await?;
+        let NamedRun { id, planner, .. } = self.of_run(&caller, &run_id).await?;
         let from = i64::try_from(from_sequence).unwrap_or(i64::MAX);
         let Watch { trace_parent, events } =
             planner.watch(id, from, follow).await.map_err(status)?;
@@ -107,9 +117,10 @@ impl RunService for Service {
         &self,
         request: Request<v1::CancelRunRequest>,
     ) -> Result<Response<v1::CancelRunResponse>, Status> {
+        let caller = caller(&request)?;
         let v1::CancelRunRequest { run_id, reason } = request.into_inner();
-        let (id, planner) = self.of_run(&run_id).await?;
-        planner.cancel(id, &reason, CALLER).await.map_err(status)?;
+        let NamedRun { id, planner, .. } = self.of_run(&caller, &run_id).await?;
+        planner.cancel(id, &reason, caller.name()).await.map_err(status)?;
         Ok(Response::new(v1::CancelRunResponse { run: Some(shown(&planner, id).await?) }))
     }
 
@@ -117,8 +128,8 @@ impl RunService for Service {
         &self,
         request: Request<v1::ListWaitsRequest>,
     ) -> Result<Response<v1::ListWaitsResponse>, Status> {
-        let request = request.into_inner();
-        let page = waits(&self.shards, request).await.map_err(status)?;
+        let caller = caller(&request)?;
+        let page = self.waits(&caller, request.into_inner()).await.map_err(status)?;
         Ok(Response::new(page))
     }
 
@@ -126,10 +137,11 @@ impl RunService for Service {
         &self,
         request: Request<v1::AnswerQuestionRequest>,
     ) -> Result<Response<v1::AnswerQuestionResponse>, Status> {
+        let caller = caller(&request)?;
         let v1::AnswerQuestionRequest { wait_id, answer } = request.into_inner();
         let wait_id = id("wait_id", &wait_id).map_err(status)?;
-        let planner = self.shards.of_wait(wait_id).await.map_err(status)?;
-        let id = planner.answer(wait_id, &answer, CALLER).await.map_err(status)?;
+        let NamedRun { id, planner, .. } = self.of_wait(&caller, wait_id).await.map_err(status)?;
+        planner.answer(id, wait_id, &answer, caller.name()).await.map_err(status)?;
         Ok(Response::new(v1::AnswerQuestionResponse { run: Some(shown(&planner, id).await?) }))
     }
 
@@ -137,9 +149,10 @@ impl RunService for Service {
         &self,
         request: Request<v1::PauseRunRequest>,
     ) -> Result<Response<v1::PauseRunResponse>, Status> {
+        let caller = caller(&request)?;
         let v1::PauseRunRequest { run_id, reason } = request.into_inner();
-        let (id, planner) = self.of_run(&run_id).await?;
-        planner.pause(id, &reason, CALLER).await.map_err(status)?;
+        let NamedRun { id, planner, .. } = self.of_run(&caller, &run_id).await?;
+        planner.pause(id, &reason, caller.name()).await.map_err(status)?;
         Ok(Response::new(v1::PauseRunResponse { run: Some(shown(&planner, id).await?) }))
     }
 
@@ -147,9 +160,10 @@ impl RunService for Service {
         &self,
         request: Request<v1::ResumeRunRequest>,
     ) -> Result<Response<v1::ResumeRunResponse>, Status> {
+        let caller = caller(&request)?;
         let v1::ResumeRunRequest { run_id, reason } = request.into_inner();
-        let (id, planner) = self.of_run(&run_id).await?;
-        planner.resume(id, &reason, CALLER).await.map_err(status)?;
+        let NamedRun { id, planner, .. } = self.of_run(&caller, &run_id).await?;
+        planner.resume(id, &reason, caller.name()).await.map_err(status)?;
         Ok(Response::new(v1::ResumeRunResponse { run: Some(shown(&planner, id).await?) }))
     }
 
@@ -173,13 +187,84 @@ impl RunService for Service {
         &self,
         request: Request<v1::ExportReceiptsRequest>,
     ) -> Result<Response<Self::ExportReceiptsStream>, Status> {
-        let (id, planner) = self.of_run(&request.into_inner().run_id).await?;
+        let caller = caller(&request)?;
+        let run_id = request.into_inner().run_id;
+        let NamedRun { id, planner, .. } = self.of_run(&caller, &run_id).await?;
         let receipts = planner.receipts(id).await.map_err(status)?;
         let lines = stream::try_unfold(Some((receipts, ChainEnd::of(id, &[]))), exported);
         let lines = lines.map_err(status).try_flatten();
         let answers = lines.map_ok(|line| v1::ExportReceiptsResponse { line: Some(line) });
         Ok(Response::new(answers.boxed()))
     }
+}
+
+impl Service {
+    /// An order, once its caller may create runs in its namespace.
+    async fn read_run_request(
+        &self,
+        request: Request<v1::CreateRunRequest>,
+        caller_trace: Option<String>,
+    ) -> Result<(RunRequest, Vec<Warning>), Fault> {
+        let caller = Caller::of(&request)?;
+        let request = request.into_inner();
+        let namespace = request::named(request.namespace.clone())?;
+        let role = caller.may(&Object::namespace(&namespace), || no_namespace(&namespace))?;
+        let planner = self.shards.of_namespace(&namespace).await?;
+        let policy = planner.policies.find(&namespace).await?;
+        let sender = Sender::new(caller.name(), role, policy);
+        request::read_run_request(request, &sender, caller_trace)
+    }
+
+    /// The run that waits with this id, once the caller may make the call on it.
+    async fn of_wait(&self, caller: &Caller, wait_id: Uuid) -> Result<NamedRun, Fault> {
+        let not_found = || {
+            let message = format!("no open wait has the id {wait_id}; it may have been answered");
+            Fault::new(FaultCode::WaitNotFound, message).with_field("wait_id")
+        };
+        let run_id = self.shards.of_wait(wait_id).await?.ok_or_else(not_found)?;
+        self.find_run(caller, run_id)
+            .await
+            .map_err(|fault| if fault.class == FaultClass::NotFound { not_found() } else { fault })
+    }
+
+    async fn waits(
+        &self,
+        caller: &Caller,
+        request: v1::ListWaitsRequest,
+    ) -> Result<v1::ListWaitsResponse, Fault> {
+        let v1::ListWaitsRequest {
+            namespace,
+            run_id,
+            waiting_on,
+            page_size: wanted,
+            page_token: token,
+        } = request;
+        let run_id = match run_id.as_str() {
+            "" => None,
+            text => Some(id("run_id", text)?),
+        };
+        let filter = WaitFilter {
+            namespace: request::storable("namespace", namespace)?,
+            reached: caller.reached(),
+            run_id,
+            after: page_token(&token)?,
+            limit: page_size(wanted),
+        };
+        let page = self.shards.list_waits(&filter).await?;
+        let next_page_token = page.next.map(|id| id.to_string()).unwrap_or_default();
+        let waits = page
+            .waiting
+            .iter()
+            .flat_map(|waiting| wire::run::waits(&waiting.run, &waiting.step_ids))
+            .filter(|wait| waiting_on.is_empty() || waiting_on.contains(&wait.waiting_on))
+            .collect();
+        Ok(v1::ListWaitsResponse { waits, next_page_token })
+    }
+}
+
+pub(super) fn no_namespace(namespace: &str) -> Fault {
+    let message = format!("no namespace {namespace:?} is reached by this identity");
+    Fault::new(FaultCode::NamespaceNotFound, message).with_field("namespace")
 }
 
 /// The state of an export; none after its last line.
@@ -246,14 +331,14 @@ fn count_turns(step: &mut v1::StepProgress, turns: &[v1::Turn]) {
     step.tool_calls = step.tool_calls.max(u32::try_from(tool_calls).unwrap_or(u32::MAX));
 }
 
-fn page_size(wanted: u32) -> i64 {
+pub(super) fn page_size(wanted: u32) -> i64 {
     match wanted {
         0 => PAGE.0.into(),
         wanted => wanted.min(PAGE.1).into(),
     }
 }
 
-fn page_token(text: &str) -> Result<Option<Uuid>, Fault> {
+pub(super) fn page_token(text: &str) -> Result<Option<Uuid>, Fault> {
     match text {
         "" => Ok(None),
         token => Uuid::parse_str(token).map(Some).map_err(|_| {
@@ -266,7 +351,7 @@ fn page_token(text: &str) -> Result<Option<Uuid>, Fault> {
     }
 }
 
-fn filter(request: v1::ListRunsRequest) -> Result<RunFilter, Fault> {
+fn filter(request: v1::ListRunsRequest, reached: Vec<String>) -> Result<RunFilter, Fault> {
     let v1::ListRunsRequest { namespace, states, labels, page_size: wanted, page_token: token } =
         request;
     let states = states
@@ -282,38 +367,10 @@ fn filter(request: v1::ListRunsRequest) -> Result<RunFilter, Fault> {
     };
     Ok(RunFilter {
         namespace: request::storable("namespace", namespace)?,
+        reached,
         states,
         labels: labels.into_iter().map(told).collect::<Result<_, Problem>>()?,
         before: page_token(&token)?,
         limit: page_size(wanted),
     })
-}
-
-async fn waits(
-    shards: &Shards,
-    request: v1::ListWaitsRequest,
-) -> Result<v1::ListWaitsResponse, Fault> {
-    let v1::ListWaitsRequest {
-        namespace,
-        run_id,
-        waiting_on,
-        page_size: wanted,
-        page_token: token,
-    } = request;
-    let only = match run_id.as_str() {
-        "" => None,
-        text => Some(id("run_id", text)?),
-    };
-    let after = page_token(&token)?;
-    let limit = page_size(wanted);
-    let namespace = request::storable("namespace", namespace)?;
-    let page = shards.list_waits(&namespace, only, after, limit).await?;
-    let next_page_token = page.next.map(|id| id.to_string()).unwrap_or_default();
-    let waits = page
-        .waiting
-        .iter()
-        .flat_map(|waiting| wire::run::waits(&waiting.run, &waiting.step_ids))
-        .filter(|wait| waiting_on.is_empty() || waiting_on.contains(&wait.waiting_on))
-        .collect();
-    Ok(v1::ListWaitsResponse { waits, next_page_token })
 }

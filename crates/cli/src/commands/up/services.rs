@@ -8,7 +8,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use surety_common::config::{
     CommonConfig, ExecutorConfig, GateConfig, NamespaceDatabase, PlannerConfig,
 };
-use surety_common::wire::token::Token;
+use surety_common::wire::token::FileTokens;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -31,7 +31,7 @@ pub(super) struct Plan {
     pub(super) gate: GateConfig,
     pub(super) database_url: String,
     pub(super) databases: Vec<NamespaceDatabase>,
-    pub(super) token: Token,
+    pub(super) tokens: FileTokens,
     pub(super) metrics: PrometheusHandle,
 }
 
@@ -51,7 +51,7 @@ type Ended = (&'static str, Result<(), Box<dyn Error + Send + Sync>>);
 impl Services {
     /// Starts all three. The executor calls the gate at the port that the gate has opened.
     pub(super) fn start(plan: Plan, ports: Ports) -> Result<Self, Failure> {
-        let Plan { common, planner, mut executor, gate, database_url, databases, token, metrics } =
+        let Plan { common, planner, mut executor, gate, database_url, databases, tokens, metrics } =
             plan;
         let Ports { planner: planner_port, executor: executor_port, gate: gate_port } = ports;
         let urls = [url_of(&planner_port)?, url_of(&executor_port)?, url_of(&gate_port)?];
@@ -64,7 +64,7 @@ impl Services {
             planner,
             database_url: Some(database_url.clone()),
             databases,
-            token: Some(token.clone()),
+            tokens: tokens.clone(),
             metrics: Some(metrics.clone()),
         };
         let stop = stop_front.clone();
@@ -77,7 +77,7 @@ impl Services {
             executor,
             database_url: Some(database_url.clone()),
             drivers: surety_executor::driver::Drivers::default(),
-            token: Some(token.clone()),
+            tokens: tokens.clone(),
             metrics: Some(metrics.clone()),
         };
         let stop = stop_front.clone();
@@ -89,7 +89,7 @@ impl Services {
             common,
             gate,
             database_url: Some(database_url),
-            token: Some(token),
+            tokens,
             metrics: Some(metrics),
         };
         let stop = stop_gate.clone();

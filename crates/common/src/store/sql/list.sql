@@ -19,6 +19,7 @@ with chosen as (
           and (cardinality($2::text[]) = 0 or execution.state = any($2))
           and ($3::uuid is null or run.id < $3)
           and run.labels @> $5::jsonb
+          and (cardinality($7::text[]) = 0 or run.namespace = any($7))
         order by run.id desc
         limit $4
     ) as page

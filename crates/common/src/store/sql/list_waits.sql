@@ -18,6 +18,7 @@ with chosen as (
           and ($1 = '' or execution.namespace = $1)
           and ($2::uuid is null or execution.run_id = $2)
           and ($3::uuid is null or execution.run_id > $3)
+          and (cardinality($6::text[]) = 0 or execution.namespace = any($6))
         order by execution.run_id
         limit $4
     ) as page

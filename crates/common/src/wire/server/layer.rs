@@ -2,53 +2,20 @@
 
 use crate::domain::fault::{Fault, FaultCode};
 use crate::wire::status::{to_status, with_error_info};
-use crate::wire::token::Token;
 use crate::wire::trace::TraceContext;
 use axum::body::{Body, Bytes};
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::Response;
-use http::{HeaderMap, header};
+use http::HeaderMap;
 use http_body::{Frame, SizeHint};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tonic::{Code, Status};
 
-/// Health needs no token: load balancers probe it, and it exposes nothing else.
-const HEALTH_PATH: &str = "/grpc.health.v1.Health/";
 const GRPC_STATUS: &str = "grpc-status";
 const GRPC_TIMEOUT: &str = "grpc-timeout";
-
-/// Refuses calls without the token.
-pub(super) async fn authenticate(
-    State(token): State<Arc<Token>>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let shown = request
-        .headers()
-        .get(header::AUTHORIZATION)
-        .and_then(|value| value.to_str().ok())
-        .and_then(bearer);
-    if request.uri().path().starts_with(HEALTH_PATH) || shown.is_some_and(|shown| token.is(shown)) {
-        return next.run(request).await;
-    }
-    let message = match shown {
-        Some(_) => {
-            "the token is unknown to this service; check the service's address and the token"
-        }
-        None => "the call has no token; send one as `authorization: Bearer <token>`",
-    };
-    refuse(FaultCode::Unauthenticated, message)
-}
-
-/// The token in an `authorization` header; the scheme's case is ignored.
-fn bearer(value: &str) -> Option<&str> {
-    let (scheme, token) = value.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
-}
 
 /// Passes the caller's trace context to the handler.
 pub(super) async fn carry_trace(mut request: Request, next: Next) -> Response {
@@ -101,7 +68,7 @@ pub(super) async fn complete_errors(request: Request, next: Next) -> Response {
     Response::from_parts(parts, Body::new(Completing(body)))
 }
 
-fn refuse(code: FaultCode, message: &str) -> Response {
+pub(super) fn refuse(code: FaultCode, message: &str) -> Response {
     to_status(&Fault::new(code, message)).into_http()
 }
 

@@ -6,9 +6,10 @@
 //!                +-----------> HTTP: the router of the service (/healthz, /metrics)
 //! ```
 //!
-//! The token protects gRPC only; an HTTP router protects its own paths.
+//! Authentication guards gRPC only; an HTTP router guards its own paths.
 
 mod absent;
+mod authenticate;
 mod layer;
 mod listen;
 mod open_files;
@@ -20,6 +21,7 @@ mod stop;
 #[cfg(test)]
 mod tests;
 
+pub use authenticate::{Authentication, Authenticator};
 pub use listen::{BindError, bind};
 pub use open_files::open_files;
 #[cfg(all(feature = "store", feature = "telemetry"))]
@@ -27,7 +29,6 @@ pub use operations::operations;
 pub use runtime::runtime;
 pub use stop::on_signal;
 
-use super::token::Token;
 use super::{FILE_DESCRIPTOR_SET, v1};
 use axum::Router;
 use axum::body::Body;
@@ -39,7 +40,6 @@ use axum::serve::ListenerExt;
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -63,8 +63,8 @@ pub struct Settings {
     pub max_message_bytes: usize,
     /// Whether reflection is served, v1 and v1alpha (older clients use only the latter).
     pub reflection: bool,
-    /// The token that every gRPC call except health must send; none accepts every call.
-    pub token: Option<Token>,
+    /// How the callers of every gRPC call but health are authenticated.
+    pub authentication: Authentication,
     /// How long running calls may continue after the shutdown began.
     pub drain: Duration,
 }
@@ -116,18 +116,20 @@ grpc_services! {
     planner_service_server::PlannerServiceServer<PlannerService>;
     executor_service_server::ExecutorServiceServer<ExecutorService>;
     tool_service_server::ToolServiceServer<ToolService>;
+    admin_service_server::AdminServiceServer<AdminService>;
     accept_gate_service_server::AcceptGateServiceServer<AcceptGateService>;
+    internal_service_server::InternalServiceServer<InternalService>;
     toolchain_service_server::ToolchainServiceServer<ToolchainService>;
 }
 
 #[cfg(feature = "config")]
 impl Settings {
-    /// The common settings, with the token that callers must send.
-    pub fn of(common: &crate::config::CommonConfig, token: Option<Token>) -> Self {
+    /// What the common settings say.
+    pub fn of(common: &crate::config::CommonConfig, authentication: Authentication) -> Self {
         Self {
             max_message_bytes: usize::try_from(common.max_message_bytes).unwrap_or(usize::MAX),
             reflection: common.reflection,
-            token,
+            authentication,
             drain: common.drain_timeout(),
         }
     }
@@ -138,7 +140,7 @@ impl Default for Settings {
         Self {
             max_message_bytes: DEFAULT_MAX_MESSAGE_BYTES,
             reflection: false,
-            token: None,
+            authentication: Authentication::Anonymous,
             drain: DEFAULT_DRAIN,
         }
     }
@@ -252,9 +254,8 @@ impl Server {
         }
         let mut grpc = self.routes.routes().prepare().into_axum_router();
         grpc = grpc.layer(from_fn(layer::keep_deadline));
-        if let Some(token) = self.settings.token {
-            grpc = grpc.layer(from_fn_with_state(Arc::new(token), layer::authenticate));
-        }
+        let authentication = self.settings.authentication;
+        grpc = grpc.layer(from_fn_with_state(authentication, authenticate::authenticate));
         grpc = grpc.layer(from_fn(layer::carry_trace)).layer(from_fn(layer::complete_errors));
         Ok(Router::new().fallback_service(ByContentType { grpc, http: self.http }))
     }

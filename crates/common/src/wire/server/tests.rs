@@ -2,12 +2,15 @@
 
 use super::*;
 use crate::domain::fault::{Fault, FaultCode, Reason};
+use crate::domain::identity::{Identity, Namespaces, Role};
 use crate::wire::client::{self, ServiceChannel};
 use crate::wire::status::{from_status, to_status, unimplemented};
+use crate::wire::token::Token;
 use crate::wire::trace::TraceContext;
 use axum::routing::get;
 use futures::stream;
 use std::pin::Pin;
+use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
@@ -18,6 +21,8 @@ use tonic_health::pb::health_client::HealthClient;
 use tonic_types::StatusExt;
 use v1::accept_gate_service_client::AcceptGateServiceClient;
 use v1::accept_gate_service_server::{AcceptGateService, AcceptGateServiceServer};
+use v1::internal_service_client::InternalServiceClient;
+use v1::internal_service_server::{InternalService, InternalServiceServer};
 use v1::tool_service_client::ToolServiceClient;
 use v1::tool_service_server::{ToolService, ToolServiceServer};
 
@@ -48,15 +53,6 @@ impl AcceptGateService for Sample {
         }))
     }
 
-    /// Never ends.
-    async fn evaluate_run(
-        &self,
-        _: tonic::Request<v1::EvaluateRunRequest>,
-    ) -> Result<Response<v1::EvaluateRunResponse>, Status> {
-        self.endless_began.notify_one();
-        std::future::pending().await
-    }
-
     async fn get_verdict(
         &self,
         _: tonic::Request<v1::GetVerdictRequest>,
@@ -69,6 +65,18 @@ impl AcceptGateService for Sample {
         _: tonic::Request<v1::VerifyReceiptsRequest>,
     ) -> Result<Response<v1::VerifyReceiptsResponse>, Status> {
         Err(unimplemented("VerifyReceipts"))
+    }
+}
+
+#[tonic::async_trait]
+impl InternalService for Sample {
+    /// Never ends.
+    async fn evaluate_run(
+        &self,
+        _: tonic::Request<v1::EvaluateRunRequest>,
+    ) -> Result<Response<v1::EvaluateRunResponse>, Status> {
+        self.endless_began.notify_one();
+        std::future::pending().await
     }
 }
 
@@ -110,6 +118,7 @@ impl Port {
         let sample = Sample::default();
         let server = Server::new(settings)
             .with_service(AcceptGateServiceServer::new(sample.clone()))
+            .with_service(InternalServiceServer::new(sample.clone()))
             .with_service(ToolServiceServer::new(sample.clone()))
             .with_http(Router::new().route("/healthz", get(|| async { "ok" })));
         let serving = tokio::spawn(server.serve(listener, async {
@@ -151,7 +160,10 @@ impl Port {
 }
 
 fn guarded() -> Settings {
-    Settings { token: Some(Token::new("right").unwrap()), reflection: true, ..Settings::default() }
+    let identity = Identity::new("t", [Role::Viewer], Namespaces::Every).unwrap();
+    let known = [(Token::new("right").unwrap().hash(), identity)];
+    let authentication = Authentication::stateless(&known);
+    Settings { authentication, reflection: true, ..Settings::default() }
 }
 
 #[track_caller]
@@ -305,10 +317,8 @@ async fn the_callers_trace_reaches_the_handler() {
 async fn the_callers_deadline_ends_the_call_on_the_server() {
     let port = Port::open(Settings::default()).await;
     // Over HTTP/1.1, because tonic's own client would enforce the deadline before the server.
-    let head = format!(
-        "POST /{GATE}/EvaluateRun HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\
-         content-type: application/grpc\r\ngrpc-timeout: 20m\r\ncontent-length: 5\r\n\r\n"
-    );
+    let head = "POST /surety.v1.InternalService/EvaluateRun HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\
+         content-type: application/grpc\r\ngrpc-timeout: 20m\r\ncontent-length: 5\r\n\r\n";
     let answer = port.send(&[head.as_bytes(), &[0; 5]].concat()).await;
     assert!(answer.contains("grpc-status: 4"), "{answer}");
     assert!(answer.contains("grpc-status-details-bin: "), "{answer}");
@@ -327,9 +337,9 @@ async fn a_port_shuts_down_in_time_although_a_call_never_ends() {
     let settings = Settings { drain: Duration::ZERO, ..Settings::default() };
     let mut port = Port::open(settings).await;
     assert_eq!(port.health("").await.unwrap(), 1);
-    let mut gate = port.gate();
+    let mut internal = InternalServiceClient::new(port.channel());
     let endless =
-        tokio::spawn(async move { gate.evaluate_run(v1::EvaluateRunRequest::default()).await });
+        tokio::spawn(async move { internal.evaluate_run(v1::EvaluateRunRequest::default()).await });
     port.sample.endless_began.notified().await;
     port.stop.take().unwrap().send(()).unwrap();
     assert!(port.serving.await.unwrap().is_ok());

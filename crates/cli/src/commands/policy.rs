@@ -1,0 +1,193 @@
+//! `surety policy show|set`
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use surety_common::config::ClientConfig;
+use surety_common::domain::check::{AcceptCheck, Author, read_checks};
+use surety_common::domain::json::Value;
+use surety_common::wire::v1;
+
+use crate::connection::{Connection, bounded};
+use crate::exit::Exit;
+use crate::failure::{Code, Failure};
+use crate::output::Output;
+use crate::plan_file::{read_text, read_value};
+use crate::text::{day_and_time, harmless, one_line};
+use crate::wire_json;
+
+/// Shows and sets what a namespace asks of every run.
+#[derive(Debug, Args)]
+pub struct Policy {
+    #[command(subcommand)]
+    command: PolicyCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum PolicyCommand {
+    /// Show the policy of a namespace.
+    Show {
+        /// The namespace.
+        #[arg(value_name = "NAMESPACE", default_value = "default")]
+        namespace: String,
+
+        #[command(flatten)]
+        client: Box<ClientConfig>,
+    },
+    /// Change keys of a namespace's policy; keys that are not named stay as they are.
+    Set(Box<Set>),
+}
+
+#[derive(Debug, Args)]
+struct Set {
+    /// The namespace.
+    #[arg(value_name = "NAMESPACE")]
+    namespace: String,
+
+    /// The highest value of a limit, such as max_run_rounds=100; without a value the ceiling is taken away.
+    #[arg(long, value_name = "LIMIT=VALUE", value_parser = read_ceiling)]
+    ceiling: Vec<(String, Option<u64>)>,
+
+    /// Whether who created a run may not approve its calls.
+    #[arg(long, value_name = "true|false")]
+    four_eyes: Option<bool>,
+
+    /// Whether the commands of checks are always run by the runner itself.
+    #[arg(long, value_name = "true|false")]
+    refuse_receipts_only: Option<bool>,
+
+    /// Whether no run may declare commands that are safe to run again.
+    #[arg(long, value_name = "true|false")]
+    refuse_repeatable_commands: Option<bool>,
+
+    /// The file with the checks of every run, a list in YAML or JSON; `-` is standard input.
+    #[arg(long, value_name = "FILE")]
+    checks: Option<PathBuf>,
+
+    #[command(flatten)]
+    client: ClientConfig,
+}
+
+impl Policy {
+    pub(super) async fn run(self, output: Output) -> Result<Exit, Failure> {
+        match self.command {
+            PolicyCommand::Show { namespace, client } => show(&client, namespace, output).await,
+            PolicyCommand::Set(set) => set.run(output).await,
+        }
+    }
+}
+
+async fn read(
+    connection: &Connection,
+    namespace: &str,
+) -> Result<v1::GetNamespacePolicyResponse, Failure> {
+    let request = v1::GetNamespacePolicyRequest { namespace: namespace.to_owned() };
+    let answer = connection.admin().get_namespace_policy(bounded(request)).await;
+    Ok(answer.map_err(|status| connection.failure(&status))?.into_inner())
+}
+
+async fn show(client: &ClientConfig, namespace: String, output: Output) -> Result<Exit, Failure> {
+    let connection = Connection::open(client)?;
+    let found = read(&connection, &namespace).await?;
+    output.either(&wire_json::message("GetNamespacePolicyResponse", &found), || {
+        let head = match found.version {
+            0 => format!("namespace {} has no policy of its own", harmless(&namespace)),
+            version => format!(
+                "namespace {}, version {version}, set by {} at {}",
+                harmless(&namespace),
+                harmless(&found.updated_by),
+                day_and_time(found.updated_at.as_ref())
+            ),
+        };
+        format!("{head}\n{}", as_text(&found.policy.clone().unwrap_or_default()))
+    })?;
+    Ok(Exit::Done)
+}
+
+impl Set {
+    async fn run(self, output: Output) -> Result<Exit, Failure> {
+        let connection = Connection::open(&self.client)?;
+        let found = read(&connection, &self.namespace).await?;
+        let expected_version = Some(found.version);
+        let namespace = self.namespace.clone();
+        let policy = Some(self.applied(found.policy.unwrap_or_default())?);
+        let request = v1::SetNamespacePolicyRequest { namespace, policy, expected_version };
+        let answer = connection.admin().set_namespace_policy(bounded(request)).await;
+        let stored = answer.map_err(|status| connection.failure(&status))?.into_inner();
+        output.either(&wire_json::message("SetNamespacePolicyResponse", &stored), || {
+            let policy = as_text(&stored.policy.clone().unwrap_or_default());
+            format!("version {}\n{policy}", stored.version)
+        })?;
+        Ok(Exit::Done)
+    }
+
+    fn applied(self, mut policy: v1::NamespacePolicy) -> Result<v1::NamespacePolicy, Failure> {
+        for (name, value) in self.ceiling {
+            match value {
+                Some(value) => policy.ceilings.insert(name, value),
+                None => policy.ceilings.remove(&name),
+            };
+        }
+        policy.four_eyes = self.four_eyes.unwrap_or(policy.four_eyes);
+        policy.refuse_receipts_only =
+            self.refuse_receipts_only.unwrap_or(policy.refuse_receipts_only);
+        policy.refuse_repeatable_commands =
+            self.refuse_repeatable_commands.unwrap_or(policy.refuse_repeatable_commands);
+        if let Some(file) = self.checks {
+            policy.checks = checks_of(&read_value(&read_text(&file)?)?)?;
+        }
+        Ok(policy)
+    }
+}
+
+fn checks_of(value: &Value) -> Result<Vec<v1::AcceptCheck>, Failure> {
+    if value.as_array().is_none() && !value.is_null() {
+        let message = "the file holds no list of checks";
+        return Err(Failure::new(Code::ValueInvalid, message, "Write a list, one check an item."));
+    }
+    let (checks, _) = read_checks(value, "checks", Author::Operator)?;
+    Ok(checks.into_iter().map(|check: AcceptCheck| check.into()).collect())
+}
+
+fn as_text(policy: &v1::NamespacePolicy) -> String {
+    let ceilings: &BTreeMap<String, u64> = &policy.ceilings;
+    let mut lines: Vec<String> =
+        ceilings.iter().map(|(name, value)| format!("ceilings.{name}  {value}")).collect();
+    for (key, value) in [
+        ("four_eyes", policy.four_eyes),
+        ("refuse_receipts_only", policy.refuse_receipts_only),
+        ("refuse_repeatable_commands", policy.refuse_repeatable_commands),
+    ] {
+        lines.push(format!("{key}  {value}"));
+    }
+    lines.push(format!("checks  {}", policy.checks.len()));
+    let check = |check: &v1::AcceptCheck| one_line(&format!("  {} {}", check.kind, check.target));
+    lines.extend(policy.checks.iter().map(check));
+    lines.join("\n")
+}
+
+/// A limit's name and its ceiling; `NAME=` takes the ceiling away.
+fn read_ceiling(text: &str) -> Result<(String, Option<u64>), String> {
+    let refused = || format!("{text:?} is no ceiling; write it as max_run_rounds=100");
+    let (name, value) = text.split_once('=').ok_or_else(refused)?;
+    if value.is_empty() {
+        return Ok((name.to_owned(), None));
+    }
+    let value = value.parse().map_err(|_| refused())?;
+    Ok((name.to_owned(), Some(value)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ceiling_is_set_or_taken_away() {
+        assert_eq!(read_ceiling("max_replans=0"), Ok(("max_replans".to_owned(), Some(0))));
+        assert_eq!(read_ceiling("max_replans="), Ok(("max_replans".to_owned(), None)));
+        for text in ["max_replans", "max_replans=many", "max_replans=-1"] {
+            assert!(read_ceiling(text).is_err(), "{text}");
+        }
+    }
+}

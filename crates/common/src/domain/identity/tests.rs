@@ -1,0 +1,111 @@
+//! The decision over calls, row by row.
+
+use super::*;
+
+fn identity(name: &str, roles: &[Role], namespaces: &[&str]) -> Identity {
+    let names = namespaces.iter().map(|name| (*name).to_owned());
+    Identity::new(name, roles.iter().copied(), Namespaces::from_names(names).unwrap()).unwrap()
+}
+
+fn decide(identity: &Identity, call: &str, object: &Object<'_>) -> Decision {
+    allow(identity, rule_of(&format!("/surety.v1.{call}")).unwrap(), object)
+}
+
+#[test]
+fn a_submitter_changes_its_own_runs_only_and_an_operator_all_of_its_namespaces() {
+    use Decision::{Allowed, Denied, NotFound};
+    let (alice, bob) = (Object::run("a", "alice"), Object::run("a", "bob"));
+    let elsewhere = Object::run("b", "alice");
+    let submitter = identity("alice", &[Role::Submitter], &["a"]);
+    let operator = identity("olga", &[Role::Operator], &["a"]);
+    let both = identity("alice", &[Role::Submitter, Role::Operator], &["a"]);
+    let viewer = identity("vera", &[Role::Viewer], &["a"]);
+    let cases = [
+        (&submitter, "RunService/CancelRun", alice, Allowed(Role::Submitter)),
+        (&submitter, "RunService/CancelRun", bob, Denied(Denial::NotOwn)),
+        (&submitter, "RunService/CancelRun", elsewhere, NotFound),
+        (&submitter, "RunService/GetRun", bob, Allowed(Role::Submitter)),
+        (&operator, "RunService/CancelRun", bob, Allowed(Role::Operator)),
+        (&operator, "RunService/CancelRun", elsewhere, NotFound),
+        (&both, "RunService/CancelRun", alice, Allowed(Role::Submitter)),
+        (&both, "RunService/CancelRun", bob, Allowed(Role::Operator)),
+        (&viewer, "RunService/CancelRun", elsewhere, Denied(Denial::Role)),
+        (&viewer, "RunService/GetRun", elsewhere, NotFound),
+        (&viewer, "RunService/GetRun", bob, Allowed(Role::Viewer)),
+    ];
+    for (who, call, object, expected) in cases {
+        assert_eq!(decide(who, call, &object), expected, "{} {call} {object:?}", who.name);
+    }
+}
+
+#[test]
+fn who_requested_does_not_approve_under_four_eyes_and_machines_never_do() {
+    let call = "RunService/ResolveConfirmation";
+    let mut alice = identity("alice", &[Role::Approver], &["*"]);
+    let run = Object::run("a", "alice");
+    let strict = Object { four_eyes: true, ..run };
+    assert_eq!(decide(&alice, call, &run), Decision::Allowed(Role::Approver));
+    assert_eq!(decide(&alice, call, &strict), Decision::Denied(Denial::FourEyes));
+    let other = identity("bob", &[Role::Approver], &["a"]);
+    assert_eq!(decide(&other, call, &strict), Decision::Allowed(Role::Approver));
+    // No token can be made so; should a row say so all the same, it does not count.
+    alice.roles.insert(Role::Driver);
+    assert_eq!(decide(&alice, call, &run), Decision::Denied(Denial::MachineApproves));
+    let refused = Identity::new("x", [Role::Driver, Role::Approver], Namespaces::Every);
+    assert_eq!(refused, Err(IdentityError::MachineApproves));
+}
+
+#[test]
+fn the_lowest_role_that_allows_the_call_counts() {
+    let every = identity("all", &[Role::Driver, Role::Submitter, Role::Operator], &["*"]);
+    let run = Object::run("a", "all");
+    assert_eq!(decide(&every, "PlannerService/SubmitPlan", &run), Decision::Allowed(Role::Driver));
+    let created = decide(&every, "RunService/CreateRun", &Object::namespace("a"));
+    assert_eq!(created, Decision::Allowed(Role::Submitter));
+}
+
+#[test]
+fn a_token_grants_at_most_what_its_creator_has() {
+    let grants = |creator: &[Role], wanted: &[Role]| {
+        identity("c", creator, &["a"]).cannot_grant(&wanted.iter().copied().collect())
+    };
+    assert_eq!(grants(&Role::PERSON, &Role::PERSON), None);
+    assert_eq!(grants(&[Role::Operator], &[Role::Driver, Role::Worker]), None);
+    assert_eq!(grants(&[Role::Operator], &[Role::Approver]), Some(Role::Approver));
+    assert_eq!(grants(&Role::PERSON, &[Role::Service]), Some(Role::Service));
+    assert_eq!(grants(&[Role::Submitter], &[Role::Driver]), Some(Role::Driver));
+    let only = |names: &[&str]| {
+        Namespaces::from_names(names.iter().map(|name| (*name).to_owned())).unwrap()
+    };
+    assert!(only(&["a", "b"]).covers(&only(&["b"])));
+    assert!(!only(&["a"]).covers(&only(&["a", "b"])) && !only(&["a"]).covers(&Namespaces::Every));
+    assert!(Namespaces::Every.covers(&Namespaces::Every));
+}
+
+#[test]
+fn names_and_namespaces_that_could_be_misread_are_refused() {
+    for name in ["", "a b", "ä", "a\n", &"x".repeat(MAX_NAME + 1)] {
+        let refused = Identity::new(name, [Role::Viewer], Namespaces::Every);
+        assert!(matches!(refused, Err(IdentityError::Name(_))), "{name:?}");
+    }
+    assert!(Identity::new("ci/main@build-1", [Role::Viewer], Namespaces::Every).is_ok());
+    let read = |names: &[&str]| Namespaces::from_names(names.iter().map(|n| (*n).to_owned()));
+    assert_eq!(read(&[]), Err(IdentityError::NoNamespace));
+    assert_eq!(read(&["a", "*"]), Err(IdentityError::EveryAndOthers));
+    assert_eq!(read(&["*"]), Ok(Namespaces::Every));
+    assert!("god".parse::<Role>().is_err());
+}
+
+#[test]
+fn every_rule_names_roles_once_and_a_path_that_is_none_has_no_rule() {
+    for rule in RULES {
+        let roles: BTreeSet<Role> = rule.grants.iter().map(|grant| grant.role).collect();
+        assert!(!roles.is_empty() && roles.len() == rule.grants.len(), "{rule:?}");
+        let path = format!("/surety.v1.{}/{}", rule.service, rule.method);
+        assert_eq!(rule_of(&path), Some(rule));
+    }
+    for path in ["", "/", "/surety.v1.RunService", "/other.RunService/GetRun", "RunService/GetRun"]
+    {
+        assert_eq!(rule_of(path), None, "{path}");
+    }
+}

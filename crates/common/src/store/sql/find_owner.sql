@@ -1,0 +1,1 @@
+select namespace, submitter from run where id = $1

@@ -1,1 +1,0 @@
-select exists (select from run where id = $1)

@@ -1,0 +1,4 @@
+-- The tokens that reach one of these namespaces.
+select id, hash, name, roles, namespaces, created_at, created_by, expires_at, revoked_at, last_used_at
+from token
+where namespaces && $1

@@ -1,0 +1,93 @@
+//! Who makes a call, as its handler sees it.
+
+use crate::domain::fault::{Fault, FaultCode};
+use crate::domain::identity::{Decision, Denial, Identity, Namespaces, Object, Role, Rule, allow};
+use std::sync::Arc;
+
+/// The identity behind a call and the rule of the call. Every handler finds it in the request's
+/// extensions.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    identity: Arc<Identity>,
+    rule: &'static Rule,
+}
+
+impl Caller {
+    pub(super) const fn new(identity: Arc<Identity>, rule: &'static Rule) -> Self {
+        Self { identity, rule }
+    }
+
+    /// Who makes this call.
+    ///
+    /// # Errors
+    /// `internal` when no layer authenticated the call, which is a defect of the service.
+    pub fn of<T>(request: &tonic::Request<T>) -> Result<Self, Fault> {
+        request.extensions().get::<Self>().cloned().ok_or_else(|| {
+            Fault::new(FaultCode::Internal, "the call reached its handler without an identity")
+        })
+    }
+
+    /// The identity.
+    #[must_use]
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// The name under which the call is recorded.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.identity.name
+    }
+
+    /// The namespaces that lists are limited to; empty for all.
+    #[must_use]
+    pub fn reached(&self) -> Vec<String> {
+        match &self.identity.namespaces {
+            Namespaces::Every => Vec::new(),
+            Namespaces::Only(names) => names.iter().cloned().collect(),
+        }
+    }
+
+    /// Decides whether the call may be made on an object that was loaded, and answers the role that
+    /// allows it.
+    ///
+    /// # Errors
+    /// `permission_denied`; `not_found` where the object is of a namespace that the identity does not
+    /// reach, so that the answer is that of an object that does not exist.
+    pub fn may(
+        &self,
+        object: &Object<'_>,
+        not_found: impl FnOnce() -> Fault,
+    ) -> Result<Role, Fault> {
+        match allow(&self.identity, self.rule, object) {
+            Decision::Allowed(role) => Ok(role),
+            Decision::NotFound => Err(not_found()),
+            Decision::Denied(denial) => Err(self.denied(denial)),
+        }
+    }
+
+    pub(super) fn denied(&self, denial: Denial) -> Fault {
+        let Rule { service, method, grants, .. } = self.rule;
+        let name = self.name();
+        let message = match denial {
+            Denial::Role => {
+                let roles: Vec<_> = grants.iter().map(|grant| grant.role.as_str()).collect();
+                let roles = roles.join(", ");
+                format!(
+                    "{name:?} has no role that allows {service}.{method}; it needs one of: {roles}"
+                )
+            }
+            Denial::NotOwn => format!(
+                "{name:?} may call {service}.{method} only for runs that it created; the role operator \
+                 covers the others"
+            ),
+            Denial::MachineApproves => {
+                format!("{name:?} has the role driver or worker, which never approves")
+            }
+            Denial::FourEyes => format!(
+                "{name:?} created the run, and the policy key four_eyes asks for another approver"
+            ),
+        };
+        Fault::new(FaultCode::PermissionDenied, message)
+    }
+}

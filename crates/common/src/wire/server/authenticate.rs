@@ -1,0 +1,147 @@
+//! Who calls: the one place where a token becomes an identity.
+//!
+//! ```text
+//!   authorization: Bearer TOKEN --SHA-256--> Authenticator --> Identity --RULES--> Caller in extensions
+//! ```
+
+use super::layer::refuse;
+use crate::domain::fault::{Fault, FaultCode};
+use crate::domain::identity::{Decision, Identity, Namespaces, Object, Role, allow, rule_of};
+use crate::wire::caller::Caller;
+use crate::wire::status::to_status;
+use crate::wire::token::{TokenHash, hash_of};
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use futures::future::BoxFuture;
+use http::{HeaderMap, header};
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::sync::Arc;
+use tracing::Instrument;
+
+/// Probes of a load balancer carry no token, and health tells nothing else.
+const HEALTH_PATH: &str = "/grpc.health.v1.Health/";
+/// Reflection is of every service, and needs any identity.
+const REFLECTION_PATH: &str = "/grpc.reflection.";
+/// The name of every caller where nothing is authenticated.
+const ANONYMOUS: &str = "anonymous";
+
+/// Says which identity a token stands for.
+pub trait Authenticator: Send + Sync + 'static {
+    /// The identity behind a token's digest; none for a token that is unknown, expired or revoked.
+    ///
+    /// The errors are `database_unavailable` and `shutting_down`: who calls cannot be said now.
+    fn identify(&self, hash: TokenHash) -> BoxFuture<'_, Result<Option<Arc<Identity>>, Fault>>;
+}
+
+/// How callers are authenticated.
+#[derive(Clone)]
+pub enum Authentication {
+    /// Every caller is one identity with all roles. Only for stateless mode on loopback, where no call
+    /// reaches stored data.
+    Anonymous,
+    /// The tokens of a file, for stateless mode.
+    File(Arc<HashMap<TokenHash, Arc<Identity>>>),
+    /// The tokens of a store.
+    Store(Arc<dyn Authenticator>),
+}
+
+impl Authentication {
+    /// What stateless mode does with these tokens: none lets every caller in, which [`super::bind`]
+    /// allows on loopback only.
+    #[must_use]
+    pub fn stateless(tokens: &[(TokenHash, Identity)]) -> Self {
+        if tokens.is_empty() {
+            return Self::Anonymous;
+        }
+        let known = tokens.iter().map(|(hash, identity)| (*hash, Arc::new(identity.clone())));
+        Self::File(Arc::new(known.collect()))
+    }
+
+    async fn identify(&self, headers: &HeaderMap) -> Result<Arc<Identity>, Fault> {
+        let shown = match self {
+            Self::Anonymous => return Ok(anonymous()),
+            Self::File(_) | Self::Store(_) => bearer(headers).ok_or_else(|| {
+                unauthenticated("no token; send one as `authorization: Bearer <token>`")
+            })?,
+        };
+        let hash = hash_of(shown);
+        let found = match self {
+            Self::Anonymous => None,
+            Self::File(known) => known.get(&hash).cloned(),
+            Self::Store(store) => store.identify(hash).await?,
+        };
+        found.ok_or_else(|| {
+            unauthenticated(
+                "the token is not known here, has expired or was revoked; check which service and \
+                 which token it is",
+            )
+        })
+    }
+}
+
+impl fmt::Debug for Authentication {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Anonymous => "Anonymous",
+            Self::File(_) => "File",
+            Self::Store(_) => "Store",
+        })
+    }
+}
+
+fn unauthenticated(message: &str) -> Fault {
+    Fault::new(FaultCode::Unauthenticated, message)
+}
+
+fn anonymous() -> Arc<Identity> {
+    Arc::new(Identity {
+        name: ANONYMOUS.to_owned(),
+        roles: BTreeSet::from(Role::ALL),
+        namespaces: Namespaces::Every,
+    })
+}
+
+/// Lets a call through when its identity is known and one of its roles allows the call at all. What
+/// the call may touch is decided by its handler, once the object is loaded.
+pub(super) async fn authenticate(
+    State(authentication): State<Authentication>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let path = request.uri().path();
+    if path.starts_with(HEALTH_PATH) {
+        return next.run(request).await;
+    }
+    let identity = match authentication.identify(request.headers()).await {
+        Ok(identity) => identity,
+        Err(fault) => return to_status(&fault).into_http(),
+    };
+    let path = request.uri().path();
+    let Some(rule) = rule_of(path) else {
+        if path.starts_with(REFLECTION_PATH) {
+            return next.run(request).await;
+        }
+        return refuse(FaultCode::Unimplemented, "no such method is served here");
+    };
+    let caller = Caller::new(identity, rule);
+    if let Decision::Denied(denial) = allow(caller.identity(), rule, &Object::NONE) {
+        return to_status(&caller.denied(denial)).into_http();
+    }
+    let span = tracing::info_span!(
+        "rpc",
+        rpc.service = rule.service,
+        rpc.method = rule.method,
+        surety.identity = caller.name(),
+    );
+    request.extensions_mut().insert(caller);
+    next.run(request).instrument(span).await
+}
+
+/// The token in an `authorization` header; the scheme's case does not matter.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}

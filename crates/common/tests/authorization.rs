@@ -1,0 +1,43 @@
+//! The table of who may make which call: complete over the API, and what the documentation shows.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use surety_common::domain::identity::{RULES, document};
+use surety_common::wire::FILE_DESCRIPTOR_SET;
+
+/// Every call of the API, as `Service.Method`.
+fn calls_of_the_api() -> BTreeSet<String> {
+    let set: prost_types::FileDescriptorSet =
+        prost::Message::decode(FILE_DESCRIPTOR_SET).expect("a descriptor set");
+    let files = set.file.iter().filter(|file| file.package() == "surety.v1");
+    let services = files.flat_map(|file| &file.service);
+    services
+        .flat_map(|service| {
+            let of = |method: &str| format!("{}.{method}", service.name());
+            service.method.iter().map(move |method| of(method.name())).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+#[test]
+fn every_call_of_the_api_has_one_rule_and_every_rule_a_call() {
+    let rules: Vec<_> =
+        RULES.iter().map(|rule| format!("{}.{}", rule.service, rule.method)).collect();
+    let unique: BTreeSet<_> = rules.iter().cloned().collect();
+    assert_eq!(unique.len(), rules.len(), "a call has two rules");
+    assert_eq!(unique, calls_of_the_api());
+}
+
+#[test]
+fn the_documentation_is_what_the_table_says() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/authorization.md");
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, document()).expect("docs/authorization.md can be written");
+    }
+    let page = std::fs::read_to_string(&path).expect("docs/authorization.md");
+    assert_eq!(
+        page,
+        document(),
+        "run UPDATE_DOCS=1 cargo test -p surety-common --test authorization"
+    );
+}
