@@ -9,7 +9,7 @@ use surety_common::wire::v1;
 use surety_common::wire::v1::accept_gate_service_client::AcceptGateServiceClient;
 use surety_common::wire::v1::executor_service_client::ExecutorServiceClient;
 use surety_common::wire::v1::run_service_client::RunServiceClient;
-use surety_e2e::harness::{Database, Deployment, Process, Service};
+use surety_e2e::harness::{Database, Deployment, Process, Service, wait_for_yes};
 use surety_e2e::script::{noop, plan, step};
 use tonic::{Code, Status};
 
@@ -104,8 +104,10 @@ async fn an_executor_whose_token_was_revoked_waits_and_one_with_another_finishes
     deployment.use_token(Token::new(SECRET)?);
     let brief = ("SURETY_DRAIN_TIMEOUT_MS", "500");
     deployment.add_executor(&[("SURETY_TOKEN_FILE", &revoked), brief]).await?;
-    // The executor's start stored its token.
+    // A planner that answers has made the schema, and the executor's start stores its token.
+    deployment.runs()?.list_runs(v1::ListRunsRequest::default()).await?;
     let pool = deployment.database.pool().await?;
+    wait_for_yes(&pool, "select count(*) = 2 from token").await?;
     let known = Token::new(SECRET)?.hash();
     let revoking = "update token set revoked_at = now() where hash <> $1";
     sqlx::query(revoking).bind(known.as_slice()).execute(&pool).await?;

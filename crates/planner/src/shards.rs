@@ -6,7 +6,7 @@
 //!   a list        --> the namespace's database; without a namespace all, their pages merged
 //! ```
 //!
-//! A run that was found once is not asked for again. A database that is away is in the way of its own runs only, and of
+//! The database and the owner of a run are cached. An unavailable database affects only its own runs, and
 //! calls that cannot be answered without it.
 
 use crate::merge::{PageBounds, merge};

@@ -14,8 +14,9 @@ use surety_common::config::{CommonConfig, ExecutorConfig};
 use surety_common::domain::decision::Usage;
 use surety_common::domain::run::DriverKind;
 use surety_common::store;
+use surety_common::wire::token::FileTokens;
 use surety_common::wire::v1;
-use surety_e2e::harness::{Database, Deployment};
+use surety_e2e::harness::{Database, Deployment, token};
 use surety_e2e::script::{noop, plan, request, step};
 use surety_executor::driver::{Driver, Drivers, script::Script};
 use surety_executor::step::SupplyError;
@@ -64,7 +65,7 @@ impl Executor {
             executor,
             database_url,
             drivers,
-            token: None,
+            tokens: FileTokens { known: Vec::new(), own: Some(token()?) },
             metrics: None,
         };
         let listener = TcpListener::bind("127.0.0.1:0").await?;

@@ -430,8 +430,10 @@ mod tests {
     #[test]
     fn a_check_beside_the_plan_is_treated_as_one_inside() {
         let verify = |role: Role, owner| {
-            let request =
-                v1::CreateRunRequest { verify: vec![check(owner)], ..request(v1::CheckOwner::Plan) };
+            let request = v1::CreateRunRequest {
+                verify: vec![check(owner)],
+                ..request(v1::CheckOwner::Plan)
+            };
             read_run_request(request, &Sender::new("alice", role, Arc::default()), None)
         };
         let refused = verify(Role::Submitter, v1::CheckOwner::Operator).expect_err("a refusal");
