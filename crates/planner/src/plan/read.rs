@@ -83,14 +83,12 @@ fn with_owners(plan: Value) -> Value {
 }
 
 fn with_owner(check: Value) -> Value {
-    match check {
-        Value::Object(mut members) if !members.iter().any(|(key, _)| key == "owner") => {
-            let owner = Value::String(Owner::Plan.as_str().to_owned());
-            members.push(("owner".to_owned(), owner));
-            Value::Object(members)
-        }
-        check => check,
+    let Value::Object(mut members) = check else { return check };
+    if !members.iter().any(|(key, _)| key == "owner") {
+        let owner = Value::String(Owner::Plan.as_str().to_owned());
+        members.push(("owner".to_owned(), owner));
     }
+    Value::Object(members)
 }
 
 /// Reads a draft and validates it, except for its length and its checks.

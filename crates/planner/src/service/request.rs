@@ -234,9 +234,8 @@ impl ReadPlan {
 
 /// The limits of a run under its namespace's ceilings.
 fn read_limits(asked: v1::Limits, policy: &NamespacePolicy) -> Result<Limits, Fault> {
-    let set = asked.clone();
     let limits = Limits::try_from(asked)?;
-    Ok(policy.bound(limits, |name| is_set(&set, name))?)
+    Ok(policy.bound(limits, |name| is_set(&asked, name))?)
 }
 
 /// Whether a request sets a limit itself.
