@@ -56,11 +56,27 @@ domain_knows_no_wire_and_no_store() {
 protobuf() {
   if [ -x "$BUF" ]; then
     check "buf lint" "$BUF" lint
+    check "buf breaking" scripts/api_baseline.sh check
   elif [ -n "${CI:-}" ]; then
     check "buf lint" missing_on_ci "buf (make setup installs it)"
   else
-    skip "buf lint: buf is not here; install npm and run make setup"
+    skip "buf lint and buf breaking: buf is not here; install npm and run make setup"
   fi
+}
+
+# Client code in each language, generated and compiled. Exit code 77: the language or its generator is
+# not available here, and the last line says which.
+client_stubs() {
+  local language said status
+  for language in python typescript go java; do
+    status=0
+    said="$(scripts/stubs.sh "$language")" || status=$?
+    case "$status" in
+      0) check "stubs: $(tail -n 1 <<<"$said")" true ;;
+      77) skip "$language stubs: $(tail -n 1 <<<"$said")" ;;
+      *) check "$language stubs" scripts/stubs.sh "$language" ;;
+    esac
+  done
 }
 
 shell_scripts() {
@@ -120,6 +136,7 @@ case "${1:-}" in
     check "clippy" clippy
     check "build" built
     check "tests" tests_pass
+    client_stubs
     check "fuzz targets, briefly" scripts/fuzz.sh 4
     check "documentation" documented
     ;;
