@@ -125,7 +125,7 @@ async fn ends_well(deployment: &Deployment, run: &v1::Run) -> Result<()> {
 }
 
 fn gives_up(line: &str) -> bool {
-    line.contains("would be repeated are given up")
+    line.contains("auto-retryable calls were killed")
 }
 
 #[tokio::test(flavor = "multi_thread")]
