@@ -2,11 +2,13 @@
 //! that cannot be judged keeps nobody else from being worked on.
 
 use anyhow::{Context, Result};
-use serde_json::json;
+use serde_json::{Value, json};
+use std::path::Path;
+use surety_common::wire::status::from_status;
 use surety_common::wire::v1;
 use surety_common::wire::value::whole_seconds;
 use surety_e2e::harness::{Deployment, wait_for_yes, wait_until};
-use surety_e2e::script::{self, Trail, noop, plan, shell, step};
+use surety_e2e::script::{self, Trail, noop, plan, shell, step, write};
 use tokio::net::TcpListener;
 
 /// One executor that works on one run at a time, and has one place aside.
@@ -132,5 +134,121 @@ async fn a_drain_does_not_wait_for_a_verdict_under_way() -> Result<()> {
     deployment.runs()?.cancel_run(request).await?;
     deployment.wait_for_end(&run.id).await?;
     rows.close().await;
+    deployment.finish().await
+}
+
+/// The code by which the gate refuses to decide over a run.
+async fn refusal(deployment: &Deployment, run_id: &str, lease_epoch: u64) -> Result<String> {
+    let request = v1::EvaluateRunRequest { run_id: run_id.to_owned(), lease_epoch };
+    let status = deployment.internal()?.evaluate_run(request).await.err().context("it decided")?;
+    Ok(from_status(&status).reason.as_str().to_owned())
+}
+
+fn repairs(run: &v1::Run) -> u32 {
+    run.counters.as_ref().map_or(0, |counters| counters.repairs)
+}
+
+/// A check's command that waits for leave in each of its rounds, fails the first and holds the second.
+/// With `-n`, as a step runs it, it does nothing and succeeds.
+fn slow_check(trail: &Trail) -> Result<String> {
+    let (file, marks) = (trail.path("check.sh"), trail.path("round"));
+    let (folder, marks) = (trail.path("").display().to_string(), marks.display().to_string());
+    let script = format!(
+        "[ \"$1\" = -n ] && exit 0\necho round >> '{marks}'\nn=$(($(wc -l < '{marks}')))\n\
+         while [ -d '{folder}' ] && [ ! -e '{folder}/go'$n ]; do sleep 0.02; done\n[ $n -ge 2 ]\n"
+    );
+    std::fs::write(&file, script)?;
+    Ok(format!("sh {}", file.display()))
+}
+
+#[tokio::test]
+async fn no_direct_call_decides_before_the_runner_has_observed_or_spends_a_repair() -> Result<()> {
+    let (deployment, trail) = (Deployment::start().await?, Trail::new()?);
+    let check = slow_check(&trail)?;
+    let argv: Vec<&str> = check.split(' ').chain(["-n"]).collect();
+    let lie = json!({"name": "run_command", "arguments": {"argv": argv}});
+    let mut plan = plan(&[step("only", &[], &[shell(&trail.mark_and_wait("step")), lie])]);
+    plan["verify"] = json!([{"id": "tests", "kind": "command_success", "target": check}]);
+    let run_id = deployment.create(&plan, "").await?.id;
+
+    wait_until("the step runs", || trail.marks("step") == 1).await?;
+    for epoch in [0, 1] {
+        assert_eq!(refusal(&deployment, &run_id, epoch).await?, "run_not_verifying");
+    }
+    trail.let_go()?;
+    for round in 1..=2 {
+        wait_until("the runner verifies", || trail.marks("round") == round).await?;
+        let run = deployment.run(&run_id).await?;
+        let epoch = run.lease.as_ref().context("it is leased")?.epoch;
+        for epoch in [0, epoch] {
+            assert_eq!(refusal(&deployment, &run_id, epoch).await?, "observation_incomplete");
+        }
+        assert_eq!(refusal(&deployment, &run_id, epoch + 1).await?, "lease_lost");
+        let run = deployment.run(&run_id).await?;
+        assert_eq!(run.state(), v1::RunState::Verifying, "{run:#?}");
+        assert_eq!(usize::try_from(repairs(&run))?, round - 1, "{run:#?}");
+        std::fs::write(trail.path(&format!("go{round}")), "")?;
+    }
+    let run = deployment.wait_for_end(&run_id).await?;
+    assert_eq!((run.state(), repairs(&run)), (v1::RunState::Done, 1), "{run:#?}");
+    deployment.finish().await
+}
+
+/// Ends a run that writes a library with a test of its own, under a plan with these checks.
+async fn end_with_library(deployment: &Deployment, test: &str, verify: Value) -> Result<v1::Run> {
+    let workspace = tempfile::tempdir()?;
+    let manifest =
+        "[package]\nname = \"it\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[workspace]\n";
+    std::fs::write(workspace.path().join("Cargo.toml"), manifest)?;
+    end_in(deployment, workspace.path(), &format!("#[test]\nfn it() {{ {test} }}\n"), verify).await
+}
+
+async fn end_in(
+    deployment: &Deployment,
+    workspace: &Path,
+    library: &str,
+    verify: Value,
+) -> Result<v1::Run> {
+    let mut plan = plan(&[step("writes", &[], &[write("src/lib.rs", library)])]);
+    plan["verify"] = verify;
+    let mut request = script::request(&plan, &workspace.display().to_string());
+    request.limits = Some(v1::Limits { max_repairs: Some(0), ..Default::default() });
+    let run = deployment.create_run(request).await?;
+    deployment.wait_for_end(&run.id).await
+}
+
+/// The result of the project's own tests: whether they passed, and the reason.
+fn project_tests(run: &v1::Run) -> Option<(bool, &str)> {
+    let results = &run.verdict.as_ref()?.results;
+    let result = results.iter().find(|result| result.name == "system.project_tests")?;
+    assert!(!result.optional, "{result:?}");
+    Some((result.passed, &result.reason))
+}
+
+#[tokio::test]
+async fn a_run_that_writes_and_names_no_command_is_held_to_the_projects_own_tests() -> Result<()> {
+    let deployment = Deployment::start().await?;
+    let nothing = || json!([{"kind": "output_only"}]);
+    let broken = end_with_library(&deployment, "assert!(false)", nothing()).await?;
+    assert_eq!(broken.state(), v1::RunState::Failed, "{broken:#?}");
+    let terminal = broken.terminal.as_ref().context("it says why")?;
+    assert_eq!(terminal.stop_reason(), v1::StopReason::AcceptCheckFailed);
+    assert!(terminal.user_message.contains("system.project_tests"), "{terminal:?}");
+    assert_eq!(project_tests(&broken), Some((false, "project_tests_failed")));
+
+    // A check that decides nothing does not take their place.
+    let optional = json!([{"kind": "command_success", "target": "true", "required": false}]);
+    let broken = end_with_library(&deployment, "assert!(false)", optional).await?;
+    assert_eq!(project_tests(&broken), Some((false, "project_tests_failed")), "{broken:#?}");
+
+    let good = end_with_library(&deployment, "assert!(true)", nothing()).await?;
+    assert_eq!(good.state(), v1::RunState::Done, "{good:#?}");
+    assert_eq!(project_tests(&good), Some((true, "")));
+
+    // None are found: that is in the runner's receipt, and no result.
+    let workspace = tempfile::tempdir()?;
+    let skipped = end_in(&deployment, workspace.path(), "", nothing()).await?;
+    assert_eq!(skipped.state(), v1::RunState::Done, "{skipped:#?}");
+    assert_eq!(project_tests(&skipped), None);
     deployment.finish().await
 }

@@ -4,7 +4,7 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use surety_acceptgate::verdict::{Evaluation, evaluate};
-use surety_common::domain::check::{AcceptCheck, Match, Owner};
+use surety_common::domain::check::{AcceptCheck, CheckKind, Match, Owner};
 use surety_common::domain::json::parse_stored;
 use surety_common::domain::receipt::{
     Command, EvidenceReceipt, EvidenceSource, Fact, read_stored, verify_chain,
@@ -13,7 +13,7 @@ use surety_common::domain::receipt::{
 fn check(kind: &str, target: &str) -> AcceptCheck {
     AcceptCheck {
         id: String::new(),
-        kind: kind.to_owned(),
+        kind: CheckKind::from_text(kind),
         target: target.to_owned(),
         r#match: Match::Prefix,
         required: true,
@@ -75,6 +75,7 @@ fn verdicts(c: &mut Criterion) {
                     todos: &[],
                     plan_made_at: None,
                     answers: &BTreeMap::new(),
+                    project_tests: None,
                 })
             });
         });

@@ -2,12 +2,13 @@
 //! run's state.
 
 use crate::Gate;
-use crate::check::expression;
+use crate::check::Answer;
 use crate::stateless::beside;
-use crate::verdict::{Answer, Evaluation, evaluate};
+use crate::verdict::{Evaluation, evaluate};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use surety_common::crash;
+use surety_common::domain::check::CheckKind;
 use surety_common::domain::decision::Action;
 use surety_common::domain::execution::draft::{Draft, Ending};
 use surety_common::domain::execution::{Execution, Graph};
@@ -20,6 +21,9 @@ use surety_common::domain::plan::Plan;
 use surety_common::domain::receipt::{EvidenceReceipt, verify_chain};
 use surety_common::domain::run::RunRecord;
 use surety_common::domain::verdict::Verdict;
+use surety_common::domain::verification::{
+    ProjectTests, observations, wants_project_tests, wrote_files,
+};
 use surety_common::store::{self, Commit, EvidenceBundle, Outcome, Topic};
 use surety_common::telemetry::trace;
 use surety_common::wire::caller::Caller;
@@ -36,7 +40,8 @@ impl Gate {
     /// moved it.
     ///
     /// # Errors
-    /// `run_not_found`, `permission_denied`, `run_not_verifying`, `receipts_invalid`, `run_too_large`, `lease_lost`;
+    /// `run_not_found`, `permission_denied`, `run_not_verifying`, `observation_incomplete`,
+    /// `receipts_invalid`, `run_too_large`, `lease_lost`;
     /// `overloaded` when the gate had no capacity for a check and reached no verdict;
     /// `database_unavailable`.
     pub(crate) async fn judge(
@@ -58,6 +63,7 @@ impl Gate {
                     "another executor holds the run's lease now; stop working on the run",
                 ));
             }
+            check_observed(&bundle)?;
             let decided = self.decide(&bundle).await?;
             if lease_epoch == 0 {
                 return Ok(decided);
@@ -116,7 +122,7 @@ impl Gate {
         let checks = record.plan.as_ref().map_or(&[][..], |plan| &plan.verify);
         let answers = self.probes.answers(checks).await?;
         let takes_long = bundle.evidence.receipts.len() > AT_ONCE
-            || checks.iter().any(|check| check.kind == expression::KIND);
+            || checks.iter().any(|check| check.kind == CheckKind::Expression);
         let judge = {
             let bundle = Arc::clone(bundle);
             move || judge(&bundle, &answers)
@@ -165,12 +171,40 @@ fn not_found(run_id: Uuid) -> Fault {
     Fault::new(FaultCode::RunNotFound, format!("no run has the id {run_id}")).with_field("run_id")
 }
 
+/// Until the runner has recorded all that it observes for this verification, nothing is decided:
+/// whoever asks early would have the verdict made from what the steps recorded. Each verification
+/// begins unobserved, so what was recorded before a repair or for another revision does not count.
+fn check_observed(bundle: &EvidenceBundle) -> Result<(), Fault> {
+    let EvidenceBundle { run, evidence, .. } = bundle;
+    if run.execution.counters.observed {
+        return Ok(());
+    }
+    let checks = run.plan.as_ref().map_or(&[][..], |plan| &plan.verify);
+    let policy = run.spec.policy.verify_commands;
+    let missing = observations(checks, policy, wrote_files(&evidence.receipts)).len();
+    if missing == 0 {
+        return Ok(());
+    }
+    Err(Fault::new(
+        FaultCode::ObservationIncomplete,
+        format!(
+            "the runner has not recorded the observations ({missing} needed) for plan revision {}; \
+             wait: the executor asks for the verdict once it has",
+            run.execution.plan_revision
+        ),
+    ))
+}
+
 fn judge(bundle: &EvidenceBundle, answers: &BTreeMap<usize, Answer>) -> Result<Verdict, Fault> {
     let EvidenceBundle { run, evidence, .. } = bundle;
     check_chain(&evidence.receipts, &run.execution)?;
     let nothing = Plan::default();
     let plan = run.plan.as_deref().unwrap_or(&nothing);
+    let wrote = wrote_files(&evidence.receipts);
+    let held_to_tests = wants_project_tests(&plan.verify, run.spec.policy.verify_commands, wrote);
+    let revision = run.execution.plan_revision;
     Ok(evaluate(&Evaluation {
+        project_tests: held_to_tests.then(|| ProjectTests::of(&evidence.receipts, revision)),
         workspace_root: &run.spec.workspace,
         checks: &plan.verify,
         receipts: &evidence.receipts,

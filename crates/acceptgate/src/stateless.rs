@@ -1,8 +1,8 @@
 //! The stateless mode of the gate: a verdict over the evidence in the request.
 
-use crate::check::Shortage;
 use crate::check::http_probe::Probes;
-use crate::verdict::{self, Answer, Evaluation};
+use crate::check::{Answer, Shortage};
+use crate::verdict::{self, Evaluation};
 use std::collections::BTreeMap;
 use surety_common::domain::check::{
     AcceptCheck, Author, normalise_checks, read_checks, validate_check,
@@ -110,6 +110,7 @@ impl SubmittedEvidence {
             todos: &self.todos,
             plan_made_at: None,
             answers,
+            project_tests: None,
         })?;
         let Self { checks, receipts, warnings, .. } = self;
         Ok(Evaluated { outcome: Ok(verdict), checks, receipts, warnings })

@@ -8,14 +8,15 @@
 //! ```
 
 use crate::check::expression::{self, Allowance, FactList};
-use crate::check::{Shortage, http_probe};
+use crate::check::{Answer, Shortage};
 use chrono::{DateTime, Utc};
 use std::collections::BTreeMap;
-use surety_common::domain::check::{self, AcceptCheck, Evidence, Match, Owner, Reason};
+use surety_common::domain::check::{self, AcceptCheck, CheckKind, Evidence, Match, Owner, Reason};
 use surety_common::domain::receipt::EvidenceReceipt;
 use surety_common::domain::stop::StopReason;
 use surety_common::domain::todo::{Todo, TodoStatus};
 use surety_common::domain::verdict::{CheckResult, Verdict};
+use surety_common::domain::verification::ProjectTests;
 
 /// The input of a verdict. It includes no claim of a caller.
 #[derive(Debug, Clone, Copy)]
@@ -35,10 +36,9 @@ pub struct Evaluation<'a> {
     /// Results of checks that receipts cannot decide (`http_probe`, `action_report`), by the
     /// check's index in the list. Ignored for other kinds.
     pub answers: &'a BTreeMap<usize, Answer>,
+    /// What the project's own tests came to, where they are required; else none.
+    pub project_tests: Option<ProjectTests>,
 }
-
-/// Whether a check holds, else the stable reason.
-pub type Answer = Result<(), &'static str>;
 
 /// Decides. The same input gives the same verdict, except when an `expression` uses about as much
 /// processor time as its limit. Blocks the calling thread, usually for microseconds, at most for
@@ -58,7 +58,8 @@ pub fn evaluate_within(input: &Evaluation<'_>, allowance: Allowance) -> Result<V
     let evidence = Evidence::new(input.workspace_root, input.receipts, input.final_text);
     let failed = todo_result(input, "system.todo_failed", is_failed);
     let open = todo_result(input, "system.todo_unconverged", is_open);
-    let checks = check_results(input, &evidence, allowance)?;
+    let mut checks: Vec<CheckResult> = project_tests(input).into_iter().collect();
+    checks.extend(check_results(input, &evidence, allowance)?);
     let stop_reason = if !failed.passed {
         StopReason::RequiredTodoFailed
     } else if !open.passed {
@@ -71,6 +72,17 @@ pub fn evaluate_within(input: &Evaluation<'_>, allowance: Allowance) -> Result<V
     let mut results = vec![failed, open];
     results.extend(checks);
     Ok(Verdict { accepted: stop_reason == StopReason::Accepted, stop_reason, results })
+}
+
+/// Required where it is there: a driver that names no command is held to the project's own tests.
+fn project_tests(input: &Evaluation<'_>) -> Option<CheckResult> {
+    let result = input.project_tests?.result()?;
+    Some(CheckResult {
+        name: "system.project_tests".to_owned(),
+        passed: result.is_ok(),
+        reason: result.err().map_or("", Reason::as_str).to_owned(),
+        optional: false,
+    })
 }
 
 /// Passes when no todo of this plan has such a status; else the reason lists them in order.
@@ -125,16 +137,22 @@ fn check_results(
     }
     let mut facts = None;
     let decide = |(place, check): (usize, &AcceptCheck)| {
-        let answer = match check.kind.as_str() {
-            http_probe::KIND | "action_report" => {
+        let answer = match check.kind {
+            CheckKind::HttpProbe | CheckKind::ActionReport => {
                 input.answers.get(&place).copied().unwrap_or(Err(Reason::UnknownCheckKind.as_str()))
             }
-            expression::KIND => {
+            CheckKind::Expression => {
                 let facts = facts.get_or_insert_with(|| FactList::new(input.receipts));
                 expression::evaluate(&check.target, facts, allowance)?
                     .map_err(expression::Failure::as_str)
             }
-            _ => check::evaluate(check, evidence).map_err(Reason::as_str),
+            CheckKind::OutputOnly
+            | CheckKind::WorkspaceChange
+            | CheckKind::CommandSuccess
+            | CheckKind::FileExists
+            | CheckKind::ContentContains
+            | CheckKind::ToolFact
+            | CheckKind::Unknown(_) => check::evaluate(check, evidence).map_err(Reason::as_str),
         };
         Ok(result_of(check, answer))
     };
@@ -142,9 +160,8 @@ fn check_results(
 }
 
 fn result_of(check: &AcceptCheck, answer: Answer) -> CheckResult {
-    let name = if check.id.is_empty() { &check.kind } else { &check.id };
     CheckResult {
-        name: name.clone(),
+        name: check.name().to_owned(),
         passed: answer.is_ok(),
         reason: answer.err().unwrap_or_default().to_owned(),
         optional: !check.required,
@@ -155,7 +172,7 @@ fn result_of(check: &AcceptCheck, answer: Answer) -> CheckResult {
 fn output_only() -> AcceptCheck {
     AcceptCheck {
         id: String::new(),
-        kind: "output_only".to_owned(),
+        kind: CheckKind::OutputOnly,
         target: String::new(),
         r#match: Match::default(),
         required: true,

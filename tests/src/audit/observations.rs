@@ -3,6 +3,7 @@
 use super::run::Replay;
 use anyhow::{Result, ensure};
 use std::collections::HashSet;
+use surety_common::domain::check::{AcceptCheck, CheckKind};
 use surety_common::domain::plan::Plan;
 use surety_common::domain::receipt::EvidenceReceipt;
 use surety_common::domain::run::{RunRecord, VerifyCommands};
@@ -22,8 +23,9 @@ impl Observed {
     pub(super) fn begin(plan: &Plan) -> Self {
         let observations = plan.verify.iter().filter_map(|check| {
             let needle = check.params.get("contains");
-            let content = check.kind == "content_contains" && needle.is_some();
-            (content || check.kind == "file_exists").then_some((&check.kind, &check.target, needle))
+            let content = check.kind == CheckKind::ContentContains && needle.is_some();
+            let file = check.kind == CheckKind::FileExists;
+            (content || file).then_some((&check.kind, &check.target, needle))
         });
         Self { needed: observations.collect::<HashSet<_>>().len(), ..Self::default() }
     }
@@ -49,12 +51,9 @@ pub(super) fn compare(replay: &Replay, record: &RunRecord, wrote: bool) -> Resul
         ensure!(seen >= needed, "it is said to be observed: {seen} observations of {needed}");
         return Ok(());
     }
-    let commands = || replay.plan.verify.iter().filter(|check| check.kind == "command_success");
+    let command = |check: &AcceptCheck| check.required && check.kind == CheckKind::CommandSuccess;
     let runs = record.spec.policy.verify_commands == VerifyCommands::Runner
-        && match commands().next() {
-            Some(_) => commands().any(|check| check.required),
-            None => wrote,
-        };
+        && (wrote || replay.plan.verify.iter().any(command));
     let unseen = replayed.judged && (replayed.needed > 0 || runs);
     ensure!(!unseen, "the gate decided over what is said not to be observed");
     Ok(())

@@ -7,6 +7,7 @@ use super::writes;
 use anyhow::{Context, Result, ensure};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use surety_acceptgate::verdict::{Evaluation, evaluate};
+use surety_common::domain::check::CheckKind;
 use surety_common::domain::decision::Action;
 use surety_common::domain::journal::{
     Entry, Event, Intent, PlanStored, Subject, Transition, Turn, VerdictRecord,
@@ -15,13 +16,14 @@ use surety_common::domain::machine::run::{self, RunEvent, RunState};
 use surety_common::domain::machine::step::StepEvent;
 use surety_common::domain::plan::{Plan, PlanStep};
 use surety_common::domain::receipt::EvidenceReceipt;
-use surety_common::domain::run::{DriverKind, RunRecord};
+use surety_common::domain::run::{DriverKind, RunRecord, VerifyCommands};
 use surety_common::domain::step::StepState;
 use surety_common::domain::stop::StopReason;
+use surety_common::domain::verification::{ProjectTests, wants_project_tests, wrote_files};
 use uuid::Uuid;
 
 /// Checks of these kinds ask the world, whose answer the journal does not hold.
-const ASKED: [&str; 2] = ["http_probe", "action_report"];
+const ASKED: [CheckKind; 2] = [CheckKind::HttpProbe, CheckKind::ActionReport];
 
 /// What the journal says so far.
 pub(super) struct Replay {
@@ -29,6 +31,7 @@ pub(super) struct Replay {
     pub(super) plan: Plan,
     pub(super) revision: u32,
     workspace: String,
+    verify_commands: VerifyCommands,
     driver: DriverKind,
     max_parallel: usize,
     pub(super) state: RunState,
@@ -58,6 +61,7 @@ impl Replay {
             revision: 0,
             steps: HashMap::new(),
             workspace: record.spec.workspace.clone(),
+            verify_commands: record.spec.policy.verify_commands,
             driver: record.spec.driver,
             max_parallel: usize::try_from(record.spec.limits.max_parallel_steps).unwrap_or(0),
             state: RunState::Intake,
@@ -242,10 +246,13 @@ impl Replay {
         if let Some(observed) = &mut self.observed {
             observed.verdict();
         }
-        if self.plan.verify.iter().any(|check| ASKED.contains(&check.kind.as_str())) {
+        if self.plan.verify.iter().any(|check| ASKED.contains(&check.kind)) {
             return Ok(());
         }
+        let wrote = wrote_files(&self.receipts);
+        let tested = wants_project_tests(&self.plan.verify, self.verify_commands, wrote);
         let again = evaluate(&Evaluation {
+            project_tests: tested.then(|| ProjectTests::of(&self.receipts, self.revision)),
             workspace_root: &self.workspace,
             checks: &self.plan.verify,
             receipts: &self.receipts,

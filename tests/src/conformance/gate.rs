@@ -82,7 +82,8 @@ fn receipts(row: &Value) -> Result<Vec<EvidenceReceipt>, String> {
         .collect()
 }
 
-fn receipt_of(fact: Fact, call_id: &str, seq: u64) -> EvidenceReceipt {
+/// A receipt of a success of the runner with one fact.
+pub(super) fn receipt_of(fact: Fact, call_id: &str, seq: u64) -> EvidenceReceipt {
     EvidenceReceipt {
         step_index: 0,
         step_id: String::new(),

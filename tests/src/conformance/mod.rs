@@ -14,6 +14,7 @@ pub mod plan;
 pub mod report;
 pub mod runtime;
 pub mod stateless;
+mod verification;
 
 use std::path::{Path, PathBuf};
 use surety_common::domain::json::{self, Value};

@@ -2,8 +2,9 @@
 //! execution, and of the validations of a decision.
 
 use super::runtime::{compare_stated, count, list, number, text};
-use super::{Row, compare, text_of};
+use super::{Row, compare, text_of, verification};
 use chrono::{DateTime, TimeDelta, Utc};
+use std::collections::BTreeMap;
 use surety_acceptgate::verdict::{Evaluation, evaluate};
 use surety_common::domain::decision::{Action, ExecuteDecision};
 use surety_common::domain::execution::draft::{Draft, Ending};
@@ -16,13 +17,11 @@ use surety_common::domain::machine::run::{RunEvent, RunState, decide};
 use surety_common::domain::plan::{Evidence, Plan, PlanStep, ToolCall};
 use surety_common::domain::problem::Code;
 use surety_common::domain::receipt::{NOOP, counts_as_evidence, read_receipt};
-use surety_common::domain::run::VerifyCommands;
 use surety_common::domain::step::StepState;
 use surety_common::domain::stop::StopReason;
 use surety_common::domain::todo::{Todo, TodoStatus};
 use surety_executor::decision::{Judged, RunView, Spent, StepView, ToolView, judge};
 use surety_executor::fuse::limits::{Next, Used, reached};
-use surety_executor::step::observations::{Observation, observations};
 use surety_executor::tool::Registry;
 use surety_planner::plan::validate_plan;
 use uuid::Uuid;
@@ -41,7 +40,7 @@ pub fn check_movement(row: &Row) -> Option<Checked> {
         "deadlock" => check_deadlock(given, expect),
         "order" => check_order(given, expect),
         "replan_keeps_done" => check_kept_done(given, expect),
-        "verify" => check_verify(given, expect),
+        "verify" => verification::check(given, expect),
         "gate_failure_after_signal" => check_repairs(expect),
         "terminal_not_overwritten" => check_first_terminal(given, expect),
         "next_plan" => check_next_plan(given, expect),
@@ -172,24 +171,6 @@ fn check_kept_done(given: &Value, expect: &Value) -> Checked {
     compare_stated(expect, "executed_after", &run.play_to_the_end()?)
 }
 
-fn check_verify(given: &Value, expect: &Value) -> Checked {
-    let wrote = given.get("did_write").and_then(Value::as_bool) == Some(true);
-    let wanted = observations(&[], VerifyCommands::Runner, wrote);
-    let own_tests = wanted.contains(&Observation::ProjectTests);
-    compare_stated(expect, "project_test_command_run", &Value::Bool(own_tests))?;
-    if expect.get("result").is_some() && !own_tests {
-        return Err("the project's own tests were not looked for".to_owned());
-    }
-    let mut run = Played::verifying()?;
-    compare_stated(expect, "state", &text(run.execution.state.as_str()))?;
-    if given.get("verifier_ok").and_then(Value::as_bool) == Some(false) {
-        run.change(|draft, graph, limits| draft.refuse(graph, limits, not_accepted()))?;
-        return run.expect_state(RunState::Recovering);
-    }
-    run.change(|draft, graph, _| draft.accept(graph))?;
-    run.expect_state(RunState::Done)
-}
-
 fn check_repairs(expect: &Value) -> Checked {
     let mut run = Played::verifying()?;
     let mut repairs: u32 = 0;
@@ -284,7 +265,8 @@ fn check_new_run(given: &Value, expect: &Value) -> Checked {
         final_text: "done",
         todos: &todos,
         plan_made_at: Some(made_at),
-        answers: &std::collections::BTreeMap::new(),
+        answers: &BTreeMap::new(),
+        project_tests: None,
     });
     let results = verdict.iter().flat_map(|verdict| &verdict.results);
     let counted = results.filter(|result| !result.passed);
@@ -292,7 +274,7 @@ fn check_new_run(given: &Value, expect: &Value) -> Checked {
     compare_stated(expect, "todos_after", &Value::Array(counted))
 }
 
-fn not_accepted() -> Ending {
+pub(super) fn not_accepted() -> Ending {
     Ending {
         stop_reason: StopReason::AcceptCheckFailed,
         user_message: String::new(),
@@ -325,8 +307,8 @@ fn plan_of(steps: &[Value]) -> Plan {
 }
 
 /// An execution that is moved by hand.
-struct Played {
-    execution: Execution,
+pub(super) struct Played {
+    pub(super) execution: Execution,
     graph: Graph,
     limits: Limits,
 }
@@ -351,14 +333,14 @@ impl Played {
     }
 
     /// A run whose only step is done.
-    fn verifying() -> Result<Self, String> {
+    pub(super) fn verifying() -> Result<Self, String> {
         let mut run = Self::start(&[("s", &[])], Limits::default())?;
         run.play_to_the_end()?;
         run.expect_state(RunState::Verifying)?;
         Ok(run)
     }
 
-    fn change(
+    pub(super) fn change(
         &mut self,
         change: impl FnOnce(&mut Draft, &Graph, &Limits) -> Result<(), Refusal>,
     ) -> Checked {
@@ -401,7 +383,7 @@ impl Played {
         self.execution.stop_reason().map_or(Value::Null, |reason| text(reason.as_str()))
     }
 
-    fn expect_state(&self, wanted: RunState) -> Checked {
+    pub(super) fn expect_state(&self, wanted: RunState) -> Checked {
         compare("the run's state", &text(wanted.as_str()), &text(self.execution.state.as_str()))
     }
 }

@@ -195,6 +195,7 @@ fn evaluate_here(case: &GateCase) -> Answer<Verdict> {
         todos: &case.todos,
         plan_made_at: None,
         answers: &BTreeMap::new(),
+        project_tests: None,
     };
     evaluate_within(&input, PLENTY).map(Ok).map_err(said)
 }

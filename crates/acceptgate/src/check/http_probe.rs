@@ -4,8 +4,7 @@
 //! `params.contains` a text that the answer must contain. Redirects are not followed, because their
 //! target is another address.
 
-use crate::check::Shortage;
-use crate::verdict::Answer;
+use crate::check::{Answer, Shortage};
 use futures::{StreamExt, TryStreamExt, stream};
 use nix::errno::Errno;
 use reqwest::redirect::Policy;
@@ -13,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::io;
 use std::time::Duration;
-use surety_common::domain::check::AcceptCheck;
+use surety_common::domain::check::{AcceptCheck, CheckKind};
 
 /// The time limit of a probe, from the connection to the last byte of the answer. Waiting for other
 /// probes does not count.
@@ -24,8 +23,6 @@ const AT_ONCE: usize = 32;
 const BODY_LIMIT: usize = 1 << 20;
 /// The expected status unless the check names another.
 const DEFAULT_STATUS: u16 = 200;
-/// The kind of these checks.
-pub const KIND: &str = "http_probe";
 
 /// Why a probe does not hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,7 +92,7 @@ impl Probes {
         let asked: Vec<_> = checks
             .iter()
             .enumerate()
-            .filter(|(_, check)| check.kind == KIND)
+            .filter(|(_, check)| check.kind == CheckKind::HttpProbe)
             .map(|(place, check)| self.answer(place, check))
             .collect();
         stream::iter(asked).buffer_unordered(AT_ONCE).try_collect().await
@@ -193,7 +190,7 @@ mod tests {
     fn check(target: &str, params: &[(&str, &str)]) -> AcceptCheck {
         AcceptCheck {
             id: String::new(),
-            kind: KIND.to_owned(),
+            kind: CheckKind::HttpProbe,
             target: target.to_owned(),
             r#match: Match::Prefix,
             required: true,

@@ -8,6 +8,9 @@ use surety_common::domain::fault::{Fault, FaultCode};
 /// The retry delay after a shortage, in milliseconds.
 const RETRY_AFTER_MS: u64 = 500;
 
+/// Whether a check holds, else the stable reason.
+pub type Answer = Result<(), &'static str>;
+
 /// The gate is overloaded and could not decide a check. It reached no verdict, and the caller may
 /// retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -42,8 +42,35 @@ fn verdict(checks: &[AcceptCheck], receipts: &[EvidenceReceipt], todos: &[Todo])
         todos,
         plan_made_at: DateTime::from_timestamp(100, 0),
         answers: &BTreeMap::new(),
+        project_tests: None,
     };
     evaluate_within(&input, PLENTY).unwrap()
+}
+
+#[test]
+fn the_projects_own_tests_are_a_required_result_unless_they_were_skipped() {
+    let result = |project_tests| {
+        let input = Evaluation {
+            workspace_root: "/srv/p",
+            checks: &[],
+            receipts: &[],
+            final_text: "done",
+            todos: &[],
+            plan_made_at: None,
+            answers: &BTreeMap::new(),
+            project_tests,
+        };
+        let found = evaluate(&input).unwrap();
+        let name = "system.project_tests";
+        let result = found.results.into_iter().find(|result| result.name == name);
+        (found.accepted, result.map(|result| (result.passed, result.reason, result.optional)))
+    };
+    let failed = |reason: &str| (false, Some((false, reason.to_owned(), false)));
+    assert_eq!(result(None), (true, None));
+    assert_eq!(result(Some(ProjectTests::Skipped)), (true, None));
+    assert_eq!(result(Some(ProjectTests::Passed)), (true, Some((true, String::new(), false))));
+    assert_eq!(result(Some(ProjectTests::Failed)), failed("project_tests_failed"));
+    assert_eq!(result(Some(ProjectTests::NotRun)), failed("project_tests_not_run"));
 }
 
 #[test]
@@ -94,6 +121,7 @@ fn checks_that_receipts_cannot_decide_use_their_answer_or_fail() {
             todos: &[],
             plan_made_at: None,
             answers,
+            project_tests: None,
         });
         let reasons = found.unwrap().results.into_iter().skip(2).map(|result| result.reason);
         reasons.collect::<Vec<_>>()

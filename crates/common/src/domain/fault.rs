@@ -83,6 +83,7 @@ codes! {
         RunTerminal = "run_terminal", "The run has ended; its terminal state is never overwritten.";
         RunNotPaused = "run_not_paused", "The run is not paused.";
         RunNotVerifying = "run_not_verifying", "The run is not being verified.";
+        ObservationIncomplete = "observation_incomplete", "The runner has not recorded all observations for this verification.";
         PlanNotWanted = "plan_not_wanted", "The run accepts no plan in its current state.";
         ReplansUsedUp = "replans_used_up", "The run has no replans left.";
         WaitClosed = "wait_closed", "The wait was answered before, or has expired.";
@@ -313,6 +314,7 @@ impl FaultCode {
             Self::RunTerminal
             | Self::RunNotPaused
             | Self::RunNotVerifying
+            | Self::ObservationIncomplete
             | Self::PlanNotWanted
             | Self::ReplansUsedUp
             | Self::WaitClosed

@@ -28,3 +28,4 @@ pub mod step;
 pub mod stop;
 pub mod todo;
 pub mod verdict;
+pub mod verification;

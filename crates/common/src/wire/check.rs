@@ -4,7 +4,7 @@
 
 use super::error::{MessageError, MessageErrorKind as Kind};
 use super::v1;
-use crate::domain::check::{AcceptCheck, Match, Owner};
+use crate::domain::check::{AcceptCheck, CheckKind, Match, Owner};
 
 impl TryFrom<v1::AcceptCheck> for AcceptCheck {
     type Error = MessageError;
@@ -13,7 +13,7 @@ impl TryFrom<v1::AcceptCheck> for AcceptCheck {
         let v1::AcceptCheck { id, kind, target, r#match, required, params, owner } = check;
         Ok(Self {
             id,
-            kind,
+            kind: CheckKind::from_text(&kind),
             target,
             r#match: read_match(r#match)?,
             required: required.unwrap_or(true),
@@ -28,7 +28,7 @@ impl From<AcceptCheck> for v1::AcceptCheck {
         let AcceptCheck { id, kind, target, r#match, required, params, owner } = check;
         Self {
             id,
-            kind,
+            kind: kind.as_str().to_owned(),
             target,
             r#match: v1::CheckMatch::from(r#match).into(),
             required: Some(required),

@@ -1,7 +1,7 @@
 //! Every value of the domain survives a conversion to the wire and back.
 
 use super::v1;
-use crate::domain::check::{AcceptCheck, Match, Owner};
+use crate::domain::check::{AcceptCheck, CheckKind, Match, Owner};
 use crate::domain::decision::{Abort, Action, ExecuteDecision};
 use crate::domain::fault::Reason;
 use crate::domain::json::Value;
@@ -40,7 +40,7 @@ fn check() -> impl Strategy<Value = AcceptCheck> {
     (word(), word(), word(), matches, any::<bool>(), params, owners).prop_map(
         |(id, kind, target, r#match, required, params, owner)| AcceptCheck {
             id,
-            kind,
+            kind: CheckKind::from_text(&kind),
             target,
             r#match,
             required,

@@ -84,7 +84,7 @@ async fn checks(
         .map(|check| {
             let answer = check::evaluate(check, &evidence);
             CheckResult {
-                name: if check.id.is_empty() { check.kind.clone() } else { check.id.clone() },
+                name: check.name().to_owned(),
                 passed: answer.is_ok(),
                 reason: answer.err().map_or("", check::Reason::as_str).to_owned(),
                 optional: !check.required,

@@ -38,7 +38,6 @@ mod judge;
 mod lease;
 mod lease_validity;
 mod leased_run;
-pub mod observations;
 mod open_call;
 mod outcome;
 mod pending_state;

@@ -8,7 +8,6 @@ use super::call_setup::{Call, Done, called_off};
 use super::ended::Ended;
 use super::evidence::{Place, Record, keep, record_as};
 use super::leased_run::LeasedRun;
-use super::observations::{Observation, observations};
 use super::resource_wait::wait_for_resources;
 use super::slots::Slot;
 use super::snapshots;
@@ -34,6 +33,7 @@ use surety_common::domain::manifest::Manifest;
 use surety_common::domain::plan::ToolCall;
 use surety_common::domain::receipt::{Command, EvidenceReceipt, EvidenceSource, Fact};
 use surety_common::domain::stop::{StopReason, WaitingOn};
+use surety_common::domain::verification::{Observation, PROJECT_TESTS, ProjectTests, observations};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -50,15 +50,15 @@ pub(super) async fn verify(run: &LeasedRun, slot: &mut Slot) -> Result<(), Ended
     if !ensure_in_place(run).await? {
         return Ok(());
     }
-    if !run.execution().await.counters.observed {
-        observe_all(run).await?;
-        if !ensure_in_place(run).await? {
-            return Ok(());
-        }
+    let observed = run.execution().await.counters.observed;
+    let complete = observed || observe_all(run).await?;
+    if !observed && !ensure_in_place(run).await? {
+        return Ok(());
     }
     run.settle().await?;
     let execution = run.execution().await;
-    if execution.is_pausing() {
+    // The gate refuses to decide over less.
+    if !complete || execution.is_pausing() {
         return Ok(());
     }
     unless_called_away(run, slot.release_slot()).await?;
@@ -120,11 +120,12 @@ async fn leave_to_operator(run: &LeasedRun, fault: &Fault) -> Result<(), Ended> 
     .await
 }
 
-async fn observe_all(run: &LeasedRun) -> Result<(), Ended> {
+/// Observes and records. Answers whether the observation is complete.
+async fn observe_all(run: &LeasedRun) -> Result<bool, Ended> {
     let wanted = wanted(run).await;
     // Nothing to see is nothing to write: looking again costs nothing.
     if wanted.is_empty() {
-        return Ok(());
+        return Ok(true);
     }
     let mut records = Vec::new();
     let mut whole = true;
@@ -154,7 +155,8 @@ async fn observe_all(run: &LeasedRun) -> Result<(), Ended> {
         draft.set_observed(whole);
         Ok(())
     })
-    .await
+    .await?;
+    Ok(whole)
 }
 
 /// The workspace before the checks' own commands, where a check asks what the run changed.
@@ -381,7 +383,7 @@ async fn run_program(
 
 /// Runs the project's own tests; that none were found is recorded as skipped, never as passed.
 async fn project_tests(run: &LeasedRun) -> Result<Record, Ended> {
-    let call = call(VERIFY, vec![("command", "the project's own tests".to_owned())]);
+    let call = call(PROJECT_TESTS, Vec::new());
     write_down(run, &call).await?;
     let started_at = run.engine.now();
     let running = wait_for_resources(run, patience(run), || run_project_tests(run, call.id));
@@ -398,11 +400,10 @@ async fn run_project_tests(run: &LeasedRun, call_id: Uuid) -> Result<ToolOutcome
     let (workspace, environment) = (context.workspace()?, Arc::clone(&context.environment));
     let found = blocking(move || project::test_command(&workspace, &environment)).await?;
     let Some(argv) = found else {
-        let skipped = Fact::Output { key: "project_tests".to_owned(), value: "skipped".to_owned() };
         let mut outcome = ToolOutcome::done(
             "skipped: the project names no test command",
             Vec::new(),
-            vec![skipped],
+            vec![ProjectTests::skipped()],
         );
         // Nothing was tried, so nothing is proven.
         outcome.success = false;

@@ -3,7 +3,7 @@ use super::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
-use surety_common::domain::check::{AcceptCheck, Author, Match, Owner};
+use surety_common::domain::check::{AcceptCheck, Author, CheckKind, Match, Owner};
 use surety_common::domain::plan::PlanStep;
 use surety_common::domain::problem::{Code, WarningCode};
 use surety_common::domain::todo::{Todo, TodoStatus};
@@ -24,7 +24,7 @@ fn plan(steps: Vec<PlanStep>) -> Plan {
 fn check(target: &str, owner: Owner) -> AcceptCheck {
     AcceptCheck {
         id: String::new(),
-        kind: "file_exists".to_owned(),
+        kind: CheckKind::FileExists,
         target: target.to_owned(),
         r#match: Match::Prefix,
         required: true,
@@ -90,7 +90,7 @@ fn a_plan_sent_as_a_message_follows_the_rules_of_a_plan_as_text() {
     assert_eq!(normal.verify.len(), 1);
     assert_eq!(warnings[0].code, WarningCode::DuplicateDependency);
     assert_eq!(normalise_plan(&normal, Author::Service, 12), Ok((normal, vec![])));
-    loose.verify[0].kind.clear();
+    loose.verify[0].kind = CheckKind::Unknown(String::new());
     let problem = normalise_plan(&loose, Author::Service, 12).unwrap_err();
     assert_eq!(problem.code, Code::CheckKindMissing);
 }

@@ -29,8 +29,6 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The kind of these checks.
-pub const KIND: &str = "expression";
 /// The longest expression, in bytes.
 const MAX_LENGTH: usize = 4096;
 

@@ -1,5 +1,7 @@
 //! Checks of an older form: one line of text without a kind, which is inferred from the line.
 
+use super::CheckKind;
+
 /// Programs that make a line a command when their name is its first word and more words follow.
 const PROGRAMS: &[&str] = &[
     "go",
@@ -27,13 +29,13 @@ const RUN_ALONE: &[&str] = &["make", "pytest", "eslint", "tsc", "golangci-lint"]
 const WELL_KNOWN_FILES: &[&str] = &["Makefile", "Dockerfile", "LICENSE"];
 
 /// The kind inferred from a trimmed line.
-pub(super) fn migrate(text: &str) -> &'static str {
+pub(super) fn migrate(text: &str) -> CheckKind {
     if is_command(text) {
-        "command_success"
+        CheckKind::CommandSuccess
     } else if is_file(text) {
-        "file_exists"
+        CheckKind::FileExists
     } else {
-        "output_only"
+        CheckKind::OutputOnly
     }
 }
 

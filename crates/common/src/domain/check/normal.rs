@@ -8,14 +8,11 @@ use std::collections::{BTreeMap, HashMap};
 const NEEDLE: &str = "contains";
 
 impl AcceptCheck {
-    /// Trims all fields except the needle, replaces old kind names, lowers their case, and drops
-    /// empty params.
+    /// Trims all fields except the needle, and drops empty params.
     #[must_use]
     pub fn normalised(self) -> Self {
-        let kind = self.kind.trim().to_lowercase();
         Self {
             id: self.id.trim().to_owned(),
-            kind: if kind == "command" { "command_success".to_owned() } else { kind },
             target: self.target.trim().to_owned(),
             params: tidy_params(self.params),
             ..self

@@ -2,7 +2,7 @@
 
 use super::legacy::migrate;
 use super::normal::collapse;
-use super::{AcceptCheck, Match, Owner};
+use super::{AcceptCheck, CheckKind, Match, Owner};
 use crate::domain::command::CommandLine;
 use crate::domain::fields::{TypedFields, item_path, join, mismatch};
 use crate::domain::json::Value;
@@ -103,7 +103,7 @@ fn validate_name(check: &AcceptCheck, path: &str) -> Result<(), Problem> {
             format!("ids that begin with {RESERVED} are reserved for the gate; choose another"),
         ));
     }
-    if check.kind.is_empty() {
+    if check.kind.is_missing() {
         return Err(Problem::at(
             Code::CheckKindMissing,
             join(path, "kind"),
@@ -114,17 +114,24 @@ fn validate_name(check: &AcceptCheck, path: &str) -> Result<(), Problem> {
 }
 
 fn validate_object(check: &AcceptCheck, path: &str) -> Result<(), Problem> {
-    let lacks = match check.kind.as_str() {
-        "command_success" => {
+    let lacks = match check.kind {
+        CheckKind::CommandSuccess => {
             CommandLine::parse(&check.target).is_empty().then_some("a command to run")
         }
-        "file_exists" | "content_contains" => check.target.is_empty().then_some("a path"),
-        "tool_fact" => {
+        CheckKind::FileExists | CheckKind::ContentContains => {
+            check.target.is_empty().then_some("a path")
+        }
+        CheckKind::ToolFact => {
             let named = ["tool", "scope"].map(|key| check.params.contains_key(key));
             let any = named.contains(&true) || !check.target.is_empty();
             (!any).then_some("a tool or a scope in its params")
         }
-        _ => None,
+        CheckKind::OutputOnly
+        | CheckKind::WorkspaceChange
+        | CheckKind::ActionReport
+        | CheckKind::Expression
+        | CheckKind::HttpProbe
+        | CheckKind::Unknown(_) => None,
     };
     if let Some(lacks) = lacks {
         return Err(Problem::at(
@@ -134,7 +141,8 @@ fn validate_object(check: &AcceptCheck, path: &str) -> Result<(), Problem> {
         ));
     }
     let needle = check.params.get("contains");
-    if check.kind == "content_contains" && needle.is_none_or(|text| text.trim().is_empty()) {
+    if check.kind == CheckKind::ContentContains && needle.is_none_or(|text| text.trim().is_empty())
+    {
         return Err(Problem::at(
             Code::CheckNeedleEmpty,
             join(path, "params.contains"),
@@ -171,7 +179,7 @@ impl<'a> Scan<'a> {
         self.read.warnings.push(migrated);
         self.read.checks.push(AcceptCheck {
             id: String::new(),
-            kind: migrate(text).to_owned(),
+            kind: migrate(text),
             target: text.to_owned(),
             r#match: Match::default(),
             required: true,
@@ -184,7 +192,7 @@ impl<'a> Scan<'a> {
         let warnings = &mut self.read.warnings;
         let fields = TypedFields::of(value, path, KEYS, warnings)?;
         let id = fields.id("id", warnings)?;
-        let kind = fields.text("kind")?;
+        let kind = CheckKind::from_text(&fields.text("kind")?);
         let target = fields.text("target")?;
         let match_word = fields.text("match")?;
         let required = fields.truth("required", true)?;

@@ -68,7 +68,7 @@ fn loose_check() -> impl Strategy<Value = AcceptCheck> {
     (loose, kind, loose, any::<bool>(), btree_map(key, loose, 0..4)).prop_map(
         |(id, kind, target, required, params)| AcceptCheck {
             id,
-            kind,
+            kind: CheckKind::from_text(&kind),
             target,
             r#match: Match::Exact,
             required,

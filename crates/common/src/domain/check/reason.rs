@@ -29,6 +29,10 @@ pub enum Reason {
     FactFailedLater,
     /// The kind is unknown.
     UnknownCheckKind,
+    /// The project's own tests failed.
+    ProjectTestsFailed,
+    /// The project's own tests could not be started, or the runner has no record of them.
+    ProjectTestsNotRun,
 }
 
 impl Reason {
@@ -46,6 +50,8 @@ impl Reason {
         Self::NoToolFact,
         Self::FactFailedLater,
         Self::UnknownCheckKind,
+        Self::ProjectTestsFailed,
+        Self::ProjectTestsNotRun,
     ];
 
     /// The value's name in the contract.
@@ -63,6 +69,8 @@ impl Reason {
             Self::NoToolFact => "no_tool_fact",
             Self::FactFailedLater => "fact_failed_later",
             Self::UnknownCheckKind => "unknown_check_kind",
+            Self::ProjectTestsFailed => "project_tests_failed",
+            Self::ProjectTestsNotRun => "project_tests_not_run",
         }
     }
 
@@ -83,6 +91,10 @@ impl Reason {
             Self::NoToolFact => "No such verification ever passed.",
             Self::FactFailedLater => "Such a verification passed, but the last one did not.",
             Self::UnknownCheckKind => "The kind is unknown.",
+            Self::ProjectTestsFailed => "The project's own tests failed.",
+            Self::ProjectTestsNotRun => {
+                "The project's own tests could not be started, or the runner has no record of them."
+            }
         }
     }
 }

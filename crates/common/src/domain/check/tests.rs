@@ -13,7 +13,7 @@ fn receipt(facts: &str, also: &str) -> EvidenceReceipt {
 fn check(kind: &str, target: &str, params: &[(&str, &str)]) -> AcceptCheck {
     AcceptCheck {
         id: String::new(),
-        kind: kind.to_owned(),
+        kind: CheckKind::from_text(kind),
         target: target.to_owned(),
         r#match: Match::Prefix,
         required: true,

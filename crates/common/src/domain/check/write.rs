@@ -13,7 +13,7 @@ impl AcceptCheck {
         let members = params.iter().map(|(key, value)| (key.clone(), Value::String(value.clone())));
         SparseObject::default()
             .text("id", id)
-            .text("kind", kind)
+            .text("kind", kind.as_str())
             .text("target", target)
             .text("match", by)
             .truth("required", *required, true)

@@ -1,5 +1,5 @@
 use super::*;
-use crate::domain::check::{Author, Match, Owner};
+use crate::domain::check::{Author, CheckKind, Match, Owner};
 use crate::domain::json::parse;
 use crate::domain::todo::{Todo, TodoStatus};
 use chrono::{DateTime, Utc};
@@ -61,7 +61,7 @@ fn check() -> impl Strategy<Value = AcceptCheck> {
     (text(), kind, text(), by, any::<bool>(), params, owner).prop_map(
         |(id, kind, target, by, required, params, owner)| AcceptCheck {
             id,
-            kind: kind.to_owned(),
+            kind: CheckKind::from_text(kind),
             target,
             r#match: by,
             required,

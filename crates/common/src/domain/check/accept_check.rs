@@ -1,0 +1,88 @@
+//! One acceptance check.
+
+use super::CheckKind;
+use std::collections::BTreeMap;
+
+/// One acceptance criterion, normalized: trimmed (except the needle), match in lower case, empty
+/// params dropped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AcceptCheck {
+    /// The author's name for it; empty when it has none, and then results use the kind.
+    pub id: String,
+    /// How the check is decided. An unknown kind is kept and fails by name.
+    pub kind: CheckKind,
+    /// A command line, a path, or free text, by kind.
+    pub target: String,
+    /// How a command is compared with the target.
+    pub r#match: Match,
+    /// Whether the verdict depends on it.
+    pub required: bool,
+    /// Named texts, such as `contains` for a content_contains check.
+    pub params: BTreeMap<String, String>,
+    /// The author of the check; a patch may not weaken a check of a user or an operator.
+    pub owner: Owner,
+}
+
+impl AcceptCheck {
+    /// The name of its result: its id, or its kind when it has no id.
+    pub fn name(&self) -> &str {
+        if self.id.is_empty() { self.kind.as_str() } else { &self.id }
+    }
+}
+
+/// The author of a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
+pub enum Owner {
+    /// The plan, which a model may have written.
+    #[default]
+    Plan,
+    /// The user that the run works for.
+    User,
+    /// The operator of the service.
+    Operator,
+}
+
+impl Owner {
+    /// The value's name in the contract.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Plan => "plan",
+            Self::User => "user",
+            Self::Operator => "operator",
+        }
+    }
+
+    /// The owner with this name.
+    pub fn from_text(text: &str) -> Option<Self> {
+        [Self::Plan, Self::User, Self::Operator].into_iter().find(|owner| owner.as_str() == text)
+    }
+}
+
+/// How the arguments of a command are compared with a check's target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Match {
+    /// The target equals the command's first arguments.
+    #[default]
+    Prefix,
+    /// The target is the whole command.
+    Exact,
+    /// The same program, and the target's other arguments in their order, with any arguments
+    /// between.
+    Contains,
+}
+
+impl Match {
+    /// The value's name in the contract.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Prefix => "prefix",
+            Self::Exact => "exact",
+            Self::Contains => "contains",
+        }
+    }
+
+    /// The match with this name.
+    pub fn from_text(text: &str) -> Option<Self> {
+        [Self::Prefix, Self::Exact, Self::Contains].into_iter().find(|by| by.as_str() == text)
+    }
+}

@@ -1,0 +1,70 @@
+//! Rows about the verification: what the runner observes, and what the verdict makes of it.
+
+use super::compare;
+use super::gate::receipt_of;
+use super::movement::{Played, not_accepted};
+use super::runtime::{compare_stated, text};
+use std::collections::BTreeMap;
+use surety_acceptgate::verdict::{Evaluation, evaluate};
+use surety_common::domain::json::Value;
+use surety_common::domain::machine::run::RunState;
+use surety_common::domain::receipt::{Command, EvidenceReceipt, EvidenceSource, Fact};
+use surety_common::domain::run::VerifyCommands;
+use surety_common::domain::verification::{Observation, PROJECT_TESTS, ProjectTests, observations};
+
+/// Checks one row about the project's own tests.
+///
+/// # Errors
+/// What came back and what the row expects.
+pub(super) fn check(given: &Value, expect: &Value) -> Result<(), String> {
+    let wrote = given.get("did_write").and_then(Value::as_bool) == Some(true);
+    let wanted = observations(&[], VerifyCommands::Runner, wrote);
+    let own_tests = wanted.contains(&Observation::ProjectTests);
+    compare_stated(expect, "project_test_command_run", &Value::Bool(own_tests))?;
+    if expect.get("result").is_some() && !own_tests {
+        return Err("the project's own tests were not looked for".to_owned());
+    }
+    let mut run = Played::verifying()?;
+    compare_stated(expect, "state", &text(run.execution.state.as_str()))?;
+    let tests = own_tests.then(|| ProjectTests::of(&[tests_recorded(given)], 1));
+    let skipped = given.get("project").is_some();
+    if tests.is_some_and(|tests| (tests == ProjectTests::Skipped) != skipped) {
+        return Err(format!("the tests are recorded as {tests:?}"));
+    }
+    let verdict = evaluate(&Evaluation {
+        project_tests: tests,
+        workspace_root: "/",
+        checks: &[],
+        receipts: &[],
+        final_text: "done",
+        todos: &[],
+        plan_made_at: None,
+        answers: &BTreeMap::new(),
+    });
+    if verdict.map_err(|error| error.to_string())?.accepted {
+        run.change(|draft, graph, _| draft.accept(graph))?;
+        run.expect_state(RunState::Done)?;
+    } else {
+        run.change(|draft, graph, limits| draft.refuse(graph, limits, not_accepted()))?;
+        run.expect_state(RunState::Recovering)?;
+    }
+    let accepted = given.get("verifier_ok").and_then(Value::as_bool) != Some(false);
+    compare("accepted", &Value::Bool(accepted), &Value::Bool(run.execution.state == RunState::Done))
+}
+
+/// What the runner records of the project's own tests as a row gives them.
+fn tests_recorded(given: &Value) -> EvidenceReceipt {
+    let success = given.get("verifier_ok").and_then(Value::as_bool) != Some(false);
+    let ran = Fact::Command {
+        command: Command::Line("the project's own tests".to_owned()),
+        exit_code: i32::from(!success),
+    };
+    let unknown = given.get("project").is_some();
+    let fact = if unknown { ProjectTests::skipped() } else { ran };
+    EvidenceReceipt {
+        source: EvidenceSource::Probe,
+        name: PROJECT_TESTS.to_owned(),
+        success: success && !unknown,
+        ..receipt_of(fact, "", 1)
+    }
+}
