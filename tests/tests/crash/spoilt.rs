@@ -103,7 +103,7 @@ async fn a_spoilt_run_whose_time_is_over_keeps_no_other_from_its_end() -> Result
     let other = deployment.wait_for_end(&other.id).await?;
     let terminal = other.terminal.unwrap_or_default();
     assert_eq!(terminal.stop_reason(), v1::StopReason::DeadlineExceeded, "{terminal:#?}");
-    let said = |line: &str| line.contains("left alone") && line.contains(&spoilt.id);
+    let said = |line: &str| line.contains("skipped for a while") && line.contains(&spoilt.id);
     deployment.planner.wait_for_line(said).await?;
     progress(&pool, id, &whole).await?;
     deployment.finish().await
