@@ -15,7 +15,7 @@ use crate::tool::{ErrorCode, Tool, ToolError, ToolOutcome, Workspace, WriteScope
 use chrono::{DateTime, Utc};
 use std::sync::Arc;
 use std::time::Duration;
-use surety_common::domain::check::{changed_fact, changed_paths};
+use surety_common::domain::check::{CheckKind, changed_fact, changed_paths};
 use surety_common::domain::json::sha256_hex;
 use surety_common::domain::manifest::{IgnoreRules, Manifest, Place, decode, encode};
 use surety_common::domain::plan::Plan;
@@ -97,7 +97,7 @@ async fn read_base(run: &LeasedRun, artifact: String) -> Result<Base, ToolError>
 /// The globs of ignored paths that checks ask about.
 fn counted(plan: &Plan) -> Vec<String> {
     let checks = plan.verify.iter().chain(plan.steps.iter().flat_map(|step| &step.verify));
-    let asking = checks.filter(|check| check.kind == "workspace_change");
+    let asking = checks.filter(|check| check.kind == CheckKind::WorkspaceChange);
     let globs = asking.flat_map(changed_paths);
     let mut globs: Vec<String> =
         globs.filter(|glob| WriteScope::new(std::slice::from_ref(glob)).is_ok()).collect();
