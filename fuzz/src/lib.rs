@@ -18,7 +18,7 @@ pub mod decision {
     mod read;
     mod shape;
 
-    pub use read::{Reading, Reply, hear, parse_decision};
+    pub use read::{Classified, Reading, classify, parse_decision};
     pub use shape::words;
 }
 
