@@ -70,7 +70,7 @@ async fn receipts_with_their_fields_are_checked_to_the_letter() -> Result<()> {
     let changes: [(Change, &str); 4] = [
         (|receipt| receipt.summary.push(' '), "digest of its fields"),
         (|receipt| receipt.prev_digest.push('0'), "its previous digest"),
-        (|receipt| receipt.step_index = None, "no receipt"),
+        (|receipt| receipt.step_index = None, "the receipt is invalid"),
         (|receipt| receipt.signature = vec![0; 64], "cannot check signatures"),
     ];
     for (change, message) in changes {

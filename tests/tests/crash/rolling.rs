@@ -39,7 +39,7 @@ async fn a_newer_version_with_a_migration_replaces_an_older_one_under_load() -> 
     }
     let database_url = deployment.database.url().to_owned();
     let environment = [("DATABASE_URL", database_url.as_str())];
-    let (code, said) = Process::run_to_end(Service::Executor, "127.0.0.1:0", &environment).await?;
+    let (code, said) = Process::run_to_end(Service::Planner, "127.0.0.1:0", &environment).await?;
     assert!(code.is_some_and(|code| code != 0), "an older program started over a newer schema");
     assert!(said.contains("9000"), "{said}");
     let runs = traffic.end().await?;

@@ -390,7 +390,8 @@ mod tests {
     }
 
     fn request(owner: v1::CheckOwner) -> v1::CreateRunRequest {
-        let step = v1::PlanStep { description: "a".to_owned(), ..v1::PlanStep::default() };
+        let (id, description) = ("a".to_owned(), "a".to_owned());
+        let step = v1::PlanStep { id, description, ..v1::PlanStep::default() };
         let plan = v1::Plan {
             title: "t".to_owned(),
             steps: vec![step],
