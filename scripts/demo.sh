@@ -16,7 +16,7 @@ surety="${SURETY_BIN:-}"
 up_pid=
 finished=0
 
-# Short on purpose: a Unix socket's path may have 107 bytes, and a Mac's TMPDIR takes half of them.
+# Short, because a Unix socket's path may have 107 bytes, and a Mac's TMPDIR takes half of them.
 tmp="$(cd "$(mktemp -d /tmp/surety-demo.XXXXXX)" && pwd -P)"
 readonly tmp
 
@@ -28,7 +28,8 @@ fail() {
   exit 1
 }
 
-# Whatever runs in, or was told of, our folder. ENVIRON keeps the folder off awk's own command line.
+# The processes that run in the folder or have it in their command line. ENVIRON keeps the folder
+# off awk's own command line.
 our_processes() {
   ps -eo pid=,args= | FOLDER="$tmp" SELF="$$" awk '
     index($0, ENVIRON["FOLDER"]) && $1 != ENVIRON["SELF"] { print }'
@@ -36,7 +37,7 @@ our_processes() {
 
 alive() { kill -0 "$1" 2>/dev/null; }
 
-# stop: ends `surety up` as an operator would, and insists that nothing of it is left.
+# stop: ends `surety up` as an operator would, and checks that no process of it is left.
 stop() {
   [ -n "$up_pid" ] || return 0
   local pid="$up_pid" deadline=$((SECONDS + STOPPED_WITHIN_S)) status=0
@@ -55,7 +56,7 @@ stop() {
   if [ -n "$(our_processes)" ]; then
     say "demo: left running after surety up ended:" >&2
     our_processes >&2
-    # Each by its id: these run in our folder, and the folder goes next.
+    # Each by its id: these run in the folder, which is removed next.
     our_processes | while read -r pid _; do kill -TERM "$pid" 2>/dev/null || true; done
     status=1
   fi
@@ -90,11 +91,12 @@ build() {
 
 # start: the three services and a private Postgres in one process, ports chosen by the system.
 start() {
-  # Nothing of the caller's own set-up may reach in: not a database, an address, nor a token.
+  # No setting of the caller may apply: not a database, an address, nor a token.
   unset DATABASE_URL SURETY_URL SURETY_TOKEN SURETY_TOKEN_FILE SURETY_GATE_URL
   export SURETY_DATA_DIR="$tmp/data" SURETY_EXECUTOR_DATA_DIR="$tmp/data/executor"
   export SURETY_PLANNER_LISTEN=127.0.0.1:0 SURETY_EXECUTOR_LISTEN=127.0.0.1:0 SURETY_GATE_LISTEN=127.0.0.1:0
-  # Postgres refuses root, so under root its files belong to another user, who has to get there.
+  # Postgres refuses root, so under root its files belong to another user, which needs access to the
+  # folder.
   chmod 711 "$tmp"
   "$surety" up --data-dir "$SURETY_DATA_DIR" </dev/null >"$tmp/up.log" 2>&1 &
   up_pid=$!

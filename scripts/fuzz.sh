@@ -60,7 +60,7 @@ run() {
     return
   fi
   printf 'fuzz %-9s FOUND SOMETHING:\n' "$target"
-  # From the panic or the report on; before it stands how the corpus grew.
+  # From the panic or the report on, without the lines about the corpus before it.
   sed -nE '/panicked at|^==/,$p' "$log" | head -60
   return 1
 }

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Finds what Surety needs on this machine, and installs what is missing where it can.
+# Finds what Surety needs on this machine, and installs what is missing if it can.
 #
-# Needs: Rust (named, never installed: the choice of toolchain is yours), a C and a C++ compiler,
-# git, and the binaries of Postgres 15 or later. Wants: npm, for `buf lint`. It starts no server, touches
-# no running one, and goes to the network only for what is missing.
+# Needs: Rust (reported, never installed: the choice of toolchain is yours), a C and a C++ compiler,
+# git, and the binaries of Postgres 15 or later. Optional: npm, for `buf lint`. It starts no server,
+# changes no running one, and uses the network only for missing packages.
 set -euo pipefail
 
 readonly POSTGRES_MIN=15
@@ -20,8 +20,8 @@ lack() {
 }
 has() { command -v "$1" >/dev/null 2>&1; }
 
-# The first folder that holds initdb of a version we can use: the machine's own, wherever its
-# packages put it. Debian keeps it off PATH on purpose, so PATH alone does not tell.
+# The first folder with initdb of a usable version: the machine's own, wherever its packages
+# installed it. Debian keeps it off PATH on purpose, so PATH alone does not suffice.
 postgres_bin() {
   local folder version
   for folder in \
@@ -44,7 +44,7 @@ postgres_bin() {
   return 1
 }
 
-# Runs a command as root: as we are, or by sudo, which may ask only where somebody can answer.
+# Runs a command as root: directly, or by sudo, which may ask for a password only on a terminal.
 as_root() {
   if [ "$(id -u)" -eq 0 ]; then
     "$@"
@@ -67,8 +67,9 @@ apt_install() {
   as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
 }
 
-# Debian's package starts a server on port 5432 unless told not to. We need its binaries only, and
-# somebody else may want the port. A machine that already has the folder has made its own choice.
+# Debian's package starts a server on port 5432 unless configured otherwise. Only its binaries are
+# needed, and another program may use the port. A machine that already has the folder is left
+# unchanged.
 keep_port_5432_free() {
   [ -e /etc/postgresql-common ] && return 0
   as_root mkdir -p /etc/postgresql-common/createcluster.d &&
@@ -142,8 +143,8 @@ check_postgres() {
   fi
 }
 
-# buf comes from npm, pinned by tools/buf/package-lock.json. Without npm the protobuf lint is left
-# out, except on CI, where a check that silently does not run is a hole.
+# buf comes from npm, pinned by tools/buf/package-lock.json. Without npm the protobuf lint is
+# skipped, except on CI, where it must run.
 check_buf() {
   if [ "$("$ROOT/tools/buf/node_modules/.bin/buf" --version 2>/dev/null || true)" = "$(wanted_buf)" ]; then
     return 0
@@ -152,7 +153,7 @@ check_buf() {
     if [ -n "${CI:-}" ]; then
       lack "npm, which brings buf for the protobuf lint"
     else
-      say "npm is not here: make test will skip the protobuf lint"
+      say "npm is not installed: make test will skip the protobuf lint"
     fi
     return 0
   fi
@@ -166,8 +167,8 @@ check_buf() {
   fi
 }
 
-# Some scenarios of the tests need more of the machine. Without it they are skipped and named, except
-# on CI. Only Linux has network namespaces and this library.
+# Some scenarios of the tests need more of the machine. Without it they are skipped and listed,
+# except on CI. Only Linux has network namespaces and this library.
 check_scenarios() {
   [ "$(uname -s)" = Linux ] || return 0
   want_scenario "ip, for a network that is cut" iproute2 has ip
@@ -175,8 +176,8 @@ check_scenarios() {
   want_scenario "libfaketime, for clocks that are wrong" faketime has_faketime
 }
 
-# want_scenario WHAT APT_PACKAGE TEST...: on CI installs what the test does not find, or says that it
-# is missing; elsewhere says what will be skipped.
+# want_scenario WHAT APT_PACKAGE TEST...: on CI installs what the test does not find, or reports it
+# as missing; elsewhere reports what will be skipped.
 want_scenario() {
   local what="$1" package="$2"
   shift 2

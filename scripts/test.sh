@@ -40,7 +40,7 @@ skip() {
   skipped+=("$1")
 }
 
-# The domain's dependencies, by name: were one of these among them, it would no longer be pure.
+# The domain's dependencies, by name: with one of these it would no longer be pure.
 domain_knows_no_wire_and_no_store() {
   cargo check --locked -p surety-common --no-default-features
   local tree found
@@ -87,8 +87,8 @@ shell_scripts() {
   fi
 }
 
-# Licences and sources of everything we depend on, by deny.toml. The tool is a luxury: it takes
-# minutes to install, and Cargo.lock changes seldom.
+# Licences and sources of all dependencies, by deny.toml. The tool is optional: it takes minutes to
+# install, and Cargo.lock changes seldom.
 dependencies() {
   if cargo deny --version >/dev/null 2>&1; then
     check "cargo deny" cargo deny --locked check licenses bans sources
@@ -110,8 +110,8 @@ domain_tests() { cargo test --locked -p surety-common --no-default-features --li
 # Binaries and tests in one build, so that both have the same features; the tests start the binaries.
 built() { cargo build --locked --workspace --bins --tests; }
 
-# All tests share one private Postgres, which ends with them. A scenario that this machine does not
-# let us play says so in a file, and is named at the end with the others that were skipped.
+# All tests share one private Postgres, which ends with them. A scenario that cannot run on this
+# machine is recorded in a file, and listed at the end with the other skipped ones.
 tests_pass() {
   local skips status=0 line
   skips="$(mktemp)"

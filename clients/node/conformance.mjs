@@ -1,4 +1,4 @@
-// Asks a live deployment every conformance row that has a call of its own.
+// Sends every conformance row that has a call of its own to a live deployment.
 //
 // SURETY_PLANNER, SURETY_EXECUTOR and SURETY_GATE are the services' addresses (host:port).
 
@@ -54,7 +54,7 @@ const says = (value) =>
 const todoStatus = (written) =>
   `TODO_STATUS_${(written === "canceled" ? "cancelled" : written).toUpperCase()}`;
 
-// The members that say something.
+// The members that are not defaults.
 const filled = (object) => new Map([...object].filter(([, value]) => says(value)));
 
 const object = (members) => new Map(Object.entries(members));
@@ -111,7 +111,7 @@ function withoutDefaults(check) {
 const scriptOf = (step) =>
   step.script.map(({ name, arguments_json }) => object({ name, arguments: parse(arguments_json) }));
 
-// Of each step what every row compares, and what this row names besides.
+// The compared fields of each step, and those that this row names.
 function stepsOf({ plan, statuses }, expected) {
   return plan.steps.map((step, at) => {
     const found = object({
@@ -244,7 +244,7 @@ async function evaluate(row, expect) {
   stated(expect, "results", results);
 }
 
-// Null, or what came back in place of what the row expects.
+// Null, or the actual result when it differs from the row.
 async function check(ask, row) {
   const expect = row.get("expect");
   const refusal = expect.get("ok") === false;

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Makes the token that the services ask of each other and of every caller, where there is none yet,
-# then becomes the command. Services that share the folder start at once: the link is atomic, so one
-# of them makes the token and the others find it.
+# Creates the token of the services and their callers unless it exists, then becomes the command.
+# Services that share the folder start at once: the link is atomic, so one of them creates the token
+# and the others find it.
 set -eu
 
 token="${SURETY_TOKEN_FILE:-}"

@@ -1,7 +1,7 @@
 //! The properties that the project's tests try briefly, for libFuzzer to try at length.
 //!
-//! What of the services reads bytes that others wrote is pure, and is built here from its own files
-//! under the names the properties know it by. So a fuzz build needs neither gRPC nor Postgres.
+//! The readers of external bytes are pure functions, and are built here from their own files under
+//! the names that the properties use. A fuzz build therefore needs neither gRPC nor Postgres.
 
 extern crate self as surety_executor;
 extern crate self as surety_planner;

@@ -1,5 +1,4 @@
-//! First inputs, taken from the conformance rows: what those have rules about is where a fuzzer
-//! finds most.
+//! First inputs, taken from the conformance rows, because a fuzzer finds most near them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -39,12 +38,12 @@ const LENGTHS: &[&str] = &[
 /// Where first inputs are to be written; without it none are.
 const FOLDER: &str = "SURETY_FUZZ_SEEDS";
 
-/// Writes the first inputs of a target, each into a file of its own, when the environment says
-/// where to.
+/// Writes the first inputs of a target, each into its own file, when the environment names a
+/// folder.
 ///
 /// # Panics
-/// When the rows cannot be read or the inputs cannot be written: a run without them would look
-/// well and reach nothing.
+/// When the rows cannot be read or the inputs cannot be written: a run without them would find
+/// nothing.
 pub fn write(target: &str) {
     let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };
     fs::create_dir_all(&folder).unwrap();
@@ -100,7 +99,7 @@ fn recorded() -> Vec<String> {
     rows("gate").iter().map(receipt).collect()
 }
 
-/// What the gate's rows say was run, each above what a check of the same row asks for.
+/// The commands of the gate's rows, each above the target of a check of the same row.
 fn commands() -> Vec<String> {
     pairs(|row| {
         let asked = || texts(items(row, "checks"), "target");

@@ -1,4 +1,4 @@
-//! What is asked of arbitrary bytes: that nothing panics, and what must hold for any input.
+//! Properties of arbitrary bytes: no reader panics, and the invariants hold for any input.
 
 use std::path::Path;
 use surety_common::domain::check::{AcceptCheck, Author, Match, Owner};
@@ -17,13 +17,13 @@ use surety_executor::tool::WriteScope;
 use surety_planner::plan::patch::{apply_patch, parse_patch};
 use surety_planner::plan::{PlanState, normalise_plan, parse_plan, parse_plan_clipped};
 
-/// A plan of which the first step is done, for patches; a user asked for the checks in it.
+/// A plan whose first step is done, for patches; a user owns its checks.
 const PLAN: &str = r#"{"title":"T","verify":["报告.md"],"steps":[
     {"id":"读","description":"x","verify":["make"]},
     {"id":"改","description":"y","dependencies":["读"],"verify":["cargo test"]},
     {"id":"测","description":"z","dependencies":["改"]}]}"#;
 
-/// Text of any bytes; what is no UTF-8 is replaced, as on a wire that takes text only.
+/// Text of any bytes; invalid UTF-8 is replaced, as on a wire that accepts text only.
 fn text(data: &[u8]) -> String {
     String::from_utf8_lossy(data).into_owned()
 }
@@ -37,8 +37,8 @@ fn two(data: &[u8]) -> (String, String) {
     }
 }
 
-/// The tolerant reader and what reads beside it. What is written again reads as the same, with the
-/// same digest in every spelling.
+/// The tolerant reader and the readers beside it. A value that is written again is read as the same
+/// value, with the same digest in every spelling.
 pub fn reader(data: &[u8]) {
     let text = text(data);
     for keys in [DECISION_KEYS, PLAN_KEYS] {
@@ -62,8 +62,8 @@ pub fn reader(data: &[u8]) {
     }
 }
 
-/// A mebibyte of the second line, behind the first, reads as fast as any other: whoever needs the
-/// square of its length does not come back in time. Nothing here looks at a clock; libFuzzer does.
+/// A mebibyte of repetitions of the second line after the first is read in linear time: a quadratic
+/// reader exceeds libFuzzer's time limit.
 pub fn length(data: &[u8]) {
     let (head, unit) = two(data);
     let room = MAX_TEXT_BYTES.saturating_sub(head.len());
@@ -79,8 +79,8 @@ pub fn length(data: &[u8]) {
     drop(Workspace::new(&text).resolve(&text));
 }
 
-/// A plan that was read is read the same from what it is written as, is a plan in whatever order
-/// its steps stand, and cuts to its first steps or not at all.
+/// A plan is read as it was written, is valid in every order of its steps, and is truncated to its
+/// first steps or not at all.
 pub fn plan(data: &[u8]) {
     let text = text(data);
     if let Ok((plan, _)) = parse_plan(&text, Author::Model, 12) {
@@ -102,7 +102,7 @@ pub fn plan(data: &[u8]) {
     }
 }
 
-/// No patch changes a done step, loses what a user asked for, or makes a plan that is none.
+/// No patch changes a done step, loses a check of a user, or makes an invalid plan.
 pub fn patch(data: &[u8]) {
     let Ok((patch, _)) = parse_patch(&text(data), Author::Model) else { return };
     let (plan, _) = parse_plan(PLAN, Author::Submitter, 12).unwrap_or_default();
@@ -128,7 +128,7 @@ fn asks(step: &PlanStep) -> &[AcceptCheck] {
     &step.verify
 }
 
-/// A decision has the shape of its action, and a reply counts as what it was read as.
+/// A decision has the shape of its action, and a reply is counted as it was read.
 pub fn decision(data: &[u8]) {
     let text = text(data);
     let (read, heard) = (parse_decision(&text), classify(&text));
@@ -138,7 +138,7 @@ pub fn decision(data: &[u8]) {
         (Err(_), Classified::TextOnly | Classified::ThinkingOnly) => true,
         (_, _) => false,
     };
-    assert!(agree, "read as {read:?}, heard as {heard:?}");
+    assert!(agree, "read as {read:?}, counted as {heard:?}");
     if let Ok(reading) = read {
         assert!(reading.decision.is_some() || reading.control.is_some());
         reading.decision.iter().for_each(has_its_shape);
@@ -158,8 +158,8 @@ fn has_its_shape(decision: &ExecuteDecision) {
     }
 }
 
-/// A receipt that was read is read the same from what it is written as, stands in a chain, and
-/// cannot be changed there; checks that were read are in their one form.
+/// A receipt is read as it was written, and a change of it in a chain is detected; checks that were
+/// read are normalized.
 pub fn receipts(data: &[u8]) {
     let Ok(parsed) = json::parse(&text(data)) else { return };
     if let Ok(receipt) = read_receipt(&parsed.value) {

@@ -1,4 +1,4 @@
-//! Every reader over bytes that nobody would write, briefly; `make fuzz` does it at length.
+//! Every reader over random bytes, briefly; `make fuzz` runs the same for longer.
 
 use proptest::prelude::*;
 use surety_e2e::arbitrary;

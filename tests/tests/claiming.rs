@@ -1,5 +1,5 @@
-//! Which runs an executor takes up: nobody waits for what somebody else has much of, and nobody for
-//! an executor that is dead.
+//! Which runs an executor claims: one namespace's backlog does not starve another, and a dead
+//! executor's runs do not wait.
 
 use anyhow::Result;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -11,7 +11,7 @@ use surety_e2e::script::{self, Trail, plan, shell, step};
 /// One executor that works on two runs at a time.
 const TWO_SLOTS: [(&str, &str); 1] = [("SURETY_EXECUTOR_SLOTS", "2")];
 
-/// Makes runs that leave their namespace and priority in the trail, and waits for none.
+/// Creates runs that write their namespace and priority to the trail, without waiting.
 async fn make(
     deployment: &Deployment,
     trail: &Trail,
@@ -32,7 +32,7 @@ async fn make(
     Ok(made.buffer_unordered(32).try_for_each(|_| async { Ok(()) }).await?)
 }
 
-/// What was worked on, in order.
+/// The order of execution.
 fn order(trail: &Trail) -> Vec<String> {
     let text = std::fs::read_to_string(trail.path("order")).unwrap_or_default();
     text.lines().map(str::to_owned).collect()
@@ -88,7 +88,7 @@ async fn while_the_gate_decides_others_are_worked_on_but_no_more_than_there_are_
     let trail = Trail::new()?;
     make(&deployment, &trail, 6, ("one", 0)).await?;
     wait_for_yes(&rows, "select count(*) = 4 from execution where state = 'VERIFYING'").await?;
-    // Had there been room for another, the next heartbeats would have said so.
+    // If there were a free slot, the next heartbeats would have reported it.
     let beaten = "update executor set name = extract(epoch from heartbeat_at)::text";
     for _ in 0..2 {
         sqlx::query(beaten).execute(&rows).await?;
@@ -120,7 +120,7 @@ async fn runs_that_are_refused_side_by_side_do_not_wait_for_each_others_places()
     deployment.finish().await
 }
 
-/// Claims wait for whoever holds this lock.
+/// Claims wait for the holder of this lock.
 const CLAIMS_WAIT: [&str; 2] = [
     "create function hold_claim() returns trigger language plpgsql as
      $$ begin perform pg_advisory_xact_lock(7); return null; end $$",

@@ -130,7 +130,7 @@ async fn steps_that_may_write_the_same_files_take_turns_and_readers_run_beside_t
 async fn steps_that_collide_never_meet_and_steps_that_do_not_meet() -> Result<()> {
     let deployment = Deployment::start().await?;
     let trail = Trail::new()?;
-    // Whoever finds the folder of another that is at work leaves a mark.
+    // A step that finds the folder of another running one leaves a mark.
     let (lock, met) = (trail.path("lock"), trail.mark("met"));
     let alone = format!("mkdir '{0}' || {met}; sleep 0.05; rmdir '{0}'", lock.display());
     // Each goes on only once the other is there too.
@@ -166,7 +166,7 @@ async fn a_write_outside_the_steps_scope_fails_with_its_code_and_changes_nothing
     let run = deployment.wait_for_end(&run.id).await?;
     assert_eq!(stop_reason(&run), v1::StopReason::MaxReplansReached, "{run:#?}");
     let events = format!("{:?}", deployment.events(&run.id).await?);
-    assert!(events.contains("outside what this step may write"), "{events}");
+    assert!(events.contains("outside the step's write scope"), "{events}");
     assert!(!folder.path().join("docs").exists());
     deployment.finish().await
 }

@@ -1,6 +1,6 @@
-//! Receipts and their digests as they are exported to others, written out: whoever checks a chain
-//! elsewhere has to come to the same. The texts and the digests were made with another language's
-//! JSON (keys sorted, no blanks, UTF-8 as it is) and SHA-256.
+//! Exported receipts and their digests, written out: other programs that check a chain must compute
+//! the same. The texts and the digests were generated with another language's JSON (keys sorted, no
+//! blanks, UTF-8 unescaped) and SHA-256.
 
 use chrono::{DateTime, Utc};
 use surety_common::domain::receipt::{Command, EvidenceReceipt, EvidenceSource, Fact};

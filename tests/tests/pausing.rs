@@ -77,7 +77,7 @@ async fn a_turn_under_way_ends_before_the_run_rests_and_the_next_step_waits_for_
 }
 
 #[tokio::test]
-async fn a_run_that_nobody_works_on_is_paused_at_once_and_can_be_cancelled() -> Result<()> {
+async fn a_run_without_a_lease_is_paused_at_once_and_can_be_cancelled() -> Result<()> {
     let deployment = Deployment::start_idle(Database::create().await?, &[]).await?;
     let run = deployment.create(&plan(&[step("only", &[], &[noop()])]), "").await?;
     let run = pause(&deployment, &run.id).await?;

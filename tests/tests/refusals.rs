@@ -154,7 +154,7 @@ async fn a_namespace_that_no_index_holds_is_the_callers_fault_and_the_longest_on
 }
 
 #[tokio::test]
-async fn an_id_that_is_none_and_one_that_nobody_has_are_told_apart_in_every_call() -> Result<()> {
+async fn an_invalid_id_and_an_unknown_one_have_different_codes_in_every_call() -> Result<()> {
     let deployment = Deployment::start().await?;
     let (wrong, strange) = ("no-uuid", "0199f4d0-0000-7000-8000-000000000001");
     for (id, class, reason) in

@@ -1,5 +1,5 @@
-//! One planner over several databases, each with executors and a gate of its own: a namespace names
-//! its database, and a run is found wherever it is.
+//! One planner over several databases, each with executors and a gate of its own: a namespace
+//! selects its database, and a run is found in any of them.
 
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
@@ -240,7 +240,7 @@ async fn only_home_is_there(home: &Deployment) -> Result<()> {
         (fault(runs.list_waits(v1::ListWaitsRequest::default()).await)?, true),
         (fault(runs.get_run(by_id(&missing)).await)?, true),
         (fault(runs.answer_question(answer).await)?, true),
-        // Whoever makes a run has said himself for whom.
+        // The caller that creates a run has named its namespace.
         (fault(runs.create_run(planless(APART)).await)?, false),
     ];
     for (found, names_it) in faults {
@@ -284,7 +284,7 @@ async fn a_database_that_is_away_is_in_the_way_of_its_own_runs_only() -> Result<
 async fn a_planner_with_databases_for_namespaces_and_none_for_the_others_does_not_start()
 -> Result<()> {
     use surety_e2e::harness::{Process, Service};
-    let file = Named::of("postgres://nobody:s3cret@127.0.0.1:1/none")?;
+    let file = Named::of("postgres://unused:s3cret@127.0.0.1:1/none")?;
     let (code, log) =
         Process::run_to_end(Service::Planner, "127.0.0.1:0", &file.environment()).await?;
     assert_eq!(code, Some(1), "{log}");

@@ -1,4 +1,4 @@
-//! What a process shows of itself arrives: spans at a real receiver, metrics in a real scrape.
+//! The telemetry of a process arrives: spans at a real receiver, metrics in a real scrape.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 

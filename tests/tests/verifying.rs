@@ -1,5 +1,5 @@
-//! What a run is spared while it waits for the gate: it can be ended, paused and handed back, and one
-//! that cannot be judged keeps nobody else from being worked on.
+//! A run that waits for the gate can be ended, paused and released, and one that cannot be
+//! evaluated does not block others.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -96,7 +96,7 @@ async fn a_run_that_the_gate_cannot_judge_is_left_to_the_operator_and_judged_onc
 
     wait_for_yes(&rows, "select count(*) = 1 from execution where state = 'BLOCKED'").await?;
     let held = "select lease_owner is null and ready_at is null from execution";
-    assert!(sqlx::query_scalar::<_, bool>(held).fetch_one(&rows).await?, "it is held by nobody");
+    assert!(sqlx::query_scalar::<_, bool>(held).fetch_one(&rows).await?, "it is not leased");
     let mended = "update journal set entries = kept.entries from kept
                   where journal.run_id = kept.run_id and journal.sequence = kept.sequence";
     sqlx::query(mended).execute(&rows).await?;
@@ -123,10 +123,10 @@ async fn a_drain_does_not_wait_for_a_verdict_under_way() -> Result<()> {
     let mut plan = plan(&[step("only", &[], &[noop()])]);
     plan["verify"] = json!([{"kind": "http_probe", "target": format!("http://{address}/")}]);
     let run = deployment.create(&plan, "").await?;
-    // It is asked, and never answers.
+    // The probe is sent and never answered.
     let (_asked, _) = probed.accept().await?;
     deployment.first_executor()?.stop().await?;
-    // No verdict is there yet: the probe was not given up before the drain was over.
+    // There is no verdict yet: the probe was still running when the drain was over.
     let handed_back = "select lease_owner is null and ready_at is not null
                               and state = 'VERIFYING' from execution";
     assert!(sqlx::query_scalar::<_, bool>(handed_back).fetch_one(&rows).await?);

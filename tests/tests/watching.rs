@@ -1,4 +1,4 @@
-//! Following a run: from any place, by many at once, without gaps or repeats.
+//! Following a run: from any event, by many watchers at once, without gaps or repeats.
 
 use anyhow::Result;
 use futures::future::try_join_all;

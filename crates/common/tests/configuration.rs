@@ -1,4 +1,4 @@
-//! The settings' table, what clap knows and the documentation say the same.
+//! The settings' table, clap and the documentation agree.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -113,7 +113,8 @@ fn a_bad_value_names_the_flag_the_range_and_the_default() {
 
 #[test]
 fn a_bad_value_from_the_environment_names_the_variable() {
-    // A variable that is always there stands in, because setting one would reach other tests.
+    // An existing variable replaces the real one, because setting a variable would affect other
+    // tests.
     let command = command().mut_arg("executor_slots", |arg| arg.env("PATH"));
     let said = command.try_get_matches_from(["x"]).expect_err("a refusal").to_string();
     assert!(said.contains("the environment variable SURETY_EXECUTOR_SLOTS is"), "{said}");

@@ -1,4 +1,4 @@
-//! The codes as callers meet them: every one crosses the wire and stands in the documentation.
+//! The codes as callers see them: every one crosses the wire and is documented.
 
 use prost::Message;
 use prost_types::FileDescriptorSet;
@@ -25,17 +25,17 @@ Which role may make which call is in
 [cli.md](cli.md), those of failed tool calls in [tools.md](tools.md).
 ";
 
-/// The reasons of the checks that the gate alone decides; they are named beside its code.
+/// The reasons of the checks that only the gate decides; they are listed beside its code.
 const GATE_REASONS: &str = "\
-| `probe_target_invalid` | The target of an `http_probe` is no URL of http or https. |
+| `probe_target_invalid` | The target of an `http_probe` is not an http or https URL. |
 | `probe_not_allowed` | The operator did not allow that host and port. |
-| `probe_no_answer` | Nobody answered in time. |
-| `probe_status_differs` | Another status came than the one that is asked for. |
+| `probe_no_answer` | No answer came in time. |
+| `probe_status_differs` | The answer has another status than the expected one. |
 | `probe_text_missing` | The text is not in the answer. |
 | `expression_false` | The expression is false. |
-| `expression_invalid` | It does not parse, is too long, calls what is not known, or fails on these facts. |
+| `expression_invalid` | It does not parse, is too long, calls an unknown function, or fails on these facts. |
 | `expression_not_bool` | Its result is neither true nor false. |
-| `expression_timeout` | It did not end in time, or could cost too much to be begun. |
+| `expression_timeout` | It used too much processor time, or could cost too much to be evaluated. |
 ";
 
 /// The reasons of a group, each as the fault it makes.

@@ -1,4 +1,4 @@
-//! The page of the metrics names those that there are, and no others.
+//! The metrics page lists every metric and no others.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Decisions read from text, in bytes and in number a second.
+//! Reads decisions from text; the units are bytes and decisions per second.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
@@ -17,8 +17,8 @@ fn decisions(c: &mut Criterion) {
     group.finish();
 }
 
-/// The longest texts that are looked at, made to cost a careless reader the square of their length.
-/// None may take more than 50 ms.
+/// The longest texts that are read, which take quadratic time in a naive reader. None may take more
+/// than 50 ms.
 fn adversaries(c: &mut Criterion) {
     let mut group = c.benchmark_group("parse_decision of 1 MiB");
     group.sample_size(10).throughput(Throughput::Bytes(MAX_TEXT_BYTES as u64));

@@ -1,4 +1,4 @@
-//! The executor's way to the acceptgate.
+//! The executor's client of the acceptgate.
 
 use crate::pauses::Pauses;
 use surety_common::domain::fault::{Fault, FaultClass};
@@ -8,40 +8,40 @@ use surety_common::wire::v1;
 use surety_common::wire::v1::internal_service_client::InternalServiceClient;
 use uuid::Uuid;
 
-/// How many times the gate may meet a defect over one run before that is no passing one: with the
-/// pauses in between, five seconds and more, in which a gate that is being replaced is back.
+/// How many internal errors of the gate for one run are retried. With the pauses that is at least
+/// five seconds, in which a gate that is being replaced is available again.
 const MAX_DEFECTS: u32 = 8;
 
-/// Where a verdict moved the run.
+/// The run's state after the verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moved {
     /// It is DONE.
     Done,
-    /// It is in another state, which its row says.
+    /// Any other state, which is in the run's row.
     Elsewhere,
 }
 
-/// The acceptgate, wherever it is. Cloning shares the connection.
+/// The acceptgate's client. Clones share the connection.
 #[derive(Clone)]
 pub struct Gate {
     client: InternalServiceClient<ServiceChannel>,
 }
 
 impl Gate {
-    /// The gate behind a channel.
+    /// Creates a client over a channel.
     pub fn new(channel: ServiceChannel) -> Self {
         Self { client: InternalServiceClient::new(channel) }
     }
 
-    /// Asks for the verdict on a run, again and again while the gate or its database is away. The
-    /// gate moves the run itself; the call may be repeated safely.
+    /// Requests the verdict on a run, and retries while the gate or its database is unavailable.
+    /// The gate changes the run's state; the call may be repeated safely.
     ///
     /// # Errors
-    /// The gate's answer when trying again does not help; of class internal when it met a defect over
-    /// this run too often.
+    /// The gate's error when a retry does not help; of class internal after too many internal
+    /// errors for this run.
     ///
     /// # Cancel safety
-    /// A verdict under way is stored or is not, which the row says; one that comes later finds another
+    /// A verdict in progress is stored or not, which the row shows; a later one finds another
     /// version or lease there, and is lost.
     pub async fn evaluate_run(&self, run_id: Uuid, lease_epoch: i64) -> Result<Moved, Fault> {
         let mut defects = 0;
@@ -70,8 +70,8 @@ impl Gate {
     }
 }
 
-/// Whether the same call may succeed later. An unknown caller may be one whose token file is just
-/// being replaced, so that is waited for too, in the open: each try is logged.
+/// Whether the same call may succeed later. An unauthenticated caller may be one whose token file
+/// is being replaced, so that is retried and logged too.
 fn worth_a_retry(class: FaultClass) -> bool {
     match class {
         FaultClass::Unavailable

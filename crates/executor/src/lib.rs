@@ -3,7 +3,7 @@
 //! ```text
 //!   claim --> step: driver --> decision --> three validations --> tool --> receipt
 //!               |                                ^
-//!               |                         fuse: what ends or pauses the work
+//!               |                         fuse: limits that end or pause the work
 //!               +--> verify --> acceptgate
 //! ```
 
@@ -37,50 +37,50 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-/// How long a goodbye to the database may take.
+/// The time limit to close the database connections.
 const CLOSING: Duration = Duration::from_secs(1);
 
-/// Of each command that runs: its two pipes, its process, and its run's folder.
+/// The open files of each running command: two pipes, its process, and its run's folder.
 const FILES_OF_A_COMMAND: u64 = 4;
-/// Connections, logs, and what tools look at.
+/// The open files for connections, logs, and files that tools read.
 const FILES_BESIDE: u64 = 64;
 
-/// What an executor needs to run.
+/// The configuration of an executor.
 pub struct Setup {
-    /// The settings all services share.
+    /// The common settings.
     pub common: CommonConfig,
-    /// The executor's own settings.
+    /// The executor's settings.
     pub executor: ExecutorConfig,
-    /// The Postgres that holds all state; without one the executor runs in stateless mode.
+    /// The Postgres that stores all state; without one the executor runs in stateless mode.
     pub database_url: Option<String>,
     /// The drivers that this executor serves.
     pub drivers: driver::Drivers,
     /// The tokens that are known from the start, and the one that this executor shows to the gate.
     pub tokens: FileTokens,
-    /// The process's figures, served at `/metrics`; none serves no such path.
+    /// The process's metrics, served at `/metrics`; none disables that path.
     pub metrics: Option<PrometheusHandle>,
 }
 
 /// Why an executor ended.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The rows cannot be used, for a reason that waiting does not mend.
-    #[error("the database cannot be used")]
+    /// A permanent error of the database.
+    #[error("the database is not usable")]
     Store(#[from] StoreError),
-    /// The port can no longer be served.
-    #[error("the port can no longer be served")]
+    /// The port failed.
+    #[error("the listening socket failed")]
     Server(#[from] server::ServeError),
-    /// The gate's address is none.
-    #[error("the gate cannot be called")]
+    /// The gate's address or token is invalid.
+    #[error("the gate's address or the token is invalid")]
     Gate(#[from] ClientError),
-    /// A built-in tool's own schema is wrong: a defect of this build.
-    #[error("the built-in tools are not good")]
+    /// The schema of a built-in tool is invalid: a defect of this build.
+    #[error("a built-in tool is invalid")]
     Tools(#[from] tool::RegistryError),
 }
 
-/// Serves and works until `shutdown` is cancelled, then drains: turns under way end, and every run
-/// is handed back. While the database is away at start it waits for it. Without one it runs in stateless mode:
-/// it reads decisions, and carries nothing out.
+/// Serves and works until `shutdown` is cancelled, then drains: running turns end, and every lease
+/// is released. At start it waits until the database is available. Without one it runs in stateless
+/// mode: it reads decisions, and executes nothing.
 ///
 /// # Errors
 /// [`ServeError`]
@@ -141,13 +141,13 @@ pub async fn serve(
         .with_http(server::operations(setup.metrics, Some(pool.clone())))
         .serve(listener, shutdown.clone().cancelled_owned())
         .await;
-    // Should the port have failed, the work is handed back all the same.
+    // The leases are also released when the port has failed.
     shutdown.cancel();
     if let Err(error) = working.await {
-        tracing::error!(%error, "the engine ended in a defect");
+        tracing::error!(%error, "executor: the engine panicked; report the error");
     }
     if timeout(CLOSING, pool.close()).await.is_err() {
-        tracing::warn!("the database's connections could not be closed in time");
+        tracing::warn!("executor: the database connections could not be closed in time");
     }
     Ok(served?)
 }
@@ -165,22 +165,22 @@ fn without_database(setup: Setup, tools: Arc<tool::Registry>) -> Server {
         .with_http(server::operations(setup.metrics, None))
 }
 
-/// Says when the commands of all slots have more files open than the process may.
+/// Warns when the commands of all slots need more open files than the process may have.
 fn warn_of_open_files(slots: u32) {
     let needed = u64::from(slots) * FILES_OF_A_COMMAND + FILES_BESIDE;
     match server::open_files() {
         Ok(allowed) if allowed < needed => tracing::warn!(
             allowed,
             needed,
-            "commands will wait until others end: allow more open files, or fewer slots \
+            "executor: the limit of open files is too low for all slots, so commands will wait; raise it or use fewer slots \
              (SURETY_EXECUTOR_SLOTS)"
         ),
         Ok(_) => {}
-        Err(error) => tracing::warn!(%error, "how many files may be open is not known"),
+        Err(error) => tracing::warn!(%error, "executor: the limit of open files could not be read"),
     }
 }
 
-/// Claims and works until the engine has drained.
+/// Claims runs and works on them until the engine has drained.
 async fn work(engine: Arc<step::Engine>, config: ExecutorConfig) {
     let slots = config.executor_slots;
     let claimer = Arc::new(step::Claimer::new(
@@ -194,7 +194,8 @@ async fn work(engine: Arc<step::Engine>, config: ExecutorConfig) {
         config.heartbeat_age_limit(),
         i32::try_from(slots).unwrap_or(i32::MAX),
     );
-    // Known before the first claim: a lease of somebody unknown is anybody's.
+    // Registered before the first claim, because other executors take over the leases of an
+    // unregistered one.
     heartbeat.first().await;
     let drained = CancellationToken::new();
     let beating = tokio::spawn({
@@ -203,17 +204,17 @@ async fn work(engine: Arc<step::Engine>, config: ExecutorConfig) {
     });
     let following = tokio::spawn(step::follow(Arc::clone(&engine), drained.clone()));
     if !claimer.run().await {
-        // Nothing more can be told to anybody; others find out by the age of the heartbeat.
+        // No more heartbeats can be sent; other executors detect that by the heartbeat's age.
         beating.abort();
         following.abort();
         return;
     }
-    // What was handed back is taken up by the others now, not at their next look.
+    // Other executors claim the released runs at once, and not at their next poll.
     engine.waker.flush().await;
     drained.cancel();
     for ended in [beating.await, following.await] {
         if let Err(error) = ended {
-            tracing::error!(%error, "a loop of the engine ended in a defect");
+            tracing::error!(%error, "executor: a background task panicked; report the error");
         }
     }
 }

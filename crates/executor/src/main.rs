@@ -1,4 +1,4 @@
-//! The executor's process: set up, serve, drain.
+//! The executor's process.
 
 use clap::Parser;
 use surety_common::config::{CommonConfig, ConfigError, ExecutorConfig};
@@ -6,11 +6,11 @@ use surety_common::telemetry;
 use surety_common::wire::server::{bind, on_signal, runtime};
 use surety_common::wire::token::FileTokens;
 
-/// Runs make and drop many small texts at the same time on many threads.
+/// Runs allocate and free many small texts concurrently on many threads.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The executor: carries steps out and records what it saw.
+/// The executor: executes steps and records receipts.
 #[derive(Debug, Parser)]
 #[command(name = "surety-executor", version, about)]
 struct Args {

@@ -1,16 +1,16 @@
-//! How long is waited between two tries of what is tried for as long as it takes.
+//! The pauses between retries that continue until they succeed.
 
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use std::time::Duration;
 
-/// The shortest and the longest.
+/// The shortest and the longest pause.
 const BOUNDS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
-/// Pauses that grow from 50 ms to 2 s, each by chance a little longer.
+/// Pauses that grow from 50 ms to 2 s, with jitter.
 pub(crate) struct Pauses(ExponentialBackoff);
 
 impl Pauses {
-    /// Before the first.
+    /// The pauses, before the first one.
     pub(crate) fn new() -> Self {
         let growing = ExponentialBuilder::default()
             .with_jitter()
@@ -20,7 +20,7 @@ impl Pauses {
         Self(growing.build())
     }
 
-    /// The next one; there is always one more.
+    /// The next pause; there is no last one.
     pub(crate) fn next(&mut self) -> Duration {
         self.0.next().unwrap_or(BOUNDS.1)
     }

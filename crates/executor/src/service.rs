@@ -22,12 +22,12 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Handlers over the tools.
+    /// Creates handlers over the tools.
     pub(crate) fn new(tools: Arc<Registry>) -> Self {
         Self { tools, has_database: true }
     }
 
-    /// Those that keep no state.
+    /// The handlers that store no state.
     pub(crate) fn stateless(tools: Arc<Registry>) -> Self {
         Self { tools, has_database: false }
     }

@@ -6,7 +6,7 @@ use surety_common::domain::problem::WarningCode;
 use surety_common::wire::v1;
 use surety_common::wire::v1::parse_decision_response::Outcome;
 
-/// Reads a decision as a driver wrote it. A text that is none is an answer too.
+/// Reads a decision from text. An invalid text is part of the answer.
 pub fn read_decision(raw: &str) -> v1::ParseDecisionResponse {
     match parse_decision(raw) {
         Ok(Reading { decision, control, final_text: _, warnings }) => {

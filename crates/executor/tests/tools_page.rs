@@ -1,4 +1,4 @@
-//! The page of the built-in tools is what they say of themselves.
+//! The documentation page of the built-in tools is generated from their descriptions.
 
 use serde_json::Value;
 use std::path::Path;
@@ -19,7 +19,7 @@ receipt too, where everybody who may see the run can read them. They are in no l
 A secret is better handed over in a file that the command reads.
 ";
 
-/// The type that a schema allows, in a word.
+/// The type that a schema allows, as one word.
 fn kind(schema: &Value) -> String {
     match (&schema["type"], &schema["items"]["type"]) {
         (Value::String(outer), Value::String(inner)) => format!("{outer} of {inner}"),
@@ -51,10 +51,10 @@ fn tool(page: &mut String, spec: &ToolSpec) {
     page.push_str(&format!("\n## `{}`\n\n{}\n", spec.name, spec.description));
     let annotations = spec.annotations;
     let after_a_crash = match (annotations.read_only, annotations.idempotent) {
-        (true, _) => "It only looks.",
-        (false, true) => "It changes something, and a second call like it changes no more.",
+        (true, _) => "It only reads.",
+        (false, true) => "It has an effect, and a repeated call has no further one.",
         (false, false) => {
-            "It changes something. After a crash it is repeated only where it did not happen, or somebody says so."
+            "It has an effect. After a crash it is repeated only if it did not happen, or if an operator decides so."
         }
     };
     page.push_str(&format!("\n{after_a_crash}\n"));
@@ -65,7 +65,7 @@ fn document(registry: &Registry) -> String {
     let mut page = INTRODUCTION.to_owned();
     registry.specs().for_each(|spec| tool(&mut page, spec));
     page.push_str(
-        "\n## Why a call fails\n\nA failed call's receipt begins its summary with one of these.\n\n\
+        "\n## Errors\n\nThe summary in a failed call's receipt begins with one of these codes.\n\n\
          | code | meaning |\n|---|---|\n",
     );
     for code in ErrorCode::ALL {

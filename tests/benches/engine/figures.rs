@@ -1,16 +1,16 @@
-//! What several measurements of one thing say together.
+//! Statistics over several measurements of one figure.
 
 use crate::meter::{Spent, Usage};
 use std::time::Duration;
 
-/// The median; between the two in the middle, where there are two.
+/// The median; for an even number the mean of the two middle values.
 pub(crate) fn middle<T>(samples: &[T], of: impl Fn(&T) -> f64) -> f64 {
     let mut values: Vec<f64> = samples.iter().map(of).collect();
     values.sort_by(f64::total_cmp);
     f64::midpoint(values[(values.len() - 1) / 2], values[values.len() / 2])
 }
 
-/// The median with so many digits behind the point, and the range where there were several.
+/// The median with this number of decimals, and the range of several measurements.
 pub(crate) fn spread<T>(samples: &[T], digits: usize, of: impl Fn(&T) -> f64) -> String {
     let middle = middle(samples, &of);
     let least = samples.iter().map(&of).fold(f64::INFINITY, f64::min);
@@ -21,12 +21,12 @@ pub(crate) fn spread<T>(samples: &[T], digits: usize, of: impl Fn(&T) -> f64) ->
     }
 }
 
-/// The most cores that others used during any of them.
+/// The most cores that other processes used during any of them.
 pub(crate) fn most_foreign<T>(samples: &[T], of: impl Fn(&T) -> &Usage) -> f64 {
     samples.iter().map(|sample| of(sample).foreign_cores).fold(0.0, f64::max)
 }
 
-/// Milliseconds of processor time a step, in all and by process.
+/// Milliseconds of processor time per step, in all and by process.
 pub(crate) fn cpu(spent: &Spent, steps: f64) -> String {
     let per_step = |spent: Duration| spent.as_secs_f64() * 1000.0 / steps;
     format!(
@@ -40,7 +40,7 @@ pub(crate) fn cpu(spent: &Spent, steps: f64) -> String {
     )
 }
 
-/// [`cpu`] of the measurement that was the middle one by it; `of` gives its steps beside it.
+/// [`cpu`] of the median measurement; `of` also returns its steps.
 pub(crate) fn middle_cpu<T>(samples: &[T], of: impl Fn(&T) -> (&Spent, f64)) -> String {
     let mut sorted: Vec<(&Spent, f64)> = samples.iter().map(of).collect();
     sorted.sort_by(|(a, of_a), (b, of_b)| {

@@ -1,6 +1,6 @@
-//! Whether the past makes the present dearer: the same work in an empty database and in one that is
-//! full of finished and of waiting runs, turn about, so that what changes about the machine
-//! meanwhile meets both.
+//! Whether stored runs make new work more expensive: the same work in an empty database and in one
+//! full of finished and waiting runs. The two alternate, so that changes of the machine affect
+//! both.
 
 use crate::figures::{middle, middle_cpu, most_foreign, spread};
 use crate::latency;
@@ -14,7 +14,7 @@ use crate::throughput::{self, Arrival, Sample, Work};
 use anyhow::{Context, Result};
 use surety_e2e::harness::Database;
 
-/// One of the two databases, and what was measured in it so far.
+/// One of the two databases, and its measurements so far.
 struct Side {
     name: &'static str,
     database: Database,
@@ -22,7 +22,7 @@ struct Side {
     alone: Vec<Alone>,
 }
 
-/// One turn of runs that are alone.
+/// One measurement of single runs.
 struct Alone {
     steps: f64,
     p50_ms: f64,
@@ -32,7 +32,7 @@ struct Alone {
     usage: Usage,
 }
 
-/// Throughput in the one and in the other, then latency in the one and in the other, and again.
+/// Measures throughput in both databases, then latency in both, and repeats.
 pub(crate) async fn measure(stand: &Stand<'_>, report: &mut Report) -> Result<()> {
     let (steps, waiting) = (stand.options.finished_steps(), stand.options.waiting_runs());
     let mut empty = Side::of("empty", stand).await?;
@@ -42,7 +42,7 @@ pub(crate) async fn measure(stand: &Stand<'_>, report: &mut Report) -> Result<()
         format!("a database of {steps} finished steps and {waiting} waiting runs, GiB"),
         format!("{:.1}", bytes / f64::from(1 << 30)),
     ));
-    // Not counted: the first to come meets tables that were never analysed, and cold files.
+    // Not counted: the first one finds tables without statistics, and cold files.
     for side in [&empty, &full] {
         side.alone(stand).await?;
     }
@@ -123,7 +123,7 @@ fn compare(report: &mut Report, empty: &Side, full: &Side, waiting: usize) {
 fn compare_throughput(report: &mut Report, empty: &Side, full: &Side) {
     let speed = |sample: &Sample| sample.steps_per_second;
     let share = 100.0 * middle(&full.samples, speed) / middle(&empty.samples, speed);
-    // Both of a pair were measured within a minute, so their ratios differ less than they do.
+    // Both of a pair were measured within a minute, so their ratios vary less than their values.
     let pairs: Vec<f64> = full
         .samples
         .iter()

@@ -1,4 +1,4 @@
-//! How long one run takes when nothing else is there, and how soon it is begun.
+//! The duration of a single run on an idle system, and the delay before it starts.
 
 use crate::load::{self, Followed};
 use crate::meter::{Meter, Usage};
@@ -14,15 +14,15 @@ use surety_common::wire::v1::event::Kind;
 use surety_common::wire::v1::transition::Subject;
 use surety_e2e::harness::Deployment;
 
-/// Runs that nobody measures, made first.
+/// Unmeasured runs before the measurement.
 const WARM_UP: usize = 20;
-/// Runs that are measured beside something else.
+/// Runs that are measured beside other work.
 const ROUNDS: usize = 200;
-/// Runs that are measured by themselves: one commit in some thousand waits long for the disk, and the
-/// percentiles of fewer runs would say whether there was one.
+/// Single runs that are measured: one commit in some thousand waits long for the disk, and the
+/// percentiles of fewer runs would depend on it.
 const LONE_ROUNDS: usize = 1000;
-/// Pauses before a wake-up is measured, one after the other: long enough that everybody is idle,
-/// and none a multiple of a poll.
+/// Pauses before a wake-up is measured: long enough for every process to be idle, and no multiples
+/// of a poll interval.
 const PAUSES_MS: [u64; 5] = [53, 117, 191, 83, 149];
 
 /// A run of ten steps alone, and one of none.
@@ -63,7 +63,7 @@ pub(crate) async fn measure_lone_runs(stand: &Stand<'_>, report: &mut Report) ->
     deployment.database.drop().await
 }
 
-/// How long a run takes that is alone, seen by its watcher, and what all of them cost.
+/// The duration of single runs as their watcher sees it, and the cost of all of them.
 pub(crate) async fn lone_runs(
     stand: &Stand<'_>,
     deployment: &Deployment,
@@ -149,7 +149,7 @@ fn beside_empty(seen: &Times) -> String {
     )
 }
 
-/// Nothing when it was the other way round: the step can run before the caller has his answer.
+/// Zero when the order is reversed: the step can run before the caller has its answer.
 fn between(from: DateTime<Utc>, to: DateTime<Utc>) -> Duration {
     (to - from).to_std().unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Runs: how they look, how they are made, and when all have ended.
+//! Runs for the benchmark: their plans, their creation, and the wait for their end.
 
 use anyhow::{Context, Result, ensure};
 use chrono::{DateTime, Utc};
@@ -10,26 +10,26 @@ use surety_common::wire::v1::event::Kind;
 use surety_e2e::harness::Deployment;
 use uuid::Uuid;
 
-/// Steps of the run that everything is measured with.
+/// The steps of the standard run.
 pub(crate) const STEPS: usize = 10;
-/// How often it is looked whether all runs have ended. When they did is read from their rows.
+/// How often the end of all runs is polled. The times of the ends are read from their rows.
 const LOOK: Duration = Duration::from_millis(100);
-/// Work that gets no further for so long is a defect, and its figure would be none.
+/// Work without progress for this long is a defect, and its figure is dropped.
 const STALL: Duration = Duration::from_secs(120);
 
-/// Ten steps, each after the one before, each calling a tool that does nothing, which is no evidence,
-/// so that none is needed. A check of the whole looks at what was said last.
+/// Ten steps, each after the one before, each calling a tool without an effect, which is no
+/// evidence, so none is required. One check of the whole plan reads the final text.
 pub(crate) fn chain() -> v1::CreateRunRequest {
     chain_of(String::new())
 }
 
-/// As [`chain`], but each call waits for so long, and needs no processor meanwhile.
+/// As [`chain`], but each call waits for this long without using a processor.
 pub(crate) fn waiting(wait: Duration) -> v1::CreateRunRequest {
     chain_of(format!(r#"{{"wait_ms":{}}}"#, wait.as_millis()))
 }
 
-/// As [`chain`], but each call writes a file: its intent is stored before, and its outcome before the
-/// next step begins.
+/// As [`chain`], but each call writes a file: its intent is stored before, and its outcome before
+/// the next step.
 pub(crate) fn writing() -> v1::CreateRunRequest {
     steps(|index| v1::ToolCall {
         name: "write_file".to_owned(),
@@ -49,7 +49,7 @@ fn steps(call: impl Fn(usize) -> v1::ToolCall) -> v1::CreateRunRequest {
     order(steps.collect())
 }
 
-/// One step without a tool call and without evidence: what a run costs that does nothing.
+/// One step without a tool call and without evidence: the cost of a run without work.
 pub(crate) fn empty() -> v1::CreateRunRequest {
     order(vec![v1::PlanStep {
         id: "s0".to_owned(),
@@ -94,7 +94,7 @@ fn order(steps: Vec<v1::PlanStep>) -> v1::CreateRunRequest {
     }
 }
 
-/// Makes `count` runs, `in_flight` side by side.
+/// Creates `count` runs, `in_flight` concurrently.
 pub(crate) async fn create(
     deployment: &Deployment,
     order: &v1::CreateRunRequest,
@@ -113,15 +113,15 @@ pub(crate) async fn create(
     Ok(())
 }
 
-/// Waits until no run is ready or leased any more; what was made since `since` must be accepted then.
+/// Waits until no run is ready or leased; runs created since `since` must then be accepted.
 ///
 /// # Errors
-/// Work stalls, or a run did not end accepted.
+/// The work stalls, or a run did not end accepted.
 pub(crate) async fn wait_for_all(rows: &PgPool, since: DateTime<Utc>) -> Result<()> {
     let (mut before, mut moved) = (i64::MAX, Instant::now());
     loop {
-        // By the indexes of what is ready and of what is leased, which no past makes larger: asked
-        // by the deadlines, this question alone was a tenth of what a full database cost.
+        // Uses the indexes of ready and of leased runs, which do not grow with finished ones: a
+        // query by the deadlines took a tenth of the cost of a full database.
         let open: i64 = sqlx::query_scalar(
             "select (select count(*) from execution where lease_owner is not null)
                   + (select count(*) from execution
@@ -147,7 +147,7 @@ pub(crate) async fn wait_for_all(rows: &PgPool, since: DateTime<Utc>) -> Result<
     Ok(())
 }
 
-/// When the first step was taken up and when the last run ended, of the runs made since `since`.
+/// When the first step was leased and when the last run ended, of the runs created since `since`.
 pub(crate) async fn worked(
     rows: &PgPool,
     since: DateTime<Utc>,
@@ -165,23 +165,23 @@ pub(crate) async fn worked(
     .context("nothing was journalled")
 }
 
-/// The smallest id of a run made then.
+/// The smallest id of a run created at this time.
 fn first_id(at: DateTime<Utc>) -> Uuid {
     let millis = u128::try_from(at.timestamp_millis()).unwrap_or_default();
     Uuid::from_u128(millis << 80)
 }
 
-/// A run that was made and followed to its end.
+/// A run that was created and followed to its end.
 pub(crate) struct Followed {
     pub(crate) run: v1::Run,
     /// When CreateRun answered.
     pub(crate) answered_at: DateTime<Utc>,
     pub(crate) events: Vec<v1::Event>,
-    /// From the call of CreateRun until the end was seen by WatchRun.
+    /// From the call of CreateRun until WatchRun returned the end.
     pub(crate) seen_after: Duration,
 }
 
-/// Makes one run and follows it to its end.
+/// Creates one run and follows it to its end.
 ///
 /// # Errors
 /// A call failed, or the run did not end accepted.

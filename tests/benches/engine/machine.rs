@@ -1,4 +1,4 @@
-//! What it was measured on.
+//! A description of the machine.
 
 use crate::stand::Stand;
 use anyhow::Result;
@@ -7,9 +7,9 @@ use std::io::{Seek, SeekFrom, Write};
 use std::process::Command;
 use std::time::Instant;
 
-/// Tries of the disk.
+/// Repetitions of the disk test.
 const SYNCS: usize = 51;
-/// Bytes that loads go through: more than a core's own cache, less than what the cores share.
+/// The bytes of the memory test: more than a core's own cache, less than the shared one.
 const MEMORY: usize = 8 << 20;
 /// Bytes of a cache line, and words of it.
 const LINE: usize = 64;
@@ -44,8 +44,8 @@ pub(crate) fn version() -> String {
     format!("{} ({})", env!("CARGO_PKG_VERSION"), revision())
 }
 
-/// How long the disk under the database takes to keep 8 KiB, the middle of many tries, in
-/// milliseconds. Every commit waits at least so long, and others who write make it longer.
+/// The time to write 8 KiB durably on the database's disk, the median of many, in milliseconds.
+/// Every commit takes at least this long.
 pub(crate) fn sync_ms() -> Result<f64> {
     let mut file = tempfile::tempfile()?;
     let mut times = Vec::new();
@@ -60,13 +60,13 @@ pub(crate) fn sync_ms() -> Result<f64> {
     Ok(times.get(SYNCS / 2).map_or(f64::NAN, |time| time.as_secs_f64() * 1000.0))
 }
 
-/// How long a load takes that no core has in its own cache, in nanoseconds: one after the other through
-/// 8 MiB, out of order. What the machine's other tenants do to the cache that all share moves it from 20
-/// to 160 within seconds, and with it whatever is measured here.
+/// The latency of a load from outside a core's own cache, in nanoseconds: dependent loads through 8
+/// MiB in random order. Other tenants of the machine change it between 20 and 160 within seconds,
+/// and with it all other figures.
 pub(crate) fn load_ns() -> f64 {
     let lines = MEMORY / LINE;
     let mut next: Vec<usize> = (0..lines).collect();
-    // Sattolo's shuffle: one ring through all of them. The numbers are Knuth's, for his MMIX.
+    // Sattolo's shuffle makes one cycle. The constants are Knuth's, for his MMIX.
     let mut random: u64 = 1;
     for last in (1..lines).rev() {
         random =

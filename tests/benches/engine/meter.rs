@@ -1,4 +1,5 @@
-//! What work cost: processor time by process, log written, commits, and the load of others.
+//! The cost of work: processor time by process, WAL bytes, commits, and the load of other
+//! processes.
 
 use crate::processes;
 use crate::stand::Stand;
@@ -6,12 +7,12 @@ use anyhow::Result;
 use std::time::{Duration, Instant};
 use surety_e2e::harness::Deployment;
 
-/// A machine that uses fewer cores while we do nothing is quiet.
+/// A machine on which other processes use fewer cores than this is quiet.
 const QUIET_CORES: f64 = 0.2;
-/// How long the machine is looked at.
+/// How long the machine is observed.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// A reading of everything that only grows.
+/// A reading of all counters.
 struct Reading {
     at: Instant,
     machine: Duration,
@@ -19,29 +20,29 @@ struct Reading {
     log: String,
 }
 
-/// Processor time by whom.
+/// Processor time by process.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Spent {
     pub(crate) postgres: Duration,
     pub(crate) planner: Duration,
     pub(crate) executors: Duration,
     pub(crate) gate: Duration,
-    /// This program: it calls and looks.
+    /// This program: the client and the observer.
     pub(crate) client: Duration,
 }
 
-/// What was used between two readings.
+/// The usage between two readings.
 #[derive(Debug, Clone)]
 pub(crate) struct Usage {
     pub(crate) spent: Spent,
-    /// Cores that everybody else on the machine used meanwhile.
+    /// Cores that other processes on the machine used in the meantime.
     pub(crate) foreign_cores: f64,
     pub(crate) wal_bytes: i64,
-    /// Commits that wrote something; none where this Postgres cannot say.
+    /// Commits that wrote data; none when this Postgres cannot report it.
     pub(crate) writing_commits: Option<i64>,
 }
 
-/// A measurement under way.
+/// A measurement in progress.
 pub(crate) struct Meter<'a> {
     stand: &'a Stand<'a>,
     first: Reading,
@@ -72,7 +73,7 @@ impl Spent {
             planner: processes::time_of_tree(deployment.planner.pid()?.as_raw())?,
             executors,
             gate: processes::time_of_tree(deployment.gate.pid()?.as_raw())?,
-            // Postgres is a child of ours too, and so are the services.
+            // Postgres is a child process too, and so are the services.
             client: processes::time_of(std::process::id())?,
         })
     }
@@ -98,7 +99,7 @@ impl<'a> Meter<'a> {
         Self::start_amid_work(stand, deployment).await
     }
 
-    /// As [`Meter::start`], where what is measured is under way already.
+    /// As [`Meter::start`], when the measured work is already running.
     pub(crate) async fn start_amid_work(
         stand: &'a Stand<'a>,
         deployment: &Deployment,
@@ -122,13 +123,12 @@ impl<'a> Meter<'a> {
         Ok(Usage { spent, foreign_cores, wal_bytes, writing_commits })
     }
 
-    /// Where in the log the measurement began.
+    /// The WAL position where the measurement began.
     pub(crate) fn log_start(&self) -> &str {
         &self.first.log
     }
 
-    /// Counted in the log itself: the server's own counters know no commit that wrote from one that
-    /// only read.
+    /// Counted in the WAL itself: the server's counters do not distinguish commits that wrote data.
     async fn commits(&self, last: &Reading) -> Option<i64> {
         sqlx::query_scalar(
             "select coalesce(sum(count), 0)::bigint
@@ -144,7 +144,7 @@ impl<'a> Meter<'a> {
     }
 }
 
-/// Waits until the machine has next to nothing to do, but no longer than it was asked for.
+/// Waits until the machine is nearly idle, up to the configured time.
 pub(crate) async fn wait_for_quiet(stand: &Stand<'_>) -> Result<()> {
     let patience = Duration::from_secs(stand.options.wait_for_quiet);
     let begun = Instant::now();
@@ -159,8 +159,8 @@ pub(crate) async fn wait_for_quiet(stand: &Stand<'_>) -> Result<()> {
     Ok(())
 }
 
-/// All transactions of a database so far, those that only read included. Servers count late: of a
-/// process that is idle, what it did last is counted within ten seconds.
+/// All transactions of a database so far, including those that only read. Servers count late: the
+/// last ones of an idle process are counted within ten seconds.
 pub(crate) async fn transactions(stand: &Stand<'_>, database: &str) -> Result<i64> {
     Ok(sqlx::query_scalar(
         "select xact_commit + xact_rollback from pg_stat_database where datname = $1",

@@ -76,7 +76,7 @@ pub(crate) async fn rest(database: &Database) -> Result<()> {
     Ok(connection.close().await?)
 }
 
-/// One run that was carried to its end, and one that nobody took up.
+/// One run that ended, and one that waits.
 async fn templates(stand: &Stand<'_>, database: &Database) -> Result<(Uuid, Uuid)> {
     let mut deployment = stand.deploy_on(Database::at(database.url())?, 1).await?;
     let done = load::follow(&mut deployment.runs()?, load::chain()).await?.run.id;

@@ -1,5 +1,5 @@
-//! What ours is held against: published engines, each measured at its best setting on a machine of
-//! the same kind, with Postgres, engine and client on the same two cores. How is in
+//! The figures of other engines: published ones, each measured with its best settings on the same
+//! kind of machine, with Postgres, engine and client on the same two cores. The method is in
 //! `docs/benchmarks.md`.
 
 /// An engine that stores every step of a run.

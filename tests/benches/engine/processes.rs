@@ -28,9 +28,8 @@ pub(crate) fn time_of(pid: u32) -> Result<Duration> {
     Ok(stat.with_context(|| format!("process {pid} is gone"))?.own)
 }
 
-/// The processes that `pid` started and that are there. The kernel keeps them by thread, so nothing but
-/// them is looked at: looking at every process of the machine takes the processor from those that are
-/// measured.
+/// The child processes of `pid`. The kernel keeps them by thread; reading only these avoids a scan
+/// of all processes, which would take processor time from the measurement.
 pub(crate) fn children(pid: i32) -> Result<Vec<i32>> {
     let mut children = Vec::new();
     for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
@@ -43,7 +42,7 @@ pub(crate) fn children(pid: i32) -> Result<Vec<i32>> {
             Err(error) if thread.exists() => {
                 return Err(error).context("the kernel counts no children");
             }
-            // A thread may end between the two looks, and its children go to another one.
+            // A thread may end between the two reads, and its children move to another one.
             Err(_) => {}
         }
     }
@@ -66,8 +65,8 @@ pub(crate) fn resident_mib(pid: i32) -> Result<f64> {
     Ok(kib.parse::<f64>()? / 1024.0)
 }
 
-/// The time all processors of the machine were busy since it started, whoever kept them busy; time
-/// that the host took away counts as busy.
+/// The time that all processors of the machine were busy since its start, for any process; time
+/// taken by the host counts as busy.
 pub(crate) fn machine_busy() -> Result<Duration> {
     let stat = fs::read_to_string("/proc/stat")?;
     let line = stat.lines().next().context("/proc/stat is empty")?;
@@ -80,7 +79,7 @@ pub(crate) fn machine_busy() -> Result<Duration> {
 
 fn stat(pid: i32) -> Option<Stat> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in the brackets may hold anything; what follows the last bracket does not.
+    // The name in the brackets may contain anything; the text after the last bracket does not.
     let (_, rest) = text.rsplit_once(')')?;
     let words: Vec<&str> = rest.split_whitespace().collect();
     let ticks = |index: usize| words.get(index)?.parse::<u32>().ok();

@@ -15,13 +15,13 @@ use surety_e2e::harness::Deployment;
 
 /// Steps that run when their executor dies.
 const RUNS: usize = 1000;
-/// As many seconds as nobody waits.
+/// Longer than the benchmark takes, in seconds.
 pub(crate) const SLEEP_S: u32 = 600;
 /// How often it is looked how far the recovery came.
 const LOOK: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Kills the executor that holds all runs beside another that waits.
+/// Kills the executor that holds all runs while another one is idle.
 pub(crate) async fn measure(stand: &Stand<'_>, report: &mut Report) -> Result<()> {
     let runs = stand.options.small_or(50, RUNS);
     let slots = runs.to_string();
@@ -41,7 +41,7 @@ pub(crate) async fn measure(stand: &Stand<'_>, report: &mut Report) -> Result<()
     deployment.add_executor(&environment).await?;
     let second = deployment.executors[1].pid()?.as_raw();
 
-    // Their executor cannot end them when it is killed, and they would outlive the benchmark.
+    // A killed executor cannot end them, and they would outlive the benchmark.
     let _left_behind = Groups(processes::children(first)?);
     let meter = Meter::start(stand, &deployment).await?;
     let begun = Instant::now();
@@ -65,7 +65,7 @@ pub(crate) async fn measure(stand: &Stand<'_>, report: &mut Report) -> Result<()
     deployment.database.drop().await
 }
 
-/// Runs whose lease is the second one and whose step runs.
+/// Runs with their second lease and a running step.
 async fn taken_over(rows: &PgPool) -> Result<usize> {
     let count: i64 = sqlx::query_scalar(
         "select count(*) from execution where lease_epoch > 1 and step_states = 'u'",

@@ -17,9 +17,9 @@ pub(crate) struct Report {
 pub(crate) struct Row {
     pub(crate) what: String,
     pub(crate) figure: String,
-    /// What it is held against.
+    /// The value that it is compared with.
     pub(crate) beside: String,
-    /// Cores that everybody else on the machine used meanwhile.
+    /// Cores that other processes on the machine used in the meantime.
     pub(crate) foreign: Option<f64>,
 }
 
@@ -46,7 +46,8 @@ impl Report {
         Self { machine, rows: Vec::new(), notes: Vec::new(), compared }
     }
 
-    /// Adds a figure, and says it at once: a long benchmark that is cut off has said something.
+    /// Adds a figure and prints it at once, so that an interrupted benchmark has printed its
+    /// figures.
     pub(crate) fn add(&mut self, row: Row) {
         eprintln!("  {}", row);
         self.rows.push(row);

@@ -13,12 +13,12 @@ use chrono::{DateTime, Utc};
 use std::time::Duration;
 use surety_e2e::harness::{Database, Deployment};
 
-/// Runs that nobody measures, made first.
+/// Unmeasured runs before the measurement.
 const WARM_UP: usize = 50;
 /// Runs at least where one measurement is laid beside another: some seconds of work, beside which
 /// the start of a process is small.
 const COMPARED: usize = 6_000;
-/// How long the server takes at most to count what an idle process did last.
+/// The longest time until the server counts the last statements of an idle process.
 const COUNTED_WITHIN: Duration = Duration::from_secs(11);
 
 /// How the work comes.

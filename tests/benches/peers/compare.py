@@ -66,7 +66,7 @@ def measure_peer(peer, command, mode, options, postgres):
                 "TMPDIR": folder,
                 # Those in Python share measure.py.
                 "PYTHONPATH": str(HERE),
-                # Nobody is told that we measure.
+                # No usage statistics are sent.
                 "SCARF_ANALYTICS": "false",
                 "LANGSMITH_TRACING": "false",
             }

@@ -1,10 +1,10 @@
-// What the peers on Node have in common: how much is measured, when, and what is printed.
+// Shared code of the peers on Node: the amount of work, the times, and the output.
 //
 //   node PEER/run.mjs throughput | latency [--runs N] [--in-flight N]
 //
-// Warms up, prints {"ready":true}, and measures once a line (or the end) comes on standard input,
-// so that whoever started it can read the processors' clocks exactly around the work. Prints one
-// line of JSON, and ends when standard input gives the next line or ends.
+// Warms up, prints {"ready":true}, and measures once a line (or the end) arrives on standard input,
+// so that the caller can read the processors' clocks exactly around the work. Prints one line of
+// JSON, and ends when standard input has the next line or ends.
 
 import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';

@@ -1,4 +1,4 @@
-"""What the peers in Python have in common; it speaks with whoever started it as measure.mjs does.
+"""Shared code of the peers in Python; its protocol with the caller is that of measure.mjs.
 
 PYTHONPATH=. python PEER/run.py throughput | latency [--runs N] [--in-flight N]
 """

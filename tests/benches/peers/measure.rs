@@ -1,4 +1,4 @@
-//! What the peers in Rust have in common; it speaks with whoever started it as measure.mjs does.
+//! Shared code of the peers in Rust; its protocol with the caller is that of measure.mjs.
 //!
 //!     surety-peer-PEER throughput | latency [--runs N] [--in-flight N]
 
@@ -63,7 +63,7 @@ impl Runs {
         let run = run.parse()?;
         let mut guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let sender = guard.1.remove(&run).with_context(|| format!("run {run} ended twice"))?;
-        // Nobody waits any more where another run has failed.
+        // The receiver is dropped when another run has failed.
         let _ = sender.send(());
         Ok(())
     }

@@ -18,7 +18,7 @@ class Refused(Exception):
 
 
 def machine_busy():
-    """Seconds that all processors were busy since they started, whoever kept them busy; what the
+    """Seconds that all processors were busy since they started, for any process; what the
     host took away counts as busy."""
     words = Path("/proc/stat").read_text().split("\n", 1)[0].split()
     user, nice, system, _idle, _waiting, irq, softirq, steal = map(int, words[1:9])

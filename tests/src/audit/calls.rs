@@ -1,4 +1,4 @@
-//! Calls: what was written down before it was begun, and what may be done again.
+//! Calls: their intents, and whether they may be repeated.
 
 use anyhow::{Result, ensure};
 use std::collections::HashMap;
@@ -9,10 +9,10 @@ use surety_common::domain::run::RunRecord;
 use surety_executor::tool::{Annotations, Registry};
 use uuid::Uuid;
 
-/// The runner's own look at a file.
+/// The name of the runner's own observations.
 const LOOK: &str = "observe";
 
-/// The calls of a run that were written down, and by which rules.
+/// The calls of a run that have an intent, and the rules for them.
 pub(super) struct Calls {
     intents: HashMap<Uuid, Intent>,
     tools: HashMap<String, Annotations>,
@@ -29,7 +29,7 @@ impl Calls {
 
     pub(super) fn intend(&mut self, intent: &Intent) -> Result<()> {
         let again = self.intents.insert(intent.call_id, intent.clone()).is_some();
-        ensure!(!again, "the same call was begun twice");
+        ensure!(!again, "the same call was started twice");
         Ok(())
     }
 
@@ -38,25 +38,24 @@ impl Calls {
         self.tools.get(tool).is_some_and(|annotations| annotations.read_only)
     }
 
-    /// What was called was written down before, as the same call: all but looks, and what was
-    /// refused before it was begun.
+    /// Every call has an earlier intent, except observations and refused calls.
     pub(super) fn begun(&self, receipt: &EvidenceReceipt, call_id: Uuid) -> Result<()> {
         let Some(intent) = self.intents.get(&call_id) else {
             let observations = self.reads(&receipt.name) || receipt.name == LOOK;
             let acted = acted(receipt) || !(observations || refused(receipt));
-            ensure!(!acted, "{} acted before it was written down", receipt.name);
+            ensure!(!acted, "{} had an effect before its intent was stored", receipt.name);
             return Ok(());
         };
         let arguments = json::parse(&intent.arguments_json)?.value.digest();
         let same = intent.tool == receipt.name
             && intent.step_id == receipt.step_id
             && arguments == receipt.arguments_digest;
-        ensure!(same, "another call was written down: {intent:?}");
+        ensure!(same, "the intent is of another call: {intent:?}");
         Ok(())
     }
 
-    /// Whether a call that was cut short may be made again without asking: its tool says so, or all
-    /// that it does can be looked at, or the submitter declared its command.
+    /// Whether an interrupted call may be repeated without asking: its tool allows it, its effects
+    /// can be probed, or the submitter declared its command.
     pub(super) fn again(&self, call_id: Uuid) -> bool {
         let Some(intent) = self.intents.get(&call_id) else { return false };
         let said = self.tools.get(&intent.tool).is_some_and(|annotations| {
@@ -79,13 +78,13 @@ impl Calls {
     }
 }
 
-/// Whether something is known to have been done.
+/// Whether an effect is known.
 fn acted(receipt: &EvidenceReceipt) -> bool {
     let did = |fact: &Fact| matches!(fact, Fact::FileWritten { .. } | Fact::Command { .. });
     receipt.facts.iter().any(did)
 }
 
-/// Whether nothing came of a call but its refusal, which takes no time.
+/// Whether a call was only refused, which takes no time.
 fn refused(receipt: &EvidenceReceipt) -> bool {
     !receipt.success
         && receipt.facts.is_empty()

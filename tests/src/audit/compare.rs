@@ -1,4 +1,4 @@
-//! A run's row held against its journal.
+//! Compares a run's row with its journal.
 
 use super::observations;
 use super::run::Replay;
@@ -37,7 +37,7 @@ pub(super) fn compare(replay: &Replay, record: &RunRecord, events: usize) -> Res
     counters(replay, record)
 }
 
-/// The stored plan is the one that the journal names.
+/// The stored plan is the one in the journal.
 fn plan(replay: &Replay, record: &RunRecord) -> Result<()> {
     let row = &record.execution;
     if record.plan.is_none() {
@@ -66,7 +66,7 @@ fn one_step(replay: &Replay, id: &str, progress: &StepProgress) -> Result<()> {
     let open = progress.open_call.as_ref().map(|call| call.call_id);
     let same = step.open.iter().copied().eq(open);
     ensure!(same, "the row has {open:?} without an outcome, the journal {:?}", step.open);
-    // Once it is used up the row has none, and the journal does not say when that was.
+    // Once it is used the row has none, and the journal does not say when that was.
     let answer = progress.answer.map(|answer| match answer {
         CallAnswer::Repeat => "repeat",
         CallAnswer::Fail => "fail",
@@ -101,7 +101,7 @@ fn counters(replay: &Replay, record: &RunRecord) -> Result<()> {
     observations::compare(replay, record, wrote)
 }
 
-/// What was accepted was proven.
+/// An accepted run was proven.
 fn proven(replay: &Replay) -> Result<()> {
     let (_, given) = replay.verdict.as_ref().context("accepted without a verdict")?;
     ensure!(given.verdict.accepted, "the last verdict refused");

@@ -1,23 +1,23 @@
-//! The auditor: what must be so in the database, whatever was done to the services and to the
-//! database itself. Used at the end of every test.
+//! The auditor: checks the invariants of the database, whatever happened to the services and to the
+//! database. Every test ends with it.
 //!
 //! ```text
 //!   rows ---> run.rs     one run's journal, replayed through the machine
-//!         |      `-----> steps.rs     turns, intents and receipts of each step
-//!         |      `-----> calls.rs     what was begun before, and what may be done again
-//!         |      `-----> looks.rs     what was looked at before a verdict
-//!         |      `-----> writes.rs    what steps may write, and wrote
-//!         |      `-----> compare.rs   the row, the verdict and the plan held against the replay
-//!         `-> leases.rs  nobody dead holds anything
+//!         |      `-----> steps.rs         turns, intents and receipts of each step
+//!         |      `-----> calls.rs         intents, and which calls may be repeated
+//!         |      `-----> observations.rs  the runner's observations before a verdict
+//!         |      `-----> writes.rs        write scopes, and written files
+//!         |      `-----> compare.rs       the row, the verdict and the plan against the replay
+//!         `-> leases.rs  no dead executor holds a lease
 //! ```
 //!
-//! What the engine counts and remembers, it counts again from the journal. It shares with the
-//! engine what both have to agree on, and a defect in one of these it cannot see by itself:
-//! - the machine's `decide`, for runs and for steps, as the law that both obey;
-//! - the gate's `evaluate`, which judges the stored receipts once more;
-//! - the forms: the readers of rows and of journal entries, canonical JSON, the digests of plans,
-//!   receipts and outputs (a receipt's digest is written out in `tests/tests/golden.rs`);
-//! - globs: whether two write scopes meet, and whether a path lies in one;
+//! It recomputes the engine's counters and states from the journal. It shares these parts with the
+//! engine, and cannot detect a defect in them:
+//! - the machine's `decide`, for runs and for steps;
+//! - the gate's `evaluate`, which evaluates the stored receipts again;
+//! - the formats: the readers of rows and journal entries, canonical JSON, the digests of plans,
+//!   receipts and outputs (`tests/tests/golden.rs` has a receipt's digest written out);
+//! - globs: whether two write scopes overlap, and whether a path is in one;
 //! - the annotations of the tools.
 
 mod calls;
@@ -37,10 +37,10 @@ use surety_common::domain::run::RunRecord;
 use surety_common::store;
 use uuid::Uuid;
 
-/// How often a run is read again that moves while it is read.
+/// How often a run that changes is read again.
 const LOOKS: usize = 100;
 
-/// What an audit went through.
+/// The counts of an audit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Audited {
     /// Runs.
@@ -51,18 +51,17 @@ pub struct Audited {
     pub receipts: usize,
 }
 
-/// Audits every run of a database, and its leases. The runs are those that any table names, whether
-/// their rows read or not.
+/// Audits every run in any table, whether its rows can be decoded or not, and the leases.
 ///
 /// # Errors
-/// The first thing that does not fit, with the run's id.
+/// The first violation, with the run's id.
 pub async fn audit_all(pool: &PgPool) -> Result<Audited> {
     let mut audited = Audited::default();
     let named = "select id from run union select run_id from execution union
                  select run_id from plan order by 1";
     let run_ids: Vec<Uuid> = sqlx::query_scalar(named).fetch_all(pool).await?;
     for run_id in run_ids {
-        // One that was forgotten meanwhile is in no table.
+        // A run that was deleted in the meantime is in no table.
         let Some(one) =
             whole(pool, run_id).await.with_context(|| format!("the audit of run {run_id}"))?
         else {
@@ -76,33 +75,33 @@ pub async fn audit_all(pool: &PgPool) -> Result<Audited> {
     Ok(audited)
 }
 
-/// As [`audit_all`], after everything has ended: nobody holds anything any more.
+/// As [`audit_all`], after all work has ended: no lease is left.
 ///
 /// # Errors
-/// The first thing that does not fit.
+/// The first violation.
 pub async fn audit_at_rest(pool: &PgPool) -> Result<Audited> {
     let audited = audit_all(pool).await?;
     leases::none_held(pool).await?;
     Ok(audited)
 }
 
-/// No lease is held by an executor that was silent for `limit`.
+/// No lease is held by an executor that has been silent for `limit`.
 ///
 /// # Errors
-/// The runs that are.
+/// The leased runs.
 pub async fn held_by_the_living(pool: &PgPool, limit: Duration) -> Result<()> {
     leases::held_by_the_living(pool, limit).await
 }
 
-/// Nobody holds a lease, where every executor left in peace. Work may wait for the next one.
+/// No lease is held, after every executor has shut down. Runs may wait for the next one.
 ///
 /// # Errors
-/// The runs that are leased.
+/// The leased runs.
 pub async fn handed_back(pool: &PgPool) -> Result<()> {
     leases::handed_back(pool).await
 }
 
-/// A run that the tables name has all its rows, and they fit. None when it is in no table any more.
+/// Audits a run that some table names; none when no table does any more.
 async fn whole(pool: &PgPool, run_id: Uuid) -> Result<Option<Audited>> {
     let there = "select exists (select from run where id = $1),
                         exists (select from execution where run_id = $1),
@@ -117,15 +116,14 @@ async fn whole(pool: &PgPool, run_id: Uuid) -> Result<Option<Audited>> {
     audit(pool, run_id).await.map(Some)
 }
 
-/// Audits one run: the journal is numbered without gaps from 1, every move in it is one the machine
-/// makes and together they lead to the stored states; no step starts before what it depends on or
-/// beside too many others, and none is finished twice in one attempt; only the holder of a step
-/// writes about it; every effect was written down before its receipt and has one outcome at most;
-/// the chain of receipts and every output hold; the counters are the journal's; and what is
-/// accepted is accepted again by the gate's own rule over the stored receipts.
+/// Audits one run. The journal is numbered without gaps from 1, and the machine allows its
+/// transitions, which lead to the stored states. Steps start after their dependencies and within
+/// the parallel limit, and only the holder of a step writes about it. Every effect has an earlier
+/// intent and at most one outcome. The chain of receipts, the outputs and the counters are
+/// consistent, and the gate accepts an accepted run again.
 ///
 /// # Errors
-/// The first thing that does not fit.
+/// The first violation.
 pub async fn audit(pool: &PgPool, run_id: Uuid) -> Result<Audited> {
     let Read { record, events, writers } = read(pool, run_id).await?;
     let mut replay = run::Replay::of(&record, revisions(pool, &record).await?)?;
@@ -139,16 +137,15 @@ pub async fn audit(pool: &PgPool, run_id: Uuid) -> Result<Audited> {
     Ok(Audited { runs: 1, events: events.len(), receipts })
 }
 
-/// A run and its whole journal, as they were at one moment.
+/// A run and its whole journal, from one snapshot.
 struct Read {
     record: RunRecord,
     events: Vec<Event>,
-    /// Who wrote each committed change, by the number of its last entry.
+    /// The actor of each commit, by the number of its last entry.
     writers: Vec<(i64, String)>,
 }
 
-/// Reads all rows of a run. Nothing is left out: a row that did not move meanwhile was written
-/// together with all that its journal holds.
+/// Reads all rows of a run, again until the row did not change in between.
 async fn read(pool: &PgPool, run_id: Uuid) -> Result<Read> {
     let find = async || store::find_run(pool, run_id).await?.context("there is no such run");
     let mut record = find().await?;
@@ -184,7 +181,7 @@ fn writer(writers: &[(i64, String)], sequence: i64) -> &str {
     writers.get(row).map_or("", |(_, actor)| actor)
 }
 
-/// Every output is there in whole, and is what its digest says.
+/// Every output is complete and matches its digest.
 async fn outputs(pool: &PgPool, events: &[Event]) -> Result<()> {
     let outputs = events.iter().filter_map(|event| match &event.entry {
         Entry::Output(output) => Some(output),

@@ -22,10 +22,10 @@ use surety_common::domain::stop::StopReason;
 use surety_common::domain::verification::{ProjectTests, wants_project_tests, wrote_files};
 use uuid::Uuid;
 
-/// Checks of these kinds ask the world, whose answer the journal does not hold.
+/// Checks of these kinds use external answers, which the journal does not have.
 const ASKED: [CheckKind; 2] = [CheckKind::HttpProbe, CheckKind::ActionReport];
 
-/// What the journal says so far.
+/// The state after the journal so far.
 pub(super) struct Replay {
     revisions: Vec<Plan>,
     pub(super) plan: Plan,
@@ -45,7 +45,7 @@ pub(super) struct Replay {
     calls: Calls,
     /// The latest verification; none before the first.
     pub(super) observed: Option<Observed>,
-    /// What was said in the entry before.
+    /// The answer in the entry before.
     answered: Option<String>,
     outputs: HashSet<(String, String)>,
     pub(super) verdict: Option<(i64, VerdictRecord)>,
@@ -107,7 +107,7 @@ impl Replay {
             Subject::Run => self.run_moved(moved),
             Subject::Step(id) => {
                 self.step_moved(id, moved)?;
-                // The answer that let it go on stands right before.
+                // The answer that ended the wait is the entry before.
                 if moved.event == StepEvent::WaitEnded.as_str()
                     && let Some(step) = self.steps.get_mut(id)
                 {
@@ -174,7 +174,7 @@ impl Replay {
         Ok(())
     }
 
-    /// A step runs beside no other that could write the same file.
+    /// A step does not run beside another that could write the same file.
     fn alone_where_it_writes(&self, step: &PlanStep) -> Result<()> {
         let writes = |step: &PlanStep| writes::may_write(step, self.driver, &self.calls);
         let beside = |other: &&PlanStep| {
@@ -283,15 +283,15 @@ impl Replay {
         self.receipts.last().map_or("", |receipt| receipt.digest.as_str())
     }
 
-    /// Whether the output that a receipt names was journalled with it.
+    /// Whether the output of a receipt was journalled with it.
     pub(super) fn has_output(&self, receipt: &EvidenceReceipt) -> bool {
         receipt.output_digest.is_empty()
             || self.outputs.contains(&(receipt.call_id.clone(), receipt.output_digest.clone()))
     }
 }
 
-/// The steps under the next revision: what is done stays as it was done, what is new is pending, and
-/// what was left out is still to be cancelled.
+/// The steps under the next revision: done steps stay done, new ones are pending, and removed ones
+/// are still to be cancelled.
 fn carried(
     mut steps: HashMap<String, Step>,
     before: &Plan,

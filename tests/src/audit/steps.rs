@@ -1,4 +1,4 @@
-//! What the journal says of one step.
+//! The journal of one step.
 
 use anyhow::{Context, Result, ensure};
 use std::collections::HashSet;
@@ -7,28 +7,28 @@ use surety_common::domain::machine::step::{self, StepEvent};
 use surety_common::domain::step::StepState;
 use uuid::Uuid;
 
-/// Where a step stands, and who may write about it.
+/// A step's state, and the executor that may write about it.
 #[derive(Debug, Default)]
 pub(super) struct Step {
     pub(super) state: StepState,
     /// From 1; 0 before the first.
     pub(super) attempt: u32,
-    /// Whether the present attempt has begun.
+    /// Whether the current attempt has started.
     pub(super) begun: bool,
-    /// What the present attempt has used up; nothing once it is done.
+    /// The usage of the current attempt; empty once it is done.
     pub(super) used: Used,
-    /// The calls of the present attempt that were written down and have no outcome.
+    /// The calls of the current attempt that have an intent and no outcome.
     pub(super) open: HashSet<Uuid>,
-    /// Whether whoever began the open call let go of the step since.
+    /// Whether the executor of the open call has released the step since.
     interrupted: bool,
-    /// What was last answered while it waited, until a call has its outcome.
+    /// The last answer while it waited, until a call has its outcome.
     pub(super) answer: Option<String>,
     /// The executor that leased it.
     holder: String,
     finished_in: Option<u32>,
 }
 
-/// What one attempt at a step has used up.
+/// The usage of one attempt at a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Used {
     pub(super) turns: u32,
@@ -41,7 +41,7 @@ pub(super) struct Used {
     pub(super) corrections: u32,
 }
 
-/// What a receipt says of a call.
+/// The outcome of a call in a receipt.
 pub(super) struct Outcome {
     pub(super) id: Uuid,
     pub(super) success: bool,
@@ -81,8 +81,8 @@ impl Step {
         Ok(())
     }
 
-    /// The next revision of the plan begins: what is not over is begun anew, but for a call whose
-    /// outcome is still to be heard.
+    /// The next revision of the plan begins: open steps start again, except a call without an
+    /// outcome.
     pub(super) fn renew(&mut self) {
         match self.state {
             StepState::Done | StepState::Blocked | StepState::Skipped | StepState::Cancelled => {
@@ -97,7 +97,7 @@ impl Step {
         }
     }
 
-    /// The next attempt begins afresh.
+    /// Resets the state for the next attempt.
     fn forget(&mut self) {
         self.begun = false;
         self.open.clear();
@@ -125,7 +125,7 @@ impl Step {
         } else if !turn.validations.is_empty() {
             used.corrections += 1;
         }
-        ensure!(turn.number == used.turns, "turn {} should stand here", used.turns);
+        ensure!(turn.number == used.turns, "expected turn {}", used.turns);
         Ok(())
     }
 
@@ -137,13 +137,13 @@ impl Step {
         Ok(())
     }
 
-    /// `again` is whether the call may be made again without asking.
+    /// `again` says whether the call may be repeated without asking.
     pub(super) fn receipt(&mut self, call: &Outcome, again: bool, writer: &str) -> Result<()> {
         self.works(writer)?;
         if self.open.remove(&call.id) && self.interrupted {
             let said = self.answer.as_deref();
-            ensure!(said != Some("fail"), "a call was made again that was to fail");
-            ensure!(again || said == Some("repeat"), "a call was made again that nobody allowed");
+            ensure!(said != Some("fail"), "a call was repeated although the answer was fail");
+            ensure!(again || said == Some("repeat"), "a call was repeated without permission");
         }
         self.answer = None;
         self.used.calls += 1;
@@ -152,7 +152,7 @@ impl Step {
         Ok(())
     }
 
-    /// Only a step that runs has anything to tell, and only its holder tells it.
+    /// Only a running step has entries, and only its holder writes them.
     fn works(&self, writer: &str) -> Result<()> {
         ensure!(self.state == StepState::Running, "it happened in a step that is {:?}", self.state);
         self.held_by(writer)

@@ -1,4 +1,4 @@
-//! What steps may write, and what they are known to have written.
+//! The write scopes of steps, and the files that they wrote.
 
 use super::calls::Calls;
 use anyhow::{Result, ensure};
@@ -9,9 +9,8 @@ use surety_common::domain::run::DriverKind;
 use surety_common::domain::scope::Writes;
 use surety_executor::tool::WriteScope;
 
-/// What a step may write: nothing where each tool that it can call only reads, else what its scope
-/// says. A script names its calls; whoever else decides may call what the step expects, and
-/// anything where it expects nothing.
+/// The write scope of a step: empty when all its tools only read, else its globs. A script names
+/// its calls; another driver may call the expected tools, or any tool when none is expected.
 pub(super) fn may_write(step: &PlanStep, driver: DriverKind, tools: &Calls) -> Writes {
     let calls: Vec<&String> = match driver {
         DriverKind::Script => step.script.iter().map(|call| &call.name).collect(),

@@ -8,7 +8,7 @@ use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource, Fact, read
 use surety_common::domain::todo::{Todo, TodoStatus};
 use surety_common::domain::verdict::{CheckResult, Verdict};
 
-/// What a row says about a verdict. Whatever else stands in it is a note.
+/// The compared parts of a verdict; other members of a row are notes.
 const VERDICT_KEYS: [&str; 4] = ["ok", "accepted", "stop_reason", "results"];
 
 /// Checks one row of `gate.jsonl`.
@@ -18,15 +18,17 @@ const VERDICT_KEYS: [&str; 4] = ["ok", "accepted", "stop_reason", "results"];
 pub async fn check_evaluation(row: &Row, stateless: StatelessClient<'_>) -> Result<(), String> {
     let expected = member(&row.value, "expect")?;
     match stateless.evaluate(case(&row.value)?).await? {
-        Ok(verdict) => compare("the verdict", &stated(expected, &VERDICT_KEYS), &told(&verdict)),
+        Ok(verdict) => {
+            compare("the verdict", &stated(expected, &VERDICT_KEYS), &outcome_of(&verdict))
+        }
         Err(problem) => compare_refusal(expected, &problem),
     }
 }
 
-/// Checks one row of `receipt.jsonl`. Members that say nothing may be written or left out.
+/// Checks one row of `receipt.jsonl`. Default members may be present or omitted.
 ///
 /// # Errors
-/// What came back and what the row expects.
+/// The result and the expected one.
 pub async fn check_receipt(row: &Row, stateless: StatelessClient<'_>) -> Result<(), String> {
     let expected = member(&row.value, "expect")?;
     match stateless.receipt(member(&row.value, "receipt")?).await? {
@@ -68,7 +70,7 @@ fn case(row: &Value) -> Result<GateCase, String> {
     })
 }
 
-/// The receipts of a row: one fact each, of a success, from a call of its own unless it is named.
+/// The receipts of a row: one fact each, of a success, with a call of its own unless it is named.
 fn receipts(row: &Value) -> Result<Vec<EvidenceReceipt>, String> {
     let facts = list(row, "receipts")?;
     facts
@@ -126,7 +128,7 @@ fn todos(row: &Value) -> Result<Vec<Todo>, String> {
         .collect()
 }
 
-fn told(verdict: &Verdict) -> Value {
+fn outcome_of(verdict: &Verdict) -> Value {
     let results = verdict.results.iter().map(told_result).collect();
     object([
         ("ok", Value::Bool(true)),
@@ -147,7 +149,7 @@ fn told_result(result: &CheckResult) -> Value {
     object(members)
 }
 
-/// The value without the members that say nothing: rows leave them out or write them as they like.
+/// The value without default members, which rows may omit.
 fn filled(value: &Value) -> Value {
     let Some(members) = value.as_object() else {
         return value.clone();

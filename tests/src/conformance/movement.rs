@@ -60,7 +60,7 @@ fn check_states(expect: &Value) -> Checked {
     for (name, way) in expect.as_object().unwrap_or_default() {
         let ways = way.as_array().unwrap_or_default();
         let words: Vec<&str> = ways.iter().filter_map(Value::as_str).collect();
-        // A blocked run goes on where it was; the word alone does not say where that is.
+        // A blocked run returns to its phase, which the word alone does not name.
         let blocked = words.contains(&"BLOCKED");
         if name == "states" || blocked {
             continue;
@@ -195,7 +195,7 @@ fn check_first_terminal(given: &Value, expect: &Value) -> Checked {
     for word in list(given, "sequence").iter().filter_map(Value::as_str) {
         let outcome = run.change(|draft, graph, _| match word {
             "done" => draft.accept(graph),
-            "cancel" => draft.cancel(graph, "somebody".to_owned()),
+            "cancel" => draft.cancel(graph, "caller".to_owned()),
             _ => draft.stop(graph, Ending { stop_reason: StopReason::Aborted, ..not_accepted() }),
         });
         // Only the first may count; what follows must be refused.

@@ -1,4 +1,4 @@
-//! Every row of every file asked, and what came of it.
+//! Runs every row of every file and reports the results.
 
 use super::runtime::Checked;
 use super::stateless::StatelessClient;
@@ -21,17 +21,17 @@ pub const RUNTIME: &str = "runtime.jsonl";
 /// Rows about events from a forge.
 pub const TOOLCHAIN: &str = "toolchain.jsonl";
 
-/// Why a row about the toolchain is not asked.
+/// Why rows about the toolchain are skipped.
 const NO_TOOLCHAIN: &str = "toolchain.jsonl: the toolchain is not carried out yet";
 
-/// What came of the rows.
+/// The results of the rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
-    /// How many rows hold, in every way they were asked.
+    /// The number of rows that pass with every client.
     pub passed: usize,
-    /// One line for each row that does not hold, with what came back.
+    /// One line for each failing row, with its result.
     pub failed: Vec<String>,
-    /// How many rows were not asked, by the reason.
+    /// The number of skipped rows, by the reason.
     pub skipped: BTreeMap<String, usize>,
     /// How many rows each file has.
     pub counts: BTreeMap<&'static str, usize>,
@@ -64,7 +64,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Plays every row against every stateless client. A row passes when it passes with all of them.
+/// Runs every row with every stateless client. A row passes when it passes with all of them.
 ///
 /// # Errors
 /// A file cannot be read, or one of the project's own has no rows.
@@ -105,6 +105,6 @@ async fn check(file: &str, row: &Row, stateless: StatelessClient<'_>) -> Result<
         "checks.jsonl" => plan::check_checks(row, stateless).await,
         "receipt.jsonl" => gate::check_receipt(row, stateless).await,
         "gate.jsonl" => gate::check_evaluation(row, stateless).await,
-        _ => Err(format!("nobody is asked about {file}")),
+        _ => Err(format!("no rule is known for {file}")),
     }
 }

@@ -10,14 +10,14 @@ use surety_executor::fuse::correction::{AfterRefusal, Corrections};
 use surety_executor::fuse::repeat::{self, Repeat, RepeatCycle, Turn};
 use surety_executor::fuse::timeout::{CallEnd, Timeouts, Timing};
 
-/// What came of one row.
+/// The result of one row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Checked {
-    /// It holds.
+    /// It passes.
     Holds,
-    /// It does not; what came back.
+    /// It fails; the actual result.
     Fails(String),
-    /// Nobody was asked, and why.
+    /// It was skipped, with the reason.
     Skipped(String),
 }
 
@@ -31,7 +31,7 @@ pub fn check(row: &Row) -> Checked {
         (None, "context_window" | "context_dedup" | "context_skeleton" | "role_alternation") => {
             Checked::Skipped(format!("{kind}: no context is sent to a model yet"))
         }
-        (None, _) => Checked::Fails(format!("nobody knows rows of the kind {kind:?}")),
+        (None, _) => Checked::Fails(format!("rows of the kind {kind:?} are unknown")),
     }
 }
 

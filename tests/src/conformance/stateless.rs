@@ -1,5 +1,5 @@
-//! Whoever is asked: the rule itself, in this process, or three live services over gRPC. Both give
-//! the same values back, so that each subject has one comparison.
+//! The two clients of the rules: in this process, or three live services over gRPC. Both return the
+//! same values, so that each subject has one comparison.
 
 use crate::harness::Deployment;
 use std::collections::BTreeMap;
@@ -26,11 +26,11 @@ use surety_planner::plan::patch::{Patched, apply_patch, parse_patch};
 use surety_planner::plan::{PlanState, parse_plan};
 use tonic::Status;
 
-/// Enough for any machine: what is compared is the outcome, not the speed.
+/// Enough for any machine: the tests compare the outcome, not the speed.
 const PLENTY: Allowance =
     Allowance { processor: Duration::from_secs(60), patience: Duration::from_secs(600) };
 
-/// Whoever is asked.
+/// A client of the rules.
 #[derive(Clone, Copy)]
 pub enum StatelessClient<'a> {
     /// The rules themselves.
@@ -39,8 +39,7 @@ pub enum StatelessClient<'a> {
     Live(&'a Deployment),
 }
 
-/// What was asked and answered. The outer error means that nobody answered, or not in words that
-/// can be read; the inner one is an answer.
+/// A request and its answer. The outer error means no valid answer; the inner one is an answer.
 pub type Answer<T> = Result<Result<T, Problem>, String>;
 
 /// One evaluation.
@@ -48,13 +47,13 @@ pub type Answer<T> = Result<Result<T, Problem>, String>;
 pub struct GateCase {
     /// The folder that paths are judged against.
     pub workspace_root: String,
-    /// The checks, as somebody wrote them.
+    /// The checks as text or JSON.
     pub checks: Value,
     /// The receipts, in order.
     pub receipts: Vec<EvidenceReceipt>,
     /// The run's final text.
     pub final_text: String,
-    /// The todos that count.
+    /// The todos of the run.
     pub todos: Vec<Todo>,
 }
 
@@ -70,7 +69,7 @@ impl StatelessClient<'_> {
     /// Reads a decision.
     ///
     /// # Errors
-    /// Nobody answered.
+    /// No valid answer.
     pub async fn decision(self, raw: &str) -> Answer<Reading> {
         match self {
             Self::InProcess => Ok(parse_decision(raw)),
@@ -82,10 +81,10 @@ impl StatelessClient<'_> {
         }
     }
 
-    /// Reads a plan with the default limits. Its steps' states come with it.
+    /// Reads a plan with the default limits, with its steps' states.
     ///
     /// # Errors
-    /// Nobody answered.
+    /// No valid answer.
     pub async fn plan(self, raw: &str) -> Answer<(PlanState, Vec<Warning>)> {
         match self {
             Self::InProcess => {
@@ -106,7 +105,7 @@ impl StatelessClient<'_> {
     /// Applies a patch, as a model wrote it, to a plan.
     ///
     /// # Errors
-    /// Nobody answered.
+    /// No valid answer.
     pub async fn patch(
         self,
         before: PlanState,
@@ -130,10 +129,10 @@ impl StatelessClient<'_> {
         }
     }
 
-    /// Decides over checks and receipts.
+    /// Decides about checks and receipts.
     ///
     /// # Errors
-    /// Nobody answered.
+    /// No valid answer.
     pub async fn evaluate(self, case: GateCase) -> Answer<Verdict> {
         match self {
             Self::InProcess => evaluate_here(&case),
@@ -154,7 +153,7 @@ impl StatelessClient<'_> {
     /// Reads a receipt.
     ///
     /// # Errors
-    /// Nobody answered.
+    /// No valid answer.
     pub async fn receipt(self, receipt: &Value) -> Answer<EvidenceReceipt> {
         match self {
             Self::InProcess => Ok(read_receipt(receipt)),

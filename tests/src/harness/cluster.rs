@@ -1,4 +1,4 @@
-//! A Postgres of a test's own, to be stopped, crashed and replaced.
+//! A Postgres that a test can stop, crash and replace.
 
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::{Signal, kill};
@@ -106,7 +106,7 @@ impl Cluster {
         Ok((found.uid(), found.gid()))
     }
 
-    /// Ends it without a goodbye to anybody, as a crash would.
+    /// Kills it, as a crash would.
     ///
     /// # Errors
     /// It does not run.

@@ -1,4 +1,4 @@
-//! A database of a test's own.
+//! A separate database for each test.
 
 use anyhow::{Context, Result};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
@@ -85,7 +85,7 @@ impl Database {
         Ok(PgPoolOptions::new().max_connections(3).connect(&self.url).await?)
     }
 
-    /// Drops it, whoever is connected.
+    /// Drops it, even with open connections.
     ///
     /// # Errors
     /// The server refused.

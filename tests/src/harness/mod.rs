@@ -24,9 +24,9 @@ use surety_common::wire::v1::planner_service_client::PlannerServiceClient;
 use surety_common::wire::v1::run_service_client::RunServiceClient;
 use tempfile::TempDir;
 
-/// How long a test waits for something before it counts as not coming.
+/// How long a test waits for a condition.
 pub const PATIENCE: Duration = Duration::from_secs(60);
-/// An executor that is silent for so long counts as dead, where a test says nothing else.
+/// The default age limit of heartbeats in tests.
 const AGE_LIMIT: Duration = Duration::from_secs(10);
 const AGE_LIMIT_VARIABLE: &str = "SURETY_EXECUTOR_HEARTBEAT_AGE_LIMIT_MS";
 
@@ -168,11 +168,11 @@ impl Deployment {
         self.executors.first_mut().context("no executor runs")
     }
 
-    /// Audits every run, and drops the database. The end of every test. An executor that is still
-    /// there holds what the dead held, and those that left in peace left nothing.
+    /// Audits every run, and drops the database; the end of every test. A running executor must
+    /// have taken over the leases of dead ones, and executors that shut down left none.
     ///
     /// # Errors
-    /// What the auditor found.
+    /// The first violation.
     pub async fn finish(mut self) -> Result<()> {
         let pool = self.database.pool().await?;
         audit::audit_all(&pool).await?;
@@ -188,7 +188,7 @@ impl Deployment {
         self.database.drop().await
     }
 
-    /// Waits until the living have taken over what the dead held, as they must.
+    /// Waits until the running executors have taken over the leases of dead ones.
     async fn held_by_the_living(&self, pool: &PgPool) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         while let Err(found) = audit::held_by_the_living(pool, self.age_limit).await {
@@ -200,10 +200,10 @@ impl Deployment {
         Ok(())
     }
 
-    /// As [`Deployment::finish`] where every run has ended: nobody holds anything any more.
+    /// As [`Deployment::finish`] when every run has ended: no lease is left.
     ///
     /// # Errors
-    /// What the auditor found.
+    /// The first violation.
     pub async fn finish_at_rest(self) -> Result<audit::Audited> {
         let audited = audit::audit_at_rest(&self.database.pool().await?).await?;
         self.database.drop().await?;

@@ -1,4 +1,4 @@
-//! The auditor itself: it passes what happened, and names what did not.
+//! The auditor itself: it accepts real runs, and names every forgery.
 
 use super::forge::{self, Forge, Row};
 use anyhow::{Context, Result, bail};
@@ -12,7 +12,7 @@ use surety_e2e::harness::{Deployment, wait_until};
 use surety_e2e::script::{Trail, noop, plan, scoped, shell, step, write};
 use uuid::Uuid;
 
-/// What is forged, what the auditor says of it, and how.
+/// The forgery, the auditor's message, and the change.
 type Forgery = (&'static str, &'static str, Forge);
 
 const OF_THE_JOURNAL: &[Forgery] = &[
@@ -24,7 +24,7 @@ const OF_THE_JOURNAL: &[Forgery] = &[
         moved(rows, "b", "leased")?.to = "done".into();
         Ok(())
     }),
-    ("a move nobody knows", "no event of a step", |rows| {
+    ("an unknown transition", "no event of a step", |rows| {
         moved(rows, "b", "leased")?.event = "conjured".into();
         Ok(())
     }),
@@ -61,7 +61,7 @@ const OF_THE_JOURNAL: &[Forgery] = &[
         *forge::entry(rows, |entry| matches!(entry, Entry::Output(_)))? = Entry::Transition(pause);
         Ok(())
     }),
-    ("a plan that nobody stored", "not what its digest says", |rows| {
+    ("a plan that was not stored", "not what its digest says", |rows| {
         forge::plan(rows)?.digest = "0".repeat(64);
         Ok(())
     }),
@@ -94,11 +94,11 @@ const OF_THE_JOURNAL: &[Forgery] = &[
         forge::receipt(rows, 1)?.step_index = 0;
         Ok(())
     }),
-    ("an effect without an intent", "acted before it was written down", |rows| {
+    ("an effect without an intent", "had an effect before its intent was stored", |rows| {
         *forge::entry(rows, |entry| matches!(entry, Entry::Intent(_)))? = nothing();
         Ok(())
     }),
-    ("a failed effect without an intent", "acted before it was written down", |rows| {
+    ("a failed effect without an intent", "had an effect before its intent was stored", |rows| {
         *forge::entry(rows, |entry| matches!(entry, Entry::Intent(it) if it.step_id == "b"))? =
             nothing();
         let of_b = |entry: &Entry| matches!(entry, Entry::Receipt(it) if it.step_id == "b");
@@ -107,7 +107,7 @@ const OF_THE_JOURNAL: &[Forgery] = &[
         receipt.facts.clear();
         Ok(())
     }),
-    ("a check's command without an intent", "acted before it was written down", |rows| {
+    ("a check's command without an intent", "had an effect before its intent was stored", |rows| {
         *forge::entry(rows, |entry| matches!(entry, Entry::Intent(it) if it.step_id.is_empty()))? =
             nothing();
         Ok(())
@@ -118,13 +118,13 @@ const OF_THE_JOURNAL: &[Forgery] = &[
         }
         Ok(())
     }),
-    ("a late write of somebody whose lease had ended", "wrote about a step that", |rows| {
+    ("a late write under an ended lease", "wrote about a step that", |rows| {
         let is_receipt = |entry: &Entry| matches!(entry, Entry::Receipt(_));
         let row = rows.iter_mut().find(|row| row.entries.iter().any(is_receipt));
         row.context("a receipt")?.actor = Actor("executor/another".into());
         Ok(())
     }),
-    ("a turn that was skipped", "should stand here", |rows| {
+    ("a turn that was skipped", "expected turn", |rows| {
         forge::turn(rows)?.number += 1;
         Ok(())
     }),
@@ -166,19 +166,19 @@ const OF_THE_ROWS: &[(&str, &str, &str)] = &[
          where run_id = $1",
     ),
     (
-        "a turn that nobody took",
+        "a turn that was not taken",
         "99 turns",
         "update execution set progress = (progress::jsonb || '{\"rounds\": 99}')::json
          where run_id = $1",
     ),
     (
-        "a call that nobody made",
+        "a call that was not made",
         "99 tool calls",
         "update execution set progress = (progress::jsonb || '{\"tool_calls\": 99}')::json
          where run_id = $1",
     ),
     (
-        "a retry that nobody began",
+        "a retry that was not started",
         "1 repairs in the row, 0",
         "update execution set progress = (progress::jsonb || '{\"repairs\": 1}')::json
          where run_id = $1",
@@ -196,7 +196,7 @@ const OF_THE_ROWS: &[(&str, &str, &str)] = &[
          where run_id = $1",
     ),
     (
-        "a file that nobody is said to have written",
+        "a file without a recorded write",
         "whether files were written",
         "update execution set progress = (progress::jsonb - 'wrote')::json where run_id = $1",
     ),
@@ -246,7 +246,7 @@ fn moved<'a>(rows: &'a mut [Row], step: &str, event: &str) -> Result<&'a mut Tra
 fn nothing() -> Entry {
     Entry::Answer(Answer {
         wait_id: Uuid::nil(),
-        by: Actor("nobody".into()),
+        by: Actor("forger".into()),
         text: "nothing".to_owned(),
     })
 }
@@ -353,7 +353,7 @@ async fn the_auditor_names_an_output_that_is_not_there() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_auditor_names_a_lease_that_nobody_known_holds() -> Result<()> {
+async fn the_auditor_names_a_lease_of_an_unregistered_executor() -> Result<()> {
     let deployment = Deployment::start().await?;
     let pool = deployment.database.pool().await?;
     let trail = Trail::new()?;
@@ -365,6 +365,6 @@ async fn the_auditor_names_a_lease_that_nobody_known_holds() -> Result<()> {
     deployment.executors[0].signal(nix::sys::signal::Signal::SIGSTOP)?;
     sqlx::query("delete from executor").execute(&pool).await?;
     let found = audit_all(&pool).await.err().context("it went unseen")?.to_string();
-    assert!(found.contains(&run.id) && found.contains("nobody who is known"), "{found}");
+    assert!(found.contains(&run.id) && found.contains("unregistered executor"), "{found}");
     deployment.database.drop().await
 }

@@ -40,7 +40,7 @@ async fn forged(pool: &PgPool, run_id: Uuid, statement: &str) -> Result<()> {
 async fn the_auditor_goes_through_runs_whose_rows_do_not_read_or_are_not_there() -> Result<()> {
     for (what, said, statement) in [
         (
-            "a row that does not read",
+            "a row that cannot be decoded",
             "progress",
             "update execution set progress = '[]' where run_id = $1",
         ),
@@ -137,8 +137,8 @@ async fn the_auditor_tells_a_replan_from_a_repair() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_auditor_names_a_call_that_is_made_again_though_nobody_allowed_it() -> Result<()> {
-    for (answer, said) in [("fail", "was to fail"), ("perhaps", "nobody allowed")] {
+async fn the_auditor_names_a_call_that_is_repeated_without_permission() -> Result<()> {
+    for (answer, said) in [("fail", "the answer was fail"), ("perhaps", "without permission")] {
         let trail = Trail::new()?;
         let mut deployment = Deployment::start_with(&QUICK).await?;
         let pool = deployment.database.pool().await?;
@@ -173,7 +173,7 @@ fn answered(rows: &mut [forge::Row], text: &str) -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_auditor_names_leases_of_the_dead_and_of_those_who_left() -> Result<()> {
+async fn the_auditor_names_leases_of_dead_executors_and_of_those_that_shut_down() -> Result<()> {
     let deployment = Deployment::start().await?;
     let pool = deployment.database.pool().await?;
     let trail = Trail::new()?;
@@ -188,8 +188,8 @@ async fn the_auditor_names_leases_of_the_dead_and_of_those_who_left() -> Result<
     sqlx::query(silent).execute(&pool).await?;
     audit_all(&pool).await?;
     let found = held_by_the_living(&pool, limit).await.err().context("it went unseen")?.to_string();
-    assert!(found.contains(&run.id) && found.contains("held by the dead"), "{found}");
+    assert!(found.contains(&run.id) && found.contains("held by dead executors"), "{found}");
     let found = handed_back(&pool).await.err().context("it went unseen")?.to_string();
-    assert!(found.contains(&run.id) && found.contains("were kept"), "{found}");
+    assert!(found.contains(&run.id) && found.contains("kept leases"), "{found}");
     deployment.database.drop().await
 }

@@ -1,4 +1,4 @@
-//! A lease that takes long to be written keeps nobody from saying that he is alive.
+//! Writing a lease slowly does not delay the heartbeat.
 
 use super::QUICK;
 use anyhow::{Context, Result, ensure};
@@ -10,7 +10,7 @@ use surety_e2e::harness::{Database, Deployment, PATIENCE, wait_for_yes, wait_unt
 use surety_e2e::script::{self, Trail, plan, shell, step};
 use uuid::Uuid;
 
-/// Holds the commit of each lease of an urgent run for as long as somebody holds the advisory lock 1.
+/// Blocks the commit of each lease of an urgent run while the advisory lock 1 is held.
 const HOLD_URGENT: [&str; 2] = [
     "create function hold_lease() returns trigger language plpgsql as
      $$ begin perform pg_advisory_xact_lock_shared(1); return null; end $$",
@@ -60,11 +60,11 @@ pub(super) fn order(trail: &Trail, name: &str, priority: i32) -> v1::CreateRunRe
 }
 
 pub(super) async fn owner(deployment: &Deployment, run_id: &str) -> Result<Uuid> {
-    let lease = deployment.run(run_id).await?.lease.context("somebody holds the run")?;
+    let lease = deployment.run(run_id).await?.lease.context("the run is leased")?;
     Ok(Uuid::parse_str(&lease.executor_id)?)
 }
 
-/// While one lease of an executor hangs, another executor finds no reason to take its run over.
+/// While one lease of an executor hangs, another executor does not take over its runs.
 async fn stays_alive(
     mut deployment: Deployment,
     trail: &Trail,

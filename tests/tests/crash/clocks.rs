@@ -1,5 +1,5 @@
-//! Clocks that are wrong by hours, and jump. A machine's: what one process writes and another compares
-//! is the database's time. The database's: who is dead is told by no clock that can be set.
+//! Clocks that are wrong by hours, and jump. One process compares times that another wrote by the
+//! database's clock, and the failure detector uses no clock that can be set.
 
 use super::beating::{beats_on, owner};
 use super::{QUICK, skip};
@@ -77,7 +77,7 @@ async fn executors_whose_clocks_are_wrong_neither_lose_nor_steal_nor_hold_work()
         let run = deployment.wait_for_end(&run.id).await?;
         assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
     }
-    assert_eq!(trail.marks("ran"), 36, "somebody took over from the living");
+    assert_eq!(trail.marks("ran"), 36, "an executor took over from a running one");
     deployment.finish_at_rest().await.map(drop)
 }
 
@@ -174,13 +174,13 @@ async fn survives_a_step_of_the_database(hours: i32) -> Result<()> {
     trail.let_go()?;
     let run = deployment.wait_for_end(&run.id).await?;
     assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
-    // What the dead one wrote would be in the future for whoever looks by the new time.
+    // The times of the dead executor are in the future for a process with the new time.
     drop(deployment.executors.drain(..));
     audit_all(&deployment.database.pool().await?).await.map(drop)
 }
 
 #[tokio::test]
-async fn a_database_whose_clock_is_set_forward_makes_nobody_look_dead() -> Result<()> {
+async fn a_database_whose_clock_is_set_forward_makes_no_executor_appear_dead() -> Result<()> {
     survives_a_step_of_the_database(1).await
 }
 

@@ -1,5 +1,5 @@
-//! An executor that nobody hears: it ends its commands before others repeat them, and goes on when it
-//! is heard again.
+//! An executor without contact to the database: it ends its commands before others repeat them, and
+//! continues when its heartbeats are answered again.
 
 use super::QUICK;
 use super::beating::{beats_on, owner};
@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::watch;
 
-/// A line to the database, on which connections hang without being closed.
+/// A proxy to the database, on which connections can hang without being closed.
 struct Line {
     url: String,
     state: watch::Sender<State>,
@@ -85,7 +85,7 @@ async fn copy<T: AsyncRead + AsyncWrite + Unpin>(
             _ = state.wait_for(|state| state.hung > hung) => {}
         }
     }
-    // Nobody is told.
+    // Neither side is notified.
     std::future::pending::<()>().await;
 }
 
@@ -102,7 +102,7 @@ async fn remote(deployment: &mut Deployment, line: &Line, quick: &[(&str, &str)]
     Ok(())
 }
 
-/// Notes when another of its kind is alive, and does not go when it is asked to.
+/// Records when another instance runs at the same time, and ignores SIGTERM.
 fn stubborn(trail: &Trail) -> String {
     let [pids, met] = ["pids", "met"].map(|name| trail.path(name).display().to_string());
     let wait = trail.mark_and_wait("began");
@@ -130,7 +130,7 @@ fn gives_up(line: &str) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_heartbeat_that_hangs_on_a_dead_connection_costs_no_run() -> Result<()> {
-    // Long enough for a few tries, and shorter than anybody waits for an answer.
+    // Long enough for a few attempts, and shorter than any time limit for an answer.
     let quick = [
         ("SURETY_EXECUTOR_HEARTBEAT_AGE_LIMIT_MS", "6000"),
         ("SURETY_EXECUTOR_HEARTBEAT_INTERVAL_MS", "500"),
@@ -207,7 +207,7 @@ async fn what_an_executor_gave_up_while_it_was_cut_off_is_gone_on_with_when_it_i
     deployment.finish_at_rest().await.map(drop)
 }
 
-/// Nobody else would repeat it without asking, and nobody else is there.
+/// Other executors would not repeat it without asking, and no other one runs.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_must_not_be_repeated_outlives_a_database_that_is_away() -> Result<()> {
     let mut deployment = Deployment::start_idle(Database::create().await?, &QUICK).await?;

@@ -35,7 +35,7 @@ async fn services_that_start_before_their_database_wait_for_it() -> Result<()> {
     audited(deployment, cluster).await
 }
 
-/// Whoever is back first finds everybody silent; so was he.
+/// The first executor to reconnect finds all others silent, as it was itself.
 #[tokio::test]
 async fn an_outage_longer_than_the_age_limit_costs_no_living_executor_its_run() -> Result<()> {
     let mut cluster = Cluster::start().await?;
@@ -111,7 +111,7 @@ async fn a_run_whose_database_crashes_midway_goes_on_and_loses_nothing() -> Resu
     let run = deployment.create(&plan(&steps), &workspace.path().to_string_lossy()).await?;
     wait_until("the command began", || trail.marks("waits") == 1).await?;
     cluster.crash().await?;
-    // The outcome of a call that ended while nobody could write it down.
+    // The outcome of a call that ended while the database was unavailable.
     trail.let_go()?;
     let waits = |line: &str| line.contains("waiting for the database to write");
     deployment.executors[0].wait_for_line(waits).await?;

@@ -154,7 +154,7 @@ async fn a_run_without_artifacts_does_not_wait_for_the_room_of_another() -> Resu
     let terminal = impatient.terminal.unwrap_or_default();
     assert_eq!(terminal.stop_reason(), v1::StopReason::MaxReplansReached, "{terminal:#?}");
     let said = crammed.deployment.first_executor()?.log();
-    assert!(said.iter().any(|line| line.contains("an output is lost")), "nobody said so");
+    assert!(said.iter().any(|line| line.contains("an output is lost")), "the loss was not logged");
     crammed.finish().await
 }
 

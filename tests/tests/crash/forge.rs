@@ -1,4 +1,4 @@
-//! Journals rewritten as nobody may.
+//! Journals that are rewritten as a forger would.
 
 use anyhow::{Context, Result, bail};
 use chrono::{DateTime, Utc};

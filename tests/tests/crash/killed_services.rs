@@ -38,7 +38,7 @@ async fn a_watcher_whose_planner_was_killed_goes_on_where_it_was() -> Result<()>
     let mut stream = watch(&deployment, &run.id, 1).await?;
     read(&mut stream, &mut seen, now).await;
     deployment.planner.kill().await?;
-    // Written while nobody serves watchers.
+    // Written while no planner serves watchers.
     trail.let_go()?;
     wait_until("the next step ran without a planner", || trail.marks("second") == 1).await?;
     read(&mut stream, &mut seen, u64::MAX).await;

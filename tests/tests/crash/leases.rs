@@ -1,4 +1,5 @@
-//! Leases change hands: a drained executor gives its runs back at once, a frozen one loses them.
+//! Leases change their owners: a drained executor releases its runs at once, a frozen one loses
+//! them.
 
 use super::QUICK;
 use super::beating::{hangs, hold, order};
@@ -61,7 +62,7 @@ async fn a_lease_taken_over_while_a_drain_begins_is_handed_back_too() -> Result<
 
 #[tokio::test]
 async fn a_lease_that_a_draining_executor_never_heard_of_is_handed_back_too() -> Result<()> {
-    // No test waits ten minutes: whoever is dead stays unnoticed.
+    // No test waits ten minutes: a dead executor stays undetected.
     let slow = [
         ("SURETY_EXECUTOR_HEARTBEAT_AGE_LIMIT_MS", "600000"),
         ("SURETY_EXECUTOR_HEARTBEAT_INTERVAL_MS", "60000"),
@@ -76,7 +77,7 @@ async fn a_lease_that_a_draining_executor_never_heard_of_is_handed_back_too() ->
     deployment.add_executor(&[]).await?;
     let run = deployment.create_run(order(&busy, "began", 0)).await?;
     wait_until("the command began", || busy.marks("began") == 1).await?;
-    let lease = deployment.run(&run.id).await?.lease.context("somebody holds the run")?;
+    let lease = deployment.run(&run.id).await?.lease.context("the run is leased")?;
     let executor = deployment.first_executor()?;
     executor.signal(Signal::SIGTERM)?;
     executor.wait_for_line(|line| line.contains("shutting down")).await?;
@@ -144,7 +145,7 @@ async fn a_late_write_of_a_frozen_executor_is_lost() -> Result<()> {
     let run = deployment.create_run(script::repeatable(script::request(&plan(&steps), ""))).await?;
     wait_until("the command began", || trail.marks("first") == 1).await?;
     let owner = |run: &v1::Run| run.lease.clone().map(|lease| lease.executor_id);
-    let before = owner(&deployment.run(&run.id).await?).context("somebody holds the run")?;
+    let before = owner(&deployment.run(&run.id).await?).context("the run is leased")?;
     deployment.first_executor()?.signal(Signal::SIGSTOP)?;
     deployment.add_executor(&[]).await?;
     wait_until("the other one took it up", || trail.marks("first") == 2).await?;
@@ -253,7 +254,7 @@ async fn a_lease_whose_holder_never_heard_of_it_is_found_by_its_heartbeat() -> R
     let busy = plan(&[step("only", &[], &[shell(&trail.mark_and_wait("began"))])]);
     let busy = deployment.create(&busy, "").await?;
     wait_until("the command began", || trail.marks("began") == 1).await?;
-    let lease = deployment.run(&busy.id).await?.lease.context("somebody holds the run")?;
+    let lease = deployment.run(&busy.id).await?.lease.context("the run is leased")?;
     let other = deployment.create(&plan(&[step("only", &[], &[noop()])]), "").await?;
     // As a claim leaves it that was committed while its answer was lost on the way.
     let claim = "update execution set lease_owner = $1, lease_epoch = lease_epoch + 1

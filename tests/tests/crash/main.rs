@@ -23,10 +23,10 @@ mod points_of_leases;
 mod points_of_upkeep;
 mod pool;
 mod rolling;
-mod spoilt;
 mod storm;
 mod traffic;
 mod traps;
+mod unreadable;
 
 use std::io::Write;
 
@@ -36,8 +36,9 @@ const QUICK: [(&str, &str); 2] = [
     ("SURETY_EXECUTOR_HEARTBEAT_INTERVAL_MS", "200"),
 ];
 
-/// Says why a scenario cannot run here: for a person to read, and into the file that `SURETY_TEST_SKIPS`
-/// names, for whoever started the tests. What a test that passes prints is seldom shown.
+/// Reports why a scenario cannot run here: on standard error, and in the file that
+/// `SURETY_TEST_SKIPS` names, for the caller of the tests. The output of a passing test is seldom
+/// shown.
 fn skip(what: &str, why: &str) {
     println!("SKIPPED {what}: {why}");
     let Some(file) = std::env::var_os("SURETY_TEST_SKIPS") else { return };

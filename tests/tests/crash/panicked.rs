@@ -1,5 +1,5 @@
-//! A defect in the work on a run: that run ends and says why, nobody waits under its lease, and the
-//! process goes on with the others.
+//! A defect in the work on a run: that run ends with a reason, its lease is released, and the
+//! process continues with the others.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};

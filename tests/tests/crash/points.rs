@@ -1,7 +1,7 @@
 //! A process that dies at each named place where something was or was not yet written: its
 //! successor finishes the run, every effect is there, and the journal stays lawful.
 
-use super::points_of_leases::{OF_DRAINS, OF_SPOILT, OF_TAKE_OVERS};
+use super::points_of_leases::{OF_DRAINS, OF_TAKE_OVERS, OF_UNREADABLE};
 use super::points_of_upkeep::{OF_MIGRATIONS, OF_PARTITIONS, OF_RETENTION, OF_SINGLE_MIGRATIONS};
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
@@ -71,7 +71,7 @@ fn points_under(folder: &Path, found: &mut BTreeSet<String>) -> Result<()> {
 
 #[test]
 fn each_named_point_is_one_where_a_test_dies() -> Result<()> {
-    let of_leases = [&OF_TAKE_OVERS[..], &OF_DRAINS, &OF_SPOILT].concat();
+    let of_leases = [&OF_TAKE_OVERS[..], &OF_DRAINS, &OF_UNREADABLE].concat();
     let of_migrations = [&OF_MIGRATIONS[..], &OF_SINGLE_MIGRATIONS].concat();
     let of_upkeep = [&of_migrations[..], &OF_PARTITIONS, &OF_RETENTION].concat();
     let here = [&OF_EXECUTORS[..], &OF_GATES, &OF_PLANNERS, &of_leases, &of_upkeep].concat();

@@ -21,7 +21,7 @@ pub(super) const OF_DRAINS: [&str; 4] = [
     "executor.before_retire",
     "executor.after_retire",
 ];
-pub(super) const OF_SPOILT: [&str; 2] = ["executor.before_let_go", "executor.after_let_go"];
+pub(super) const OF_UNREADABLE: [&str; 2] = ["executor.before_let_go", "executor.after_let_go"];
 /// Places in the work on a run.
 const AT_WORK: [&str; 8] = [
     "executor.before_claim",
@@ -106,7 +106,7 @@ async fn an_executor_that_dies_leaving_keeps_nothing_from_the_next() -> Result<(
         let waits = plan(&[step("only", &[], &[shell(&trail.mark_and_wait("began"))])]);
         let busy = deployment.create(&waits, "").await?;
         wait_until("the command began", || trail.marks("began") == 1).await?;
-        let lease = deployment.run(&busy.id).await?.lease.context("somebody holds the run")?;
+        let lease = deployment.run(&busy.id).await?.lease.context("the run is leased")?;
         let other = deployment.create(&plan(&[step("only", &[], &[noop()])]), "").await?;
         let executor = deployment.first_executor()?;
         executor.signal(Signal::SIGTERM)?;
@@ -125,8 +125,9 @@ async fn an_executor_that_dies_leaving_keeps_nothing_from_the_next() -> Result<(
 }
 
 #[tokio::test]
-async fn an_executor_that_dies_letting_a_spoilt_run_go_spoils_nothing_else() -> Result<()> {
-    for point in OF_SPOILT {
+async fn an_executor_that_dies_while_it_releases_an_unreadable_run_affects_no_other() -> Result<()>
+{
+    for point in OF_UNREADABLE {
         let mut deployment = Deployment::start_idle(Database::create().await?, &QUICK).await?;
         let pool = deployment.database.pool().await?;
         let quick = plan(&[step("only", &[], &[noop()])]);

@@ -1,5 +1,5 @@
-//! A process that dies while it brings the schema up to date, makes partitions, or forgets: whoever
-//! comes next finishes that, and nothing that was to be kept is gone.
+//! A process that dies while it migrates the schema, creates partitions, or deletes runs: the next
+//! process completes the work, and no kept run is lost.
 
 use anyhow::{Context, Result, ensure};
 use sqlx::{AssertSqlSafe, PgPool};
@@ -98,7 +98,7 @@ async fn a_death_between_two_migrations_leaves_a_schema_that_the_next_one_goes_o
         let url = database.url().to_owned();
         dies_at(Service::Gate, &url, point, newer).await?;
         assert_eq!(carried_out(&pool).await?, 1);
-        // Whoever starts over that brings the rest before it serves.
+        // A process that starts on it completes the migrations before it serves.
         let mut deployment = Deployment::start_idle(database, &[]).await?;
         deployment.add_executor(&[]).await?;
         one_run(&deployment).await?;

@@ -1,5 +1,5 @@
-//! As few connections in its pool as a process can live on, and more work than connections: whoever
-//! held one while it waits for another would wait for itself. And a server that has none to give.
+//! The smallest usable pool, and more work than connections: a task that held a connection while it
+//! waits for another would deadlock. Also a server without free connections.
 
 use super::QUICK;
 use super::failover::runs_go_on;
@@ -13,7 +13,7 @@ use surety_e2e::audit::audit_at_rest;
 use surety_e2e::harness::{Database, Deployment, Process};
 use surety_e2e::script::{Trail, noop, plan, request, scoped, shell, step};
 
-/// One is the listener's; whatever has no connection of its own shares the other.
+/// One is the listener's; work without a dedicated connection shares the other.
 const TWO: [(&str, &str); 1] = [("SURETY_DATABASE_POOL_SIZE", "2")];
 /// Runs at once.
 const RUNS: usize = 24;
@@ -40,7 +40,7 @@ fn starved(process: &Process) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn more_work_than_connections_waits_its_turn_and_nobody_waits_for_himself() -> Result<()> {
+async fn more_work_than_connections_is_queued_without_deadlocks() -> Result<()> {
     let mut deployment = Deployment::start_idle(Database::create().await?, &TWO).await?;
     deployment.add_executor(&[]).await?;
     deployment.add_executor(&[]).await?;

@@ -109,8 +109,7 @@ async fn runs_in_a_queue_of_one_never_wait_for_each_other_between_two_steps() ->
 }
 
 #[tokio::test]
-async fn work_of_an_executor_that_never_returns_is_nobody_elses_only_as_long_as_it_lives()
--> Result<()> {
+async fn work_of_an_executor_that_never_returns_is_taken_over_only_after_its_death() -> Result<()> {
     let trail = Trail::new()?;
     let mut deployment = Deployment::start_with(&QUICK).await?;
     let pool = deployment.database.pool().await?;
@@ -119,7 +118,7 @@ async fn work_of_an_executor_that_never_returns_is_nobody_elses_only_as_long_as_
     wait_until("the command began", || trail.marks("began") == 1).await?;
     deployment.first_executor()?.kill().await?;
     deployment.executors.clear();
-    // Nobody even remembers it: its row is gone, the lease it held is not.
+    // The executor is not registered any more: its row is deleted, its lease is not.
     sqlx::query("delete from executor").execute(&pool).await?;
     deployment.add_executor(&[]).await?;
     wait_until("another took it up", || trail.marks("began") == 2).await?;

@@ -24,7 +24,7 @@ pub(crate) enum Law {
     IntentBeforeEffect,
     /// An effect that must not be repeated begins once, and once more for each decision that it may.
     EffectBegunOnce,
-    /// Nobody who is heard in time loses a lease to another executor.
+    /// No executor with heartbeats in time loses a lease to another.
     LivingKeepTheirLeases,
     /// A draining executor takes no lease.
     DrainTakesNothing,

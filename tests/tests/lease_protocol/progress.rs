@@ -11,7 +11,7 @@ use super::state::State;
 use stateright::Model;
 use std::collections::{HashMap, VecDeque};
 
-/// Whether nobody may count on an action: a run must find its end without it.
+/// Whether an action may never happen: a run must reach its end without it.
 fn is_certain(action: Action) -> bool {
     match action {
         Action::Tick | Action::Arrive(_) | Action::Answer(_) | Action::Judge(_) => true,

@@ -149,7 +149,7 @@ pub(crate) enum Fate {
 /// Why a lease may be taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Claim {
-    /// Nobody holds it.
+    /// No executor holds it.
     Free,
     /// Its holder has been silent for too long.
     Orphaned,
@@ -223,8 +223,8 @@ impl Fate {
         }
     }
 
-    /// Whether it is bound to happen when it can: what hangs is replaced and what is done ends, but
-    /// nobody may count on a frozen process to go on.
+    /// Whether it must happen when it can: a hanging process is replaced and a finished one ends,
+    /// but a frozen process may never continue.
     pub(crate) fn is_certain(self) -> bool {
         match self {
             Self::Start | Self::Stop => true,
@@ -285,7 +285,7 @@ impl Model for Protocol {
     type Action = Action;
 
     fn init_states(&self) -> Vec<State> {
-        // Each mishap may cost one process, and somebody must be left.
+        // Each mishap may cost one process, and one must be left.
         let identities = self.at_once + usize::from(self.mishaps);
         let life = |place| if place < self.at_once { Life::Awake } else { Life::Unborn };
         vec![State {

@@ -41,9 +41,9 @@ pub(crate) fn happen(protocol: &Protocol, state: &mut State, action: Action) -> 
     }
 }
 
-/// Time is told in heartbeats: who can be heard is heard in each interval. Before somebody has been
-/// silent for the limit it has ended by itself what others would repeat unasked, and one that was frozen
-/// does so before it is heard again. What was handed in may still arrive.
+/// Time is counted in heartbeats: every executor that can send one does so in each interval. Before
+/// an executor has been silent for the limit, it has ended the calls that others would repeat. A
+/// frozen one does so before its next heartbeat. Submitted writes may still arrive.
 fn tick(protocol: &Protocol, state: &mut State) -> Option<()> {
     let mut passed = false;
     for executor in &mut state.executors {
@@ -282,7 +282,7 @@ fn doubt(state: &mut State, place: usize) -> Option<()> {
     Some(())
 }
 
-/// A change by somebody who holds no lease: read and written under the row's own version.
+/// A change by a writer without a lease: read and written under the row's own version.
 fn from_outside(
     state: &mut State,
     run: usize,

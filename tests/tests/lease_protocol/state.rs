@@ -7,7 +7,7 @@ use super::protocol::Protocol;
 pub(crate) enum Author {
     /// An executor, by its place among the identities.
     Executor(usize),
-    /// Somebody who holds no lease: the planner for a user, or the gate.
+    /// A writer without a lease: the planner for a user, or the gate.
     Outside,
 }
 
@@ -18,7 +18,7 @@ pub(crate) enum Step {
     Look,
     /// A tool call that does.
     Effect {
-        /// Whether it may be made again where nobody knows if it was made.
+        /// Whether it may be repeated when it is unknown whether it happened.
         repeatable: bool,
     },
     /// The gate's verdict, which ends the run.
@@ -73,7 +73,7 @@ pub(crate) struct Tally {
     pub(crate) intended: bool,
     /// How often its effect was begun.
     pub(crate) begun: u8,
-    /// How often somebody decided that it may be repeated.
+    /// How often a user decided that it may be repeated.
     pub(crate) decided: u8,
     /// How often its end was stored.
     pub(crate) finished: u8,
@@ -150,7 +150,7 @@ pub(crate) struct Flight {
     pub(crate) run: usize,
     /// The lease it was handed in under.
     pub(crate) lease: u8,
-    /// A copy that nobody waits for any more.
+    /// A copy whose answer is not awaited any more.
     pub(crate) stray: bool,
     /// What it was thought out over.
     pub(crate) read: Seen,
@@ -160,7 +160,7 @@ pub(crate) struct Flight {
     pub(crate) content: Content,
     /// The step whose end it stores.
     pub(crate) finishes: Option<usize>,
-    /// It was sent before, and nobody knows what became of that.
+    /// It was sent before, with an unknown outcome.
     pub(crate) again: bool,
     /// The journal holds it.
     pub(crate) stored: bool,
@@ -265,7 +265,7 @@ impl State {
         }
     }
 
-    /// Drops answers that nobody waits for, and leaves one order of the wire for each line's own.
+    /// Drops answers that are not awaited, and normalizes the order of the wire per lease.
     pub(crate) fn tidy(&mut self) {
         let executors = &self.executors;
         self.wire.retain(|flight| {

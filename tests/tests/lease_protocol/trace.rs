@@ -6,7 +6,7 @@ use super::state::{Author, Content, Row, State};
 use stateright::Model;
 use std::collections::HashSet;
 
-/// A row after a write, as somebody saw it.
+/// A row after a write, as it was observed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sight {
     /// The row's version.

@@ -1,4 +1,4 @@
-//! Taking runs up, and taking them over.
+//! Claiming runs, and taking them over.
 
 use crate::support::{
     applied, change, commit, creator, dedicated, find, graph, later, make, make_from, now, order,
@@ -33,7 +33,7 @@ async fn leased(pool: &PgPool, id: u128, owner: u128) -> Execution {
     applied(pool, write).await
 }
 
-/// Claims once for an executor that holds nothing, and gives the ids in order.
+/// Claims once for an executor without leases, and returns the ids in order.
 async fn claim(pool: &PgPool, queues: &mut Queues, at_s: i64, slots: usize) -> Vec<u128> {
     claim_beside(pool, queues, at_s, slots, &HashMap::new()).await
 }
@@ -53,7 +53,7 @@ async fn claim_beside(
     ids
 }
 
-/// Makes many at once.
+/// Creates many runs at once.
 async fn make_many(pool: &PgPool, namespace: &str, ids: RangeInclusive<u128>, since_s: i64) {
     let creator = creator(pool);
     let made = ids.map(|id| {
@@ -131,7 +131,7 @@ async fn a_lane_that_came_up_later_is_found_by_a_look_and_there_may_be_more_than
     for (id, namespace) in [(2, "a"), (3, "z")] {
         waiting_in(&pool, namespace, id, 0, 0).await;
     }
-    assert_eq!(claim(&pool, &mut queues, 1, 9).await, [0; 0], "nobody told of the queues");
+    assert_eq!(claim(&pool, &mut queues, 1, 9).await, [0; 0], "no scan listed the queues");
     assert!(store::find_queues(&mut dedicated(&pool), &mut queues, later(1)).await.unwrap());
     assert_eq!(claim(&pool, &mut queues, 1, 9).await, [2, 3]);
     assert!(
@@ -178,7 +178,7 @@ async fn a_namespace_with_much_to_do_does_not_starve_one_with_little(pool: PgPoo
 async fn ten_runs_beside_a_thousand_are_done_while_as_many_of_the_others_are(pool: PgPool) {
     make_many(&pool, "busy", 1..=1000, 0).await;
     make_many(&pool, "calm", 2001..=2010, 9).await;
-    // Of eight slots the two that were taken up longest ago become free at a time.
+    // Of eight slots the two that were taken first become free at a time.
     let (mut queues, mut held, mut order) = (Queues::default(), HashMap::new(), Vec::new());
     let mut at_work: VecDeque<u128> = VecDeque::new();
     let name = |id: u128| if id > 2000 { "calm" } else { "busy" };

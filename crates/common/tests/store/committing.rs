@@ -1,4 +1,4 @@
-//! The one writer: order, lost races, bad changes, lost connections.
+//! The single writer: order, lost races, invalid changes, lost connections.
 
 use crate::support::{
     Proxy, actor, applied, apply, change, commit, committer, find, graph, later, make, now, remark,
@@ -42,7 +42,7 @@ async fn a_change_under_an_earlier_lease_is_lost(pool: PgPool) {
         }),
     )
     .await;
-    // Even with the right version: the lease is a fence of its own.
+    // Even with the current version: the lease epoch is a separate fence.
     late.fence.version = leased.version;
     assert_eq!(apply(&pool, late).await.unwrap(), Outcome::Lost);
     assert_eq!(find(&pool, row.run_id).await.execution, leased);
@@ -123,16 +123,16 @@ async fn when_the_first_of_a_chain_is_lost_all_of_it_is(pool: PgPool) {
     let row = make(&pool, 1, 1).await;
     let first = remark(&row, "first");
     let second = remark(&first.execution, "second");
-    applied(&pool, remark(&row, "somebody else")).await;
+    applied(&pool, remark(&row, "another writer")).await;
     let committer = committer(&pool);
     for outcome in join_all([first, second].map(|write| committer.commit(commit(write)))).await {
         assert_eq!(outcome.unwrap(), Outcome::Lost);
     }
-    assert_eq!(remarks(&pool, row.run_id).await, ["somebody else"]);
+    assert_eq!(remarks(&pool, row.run_id).await, ["another writer"]);
 }
 
-/// The version counts changes and does not tell whose they are: what was thought out over a change
-/// that was lost must not fit a row that somebody else moved by as much.
+/// The version counts changes and does not name their writer: a change derived from a lost one must
+/// not fit a row that another writer moved by the same number.
 #[sqlx::test(migrations = "./migrations")]
 async fn what_was_thought_out_over_a_lost_change_is_lost_though_its_version_fits(pool: PgPool) {
     let row = make(&pool, 1, 1).await;
@@ -156,7 +156,7 @@ async fn what_was_thought_out_over_a_lost_change_is_lost_though_its_version_fits
     assert_eq!(third, Outcome::Lost, "whenever it is handed in");
     let found = find(&pool, row.run_id).await.execution;
     assert_eq!(found.state, RunState::Cancelled);
-    // From the row as it is, the work goes on.
+    // The work continues from the current row.
     let next = committer.commit(commit(remark(&found, "next"))).await.unwrap();
     assert_eq!(next, Outcome::Applied);
 }
@@ -240,7 +240,7 @@ async fn an_output_is_stored_once_and_read_back_whole(pool: PgPool) {
     assert_eq!(store::output_text(&pool, &unknown).await.unwrap(), None);
 }
 
-/// Postgres says nothing of a commit whose connection died: the change may be stored.
+/// Postgres does not report a commit whose connection died: the change may be stored.
 #[sqlx::test(migrations = "./migrations")]
 async fn a_change_whose_answer_was_lost_is_known_to_be_applied(
     pool: PgPoolOptions,
@@ -262,7 +262,7 @@ async fn a_change_whose_answer_was_lost_is_known_to_be_applied(
     assert_eq!(remarks(&direct, Uuid::from_u128(1)).await, ["told"]);
 }
 
-/// Writes a change over a line that is cut after the database wrote it and before it said so.
+/// Writes a change over a proxy that is cut after the database wrote it and before the answer.
 async fn lose_the_answer(
     direct: &PgPool,
     options: &PgConnectOptions,

@@ -1,4 +1,4 @@
-//! What the database itself refuses, each rule by its own name.
+//! The constraints that the database itself checks, each by its name.
 
 use crate::support::{
     applied, apply, change, create, find, graph, make, now, order, remark, spec, wait,
@@ -14,7 +14,8 @@ use surety_common::domain::stop::StopReason;
 use surety_common::store::{self, StoreError};
 use uuid::Uuid;
 
-/// Spoils a change of a leased run of two steps, and wants it refused by the named rule alone.
+/// Corrupts a change of a leased run of two steps, and expects exactly the named constraint to
+/// refuse it.
 async fn refused(pool: PgPool, constraint: &str, spoil: impl FnOnce(&mut Execution)) {
     let row = running(&pool).await;
     let mut write = remark(&row, "told");
@@ -39,7 +40,7 @@ async fn assert_refused(pool: &PgPool, row: &Execution, write: Write, expected: 
     assert_eq!(find(pool, row.run_id).await.execution, *row, "nothing of it is stored");
 }
 
-/// A run that ended as DONE, spoilt.
+/// A run that ended as DONE, corrupted.
 async fn refused_done(pool: PgPool, constraint: &str, spoil: impl FnOnce(&mut Execution)) {
     let row = running(&pool).await;
     let mut write = change(&row, |draft| {
@@ -73,7 +74,7 @@ async fn a_plan_revision_counts_from_one(pool: PgPool) {
 async fn words_that_are_not_known_are_refused(pool: PgPool) {
     make(&pool, 1, 1).await;
     for (sql, expected) in [
-        ("update run set driver = 'nobody'", "run_driver_known"),
+        ("update run set driver = 'unknown'", "run_driver_known"),
         ("update execution set state = 'ASLEEP'", "execution_state_known"),
         ("update execution set step_states = 'x'", "execution_step_states_known"),
         ("update execution set blocked_from = 'PLANNING'", "execution_blocked_remembers"),
@@ -170,7 +171,7 @@ async fn a_number_of_the_journal_is_given_once(pool: PgPool) {
     assert_refused(&pool, &row, write, "journal_default_pkey").await;
 }
 
-/// The other way round: what the rules of movement lead to is never refused.
+/// The reverse: no state that the rules lead to is refused.
 #[sqlx::test(migrations = "./migrations")]
 async fn every_state_that_a_run_comes_through_is_stored(pool: PgPool) {
     let row = running(&pool).await;

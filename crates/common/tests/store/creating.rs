@@ -1,4 +1,4 @@
-//! Making runs and giving them plans.
+//! Creating runs and storing their plans.
 
 use crate::support::{
     actor, change, create, creator, find, graph, later, make, now, order, plan, remarks, said,
@@ -98,7 +98,7 @@ async fn the_same_request_twice_at_once_makes_one_run(pool: PgPool) {
     assert!(made.iter().all(|made| [Created::New, Created::Before(id)].contains(made)));
 }
 
-/// As after a first try whose answer was lost.
+/// As after a first attempt whose answer was lost.
 #[sqlx::test(migrations = "./migrations")]
 async fn a_run_that_is_made_again_is_the_one_that_is_there(pool: PgPool) {
     let row = make(&pool, 1, 1).await;

@@ -1,4 +1,4 @@
-//! What a gate reads.
+//! The evidence that a gate reads.
 
 use crate::support::{applied, change, find, make, receipt, said};
 use futures::future::join_all;
@@ -185,7 +185,7 @@ async fn where_nothing_is_to_judge_no_journal_is_read(pool: PgPool) {
     let recovering = Execution { state: RunState::Recovering, ..row };
     let write = change(&recovering, |_| Ok(()));
     let row = applied(&pool, write).await;
-    // Whoever reads this row finds that it does not read.
+    // A reader of this row finds that it cannot be decoded.
     sqlx::query("update journal set entries = 'spoilt' where run_id = $1")
         .bind(row.run_id)
         .execute(&pool)

@@ -1,4 +1,4 @@
-//! What is kept of runs that ended, and what is forgotten.
+//! Which runs are kept after their end, and which are deleted.
 
 use crate::support::{
     actor, applied, change, commit, committer, find, graph, make_from, remark, remarks, spec,

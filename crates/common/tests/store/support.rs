@@ -1,4 +1,4 @@
-//! Runs in any state, and what stands between a test and its database.
+//! Runs in any state, and a proxy between a test and its database.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use sqlx::PgPool;
@@ -68,7 +68,7 @@ pub(crate) fn spec(id: u128) -> RunSpec {
     }
 }
 
-/// An order with a plan of `steps` steps, ready to be executed since `at`.
+/// A request with a plan of `steps` steps, ready to be executed since `at`.
 pub(crate) fn order(spec: RunSpec, steps: usize, at: DateTime<Utc>) -> NewRun {
     let mut execution =
         Execution::new(spec.id, spec.namespace.clone(), later(3600), spec.created_at);
@@ -220,7 +220,7 @@ pub(crate) async fn applied(pool: &PgPool, write: Write) -> Execution {
     find(pool, id).await.execution
 }
 
-/// Waits until something holds. A test that waits for ever is ended by its runner.
+/// Waits until a condition holds. The test runner ends a test that waits for ever.
 pub(crate) async fn until<F: Future<Output = bool>>(mut holds: impl FnMut() -> F) {
     while !holds().await {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -233,7 +233,7 @@ struct WritePipeline {
     cuts: u32,
 }
 
-/// A line to the database that can be made mute and be cut.
+/// A proxy to the database that can be muted and cut.
 pub(crate) struct Proxy {
     folder: TempDir,
     line: watch::Sender<WritePipeline>,
@@ -241,13 +241,13 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// A line that nobody answers at yet.
+    /// A proxy that is not connected yet.
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         Self { folder, line: watch::channel(WritePipeline::default()).0, taken: Arc::default() }
     }
 
-    /// Connects the line with the database that `options` lead to.
+    /// Connects the proxy with the database of `options`.
     pub(crate) fn listen(&self, options: &PgConnectOptions) {
         let path = self.folder.path().join(format!(".s.PGSQL.{}", options.get_port()));
         let listener = UnixListener::bind(path).unwrap();
@@ -261,7 +261,7 @@ impl Proxy {
         });
     }
 
-    /// The same database over this line.
+    /// The same database over this proxy.
     pub(crate) fn options(&self, options: &PgConnectOptions) -> PgConnectOptions {
         options.clone().socket(self.folder.path())
     }
@@ -271,12 +271,12 @@ impl Proxy {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// What the database answers goes nowhere from now on.
+    /// Drops all answers of the database from now on.
     pub(crate) fn mute(&self) {
         self.line.send_modify(|line| line.mute = true);
     }
 
-    /// Cuts every connection there is. New ones work.
+    /// Cuts every existing connection. New ones work.
     pub(crate) fn cut(&self) {
         self.line.send_modify(|line| *line = WritePipeline { mute: false, cuts: line.cuts + 1 });
     }

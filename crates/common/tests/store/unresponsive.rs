@@ -1,4 +1,4 @@
-//! A database that says nothing any more, on connections that nobody closed.
+//! A database that stops answering, on connections that are not closed.
 
 use crate::support::{
     Proxy, actor, creator, dedicated, make, now, order, plan, remark, spec, until,
@@ -26,7 +26,7 @@ const UNKNOWN: [Owner; 1] = [Owner { id: Uuid::nil(), heartbeat_at: None }];
 
 type Question<'a> = (&'static str, BoxFuture<'a, Result<(), StoreError>>);
 
-/// Questions by the names of their functions; whatever the answer holds is dropped.
+/// Queries by the names of their functions; their answers are dropped.
 macro_rules! questions {
     ($($call:ident($($argument:expr),*);)*) => {
         vec![$((stringify!($call), store::$call($($argument),*).map(|it| it.map(drop)).boxed()),)*]
@@ -93,10 +93,10 @@ fn writes<'a>(pool: &'a PgPool, row: &Execution) -> Vec<Question<'a>> {
     ]
 }
 
-/// Without a bound each would wait until the kernel gives the connection up, after a quarter of an
-/// hour, and hold its place in the pool for as long.
+/// Without a time limit each would wait until the kernel closes the connection, after a quarter of
+/// an hour, and occupy the pool for as long.
 #[sqlx::test(migrations = "./migrations")]
-async fn nobody_waits_for_ever_for_a_database_that_fell_silent(
+async fn no_call_waits_for_ever_for_a_database_that_stopped_answering(
     pool: PgPoolOptions,
     options: PgConnectOptions,
 ) {
@@ -110,7 +110,7 @@ async fn nobody_waits_for_ever_for_a_database_that_fell_silent(
         .connect_with(proxy.options(&options))
         .await
         .unwrap();
-    // Everybody has a connection that worked a moment ago.
+    // Every caller has a connection that worked a moment ago.
     let open: Vec<_> = join_all((0..30).map(|_| through.acquire())).await;
     open.into_iter().for_each(|connection| drop(connection.unwrap()));
     until(|| async { through.num_idle() == 30 }).await;
@@ -155,7 +155,7 @@ async fn a_heartbeat_gives_a_hung_line_up_in_its_own_time_and_takes_another_past
     let asked = Instant::now();
     let hung = store::beat(&mut dedicated, id, now(), &[]).await;
     assert!(matches!(hung, Err(StoreError::Unavailable { .. })), "{hung:?}");
-    // Anybody else waits for ten seconds.
+    // Other callers wait for ten seconds.
     assert!(asked.elapsed() < Duration::from_secs(8), "it took {:?}", asked.elapsed());
     proxy.cut();
     let heard = store::beat(&mut dedicated, id, now(), &[]).await.unwrap();
@@ -164,13 +164,13 @@ async fn a_heartbeat_gives_a_hung_line_up_in_its_own_time_and_takes_another_past
 }
 
 /// Whether a session waits for a lock.
-async fn somebody_waits(pool: &PgPool) -> bool {
+async fn is_lock_awaited(pool: &PgPool) -> bool {
     let asked = "select exists (select from pg_stat_activity
                  where datname = current_database() and wait_event_type = 'Lock')";
     sqlx::query_scalar(asked).fetch_one(pool).await.unwrap()
 }
 
-/// A migration over a line of a test's own, which waits until the test lets it go on.
+/// A migration over a proxy, which waits until the test lets it continue.
 struct Held {
     proxy: Proxy,
     direct: PgPool,
@@ -188,7 +188,7 @@ impl Held {
         proxy.listen(options);
         let through = PgPoolOptions::new().connect_lazy_with(proxy.options(options));
         let migrating = tokio::spawn(async move { store::migrate(&through).await });
-        until(|| somebody_waits(&direct)).await;
+        until(|| is_lock_awaited(&direct)).await;
         Self { proxy, direct, holding, migrating }
     }
 }
@@ -225,7 +225,7 @@ async fn a_migration_may_take_longer_than_any_silence(
     options: PgConnectOptions,
 ) {
     let Held { proxy, direct: _direct, holding, migrating } = Held::start(pool, &options).await;
-    // So many looks at it fill more time than nothing at all may be heard of it.
+    // These checks take longer than the session may be inactive.
     until(|| async { migrating.is_finished() || proxy.taken() > 12 }).await;
     assert!(!migrating.is_finished(), "an honest migration was given up");
     holding.rollback().await.unwrap();

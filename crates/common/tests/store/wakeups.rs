@@ -13,7 +13,7 @@ use uuid::Uuid;
 /// Work and journals.
 const CHANNELS: [&str; 2] = ["surety_work", "surety_journals"];
 
-/// The next topic that is not "look at everything".
+/// The next topic other than [`Topic::Everything`].
 async fn next(topics: &mut Receiver<Topic>) -> Topic {
     loop {
         match topics.recv().await.unwrap() {
@@ -29,7 +29,7 @@ async fn hear(listener: &mut PgListener) -> (String, String) {
     (notice.channel().to_owned(), notice.payload().to_owned())
 }
 
-/// A listener that listens already: it says so by telling to look at everything.
+/// A listener that is connected, which [`Topic::Everything`] shows.
 async fn listening(pool: &PgPool) -> Receiver<Topic> {
     let mut topics = Wakeups::start(pool.clone(), Listener::Follower).subscribe();
     assert_eq!(topics.recv().await.unwrap(), Topic::Everything, "what came before it is unknown");
@@ -77,7 +77,7 @@ async fn what_is_told_many_times_at_once_is_sent_once(pool: PgPool) {
     }
 }
 
-/// Says with each statement what it tells, so that what was told before it must have come before.
+/// Each statement has its own notification, so that earlier ones must have arrived before it.
 #[sqlx::test(migrations = "./migrations")]
 async fn a_change_wakes_whoever_stands_idle_for_it_once_it_is_stored(pool: PgPool) {
     let rows = [make(&pool, 1, 1).await, make(&pool, 2, 1).await];
@@ -188,7 +188,8 @@ async fn a_listener_that_lost_its_connection_says_to_look_at_everything_and_hear
     .await
     .unwrap();
     assert_eq!(topics.recv().await.unwrap(), Topic::Everything);
-    // It is told that it missed something before it listens again, so this one is sent until heard.
+    // It reports missed notifications before it is connected again, so this one is sent until it
+    // arrives.
     let waker = Waker::start(here);
     until(|| {
         waker.wake(Topic::Ready);

@@ -1,23 +1,23 @@
-//! What a driver is told when its decision was refused.
+//! The correction that a driver receives for a refused decision.
 
 use surety_common::domain::decision::Action;
 use surety_common::domain::problem::Code;
 
-/// What is legal at this moment.
+/// The decisions that are legal now.
 #[derive(Debug, Clone, Copy)]
 pub struct Legal<'a> {
-    /// Names of the tools this step may call, in any order.
+    /// Names of the tools that this step may call, in any order.
     pub tools: &'a [&'a str],
     /// Names of those among them that need a confirmation.
     pub confirmed_tools: &'a [&'a str],
-    /// Whether any other step is not done, so that `done` is not legal.
+    /// Whether another step is not done, so that `done` is not legal.
     pub other_steps_open: bool,
     /// Whether a confirmation is open, so that only `abort` is legal.
     pub pending_confirmation: bool,
 }
 
-/// Composes the correction: the code, what was wrong, what is legal now, and for a tool that
-/// cannot be called the list of those that can. `detail` says what was wrong in this case.
+/// Composes the correction: the code, the error, the legal actions, and for a tool that cannot be
+/// called the list of those that can. `detail` describes the error.
 pub fn correct(code: Code, detail: &str, legal: &Legal<'_>) -> String {
     let mut lines = vec![
         format!("Correction, no user input. Your last reply was refused: {code}."),

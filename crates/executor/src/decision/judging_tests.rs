@@ -20,7 +20,7 @@ fn calling(action: &str, tool: &str) -> ExecuteDecision {
     decision(&format!(r#"{{"action":"{action}","tool_call":{{"name":"{tool}"}}}}"#))
 }
 
-/// A view in which everything is allowed and proven.
+/// A view that allows and proves every decision.
 fn open_view<R>(change: impl FnOnce(&mut RunView<'_>) -> R) -> R {
     let limits = Limits::default();
     let mut view = RunView {

@@ -1,6 +1,6 @@
-//! Decisions: read from text, judged by three validations, corrected when refused.
+//! Decisions: read from text, checked by three validations, corrected when refused.
 //!
-//! Everything here is pure. A decision moves no state by itself.
+//! All functions are pure. A decision changes no state by itself.
 
 mod correction;
 mod read;

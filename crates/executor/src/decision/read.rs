@@ -1,4 +1,4 @@
-//! From a driver's text to a decision, or to what older prompts say in its place.
+//! Reads a decision from a driver's text, or the forms that older prompts use instead.
 
 use super::shape;
 use surety_common::domain::control::{self, Control, ControlKind};
@@ -6,32 +6,32 @@ use surety_common::domain::decision::{Action, ExecuteDecision};
 use surety_common::domain::problem::{Code, Problem, Warning, WarningCode};
 use surety_common::domain::reader::{self, DECISION_KEYS};
 
-/// What stands as the goal check of a completion signal without any other text.
+/// The goal check of a completion signal without other text.
 const SIGNALLED: &str = "The driver signalled completion.";
 
-/// What a text says.
+/// The content of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reading {
-    /// The decision; none only for a wish to replan.
+    /// The decision; none only for a replan request.
     pub decision: Option<ExecuteDecision>,
-    /// The control envelope or marker it was read from, when it was one.
+    /// The control envelope or marker that it was read from, if it was one.
     pub control: Option<Control>,
-    /// The final text, when it was read from a completion signal; may be empty.
+    /// The final text of a completion signal; may be empty.
     pub final_text: Option<String>,
-    /// What the reader put right.
+    /// The reader's corrections.
     pub warnings: Vec<Warning>,
 }
 
 /// What kind of reply a text is: each kind has a fuse of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Classified {
-    /// It decided.
+    /// A decision.
     Decided(Box<Reading>),
-    /// It tried to decide, or said nothing at all, and is to be corrected.
+    /// An invalid or empty decision, which is to be corrected.
     Refused(Problem),
-    /// It talked: a missing completion signal.
+    /// Text without a decision: a missing completion signal.
     TextOnly,
-    /// It thought and said nothing.
+    /// Thinking without text.
     ThinkingOnly,
 }
 
@@ -40,8 +40,8 @@ pub enum Classified {
 /// # Errors
 /// The reader's errors, those of the types, then those of the shape.
 pub fn parse_decision(text: &str) -> Result<Reading, Problem> {
-    // Each reader below takes the thinking off the whole text: taken off twice, a second block,
-    // which is no thinking, would go with it.
+    // Each reader below strips the thinking from the whole text: stripping it twice would remove a
+    // second block, which is no thinking.
     reader::spoken(text)?;
     if let Some(read) = control::envelope(text) {
         return Ok(from_control(read.value, read.warnings));

@@ -1,4 +1,4 @@
-//! The types and the shape of a decision: which fields go with which action.
+//! The types and the shape of a decision: which action requires which fields.
 
 use surety_common::domain::decision::{Abort, Action, ExecuteDecision};
 use surety_common::domain::fields::{TypedFields, read_optional_object};
@@ -7,7 +7,7 @@ use surety_common::domain::plan::read_tool_call;
 use surety_common::domain::problem::{Code, Problem, Warning, WarningCode};
 use surety_common::domain::reader::DECISION_KEYS;
 
-/// The members of an object, as written.
+/// The members of an object as written.
 type Members = [(String, Value)];
 
 /// Reads one object as a decision: first every type, in the order of the fields, then the shape.
@@ -37,8 +37,8 @@ pub(super) fn read_decision(
     Ok(decision)
 }
 
-/// What a person is told: `speak`, and where it is empty and the run goes on, the reason or a
-/// short sentence. A decision that ends something speaks for itself or not at all.
+/// The text for the user: `speak`, or by default, if the run continues, the reason or a short
+/// sentence. A decision that ends the run has no default.
 pub fn words(decision: &ExecuteDecision) -> &str {
     let stock = match decision.action {
         Action::Continue => "Working on the step.",
@@ -52,7 +52,7 @@ pub fn words(decision: &ExecuteDecision) -> &str {
         .unwrap_or(stock)
 }
 
-/// What is an object or a list stays as its JSON text.
+/// An object or a list is kept as its JSON text.
 fn read_goal_check(
     fields: &TypedFields<'_>,
     warnings: &mut Vec<Warning>,
@@ -94,14 +94,14 @@ fn read_action(text: &str, warnings: &mut Vec<Warning>) -> Result<Action, Proble
         return Err(Problem::at(
             Code::ActionMissing,
             "action",
-            format!("no action is named; send one of {known}"),
+            format!("the decision has no action; send one of {known}"),
         ));
     }
     let action = Action::from_any_case(text).ok_or_else(|| {
         Problem::at(
             Code::ActionUnknown,
             "action",
-            format!("{text:?} is no action; send one of {known}"),
+            format!("{text:?} is not an action; send one of {known}"),
         )
     })?;
     if action.as_str() != text {
@@ -145,9 +145,9 @@ fn is_mute(abort: Option<&Abort>) -> bool {
 fn shape_problem(code: Code, action: Action) -> Problem {
     let action = action.as_str();
     let (field, advice) = if code == Code::ToolNameMissing {
-        ("tool_call.name", "name the tool")
+        ("tool_call.name", "set the tool's name")
     } else if code == Code::AbortMessageMissing {
-        ("abort.user_message", "say what the person is to be told")
+        ("abort.user_message", "write a message for the user")
     } else if matches!(code, Code::AbortForbidden | Code::AbortRequired) {
         ("abort", "send abort with the action abort and only with it")
     } else {

@@ -70,7 +70,7 @@ fn step_done_arrives_as_next_plan_with_the_reason_as_its_goal_check() {
 }
 
 #[test]
-fn a_marker_is_told_apart_from_an_envelope() {
+fn a_marker_is_distinguished_from_an_envelope() {
     let reading = parse_decision("REPLAN: 没有这个目录").unwrap();
     let control = reading.control.unwrap();
     assert_eq!((control.kind, control.legacy), (ControlKind::Replan, true));
@@ -94,7 +94,7 @@ fn a_completion_signal_is_read_as_done_with_the_remaining_text() {
 }
 
 #[test]
-fn each_reply_goes_to_the_fuse_that_counts_it() {
+fn each_reply_is_counted_by_its_limit() {
     let kind = |text: &str| match classify(text) {
         Classified::Decided(_) => "decided",
         Classified::Refused(_) => "refused",
@@ -149,7 +149,7 @@ fn no_text_makes_a_decision_slow() {
         let reply = classify(&text);
         let took = start.elapsed();
         assert!(!matches!(reply, Classified::Decided(_)), "{shown}");
-        // The square of the length would need minutes.
+        // A quadratic reader would need minutes.
         assert!(took < Duration::from_secs(10), "{shown} took {took:?}");
         if std::env::var_os("SURETY_PRINT_TIMES").is_some() {
             println!("{took:>12?} {shown}");

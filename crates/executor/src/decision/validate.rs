@@ -7,26 +7,26 @@ use surety_common::domain::plan::{Evidence, ToolCall};
 use surety_common::domain::problem::Code;
 use surety_common::domain::verdict::CheckResult;
 
-/// What the validations need to know about the run.
+/// The state of the run for the validations.
 #[derive(Clone, Copy)]
 pub struct RunView<'a> {
     /// The step that the driver works on.
     pub step: StepView<'a>,
-    /// Whether any other step is not done yet.
+    /// Whether another step is not done yet.
     pub other_steps_open: bool,
     /// Every tool of the run, in any order.
     pub tools: &'a [ToolView<'a>],
     /// Names of tools that every step may call.
     pub always_allowed: &'a [&'a str],
-    /// Whether a confirmation waits for its answer.
+    /// Whether a confirmation is open.
     pub pending_confirmation: bool,
     /// The limits of the run.
     pub limits: &'a Limits,
-    /// What was used of them.
+    /// The used part of the limits.
     pub spent: Spent,
-    /// Whether the repeat-cycle fuse has gone.
+    /// Whether the repeat-cycle limit is reached.
     pub repeats: bool,
-    /// Judges arguments against the tool's JSON Schema; says what does not fit.
+    /// Validates arguments against the tool's JSON Schema; returns what does not match.
     pub fits_schema: &'a dyn Fn(&ToolCall) -> Result<(), String>,
 }
 
@@ -35,46 +35,46 @@ pub struct RunView<'a> {
 pub struct StepView<'a> {
     /// Tools the step may call; empty allows every tool.
     pub tools_expected: &'a [String],
-    /// Whether it must leave a successful receipt.
+    /// Whether it must have a successful receipt.
     pub evidence: Evidence,
-    /// Whether it left one that counts as evidence under the plan's present revision.
+    /// Whether it has one that counts as evidence under the current plan revision.
     pub proven: bool,
-    /// What became of its own checks.
+    /// The results of its own checks.
     pub checks: &'a [CheckResult],
 }
 
-/// A tool and what the run's policy says about it.
+/// A tool and the run's policy for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ToolView<'a> {
     /// Its name.
     pub name: &'a str,
     /// Whether it only reads.
     pub read_only: bool,
-    /// Whether somebody has to confirm each call.
+    /// Whether each call needs a confirmation.
     pub requires_confirmation: bool,
 }
 
-/// What was used before this decision is applied.
+/// The usage before this decision is applied.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Spent {
     /// Turns, tool calls and time.
     pub used: Used,
     /// Tokens of the run.
     pub tokens: u64,
-    /// Cost of the run, in millionths of the billing currency.
+    /// Cost of the run in millionths of the billing currency.
     pub cost_micros: u64,
 }
 
-/// One validation's outcome, recorded with the turn.
+/// The result of one validation, recorded with the turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Validation {
-    /// Which one.
+    /// The validation.
     pub name: ValidationName,
-    /// Whether it lets the decision pass.
+    /// Whether it allows the decision.
     pub passed: bool,
-    /// Why not; none when it passed.
+    /// The refusal's code; none when it passed.
     pub code: Option<Code>,
-    /// The same in words; empty when it passed.
+    /// The refusal in words; empty when it passed.
     pub reason: String,
 }
 
@@ -83,14 +83,14 @@ pub struct Validation {
 pub enum ValidationName {
     /// Whether the decision is legal now.
     Flow,
-    /// Whether what it claims is proven.
+    /// Whether the claims of the decision are proven.
     Evidence,
-    /// Whether it stays inside limits, budgets and schemas.
+    /// Whether it is within limits, budgets and schemas.
     Safety,
 }
 
 impl ValidationName {
-    /// The contract's word.
+    /// The value's name in the contract.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Flow => "flow",
@@ -100,11 +100,11 @@ impl ValidationName {
     }
 }
 
-/// A decision and what the validations say about it.
+/// A decision and the results of its validations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judged {
-    /// The decision to apply, should all have passed: a confirm of a tool that only reads has
-    /// become a continue.
+    /// The decision to apply if all passed: a confirm of a tool that only reads has become a
+    /// continue.
     pub decision: ExecuteDecision,
     /// Flow, evidence, safety.
     pub validations: [Validation; 3],
@@ -117,7 +117,7 @@ impl Judged {
     }
 }
 
-/// A code, and what to say about it.
+/// A code and its message.
 type Refusal = (Code, String);
 
 /// Runs the three validations.
@@ -127,7 +127,7 @@ pub fn judge(decision: ExecuteDecision, view: &RunView<'_>) -> Judged {
         .tool_call
         .as_ref()
         .and_then(|call| view.tools.iter().find(|tool| tool.name == call.name));
-    // Whether a call needs a confirmation is for the policy to say, not for the driver.
+    // The policy decides whether a call needs a confirmation, not the driver.
     if decision.action == Action::Confirm
         && tool.is_some_and(|tool| tool.read_only && !tool.requires_confirmation)
     {
@@ -152,7 +152,7 @@ fn refuse<T>(code: Code, reason: impl Into<String>) -> Result<T, Refusal> {
     Err((code, reason.into()))
 }
 
-/// Whether an action says that the step is over and reached.
+/// Whether an action claims that the step is complete.
 fn claims_success(action: Action) -> bool {
     match action {
         Action::NextPlan | Action::Done => true,
@@ -168,13 +168,13 @@ fn flow(
     if claims_success(decision.action) && decision.goal_check.is_empty() {
         return refuse(
             Code::GoalCheckMissing,
-            "goal_check is empty; say what shows that the goal is reached",
+            "goal_check is empty; state what shows that the goal is reached",
         );
     }
     if decision.action == Action::Done && view.other_steps_open {
         return refuse(
             Code::StepsRemaining,
-            "other steps are not done; say next_plan when this step is",
+            "other steps are not done; use next_plan when this step is done",
         );
     }
     if let Some(call) = &decision.tool_call {
@@ -223,7 +223,7 @@ fn evidence(decision: &ExecuteDecision, step: &StepView<'_>) -> Result<(), Refus
     if step.evidence == Evidence::Required && !step.proven {
         return refuse(
             Code::EvidenceMissing,
-            "no successful receipt of this step is there; do the work with a tool first",
+            "the step has no successful receipt; do the work with a tool first",
         );
     }
     let failed = step.checks.iter().find(|check| !check.passed && !check.optional);
@@ -244,7 +244,7 @@ fn safety(
     check_fuses(decision, view)?;
     check_budgets(decision, view)?;
     if view.repeats {
-        return refuse(Code::RepeatCycle, "the same turns came again after a reminder");
+        return refuse(Code::RepeatCycle, "the same turns were repeated after a reminder");
     }
     let known_call = decision.tool_call.as_ref().filter(|_| tool.is_some());
     known_call
@@ -260,7 +260,7 @@ fn check_fuses(decision: &ExecuteDecision, view: &RunView<'_>) -> Result<(), Ref
     }
 }
 
-/// A used-up budget ends what would spend more; it cannot undo what is done.
+/// An exhausted budget forbids further spending; it does not undo finished work.
 fn check_budgets(decision: &ExecuteDecision, view: &RunView<'_>) -> Result<(), Refusal> {
     let goes_on = match decision.action {
         Action::Continue | Action::AskUser | Action::Confirm => true,

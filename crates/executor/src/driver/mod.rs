@@ -43,12 +43,12 @@ pub enum Next {
     Later(Need),
 }
 
-/// What a driver says, and what it cost.
+/// A driver's reply, and its cost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
-    /// What it says.
+    /// The content.
     pub content: Content,
-    /// What it cost.
+    /// The cost.
     pub usage: Usage,
 }
 
@@ -73,9 +73,9 @@ pub enum Content {
 /// What a driver needs before it replies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Need {
-    /// Who or what the step waits for.
+    /// The party that the step waits for.
     pub waiting_on: WaitingOn,
-    /// What ends the wait, for a person who reads it.
+    /// What ends the wait, for people.
     pub unblocks: String,
 }
 

@@ -1,18 +1,18 @@
-//! Replies without a decision: reminded of the completion signal, and bounded.
+//! Limits replies without a decision, with reminders of the completion signal.
 
 use serde::{Deserialize, Serialize};
 use surety_common::domain::limits::Limits;
 
-/// How often in a row no decision came.
+/// Consecutive replies without a decision.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MissingCompletion {
     /// Replies with text and no decision since the last tool call.
     pub text_only: u32,
-    /// Replies of nothing but thinking since the last tool call.
+    /// Replies that contain only thinking since the last tool call.
     pub thinking_only: u32,
 }
 
-/// What follows from a reply without a decision.
+/// The consequence of a reply without a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reminder {
     /// The driver is reminded.
@@ -24,7 +24,7 @@ pub enum Reminder {
 }
 
 impl Reminder {
-    /// What the driver is told, marked as no user input; empty once it is too late.
+    /// The reminder, marked as no user input; empty when the run stops.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Normal => {
@@ -47,13 +47,13 @@ impl MissingCompletion {
         reminder(self.text_only, limits.max_missing_completion)
     }
 
-    /// Counts a reply of nothing but thinking, which has a bound of its own.
+    /// Counts a reply that contains only thinking, which has a limit of its own.
     pub fn count_thinking(&mut self, limits: &Limits) -> Reminder {
         self.thinking_only = self.thinking_only.saturating_add(1);
         reminder(self.thinking_only, limits.max_thinking_only)
     }
 
-    /// A tool call shows that the driver works on.
+    /// A tool call shows that the driver is working.
     pub fn reset_by_tool_call(&mut self) {
         *self = Self::default();
     }

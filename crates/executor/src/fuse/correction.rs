@@ -1,16 +1,16 @@
-//! Refused decisions in a row.
+//! Limits consecutive refused decisions.
 
 use serde::{Deserialize, Serialize};
 use surety_common::domain::limits::Limits;
 
-/// How many decisions were refused since one was accepted.
+/// The refused decisions since the last accepted one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Corrections {
     /// Refusals since the last accepted action.
     pub in_a_row: u32,
 }
 
-/// What follows from a refused decision.
+/// The consequence of a refused decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AfterRefusal {
     /// A correction is sent.
@@ -20,7 +20,7 @@ pub enum AfterRefusal {
 }
 
 impl Corrections {
-    /// Counts a refused decision, whether its text or a validation was at fault.
+    /// Counts a refused decision, whether its text or a validation failed.
     pub fn refuse(&mut self, limits: &Limits) -> AfterRefusal {
         self.in_a_row = self.in_a_row.saturating_add(1);
         if self.in_a_row >= limits.max_consecutive_corrections {
@@ -30,7 +30,7 @@ impl Corrections {
         }
     }
 
-    /// An action was accepted. A decision that merely read well does not count.
+    /// Resets the count after an accepted action. A decision that was only parsed does not count.
     pub fn accept(&mut self) {
         self.in_a_row = 0;
     }

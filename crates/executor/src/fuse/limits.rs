@@ -1,5 +1,5 @@
-//! The limits on turns, tool calls and a step's time: the one place that says when one is reached
-//! and what ends then.
+//! The limits of turns, tool calls and a step's time: the only place that decides when one is
+//! reached and what ends then.
 //!
 //! ```text
 //!   before a driver is asked  -> reached(limits, used, Next::Turn)
@@ -11,7 +11,7 @@ use std::fmt;
 use surety_common::domain::execution::Execution;
 use surety_common::domain::limits::Limits;
 
-/// What was used before the turn that is about to be taken.
+/// The usage before the next turn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Used {
     /// Turns of the run.
@@ -20,20 +20,20 @@ pub struct Used {
     pub step_rounds: u32,
     /// Tool calls of this attempt at the step.
     pub step_tool_calls: u32,
-    /// Whole seconds since this attempt at the step began.
+    /// Whole seconds since the start of this attempt at the step.
     pub step_age_s: u64,
 }
 
-/// What is about to happen.
+/// The next action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// A turn, whatever is decided in it.
+    /// A turn, whatever its decision.
     Turn,
     /// A turn with a tool call.
     Call,
 }
 
-/// What a limit ends when it is reached.
+/// What ends when a limit is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ends {
     /// This attempt at the step: the step fails.
@@ -47,14 +47,14 @@ pub enum Ends {
 pub struct Reached {
     /// The limit's name.
     pub name: &'static str,
-    /// Its value, in the limit's own unit.
+    /// Its value in the limit's own unit.
     pub limit: u64,
     /// What it ends.
     pub ends: Ends,
 }
 
 impl Used {
-    /// What an attempt at a step and its run have used up at `now`.
+    /// The usage of an attempt at a step and of its run at `now`.
     pub fn of(execution: &Execution, index: usize, now: DateTime<Utc>) -> Self {
         let run_rounds = execution.counters.rounds;
         let Some(step) = execution.steps.get(index) else {
@@ -76,8 +76,8 @@ impl fmt::Display for Reached {
     }
 }
 
-/// The limit that forbids what is next; none when it may happen. A limit of the run comes before
-/// those of the step, because no retry of the step would help.
+/// The limit that forbids the next action; none when it is allowed. A limit of the run comes before
+/// those of the step, because a retry of the step would not help.
 pub fn reached(limits: &Limits, used: &Used, next: Next) -> Option<Reached> {
     let (run_rounds, step_rounds) = (limits.max_run_rounds.into(), limits.max_step_rounds.into());
     let calls = limits.max_step_tool_calls.into();
@@ -113,7 +113,7 @@ mod tests {
             (used(500, 0, 0, 0), Next::Turn, "max_run_rounds", run),
             (used(0, 60, 0, 0), Next::Turn, "max_step_rounds", step),
             (used(0, 0, 0, 3600), Next::Turn, "step_deadline_s", step),
-            // The driver may still say that the step is done.
+            // The driver may still end the step.
             (used(0, 0, 24, 0), Next::Turn, "", None),
             (used(0, 0, 24, 0), Next::Call, "max_step_tool_calls", step),
             (used(500, 60, 24, 3600), Next::Call, "max_run_rounds", run),

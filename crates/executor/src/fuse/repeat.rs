@@ -1,4 +1,4 @@
-//! Repeat cycles: the same calls with the same results towards the same subgoal, turn after turn.
+//! Repeat cycles: the same calls with the same results for the same subgoal, turn after turn.
 //!
 //! ```text
 //!   limit 3   s s s s s          s t s t s t s t
@@ -7,7 +7,7 @@
 //!                   remind                 remind
 //! ```
 //!
-//! Whether a turn made progress is never guessed: reads, searches, tests and writes count alike.
+//! The detector does not estimate progress: reads, searches, tests and writes count alike.
 
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -16,16 +16,16 @@ use surety_common::domain::limits::Limits;
 use surety_common::domain::plan::ToolCall;
 use surety_common::domain::problem::Problem;
 
-/// What the driver is told at [`Repeat::Remind`], marked as no user input.
+/// The message for the driver at [`Repeat::Remind`], marked as no user input.
 pub const REMINDER: &str = "Reminder, no user input. Your last turns made the same calls with the \
-    same results. Do something else, or say next_plan, done or abort; one more repeat stops the \
+    same results. Do something else, or use next_plan, done or abort; one more repeat stops the \
     work.";
 
-/// The longest cycle that is looked for, in turns.
+/// The longest cycle that is detected, in turns.
 const MAX_PERIOD: usize = 3;
 
-/// One turn as the detector sees it: three hex digests. An empty one is unknown, and a turn
-/// with an unknown part is like no other.
+/// One turn as three hexadecimal digests. An empty one is unknown, and a turn with an unknown part
+/// equals no other.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turn {
     /// From [`call_signature`].
@@ -36,15 +36,15 @@ pub struct Turn {
     pub subgoal: String,
 }
 
-/// What the detector says after a turn.
+/// The result after a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Repeat {
-    /// Nothing repeats too often.
+    /// No cycle repeats too often.
     Ok,
-    /// A reminder goes before the next turn.
+    /// The driver gets a reminder before the next turn.
     Remind,
-    /// The step's turns repeated after the reminder: stop with `repeat_cycle`.
+    /// The turns were repeated after the reminder: stop with `repeat_cycle`.
     Terminate,
 }
 
@@ -52,9 +52,9 @@ pub enum Repeat {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RepeatCycle {
     limit: u32,
-    /// The newest turns, the newest last.
+    /// The latest turns, the latest last.
     recent: VecDeque<Turn>,
-    /// For each period from 1 on, how many turns in a row equalled the one a period before.
+    /// For each period from 1 on, how many consecutive turns equalled the one a period before.
     streaks: [u32; MAX_PERIOD],
     terminated: bool,
 }
@@ -93,19 +93,19 @@ impl RepeatCycle {
         loudest
     }
 
-    /// Whether the fuse has gone.
+    /// Whether the limit is reached.
     pub const fn is_terminated(&self) -> bool {
         self.terminated
     }
 
-    /// How many turns in a row equalled the one before.
+    /// How many consecutive turns equalled the one before.
     pub fn streak(&self) -> u32 {
         self.streaks.first().copied().unwrap_or_default()
     }
 }
 
-/// A single turn repeats when it comes again, so its limit counts repeats. A longer cycle shows
-/// itself only when it has come twice, so its limit counts how often it was gone through.
+/// For a single turn the limit counts its repetitions. A longer cycle is only visible after two
+/// passes, so the limit counts the passes.
 fn judge(streak: u32, shorter: usize, limit: u32) -> Repeat {
     let period = u32::try_from(shorter + 1).unwrap_or(u32::MAX);
     let repeats = if period == 1 { limit } else { limit.saturating_sub(1).max(1) };
@@ -125,8 +125,7 @@ impl Turn {
     }
 }
 
-/// Digest of a turn's calls in their order: names and arguments, these as canonical JSON. Empty when
-/// there was no call.
+/// Digest of a turn's calls in order: names and arguments as canonical JSON. Empty without a call.
 pub fn call_signature<'a>(calls: impl IntoIterator<Item = &'a ToolCall>) -> String {
     let call = |call: &ToolCall| {
         let arguments = Value::String(call.arguments.to_canonical());
@@ -147,8 +146,8 @@ pub fn result_fingerprint(result: &str) -> String {
     sha256_hex(result.as_bytes())
 }
 
-/// Digest of what the driver works towards: the step, and the ids of the open todos in any
-/// order; empty when the step is unknown.
+/// Digest of the driver's subgoal: the step, and the ids of the open todos in any order; empty when
+/// the step is unknown.
 pub fn subgoal_fingerprint(step_id: &str, open_todos: &[&str]) -> String {
     if step_id.is_empty() {
         return String::new();

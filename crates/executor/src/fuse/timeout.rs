@@ -1,43 +1,43 @@
-//! How long a tool call may take: longer after a timeout, the usual again after anything else.
+//! The time limit of a tool call: doubled after a timeout, reset by any other result.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use surety_common::domain::json::Value;
 use surety_common::domain::plan::ToolCall;
 
-/// Seconds a call may take when nothing else is said.
+/// The default time limit of a call, in seconds.
 pub const DEFAULT_S: u64 = 20;
 
-/// Seconds a scan of the workspace may take at least.
+/// The shortest time limit of a workspace scan, in seconds.
 pub const SCAN_MIN_S: u64 = 60;
 
-/// Seconds that doubling goes up to.
+/// The longest time limit that doubling reaches, in seconds.
 const MAX_RAISED_S: u64 = 160;
 
-/// Words in a tool's name that make it a scan of the workspace.
+/// Words in a tool's name that mark it as a scan of the workspace.
 const SCAN_WORDS: &[&str] = &["grep", "rg", "glob", "search", "find", "scan"];
 
-/// Arguments that say which folder is scanned.
+/// Arguments that name the scanned folder.
 const FOLDER_ARGUMENTS: &[&str] =
     &["dir", "directory", "path", "paths", "folder", "root", "scope", "cwd", "workdir"];
 
-/// The raised budgets of a run.
+/// The raised time limits of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timeouts {
     /// Seconds by a call's key.
     raised: BTreeMap<String, u64>,
 }
 
-/// How a call ended, as far as its time is concerned.
+/// How a call ended with regard to its time limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallEnd {
-    /// It came back, with a success or an error, whatever its text says about timeouts.
+    /// It returned, with a success or an error, whatever its text says about timeouts.
     Returned,
     /// Its deadline passed.
     DeadlinePassed,
 }
 
-/// What is known about a call's time before anything went wrong.
+/// The time limit of a call before any timeout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timing {
     key: String,
@@ -46,9 +46,9 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// `base_s` is what the tool, its policy or the call's own arguments ask for, none for the
-    /// default; it is granted even beyond what doubling reaches. `folder` is the folder that a tool
-    /// says it scans; where a tool says nothing, its name and the names of its arguments tell.
+    /// `base_s` is what the tool, its policy or the call's arguments request, none for the default;
+    /// it may exceed what doubling reaches. `folder` is the folder that a tool reports to scan; by
+    /// default it is inferred from the names of the tool and its arguments.
     pub fn of(call: &ToolCall, base_s: Option<u64>, folder: Option<&str>) -> Self {
         let scans = folder.is_some() || is_scan(&call.name);
         let fixed = fixed_budget_s(&call.name, base_s);
@@ -63,22 +63,21 @@ impl Timing {
         }
     }
 
-    /// What shares a budget: the same tool with the same arguments, and for scans the same tool
-    /// in the same folder, whatever is looked for.
+    /// The key of a shared time limit: the same tool with the same arguments, and for scans the
+    /// same tool in the same folder.
     pub fn key(&self) -> &str {
         &self.key
     }
 }
 
 impl Timeouts {
-    /// Seconds a call may take now.
+    /// The current time limit of a call in seconds.
     pub fn budget_s(&self, timing: &Timing) -> u64 {
         let raised = self.raised.get(&timing.key).copied().unwrap_or_default();
         raised.max(timing.usual_s)
     }
 
-    /// Counts how a call ended: only a passed deadline makes the next budget grow, anything else
-    /// puts it back.
+    /// Counts the end of a call: a timeout raises the next limit, any other end resets it.
     pub fn record(&mut self, timing: &Timing, end: CallEnd) {
         match end {
             CallEnd::DeadlinePassed if timing.doubles => {
@@ -93,7 +92,7 @@ impl Timeouts {
     }
 }
 
-/// The arguments that tell calls apart: all of them, or of a scan those that say where.
+/// The arguments that distinguish calls: all of them, or for a scan the folder.
 fn shared_arguments(call: &ToolCall) -> Value {
     if !is_scan(&call.name) {
         return call.arguments.clone();
@@ -103,15 +102,15 @@ fn shared_arguments(call: &ToolCall) -> Value {
     Value::Object(folders.cloned().collect())
 }
 
-/// Whether a tool looks through the workspace, by its name.
+/// Whether a tool scans the workspace, by its name.
 fn is_scan(tool: &str) -> bool {
     tool.to_ascii_lowercase()
         .split(|letter: char| !letter.is_ascii_alphanumeric())
         .any(|word| SCAN_WORDS.contains(&word))
 }
 
-/// Tools whose time is a person's, another agent's or a whole machine's: doubling after a
-/// timeout says nothing about them.
+/// Tools that wait for a user, another agent or a whole machine have a fixed limit: doubling does
+/// not help them.
 fn fixed_budget_s(tool: &str, base_s: Option<u64>) -> Option<u64> {
     match tool {
         "ask_user" => Some(base_s.unwrap_or(300).clamp(300, 3600)),
@@ -134,7 +133,7 @@ mod tests {
         Timing::of(&call(name, arguments), None, None)
     }
 
-    /// The budgets before each timeout, and the one after the last.
+    /// The limits before each timeout, and the one after the last.
     fn budgets(timing: &Timing, timeouts: usize) -> Vec<u64> {
         let mut state = Timeouts::default();
         let mut seen = vec![state.budget_s(timing)];

@@ -1,4 +1,4 @@
-//! What each step of a plan may write: from its write scope, and from the tools it may call.
+//! The write scope of each step of a plan: from its globs, and from the tools that it may call.
 
 use crate::tool::Registry;
 use surety_common::domain::execution::Graph;
@@ -6,12 +6,12 @@ use surety_common::domain::plan::{Plan, PlanStep};
 use surety_common::domain::run::DriverKind;
 use surety_common::domain::scope::Writes;
 
-/// The graph of a plan, with which steps must not run together.
+/// The graph of a plan, with the steps that must not run together.
 pub(super) fn graph_of(plan: &Plan, driver: DriverKind, tools: &Registry) -> Graph {
     Graph::of(plan).with_writes(plan.steps.iter().map(|step| writes(step, driver, tools)).collect())
 }
 
-/// A step without a write scope may write anywhere, unless no tool that it may call writes.
+/// A step without a write scope may write anywhere, unless all its tools only read.
 fn writes(step: &PlanStep, driver: DriverKind, tools: &Registry) -> Writes {
     let reads = |name: &str| tools.get(name).is_some_and(|tool| tool.spec().annotations.read_only);
     let only_reads = match driver {

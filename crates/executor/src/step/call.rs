@@ -1,4 +1,4 @@
-//! One tool call of a turn: its intent is committed before it starts when it can change something.
+//! One tool call of a turn: the intent of a call with effects is committed before it starts.
 
 use super::call_setup::{Call, CallSetup, Done};
 use super::conclude::conclude;
@@ -15,8 +15,8 @@ use surety_common::domain::plan::ToolCall;
 use surety_common::store::StoreError;
 use uuid::Uuid;
 
-/// Carries out the call of a decision. Answers the steps that started because it was the last call
-/// of its step.
+/// Executes the call of a decision. Returns the steps that started because it was the last call of
+/// its step.
 pub(super) async fn carry_out(
     run: &LeasedRun,
     index: usize,

@@ -1,4 +1,4 @@
-//! A tool made ready for one call: what it may touch, for how long, and its outcome.
+//! A tool prepared for one call: its access, its time limit, and its outcome.
 
 use super::blocking::blocking;
 use super::ended::Ended;
@@ -29,7 +29,7 @@ pub(super) struct Call {
     pub(super) tool_call: ToolCall,
 }
 
-/// A call and what came of it.
+/// A call and its outcome.
 #[derive(Debug, Clone)]
 pub(super) struct Done {
     pub(super) call: Call,
@@ -46,23 +46,23 @@ impl Done {
     }
 }
 
-/// A tool, and what its call may touch and for how long.
+/// A tool, with the access and the time limit of its call.
 pub(super) struct CallSetup {
     index: usize,
     pub(super) tool: Arc<dyn Tool>,
     pub(super) context: ToolContext,
     timing: Timing,
-    /// What the call may take, once there is room for it.
+    /// The time limit of the call, without the wait for resources.
     budget: Duration,
-    /// When the step must be over.
+    /// The deadline of the step.
     until: Instant,
 }
 
 impl CallSetup {
-    /// Makes a tool ready for one call of a step.
+    /// Prepares a tool for one call of a step.
     ///
     /// # Errors
-    /// The failure that the call itself would end with.
+    /// The failure that the call itself would have.
     pub(super) async fn set_up(
         run: &LeasedRun,
         index: usize,
@@ -70,8 +70,8 @@ impl CallSetup {
     ) -> Result<Self, ToolError> {
         let name = &call.tool_call.name;
         let Some(tool) = run.engine.tools.get(name) else {
-            // The flow validation knows the same tools, so only a stored call of another version
-            // of this program comes here.
+            // The flow validation knows the same tools, so this is a stored call of another program
+            // version.
             return Err(ToolError::new(
                 ErrorCode::ProgramNotFound,
                 format!("this executor has no tool named {name:?}"),
@@ -97,7 +97,7 @@ impl CallSetup {
         Ok(Self { index, tool, context, timing, budget, until })
     }
 
-    /// What the call would do to the world.
+    /// The effect of the call.
     pub(super) async fn intend(&self, run: &LeasedRun, call: &Call) -> Result<Effect, ToolError> {
         wait_for_resources(run, self.time_left(), || async {
             let (tool, context) = (Arc::clone(&self.tool), self.context.clone());
@@ -111,7 +111,7 @@ impl CallSetup {
         self.until.saturating_duration_since(Instant::now())
     }
 
-    /// What became of an effect that was written down.
+    /// The result of a recorded effect.
     pub(super) async fn probe(&self, effect: Effect) -> Probe {
         let (tool, context) = (Arc::clone(&self.tool), self.context.clone());
         blocking(move || tool.probe(&context, &effect)).await.unwrap_or(Probe::Unknown)
@@ -140,7 +140,7 @@ impl CallSetup {
         );
         let started_at = run.engine.now();
         let calling = wait_for_resources(run, self.time_left(), || async {
-            // The time that was waited is not the call's.
+            // The wait for resources does not count for the call.
             let deadline = self.until.min(Instant::now() + self.budget);
             let context = ToolContext { deadline, ..self.context.clone() };
             self.tool.call(&context, &call.tool_call.arguments).await
@@ -158,8 +158,8 @@ impl CallSetup {
         Done { call, outcome, started_at, finished_at: run.engine.now() }
     }
 
-    /// Whether the tool may be called again with the same idempotency key: by its annotations or, for a
-    /// command, by the run's policy.
+    /// Whether the tool may be called again with the same idempotency key: by its annotations or,
+    /// for a command, by the run's policy.
     pub(super) fn may_repeat(&self, run: &LeasedRun, call: &Call) -> bool {
         let annotations = self.tool.spec().annotations;
         annotations.read_only
@@ -168,7 +168,7 @@ impl CallSetup {
     }
 }
 
-/// Whether a command begins with the whole arguments of one that the submitter declared.
+/// Whether a command begins with all arguments of one that the submitter declared.
 fn declared_repeatable(call: &ToolCall, declared: &[String]) -> bool {
     let Some(argv) = call.arguments.get("argv").and_then(Value::as_array) else { return false };
     let Some(argv) = argv.iter().map(|part| part.as_str().map(str::to_owned)).collect() else {
@@ -180,7 +180,7 @@ fn declared_repeatable(call: &ToolCall, declared: &[String]) -> bool {
         .any(|line| CommandLine::of(&argv).matches(&CommandLine::parse(line), Match::Prefix))
 }
 
-/// A call that was cut short here is left open: nobody knows how far it came.
+/// A call that was interrupted here stays open, because its progress is unknown.
 ///
 /// # Errors
 /// [`Ended::NotHeld`], [`Ended::Draining`]

@@ -6,8 +6,8 @@
 //!                     +-- the next turn          lost: read the row again
 //! ```
 //!
-//! A turn without effects need not be committed before the next one begins: after a crash both turns
-//! are taken again. An intent, a question to the gate and the end of the work wait for the commit.
+//! A turn without effects need not be committed before the next one begins, because after a crash
+//! both are repeated. An intent, a call of the gate and the end of the work wait for the commit.
 
 use super::ended::Ended;
 use super::leased_run::LeasedRun;
@@ -23,11 +23,11 @@ use surety_common::domain::step::StepState;
 use surety_common::store::{self, Commit, Outcome};
 use surety_common::telemetry::trace;
 
-/// Changes of one run that may be on their way before the next one waits for them.
+/// The most uncommitted changes of one run before the next one waits.
 const MAX_PENDING: usize = 64;
 
 impl LeasedRun {
-    /// Makes one change and goes on; it will be stored with what comes meanwhile.
+    /// Applies one change without waiting for its commit.
     ///
     /// # Errors
     /// [`Ended`]; then nothing was changed.
@@ -47,8 +47,8 @@ impl LeasedRun {
         Ok(answer)
     }
 
-    /// Makes one change and waits until it, and all before it, is stored: for what must be on the
-    /// disk before the world is touched.
+    /// Applies one change and waits until it, and all before it, is committed: for changes that
+    /// must be durable before an effect.
     ///
     /// # Errors
     /// [`Ended`]; then nothing was changed.
@@ -61,8 +61,8 @@ impl LeasedRun {
         Ok(answer)
     }
 
-    /// Makes a change that holds whatever somebody else did to the row, as long as the lease
-    /// holds: it is thought out again over the row as it is, and it is stored.
+    /// Applies a change that is valid for any row under this lease: after a concurrent change it is
+    /// derived again from the current row, and committed.
     ///
     /// # Errors
     /// [`Ended`]; then nothing was changed.
@@ -87,7 +87,7 @@ impl LeasedRun {
         }
     }
 
-    /// Waits until every change so far is stored.
+    /// Waits until every change so far is committed.
     ///
     /// # Errors
     /// [`Ended::Overtaken`] when one was lost.
@@ -97,26 +97,26 @@ impl LeasedRun {
         state.check()
     }
 
-    /// Goes back to the row after it was moved by somebody else, for example by the gate. Answers
-    /// the steps that run, by what it says.
+    /// Reads the row after another process changed it, for example the gate. Returns the running
+    /// steps in it.
     ///
     /// # Errors
-    /// [`Ended::NotHeld`] when the lease is gone.
+    /// [`Ended::NotHeld`] when the lease was taken over.
     pub async fn catch_up(&self) -> Result<Vec<usize>, Ended> {
         let mut state = self.state.lock().await;
         state.settle().await?;
         let row = self.read_again().await?;
-        // A replica that took its primary's place may know less than was seen.
+        // A replica that replaced its primary may be older than the last read.
         self.lease.seen_version.store(row.version, Ordering::Relaxed);
         state.go_back(row);
         state.overtaken = false;
         Ok(state.execution.steps_in(StepState::Running).collect())
     }
 
-    /// Goes back to the row although steps are `under_way` here, and starts what is ready beside them.
-    /// Answers which steps run that nobody works on; none, and nothing is changed, when the run is not
-    /// to be worked on like that any more, or when what is under way stands otherwise in the row than
-    /// here: its next change is lost then, and says so.
+    /// Reads the row while steps are `under_way` here, and starts ready ones beside them. Returns
+    /// the running steps that have no work here. Returns none, without a change, when the run must
+    /// not continue this way, or when the row differs about a step under way: its next change is
+    /// then lost and reports it.
     ///
     /// # Errors
     /// [`Ended`]
@@ -181,7 +181,7 @@ impl LeasedRun {
     }
 }
 
-/// Whether these steps stand in the row as they were left here.
+/// Whether the row has these steps as they were left here.
 fn stand_alike(steps: &BTreeSet<usize>, row: &Execution, here: &Execution) -> bool {
     steps.iter().all(|index| row.steps.get(*index) == here.steps.get(*index))
 }

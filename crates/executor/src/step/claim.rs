@@ -1,4 +1,4 @@
-//! Taking runs up that wait, and giving all of them back in the end.
+//! Claims waiting runs, and releases all of them at the end.
 
 use super::engine::Engine;
 use super::leased_run::{LeasedRun, RunAssignment};
@@ -19,18 +19,17 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-/// How long it waits after a failed look.
+/// The pause after a failed claim.
 const AFTER_ERROR: Duration = Duration::from_millis(500);
 
-/// How long it waits before it looks for queues again, having looked a moment ago.
+/// The pause before the next scan for queues after a recent one.
 const BEFORE_LOOK: Duration = Duration::from_millis(50);
 
-/// How long calls that were called off may take to end and runs to be written back, where the
-/// database is there to write them.
+/// The time limit to end cancelled calls and to write runs back, if the database is available.
 const CUT_TIMEOUT: Duration = Duration::from_secs(10);
-/// What is kept of the drain's time for handing runs back: a fifth of it, a second at most.
+/// The share of the drain's time for releasing runs: a fifth of it, at most a second.
 const HAND_BACK: (u32, Duration) = (5, Duration::from_secs(1));
-/// How long the database has at least to say that it is there: a connection may have to be made.
+/// The time limit to check that the database answers, which includes a connection.
 const SIGN_OF_LIFE: Duration = Duration::from_millis(500);
 
 /// The state of the scan for waiting runs: the queues seen so far, and a dedicated connection.
@@ -39,22 +38,22 @@ pub(super) struct QueueScanner {
     dedicated: DedicatedConnection,
 }
 
-/// The loop that takes runs up and hands each to a task of its own.
+/// The loop that claims runs and starts a task for each.
 pub struct Claimer {
     pub(super) engine: Arc<Engine>,
     pub(super) slots: Slots,
-    /// The work on each run, and the writing of leases that are taken over.
+    /// The work on each run, and the writes of leases that are taken over.
     pub(super) tasks: TaskTracker,
-    /// Held while leases are taken, so that one taken and one not yet entered are never confused.
-    /// Heartbeats do not wait for it: a lease may take long to be written.
+    /// Locked while leases are taken, so that a lease is registered before another scan reads it.
+    /// Heartbeats do not wait for it, because writing a lease may take long.
     pub(super) scanner: Mutex<QueueScanner>,
     unreadable: std::sync::Mutex<Unreadable>,
-    /// Rung when a heartbeat saw that a run waits.
+    /// Notified when a heartbeat found a waiting run.
     pub(super) seen: Notify,
 }
 
 impl Claimer {
-    /// A claimer that works on at most `slots` runs at once.
+    /// A claimer for at most `slots` concurrent runs.
     pub fn new(engine: Arc<Engine>, slots: usize) -> Self {
         let slots = Slots::new(slots);
         let scanner = QueueScanner {
@@ -71,14 +70,14 @@ impl Claimer {
         }
     }
 
-    /// Claims until the engine drains, then waits until every run was given back. Answers whether all
+    /// Claims until the engine drains, then waits until every run was released. Returns whether all
     /// were.
     pub async fn run(&self) -> bool {
         let mut wakeups = self.engine.wakeups.subscribe();
         while !self.engine.drain.is_cancelled() {
             let found = self.run_once(self.engine.now()).await;
             tokio::select! {
-                // Looked at first: one that drains takes nothing more, however much there is.
+                // Checked first: a draining executor claims nothing.
                 biased;
                 () = self.engine.drain.cancelled() => break,
                 () = self.next_look(&mut wakeups, found) => {}
@@ -87,8 +86,8 @@ impl Claimer {
         self.hand_back().await
     }
 
-    /// Turns under way may end, then calls under way are called off, and every run is given back.
-    /// While the database is away that cannot be written, and is left to the heartbeat's age.
+    /// Lets running turns end, then cancels running calls, and releases every run. While the
+    /// database is unavailable, other executors take over by the heartbeat's age.
     async fn hand_back(&self) -> bool {
         self.tasks.close();
         let all = self.end_work().await;
@@ -96,7 +95,10 @@ impl Claimer {
             self.give_back_unheard().await;
         } else {
             let runs = self.tasks.len();
-            tracing::warn!(runs, "not every run could be handed back; others take over in time");
+            tracing::warn!(
+                runs,
+                "claimer: some runs could not be released; other executors take them over by the heartbeat's age"
+            );
         }
         all
     }
@@ -115,7 +117,7 @@ impl Claimer {
         timeout_at(until, self.tasks.wait()).await.is_ok()
     }
 
-    /// Waits until there may be something to claim, and then for a free slot.
+    /// Waits until there may be a run to claim, and then for a free slot.
     async fn next_look(
         &self,
         wakeups: &mut broadcast::Receiver<Topic>,
@@ -126,13 +128,13 @@ impl Claimer {
             Ok(Found::All) => self.woken(wakeups).await,
             Ok(Found::Unsure) => drop(timeout(BEFORE_LOOK, self.woken(wakeups)).await),
             Err(error) => {
-                tracing::warn!(%error, "no runs could be claimed");
+                tracing::warn!(%error, "claimer: a claim failed; retrying");
                 drop(timeout(AFTER_ERROR, self.woken(wakeups)).await);
             }
         }
         self.slots.wait().await;
         self.engine.lease_validity.valid().await;
-        // One claim answers all that was said before it.
+        // One claim covers all earlier notifications.
         *wakeups = wakeups.resubscribe();
     }
 
@@ -143,7 +145,7 @@ impl Claimer {
         }
     }
 
-    /// One claim of runs that wait, and a look for further queues where one is due.
+    /// One claim of waiting runs, and a scan for queues if one is due.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -152,7 +154,7 @@ impl Claimer {
         let scanner = &mut *scanner;
         let mut free = self.slots.take_free();
         let slots = free.count();
-        // A drain may have begun while somebody else was taking leases.
+        // A drain may have begun while another task was taking leases.
         if slots == 0 || self.engine.drain.is_cancelled() || !self.engine.lease_validity.is_valid()
         {
             return Ok(Found::More);
@@ -166,7 +168,8 @@ impl Claimer {
             crash::point("executor.after_claim");
         }
         for record in runs {
-            // No more come than were asked for; had more come, heartbeats would find their leases.
+            // The statement returns no more than requested; heartbeats would find the leases of
+            // more.
             let Some(slot) = free.take() else { break };
             self.start(Taken::claimed(record), slot);
         }
@@ -182,17 +185,17 @@ impl Claimer {
         })
     }
 
-    /// The runs that are left alone at `now`, because their rows do not read.
+    /// The runs that are not claimed at `now`, because their rows cannot be read.
     pub(super) fn left_alone(&self, now: DateTime<Utc>) -> Vec<Uuid> {
         self.unreadable().left_alone(now)
     }
 
-    /// Leaves runs alone whose rows do not read. Each is told of once: there is nothing to do about
-    /// it here, and the row is mended by a person.
+    /// Stops claiming runs whose rows cannot be read. Each is logged once, because an operator must
+    /// repair the row.
     pub(super) fn leave_alone(&self, unread: &[Unread], now: DateTime<Utc>) {
         for Unread { run_id, why } in unread {
             if self.unreadable().leave_alone(*run_id, &why.to_string(), now) {
-                tracing::error!(%run_id, error = %why, "a run's row does not read; it is left alone");
+                tracing::error!(%run_id, error = %why, "claimer: a run's row cannot be read; the run is not claimed for a while; repair the row");
             }
         }
     }
@@ -213,17 +216,17 @@ impl Claimer {
     }
 }
 
-/// What a claim left.
+/// The result of a claim.
 pub enum Found {
-    /// There may be more.
+    /// There may be more waiting runs.
     More,
-    /// There is no more.
+    /// There are no more.
     All,
-    /// There is no more where it was looked; other queues were not looked for again so soon.
+    /// There are no more in the scanned queues; other queues were not scanned again so soon.
     Unsure,
 }
 
-/// A run whose lease is being written, or is.
+/// A run whose lease is being written, or is written.
 pub(super) struct Taken {
     pub(super) assignment: RunAssignment,
     pub(super) execution: Execution,
@@ -231,7 +234,7 @@ pub(super) struct Taken {
 }
 
 impl Taken {
-    /// A run that is leased already; its steps are started with its first turn.
+    /// A run that is leased already; its steps start with its first turn.
     fn claimed(record: RunRecord) -> Self {
         let RunRecord { spec, plan, plan_digest, execution, .. } = record;
         let span = trace::work_span("executor", &spec.id.to_string(), &spec.trace_parent);
@@ -240,7 +243,7 @@ impl Taken {
     }
 }
 
-/// Resolves when somebody said there is a run to take up, or may have.
+/// Resolves when a notification says that a run is ready, or may be.
 async fn ready(wakeups: &mut broadcast::Receiver<Topic>) {
     loop {
         match wakeups.recv().await {

@@ -1,5 +1,5 @@
-//! The end of a call: its outcome is recorded, and what follows from it is decided in the same
-//! transaction where no further look at the workspace is needed.
+//! The end of a call: its outcome is recorded in one transaction with the next decision, unless
+//! that needs to read the workspace.
 
 use super::call_setup::{Done, called_off};
 use super::ended::Ended;
@@ -16,7 +16,7 @@ use surety_common::domain::execution::turns::ClosedCall;
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::receipt::counts_as_evidence;
 
-/// Records the outcome of a call, with its turn where no intent was committed before. Answers the
+/// Records the outcome of a call, with its turn if no intent was committed before. Returns the
 /// steps that started because it was the last call of its step.
 pub(super) async fn conclude(
     run: &LeasedRun,
@@ -51,14 +51,14 @@ pub(super) async fn conclude(
         Ok(started)
     };
     match passed {
-        // The call had no effect: should the change be lost, the turn is taken again.
+        // The call had no effect: if the change is lost, the turn is repeated.
         Some(_) => run.change(conclusion).await,
         // The call had an effect, and its intent is committed.
         None => run.insist(conclusion).await,
     }
 }
 
-/// What a driver that replies at once does after a call, where that needs no further turn.
+/// The next decision of a driver that replies at once, if it needs no further turn.
 fn follow(
     draft: &mut Draft,
     driver: &dyn Driver,
@@ -85,8 +85,8 @@ fn follow(
                 Ok(Vec::new())
             }
         }
-        // The next call, text that has to be read, checks that need a turn of their own, or a reply
-        // that arrives later.
+        // The next call, text to parse, checks that need a turn of their own, or a reply that
+        // arrives later.
         Next::Now(_) | Next::Later(_) => Ok(Vec::new()),
     }
 }

@@ -1,4 +1,4 @@
-//! Receipts of what the runner did and saw.
+//! Receipts of the runner's actions and observations.
 
 use super::call_setup::Done;
 use super::ended::Ended;
@@ -12,25 +12,25 @@ use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource, Fact};
 use surety_common::store::{self, Artifact};
 use tokio::time::timeout;
 
-/// Outputs up to this many bytes stand in the journal; larger ones are artifacts.
+/// Outputs up to this size are stored in the journal; larger ones are artifacts.
 const INLINE_OUTPUT_BYTES: usize = 32 * 1024;
-/// For so long at least room for a larger one is waited for, though the step's own time is over.
+/// The shortest wait for disk space for an artifact, even after the step's deadline.
 const LEAST_PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is recorded of one call.
+/// The record of one call.
 pub(super) struct Record {
     pub(super) receipt: EvidenceReceipt,
-    /// None when the call put nothing out.
+    /// None when the call had no output.
     pub(super) output: Option<Output>,
 }
 
-/// Makes the record of a call, and keeps an output that is too large for the journal. Only this run
-/// waits while there is no room for one, for as long as `left`; then the call has failed. What is
-/// known of it without the output stays known.
+/// Creates the record of a call, and stores an output that is too large for the journal. While the
+/// database's disk is full only this run waits, for as long as `left`; then the call has failed.
+/// Facts that do not need the output are kept.
 ///
 /// # Errors
-/// [`Ended::NotHeld`], [`Ended::Draining`] when the work was called off meanwhile: nobody will know
-/// of the call.
+/// [`Ended::NotHeld`], [`Ended::Draining`] when the work was cancelled in between: the call stays
+/// unrecorded.
 pub(super) async fn keep(
     run: &LeasedRun,
     done: Done,
@@ -55,9 +55,9 @@ pub(super) async fn keep(
             return Ok((done, made));
         }
         Ok(Err(error)) => error.to_string(),
-        Err(_) => "there was no room for it in time".to_owned(),
+        Err(_) => "there was no disk space for it in time".to_owned(),
     };
-    tracing::error!(run_id = %run.spec.id, why, "an output is lost");
+    tracing::error!(run_id = %run.spec.id, why, "evidence: an output is lost");
     let done = Done { outcome: without_output(done.outcome, &why), ..done };
     let made = record(&done);
     Ok((done, made))
@@ -84,7 +84,7 @@ pub(super) fn record(run: &LeasedRun, index: usize, done: &Done) -> Record {
     record_as(run, Place::of_step(run, index), source, done)
 }
 
-/// The outcome in one line; one that failed begins with its code, for whoever acts on it.
+/// The outcome in one line; a failed one begins with its code.
 fn summary(outcome: &ToolOutcome) -> String {
     match outcome.error_code {
         Some(code) => format!("{}: {}", code.as_str(), outcome.summary),
@@ -92,7 +92,7 @@ fn summary(outcome: &ToolOutcome) -> String {
     }
 }
 
-/// Where in the plan a receipt belongs.
+/// The receipt's position in the plan.
 pub(super) struct Place {
     step_index: u32,
     step_id: String,
@@ -107,14 +107,14 @@ impl Place {
         }
     }
 
-    /// The whole run: one place behind its last step, and no step's id.
+    /// The whole run: the index after its last step, and no step id.
     pub(super) fn of_run(run: &LeasedRun) -> Self {
         let step_index = u32::try_from(run.graph.len()).unwrap_or(u32::MAX);
         Self { step_index, step_id: String::new() }
     }
 }
 
-/// The record of a call that belongs to `place` and was seen by `source`.
+/// The record of a call for `place`, observed by `source`.
 pub(super) fn record_as(
     run: &LeasedRun,
     place: Place,

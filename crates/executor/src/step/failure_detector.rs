@@ -1,16 +1,16 @@
-//! Who has been silent for too long, as this process sees it.
+//! Which executors have sent no heartbeat for too long, as this process observes it.
 //!
 //! ```text
-//!   look     look     look     look         look
+//!   poll     poll     poll     poll         poll
 //!    |  beat  |        |        |     ...    |
 //!    +---*----+--------+--------+------------+
 //!        |<--------- age limit ------------->| silent
 //! ```
 //!
-//! A heartbeat names a time, and the clocks that such times are taken from may be set: the database's,
-//! or that of its replica. So it counts that the name *changes*, by a clock that nobody sets. The time
-//! it names is believed where it fits to what was seen; of somebody met for the first time, or after a
-//! while without looking, it is believed but for the grace in which whoever lives beats again.
+//! A heartbeat names a time, but the database's clock may be set. The detector therefore observes
+//! that the named time *changes*, measured by a monotonic clock. It uses the named time where that
+//! is consistent with its observations. For an executor seen for the first time, or after a gap, it
+//! adds a grace period for the next heartbeat.
 
 use super::lease_validity::MonotonicInstant;
 use chrono::{DateTime, Utc};
@@ -19,10 +19,10 @@ use std::time::Duration;
 use surety_common::store::Owner;
 use uuid::Uuid;
 
-/// A heartbeat that hangs is given up within this part of the age limit, and sent again.
+/// A hanging heartbeat is abandoned after this part of the age limit, and sent again.
 pub(super) const TRIES: u32 = 4;
 
-/// What looks at the others' heartbeats have shown.
+/// The observed heartbeats of other executors.
 pub(super) struct FailureDetector {
     limit: Duration,
     grace: Duration,
@@ -30,22 +30,23 @@ pub(super) struct FailureDetector {
     seen: HashMap<Uuid, Sight>,
 }
 
-/// A heartbeat, and from when on nothing came after it.
+/// A heartbeat, and since when no later one was observed.
 struct Sight {
     heartbeat_at: Option<DateTime<Utc>>,
     since: MonotonicInstant,
 }
 
 impl FailureDetector {
-    /// Nothing is known yet of others who beat every `interval`, and are dead when they were silent for
-    /// `limit`, which is two intervals at least.
+    /// A detector without observations. The others send a heartbeat every `interval` and are dead
+    /// after `limit` without one, which is at least two intervals.
     pub(super) fn new(interval: Duration, limit: Duration) -> Self {
         let grace = (interval + interval.max(limit / TRIES)).min(limit);
         Self { limit, grace, looked_at: None, seen: HashMap::new() }
     }
 
-    /// Takes in what a question brought that was sent and answered then, and sent at the time `now` by
-    /// the clock that heartbeats are named after. Answers who has been silent for too long.
+    /// Processes the answer of a query that was sent and answered at these times, and sent at the
+    /// time `now` by the clock of the heartbeats. Returns the executors that are silent for too
+    /// long.
     pub(super) fn observe(
         &mut self,
         [sent_at, answered_at]: [MonotonicInstant; 2],
@@ -53,18 +54,19 @@ impl FailureDetector {
         others: &[Owner],
     ) -> Vec<Owner> {
         let gap = self.looked_at.replace(sent_at).map(|before| answered_at.since(before));
-        // Who could not look for so long cannot say that others were silent meanwhile.
+        // A process that could not query for that long does not know whether the others were
+        // silent.
         let gap = gap.filter(|gap| *gap < self.grace);
         let seen = std::mem::take(&mut self.seen);
         let mut silent = Vec::new();
         for owner in others {
             let age = age(owner, now);
             let before = seen.get(&owner.id);
-            // A heartbeat may have come as late as the answer, and silence has lasted until the question
-            // at least: of a question that hung, neither is believed more than it says.
+            // The heartbeat may be as late as the answer, and the silence lasted at least until the
+            // query. A query that hung therefore proves less.
             let since = match (gap, before) {
                 (Some(_), Some(sight)) if sight.heartbeat_at == owner.heartbeat_at => sight.since,
-                // It came since the last look; a clock that says otherwise was set.
+                // It came after the last query; a clock that contradicts this was set.
                 (Some(gap), Some(_)) => {
                     answered_at.before(if age <= gap { age } else { Duration::ZERO })
                 }
@@ -79,7 +81,7 @@ impl FailureDetector {
     }
 }
 
-/// How long ago a heartbeat was, by what it says.
+/// The age of a heartbeat according to its own time.
 fn age(owner: &Owner, now: DateTime<Utc>) -> Duration {
     match owner.heartbeat_at {
         Some(heartbeat_at) => (now - heartbeat_at).to_std().unwrap_or_default(),
@@ -97,11 +99,11 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(10);
 
     fn moment(ms: u64) -> MonotonicInstant {
-        // Some way from the clock's beginning, so that nothing ends there.
+        // Later than the clock's start, so that no subtraction reaches it.
         MonotonicInstant::at(Duration::from_hours(1) + Duration::from_millis(ms))
     }
 
-    /// A question that is answered at once.
+    /// A query that is answered at once.
     fn moments(ms: u64) -> [MonotonicInstant; 2] {
         [moment(ms); 2]
     }
@@ -114,7 +116,8 @@ mod tests {
         Owner { id: Uuid::from_u128(1), heartbeat_at: Some(time(heartbeat_ms)) }
     }
 
-    /// Looks every second at one whose last heartbeat was at 300 ms; answers when it is silent.
+    /// Polls an executor every second whose last heartbeat was at 300 ms; returns when it is
+    /// silent.
     fn noticed_at(detector: &mut FailureDetector, from_ms: u64, step_ms: i64) -> Option<u64> {
         (from_ms..from_ms + 30_000).step_by(1000).find(|ms| {
             let now = time(i64::try_from(*ms).unwrap() + step_ms);
@@ -143,7 +146,7 @@ mod tests {
         let mut detector = FailureDetector::new(INTERVAL, LIMIT);
         let found =
             (0..9).find(|s| !detector.observe(moments(s * 1000), time(0), &[unknown]).is_empty());
-        assert_eq!(found, Some(4), "somebody nobody knows");
+        assert_eq!(found, Some(4), "an unregistered executor");
     }
 
     #[test]
@@ -163,7 +166,7 @@ mod tests {
     fn a_heartbeat_that_came_while_a_question_hung_counts_from_its_answer() {
         let mut detector = FailureDetector::new(INTERVAL, LIMIT);
         assert_eq!(detector.observe(moments(0), time(0), &[owner(-700)]), []);
-        // It named 3.2 s, and the question that was sent at 1 s was answered at 3.4 s.
+        // It named 3.2 s, and the query that was sent at 1 s was answered at 3.4 s.
         let hung = [moment(1000), moment(3400)];
         assert_eq!(detector.observe(hung, time(1000), &[owner(3200)]), []);
         let found = (4000..20_000).step_by(100).find(|ms| {
@@ -179,7 +182,7 @@ mod tests {
         assert_eq!(detector.observe(moments(0), time(0), &[owner(0)]), []);
         assert_eq!(detector.observe(moments(60_000), time(60_000), &[owner(0)]), []);
         assert_eq!(detector.observe(moments(61_000), time(61_000), &[owner(60_700)]), []);
-        // Had it stayed silent, that would have been counted from here on.
+        // If it had stayed silent, that would be counted from here on.
         let mut detector = FailureDetector::new(INTERVAL, LIMIT);
         assert_eq!(detector.observe(moments(0), time(0), &[owner(0)]), []);
         assert_eq!(detector.observe(moments(60_000), time(60_000), &[owner(0)]), []);
@@ -189,10 +192,10 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever beats at least every two seconds, seen by one who looks as often, under clocks that
-        /// are anybody's.
+        /// An executor with a heartbeat at least every two seconds is never silent for a process
+        /// that polls as often, under any clocks.
         #[test]
-        fn who_beats_is_never_silent(
+        fn an_executor_with_heartbeats_is_never_silent(
             turns in prop::collection::vec((1_u64..2000, any::<bool>(), -1_i64 << 40..1 << 40), 1..200),
         ) {
             let mut detector = FailureDetector::new(INTERVAL, LIMIT);
@@ -208,9 +211,9 @@ mod tests {
             }
         }
 
-        /// Whoever is dead is found by one who looks, whatever the clocks say.
+        /// A dead executor is detected by a process that polls, under any clocks.
         #[test]
-        fn who_is_dead_is_found(
+        fn a_dead_executor_is_detected(
             before in prop::collection::vec(-1_i64 << 40..1 << 40, 1..20),
             clocks in prop::collection::vec(-1_i64 << 40..1 << 40, 12),
         ) {

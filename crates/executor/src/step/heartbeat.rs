@@ -1,4 +1,4 @@
-//! Saying that this process is alive, whatever else it waits for.
+//! The heartbeat of this process, independent of its other work.
 
 use super::claim::Claimer;
 use super::engine::Engine;
@@ -15,13 +15,13 @@ use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// The longest pause before this process is made known again.
+/// The longest pause before the process is registered again.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// How long signing off may take; a row that stays is removed by others.
+/// The time limit to sign off; other executors remove a row that stays.
 const SIGN_OFF: Duration = Duration::from_millis(500);
 
-/// The loop that keeps this process's leases. It has a connection to itself and waits for nobody, so
-/// that a process is not taken for dead whose other connections are busy, or hang.
+/// The loop that keeps this process's leases. It has a dedicated connection and waits for no other
+/// task, so that busy or hanging connections do not make the process appear dead.
 pub struct Heartbeat {
     engine: Arc<Engine>,
     claimer: Arc<Claimer>,
@@ -33,7 +33,7 @@ pub struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// A heartbeat every `interval`; a process silent for `age_limit` is taken for dead.
+    /// A heartbeat every `interval`; a process without one for `age_limit` is declared dead.
     pub fn new(
         engine: Arc<Engine>,
         claimer: Arc<Claimer>,
@@ -41,16 +41,16 @@ impl Heartbeat {
         age_limit: Duration,
         slots: i32,
     ) -> Self {
-        // A network that was cut in silence is tried again while there is still time.
+        // Over a broken network the heartbeat is retried before the age limit.
         let dedicated = DedicatedConnection::bounded(engine.pool.clone(), age_limit / TRIES);
         let detector = FailureDetector::new(interval, age_limit);
         Self { engine, claimer, interval, age_limit, slots, dedicated, detector }
     }
 
-    /// Makes this process known, however long the database is away.
+    /// Registers this process, however long the database is unavailable.
     pub async fn first(&mut self) {
         while let Err(error) = self.run_once(self.engine.now()).await {
-            tracing::warn!(%error, "this executor could not be made known yet");
+            tracing::warn!(%error, "heartbeat: this executor could not be registered; retrying");
             tokio::select! {
                 () = self.engine.drain.cancelled() => return,
                 () = tokio::time::sleep(self.interval.min(FIRST_PAUSE)) => {}
@@ -58,15 +58,15 @@ impl Heartbeat {
         }
     }
 
-    /// Beats until the engine has drained. A beat that fails is tried again at the next interval:
-    /// when too many fail, every run is given up here before others take the leases over, and the
-    /// fence keeps late writes out.
+    /// Sends heartbeats until the engine has drained. A failed one is retried at the next interval.
+    /// When too many fail, every run is given up here before others take the leases over, and the
+    /// fence refuses late writes.
     pub async fn run(mut self, drained: CancellationToken) {
         let (said, found) = watch::channel(Found::default());
         let (engine, claimer) = (Arc::clone(&self.engine), Arc::clone(&self.claimer));
         let interval = self.interval;
         tokio::select! {
-            // All is handed back by then, so a beat under way may be let go.
+            // All leases are released by then, so a heartbeat in progress may be cancelled.
             () = drained.cancelled() => {}
             () = claimer.tend(found) => {}
             never = self.beat_on(&said) => match never {},
@@ -76,8 +76,10 @@ impl Heartbeat {
         let retired = store::retire(&self.engine.pool, self.engine.id, heard_since);
         match timeout(SIGN_OFF, retired).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "this executor could not be signed off"),
-            Err(_) => tracing::warn!("this executor could not be signed off in time"),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "heartbeat: this executor could not be signed off")
+            }
+            Err(_) => tracing::warn!("heartbeat: this executor could not be signed off in time"),
         }
     }
 
@@ -93,7 +95,7 @@ impl Heartbeat {
         }
     }
 
-    /// One beat. Answers what the rows say this process may have to do.
+    /// One heartbeat. Returns the work for this process that the rows show.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -107,8 +109,8 @@ impl Heartbeat {
         Ok(self.beat(now).await?.unwrap_or_default())
     }
 
-    /// Says that this process is alive, and calls work off whose lease is gone; none when this
-    /// process is not known.
+    /// Sends a heartbeat, and cancels the work under lost leases; none when this process is not
+    /// registered.
     async fn beat(&mut self, now: DateTime<Utc>) -> Result<Option<Found>, StoreError> {
         if !self.engine.lease_validity.is_valid() {
             self.dedicated.forget();
@@ -121,8 +123,8 @@ impl Heartbeat {
         let Some(Pulse { leases, others, ready }) = pulse else { return Ok(None) };
         self.engine.registry.call_off(&entered, &leases);
         self.engine.check_lease_validity();
-        // After a sleep of the machine the new connection has set the clock, and what was sent named
-        // an old time.
+        // After a suspend of the machine the new connection has set the clock, and the sent
+        // heartbeat named an old time.
         if self.engine.now() < now + self.age_limit / 2 {
             self.engine.lease_validity.renew(sent_at);
         }
@@ -135,8 +137,8 @@ fn earlier(now: DateTime<Utc>, by: Duration) -> DateTime<Utc> {
     now.checked_sub_signed(TimeDelta::from_std(by).unwrap_or(TimeDelta::MAX)).unwrap_or(now)
 }
 
-/// Looks whether this process still has contact, at each interval: no timer runs while the machine
-/// sleeps.
+/// Checks the lease validity at each interval, because no timer runs while the machine is
+/// suspended.
 async fn keep_watch(engine: &Engine, interval: Duration) -> Infallible {
     loop {
         engine.lease_validity.valid().await;

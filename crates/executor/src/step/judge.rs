@@ -1,4 +1,4 @@
-//! The three validations over a held run.
+//! The three validations over a leased run.
 
 use super::ended::Ended;
 use super::leased_run::LeasedRun;
@@ -14,10 +14,10 @@ use surety_common::domain::problem::Code;
 use surety_common::domain::step::StepState;
 use surety_common::domain::verdict::CheckResult;
 
-/// A decision and what the validations say about it.
+/// A decision and the results of its validations.
 #[derive(Debug, Clone)]
 pub(super) struct Judgement {
-    /// The decision to apply, should all have passed.
+    /// The decision to apply if all passed.
     pub(super) decision: ExecuteDecision,
     /// Flow, evidence, safety.
     pub(super) validations: Vec<Validation>,
@@ -30,13 +30,13 @@ impl Judgement {
         self.validations.iter().all(|validation| validation.passed)
     }
 
-    /// What the driver is told when it may not.
+    /// The correction for the driver when it may not be applied.
     pub(super) fn correction(&self) -> String {
         self.correction.clone()
     }
 
-    /// Judges the decision that ends a step without checks of its own: nothing more has to be read
-    /// for it.
+    /// Validates the decision that ends a step without checks of its own, which needs no further
+    /// read.
     pub(super) fn closing(
         run: &LeasedRun,
         execution: &Execution,
@@ -54,7 +54,7 @@ pub(super) struct Passed {
     pub(super) usage: Usage,
 }
 
-/// Judges a decision over the run as it is.
+/// Validates a decision over the current run.
 pub(super) async fn judge(
     run: &LeasedRun,
     index: usize,
@@ -69,7 +69,7 @@ pub(super) async fn judge(
     Ok(judge_over(run, &execution, index, decision.clone(), &checks))
 }
 
-/// What became of the step's own checks, over every receipt of the run.
+/// The results of the step's own checks, over every receipt of the run.
 async fn checks(
     run: &LeasedRun,
     step: &PlanStep,

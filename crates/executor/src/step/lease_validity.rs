@@ -1,4 +1,4 @@
-//! Whether others still take this process for alive, as far as it can tell by itself.
+//! Whether other executors still consider this process alive, as far as it can determine by itself.
 //!
 //! ```text
 //!   a beat is sent --------- patience --------->|<-- margin -->|
@@ -6,69 +6,70 @@
 //!                                               |  are killed  |  the runs over
 //! ```
 //!
-//! Others count from when they saw the last heartbeat, or from the time it names. Here it is counted
-//! from when that one was sent, so what is held is given up before anybody else can begin with it.
+//! Others count from the heartbeat's observation or from its named time. This process counts from
+//! when it was sent, so it gives its leases up before others can take them over.
 
 use nix::sys::time::TimeValLike;
 use nix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Of the age limit, what is kept at least for ending commands before others take over.
+/// The part of the age limit that is reserved for ending commands before others take over.
 const MARGIN: u32 = 8;
 
-/// A moment by a clock that nobody sets, and that goes on while the machine sleeps: the others do.
+/// A time of a clock that is never set, and that advances while the machine is suspended, because
+/// other machines' clocks do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct MonotonicInstant(Duration);
 
 impl MonotonicInstant {
     /// Now.
     pub(super) fn now() -> Self {
-        // Linux has had this clock for longer than anything else that is used here.
+        // This clock is older in Linux than the other system calls used here.
         let time = clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(0, |time| time.num_nanoseconds());
         Self(Duration::from_nanos(u64::try_from(time).unwrap_or_default()))
     }
 
-    /// How long after an earlier one it is; nothing after a later one.
+    /// The duration since an earlier time; zero for a later one.
     pub(super) const fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// The moment so long before it, or the clock's first.
+    /// The time that is this much earlier, or the clock's start.
     pub(super) const fn before(self, time: Duration) -> Self {
         Self(self.0.saturating_sub(time))
     }
 
-    /// The moment so long after the clock's first.
+    /// The time this long after the clock's start.
     #[cfg(test)]
     pub(super) const fn at(time: Duration) -> Self {
         Self(time)
     }
 }
 
-/// When this process was last heard, and for how long that counts.
+/// When the last answered heartbeat was sent, and for how long it counts.
 pub struct LeaseValidity {
     patience: Duration,
     sent_at: watch::Sender<Option<MonotonicInstant>>,
 }
 
 impl LeaseValidity {
-    /// None yet, of a process that beats every `interval` and is taken for dead when it was silent
-    /// for `age_limit`, which is two intervals at least.
+    /// Not valid yet. The process sends a heartbeat every `interval` and is declared dead after
+    /// `age_limit` without one, which is at least two intervals.
     pub fn new(interval: Duration, age_limit: Duration) -> Self {
         let margin = interval.max(age_limit / MARGIN);
         let patience = age_limit.saturating_sub(margin).max(age_limit / 2);
         Self { patience, sent_at: watch::Sender::new(None) }
     }
 
-    /// Takes a heartbeat down that was sent then and answered, unless that is too long ago to count.
+    /// Records an answered heartbeat that was sent at this time, unless that is too long ago.
     pub(super) fn renew(&self, sent_at: MonotonicInstant) {
         if self.counts(sent_at, MonotonicInstant::now()) {
             self.sent_at.send_replace(Some(sent_at));
         }
     }
 
-    /// Whether this process may count on its leases.
+    /// Whether this process may rely on its leases.
     pub fn is_valid(&self) -> bool {
         self.left().is_some()
     }
@@ -85,11 +86,11 @@ impl LeaseValidity {
         let now_kept = |sent_at: &Option<MonotonicInstant>| {
             sent_at.is_some_and(|sent_at| self.counts(sent_at, MonotonicInstant::now()))
         };
-        // The sender lives here, so it does not end.
+        // The sender is owned by this object, so it is never dropped.
         self.sent_at.subscribe().wait_for(now_kept).await.ok();
     }
 
-    /// Says that it may no longer; answers whether that is news.
+    /// Invalidates the leases; returns whether they were valid before.
     pub(super) fn lose(&self) -> bool {
         self.sent_at.send_if_modified(|sent_at| {
             let over =

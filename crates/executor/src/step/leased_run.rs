@@ -1,4 +1,4 @@
-//! A run that this process holds the lease of.
+//! A run that this process has leased.
 
 use super::bounds::graph_of;
 use super::ended::Ended;
@@ -26,9 +26,9 @@ use tokio::sync::Mutex;
 
 /// A run under this process's lease.
 pub struct LeasedRun {
-    /// The engine it is worked on by.
+    /// The engine that works on it.
     pub engine: Arc<Engine>,
-    /// What it was asked to do.
+    /// Its request.
     pub spec: RunSpec,
     /// The plan revision being executed.
     pub plan: Arc<Plan>,
@@ -36,14 +36,14 @@ pub struct LeasedRun {
     pub plan_digest: String,
     /// That plan's revision, from 1.
     pub plan_revision: u32,
-    /// Who depends on whom.
+    /// The dependencies of the steps.
     pub graph: Graph,
-    /// The lease it is worked on under.
+    /// Its lease.
     pub lease: Arc<Lease>,
-    /// The span all its transitions are recorded in.
+    /// The span for all its transitions.
     pub span: tracing::Span,
     pub(super) state: Mutex<PendingState>,
-    /// Where it works.
+    /// Its folder.
     pub folder: Arc<Folder>,
     timeouts: std::sync::Mutex<Timeouts>,
     /// What is known of its workspace.
@@ -51,7 +51,7 @@ pub struct LeasedRun {
 }
 
 impl LeasedRun {
-    /// A run whose lease was just written as `execution` says.
+    /// A run with the lease that `execution` names.
     pub fn new(engine: Arc<Engine>, assignment: RunAssignment, execution: Execution) -> Self {
         let RunAssignment { spec, plan, plan_digest, span } = assignment;
         let folder = match spec.workspace.as_str() {
@@ -81,13 +81,14 @@ impl LeasedRun {
         Arc::clone(&self.state.lock().await.execution)
     }
 
-    /// Waits until a call may begin: not while others may take this process for dead. None when the
-    /// work is called off first. `repeated` says whether a successor makes the call again unasked.
+    /// Blocks until a call may begin, which requires a valid lease. None when the work is cancelled
+    /// first. `repeated` says whether a successor makes the call again without asking.
     pub(super) async fn begin_call(&self, repeated: bool) -> Option<CallUnderWay<'_>> {
         loop {
-            // Entered before it is looked, so that a loss of contact in between meets the call.
+            // Counted before the check, so that a lease that becomes invalid in between affects the
+            // call.
             let begun = self.lease.enter_call(repeated);
-            // A process that was stopped in between looks at the time first.
+            // A process that was stopped in between checks the time first.
             self.engine.check_lease_validity();
             if self.lease.calls.is_cancelled() {
                 return None;
@@ -104,14 +105,14 @@ impl LeasedRun {
         }
     }
 
-    /// Why the work was called off.
+    /// Why the work was cancelled.
     pub(super) fn called_off(&self) -> Ended {
         if self.lease.lost.is_cancelled() { Ended::NotHeld } else { Ended::Draining }
     }
 
-    /// Waits until the work here is called off, or until it has to be begun again from the row: that
-    /// was moved under this lease, or the run's time is over. For waits in which nothing of the run is
-    /// under way here, and all of it is stored.
+    /// Waits until the work here is cancelled, or must start again from the row. The latter happens
+    /// when the row was changed under this lease, or the run's deadline passed. Used while no work
+    /// of the run is in progress here and all of it is committed.
     pub(super) async fn called_away(&self) -> Ended {
         tokio::select! {
             biased;
@@ -136,7 +137,7 @@ impl LeasedRun {
         tokio::time::sleep(left.unwrap_or_default()).await;
     }
 
-    /// What is left of a step's deadline.
+    /// The time left of a step's deadline.
     pub async fn time_left(&self, index: usize) -> Duration {
         let execution = self.execution().await;
         let started_at = execution.steps.get(index).and_then(|step| step.started_at);
@@ -145,15 +146,15 @@ impl LeasedRun {
         deadline.saturating_sub(spent.unwrap_or_default())
     }
 
-    /// Removes the run's own folder when the run is over and nothing was put into it. While it is
-    /// not over, somebody else may be at work there.
+    /// Removes the run's own folder when the run has ended and the folder is empty. Before the end,
+    /// another executor may use it.
     pub fn remove_empty_folder(&self) {
         if self.lease.is_over() {
             self.folder.remove_when_empty();
         }
     }
 
-    /// How long calls may take, as their timeouts so far say.
+    /// The time limits of calls after the timeouts so far.
     pub fn timeouts(&self) -> MutexGuard<'_, Timeouts> {
         self.timeouts.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -167,7 +168,7 @@ impl LeasedRun {
         Ok(store::patiently(read).await?)
     }
 
-    /// Whether any receipt says that a file was written.
+    /// Whether a receipt records a written file.
     pub async fn wrote_files(&self) -> bool {
         self.execution().await.counters.wrote
     }
@@ -181,7 +182,7 @@ impl LeasedRun {
         self.engine.drivers.get(kind).ok_or(Ended::DriverNotServed(kind))
     }
 
-    /// Whether a step is worked on here, and may take another turn.
+    /// Whether a step is running here, and may take another turn.
     pub(super) async fn is_step_running(&self, index: usize) -> bool {
         let execution = self.execution().await;
         execution.state == RunState::Executing
@@ -189,7 +190,7 @@ impl LeasedRun {
             && execution.steps.get(index).is_some_and(|step| step.state == StepState::Running)
     }
 
-    /// Where one step stands.
+    /// The state of one step.
     pub async fn step_state(&self, index: usize) -> StepState {
         let execution = self.execution().await;
         execution.steps.get(index).map(|step| step.state).unwrap_or_default()
@@ -207,16 +208,17 @@ impl LeasedRun {
         telemetry::step_span(&step, &self.spec.trace_parent)
     }
 
-    /// The span that a change is recorded in: the step's that makes it, else the run's own.
+    /// The span of a change: that of the step that makes it, else the run's.
     pub(super) fn present_span(&self) -> tracing::Span {
         let present = tracing::Span::current();
         if present.is_none() { self.span.clone() } else { present }
     }
 
-    /// One step of it, from the plan and from the row.
+    /// One step, from the plan and from the row.
     ///
     /// # Errors
-    /// [`Ended::Refused`] when the plan has no such step, which a consistent row never asks for.
+    /// [`Ended::Refused`] when the plan has no such step, which never happens with a consistent
+    /// row.
     pub async fn step(&self, index: usize) -> Result<(&PlanStep, StepProgress), Ended> {
         let execution = self.execution().await;
         match (self.plan.steps.get(index), execution.steps.get(index)) {
@@ -226,14 +228,14 @@ impl LeasedRun {
     }
 }
 
-/// What a held run is made from.
+/// The input of a leased run.
 pub struct RunAssignment {
-    /// What it was asked to do.
+    /// Its request.
     pub spec: RunSpec,
     /// The plan revision being executed.
     pub plan: Arc<Plan>,
     /// That plan's digest.
     pub plan_digest: String,
-    /// The span all its transitions are recorded in.
+    /// The span for all its transitions.
     pub span: tracing::Span,
 }

@@ -15,10 +15,10 @@ use surety_common::domain::plan::ToolCall;
 use surety_common::domain::stop::WaitingOn;
 use uuid::Uuid;
 
-/// The answers the question about an open call takes.
+/// The accepted answers about an open call.
 pub(super) const CHOICES: [&str; 2] = ["repeat", "fail"];
 
-/// Settles the open call of a step that this process just took up.
+/// Settles the open call of a step that this process has just leased.
 pub(super) async fn settle(
     run: &LeasedRun,
     index: usize,
@@ -26,7 +26,7 @@ pub(super) async fn settle(
 ) -> Result<Vec<usize>, Ended> {
     let (_, progress) = run.step(index).await?;
     if progress.answer == Some(CallAnswer::Fail) {
-        let reason = format!("whether {} had happened could not be told", open.tool);
+        let reason = format!("it is unknown whether {} had happened", open.tool);
         return outcome::fail(run, index, &reason).await;
     }
     let arguments = stored_arguments(&open);
@@ -40,8 +40,8 @@ pub(super) async fn settle(
         use_up_answer(run, index).await?;
         return again(run, index, &setup, call).await;
     }
-    // Looked at first even where it may be repeated: a write that is made twice would tell as its
-    // facts that it changed nothing.
+    // Probed first even if it may be repeated: the facts of a repeated write would record no
+    // change.
     let effect = serde_json::from_value(open.effect.clone()).unwrap_or(Effect::Unknown);
     match setup.probe(effect).await {
         Probe::Happened(facts) => {
@@ -55,7 +55,7 @@ pub(super) async fn settle(
     }
 }
 
-/// Calls again under the same id: the intent is already in the journal.
+/// Calls again with the same id: the intent is already in the journal.
 async fn again(
     run: &LeasedRun,
     index: usize,
@@ -73,7 +73,7 @@ async fn ask(run: &LeasedRun, index: usize, open: &OpenCall) -> Result<Vec<usize
         since: run.engine.now(),
         unblocks: "AnswerQuestion with `repeat` or `fail`".to_owned(),
         question: format!(
-            "Step {}: {} with {} was started at {} and nobody recorded its end. It may have \
+            "Step {}: {} with {} was started at {} and no end was recorded. It may have \
              happened in whole, in part, or not at all. Check it, then answer `repeat` to call it \
              again or `fail` to end the step.",
             run.graph.id(index),
@@ -88,8 +88,7 @@ async fn ask(run: &LeasedRun, index: usize, open: &OpenCall) -> Result<Vec<usize
     Ok(Vec::new())
 }
 
-/// One answer allows one repetition: should this process die in the middle of it, the question is
-/// asked again.
+/// One answer allows one repetition: if this process dies during it, the question is asked again.
 async fn use_up_answer(run: &LeasedRun, index: usize) -> Result<(), Ended> {
     run.change_now(|draft| draft.answer_call(index, None)).await
 }

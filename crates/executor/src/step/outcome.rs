@@ -27,7 +27,7 @@ pub(super) fn record_applied(
     draft.record_turn(&run.graph, index, record)
 }
 
-/// Ends the step and starts what its end made ready, so that the next step needs no queue.
+/// Ends the step and starts the steps that it makes ready, without a queue.
 pub(super) fn finish(
     draft: &mut Draft,
     run: &LeasedRun,
@@ -57,7 +57,7 @@ pub(super) fn end_for_limit(
             let Reached { name, limit, .. } = reached;
             let end = Ending {
                 stop_reason: StopReason::MaxRoundsReached,
-                user_message: format!("The run took all of its {limit} turns."),
+                user_message: format!("The run used all of its {limit} turns."),
                 internal_reason: format!("{name} is {limit}"),
             };
             draft.stop(&run.graph, end)

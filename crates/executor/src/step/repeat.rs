@@ -1,4 +1,4 @@
-//! The repeat-cycle fuse of a step: the same call with the same result, again and again.
+//! The repeat limit of a step: the same call with the same result too often.
 
 use super::call_setup::Done;
 use super::leased_run::LeasedRun;
@@ -11,8 +11,8 @@ use surety_common::domain::execution::draft::{Draft, Ending};
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::stop::StopReason;
 
-/// What the fuse of a step remembers; none before the first call. What an earlier version of this
-/// program wrote and no longer reads starts afresh.
+/// The stored state of the step's detector; none before the first call. State of an incompatible
+/// program version is dropped.
 pub(super) fn remembered(progress: &StepProgress) -> Option<RepeatCycle> {
     match progress.fuses.is_null() {
         true => None,
@@ -20,7 +20,7 @@ pub(super) fn remembered(progress: &StepProgress) -> Option<RepeatCycle> {
     }
 }
 
-/// Counts a call and its result. Answers what the fuse remembers then, and what it says.
+/// Counts a call and its result. Returns the new state of the detector, and its result.
 pub(super) fn count(
     draft: &Draft,
     run: &LeasedRun,
@@ -39,7 +39,7 @@ pub(super) fn count(
     (Some(cycle), said)
 }
 
-/// Ends the run, whose step went round and round.
+/// Ends the run because of repeated turns.
 pub(super) fn stop(
     draft: &mut Draft,
     run: &LeasedRun,
@@ -51,7 +51,7 @@ pub(super) fn stop(
         Ending {
             stop_reason: StopReason::RepeatCycle,
             user_message: format!(
-                "Step {} called {} again and again with the same result.",
+                "Step {} repeated its call of {} with the same result too often.",
                 run.graph.id(index),
                 done.call.tool_call.name
             ),
@@ -61,7 +61,7 @@ pub(super) fn stop(
     Ok(Vec::new())
 }
 
-/// Keeps what the fuse remembers, unless the step is done and remembers nothing any more.
+/// Stores the detector's state, unless the step is done.
 pub(super) fn keep(draft: &mut Draft, index: usize, cycle: Option<&RepeatCycle>) {
     let fuses = cycle.map(serde_json::to_value).and_then(Result::ok).unwrap_or_default();
     draft.remember_fuses(index, fuses);

@@ -1,5 +1,6 @@
-//! A machine whose open files or processes are all in use: what is refused for that was not begun, so
-//! it is waited for, like for a database that is away. It is no fault of the plan.
+//! Waits while the machine has no free file descriptors or processes. A call that was refused for
+//! that reason was not started, so it is retried, as with an unavailable database. The plan is not
+//! at fault.
 
 use super::leased_run::LeasedRun;
 use crate::pauses::Pauses;
@@ -7,12 +8,12 @@ use crate::tool::{ErrorCode, ToolError, ToolOutcome};
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
-/// Something that was tried on the machine.
+/// The result of an attempt that needs resources of the machine.
 pub(super) trait Tried {
-    /// Whether the machine had no room for it.
+    /// Whether the machine lacked resources for it.
     fn found_no_resources(&self) -> bool;
 
-    /// What it ends with when the work on its run was called off meanwhile.
+    /// The result when the work on the run was cancelled in the meantime.
     fn called_off() -> Self;
 }
 
@@ -36,7 +37,7 @@ impl<T> Tried for Result<T, ToolError> {
     }
 }
 
-/// Tries until the machine has room for it, or until the time is over.
+/// Retries until the machine has the resources, or until the time limit.
 pub(super) async fn wait_for_resources<T: Tried, F: Future<Output = T>>(
     run: &LeasedRun,
     time: Duration,
@@ -51,12 +52,12 @@ pub(super) async fn wait_for_resources<T: Tried, F: Future<Output = T>>(
         if !tried.found_no_resources() || again >= until {
             return tried;
         }
-        // Were each to wait with a file open, none would find one.
+        // If every waiting run kept a file open, none would become free.
         run.folder.close();
         if !std::mem::replace(&mut told, true) {
             tracing::warn!(
                 run_id = %run.spec.id,
-                "waiting for the machine: its open files or processes are all in use"
+                "waiting for the machine: no file descriptors or processes are free; raise its limits or use fewer slots"
             );
         }
         tokio::select! {

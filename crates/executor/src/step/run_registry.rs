@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use surety_common::store::RunLease;
 use uuid::Uuid;
 
-/// Every lease that is worked on here.
+/// Every lease with work here.
 #[derive(Default)]
 pub struct RunRegistry(Mutex<HashMap<RunLease, Arc<Lease>>>);
 
@@ -15,17 +15,17 @@ impl RunRegistry {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Work on a run begins.
+    /// Registers the work on a run.
     pub fn enter(&self, run: &Arc<Lease>) {
         self.runs().insert(run.key(), Arc::clone(run));
     }
 
-    /// Work on a run is over.
+    /// Removes the work on a run.
     pub fn leave(&self, run: &Lease) {
         self.runs().remove(&run.key());
     }
 
-    /// How many runs of each namespace are worked on.
+    /// The number of runs with work here, by namespace.
     pub fn held(&self) -> HashMap<String, usize> {
         let mut held = HashMap::new();
         for run in self.runs().values() {
@@ -34,7 +34,7 @@ impl RunRegistry {
         held
     }
 
-    /// The leases of a run; at most one that is current.
+    /// The leases of a run; at most one is current.
     pub fn of_run(&self, run_id: Uuid) -> Vec<Arc<Lease>> {
         let runs = self.runs();
         runs.iter()
@@ -43,13 +43,13 @@ impl RunRegistry {
             .collect()
     }
 
-    /// The leases that are worked on now.
+    /// The leases with work here.
     pub fn leases(&self) -> Vec<RunLease> {
         self.runs().keys().copied().collect()
     }
 
-    /// Calls work off under those of the leases that were `entered` before the rows were read and
-    /// are not among the `leases` they name. One that was entered later may have been taken later.
+    /// Cancels the work under those leases that were `entered` before the rows were read and are
+    /// not among the `leases` in them. A later one may have been taken later.
     pub fn call_off(&self, entered: &[RunLease], leases: &[RunLease]) {
         let named: HashSet<&RunLease> = leases.iter().collect();
         let runs = self.runs();
@@ -57,14 +57,15 @@ impl RunRegistry {
         gone.filter_map(|lease| runs.get(lease)).for_each(|run| run.lose());
     }
 
-    /// Ends the work at once on runs whose call would be repeated unasked, and answers how many they are.
+    /// Ends the work on runs whose call a successor would repeat without asking, and returns how
+    /// many there are.
     pub fn forfeit_repeated(&self) -> usize {
         let runs = self.runs();
         let repeated = runs.values().filter(|run| run.would_be_repeated());
         repeated.inspect(|run| run.forfeit()).count()
     }
 
-    /// Those of the leases that nobody works on here.
+    /// Those of the leases that have no work here.
     pub fn unknown(&self, leases: &[RunLease]) -> Vec<RunLease> {
         let runs = self.runs();
         leases.iter().filter(|lease| !runs.contains_key(lease)).copied().collect()

@@ -1,18 +1,18 @@
-//! How many runs are worked on at once.
+//! The slots of concurrent runs.
 //!
 //! ```text
-//!   claimed --> in a slot: its steps, its looks --> aside: the gate decides --> over
+//!   claimed --> in a slot: steps, observations --> released: the gate decides --> over
 //!                  ^                                             |
 //!                  +---------------- not accepted ---------------+
 //! ```
 //!
-//! A run that waits for the gate does nothing here, so another one is begun meanwhile. As many stand
-//! aside as there are slots, and no more: a gate that does not answer must end the claims, and not
-//! the memory.
+//! A run that waits for the gate uses no slot, so another one is started. At most as many runs wait
+//! for the gate as there are slots, so that an unavailable gate limits the claims and not the
+//! memory.
 //!
-//! Slots are taken before leases are: a slot that is only counted may be gone once the lease is
-//! written, and then nobody works under it. Who holds places waits for no other one, but for the one
-//! order that the places themselves know: from a slot to a place aside.
+//! Slots are acquired before leases, because a slot that is only counted could be taken before the
+//! lease is written. To avoid deadlocks, a run waits for a second permit in one order only: from a
+//! slot to a place for released runs.
 
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -25,7 +25,7 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    /// So many.
+    /// This number of slots.
     pub(super) fn new(count: usize) -> Self {
         Self {
             worked_on: Arc::new(Semaphore::new(count)),
@@ -33,7 +33,7 @@ impl Slots {
         }
     }
 
-    /// How many are free.
+    /// The number of free slots.
     pub(super) fn free(&self) -> usize {
         self.worked_on.available_permits()
     }
@@ -43,11 +43,11 @@ impl Slots {
         drop(self.worked_on.acquire().await);
     }
 
-    /// Takes all that are free, for runs that are about to be leased.
+    /// Acquires all free slots, for runs that are about to be leased.
     pub(super) fn take_free(&self) -> Free {
         loop {
             let count = u32::try_from(self.free()).unwrap_or(u32::MAX);
-            // Some may have been taken since they were counted.
+            // Some may have been acquired since they were counted.
             if let Ok(places) = Arc::clone(&self.worked_on).try_acquire_many_owned(count) {
                 return Free { slots: self.clone(), places };
             }
@@ -55,56 +55,56 @@ impl Slots {
     }
 }
 
-/// Slots that are nobody else's. Those that no run is put in are free again when it is dropped.
+/// Acquired slots. Those without a run are released when it is dropped.
 pub(super) struct Free {
     slots: Slots,
     places: OwnedSemaphorePermit,
 }
 
 impl Free {
-    /// How many are left.
+    /// The number of remaining slots.
     pub(super) fn count(&self) -> usize {
         self.places.num_permits()
     }
 
-    /// One of them, for one run; none when none is left.
+    /// One slot for one run; none when none is left.
     pub(super) fn take(&mut self) -> Option<Slot> {
         let place = self.places.split(1)?;
         Some(Slot { slots: self.slots.clone(), place: Some(place), released: false })
     }
 }
 
-/// The place of one run, until it is dropped.
+/// The slot of one run, until it is dropped.
 pub(super) struct Slot {
     slots: Slots,
-    /// None on the way back from aside.
+    /// None while it is being acquired again.
     place: Option<OwnedSemaphorePermit>,
     released: bool,
 }
 
 impl Slot {
-    /// Makes room for another run, once there is a place aside. The slot is kept until then, so that
-    /// no more runs are begun than can stand aside.
+    /// Releases the slot for another run once a place for released runs is free. The slot is kept
+    /// until then, which limits the runs that wait for the gate.
     ///
     /// # Cancel safety
-    /// One that is given up keeps its slot.
+    /// When cancelled, the slot is kept.
     pub(super) async fn release_slot(&mut self) {
         if self.released {
             return;
         }
-        // Nobody closes them.
+        // The semaphore is never closed.
         if let Ok(place) = Arc::clone(&self.slots.released).acquire_owned().await {
             self.place = Some(place);
             self.released = true;
         }
     }
 
-    /// Makes room aside, and waits for a slot again, unless the run has one. One that kept its place
-    /// aside until it has a slot, and one that keeps its slot until there is a place aside, would wait
-    /// for each other.
+    /// Releases the place for released runs, and waits for a slot, unless the run has one. Keeping
+    /// the place until a slot is free would deadlock with runs that keep their slot until a place
+    /// is free.
     ///
     /// # Cancel safety
-    /// One that is given up has no place.
+    /// When cancelled, the run has neither.
     pub(super) async fn reacquire_slot(&mut self) {
         if self.place.is_some() && !self.released {
             return;

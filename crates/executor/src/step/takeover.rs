@@ -1,10 +1,10 @@
-//! Runs that are leased already: those whose executor died, and those that this process holds without
-//! knowing.
+//! Runs that are leased already: those of dead executors, and those that this process holds without
+//! knowing it.
 //!
 //! ```text
-//!   heartbeat --found--> tend --+-- a lease that is not known here --> taken up anew
-//!                               +-- an executor that is silent ------> taken over
-//!   drain ---------------------------- whatever is left -------------> given back
+//!   heartbeat --found--> tend --+-- an unknown lease of this process --> leased again
+//!                               +-- a silent executor -----------------> taken over
+//!   drain ---------------------------- all remaining leases -----------> released
 //! ```
 
 use super::bounds::graph_of;
@@ -28,41 +28,41 @@ use surety_common::telemetry::{self, trace};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// How long a process that leaves looks for leases that it never heard of: where the database is
-/// away, others find them by the heartbeat's age.
+/// How long a process that shuts down searches for unknown leases: if the database is unavailable,
+/// others find them by the heartbeat's age.
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
-/// What a heartbeat found that there may be to do.
+/// The work that a heartbeat found.
 #[derive(Debug, Clone, Default)]
 pub struct Found {
-    /// The leases that the rows give this process.
+    /// The leases of this process in the rows.
     pub(super) leases: Vec<RunLease>,
-    /// Others that hold leases, and have been silent for too long.
+    /// Other owners of leases that have been silent for too long.
     pub(super) silent: Vec<Owner>,
     /// Whether a run waits for an executor.
     pub(super) ready: bool,
 }
 
 impl Claimer {
-    /// Does what heartbeats give reason for, beside them: however long that takes, the next one is on
-    /// time. What fails is found again by a later one.
+    /// Does the work that heartbeats find, beside them, so that the next heartbeat is on time.
+    /// Failed work is found again by a later one.
     pub async fn tend(&self, mut heartbeats: watch::Receiver<Found>) {
         while heartbeats.changed().await.is_ok() {
             let found = heartbeats.borrow_and_update().clone();
             if let Err(error) = self.tend_once(&found, self.engine.now()).await {
-                tracing::warn!(%error, "what a heartbeat found could not be taken up");
+                tracing::warn!(%error, "takeover: work that a heartbeat found failed; retrying with a later one");
             }
         }
     }
 
-    /// Lays the leases that the rows give this process beside its work, takes up what it holds without
-    /// knowing, takes over from the silent, and rings when a run waits.
+    /// Compares the leases in the rows with the work here, works on unknown leases, takes over the
+    /// runs of silent executors, and notifies the claimer when a run waits.
     ///
     /// # Errors
     /// [`StoreError`]
     pub async fn tend_once(&self, found: &Found, now: DateTime<Utc>) -> Result<(), StoreError> {
         let Found { leases, silent, ready } = found;
-        // What is taken up while others take this process for dead is taken from it.
+        // With invalid leases, work that is started here would be taken over at once.
         if !self.engine.lease_validity.is_valid() {
             return Ok(());
         }
@@ -75,28 +75,28 @@ impl Claimer {
             return Ok(());
         }
         if *ready && self.slots.free() > 0 {
-            // It may stand where claims no longer look.
+            // The run may be in a part of a queue that claims no longer scan.
             scanner.queues.scan_from_front();
             self.seen.notify_one();
         }
-        // What a claim brought that was under way is entered by now.
+        // A claim in progress has registered its leases by now.
         let unknown = self.engine.registry.unknown(leases);
         if !unknown.is_empty() {
             let free = self.slots.take_free();
             let mut found = store::forgotten(&self.engine.pool, self.engine.id, &unknown).await?;
             let unread = std::mem::take(&mut found.unread);
             if free.count() == 0 {
-                // It need not wait for a slot here that runs from the queue would get first.
-                self.give_back(found, now, "its lease was not known here").await?;
+                // Without a free slot it is released, so that it does not wait behind queued runs.
+                self.give_back(found, now, "the executor did not know its lease").await?;
             } else {
-                self.take_up(found, free, now, "its lease was not known here").await?;
+                self.take_up(found, free, now, "the executor did not know its lease").await?;
             }
             self.let_go(&unread, now).await?;
         }
         if silent.is_empty() { Ok(()) } else { self.take_over(silent, now).await }
     }
 
-    /// One look for runs whose executor died.
+    /// One scan for runs of dead executors.
     async fn take_over(&self, silent: &[Owner], now: DateTime<Utc>) -> Result<(), StoreError> {
         let free = self.slots.take_free();
         let count = i64::try_from(free.count()).unwrap_or(i64::MAX);
@@ -106,7 +106,7 @@ impl Claimer {
         let except = self.left_alone(now);
         let orphans = store::orphans(&self.engine.pool, silent, count, &except).await?;
         self.leave_alone(&orphans.unread, now);
-        self.take_up(orphans, free, now, "its executor is gone").await
+        self.take_up(orphans, free, now, "its executor is dead").await
     }
 
     async fn take_up(
@@ -116,8 +116,8 @@ impl Claimer {
         now: DateTime<Utc>,
         cause: &str,
     ) -> Result<(), StoreError> {
-        // Counted before the drain is looked at: a drain that this look did not see waits for the
-        // leases written here, and for the work that hands them back.
+        // Counted before the drain is checked: a drain that starts later waits for the leases
+        // written here, and for their release.
         let _under_way = self.tasks.token();
         if self.engine.drain.is_cancelled() {
             return claimed.commit(&[]).await.map(drop);
@@ -161,7 +161,7 @@ impl Claimer {
         cause: &str,
     ) -> Result<(Commit, Taken), Refusal> {
         let Ending { plan, graph, mut draft } = self.end_leases(record, now, cause)?;
-        // One that was on its way to a pause when its executor died has come to rest.
+        // A run that was to be paused when its executor died is now blocked.
         if draft.execution().needs_executor() {
             draft.lease(self.engine.id);
         }
@@ -205,11 +205,11 @@ impl Claimer {
         Ok(Ending { plan, graph, draft })
     }
 
-    /// Gives back what the rows say this process holds although all its work is over: leases whose
-    /// writing ended without an answer.
+    /// Releases the leases of this process in the rows although all its work is over: leases whose
+    /// writes had no answer.
     pub(super) async fn give_back_unheard(&self) {
         let look = async {
-            // Whoever looks now sees the drain, and lets go what it has locked.
+            // A concurrent claim sees the drain, and unlocks its rows.
             let scanner = self.scanner.lock().await;
             Ok((scanner, store::left_over(&self.engine.pool, self.engine.id).await?))
         };
@@ -219,12 +219,14 @@ impl Claimer {
             }
             Ok(Err(error)) => Err(error),
             Err(_) => {
-                tracing::warn!("no answer whether leases are left here; others find them in time");
+                tracing::warn!(
+                    "takeover: remaining leases could not be read in time; other executors take them over by the heartbeat's age"
+                );
                 return;
             }
         };
         if let Err(error) = given {
-            tracing::warn!(%error, "leases may be left here; others take them over in time");
+            tracing::warn!(%error, "takeover: remaining leases could not be released; other executors take them over by the heartbeat's age");
         }
     }
 
@@ -260,7 +262,7 @@ impl Claimer {
         self.let_go(&unread, now).await
     }
 
-    /// Gives leases back whose rows do not read, and leaves them alone.
+    /// Releases leases on runs whose rows cannot be read, and stops claiming them.
     pub(super) async fn let_go(
         &self,
         unread: &[Unread],
@@ -275,7 +277,7 @@ impl Claimer {
     }
 }
 
-/// A change in the making, by which a run's steps are nobody's any more.
+/// A change that ends the leases of a run's steps.
 struct Ending {
     plan: Arc<Plan>,
     graph: Graph,
@@ -289,5 +291,5 @@ fn commit(record: &RunRecord, draft: Draft) -> Commit {
 }
 
 fn refused(record: &RunRecord, refusal: &Refusal) {
-    tracing::error!(run_id = %record.spec.id, %refusal, "the work on a run could not be ended");
+    tracing::error!(run_id = %record.spec.id, %refusal, "takeover: the leases of a run's steps could not be ended");
 }

@@ -18,7 +18,7 @@ use surety_common::telemetry;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// Takes turns until the step is no longer running here. Answers the steps that its end started.
+/// Takes turns until the step no longer runs here. Returns the steps that its end started.
 pub(super) async fn work_step(run: &LeasedRun, index: usize) -> Result<Vec<usize>, Ended> {
     let mut started = Vec::new();
     while started.is_empty() && run.is_step_running(index).await {
@@ -113,8 +113,8 @@ async fn apply(run: &LeasedRun, index: usize, passed: Passed) -> Result<Vec<usiz
     }
 }
 
-/// The driver replies later: the step waits. Once nothing else of the run is under way, the run gives
-/// its lease and its slot back.
+/// The driver replies later: the step waits. When no other work of the run is in progress, the run
+/// releases its lease and its slot.
 async fn wait_for_reply(
     run: &LeasedRun,
     index: usize,
@@ -178,7 +178,7 @@ fn confirmation(
     );
     Wait {
         waiting_on: WaitingOn::Approver,
-        unblocks: "ResolveConfirmation for exactly this call".to_owned(),
+        unblocks: "call ResolveConfirmation for exactly this call".to_owned(),
         ..wait(run, index, question)
     }
 }
@@ -188,7 +188,7 @@ fn wait(run: &LeasedRun, index: usize, question: String) -> Wait {
         id: Uuid::now_v7(),
         waiting_on: WaitingOn::User,
         since: run.engine.now(),
-        unblocks: "AnswerQuestion with the answer".to_owned(),
+        unblocks: "call AnswerQuestion with the answer".to_owned(),
         question,
         choices: Vec::new(),
         step_index: Some(index),

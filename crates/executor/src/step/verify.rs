@@ -1,7 +1,7 @@
-//! What the runner does before the gate decides: it runs the commands that required checks name,
-//! looks at the files and contents they name, and records what it saw. Then it asks the gate.
+//! The runner's verification before the gate decides: it runs the commands of required checks,
+//! reads the files that they name, and records what it observes. Then it calls the gate.
 //!
-//! All of it may be done again after a crash: a verification is repeatable by its nature.
+//! A verification can be repeated after a crash.
 
 use super::blocking::blocking;
 use super::call_setup::{Call, Done, called_off};
@@ -37,15 +37,15 @@ use surety_common::domain::verification::{Observation, PROJECT_TESTS, ProjectTes
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// The name under which the runner's own looks are recorded.
+/// The name of the runner's own observations.
 const OBSERVE: &str = "observe";
-/// The name under which a command that a check names is recorded.
+/// The name of the runner's commands for checks.
 const VERIFY: &str = "verify_command";
-/// The output that says which workspace a verified command succeeded on.
+/// The output with the digest of the workspace on which a command succeeded.
 const WORKSPACE_DIGEST: &str = "workspace_digest";
 
-/// Observes, unless that is already stored, and asks the gate. Others are worked on while it decides;
-/// a run that is not accepted is left without a slot.
+/// Observes, unless that is already stored, and calls the gate. Other runs use the slot in the
+/// meantime; a run that is not accepted is left without a slot.
 pub(super) async fn verify(run: &LeasedRun, slot: &mut Slot) -> Result<(), Ended> {
     if !ensure_in_place(run).await? {
         return Ok(());
@@ -64,7 +64,7 @@ pub(super) async fn verify(run: &LeasedRun, slot: &mut Slot) -> Result<(), Ended
     unless_called_away(run, slot.release_slot()).await?;
     let verdict = run.engine.gate.evaluate_run(run.spec.id, execution.lease_epoch);
     match unless_called_away(run, verdict).await? {
-        // The verdict ended the run and its lease with it: there is nothing left to read.
+        // The verdict ended the run and its lease: there is nothing left to read.
         Ok(Moved::Done) => {
             run.lease.end();
             Err(Ended::NotHeld)
@@ -73,7 +73,7 @@ pub(super) async fn verify(run: &LeasedRun, slot: &mut Slot) -> Result<(), Ended
             run.catch_up().await?;
             Ok(())
         }
-        // The run moved on, or was taken over: what the row says counts.
+        // The run moved on, or was taken over: the row decides.
         Err(fault)
             if matches!(fault.class, FaultClass::Aborted | FaultClass::FailedPrecondition) =>
         {
@@ -86,8 +86,8 @@ pub(super) async fn verify(run: &LeasedRun, slot: &mut Slot) -> Result<(), Ended
     }
 }
 
-/// Waits for something outside this process's work, but not when the work on this run ends meanwhile
-/// or has to be thought over.
+/// Waits for work outside this process, unless the work on this run ends or must start again from
+/// the row.
 pub(super) async fn unless_called_away<T>(
     run: &LeasedRun,
     awaited: impl Future<Output = T>,
@@ -99,17 +99,17 @@ pub(super) async fn unless_called_away<T>(
     }
 }
 
-/// Pauses a run over which the gate meets a defect each time. The run is good, so it is not ended, and
-/// it is not asked about for ever: that would keep a place from the others.
+/// Pauses a run for which the gate always fails with an internal error. The run itself is valid, so
+/// it is not ended, and endless retries would occupy a slot.
 async fn leave_to_operator(run: &LeasedRun, fault: &Fault) -> Result<(), Ended> {
-    tracing::error!(run_id = %run.spec.id, %fault, "the gate cannot judge the run; it is paused");
-    let cause = format!("the gate cannot judge it: {fault}");
+    tracing::error!(run_id = %run.spec.id, %fault, "verify: the gate failed for the run repeatedly; the run is paused until an operator resumes it");
+    let cause = format!("the gate failed for it: {fault}");
     run.change(|draft| {
         let wait = Wait {
             id: Uuid::now_v7(),
             waiting_on: WaitingOn::Operator,
             since: draft.now(),
-            unblocks: format!("ResumeRun, once this is mended: {cause}"),
+            unblocks: format!("call ResumeRun once this is repaired: {cause}"),
             question: String::new(),
             choices: Vec::new(),
             step_index: None,
@@ -123,7 +123,7 @@ async fn leave_to_operator(run: &LeasedRun, fault: &Fault) -> Result<(), Ended> 
 /// Observes and records. Answers whether the observation is complete.
 async fn observe_all(run: &LeasedRun) -> Result<bool, Ended> {
     let wanted = wanted(run).await;
-    // Nothing to see is nothing to write: looking again costs nothing.
+    // Without observations there is nothing to store, and they cost nothing.
     if wanted.is_empty() {
         return Ok(true);
     }
@@ -136,7 +136,8 @@ async fn observe_all(run: &LeasedRun) -> Result<bool, Ended> {
         }
         match carry_out(run, observation).await {
             Ok(record) => records.extend(record),
-            // Somebody moved the run, to pause it for example: what was seen so far is kept.
+            // Another process changed the run, for example to pause it: the observations so far are
+            // kept.
             Err(Ended::Overtaken) => {
                 whole = false;
                 break;
@@ -233,7 +234,7 @@ async fn wanted(run: &LeasedRun) -> Vec<Observation> {
     observations(&run.plan.verify, policy, run.wrote_files().await)
 }
 
-/// Does one thing and makes its record; none when an earlier success still stands.
+/// Makes one observation and its record; none when an earlier success is still valid.
 async fn carry_out(run: &LeasedRun, observation: Observation) -> Result<Option<Record>, Ended> {
     match observation {
         Observation::Change(globs) => observe_change(run, &globs).await.map(Some),
@@ -274,10 +275,10 @@ async fn observed(run: &LeasedRun, seen: Result<Fact, ToolError>) -> Result<Reco
 
 fn summary(fact: &Fact) -> String {
     match fact {
-        Fact::FileObserved { path, exists: true } => format!("{path} is there"),
-        Fact::FileObserved { path, exists: false } => format!("{path} is not there"),
-        Fact::Content { path, found: true, .. } => format!("{path} holds the text"),
-        Fact::Content { path, found: false, .. } => format!("{path} does not hold the text"),
+        Fact::FileObserved { path, exists: true } => format!("{path} exists"),
+        Fact::FileObserved { path, exists: false } => format!("{path} does not exist"),
+        Fact::Content { path, found: true, .. } => format!("{path} contains the text"),
+        Fact::Content { path, found: false, .. } => format!("{path} does not contain the text"),
         Fact::FileWritten { .. }
         | Fact::Command { .. }
         | Fact::Verification { .. }
@@ -285,7 +286,7 @@ fn summary(fact: &Fact) -> String {
     }
 }
 
-/// Runs a check's command, unless it succeeded on this very workspace already.
+/// Runs a check's command, unless it already succeeded on the same workspace.
 async fn verify_command(run: &LeasedRun, line: String) -> Result<Option<Record>, Ended> {
     let digest = digest_of(run).await;
     if let Ok(digest) = &digest
@@ -302,8 +303,8 @@ async fn verify_command(run: &LeasedRun, line: String) -> Result<Option<Record>,
         Err(error) => error.into(),
     };
     called_off(run, &outcome)?;
-    // What was proven is this workspace: should the command itself have changed it, the next
-    // verification runs it again.
+    // The success is for this workspace: if the command changed it, the next verification runs it
+    // again.
     if outcome.success
         && let Ok(digest) = digest
     {
@@ -321,7 +322,7 @@ async fn digest_of(run: &LeasedRun) -> Result<String, ToolError> {
     .await
 }
 
-/// Whether exactly this command succeeded on a workspace with this digest.
+/// Whether this command succeeded on a workspace with this digest.
 fn cached(receipts: &[EvidenceReceipt], line: &str, digest: &str) -> bool {
     receipts.iter().any(|receipt| {
         let ran = |fact: &Fact| {
@@ -337,8 +338,8 @@ fn cached(receipts: &[EvidenceReceipt], line: &str, digest: &str) -> bool {
     })
 }
 
-/// Runs the programs of a line one after another while each succeeds. The fact names the line as
-/// it was written, and the exit code of the last program that ran.
+/// Runs the programs of a line one after another while each succeeds. The fact has the line as it
+/// was written, and the exit code of the last program that ran.
 async fn run_line(run: &LeasedRun, call_id: Uuid, line: &str) -> Result<ToolOutcome, ToolError> {
     let Some(programs) = programs(line) else {
         return Err(ToolError::new(
@@ -381,7 +382,7 @@ async fn run_program(
     Ok(outcome(Command::Line(line.to_owned()), finished))
 }
 
-/// Runs the project's own tests; that none were found is recorded as skipped, never as passed.
+/// Runs the project's own tests; missing tests are recorded as skipped, never as passed.
 async fn project_tests(run: &LeasedRun) -> Result<Record, Ended> {
     let call = call(PROJECT_TESTS, Vec::new());
     write_down(run, &call).await?;
@@ -405,7 +406,7 @@ async fn run_project_tests(run: &LeasedRun, call_id: Uuid) -> Result<ToolOutcome
             Vec::new(),
             vec![ProjectTests::skipped()],
         );
-        // Nothing was tried, so nothing is proven.
+        // No test ran, so nothing is proven.
         outcome.success = false;
         return Ok(outcome);
     };
@@ -432,7 +433,7 @@ fn context(run: &LeasedRun, call_id: Uuid) -> Result<ToolContext, ToolError> {
     })
 }
 
-/// The intent of a command, written before it is started.
+/// The intent of a command, committed before it starts.
 async fn write_down(run: &LeasedRun, call: &Call) -> Result<(), Ended> {
     run.change_now(|draft| {
         draft.journal(Entry::Intent(Intent {
@@ -461,7 +462,7 @@ async fn record(run: &LeasedRun, done: Done) -> Result<Record, Ended> {
     Ok(record)
 }
 
-/// A verification may take as long as a step.
+/// The time limit of a verification is that of a step.
 fn patience(run: &LeasedRun) -> Duration {
     Duration::from_secs(run.spec.limits.step_deadline_s)
 }

@@ -1,4 +1,4 @@
-//! Work on one held run, from its lease to the moment it is no longer held.
+//! The work on one leased run, from its lease until it is released or lost.
 
 use super::ended::Ended;
 use super::leased_run::LeasedRun;
@@ -19,7 +19,7 @@ use surety_common::telemetry;
 use tokio::time::Instant;
 use tracing::Instrument;
 
-/// Works until the run ends, blocks, or is no longer held. `started` are the steps that were
+/// Works until the run ends, blocks, or is no longer leased. `started` are the steps that were
 /// started together with the lease.
 pub(super) async fn work(run: &Arc<LeasedRun>, started: Vec<usize>, slot: &mut Slot) {
     let ended = caught(run, drive(run, started, slot)).await.and_then(|ended| ended);
@@ -34,7 +34,7 @@ pub(super) async fn work(run: &Arc<LeasedRun>, started: Vec<usize>, slot: &mut S
             | Ended::Panicked
             | Ended::DriverNotServed(_)),
         ) => {
-            tracing::error!(run_id = %run.spec.id, %error, "work on the run ended in a defect");
+            tracing::error!(run_id = %run.spec.id, %error, "work: the work on a run failed because of a defect; report the error");
             stop_for_defect(run, &error).await;
         }
     }
@@ -56,13 +56,13 @@ async fn drive(
     }
 }
 
-/// Whether there is more to do here.
+/// Whether there is more work here.
 enum Going {
     On,
     Over,
 }
 
-/// Works on what the run's state asks for. `started` are the steps that wait to be worked on.
+/// Does the work for the run's state. `started` are the steps that wait for work.
 async fn phase(
     run: &Arc<LeasedRun>,
     mut started: Vec<usize>,
@@ -82,8 +82,8 @@ async fn phase(
             if started.is_empty() {
                 started = run
                     .change(|draft| {
-                        // Nobody works on a step here now: one that runs is from before a pause
-                        // that was taken back.
+                        // No step has work here now: a running one is from before a pause that was
+                        // ended.
                         draft.end_leases(&run.graph, "the pause was taken back")?;
                         draft.lease_steps(&run.graph, run.spec.limits.max_parallel_steps)
                     })
@@ -116,19 +116,19 @@ async fn phase(
     Ok(Going::On)
 }
 
-/// What goes on side by side in a run.
+/// The concurrent work in a run.
 enum Part {
-    /// Work on a step is over. It answers the steps that its end started.
+    /// The work on a step is over. It returns the steps that its end started.
     Step(usize, Result<Vec<usize>, Ended>),
-    /// The row was read again beside the steps. It answers those that nobody works on.
+    /// The row was read again beside the steps. It returns the running ones without work here.
     Row(Result<Option<Vec<usize>>, Ended>),
 }
 
-/// Works on steps side by side until none that was started here is left. They share the run's task:
-/// what takes long in them is done by other processes or beside the runtime's threads.
+/// Works on steps concurrently until none that was started here is left. They share the run's task;
+/// long work runs in other processes or on blocking threads.
 ///
-/// What somebody else changes meanwhile, by an answer for example, is taken in beside those that go
-/// on: a step must not wait for its slowest sibling. So must a step whose change was lost to that.
+/// Concurrent changes, such as an answer, are read beside running steps: a step must not wait for
+/// its slowest sibling. The same holds for a step whose change was lost.
 async fn work_steps(run: &Arc<LeasedRun>, started: Vec<usize>) -> Result<(), Ended> {
     let under_way = UnderWay::default();
     let begin = |index: usize| {
@@ -145,7 +145,7 @@ async fn work_steps(run: &Arc<LeasedRun>, started: Vec<usize>) -> Result<(), End
             over = parts.next() => over,
             () = run.lease.news.notified(), if takes_in => {
                 reading = true;
-                // It is waited for like the steps: what it heard must not be lost with it.
+                // It is awaited like the steps, because its result must not be lost.
                 parts.push(Either::Right(run.take_in(&under_way).map(Part::Row)));
                 continue;
             }
@@ -179,12 +179,12 @@ async fn work_steps(run: &Arc<LeasedRun>, started: Vec<usize>) -> Result<(), End
     }
 }
 
-/// Whether nothing ended the work but a change that was lost.
+/// Whether the work was ended only by a lost change.
 const fn may_go_on(ended: &Result<(), Ended>) -> bool {
     matches!(ended, Ok(()) | Err(Ended::Overtaken))
 }
 
-/// Works on one step. Answers the steps that its end started.
+/// Works on one step. Returns the steps that its end started.
 async fn work_step(run: &LeasedRun, index: usize) -> Result<Vec<usize>, Ended> {
     let span = run.step_span(index);
     let begun = Instant::now();
@@ -194,8 +194,8 @@ async fn work_step(run: &LeasedRun, index: usize) -> Result<Vec<usize>, Ended> {
     worked
 }
 
-/// Makes a panic, which is a defect of ours, an end like others: the run stops rather than waits for
-/// ever under a lease that nobody works on.
+/// Converts a panic into an error: the run stops instead of waiting for ever under a lease without
+/// work.
 async fn caught<T>(run: &LeasedRun, work: impl Future<Output = T>) -> Result<T, Ended> {
     AssertUnwindSafe(work).catch_unwind().await.map_err(|panic| {
         let said = panic.downcast_ref::<&str>().copied().map(str::to_owned);
@@ -205,7 +205,7 @@ async fn caught<T>(run: &LeasedRun, work: impl Future<Output = T>) -> Result<T, 
     })
 }
 
-/// Nothing of the run is under way here: it is left BLOCKED, unless the pause was taken back.
+/// No work of the run is in progress here: it is BLOCKED, unless the pause was ended.
 async fn rest(run: &LeasedRun) -> Result<(), Ended> {
     run.change(|draft| draft.end_leases(&run.graph, "the run is being paused")).await
 }
@@ -220,7 +220,7 @@ async fn end_for_deadline(run: &LeasedRun) -> Result<(), Ended> {
             &run.graph,
             Ending {
                 stop_reason: StopReason::DeadlineExceeded,
-                user_message: "The run's time is over.".to_owned(),
+                user_message: "The run's deadline passed.".to_owned(),
                 internal_reason: format!("run_deadline is {} s", run.spec.limits.run_deadline_s),
             },
         )
@@ -228,7 +228,7 @@ async fn end_for_deadline(run: &LeasedRun) -> Result<(), Ended> {
     .await
 }
 
-/// Hands the run back at once, so that another executor need not wait for a heartbeat to age.
+/// Releases the run at once, so that another executor need not wait for the heartbeat to age.
 async fn give_back(run: &LeasedRun) {
     let given = run
         .insist(|draft| {
@@ -239,15 +239,15 @@ async fn give_back(run: &LeasedRun) {
         .await;
     match given {
         Ok(()) => run.engine.waker.wake_now(Topic::Ready),
-        // A verdict that came meanwhile ended it, or somebody else did.
+        // A verdict ended it in the meantime, or another process did.
         Err(Ended::NotHeld) => {}
         Err(error) => {
-            tracing::warn!(run_id = %run.spec.id, %error, "the run could not be handed back");
+            tracing::warn!(run_id = %run.spec.id, %error, "work: the run could not be released; other executors take it over by the heartbeat's age");
         }
     }
 }
 
-/// A defect of ours ends the run for everybody to see, instead of leaving it held for ever.
+/// A defect ends the run visibly, instead of leaving it leased for ever.
 async fn stop_for_defect(run: &LeasedRun, error: &Ended) {
     let stopped = run
         .insist(|draft| {
@@ -255,14 +255,15 @@ async fn stop_for_defect(run: &LeasedRun, error: &Ended) {
                 &run.graph,
                 Ending {
                     stop_reason: StopReason::InternalError,
-                    user_message: "The service met a defect of its own; the run was stopped."
-                        .to_owned(),
+                    user_message:
+                        "The service failed because of an internal defect; the run was stopped."
+                            .to_owned(),
                     internal_reason: error.to_string(),
                 },
             )
         })
         .await;
     if let Err(error) = stopped {
-        tracing::error!(run_id = %run.spec.id, %error, "the run could not be stopped");
+        tracing::error!(run_id = %run.spec.id, %error, "work: the run could not be stopped");
     }
 }

@@ -1,12 +1,12 @@
-//! What a command gets to see of the environment.
+//! The environment variables of commands.
 
 use crate::tool::error::{ErrorCode, ToolError};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use uuid::Uuid;
 
-/// The variables of the executor's own environment that a command sees: what a program needs to
-/// be found, to show text, and to find its toolchain.
+/// The variables of the executor's environment that a command inherits: those needed to find
+/// programs, to show text, and to find a toolchain.
 const PASSED_ON: [&str; 24] = [
     "PATH",
     "HOME",
@@ -34,35 +34,35 @@ const PASSED_ON: [&str; 24] = [
     "SDKROOT",
 ];
 
-/// Where a command finds the key of its call, which is the same whenever it is repeated.
+/// The variable with the call's idempotency key, which is the same in every repetition.
 pub const IDEMPOTENCY_KEY: &str = "SURETY_IDEMPOTENCY_KEY";
 
-/// Environment variables without a secret among them.
+/// Environment variables without secrets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Environment(BTreeMap<OsString, OsString>);
 
 impl Environment {
-    /// What commands may see of these variables; everything else is left behind.
+    /// Selects the variables that commands may inherit; all others are dropped.
     pub fn scrub(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         let passed_on = |name: &OsStr| PASSED_ON.iter().any(|passed| name == *passed);
         Self(variables.into_iter().filter(|(name, _)| passed_on(name)).collect())
     }
 
-    /// What commands may see of this process's own environment.
+    /// Selects them from this process's environment.
     pub fn of_process() -> Self {
         Self::scrub(std::env::vars_os())
     }
 
-    /// This environment with a call's own variables added.
+    /// Adds a call's own variables.
     ///
     /// # Errors
-    /// `env_not_allowed` for a name that is no name, that decides which program a command's words
-    /// mean (a receipt for `cargo test` must be about cargo), or that is kept for secrets.
+    /// `env_not_allowed` for an invalid name, for one that decides which program a command runs (a
+    /// receipt for `cargo test` must be about cargo), or for one that is reserved for secrets.
     pub fn with(&self, added: &BTreeMap<String, String>) -> Result<Self, ToolError> {
         let mut all = self.clone();
         for (name, value) in added {
             if !may_be_added(name) || value.contains('\0') {
-                let message = format!("{name:?} may not be set for a command; leave it out");
+                let message = format!("{name:?} may not be set for a command; remove it");
                 return Err(ToolError::new(ErrorCode::EnvNotAllowed, message));
             }
             all.0.insert(name.into(), value.into());
@@ -70,8 +70,8 @@ impl Environment {
         Ok(all)
     }
 
-    /// This environment with the idempotency key of a call. No call can set it: a name that begins
-    /// like it is refused by [`with`](Self::with).
+    /// Adds the idempotency key of a call. No call can set it: [`with`](Self::with) refuses names
+    /// with its prefix.
     #[must_use]
     pub fn keyed(mut self, call_id: Uuid) -> Self {
         self.0.insert(IDEMPOTENCY_KEY.into(), call_id.to_string().into());

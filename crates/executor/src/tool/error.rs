@@ -1,11 +1,11 @@
-//! Why a tool could not do what it was asked to do.
+//! Errors of tools.
 
 use std::fmt;
 
-/// Declares the closed set of codes with the stable word and the meaning of each.
+/// Declares the closed set of codes with the stable name and the meaning of each.
 macro_rules! codes {
     ($($variant:ident = $text:literal, $meaning:literal;)*) => {
-        /// Why a tool call failed, as a stable word that drivers and clients may match.
+        /// Why a tool call failed, as a stable name that drivers and clients may match.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum ErrorCode {
             $(#[doc = $meaning] $variant,)*
@@ -15,7 +15,7 @@ macro_rules! codes {
             /// Every code, in the order of declaration.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            /// The stable word.
+            /// The stable name.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text,)* }
             }
@@ -29,32 +29,32 @@ macro_rules! codes {
 }
 
 codes! {
-    PathOutsideWorkspace = "path_outside_workspace", "The path leaves the workspace, by its text or through a symbolic link.";
-    PathInvalid = "path_invalid", "The path is one that no file can have.";
-    FileNotFound = "file_not_found", "Nothing is at this path.";
-    NotAFile = "not_a_file", "What is at this path is no regular file.";
-    NotADirectory = "not_a_directory", "What is at this path is no folder.";
+    PathOutsideWorkspace = "path_outside_workspace", "The path is outside the workspace, directly or through a symbolic link.";
+    PathInvalid = "path_invalid", "The path is not valid.";
+    FileNotFound = "file_not_found", "No file exists at this path.";
+    NotAFile = "not_a_file", "The path is not a regular file.";
+    NotADirectory = "not_a_directory", "The path is not a folder.";
     NotText = "not_text", "The file is not UTF-8 text.";
-    TooLarge = "too_large", "The file or the result is larger than the tool handles at once.";
+    TooLarge = "too_large", "The file or the result exceeds the tool's size limit.";
     AccessDenied = "access_denied", "The operating system does not let the executor do this.";
     IoFailed = "io_failed", "The operating system reported an error.";
-    WriteScopeViolation = "write_scope_violation", "The path lies outside what the step may write.";
-    WriteScopeInvalid = "write_scope_invalid", "A glob of the step's write scope does not read.";
+    WriteScopeViolation = "write_scope_violation", "The path is outside the step's write scope.";
+    WriteScopeInvalid = "write_scope_invalid", "A glob of the step's write scope is not valid.";
     WorkspaceMoved = "workspace_moved", "The workspace's path leads to another folder than at the run's start.";
-    TextNotFound = "text_not_found", "The text to be replaced is not in the file.";
-    TextNotUnique = "text_not_unique", "The text to be replaced is in the file more than once.";
-    PatternInvalid = "pattern_invalid", "The pattern does not read.";
-    ArgumentsInvalid = "arguments_invalid", "The arguments do not fit the tool's schema.";
+    TextNotFound = "text_not_found", "The file does not contain the text to replace.";
+    TextNotUnique = "text_not_unique", "The file contains the text to replace more than once.";
+    PatternInvalid = "pattern_invalid", "The pattern is not valid.";
+    ArgumentsInvalid = "arguments_invalid", "The arguments do not match the tool's schema.";
     ShellNotAllowed = "shell_not_allowed", "A command line needs a shell, which the policy does not allow.";
-    EnvNotAllowed = "env_not_allowed", "A command may not be given this environment variable.";
-    ProgramNotFound = "program_not_found", "No such program could be started.";
+    EnvNotAllowed = "env_not_allowed", "This environment variable may not be set for a command.";
+    ProgramNotFound = "program_not_found", "The program does not exist or cannot be started.";
     CommandFailed = "command_failed", "The command ended with an exit code other than 0.";
-    OutputTooLarge = "output_too_large", "The command wrote more than is kept, and was ended.";
-    OutputNotKept = "output_not_kept", "The database had no room for the whole output in time.";
-    MachineExhausted = "machine_exhausted", "The executor's machine had no open files or processes left, and nothing was begun.";
+    OutputTooLarge = "output_too_large", "The command's output exceeded the limit, and the command was ended.";
+    OutputNotKept = "output_not_kept", "The whole output could not be stored in time, because the database's disk was full.";
+    MachineExhausted = "machine_exhausted", "The executor's machine had no file descriptors or processes left, and the call was not started.";
     Timeout = "timeout", "The deadline passed before the call ended.";
-    Cancelled = "cancelled", "The call was called off.";
-    InternalError = "internal_error", "A defect of the executor's own.";
+    Cancelled = "cancelled", "The call was cancelled.";
+    InternalError = "internal_error", "A defect of the executor.";
 }
 
 impl fmt::Display for ErrorCode {
@@ -63,11 +63,11 @@ impl fmt::Display for ErrorCode {
     }
 }
 
-/// A refusal or a failure, with what whoever called can do about it.
+/// The failure of a tool call, with what the caller can do about it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{code}: {message}")]
 pub struct ToolError {
-    /// The stable word.
+    /// The stable name.
     pub code: ErrorCode,
     /// One line: what is wrong and what to do.
     pub message: String,
@@ -84,7 +84,7 @@ impl ToolError {
         Self::new(ErrorCode::Cancelled, "the work on its run was called off before it began")
     }
 
-    /// What the operating system said while something was done to `subject`.
+    /// The failure for an error of the operating system about `subject`.
     pub fn io(subject: impl fmt::Display, error: &std::io::Error) -> Self {
         use std::io::ErrorKind;
         let code = if is_exhaustion(error) {
@@ -103,7 +103,7 @@ impl ToolError {
             ErrorCode::IoFailed
         };
         let advice = if code == ErrorCode::MachineExhausted {
-            "; allow the executor more, or give it fewer slots"
+            "; raise the executor's limits, or configure fewer slots"
         } else {
             ""
         };
@@ -117,13 +117,13 @@ impl ToolError {
     pub(crate) fn outside(subject: impl fmt::Display) -> Self {
         Self::new(
             ErrorCode::PathOutsideWorkspace,
-            format!("{subject} leaves the workspace; name a path inside it"),
+            format!("{subject} is outside the workspace; use a path inside it"),
         )
     }
 }
 
-/// Whether the system refused for want of what others hold and will give back: what it was asked for,
-/// a file to be opened or a process to be started, is not there then.
+/// Whether the system refused because of a temporary lack of resources. The requested file was not
+/// opened, or the process not started.
 fn is_exhaustion(error: &std::io::Error) -> bool {
     use nix::errno::Errno;
     let errno = error.raw_os_error().map(Errno::from_raw);

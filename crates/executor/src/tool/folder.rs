@@ -1,36 +1,36 @@
-//! The folder a run works in, opened by the first call that touches a file: most calls of most
-//! tools never do, and making and removing a folder costs more than they.
+//! The folder that a run works in. It is opened by the first call that uses a file, because most
+//! calls use none, and creating and removing a folder is expensive.
 
 use crate::tool::{ToolError, Workspace};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Where a run works.
+/// The folder of a run.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
-    /// Made here when it is first needed; else it must be there.
+    /// Whether it is created on first use; otherwise it must exist.
     own: bool,
     opened: Mutex<Option<Arc<Workspace>>>,
     used: AtomicBool,
 }
 
 impl Folder {
-    /// A folder that is somebody else's, and there.
+    /// An existing folder that the run does not own.
     pub const fn given(path: PathBuf) -> Self {
         Self { path, own: false, opened: Mutex::new(None), used: AtomicBool::new(false) }
     }
 
-    /// A folder of the run's own, made when it is first needed.
+    /// A folder that the run owns, created on first use.
     pub const fn own(path: PathBuf) -> Self {
         Self { path, own: true, opened: Mutex::new(None), used: AtomicBool::new(false) }
     }
 
-    /// The workspace in it.
+    /// The workspace in the folder.
     ///
     /// # Errors
-    /// The folder cannot be made or opened.
+    /// The folder cannot be created or opened.
     pub fn workspace(&self) -> Result<Arc<Workspace>, ToolError> {
         let mut opened = self.lock();
         if let Some(workspace) = &*opened {
@@ -46,7 +46,7 @@ impl Folder {
         Ok(workspace)
     }
 
-    /// Holds no file open until the workspace is asked for again.
+    /// Closes the folder until the workspace is used again.
     pub fn close(&self) {
         *self.lock() = None;
     }
@@ -60,8 +60,8 @@ impl Folder {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Removes a folder of the run's own that was used and in which nothing was left. One with
-    /// files in it stays: it is what the run made.
+    /// Removes a folder that the run owns if it is empty. One with files is kept: it is the run's
+    /// result.
     pub fn remove_when_empty(&self) {
         if self.own && self.used.load(Ordering::Relaxed) {
             drop(std::fs::remove_dir(&self.path));

@@ -1,14 +1,14 @@
-//! A guard over the commands of this process, for the one death that nothing here can act upon.
+//! A guard process that kills this process's commands if it is killed itself (SIGKILL).
 //!
 //! ```text
-//!   executor ==pipe==> guard: remembers the groups that run
-//!      X (SIGKILL)  -> the pipe ends -> the guard kills them, and ends
+//!   executor ==pipe==> guard: stores the running process groups
+//!      X (SIGKILL)  -> the pipe is closed -> the guard kills the groups, and ends
 //! ```
 //!
-//! A command that outlived its executor would go on writing into a workspace that another executor
-//! has taken up. The kernel's own signal at a parent's death reaches the child alone, not what it
-//! started, and has to be asked for by code that runs in the child. The guard is a shell, which
-//! every machine has that runs commands; where it does not start, commands run without it.
+//! A command that outlived its executor would continue to write into a workspace that another
+//! executor has taken over. The kernel's parent-death signal reaches only the direct child. The
+//! guard is a shell script, because every machine that runs commands has a shell; if it does not
+//! start, commands run without it.
 
 use nix::unistd::Pid;
 use std::collections::BTreeMap;
@@ -17,9 +17,9 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// `3 7` is a group that runs, in a place of its own, and `3` says that nobody is in that place any
-/// more; at the end of the input those left are killed. Each line costs the same, however many run.
-/// Signals meant for the executor do not end its guard: its own end comes with the pipe's.
+/// `3 7` puts the running group 7 into slot 3, and `3` empties the slot. At the end of the input
+/// the remaining groups are killed. Each line costs the same, however many groups run. The guard
+/// ignores signals for the executor and ends with the pipe.
 const GUARD: &str = r#"
 trap '' INT TERM HUP
 places=0
@@ -36,10 +36,10 @@ done
 
 static GUARDED: Mutex<Guarded> = Mutex::new(Guarded::none());
 
-/// The groups that run, each in a place of its own, and who looks after them.
+/// The running groups, each in a slot, and the guard.
 struct Guarded {
     groups: BTreeMap<i32, usize>,
-    /// Places that somebody left.
+    /// Free slots.
     left: Vec<usize>,
     guard: Option<Guard>,
 }
@@ -50,18 +50,18 @@ struct Guard {
     ear: ChildStdin,
 }
 
-/// Has the guard ready before a command is started: its own start takes longer than a command needs
-/// to do harm.
+/// Starts the guard before the first command, because its start takes longer than a command needs
+/// to do damage.
 pub(super) fn prepare() {
     lock().prepare();
 }
 
-/// Has a group killed should this process die before [`release`].
+/// Has a group killed if this process dies before [`release`].
 pub(super) fn watch(group: Pid) {
     lock().watch(group.as_raw());
 }
 
-/// Lets a group go, of which nobody is left.
+/// Releases a group that has no processes left.
 pub(super) fn release(group: Pid) {
     lock().release(group.as_raw());
 }
@@ -82,7 +82,7 @@ impl Guarded {
     }
 
     fn watch(&mut self, group: i32) {
-        // Where nobody left a place, as many are taken as there are groups.
+        // Without a free slot, the number of slots equals the number of groups.
         let free = self.groups.len();
         let place = *self.groups.entry(group).or_insert_with(|| self.left.pop().unwrap_or(free));
         let told = self.guard.as_mut().is_some_and(|guard| guard.tell(place, Some(group)));
@@ -91,7 +91,7 @@ impl Guarded {
         }
     }
 
-    /// Starts a guard in the place of one that somebody killed, or of none.
+    /// Starts a guard, or replaces one that was killed.
     fn start(&mut self) {
         if let Some(dead) = self.guard.take() {
             dead.bury();
@@ -105,7 +105,7 @@ impl Guarded {
             Err(error) => {
                 tracing::warn!(
                     %error,
-                    "commands run without a guard: should this process be killed, they go on"
+                    "guard: it could not be started; if this process is killed, its commands continue to run"
                 );
             }
         }
@@ -115,7 +115,7 @@ impl Guarded {
         let Some(place) = self.groups.remove(&group) else { return };
         self.left.push(place);
         if let Some(guard) = &mut self.guard {
-            // One that died is replaced with the next command, by then without this group.
+            // A dead guard is replaced with the next command, then without this group.
             guard.tell(place, None);
         }
     }
@@ -135,7 +135,7 @@ impl Guard {
         Ok(Self { process, ear })
     }
 
-    /// Says who is in a place now. Answers whether the guard is there to hear it.
+    /// Sends the content of a slot to the guard. Returns whether the guard is alive.
     fn tell(&mut self, place: usize, group: Option<i32>) -> bool {
         let group = group.map(|group| format!(" {group}")).unwrap_or_default();
         self.ear.write_all(format!("{place}{group}\n").as_bytes()).is_ok()
@@ -143,7 +143,7 @@ impl Guard {
 
     fn bury(mut self) {
         if let Err(error) = self.process.wait() {
-            tracing::debug!(%error, "the guard's end could not be waited for");
+            tracing::debug!(%error, "guard: its end could not be awaited");
         }
     }
 }
@@ -182,11 +182,11 @@ mod tests {
         guarded.watch(group(&left));
         guarded.watch(group(&released));
         guarded.release(group(&released));
-        // As the end of the process closes it.
+        // The end of the process closes it in the same way.
         drop(guarded);
         assert!(ends(&mut left), "it outlived its guard's pipe");
-        let anybody = killpg(Pid::from_raw(group(&left)), None);
-        assert!(anybody == Err(Errno::ESRCH) || ends(&mut left), "its own child was left");
+        let remaining = killpg(Pid::from_raw(group(&left)), None);
+        assert!(remaining == Err(Errno::ESRCH) || ends(&mut left), "its own child was left");
         assert!(released.try_wait().expect("a child").is_none(), "it had been released");
         killpg(Pid::from_raw(group(&released)), Signal::SIGKILL).expect("it runs");
         released.wait().expect("its end");
@@ -204,7 +204,7 @@ mod tests {
             trace.read_to_string(&mut traced).map(|_| traced)
         });
         let mut guarded = Guarded { guard: Some(Guard { process, ear }), ..Guarded::none() };
-        // Beyond any process id.
+        // Above any process id.
         let groups = 2_000_000_000..2_000_000_400;
         let turns = 3;
         for _ in 0..turns {

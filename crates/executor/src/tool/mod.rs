@@ -1,13 +1,13 @@
-//! The tools: what the runner can do for a driver, and how it says what it saw.
+//! The tools: the actions that the runner executes for a driver, and the facts that they record.
 //!
 //! ```text
-//!   Registry -- validate --> Tool -- intend --> Effect   (written down before it starts)
+//!   Registry -- validate --> Tool -- intend --> Effect   (recorded before it starts)
 //!                              |---- call ----> ToolOutcome with facts
-//!                              +---- probe ---> what became of an effect after a crash
-//!   Workspace, WriteScope, Environment: all that a tool can reach
+//!                              +---- probe ---> the result of an effect after a crash
+//!   Workspace, WriteScope, Environment: all that a tool can access
 //! ```
 //!
-//! A tool keeps no state of its own between calls.
+//! A tool has no state between calls.
 
 pub mod builtin;
 pub mod environment;
@@ -46,80 +46,80 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-/// What a tool says about itself.
+/// The description of a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolSpec {
-    /// The name decisions call it by.
+    /// The name in decisions.
     pub name: String,
-    /// What it does and gives back, for whoever decides.
+    /// What it does and returns, for the driver.
     pub description: String,
     /// The JSON Schema of its arguments.
     pub input_schema: serde_json::Value,
-    /// What a call may do to the world.
+    /// The possible effects of a call.
     pub annotations: Annotations,
-    /// Whether it walks a workspace, which takes a longer timeout.
+    /// Whether it scans a workspace, which has a longer time limit.
     pub scan: bool,
-    /// How long a call may take when nothing else is said.
+    /// The default time limit of a call.
     pub default_timeout: Duration,
 }
 
-/// What a call may do to the world; policy decides from this who must confirm.
+/// The possible effects of a call; policy decides from this whether a confirmation is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Annotations {
     /// It changes nothing.
     pub read_only: bool,
-    /// It may overwrite or remove what was there.
+    /// It may overwrite or remove existing data.
     pub destructive: bool,
-    /// A second call with the same arguments changes nothing more.
+    /// A repeated call with the same arguments has no further effect.
     pub idempotent: bool,
-    /// It may reach beyond the workspace.
+    /// It may have effects outside the workspace.
     pub open_world: bool,
 }
 
 impl Annotations {
-    /// A tool that only looks.
+    /// A tool that only reads.
     pub const READS: Self =
         Self { read_only: true, destructive: false, idempotent: true, open_world: false };
 }
 
-/// All that a tool can reach during one call. Cheap to clone.
+/// All that a tool can access during one call. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ToolContext {
-    /// Where the files are.
+    /// The run's folder.
     pub folder: Arc<Folder>,
-    /// What the step may write.
+    /// The paths that the step may write.
     pub write_scope: Arc<WriteScope>,
-    /// What commands see of the environment.
+    /// The environment of commands.
     pub environment: Arc<Environment>,
-    /// The call's idempotency key, the same in every repetition; a tool that can hand it on makes its
+    /// The call's idempotency key, the same in every repetition. A tool that can pass it on has its
     /// effect once.
     pub call_id: Uuid,
-    /// Whether the run's policy lets a command line go to a shell.
+    /// Whether the run's policy allows a command line for a shell.
     pub shell_allowed: bool,
-    /// When the call must have ended.
+    /// The time by which the call must end.
     pub deadline: Instant,
-    /// Calls the call off.
+    /// Cancels the call.
     pub cancel: CancellationToken,
-    /// Leaves a call that is called off no time to end itself.
+    /// Ends a cancelled call at once, without a grace period.
     pub kill: CancellationToken,
 }
 
 impl ToolContext {
-    /// The files.
+    /// The workspace.
     ///
     /// # Errors
-    /// The folder cannot be made or opened.
+    /// The folder cannot be created or opened.
     pub fn workspace(&self) -> Result<Arc<Workspace>, ToolError> {
         self.folder.workspace()
     }
 
-    /// Whether the call may go on; long work asks again and again.
+    /// Whether the call may continue; long work checks it repeatedly.
     ///
     /// # Errors
     /// `cancelled`, `timeout`.
     pub fn check(&self) -> Result<(), ToolError> {
         if self.cancel.is_cancelled() {
-            let message = "the call was called off before it ended";
+            let message = "the call was cancelled before it ended";
             return Err(ToolError::new(ErrorCode::Cancelled, message));
         }
         if Instant::now() >= self.deadline {
@@ -130,7 +130,7 @@ impl ToolContext {
     }
 }
 
-/// What a call is about to do to the world, written down before it starts.
+/// The effect of a call, recorded before the call starts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Effect {
@@ -140,45 +140,45 @@ pub enum Effect {
     Write {
         /// Relative to the workspace's root.
         path: String,
-        /// Hex SHA-256 of what is there now; none when nothing is.
+        /// The SHA-256 of the current content in hexadecimal; none when there is no file.
         before_digest: Option<String>,
-        /// Hex SHA-256 of what will be there; none for a deletion.
+        /// The SHA-256 of the new content in hexadecimal; none for a deletion.
         after_digest: Option<String>,
     },
-    /// Anything.
+    /// Any effect.
     Unknown,
 }
 
-/// What became of an effect whose call has no recorded outcome.
+/// The result of an effect whose call has no recorded outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Probe {
-    /// It happened, and this is known from it.
+    /// It happened, and these facts are known.
     Happened(Vec<Fact>),
-    /// The world is as it was before.
+    /// It did not happen.
     DidNotHappen,
-    /// Nothing certain can be said.
+    /// Unknown.
     Unknown,
 }
 
-/// How a call ended.
+/// The outcome of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolOutcome {
-    /// Whether it did what it was asked.
+    /// Whether it succeeded.
     pub success: bool,
-    /// Why not; none when it did.
+    /// Why it failed; none when it succeeded.
     pub error_code: Option<ErrorCode>,
-    /// One line for a person.
+    /// One line for people.
     pub summary: String,
-    /// The whole output, never cut.
+    /// The whole output, never truncated.
     pub output: Vec<u8>,
-    /// What is known now, in the order it was seen.
+    /// The facts in the order of observation.
     pub facts: Vec<Fact>,
     /// Whether the deadline ended it.
     pub timed_out: bool,
 }
 
 impl ToolOutcome {
-    /// A call that did what it was asked.
+    /// The outcome of a call that succeeded.
     pub fn done(summary: impl Into<String>, output: Vec<u8>, facts: Vec<Fact>) -> Self {
         Self {
             success: true,
@@ -190,7 +190,7 @@ impl ToolOutcome {
         }
     }
 
-    /// A call that did not.
+    /// The outcome of a call that failed.
     pub fn failed(error: ToolError, output: Vec<u8>, facts: Vec<Fact>) -> Self {
         Self {
             success: false,
@@ -202,14 +202,13 @@ impl ToolOutcome {
         }
     }
 
-    /// Why the call failed, in words that hold nothing of its arguments: the code, and the exit
-    /// code of a command that ended. None when it succeeded. The summary says more and belongs into
-    /// the receipt only.
+    /// Why the call failed, without any part of its arguments: the code, and a command's exit code.
+    /// None when it succeeded. The summary has the details and is only for the receipt.
     pub fn failure(&self) -> Option<String> {
         if self.success {
             return None;
         }
-        let code = self.error_code.map_or("it did not succeed", ErrorCode::as_str);
+        let code = self.error_code.map_or("failed", ErrorCode::as_str);
         let exit_code = self.facts.iter().rev().find_map(|fact| match fact {
             Fact::Command { exit_code, .. } => Some(*exit_code),
             Fact::FileWritten { .. }
@@ -231,16 +230,16 @@ impl From<ToolError> for ToolOutcome {
     }
 }
 
-/// One tool. Arguments have been validated against its schema before any method sees them.
+/// One tool. Arguments are validated against its schema before a method is called with them.
 pub trait Tool: Send + Sync {
-    /// What it says about itself; the same at every call.
+    /// Its description; the same for every call.
     fn spec(&self) -> &ToolSpec;
 
-    /// What a call with these arguments would do to the world. It changes nothing; it may read
+    /// The effect that a call with these arguments would have. It changes nothing; it may read
     /// files, so it blocks.
     ///
     /// # Errors
-    /// The failure that the call itself would end with.
+    /// The failure that the call itself would have.
     fn intend(&self, _ctx: &ToolContext, _args: &Value) -> Result<Effect, ToolError> {
         Ok(if self.spec().annotations.read_only { Effect::None } else { Effect::Unknown })
     }
@@ -254,14 +253,14 @@ pub trait Tool: Send + Sync {
         self.spec().annotations.read_only
     }
 
-    /// What became of an effect that was written down and has no outcome. It may read files, so
-    /// it blocks.
+    /// The result of an effect that was recorded and has no outcome. It may read files, so it
+    /// blocks.
     fn probe(&self, ctx: &ToolContext, effect: &Effect) -> Probe {
-        // What cannot be looked at is not known.
+        // If the workspace cannot be read, the result is unknown.
         ctx.workspace().map_or(Probe::Unknown, |workspace| effect.probe(&workspace))
     }
 
-    /// How long the arguments themselves ask for, where a tool lets them.
+    /// The time limit that the arguments request, if the tool supports it.
     fn requested_timeout(&self, _args: &Value) -> Option<Duration> {
         None
     }
@@ -272,7 +271,7 @@ pub trait Tool: Send + Sync {
     }
 }
 
-/// What is known about the time of a call of this tool.
+/// The time limit of a call of this tool.
 pub fn timing(tool: &dyn Tool, call: &ToolCall) -> Timing {
     let spec = tool.spec();
     let base = tool.requested_timeout(&call.arguments).unwrap_or(spec.default_timeout);
@@ -287,7 +286,7 @@ impl fmt::Debug for dyn Tool {
 }
 
 impl Effect {
-    /// Whether the effect happened, as far as the workspace tells.
+    /// Whether the effect happened, according to the workspace.
     pub fn probe(&self, workspace: &Workspace) -> Probe {
         match self {
             Self::None => Probe::DidNotHappen,
@@ -307,7 +306,7 @@ impl Effect {
     }
 }
 
-/// The facts that the call itself would have told.
+/// The facts that the call itself would have recorded.
 fn written(
     workspace: &Workspace,
     path: RelPath,

@@ -1,5 +1,5 @@
-//! The runner's own look at the workspace, for the gate: what a check names is looked at here and
-//! not asked of anybody.
+//! The runner's own observation of the workspace for the gate: it reads the files that a check
+//! names.
 
 use crate::tool::error::{ErrorCode, ToolError};
 use crate::tool::scan::{self, Ignores};
@@ -10,21 +10,21 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use surety_common::domain::receipt::Fact;
 
-/// Whether anything is at a path, a folder included. What lies outside the workspace, or cannot
-/// be looked at, is not seen.
+/// Whether a path exists, including folders. A path outside the workspace, or one that cannot be
+/// read, counts as missing.
 ///
 /// # Errors
-/// `machine_exhausted`: it was not looked.
+/// `machine_exhausted`: the path was not checked.
 pub fn observe_file(workspace: &Workspace, path: &str) -> Result<Fact, ToolError> {
     let located = workspace.locate(path);
     let exists = located.as_ref().map_err(Clone::clone).and_then(|path| workspace.exists(path));
     Ok(Fact::FileObserved { path: name(path, &located), exists: seen(path, exists)? })
 }
 
-/// Whether a file holds a text, byte for byte. What cannot be read does not.
+/// Whether a file contains a text, byte by byte. A file that cannot be read does not.
 ///
 /// # Errors
-/// `machine_exhausted`: it was not looked.
+/// `machine_exhausted`: the file was not read.
 pub fn observe_content(workspace: &Workspace, path: &str, needle: &str) -> Result<Fact, ToolError> {
     let located = workspace.locate(path);
     let found = located.as_ref().map_err(Clone::clone).and_then(|path| {
@@ -52,8 +52,8 @@ fn seen(path: &str, answer: Result<bool, ToolError>) -> Result<bool, ToolError> 
     }
 }
 
-/// Looks for bytes in a stream of any length, in memory that depends on the needle alone
-/// (Knuth, Morris and Pratt's automaton).
+/// Searches bytes in a stream of any length, in memory that depends only on the needle (Knuth,
+/// Morris and Pratt's automaton).
 fn holds(mut source: impl Read, needle: &[u8]) -> std::io::Result<bool> {
     let fallbacks = fallbacks(needle);
     let mut buffer = vec![0; 64 << 10];
@@ -95,13 +95,13 @@ fn fallbacks(needle: &[u8]) -> Vec<usize> {
     fallbacks
 }
 
-/// Hex SHA-256 of all that the workspace holds: paths, contents, which files may be executed, and
-/// where links lead. The folders that scans pass over are left out, so that building changes
-/// nothing; what .gitignore names is in, because a test can depend on it. It reads every file.
+/// The SHA-256, in hexadecimal, of the whole workspace: paths, contents, executable bits, and link
+/// targets. It excludes the folders that scans skip, so that a build does not change it, and
+/// includes ignored files, because a test can depend on them. It reads every file.
 ///
 /// # Errors
-/// What the operating system says about a file that cannot be read: half a digest would let two
-/// different workspaces look the same.
+/// The operating system's error for a file that cannot be read: a partial digest could be the same
+/// for two different workspaces.
 pub fn workspace_digest(workspace: &Workspace) -> Result<String, ToolError> {
     let mut hasher = Sha256::new();
     let unread = scan::walk(workspace, &RelPath::root(), Ignores::Nothing, &mut |found| {
@@ -141,7 +141,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever the reads cut apart, the answer is that of a search in the whole.
+        /// The result does not depend on where the reads split the text.
         #[test]
         fn a_streamed_search_finds_what_a_plain_one_finds(
             hay in "[ab]{0,60}", needle in "[ab]{0,6}", cut in 1usize..7

@@ -1,12 +1,12 @@
-//! Running one command to its end, or ending it with everything it started.
+//! Runs one command to its end, or ends it with all processes that it started.
 //!
 //! ```text
-//!   spawn in a group of its own -> wait for: exit | deadline | cancel | too much output
-//!     -> SIGTERM to what is left of the group, a grace, SIGKILL
-//!     -> the last of the output, for a bounded time: who left the group may hold the pipes
+//!   spawn in its own process group -> wait for: exit | deadline | cancel | too much output
+//!     -> SIGTERM to the rest of the group, a grace period, SIGKILL
+//!     -> read the rest of the output, for a limited time: a process that left the group may hold the pipes
 //! ```
 //!
-//! Should the executor be killed meanwhile, the module `guard` ends the group in its place.
+//! If the executor is killed in between, the module `guard` ends the group.
 
 use crate::tool::error::{ErrorCode, ToolError};
 use crate::tool::{Environment, ToolContext, guard};
@@ -31,32 +31,32 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// Bytes of output, both streams together, that are kept; a command that writes more is ended.
+/// The most bytes of output, both streams together; a command that writes more is ended.
 pub const OUTPUT_LIMIT: usize = 64 << 20;
 
-/// Bytes that are read at once: as many as a pipe of Linux holds.
+/// The size of a read in bytes, the capacity of a pipe on Linux.
 const READ: usize = 64 << 10;
 
-/// How long a process may take to end itself after SIGTERM.
+/// The grace period after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How long the pipes of an ended command may stay open before what holds them is ended too.
+/// How long the pipes of an ended command may stay open before their holders are ended too.
 const PIPES: Duration = Duration::from_millis(200);
 
-/// How long is waited for what a signal or the kernel has still to do.
+/// The time limit for the effects of a signal.
 const AFTER: Duration = Duration::from_secs(2);
 
-/// How often a group that was asked to end is looked at.
+/// How often a group is checked during the grace period.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// What to run.
+/// A command to run.
 #[derive(Debug, Clone)]
 pub struct CommandRequest {
     /// The program and its arguments, or a line for `sh`.
     pub command: Command,
-    /// Where it runs; absolute.
+    /// The working directory; absolute.
     pub folder: PathBuf,
-    /// All that it sees of the environment.
+    /// The whole environment of the command.
     pub environment: Environment,
 }
 
@@ -67,7 +67,7 @@ pub enum Ending {
     Itself,
     /// The deadline passed.
     Deadline,
-    /// The call was called off.
+    /// The call was cancelled.
     Cancel,
     /// It wrote more than [`OUTPUT_LIMIT`].
     OutputLimit,
@@ -78,22 +78,22 @@ pub enum Ending {
 pub struct Finished {
     /// What ended it.
     pub ending: Ending,
-    /// Its exit code; 128 and the signal's number when it was killed, by whomever.
+    /// Its exit code; 128 plus the signal's number for a killed command.
     pub exit_code: i32,
-    /// All that it wrote to its standard output.
+    /// Its whole standard output.
     pub stdout: Vec<u8>,
-    /// All that it wrote to its standard error.
+    /// Its whole standard error.
     pub stderr: Vec<u8>,
-    /// Whether a process that left the group still held the pipes when reading was given up, so
-    /// that something may be missing from the output's end.
+    /// Whether a process that left the group still held the pipes when reading ended, so that the
+    /// end of the output may be missing.
     pub left_running: bool,
 }
 
-/// Runs a command until it ends, the context's deadline passes or its token is cancelled. Nothing
-/// it started in its group outlives the call, nor the dropping of the call's future.
+/// Runs a command until it ends, the context's deadline passes or its token is cancelled. No
+/// process in its group outlives the call, even if the call's future is dropped.
 ///
 /// # Errors
-/// `program_not_found`, and what else the operating system says when it does not start.
+/// `program_not_found`, and other errors of the operating system at its start.
 pub async fn run(ctx: &ToolContext, request: &CommandRequest) -> Result<Finished, ToolError> {
     ctx.check()?;
     guard::prepare();
@@ -117,7 +117,7 @@ pub async fn run(ctx: &ToolContext, request: &CommandRequest) -> Result<Finished
     };
     let left_running = !drain(readers, &group, &ctx.kill).await;
     let (stdout, stderr) = captured.take();
-    // The pipes may tell of too much output only after the exit was seen.
+    // The excess output may be read only after the exit was seen.
     let ending = if ending == Ending::Itself && stdout.len() + stderr.len() > OUTPUT_LIMIT {
         Ending::OutputLimit
     } else {
@@ -155,11 +155,10 @@ fn spawn(request: &CommandRequest) -> Result<Child, ToolError> {
         .map_err(|error| not_started(program, &error))
 }
 
-/// Where the program is. It is looked for here and not by the system's call that starts it: with a
-/// `PATH` that may differ from this process's own, that call copies this whole process first, which
-/// costs more than all else about a start.
+/// Finds the program. The system call that starts a program would copy this whole process first
+/// when the `PATH` differs, which costs more than the rest of the start.
 fn locate(program: &str, request: &CommandRequest) -> Result<PathBuf, ToolError> {
-    // A relative program is meant from where the command runs, not from where the executor does.
+    // A relative program is relative to the command's working directory, not the executor's.
     if program.contains('/') {
         return Ok(request.folder.join(program));
     }
@@ -175,16 +174,15 @@ fn not_started(program: &str, error: &std::io::Error) -> ToolError {
 }
 
 fn not_found(program: &str) -> ToolError {
-    let message = format!("there is no program {program:?}; name one that is installed");
+    let message = format!("the program {program:?} does not exist; use one that is installed");
     ToolError::new(ErrorCode::ProgramNotFound, message)
 }
 
-/// The process group of a command. What is left of it is killed when this goes, however the call
-/// ends.
+/// The process group of a command. Dropping it kills the remaining processes.
 struct Group {
     id: Pid,
-    /// Once nobody is left the id may be given to strangers, so nothing is sent to it again.
-    gone: AtomicBool,
+    /// Set when no process is left: the id may then be reused, so no signal is sent to it again.
+    ended: AtomicBool,
 }
 
 impl Group {
@@ -194,30 +192,30 @@ impl Group {
             .and_then(|id| i32::try_from(id).ok())
             .map(|id| {
                 guard::watch(Pid::from_raw(id));
-                Self { id: Pid::from_raw(id), gone: AtomicBool::new(false) }
+                Self { id: Pid::from_raw(id), ended: AtomicBool::new(false) }
             })
             .ok_or_else(|| ToolError::new(ErrorCode::InternalError, "a new process has no id"))
     }
 
-    /// Sends a signal; answers whether anybody is left who could get it.
+    /// Sends a signal; returns whether any process of the group is left.
     fn signal(&self, signal: impl Into<Option<Signal>>) -> bool {
-        if self.gone.load(Ordering::Relaxed) {
+        if self.ended.load(Ordering::Relaxed) {
             return false;
         }
-        let anybody = signal::killpg(self.id, signal) != Err(Errno::ESRCH);
-        self.gone.store(!anybody, Ordering::Relaxed);
-        anybody
+        let any_left = signal::killpg(self.id, signal) != Err(Errno::ESRCH);
+        self.ended.store(!any_left, Ordering::Relaxed);
+        any_left
     }
 
-    /// Asks the group to end, and kills what has not ended after the grace, or once it must be over.
+    /// Sends SIGTERM to the group, and SIGKILL after the grace period or when it must end at once.
     async fn end(&self, kill: &CancellationToken) {
         let until = Instant::now() + GRACE;
-        let mut anybody = self.signal(Signal::SIGTERM);
-        while anybody && Instant::now() < until && !kill.is_cancelled() {
+        let mut any_left = self.signal(Signal::SIGTERM);
+        while any_left && Instant::now() < until && !kill.is_cancelled() {
             sleep(LOOK).await;
-            anybody = self.signal(None);
+            any_left = self.signal(None);
         }
-        if anybody {
+        if any_left {
             self.signal(Signal::SIGKILL);
         }
     }
@@ -230,10 +228,10 @@ impl Drop for Group {
     }
 }
 
-/// Ends a command that is still running. However it takes the signal, its code is that of a
-/// killed one: it did not get to its end.
+/// Ends a running command. Whatever its exit code, it is reported as killed, because it did not
+/// finish.
 async fn end(child: &mut Child, group: &Group, kill: &CancellationToken) -> Result<i32, ToolError> {
-    // Waiting beside the signals, because a process that nobody waits for stays in its group.
+    // The child is awaited concurrently, because an unreaped process stays in its group.
     let (status, ()) =
         futures::future::join(timeout(GRACE + AFTER, child.wait()), group.end(kill)).await;
     let signal = match status {
@@ -241,7 +239,7 @@ async fn end(child: &mut Child, group: &Group, kill: &CancellationToken) -> Resu
             let status = status.map_err(|error| ToolError::io("wait", &error))?;
             status.signal().unwrap_or(Signal::SIGTERM as i32)
         }
-        // Not even SIGKILL was taken yet: the kernel holds it.
+        // SIGKILL had no effect yet: the kernel blocks the process.
         Err(_) => Signal::SIGKILL as i32,
     };
     Ok(128 + signal)
@@ -255,7 +253,7 @@ fn code_of(status: ExitStatus) -> i32 {
     }
 }
 
-/// Reads to the end of both pipes; answers whether the end came.
+/// Reads both pipes to their end; returns whether the end was reached.
 async fn drain(
     readers: [Option<JoinHandle<()>>; 2],
     group: &Group,
@@ -277,7 +275,7 @@ async fn drain(
 const OUT: usize = 0;
 const ERR: usize = 1;
 
-/// What the two streams gave so far.
+/// The output of the two streams so far.
 #[derive(Default)]
 struct Captured {
     streams: Mutex<[Vec<u8>; 2]>,
@@ -285,12 +283,13 @@ struct Captured {
 }
 
 impl Captured {
-    /// Keeps what fits; answers whether all did.
+    /// Stores what fits; returns whether all did.
     fn keep(&self, stream: usize, bytes: &[u8]) -> bool {
         let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
         let kept: usize = streams.iter().map(Vec::len).sum();
-        // One byte beyond the limit is kept, which is how too much is told from just enough.
-        let room = (OUTPUT_LIMIT + 1).saturating_sub(kept);
+        // One byte above the limit is stored, which distinguishes an exceeded limit from a reached
+        // one.
+        let free = (OUTPUT_LIMIT + 1).saturating_sub(kept);
         let fitting = bytes.get(..room).unwrap_or(bytes);
         if let Some(stream) = streams.get_mut(stream) {
             stream.extend_from_slice(fitting);
@@ -321,7 +320,7 @@ fn read(
                 Ok(true) => {}
                 Ok(false) => return,
                 Err(error) => {
-                    tracing::warn!(%error, "a command's output could not be read on");
+                    tracing::warn!(%error, "process: a command's output could not be read further");
                     return;
                 }
             }
@@ -329,8 +328,8 @@ fn read(
     })
 }
 
-/// Reads once; answers whether more is to be read. The buffer is there for the read and not for as
-/// long as the command runs, which most of the time writes nothing.
+/// Reads once; returns whether there may be more. The buffer exists only during the read, because
+/// most commands write rarely.
 fn keep_next(
     pipe: &mut (impl AsyncRead + Unpin),
     cx: &mut Context<'_>,

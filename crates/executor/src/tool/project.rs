@@ -1,18 +1,18 @@
-//! A project's own test command, decided by the files at the workspace's root.
+//! A project's own test command, inferred from the files in the workspace's root.
 
 use crate::tool::environment::Environment;
 use crate::tool::workspace::{RelPath, Workspace};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// The largest package.json that is looked at, in bytes.
+/// The largest package.json that is read, in bytes.
 const MANIFEST_LIMIT: u64 = 4 << 20;
 
-/// What `npm init` writes where no tests are.
+/// The text that `npm init` writes for a project without tests.
 const NO_TESTS: &str = "no test specified";
 
-/// The command that runs the project's tests, as an argument list; none when the root holds no
-/// file that says so. The environment decides whether `pytest` is there by that name.
+/// The command that runs the project's tests, as an argument list; none when no file in the root
+/// determines one. `pytest` is used if the environment has it.
 pub fn test_command(workspace: &Workspace, environment: &Environment) -> Option<Vec<String>> {
     let holds = |name: &str| {
         let path = RelPath::root().join(name.as_ref());

@@ -1,4 +1,4 @@
-//! The tools by name, and whether arguments fit them.
+//! The tools by name, and the validation of their arguments.
 
 use crate::tool::builtin;
 use crate::tool::{Tool, ToolSpec};
@@ -7,16 +7,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use surety_common::domain::json::Value;
 
-/// How many faults of one call are named: enough to mend it.
+/// The most errors that are reported for one call.
 const MAX_FAULTS: usize = 5;
 
-/// Why a tool was not taken in.
+/// Why a tool was not registered.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryError {
-    /// Two tools cannot have one name.
+    /// The name is already registered.
     #[error("a tool named {0:?} is registered already")]
     DuplicateName(String),
-    /// The schema of its arguments is none, or needs something from elsewhere.
+    /// The schema of its arguments is invalid, or refers to another document.
     #[error("the input schema of {name:?} does not compile: {reason}")]
     SchemaInvalid {
         /// The tool's name.
@@ -42,7 +42,7 @@ impl Registry {
     /// A registry with the built-in tools.
     ///
     /// # Errors
-    /// [`RegistryError`], were a built-in tool's own schema wrong.
+    /// [`RegistryError`] if a built-in tool's schema is invalid.
     pub fn with_builtin() -> Result<Self, RegistryError> {
         let mut registry = Self::default();
         for tool in builtin::all() {
@@ -51,17 +51,18 @@ impl Registry {
         Ok(registry)
     }
 
-    /// Takes a tool in.
+    /// Registers a tool.
     ///
     /// # Errors
-    /// [`RegistryError`] for a name that is taken or a schema that does not compile.
+    /// [`RegistryError`] for a name that is already registered or a schema that does not compile.
     pub fn register(&mut self, tool: Arc<dyn Tool>) -> Result<(), RegistryError> {
         let spec = tool.spec();
         let name = spec.name.clone();
         if self.tools.contains_key(&name) {
             return Err(RegistryError::DuplicateName(name));
         }
-        // A worker's schema is not ours: its patterns run in linear time, and nothing is fetched.
+        // A worker's schema is untrusted: its patterns run in linear time, and no document is
+        // fetched.
         let schema = jsonschema::options()
             .with_pattern_options(PatternOptions::regex())
             .offline()
@@ -80,16 +81,16 @@ impl Registry {
         self.tools.get(name).map(|entry| Arc::clone(&entry.tool))
     }
 
-    /// Every tool's own words, sorted by name.
+    /// The descriptions of all tools, sorted by name.
     pub fn specs(&self) -> impl Iterator<Item = &ToolSpec> {
         self.tools.values().map(|entry| entry.tool.spec())
     }
 
-    /// Holds arguments against a tool's schema. No such tool accepts nothing.
+    /// Validates arguments against a tool's schema. An unknown tool accepts none.
     ///
     /// # Errors
-    /// One sentence for each thing that does not fit, without the values: it can become the cause of
-    /// a run's end, which is logged and traced.
+    /// One sentence for each error, without the values: it may become the cause of a run's end,
+    /// which is logged and traced.
     pub fn validate(&self, name: &str, arguments: &Value) -> Result<(), Vec<String>> {
         let Some(entry) = self.tools.get(name) else {
             return Err(vec![format!("there is no tool named {name:?}")]);

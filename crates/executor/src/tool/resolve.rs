@@ -1,8 +1,8 @@
-//! Opening what lies beneath a folder, whatever anybody does to the folder meanwhile.
+//! Opens files beneath a folder safely while other processes change the folder.
 //!
-//! The kernel resolves a path in one step where it can (`openat2`). Elsewhere, and wherever the
-//! real place of a file must be known, each component is opened from the one before it without
-//! following links; links are read and walked by hand. `EXDEV` means that the path leaves.
+//! On Linux the kernel resolves a path in one step (`openat2`). Otherwise, and when the real path
+//! is needed, each component is opened from the one before it without following links. Links are
+//! then read and resolved here. `EXDEV` means that the path leaves the folder.
 
 use nix::errno::Errno;
 use nix::fcntl::{self, OFlag};
@@ -12,39 +12,39 @@ use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
-/// Links that one path may lead through; the same bound as Linux has.
+/// The most links in one path; Linux has the same limit.
 const MAX_LINKS: u32 = 40;
 
-/// How every folder on the way is opened.
+/// The flags for opening a folder of the path.
 const FOLDER: OFlag =
     OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
 
-/// Where a path ends once its links are resolved.
+/// The end of a path with all links resolved.
 #[derive(Debug)]
 pub(super) struct Place {
-    /// The deepest folder on the way that is there.
+    /// The deepest existing folder of the path.
     pub(super) folder: OwnedFd,
-    /// Folders between that one and the name that are not there yet.
+    /// Missing folders between that one and the name.
     pub(super) missing: Vec<OsString>,
-    /// The last component; no link when it was looked at. `.` for the folder itself.
+    /// The last component; it was not a link when it was checked. `.` for the folder itself.
     pub(super) name: OsString,
-    /// The real path, relative to the root, without a link in it.
+    /// The real path, relative to the root, without links.
     pub(super) real: PathBuf,
 }
 
-/// Opens a cleaned relative path beneath the root. Links that stay inside are followed, absolute
+/// Opens a normalized relative path beneath the root. Links that stay inside are followed, absolute
 /// ones are not.
 pub(super) fn open(root: &OwnedFd, path: &Path, flags: OFlag) -> Result<OwnedFd, Errno> {
     #[cfg(target_os = "linux")]
     match open_in_one_step(root, path, flags) {
-        // An old kernel, a filter that does not know the call, or a rename on the way.
+        // An old kernel, a filter that refuses the call, or a concurrent rename.
         Err(Errno::ENOSYS | Errno::EPERM | Errno::EAGAIN) => {}
         answer => return answer,
     }
     open_by_walking(root, path, flags)
 }
 
-/// Opens a folder that is known by its name in another, and is no link.
+/// Opens a folder by its name in another, without following a link.
 pub(super) fn open_folder(parent: impl AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
     fcntl::openat(parent, name, FOLDER, Mode::empty())
 }
@@ -68,8 +68,7 @@ fn open_by_walking(root: &OwnedFd, path: &Path, flags: OFlag) -> Result<OwnedFd,
     fcntl::openat(&place.folder, place.name.as_os_str(), flags, Mode::empty())
 }
 
-/// Finds where a cleaned relative path really ends. Neither the file nor the last folders need be
-/// there.
+/// Finds the real path of a normalized relative path. The file and the last folders may be missing.
 pub(super) fn find(root: &OwnedFd, path: &Path) -> Result<Place, Errno> {
     let mut walk = Walk {
         root: root.try_clone().map_err(|_| Errno::EMFILE)?,
@@ -138,8 +137,8 @@ impl Walk {
         Ok(())
     }
 
-    /// What is still pending below a folder that is not there can hold no link, and `..` in it
-    /// would have to be taken through a folder that does not exist.
+    /// The rest of a path below a missing folder contains no link, and `..` in it would refer to a
+    /// folder that does not exist.
     fn end_before(mut self, first: OsString) -> Result<Place, Errno> {
         if self.pending.iter().any(|name| name == "..") {
             return Err(Errno::ENOENT);
@@ -177,7 +176,7 @@ mod tests {
         fs::File::open(folder).unwrap().into()
     }
 
-    /// Both ways must give the same answer, because which one a host uses must not matter.
+    /// Both ways must give the same result, because hosts differ in which one they use.
     #[test]
     fn the_kernel_and_the_walk_agree_on_what_is_inside() {
         let outside = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Walking a workspace: the folders nobody searches are passed over, links are not followed, and
-//! the order is the same everywhere.
+//! Scans a workspace: it skips common folders, does not follow links, and has the same order
+//! everywhere.
 
 use crate::tool::error::{ErrorCode, ToolError};
 use crate::tool::workspace::{Kind, RelPath, Workspace};
@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::rc::Rc;
 
-/// Folders that no scan enters unless it is started there.
+/// Folders that no scan enters unless it starts there.
 pub const SKIPPED_FOLDERS: [&str; 20] = [
     ".git",
     ".idea",
@@ -34,32 +34,32 @@ pub const SKIPPED_FOLDERS: [&str; 20] = [
     "obj",
 ];
 
-/// The largest .gitignore that is looked at, in bytes.
+/// The largest .gitignore that is read, in bytes.
 const GITIGNORE_LIMIT: u64 = 1 << 20;
 
-/// Which names a scan passes over, beside the skipped folders.
+/// The names that a scan skips, in addition to the skipped folders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ignores {
-    /// What .gitignore files name.
+    /// Those in .gitignore files.
     Gitignore,
-    /// Nothing more.
+    /// None.
     Nothing,
 }
 
-/// One thing a scan came upon.
+/// One file or folder of a scan.
 #[derive(Debug)]
 pub struct Found<'a> {
-    /// Where.
+    /// Its path.
     pub path: &'a RelPath,
-    /// What.
+    /// Its kind.
     pub kind: Kind,
 }
 
-/// Visits everything below `start` but folders and what is passed over, sorted by path, and
-/// answers how many folders could not be read. `start` itself is always entered.
+/// Visits all files below `start`, except skipped ones, sorted by path. Returns how many folders
+/// could not be read. `start` itself is always entered.
 ///
 /// # Errors
-/// What `visit` answers, and what the operating system says about `start`.
+/// The error of `visit`, and the operating system's error about `start`.
 pub fn walk(
     workspace: &Workspace,
     start: &RelPath,
@@ -80,11 +80,11 @@ pub fn walk(
         let entries = match workspace.entries(&path) {
             Ok(entries) => entries,
             Err(error) if path == *start => return Err(error),
-            // Nobody looked: what is there must not be told as missing.
+            // The folder was not read, so its files must not be reported as missing.
             Err(error) if error.code == ErrorCode::MachineExhausted => return Err(error),
             Err(error) if error.code == ErrorCode::FileNotFound => continue,
             Err(error) => {
-                tracing::debug!(path = path.text(), %error, "a folder was not scanned");
+                tracing::debug!(path = path.text(), %error, "scan: a folder could not be read");
                 unread += 1;
                 continue;
             }
@@ -110,7 +110,7 @@ fn is_passed_over(path: &RelPath, kind: Kind, rules: &[Rc<Gitignore>]) -> bool {
     if name.as_bytes().starts_with(TEMPORARY.as_bytes()) {
         return true;
     }
-    // The deepest file that says anything about a path decides.
+    // The deepest file with a rule about a path decides.
     for rule in rules.iter().rev() {
         match rule.matched(path.as_path(), kind == Kind::Folder) {
             Match::Ignore(_) => return true,
@@ -135,14 +135,14 @@ fn rules_in(workspace: &Workspace, folder: &RelPath) -> Option<Rc<Gitignore>> {
     let text = match workspace.read(&path, GITIGNORE_LIMIT) {
         Ok(text) => text,
         Err(error) => {
-            tracing::debug!(path = path.text(), %error, "no ignore rules");
+            tracing::debug!(path = path.text(), %error, "scan: a .gitignore file could not be read");
             return None;
         }
     };
     let mut builder = GitignoreBuilder::new(Path::new("").join(folder.as_path()));
     for line in String::from_utf8_lossy(&text).lines() {
         if let Err(error) = builder.add_line(None, line) {
-            tracing::debug!(path = path.text(), line, %error, "a rule that does not read");
+            tracing::debug!(path = path.text(), line, %error, "scan: a rule in a .gitignore file is not valid");
         }
     }
     builder.build().ok().map(Rc::new)

@@ -1,11 +1,11 @@
-//! What a step may write.
+//! The write scope of a step.
 
 use crate::tool::error::{ErrorCode, ToolError};
 use globset::GlobSet;
 use std::path::Path;
 use surety_common::domain::scope::glob_set;
 
-/// The globs of a step's write scope, compiled. None at all allows the whole workspace.
+/// The compiled globs of a step's write scope. Without any, the whole workspace is allowed.
 #[derive(Debug, Clone)]
 pub struct WriteScope {
     globs: Option<GlobSet>,

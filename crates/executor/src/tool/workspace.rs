@@ -1,4 +1,4 @@
-//! A workspace on a local folder. Whatever is asked for, nothing outside the folder is touched.
+//! A workspace in a local folder. No call accesses a file outside the folder.
 
 use crate::tool::error::{ErrorCode, ToolError};
 use crate::tool::resolve;
@@ -18,38 +18,38 @@ use std::path::{Component, Path, PathBuf};
 /// `O_NONBLOCK`: opening a named pipe must not wait for a writer.
 const READ: OFlag = OFlag::O_RDONLY.union(OFlag::O_NONBLOCK);
 
-/// A folder that tools may look at and change.
+/// A folder that tools may read and change.
 #[derive(Debug)]
 pub struct Workspace {
-    /// Without links.
+    /// The path without links.
     root: PathBuf,
-    /// As it was given, which is how people name it.
+    /// The path as it was given, which drivers may use too.
     given: PathBuf,
-    /// Kept open, so that a folder renamed meanwhile is still this one.
+    /// Kept open, so that a renamed folder is still this one.
     folder: OwnedFd,
 }
 
-/// A cleaned path relative to the root: no `.`, no `..`, not absolute. Empty is the root.
+/// A normalized path relative to the root: no `.`, no `..`, not absolute. Empty is the root.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RelPath(PathBuf);
 
-/// What a folder holds under one name.
+/// One entry of a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// The name; any bytes but `/` and NUL.
     pub name: OsString,
-    /// What is there.
+    /// Its kind.
     pub kind: Kind,
 }
 
-/// What a name stands for.
+/// The kind of a directory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file.
     File,
     /// A folder.
     Folder,
-    /// A symbolic link, wherever it leads.
+    /// A symbolic link, whatever its target.
     Link,
     /// A pipe, a socket or a device.
     Other,
@@ -66,7 +66,7 @@ impl RelPath {
         Self(self.0.join(name))
     }
 
-    /// A path that a walk found to be real.
+    /// A path that a scan resolved.
     pub(crate) const fn real(path: PathBuf) -> Self {
         Self(path)
     }
@@ -76,7 +76,7 @@ impl RelPath {
         &self.0
     }
 
-    /// The path as text, `.` for the root. A name that is not UTF-8 shows replacement characters.
+    /// The path as text, `.` for the root. Bytes that are not UTF-8 become replacement characters.
     pub fn text(&self) -> String {
         if self.0.as_os_str().is_empty() {
             return ".".to_owned();
@@ -89,14 +89,14 @@ impl Workspace {
     /// Opens a folder as a workspace.
     ///
     /// # Errors
-    /// What the operating system says when the folder is not there or cannot be opened.
+    /// The operating system's error when the folder does not exist or cannot be opened.
     pub fn open(root: &Path) -> Result<Self, ToolError> {
         let failed = |error: std::io::Error| ToolError::io(root.display(), &error);
         let given = clean(std::path::absolute(root).map_err(failed)?.as_path());
         let root = root.canonicalize().map_err(failed)?;
         let folder = File::open(&root).map_err(failed)?;
         if !folder.metadata().map_err(failed)?.is_dir() {
-            let message = format!("{}: a workspace is a folder", root.display());
+            let message = format!("{} is not a folder; a workspace must be one", root.display());
             return Err(ToolError::new(ErrorCode::NotADirectory, message));
         }
         Ok(Self { root, given, folder: folder.into() })
@@ -151,14 +151,14 @@ impl Workspace {
         self.folder.as_fd()
     }
 
-    /// Reads a path, absolute or relative to the root, and cleans it before judging it, so that
+    /// Normalizes a path, absolute or relative to the root, before it is checked, so that
     /// `../p/a.txt` is inside the workspace `/srv/p`.
     ///
     /// # Errors
     /// `path_outside_workspace`; `path_invalid` for an empty path or one with a NUL.
     pub fn locate(&self, path: &str) -> Result<RelPath, ToolError> {
         if path.is_empty() || path.contains('\0') {
-            let message = "a path is not empty and holds no NUL";
+            let message = "the path is empty or contains NUL";
             return Err(ToolError::new(ErrorCode::PathInvalid, message));
         }
         for base in [&self.root, &self.given] {
@@ -172,8 +172,8 @@ impl Workspace {
     /// Opens a regular file for reading.
     ///
     /// # Errors
-    /// `file_not_found`, `not_a_file`, `path_outside_workspace` through a link, and what else the
-    /// operating system says.
+    /// `file_not_found`, `not_a_file`, `path_outside_workspace` through a link, and other errors of
+    /// the operating system.
     pub fn open_file(&self, path: &RelPath) -> Result<File, ToolError> {
         let opened = resolve::open(&self.folder, path.as_path(), READ);
         let file = File::from(opened.map_err(|error| refused(path, error))?);
@@ -201,10 +201,10 @@ impl Workspace {
         Ok(content)
     }
 
-    /// Whether anything is at this path. A link counts as what it leads to.
+    /// Whether the path exists. For a link its target counts.
     ///
     /// # Errors
-    /// `path_outside_workspace` through a link, and what else the operating system says.
+    /// `path_outside_workspace` through a link, and other errors of the operating system.
     pub fn exists(&self, path: &RelPath) -> Result<bool, ToolError> {
         let place = match resolve::find(&self.folder, path.as_path()) {
             Ok(place) => place,
@@ -221,7 +221,7 @@ impl Workspace {
         }
     }
 
-    /// Hex SHA-256 of a file's content; none when nothing is there.
+    /// The SHA-256 of a file's content in hexadecimal; none when the file does not exist.
     ///
     /// # Errors
     /// As [`Self::open_file`], but for `file_not_found`.
@@ -235,11 +235,11 @@ impl Workspace {
         }
     }
 
-    /// What a folder holds, sorted by name.
+    /// The entries of a folder, sorted by name.
     ///
     /// # Errors
-    /// `file_not_found`, `not_a_directory`, `path_outside_workspace` through a link, and what else
-    /// the operating system says.
+    /// `file_not_found`, `not_a_directory`, `path_outside_workspace` through a link, and other
+    /// errors of the operating system.
     pub fn entries(&self, path: &RelPath) -> Result<Vec<Entry>, ToolError> {
         let failed = |error| refused(path, error);
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY;
@@ -268,7 +268,7 @@ impl Workspace {
         Ok(entries)
     }
 
-    /// The text of a link, which is not followed.
+    /// The target of a link, which is not followed.
     pub(crate) fn link_target(&self, path: &RelPath) -> Result<OsString, ToolError> {
         let failed = |error| refused(path, error);
         let parent = path.as_path().parent().unwrap_or(Path::new(""));
@@ -278,13 +278,13 @@ impl Workspace {
         nix::fcntl::readlinkat(&folder, name).map_err(failed)
     }
 
-    /// Where a path really is, links resolved. A file and its folders need not be there yet.
+    /// The real path of a path, with links resolved. A file and its folders may be missing.
     pub(super) fn place(&self, path: &RelPath) -> Result<resolve::Place, ToolError> {
         resolve::find(&self.folder, path.as_path()).map_err(|error| refused(path, error))
     }
 
-    /// Where a write to this path would really go, judged by the scope: the path as it is named
-    /// and the path it leads to must both be allowed.
+    /// The real path of a write, checked against the scope: the given path and the real path must
+    /// both be allowed.
     ///
     /// # Errors
     /// `write_scope_violation`, `not_a_file`, `path_outside_workspace` through a link.
@@ -300,11 +300,11 @@ impl Workspace {
         if scope.allows(path.as_path()) && scope.allows(&place.real) {
             return Ok(place);
         }
-        let message = format!("{} is outside what this step may write", path.text());
+        let message = format!("{} is outside the step's write scope", path.text());
         Err(ToolError::new(ErrorCode::WriteScopeViolation, message))
     }
 
-    /// A folder of the workspace for a command to run in, by its real path.
+    /// The real path of a folder, for a command to run in.
     ///
     /// # Errors
     /// As [`Self::entries`].
@@ -316,7 +316,7 @@ impl Workspace {
     }
 }
 
-/// Hex SHA-256 of all that is left to read.
+/// The SHA-256 of the rest of a stream, in hexadecimal.
 pub(crate) fn digest_of(mut source: impl Read) -> std::io::Result<String> {
     let mut hasher = Sha256::new();
     std::io::copy(&mut source, &mut hasher)?;
@@ -324,7 +324,7 @@ pub(crate) fn digest_of(mut source: impl Read) -> std::io::Result<String> {
 }
 
 pub(super) fn not_a_file(path: &RelPath) -> ToolError {
-    let message = format!("{} is no regular file", path.text());
+    let message = format!("{} is not a regular file", path.text());
     ToolError::new(ErrorCode::NotAFile, message)
 }
 
@@ -332,7 +332,7 @@ pub(super) fn refused(path: &RelPath, error: Errno) -> ToolError {
     if error == Errno::EXDEV {
         return ToolError::outside(path.text());
     }
-    // What opening a socket says.
+    // The error for opening a socket.
     if error == Errno::ENXIO {
         return not_a_file(path);
     }

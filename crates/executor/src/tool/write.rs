@@ -1,4 +1,4 @@
-//! Writing a file so that at every instant either the old content or the new one is there.
+//! Writes a file atomically: at every instant it has either the old content or the new one.
 
 use crate::tool::error::ToolError;
 use crate::tool::resolve::{self, Place};
@@ -17,29 +17,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use surety_common::domain::json::sha256_hex;
 use surety_common::domain::receipt::Fact;
 
-/// How the names of files begin that are being written. Scans pass over them, so that one left by
-/// a crash is no part of the workspace's content.
+/// The prefix of the names of temporary files. Scans skip them, so that one left by a crash is not
+/// part of the workspace's content.
 pub(crate) const TEMPORARY: &str = ".surety-tmp-";
 
-/// Names tried before giving up; one is taken only when a process with this id left it behind.
+/// The most names that are tried; one exists only when a process with this id left it behind.
 const NAMES_TRIED: u32 = 1000;
 
-/// What a write did.
+/// The result of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
-    /// The path as it was named.
+    /// The path as it was given.
     pub path: RelPath,
-    /// The file's real path, which differs when the named path leads through a link.
+    /// The file's real path, which differs when the given path contains a link.
     pub real: RelPath,
-    /// Hex SHA-256 of the content that was there; none for a new file.
+    /// The SHA-256 of the old content in hexadecimal; none for a new file.
     pub before_digest: Option<String>,
-    /// Hex SHA-256 of the content now there.
+    /// The SHA-256 of the new content in hexadecimal.
     pub after_digest: String,
 }
 
 impl Written {
-    /// The facts about this write: one about the file and, when it was named by a link, one about
-    /// the name.
+    /// The facts about this write: one about the file and, for a link, one about its name.
     pub fn facts(&self) -> Vec<Fact> {
         let fact = |path: &RelPath| Fact::FileWritten {
             path: path.text(),
@@ -55,12 +54,12 @@ impl Written {
 }
 
 impl Workspace {
-    /// Writes a whole file: new content beside it, flushed, then renamed over it. Parent folders
-    /// are made, the mode of a file that was there is kept.
+    /// Writes a whole file: a temporary file beside it, flushed, then renamed over it. Missing
+    /// parent folders are created, and an existing file's mode is kept.
     ///
     /// # Errors
-    /// `write_scope_violation`, `path_outside_workspace`, `not_a_file`, and what else the operating
-    /// system says; the old content is then still there.
+    /// `write_scope_violation`, `path_outside_workspace`, `not_a_file`, and other errors of the
+    /// operating system; the old content is then unchanged.
     pub fn write(
         &self,
         path: &RelPath,
@@ -105,8 +104,8 @@ fn open_old(place: &Place) -> std::io::Result<Option<File>> {
     }
 }
 
-/// Makes the folders that are missing and opens the last. A link that appears in one's place
-/// meanwhile is not followed.
+/// Creates the missing folders and opens the last. A link that appears concurrently is not
+/// followed.
 fn make_folders(place: &Place) -> std::io::Result<OwnedFd> {
     let mut folder = place.folder.try_clone()?;
     for name in &place.missing {
@@ -121,7 +120,7 @@ fn make_folders(place: &Place) -> std::io::Result<OwnedFd> {
 }
 
 fn flush_folder(folder: &OwnedFd) -> std::io::Result<()> {
-    // Over this descriptor: another one may not be had any more, when the write has happened.
+    // Over this descriptor, because a new one may be unavailable, after the write has happened.
     Ok(unistd::fsync(folder)?)
 }
 
@@ -137,9 +136,9 @@ fn replace(
         Ok(())
     });
     if let Err(error) = filled {
-        // The first error is the one worth telling; a file left here is passed over by scans.
+        // The first error is the one to report; scans skip a file that is left here.
         if unistd::unlinkat(folder, temporary.as_os_str(), UnlinkatFlags::NoRemoveDir).is_err() {
-            tracing::warn!(?temporary, "a temporary file could not be removed");
+            tracing::warn!(?temporary, "write: a temporary file could not be removed");
         }
         return Err(error);
     }
@@ -148,7 +147,7 @@ fn replace(
 
 fn create_temporary(folder: &OwnedFd, private: bool) -> std::io::Result<(File, OsString)> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    // Until it has the mode of the file it replaces, nobody else may read it.
+    // Until it has the mode of the file it replaces, no other user may read it.
     let mode = Mode::from_bits_truncate(if private { 0o600 } else { 0o666 });
     let flags =
         OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
@@ -167,8 +166,8 @@ fn create_temporary(folder: &OwnedFd, private: bool) -> std::io::Result<(File, O
 fn fill(mut file: File, content: &[u8], old: Option<&Metadata>) -> std::io::Result<()> {
     file.write_all(content)?;
     if let Some(old) = old {
-        // Only root can give files away; anybody else's write makes the file theirs. Before the
-        // mode, because a new owner takes the set-user bits away.
+        // Only root can change the owner; for other users the written file becomes theirs. The
+        // owner is set before the mode, because a new owner clears the set-user bits.
         if unistd::geteuid().is_root() {
             std::os::unix::fs::fchown(&file, Some(old.uid()), Some(old.gid()))?;
         }

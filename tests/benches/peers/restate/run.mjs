@@ -44,7 +44,7 @@ function post(port, path, body) {
   });
 }
 
-/** Ports that nobody listens on now. */
+/** Free ports. */
 async function freePorts(count) {
   const servers = Array.from({ length: count }, () => listener().listen(0, '127.0.0.1'));
   await Promise.all(servers.map((server) => once(server, 'listening')));

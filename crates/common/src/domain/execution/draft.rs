@@ -1,4 +1,4 @@
-//! One change of an execution in the making.
+//! One change of an execution before it is committed.
 
 use super::{Execution, Graph, Wait};
 use crate::domain::journal::{Actor, Entry, Subject, Transition};
@@ -11,11 +11,11 @@ use chrono::{DateTime, Utc};
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// A change in the making: the row as it was read, as it will be, and what will be journalled.
+/// A change before it is committed: the row as it was read, the new row, and the journal entries.
 #[derive(Debug, Clone)]
 pub struct Draft {
     fence: Fence,
-    /// Since when the run had been waiting for an executor; none when it was not.
+    /// The time since when the run had been waiting for an executor; none when it was not.
     queued_at: Option<DateTime<Utc>>,
     pub(super) execution: Execution,
     entries: Vec<Entry>,
@@ -23,26 +23,26 @@ pub struct Draft {
     pub(super) now: DateTime<Utc>,
 }
 
-/// What a write must still find in the row, or it is lost.
+/// The values that a write must still find in the row; otherwise it is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fence {
-    /// The version that was read; 0 when the row is to be made.
+    /// The version that was read; 0 for a new row.
     pub version: i64,
     /// The lease epoch that was read.
     pub lease_epoch: i64,
 }
 
-/// One finished change: together or not at all.
+/// One finished change, stored as a whole or not at all.
 #[derive(Debug, Clone)]
 pub struct Write {
-    /// What must still hold.
+    /// The condition of the write.
     pub fence: Fence,
-    /// The row as it will be. Shared, so that the next change can be thought out over it while this
-    /// one is on its way to the disk.
+    /// The new row. Shared, so that the next change can be derived from it before this one is
+    /// committed.
     pub execution: Arc<Execution>,
-    /// What happened, in order; the last one has the number `execution.sequence`.
+    /// The events in order; the last one has the number `execution.sequence`.
     pub entries: Vec<Entry>,
-    /// Who did it.
+    /// The actor of the change.
     pub actor: Actor,
 }
 
@@ -61,7 +61,7 @@ impl Draft {
         Self { fence, queued_at, execution, entries: Vec::new(), actor, now }
     }
 
-    /// The execution as it will be.
+    /// The new execution.
     pub fn execution(&self) -> &Execution {
         &self.execution
     }
@@ -71,10 +71,10 @@ impl Draft {
         self.now
     }
 
-    /// Moves the run, and journals the move.
+    /// Changes the run's state and journals the transition.
     ///
     /// # Errors
-    /// [`Refusal`] when the event moves nothing; the draft is as it was.
+    /// [`Refusal`] when the event changes nothing; the draft is unchanged.
     pub fn run_event(&mut self, event: RunEvent, cause: impl Into<String>) -> Result<(), Refusal> {
         let from = self.execution.state;
         let to = run::decide(from, event)?;
@@ -91,10 +91,10 @@ impl Draft {
         Ok(())
     }
 
-    /// Moves a step, and journals the move.
+    /// Changes a step's state and journals the transition.
     ///
     /// # Errors
-    /// [`Refusal`] when the event moves nothing; the draft is as it was.
+    /// [`Refusal`] when the event changes nothing; the draft is unchanged.
     pub fn step_event(
         &mut self,
         graph: &Graph,
@@ -118,7 +118,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Journals something that moves nothing.
+    /// Journals an entry that changes no state.
     pub fn journal(&mut self, entry: Entry) {
         self.execution.sequence += 1;
         self.entries.push(entry);
@@ -135,7 +135,7 @@ impl Draft {
         self.journal(Entry::Receipt(Box::new(receipt)));
     }
 
-    /// Blocks the run on something outside and gives its lease back, running steps included.
+    /// Blocks the run on an external event and releases its lease, including running steps.
     ///
     /// # Errors
     /// [`Refusal`] when the run is terminal or blocked already.
@@ -150,7 +150,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Leaves the run BLOCKED with nothing under way. What it waits for is the caller's to set.
+    /// Blocks the run without running steps. The caller sets the wait.
     pub(super) fn stand_still(&mut self, graph: &Graph, wait: &Wait) -> Result<(), Refusal> {
         run::decide(self.execution.state, RunEvent::Blocked)?;
         let cause = format!("waits on {}: {}", wait.waiting_on.as_str(), wait.unblocks);
@@ -163,8 +163,8 @@ impl Draft {
         Ok(())
     }
 
-    /// Ends a block: the run goes back to the phase it left, and on from there when one of its
-    /// steps failed meanwhile. A run that is paused rests again as soon as it could go on.
+    /// Unblocks the run: it returns to the phase it left, and to RECOVERING when a step failed in
+    /// between. A run that is to be paused is blocked again.
     ///
     /// # Errors
     /// [`Refusal`] when the run is not blocked.
@@ -178,7 +178,7 @@ impl Draft {
         self.settle(graph)
     }
 
-    /// Shows what the run waits for first.
+    /// Shows the run's first wait.
     pub(super) fn show_wait(&mut self) {
         let first = self.execution.waits().next().cloned();
         self.execution.wait = first;
@@ -187,7 +187,7 @@ impl Draft {
     /// Ends the run as FAILED.
     ///
     /// # Errors
-    /// [`Refusal::Terminal`] when it has ended already: the first terminal stays.
+    /// [`Refusal::Terminal`] when it has ended already: the first terminal state stays.
     pub fn stop(&mut self, graph: &Graph, end: Ending) -> Result<(), Refusal> {
         self.end(graph, RunEvent::Stopped, end)
     }
@@ -195,7 +195,7 @@ impl Draft {
     /// Ends the run as CANCELLED.
     ///
     /// # Errors
-    /// [`Refusal::Terminal`] when it has ended already: the first terminal stays.
+    /// [`Refusal::Terminal`] when it has ended already: the first terminal state stays.
     pub fn cancel(&mut self, graph: &Graph, user_message: String) -> Result<(), Refusal> {
         let end = Ending {
             stop_reason: StopReason::Cancelled,
@@ -205,7 +205,7 @@ impl Draft {
         self.end(graph, RunEvent::CancelRequested, end)
     }
 
-    /// Ends the run as DONE, which only an accepting verdict may.
+    /// Ends the run as DONE, which requires an accepting verdict.
     ///
     /// # Errors
     /// [`Refusal`] unless the run is being verified.
@@ -248,13 +248,13 @@ impl Draft {
         Ok(())
     }
 
-    /// Gives the run to an executor under a new fence.
+    /// Leases the run to an executor under a new fencing token.
     pub fn lease(&mut self, owner: Uuid) {
         self.execution.lease_owner = Some(owner);
         self.execution.lease_epoch += 1;
     }
 
-    /// Gives the run's lease back.
+    /// Releases the run's lease.
     pub fn release(&mut self) {
         self.execution.lease_owner = None;
     }
@@ -268,9 +268,9 @@ impl Draft {
     pub fn into_write(mut self) -> Write {
         self.execution.version = self.fence.version + 1;
         self.execution.updated_at = self.now;
-        // A leased row keeps its ready_at, so that the index over it need not be touched.
+        // A leased row keeps its ready_at, so that its index needs no update.
         if self.execution.lease_owner.is_none() {
-            // One that waited already keeps its place among those that wait.
+            // A run that was already waiting keeps its position in the queue.
             let since = self.queued_at.unwrap_or(self.now);
             self.execution.ready_at = self.execution.needs_executor().then_some(since);
         }
@@ -283,18 +283,18 @@ impl Draft {
     }
 }
 
-/// Why and with what words a run ends.
+/// Why a run ends, with the messages about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ending {
     /// The reason.
     pub stop_reason: StopReason,
-    /// For the person the run works for.
+    /// The message for the user.
     pub user_message: String,
-    /// For whoever runs the service; may be empty.
+    /// The message for the operator; may be empty.
     pub internal_reason: String,
 }
 
-/// The state a run is left in, as the stage of its end: lower case, a blocked run's own phase.
+/// The state that a run left, as the stage of its end: lower case, for a blocked run its phase.
 fn stage(state: RunState) -> &'static str {
     match state.blocked_in().map_or(state, Phase::state) {
         RunState::Intake => "intake",

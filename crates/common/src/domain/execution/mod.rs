@@ -1,13 +1,12 @@
-//! The execution of a run: everything about it that moves, as one aggregate with one version.
+//! The execution of a run: its whole mutable state, as one aggregate with one version.
 //!
 //! ```text
 //!   Execution --Draft::new--> Draft --events, entries--> Draft --into_write--> Write
-//!   (as read)                 (one change in the making)             (fence, new row, journal)
+//!   (as read)                 (one change)                          (fence, new row, journal)
 //! ```
 //!
-//! A [`draft::Draft`] is the only way to change an [`Execution`]: each move goes through
-//! [`machine`](super::machine) and leaves its journal entry, so that no state can be set without
-//! its record.
+//! A [`draft::Draft`] is the only way to change an [`Execution`]. Each transition is decided by
+//! [`machine`](super::machine) and journalled, so that no state is set without a record.
 
 pub mod draft;
 mod pause;
@@ -28,66 +27,67 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// Everything about a run that moves. One row, one version.
+/// The mutable state of a run: one row, one version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Execution {
     /// The run, and the row's key.
     pub run_id: Uuid,
-    /// Whose run it is.
+    /// The run's namespace.
     pub namespace: String,
-    /// Where the run stands.
+    /// The run's state.
     pub state: RunState,
     /// Raised by every write; a writer names the one it read.
     pub version: i64,
     /// The number of the last journal entry; entries are numbered from 1 without gaps.
     pub sequence: i64,
-    /// Higher is taken up first.
+    /// Runs with a higher number are claimed first.
     pub priority: i16,
-    /// Since when an executor could take the run up; none when there is nothing for one to do.
+    /// Since when an executor could claim the run; none when there is nothing to do.
     pub ready_at: Option<DateTime<Utc>>,
     /// The executor that holds the run's running steps.
     pub lease_owner: Option<Uuid>,
-    /// Raised by every lease; a late write of an earlier holder names an earlier one and is lost.
+    /// The fencing token, raised by every lease: a late write of an earlier holder names an older
+    /// one and is lost.
     pub lease_epoch: i64,
     /// The plan revision being executed, from 1; 0 before there is a plan.
     pub plan_revision: u32,
     /// One for each step, in the plan's order.
     pub steps: Vec<StepProgress>,
-    /// What has been used up, and where the chains end.
+    /// The used part of the limits, and the last digests.
     pub counters: Counters,
-    /// What the run is shown to wait for: what blocks it, else what its first waiting step waits
-    /// for while others go on. All that is waited for is in [`Execution::waits`].
+    /// The wait that is shown for the run: what blocks it, else the wait of its first waiting step.
+    /// All waits are in [`Execution::waits`].
     pub wait: Option<Wait>,
-    /// Set while somebody wants the run paused, from the moment it was asked for.
+    /// Set from the request of a pause until its end.
     pub paused: Option<Paused>,
-    /// How the run ended; some exactly when it did.
+    /// How the run ended; set only when it has ended.
     pub terminal: Option<Terminal>,
-    /// When the run's time is over; none once it has ended.
+    /// The run's deadline; none once it has ended.
     pub deadline_at: Option<DateTime<Utc>>,
     /// When the row was last written.
     pub updated_at: DateTime<Utc>,
 }
 
-/// What a run has used up of its limits, and the ends of its chains.
+/// The used part of a run's limits, and the last entries of its chains.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Counters {
     /// Turns taken.
     #[serde(skip_serializing_if = "is_zero")]
     pub rounds: u32,
-    /// Times failed steps were tried or planned again.
+    /// How often failed steps were retried or replanned.
     #[serde(skip_serializing_if = "is_zero")]
     pub replans: u32,
-    /// Times a refused verdict was worked on again.
+    /// How often a refused verdict was repaired.
     #[serde(skip_serializing_if = "is_zero")]
     pub repairs: u32,
-    /// Tool calls carried out.
+    /// Tool calls that were made.
     #[serde(skip_serializing_if = "is_zero")]
     pub tool_calls: u32,
     /// Receipts stored.
     #[serde(skip_serializing_if = "is_zero")]
     pub receipts: u32,
-    /// What the replies of drivers cost.
+    /// The cost of the drivers' replies.
     #[serde(skip_serializing_if = "Usage::is_zero")]
     pub usage: Usage,
     /// Whether a receipt says that a file was written.
@@ -109,62 +109,62 @@ pub struct Counters {
     pub base_snapshot: String,
 }
 
-/// Where one step stands in its present attempt. Every change of a run copies all of them, so what
-/// few steps have is kept apart.
+/// The state of one step in its current attempt. Every change of a run copies all steps, so rare
+/// data is boxed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StepProgress {
-    /// Kept apart in the row, one letter a step.
+    /// Stored separately in the row, one letter per step.
     #[serde(skip)]
     pub state: StepState,
-    /// Which attempt this is, from 1; 0 before the first.
+    /// The number of the attempt, from 1; 0 before the first.
     #[serde(skip_serializing_if = "is_zero")]
     pub attempt: u32,
     /// Turns taken in this attempt.
     #[serde(skip_serializing_if = "is_zero")]
     pub rounds: u32,
-    /// Tool calls carried out in this attempt.
+    /// Tool calls in this attempt.
     #[serde(skip_serializing_if = "is_zero")]
     pub tool_calls: u32,
-    /// Calls of the step's script that are behind.
+    /// Finished calls of the step's script.
     #[serde(skip_serializing_if = "is_zero")]
     pub script_position: u32,
-    /// Successful receipts bound to this step and this plan revision.
+    /// Successful receipts of this step under this plan revision.
     #[serde(skip_serializing_if = "is_zero")]
     pub proofs: u32,
-    /// Refused decisions in a row.
+    /// Consecutive refused decisions.
     #[serde(skip_serializing_if = "is_zero")]
     pub corrections: u32,
     /// Replies with text and no decision since the last tool call.
     #[serde(skip_serializing_if = "is_zero")]
     pub missing_completions: u32,
-    /// Replies of nothing but thinking since the last tool call.
+    /// Replies that contain only thinking since the last tool call.
     #[serde(skip_serializing_if = "is_zero")]
     pub thinking_only: u32,
-    /// The correction or reminder that the driver gets with its next turn; empty when there is none.
+    /// The correction or reminder for the driver's next turn; empty without one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub notice: String,
-    /// A reply that arrived later than it was asked for and that no turn has taken yet.
+    /// A reply that arrived later, before a turn has taken it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reply: Option<Box<SuppliedReply>>,
     /// When this attempt began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<DateTime<Utc>>,
-    /// The call that was written down and has no outcome yet.
+    /// The call whose intent is journalled and that has no outcome yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open_call: Option<Box<OpenCall>>,
-    /// What it waits for; some exactly while it waits.
+    /// What it waits for; set only while it waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<Box<Wait>>,
-    /// What was answered about the open call, when it was asked about.
+    /// The answer about the open call, if there was a question.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<CallAnswer>,
-    /// What the turn's fuses remember, as the executor wrote it.
+    /// The state of the step's repeat detector, as the executor wrote it.
     #[serde(skip_serializing_if = "serde_json::Value::is_null")]
     pub fuses: serde_json::Value,
 }
 
-/// An effect that was written down before it was started.
+/// An effect that was recorded before it started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenCall {
     /// The call's own id, and its idempotency key in every repetition.
@@ -173,9 +173,9 @@ pub struct OpenCall {
     pub tool: String,
     /// The arguments, as compact JSON text.
     pub arguments_json: String,
-    /// What the tool said it would change, so that a later executor can look whether it did.
+    /// The change that the tool announced, so that a later executor can check whether it happened.
     pub effect: serde_json::Value,
-    /// When it was written down.
+    /// The time when it was recorded.
     pub intended_at: DateTime<Utc>,
 }
 
@@ -186,36 +186,36 @@ pub struct SuppliedReply {
     pub wait_id: Uuid,
     /// The reply as it was received: a decision as JSON text, or any other text. At most 1 MiB.
     pub text: String,
-    /// What it cost.
+    /// The cost of the reply.
     #[serde(default, skip_serializing_if = "Usage::is_zero")]
     pub usage: Usage,
 }
 
-/// What somebody who looked said about a call whose outcome nobody recorded.
+/// The answer of a user about a call without a recorded outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallAnswer {
     /// It did not happen, or may happen twice: call again.
     Repeat,
-    /// It cannot be told: fail the step.
+    /// Its outcome cannot be determined: fail the step.
     Fail,
 }
 
-/// Why a run is blocked and what would unblock it.
+/// Why a run is blocked, and what unblocks it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wait {
-    /// Names the wait to whoever answers it.
+    /// The id by which an answer names the wait.
     pub id: Uuid,
-    /// Who or what it waits for.
+    /// The party that must act.
     pub waiting_on: WaitingOn,
-    /// Since when.
+    /// The time when the wait began.
     pub since: DateTime<Utc>,
-    /// What would unblock it, for a person.
+    /// What unblocks it, for the user.
     pub unblocks: String,
-    /// The question, where it waits for an answer; else empty.
+    /// The question, if it waits for an answer; else empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub question: String,
-    /// The answers it takes; empty when any text is one.
+    /// The accepted answers; empty when any text is accepted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<String>,
     /// The step it is about; none when it is about the run.
@@ -223,21 +223,21 @@ pub struct Wait {
     pub step_index: Option<usize>,
 }
 
-/// A pause that somebody asked for and nobody ended yet.
+/// A requested pause that has not ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Paused {
-    /// What ends it. It is shown before anything else that is waited for.
+    /// The wait for the end of the pause, which is shown before all other waits.
     pub wait: Wait,
-    /// What the run as a whole waited for when it was paused, and waits for still.
+    /// The wait of the whole run when it was paused, which remains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind: Option<Wait>,
-    /// Since when nothing of the run is under way; none before that.
+    /// Since when no work of the run is in progress; none before that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rests_since: Option<DateTime<Utc>>,
 }
 
-/// The shape of a plan that movement needs: who depends on whom, by place, and for whoever starts
-/// steps which of them must not run together.
+/// The dependencies of a plan's steps by index, and, for the start of steps, which of them must not
+/// run together.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Graph {
     ids: Vec<String>,
@@ -258,8 +258,8 @@ impl Graph {
         Self { ids, dependencies, writes: Vec::new() }
     }
 
-    /// The same graph with what each step may write, in the plan's order. Without it steps are taken
-    /// to write nothing, which is good enough for every move but the start of a step.
+    /// The same graph with each step's write scope, in the plan's order. Without it steps count as
+    /// writing nothing, which suffices for all changes except the start of a step.
     #[must_use]
     pub fn with_writes(mut self, writes: Vec<Writes>) -> Self {
         self.writes = writes;
@@ -284,24 +284,24 @@ impl Graph {
         self.ids.is_empty()
     }
 
-    /// The id of the step at a place; empty where there is none.
+    /// The id of the step at an index; empty without one.
     pub fn id(&self, index: usize) -> &str {
         self.ids.get(index).map_or("", String::as_str)
     }
 
-    /// The place of the step with an id.
+    /// The index of the step with an id.
     pub fn place(&self, id: &str) -> Option<usize> {
         self.ids.iter().position(|other| other == id)
     }
 
-    /// The places a step depends on.
+    /// The indexes of the steps that a step depends on.
     pub fn dependencies(&self, index: usize) -> &[usize] {
         self.dependencies.get(index).map_or(&[], Vec::as_slice)
     }
 }
 
 impl Execution {
-    /// A run that was just created and has not moved.
+    /// A new run.
     pub fn new(
         run_id: Uuid,
         namespace: String,
@@ -329,7 +329,7 @@ impl Execution {
         }
     }
 
-    /// The places of the steps in a state.
+    /// The indexes of the steps in a state.
     pub fn steps_in(&self, state: StepState) -> impl Iterator<Item = usize> + '_ {
         self.steps
             .iter()
@@ -343,15 +343,14 @@ impl Execution {
         self.steps.iter().map(|step| step.state)
     }
 
-    /// All that is waited for: the end of a pause, what the run as a whole waits for, then each step
-    /// in the plan's order.
+    /// All waits: the pause, the wait of the whole run, then each step's in the plan's order.
     pub fn waits(&self) -> impl Iterator<Item = &Wait> {
         let pause = self.paused.iter().map(|paused| &paused.wait);
         let steps = self.steps.iter().filter_map(|step| step.wait.as_deref());
         pause.chain(self.own_wait()).chain(steps)
     }
 
-    /// What the run as a whole waits for, a pause apart.
+    /// The wait of the whole run, excluding a pause.
     pub fn own_wait(&self) -> Option<&Wait> {
         match &self.paused {
             Some(paused) => paused.behind.as_ref(),
@@ -359,7 +358,7 @@ impl Execution {
         }
     }
 
-    /// The steps that wait for a participant whose absence blocks no run: a driver, a worker, a timer.
+    /// The steps that wait for a party that does not block the run: a driver, a worker, a timer.
     pub fn waits_of_participants(&self) -> impl Iterator<Item = usize> + '_ {
         let waits = |step: &StepProgress| {
             let wait = step.wait.as_deref();
@@ -370,12 +369,12 @@ impl Execution {
         waiting.map(|(index, _)| index)
     }
 
-    /// Whether somebody wants it paused and something of it is still under way.
+    /// Whether a pause is requested while work of the run is still in progress.
     pub fn is_pausing(&self) -> bool {
         self.paused.is_some() && self.state.phase().is_some()
     }
 
-    /// Whether there is something that an executor could do now.
+    /// Whether an executor has work to do now.
     pub fn needs_executor(&self) -> bool {
         match self.state {
             RunState::Executing => {
@@ -392,7 +391,7 @@ impl Execution {
         }
     }
 
-    /// How the run ended, as the reason alone.
+    /// The reason of the run's end.
     pub fn stop_reason(&self) -> Option<StopReason> {
         self.terminal.as_ref().map(|terminal| terminal.stop_reason)
     }

@@ -1,15 +1,14 @@
-//! Pausing a run and letting it go on.
+//! Pausing and resuming a run.
 //!
 //! ```text
-//!   pause --> nothing under way? --yes--> BLOCKED on the operator
+//!   pause --> no work in progress? --yes--> BLOCKED on the operator
 //!                  |no                         ^
-//!                  +-- nothing new starts, turns under way end --+
+//!                  +-- no new work starts, running turns end --+
 //!
-//!   resume --> still waits for something else? --no--> the phase it left
+//!   resume --> waits for something else? --no--> the phase it left
 //! ```
 //!
-//! A pause stands beside whatever else is waited for: each can end first, and work goes on after
-//! both.
+//! A pause is independent of other waits: either can end first, and work continues after both.
 
 use super::draft::Draft;
 use super::{Graph, Paused, Wait};
@@ -18,8 +17,8 @@ use crate::domain::machine::run::{Phase, RunEvent, RunState};
 use crate::domain::step::StepState;
 
 impl Draft {
-    /// Pauses the run. While somebody holds its lease it only stops to start anything, and is
-    /// BLOCKED when what is under way has ended.
+    /// Pauses the run. While it is leased it only starts no new work, and is BLOCKED when running
+    /// work has ended.
     ///
     /// # Errors
     /// [`Refusal::Terminal`] when it has ended; [`Refusal::Meaningless`] when it is paused already.
@@ -58,7 +57,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Whether a blocked run could not go on although nobody wants it paused.
+    /// Whether a blocked run has a wait other than a pause.
     fn waits_for_more(&self) -> bool {
         let any = |state| self.execution.steps_in(state).next().is_some();
         self.execution.own_wait().is_some()
@@ -69,7 +68,7 @@ impl Draft {
                 && !any(StepState::Failed)
     }
 
-    /// A step's deadline does not run while its run rests.
+    /// The time of a pause does not count for a step's deadline.
     fn give_time_back(&mut self, paused: &Paused) {
         let Some(since) = paused.rests_since else { return };
         let rested = self.now - since;
@@ -78,15 +77,14 @@ impl Draft {
         }
     }
 
-    /// Blocks a run that is to be paused, where an executor could go on with it and no step of it
-    /// runs.
+    /// Blocks a run that is to be paused, when it has executor work and none of its steps runs.
     pub(super) fn rest(&mut self, graph: &Graph) -> Result<(), Refusal> {
         match self.execution.state {
             RunState::Executing | RunState::Verifying | RunState::Recovering => {
                 let running = self.execution.steps_in(StepState::Running).next().is_some();
                 if running { Ok(()) } else { self.rest_now(graph) }
             }
-            // A plan that was just submitted is taken in first.
+            // A plan that was just submitted is accepted first.
             RunState::Intake
             | RunState::Planning
             | RunState::Blocked(_)

@@ -1,4 +1,4 @@
-//! The way back to planning, and the next revision of a plan.
+//! The return to planning, and the next revision of a plan.
 //!
 //! ```text
 //!   EXECUTING --replan_requested--> RECOVERING --replan_started--> PLANNING --blocked--> BLOCKED
@@ -13,8 +13,8 @@ use crate::domain::machine::step::StepEvent;
 use crate::domain::step::StepState;
 
 impl Draft {
-    /// Sends the run back to planning, where it is BLOCKED until another plan comes; what runs is
-    /// given back. Counts as one replan, whose bound the caller looks at.
+    /// Returns the run to planning, where it is BLOCKED until another plan is submitted; running
+    /// steps are released. Counts as one replan, whose limit the caller checks.
     ///
     /// # Errors
     /// [`Refusal`] unless the run is in EXECUTING or RECOVERING, or blocked there on its steps.
@@ -31,10 +31,10 @@ impl Draft {
         self.block(graph, wait)
     }
 
-    /// Takes the next revision of the plan into execution. What is done stays done; what is not
-    /// begins anew where the new plan lets it; what the new plan has no more is skipped,
-    /// or cancelled where work on it had begun. A step
-    /// with a call under way keeps it: only its outcome can tell whether it may be made again.
+    /// Starts the next revision of the plan. Done steps stay done, and others start again as the
+    /// new plan allows. A step that the new plan does not have is skipped, or cancelled if it was
+    /// started. A step with an open call keeps it, because its outcome decides whether it may be
+    /// repeated.
     ///
     /// # Errors
     /// [`Refusal`] unless the run is in PLANNING.
@@ -51,7 +51,7 @@ impl Draft {
         }
         self.show_wait();
         self.ready_steps(new)?;
-        // A plan of which nothing can start must not stay in EXECUTING for ever.
+        // A plan without a startable step must not stay in EXECUTING for ever.
         self.settle(new)
     }
 
@@ -69,7 +69,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Puts a step of the revision before at the beginning of this one.
+    /// Resets a step of the previous revision for this one.
     fn begin_anew(&mut self, graph: &Graph, index: usize) -> Result<(), Refusal> {
         let is_done = |place: &usize| {
             self.execution.steps.get(*place).is_some_and(|step| step.state == StepState::Done)
@@ -99,7 +99,7 @@ impl Draft {
     }
 }
 
-/// What a step brings from the revision before proves nothing about this one.
+/// Proofs of the previous revision do not count for this one.
 fn keep_in_place(step: &mut StepProgress, index: usize) {
     step.proofs = 0;
     match (&mut step.wait, step.state == StepState::Waiting) {

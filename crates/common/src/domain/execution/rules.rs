@@ -1,4 +1,4 @@
-//! The rules that move several things at once: what a step's end means for the others and for
+//! The rules for changes of several objects: what the end of a step means for other steps and for
 //! the run.
 
 use super::draft::{Draft, Ending};
@@ -11,8 +11,8 @@ use crate::domain::step::StepState;
 use crate::domain::stop::StopReason;
 
 impl Draft {
-    /// Takes a validated plan into execution: the run passes through PLANNING, and the steps
-    /// without dependencies become ready.
+    /// Accepts a validated plan: the run passes through PLANNING, and the steps without
+    /// dependencies become ready.
     ///
     /// # Errors
     /// [`Refusal`] unless the run is in INTAKE or PLANNING.
@@ -24,11 +24,11 @@ impl Draft {
         self.execution.plan_revision = revision;
         self.execution.steps = vec![StepProgress::default(); graph.len()];
         self.ready_steps(graph)?;
-        // A plan of which nothing can start must not stay in EXECUTING for ever.
+        // A plan without a startable step must not stay in EXECUTING for ever.
         self.settle(graph)
     }
 
-    /// Makes every pending step ready whose dependencies are all done.
+    /// Makes every pending step with only done dependencies ready.
     pub(super) fn ready_steps(&mut self, graph: &Graph) -> Result<(), Refusal> {
         for index in 0..self.execution.steps.len() {
             let steps = &self.execution.steps;
@@ -42,10 +42,9 @@ impl Draft {
         Ok(())
     }
 
-    /// Starts ready steps while fewer than `max_parallel` run, those that could write what another
-    /// running one writes apart, and says which: begun ones first, then in the plan's order.
-    /// After a failure nothing new is started: the run is on its way to RECOVERING. Nor is anything
-    /// while somebody wants the run paused.
+    /// Starts ready steps while fewer than `max_parallel` run, except those that could write the
+    /// files of a running one. Returns them: started ones first, then in the plan's order. After a
+    /// failure and during a pause no step starts.
     ///
     /// # Errors
     /// [`Refusal`] never in a consistent execution.
@@ -62,7 +61,7 @@ impl Draft {
             self.step_event(graph, index, StepEvent::Leased, "")?;
             let now = self.now;
             if let Some(step) = self.execution.steps.get_mut(index) {
-                // A step that was given back or waited goes on with the attempt it was in.
+                // A step that was released or waited continues its attempt.
                 if step.started_at.is_none() {
                     step.attempt += 1;
                     step.started_at = Some(now);
@@ -73,14 +72,14 @@ impl Draft {
         Ok(started)
     }
 
-    /// The ready steps that may run beside those that run, and beside each other.
+    /// The ready steps that may run beside the running ones, and beside each other.
     fn startable(&self, graph: &Graph, max_parallel: usize) -> Vec<usize> {
         let mut together: Vec<usize> = self.execution.steps_in(StepState::Running).collect();
-        // A step that waits for its driver goes on where it stopped: it keeps its place and its scope.
+        // A step that waits for its driver continues later, so it keeps its slot and its scope.
         together.extend(self.execution.waits_of_participants());
         let running = together.len();
         let mut ready: Vec<usize> = self.execution.steps_in(StepState::Ready).collect();
-        // What one left half done is not to be met by another that could write it.
+        // The partial work of a started step must not meet a step that could write the same files.
         let begun = |index: &usize| {
             self.execution.steps.get(*index).is_some_and(|step| step.started_at.is_some())
         };
@@ -96,8 +95,8 @@ impl Draft {
         together.split_off(running)
     }
 
-    /// Gives back every running step, for an executor that drains or for one that is dead. When a
-    /// step beside them had failed, the run goes to RECOVERING: nobody would start a step again.
+    /// Releases every running step, for an executor that drains or is dead. When another step had
+    /// failed, the run goes to RECOVERING, because no step would start again.
     ///
     /// # Errors
     /// [`Refusal`] never in a consistent execution.
@@ -106,7 +105,7 @@ impl Draft {
         self.settle(graph)
     }
 
-    /// Gives back every running step, whatever that means for the run.
+    /// Releases every running step, whatever follows for the run.
     pub(super) fn give_steps_back(&mut self, graph: &Graph, cause: &str) -> Result<(), Refusal> {
         let running: Vec<usize> = self.execution.steps_in(StepState::Running).collect();
         for index in running {
@@ -115,21 +114,21 @@ impl Draft {
         Ok(())
     }
 
-    /// Ends a step that has what it needed, and lets the next ones start.
+    /// Ends a step as done, and makes the next ones ready.
     ///
     /// # Errors
     /// [`Refusal`] unless the step is running.
     pub fn finish_step(&mut self, graph: &Graph, index: usize, cause: &str) -> Result<(), Refusal> {
         self.step_event(graph, index, StepEvent::Finished, cause)?;
         if let Some(step) = self.execution.steps.get_mut(index) {
-            // What a finished step used up is in the journal; the row keeps only its attempt.
+            // The usage of a finished step is in the journal; the row keeps only its attempt.
             *step = StepProgress { state: step.state, attempt: step.attempt, ..Default::default() };
         }
         self.ready_steps(graph)?;
         self.settle(graph)
     }
 
-    /// Ends a step that will not get what it needed, and a run that was blocked on it goes on.
+    /// Ends a step as failed, and unblocks a run that was blocked on it.
     ///
     /// # Errors
     /// [`Refusal`] unless the step is running or waiting.
@@ -138,7 +137,7 @@ impl Draft {
         self.end_wait(graph, index, cause)
     }
 
-    /// Pauses a step for something outside. When nothing else can move, the run is blocked.
+    /// Makes a step wait for an external event. When no other step can proceed, the run is blocked.
     ///
     /// # Errors
     /// [`Refusal`] unless the step is running.
@@ -151,8 +150,8 @@ impl Draft {
         self.settle(graph)
     }
 
-    /// Takes an answer to a waiting step: it becomes ready, and a run that was blocked on steps
-    /// goes on. One that is blocked as a whole stays so.
+    /// Ends the wait of a step: it becomes ready, and a run that was blocked on steps is unblocked.
+    /// A run that is blocked as a whole stays so.
     ///
     /// # Errors
     /// [`Refusal`] unless the step waits.
@@ -161,7 +160,7 @@ impl Draft {
         self.end_wait(graph, index, cause)
     }
 
-    /// Forgets what a step waited for, and what that means for the run.
+    /// Removes a step's wait, and applies what follows for the run.
     fn end_wait(&mut self, graph: &Graph, index: usize, cause: &str) -> Result<(), Refusal> {
         let shown = self.execution.wait.as_ref();
         let blocked_on_steps = matches!(self.execution.state, RunState::Blocked(_))
@@ -173,14 +172,14 @@ impl Draft {
         if blocked_on_steps { self.unblock(graph, cause) } else { self.settle(graph) }
     }
 
-    /// What follows from where the steps stand; then a run that is to be paused rests.
+    /// Applies what follows from the states of the steps; then blocks a run that is to be paused.
     pub(super) fn settle(&mut self, graph: &Graph) -> Result<(), Refusal> {
         self.move_on(graph)?;
         self.rest(graph)
     }
 
-    /// What the run does once no step can start: VERIFYING when all are done, RECOVERING when one
-    /// failed, BLOCKED when one waits, and else it can never move again.
+    /// The run's next state when no step can start: VERIFYING when all are done, RECOVERING when
+    /// one failed, BLOCKED when one waits. Otherwise it can never continue.
     fn move_on(&mut self, graph: &Graph) -> Result<(), Refusal> {
         let any = |state| self.execution.steps_in(state).next().is_some();
         if self.execution.state != RunState::Executing || any(StepState::Running) {
@@ -203,7 +202,7 @@ impl Draft {
         }
         if waiting {
             return match self.execution.wait.clone() {
-                // It rests, and shows the steps' waits again when the pause is over.
+                // It is paused, and shows the steps' waits again after the pause.
                 Some(_) if self.execution.paused.is_some() => Ok(()),
                 Some(wait) => self.block(graph, wait),
                 None => Err(Refusal::Meaningless),
@@ -223,8 +222,8 @@ impl Draft {
         )
     }
 
-    /// Leaves RECOVERING: failed steps are tried again under `max_replans`, a refused verdict is
-    /// worked on again under `max_repairs`, from the done steps that no other done one depends on.
+    /// Leaves RECOVERING: failed steps are retried under `max_replans`. A refused verdict is
+    /// repaired under `max_repairs`, from the done steps that no other done step depends on.
     ///
     /// # Errors
     /// [`Refusal`] unless the run is in RECOVERING.
@@ -254,8 +253,8 @@ impl Draft {
         self.settle(graph)
     }
 
-    /// Marks the pending steps that depend on a failed one, directly or through others: they can
-    /// never start now.
+    /// Blocks the pending steps that depend on a failed one, directly or through others, because
+    /// they can never start.
     fn block_dependents(&mut self, graph: &Graph, failed: &[usize]) -> Result<(), Refusal> {
         let mut settled = failed.to_vec();
         while let Some(index) = settled.pop() {
@@ -275,15 +274,15 @@ impl Draft {
         self.execution.steps.get(index).map(|step| step.state).unwrap_or_default()
     }
 
-    /// Why failed steps are not tried again: none is left, or somebody failed one because nobody
-    /// knows whether its call happened, and to try again would be to call again.
+    /// Why failed steps are not retried: no retry remains, or a user failed a step because the
+    /// outcome of its call is unknown, and a retry would repeat the call.
     fn no_retry(&self, graph: &Graph, limits: &Limits, failed: &[usize]) -> Option<Ending> {
         let of = |index: &usize| self.execution.steps.get(*index)?.open_call.as_ref();
         let in_doubt = failed.iter().find_map(|index| Some((graph.id(*index), of(index)?)));
         let (user_message, internal_reason) = if let Some((id, call)) = in_doubt {
             (
                 format!(
-                    "Step {id} failed: nobody knows whether its call of {} happened.",
+                    "Step {id} failed: it is unknown whether its call of {} happened.",
                     call.tool
                 ),
                 format!("call {} has no outcome and must not be repeated", call.call_id),
@@ -305,7 +304,7 @@ impl Draft {
         let cause = format!("repair {} of {}", self.execution.counters.repairs, limits.max_repairs);
         self.run_event(RunEvent::RetryStarted, cause)?;
         let done: Vec<usize> = self.execution.steps_in(StepState::Done).collect();
-        // A step that was left out has nothing to be worked on again.
+        // A skipped step cannot be reopened.
         let is_last =
             |step: &usize| !done.iter().any(|other| graph.dependencies(*other).contains(step));
         for index in done.iter().copied().filter(is_last) {

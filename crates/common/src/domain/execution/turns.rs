@@ -26,31 +26,31 @@ pub struct TurnRecord {
     pub decision: Option<ExecuteDecision>,
     /// The validations; `shape` alone where the reply could not be read, none where it held no decision.
     pub validations: Vec<Validation>,
-    /// What became of it.
+    /// The outcome.
     pub outcome: TurnOutcome,
-    /// What the reply cost.
+    /// The cost of the reply.
     pub usage: Usage,
 }
 
-/// What became of a turn, and how often in a row.
+/// The outcome of a turn, with its consecutive count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TurnOutcome {
     /// The decision is applied.
     Applied,
     /// The decision is refused, and the driver gets this correction.
     Corrected {
-        /// What the driver is told.
+        /// The correction for the driver.
         notice: String,
-        /// Refusals in a row, this one counted.
+        /// Consecutive refusals, including this one.
         in_a_row: u32,
     },
     /// The reply held no decision, and the driver gets this reminder.
     Reminded {
-        /// What the driver is told; empty when the run stops.
+        /// The reminder for the driver; empty when the run stops.
         notice: String,
         /// Replies with text and no decision since the last tool call.
         missing_completions: u32,
-        /// Replies of nothing but thinking since the last tool call.
+        /// Replies that contain only thinking since the last tool call.
         thinking_only: u32,
     },
 }
@@ -177,8 +177,8 @@ impl Draft {
         Ok(())
     }
 
-    /// Keeps a person's answer about the open call of a step, or forgets it when it is used up. A
-    /// step without an open call keeps none: the same words must not decide about a later call.
+    /// Stores a user's answer about the open call of a step, or removes it when it is used. A step
+    /// without an open call stores none: the same words must not decide about a later call.
     ///
     /// # Errors
     /// [`Refusal::Meaningless`] when there is no such step.
@@ -188,7 +188,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Keeps what the repeat-cycle fuse of a step remembers; a step that is done remembers nothing.
+    /// Stores the state of a step's repeat detector; a done step has none.
     pub fn remember_fuses(&mut self, index: usize, fuses: serde_json::Value) {
         use crate::domain::step::StepState;
         let step = self.execution.steps.get_mut(index);
@@ -206,8 +206,8 @@ impl Draft {
         self.pause_step(graph, index, wait)
     }
 
-    /// Stores a driver's reply to a wait; its step is ready to take it. This is the only way in for
-    /// a reply that was not there at once.
+    /// Stores a driver's reply to a wait; its step becomes ready. This is the only function for a
+    /// late reply.
     ///
     /// # Errors
     /// [`Refusal::Meaningless`] when no step waits for its driver under this id.

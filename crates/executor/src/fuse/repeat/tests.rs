@@ -18,7 +18,7 @@ fn run(limit: u32, turns: &str) -> String {
 }
 
 #[test]
-fn a_repeated_turn_is_reminded_of_once_and_then_stops_the_work() {
+fn a_repeated_turn_gives_one_reminder_and_then_stops_the_work() {
     for (limit, turns, expected) in [
         (3, "sssss", "...rT"),
         (1, "sss", ".rT"),
@@ -63,7 +63,7 @@ fn any_of_the_three_parts_makes_a_turn_a_new_one() {
 }
 
 #[test]
-fn a_limit_of_nothing_is_refused() {
+fn a_limit_of_zero_is_refused() {
     assert!(RepeatCycle::new(0).is_err());
 }
 
@@ -80,7 +80,7 @@ fn the_detector_survives_being_stored() {
 }
 
 #[test]
-fn a_signature_knows_the_order_of_calls_and_not_that_of_keys() {
+fn a_signature_depends_on_the_order_of_calls_and_not_on_that_of_keys() {
     let call = |name: &str, arguments: &str| ToolCall {
         name: name.to_owned(),
         arguments: json::parse(arguments).unwrap().value,
@@ -105,7 +105,7 @@ fn results_and_subgoals_are_hashed_whole() {
 
 proptest! {
     #[test]
-    fn nothing_is_stopped_that_was_not_reminded(limit in 1u32..6, turns in "[ab-]{0,40}") {
+    fn no_work_is_stopped_without_a_reminder(limit in 1u32..6, turns in "[ab-]{0,40}") {
         let verdicts = run(limit, &turns);
         if let Some(stop) = verdicts.find('T') {
             prop_assert!(verdicts.get(..stop).unwrap().contains('r'), "{turns} {verdicts}");
@@ -113,7 +113,7 @@ proptest! {
     }
 
     #[test]
-    fn turns_that_all_differ_are_never_judged(limit in 1u32..6, length in 0usize..60) {
+    fn turns_that_all_differ_are_never_limited(limit in 1u32..6, length in 0usize..60) {
         let turns: String = ('\u{100}'..).take(length).collect();
         prop_assert!(run(limit, &turns).chars().all(|verdict| verdict == '.'));
     }

@@ -1,4 +1,4 @@
-//! `edit_file`: one piece of a file's text is replaced by another.
+//! `edit_file`: replaces a piece of a file's text.
 
 use crate::tool::builtin::read_file::as_text;
 use crate::tool::builtin::{blocking, count, read, spec};
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::json;
 use surety_common::domain::json::{Value, sha256_hex};
 
-/// The largest file that is edited, in bytes, because an edit holds it twice.
+/// The largest file that is edited, in bytes, because an edit holds it in memory twice.
 const EDIT_LIMIT: u64 = 16 << 20;
 
 /// Edits a file.
@@ -44,8 +44,8 @@ impl EditFile {
         };
         Self(spec(
             "edit_file",
-            "Replaces `old_text` in a text file of the workspace by `new_text`. The old text must \
-             be there exactly once, to the letter, unless `replace_all` is true.",
+            "Replaces `old_text` in a text file of the workspace by `new_text`. The file must contain \
+             the old text exactly once, unless `replace_all` is true.",
             annotations,
             json!({
                 "type": "object",
@@ -53,7 +53,7 @@ impl EditFile {
                     "path": {"type": "string", "minLength": 1, "description": "Relative to the workspace's root."},
                     "old_text": {"type": "string", "minLength": 1},
                     "new_text": {"type": "string"},
-                    "replace_all": {"type": "boolean", "description": "Replace it wherever it is; false when not given."}
+                    "replace_all": {"type": "boolean", "description": "Replace every occurrence; false by default."}
                 },
                 "required": ["path", "old_text", "new_text"],
                 "additionalProperties": false
@@ -100,14 +100,14 @@ fn prepare(ctx: &ToolContext, args: &Args) -> Result<Edit, ToolError> {
     let places = before.matches(&args.old_text).count() as u64;
     if args.old_text.is_empty() || places == 0 {
         let message = format!(
-            "old_text is 0 times in {}; read the file and copy the text to the letter",
+            "{} does not contain old_text; read the file and copy the text exactly",
             path.text()
         );
         return Err(ToolError::new(ErrorCode::TextNotFound, message));
     }
     if places > 1 && !args.replace_all {
         let message = format!(
-            "old_text is {places} times in {}; give more of the text around it, or set replace_all",
+            "old_text occurs {places} times in {}; include more of the surrounding text, or set replace_all",
             path.text()
         );
         return Err(ToolError::new(ErrorCode::TextNotUnique, message));

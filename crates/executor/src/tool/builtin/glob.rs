@@ -1,4 +1,4 @@
-//! `glob`: the files whose paths fit a pattern.
+//! `glob`: finds files whose paths match a pattern.
 
 use crate::tool::builtin::{blocking, count, folder_key, here, scanning, spec, unread_note};
 use crate::tool::error::{ErrorCode, ToolError};
@@ -29,16 +29,16 @@ impl Glob {
     pub fn new() -> Self {
         Self(scanning(spec(
             "glob",
-            "Finds files of the workspace whose paths fit a glob, such as `src/**/*.rs` (`*` \
-             stays inside one folder, `**` does not). Gives paths relative to the workspace's \
-             root, one a line, sorted. Passes over what .gitignore names and folders of built or \
-             fetched things.",
+            "Finds files of the workspace whose paths match a glob, such as `src/**/*.rs` (`*` \
+             stays inside one folder, `**` does not). Returns paths relative to the workspace's \
+             root, one per line, sorted. Skips files that .gitignore names, and folders of build outputs \
+             and dependencies.",
             Annotations::READS,
             json!({
                 "type": "object",
                 "properties": {
                     "pattern": {"type": "string", "minLength": 1, "description": "Relative to `path`."},
-                    "path": {"type": "string", "minLength": 1, "description": "The folder to look in; the root when not given."}
+                    "path": {"type": "string", "minLength": 1, "description": "The folder to search; the root by default."}
                 },
                 "required": ["pattern"],
                 "additionalProperties": false
@@ -80,7 +80,7 @@ fn work(ctx: &ToolContext, args: &Args) -> Result<ToolOutcome, ToolError> {
     Ok(ToolOutcome::done(summary, lines.into_bytes(), Vec::new()))
 }
 
-/// Compiles a glob that stays below the folder it is looked for in.
+/// Compiles a glob that stays below its search folder.
 pub(super) fn compile(pattern: &str) -> Result<GlobMatcher, ToolError> {
     let leaves = |component| !matches!(component, Component::Normal(_) | Component::CurDir);
     if Path::new(pattern).components().any(leaves) {

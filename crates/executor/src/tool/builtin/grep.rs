@@ -1,4 +1,4 @@
-//! `grep`: the lines that fit a regular expression.
+//! `grep`: finds the lines that match a regular expression.
 
 use crate::tool::builtin::glob::compile;
 use crate::tool::builtin::{
@@ -19,11 +19,11 @@ use std::path::Path;
 use surety_common::domain::json::Value;
 use surety_common::domain::receipt::Fact;
 
-/// Bytes one line may have; a file with a longer one counts as unread.
+/// The longest line in bytes; a file with a longer one counts as unreadable.
 const LINE_LIMIT: usize = 16 << 20;
 
-/// Files that one search states contents of, so that a common word does not fill a receipt; the
-/// output names them all.
+/// The most files for which one search records content facts, so that a common word does not fill a
+/// receipt; the output lists all files.
 const FACTS_LIMIT: usize = 100;
 
 /// Searches files.
@@ -46,16 +46,16 @@ impl Grep {
     pub fn new() -> Self {
         Self(scanning(spec(
             "grep",
-            "Searches text files of the workspace for a regular expression, line by line. Gives \
-             `path:line:text`, sorted by path. In a folder it passes over what .gitignore names, \
-             folders of built or fetched things, and binary files.",
+            "Searches text files of the workspace for a regular expression, line by line. Returns \
+             `path:line:text`, sorted by path. In a folder it skips files that .gitignore names, \
+             folders of build outputs and dependencies, and binary files.",
             Annotations::READS,
             json!({
                 "type": "object",
                 "properties": {
-                    "pattern": {"type": "string", "minLength": 1, "description": "A regular expression (Rust syntax) that stays inside one line."},
-                    "path": {"type": "string", "minLength": 1, "description": "A file or a folder; the root when not given."},
-                    "glob": {"type": "string", "minLength": 1, "description": "Only files whose path below `path`, or whose name when the glob has no slash, fits."},
+                    "pattern": {"type": "string", "minLength": 1, "description": "A regular expression (Rust syntax) that matches within one line."},
+                    "path": {"type": "string", "minLength": 1, "description": "A file or a folder; the root by default."},
+                    "glob": {"type": "string", "minLength": 1, "description": "Only files whose path below `path` matches, or whose name does when the glob has no slash."},
                     "case_insensitive": {"type": "boolean"}
                 },
                 "required": ["pattern"],
@@ -124,7 +124,7 @@ struct Search<'a> {
     ctx: &'a ToolContext,
     matcher: RegexMatcher,
     searcher: Searcher,
-    /// The text that a match proves to be in a file; none for a pattern that fits several.
+    /// The text that every match contains; none for a pattern that matches several texts.
     literal: Option<&'a str>,
     output: Vec<u8>,
     facts: Vec<Fact>,
@@ -140,7 +140,7 @@ impl<'a> Search<'a> {
             .line_terminator(Some(b'\n'))
             .build(&args.pattern)
             .map_err(|error| ToolError::new(ErrorCode::PatternInvalid, error.to_string()))?;
-        // No guessing of encodings: what is found must be there in these very bytes.
+        // No detection of encodings: a match must consist of exactly these bytes.
         let searcher = SearcherBuilder::new()
             .binary_detection(BinaryDetection::quit(0))
             .bom_sniffing(false)
@@ -166,9 +166,9 @@ impl<'a> Search<'a> {
         let file = match self.ctx.workspace()?.open_file(path) {
             Ok(file) => file,
             Err(error) if named => return Err(error),
-            // Gone, or no longer ours to read, since the folder was listed.
+            // The file was removed or its permissions changed since the folder was listed.
             Err(error) => {
-                tracing::debug!(path = name, %error, "a file was not searched");
+                tracing::debug!(path = name, %error, "grep: a file could not be opened");
                 self.unread += 1;
                 return Ok(());
             }
@@ -187,7 +187,7 @@ impl<'a> Search<'a> {
         let searched = self.searcher.search_file(&self.matcher, &file, sink);
         stopped?;
         if let Err(error) = searched {
-            tracing::debug!(path = name, %error, "a file was not searched to its end");
+            tracing::debug!(path = name, %error, "grep: a file could not be read to its end");
             self.unread += 1;
         }
         if self.matches > before {
@@ -217,7 +217,7 @@ fn within_limit(output: &[u8]) -> Result<(), ToolError> {
     if output.len() <= OUTPUT_LIMIT {
         return Ok(());
     }
-    let message = format!("the matches are more than {OUTPUT_LIMIT} bytes; narrow the search");
+    let message = format!("the matches exceed {OUTPUT_LIMIT} bytes; narrow the search");
     Err(ToolError::new(ErrorCode::TooLarge, message))
 }
 

@@ -1,4 +1,4 @@
-//! `list_dir`: what a folder holds.
+//! `list_dir`: lists a folder.
 
 use crate::tool::builtin::{blocking, count, here, spec, unseen};
 use crate::tool::error::ToolError;
@@ -26,13 +26,13 @@ impl ListDir {
     pub fn new() -> Self {
         Self(spec(
             "list_dir",
-            "Lists a folder of the workspace, one name a line, sorted; folders end in `/`, \
+            "Lists a folder of the workspace, one name per line, sorted; folders end in `/`, \
              symbolic links in `@`.",
             Annotations::READS,
             json!({
                 "type": "object",
                 "properties": {
-                    "path": {"type": "string", "minLength": 1, "description": "Relative to the workspace's root; the root when not given."}
+                    "path": {"type": "string", "minLength": 1, "description": "Relative to the workspace's root; the root by default."}
                 },
                 "additionalProperties": false
             }),

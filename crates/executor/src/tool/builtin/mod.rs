@@ -1,4 +1,4 @@
-//! The tools every executor has.
+//! The built-in tools of every executor.
 
 pub mod edit_file;
 pub mod glob;
@@ -34,10 +34,10 @@ pub fn all() -> Vec<Arc<dyn Tool>> {
     ]
 }
 
-/// Bytes that a looking tool gives out at most; beyond them it asks for a narrower call.
+/// The most bytes of a reading tool's output; above that the call must be narrowed.
 const OUTPUT_LIMIT: usize = 64 << 20;
 
-/// What reading the arguments and doing the work takes, without the waiting.
+/// The blocking work of a tool with its arguments.
 type Work<A> = fn(&ToolContext, &A) -> Result<ToolOutcome, ToolError>;
 
 fn spec(
@@ -64,14 +64,14 @@ fn scanning(spec: ToolSpec) -> ToolSpec {
     }
 }
 
-/// Reads arguments into what a tool works with. The schema has let them through already, so a
-/// failure here is a schema that says less than the type.
+/// Deserializes arguments. The schema has accepted them, so a failure means that the schema is less
+/// strict than the type.
 fn read<A: DeserializeOwned>(args: &Value) -> Result<A, ToolError> {
     serde_json::from_value(args.to_serde())
         .map_err(|error| ToolError::new(ErrorCode::ArgumentsInvalid, error.to_string()))
 }
 
-/// Does blocking work away from the runtime's own threads.
+/// Runs blocking work outside the runtime's own threads.
 fn blocking<'a, A: DeserializeOwned + Send + 'static>(
     ctx: &ToolContext,
     args: &'a Value,
@@ -92,7 +92,7 @@ fn blocking<'a, A: DeserializeOwned + Send + 'static>(
     })
 }
 
-/// A failed look at one path: that nothing is there is worth knowing too.
+/// The outcome for a path that could not be read. A missing file is also a fact.
 fn unseen(path: String, error: ToolError) -> ToolOutcome {
     let facts = if error.code == ErrorCode::FileNotFound {
         vec![Fact::FileObserved { path, exists: false }]
@@ -102,7 +102,7 @@ fn unseen(path: String, error: ToolError) -> ToolOutcome {
     ToolOutcome::failed(error, Vec::new(), facts)
 }
 
-/// A folder as scans share it: one spelling for one folder.
+/// The key of a scan's folder: one spelling for each folder.
 fn folder_key(path: Option<&Value>) -> String {
     let path = path.and_then(Value::as_str).unwrap_or(".");
     let kept = Path::new(path).components().filter(|component| *component != Component::CurDir);
@@ -127,7 +127,7 @@ fn count(number: u64, noun: &str) -> String {
     format!("{number} {noun}{plural}")
 }
 
-/// Says what a scan could not look at; nothing when it saw all.
+/// A note about folders that a scan could not read; empty when it read all.
 fn unread_note(unread: u64) -> String {
     if unread == 0 {
         return String::new();

@@ -1,4 +1,4 @@
-//! `noop`: does nothing, successfully, for as long as it is told.
+//! `noop`: succeeds without an effect, after an optional wait.
 
 use crate::tool::builtin::{read, spec};
 use crate::tool::{Annotations, Tool, ToolContext, ToolError, ToolOutcome, ToolSpec};
@@ -10,10 +10,10 @@ use surety_common::domain::json::Value;
 use surety_common::domain::receipt::NOOP;
 use tokio::time::{Instant, sleep_until};
 
-/// Milliseconds that a call may ask for at most: less than any call is given.
+/// The longest wait in milliseconds, below the time limit of any call.
 const LONGEST_WAIT_MS: u64 = 10_000;
 
-/// Does nothing; for examples, and for measuring everything around a tool.
+/// Does nothing; for examples, and for measuring the overhead of a call.
 #[derive(Debug)]
 pub struct Noop(ToolSpec);
 
@@ -35,7 +35,7 @@ impl Noop {
                 "properties": {
                     "wait_ms": {
                         "type": "integer", "minimum": 0, "maximum": LONGEST_WAIT_MS,
-                        "description": "Milliseconds it takes over it; none when not given."
+                        "description": "How long the call takes, in milliseconds; 0 by default."
                     }
                 },
                 "additionalProperties": false
@@ -57,7 +57,7 @@ impl Tool for Noop {
     }
 }
 
-/// Waits without a process or a thread, which is what a call of a far service costs.
+/// Waits without a process or a thread, like a call to a remote service.
 async fn wait(ctx: &ToolContext, args: &Value) -> Result<ToolOutcome, ToolError> {
     let Args { wait_ms } = read(args)?;
     let asked = Instant::now() + Duration::from_millis(wait_ms.min(LONGEST_WAIT_MS));

@@ -1,4 +1,4 @@
-//! `read_file`: the text of a file, whole or some lines of it.
+//! `read_file`: reads a text file, whole or some lines of it.
 
 use crate::tool::builtin::{OUTPUT_LIMIT, blocking, count, spec, unseen};
 use crate::tool::error::{ErrorCode, ToolError};
@@ -39,8 +39,8 @@ impl ReadFile {
                 "type": "object",
                 "properties": {
                     "path": {"type": "string", "minLength": 1, "description": "Relative to the workspace's root."},
-                    "offset": {"type": "integer", "minimum": 1, "description": "The first line, from 1."},
-                    "limit": {"type": "integer", "minimum": 1, "description": "How many lines."}
+                    "offset": {"type": "integer", "minimum": 1, "description": "The first line to read, from 1."},
+                    "limit": {"type": "integer", "minimum": 1, "description": "The number of lines."}
                 },
                 "required": ["path"],
                 "additionalProperties": false
@@ -79,7 +79,7 @@ fn read_lines(ctx: &ToolContext, path: &RelPath, args: &Args) -> Result<String, 
     let (mut line, mut text, mut piece) = (1, Vec::new(), Vec::new());
     while line < end {
         piece.clear();
-        // A line may be as long as the file, so it is read in pieces of a bounded length.
+        // A line may be as long as the file, so it is read in chunks of limited size.
         let count = (&mut reader)
             .take(1 << 20)
             .read_until(b'\n', &mut piece)
@@ -107,7 +107,7 @@ fn read_lines(ctx: &ToolContext, path: &RelPath, args: &Args) -> Result<String, 
     as_text(path, text)
 }
 
-/// The bytes as text; a NUL is what no text holds.
+/// Converts the bytes to text, which must not contain NUL.
 pub(super) fn as_text(path: &RelPath, bytes: Vec<u8>) -> Result<String, ToolError> {
     String::from_utf8(bytes).ok().filter(|text| !text.contains('\0')).ok_or_else(|| {
         let message = format!("{} is not UTF-8 text", path.text());

@@ -1,4 +1,4 @@
-//! `run_command`: a program with its arguments, no shell.
+//! `run_command`: runs a program with arguments, without a shell.
 
 use crate::tool::builtin::{here, read, spec};
 use crate::tool::error::{ErrorCode, ToolError};
@@ -13,11 +13,10 @@ use surety_common::domain::json::Value;
 use surety_common::domain::receipt::{Command, Fact};
 use tokio::time::Instant;
 
-/// What stands between the two streams in the output, on a line of its own; only there when
-/// something was written to the standard error.
+/// The line between the two streams in the output; present only when there is standard error.
 pub const STDERR_MARK: &str = "--- standard error ---";
 
-/// Seconds that a call may ask for at most.
+/// The longest time limit that a call may request, in seconds.
 const LONGEST_REQUEST_S: u64 = 3600;
 
 /// Runs a command.
@@ -48,11 +47,11 @@ impl RunCommand {
         };
         Self(spec(
             "run_command",
-            "Runs a program in the workspace with a list of arguments, without a shell, and gives \
-             its whole output: standard output, then standard error under a line that says so. \
-             Succeeds when the exit code is 0. Whatever it leaves running in the background is \
-             ended with it. It finds the call's key in SURETY_IDEMPOTENCY_KEY, the same \
-             whenever the call is repeated.",
+            "Runs a program in the workspace with a list of arguments, without a shell, and returns \
+             its whole output: standard output, then standard error after a separator line. \
+             Succeeds when the exit code is 0. Background processes that it leaves running are \
+             ended. SURETY_IDEMPOTENCY_KEY contains the call's idempotency key, the same \
+             when the call is repeated.",
             annotations,
             json!({
                 "type": "object",
@@ -62,12 +61,12 @@ impl RunCommand {
                         "description": "The program and its arguments, such as [\"cargo\", \"test\"]."
                     },
                     "command": {"type": "string", "minLength": 1, "description": "A line for a shell; only where the policy allows one."},
-                    "cwd": {"type": "string", "minLength": 1, "description": "The folder to run in; the root when not given."},
+                    "cwd": {"type": "string", "minLength": 1, "description": "The folder to run in; the root by default."},
                     "env": {
                         "type": "object", "additionalProperties": {"type": "string"},
-                        "description": "Further environment variables."
+                        "description": "Additional environment variables."
                     },
-                    "timeout_s": {"type": "integer", "minimum": 1, "maximum": LONGEST_REQUEST_S, "description": "Seconds it may take; 20 when not given."}
+                    "timeout_s": {"type": "integer", "minimum": 1, "maximum": LONGEST_REQUEST_S, "description": "The time limit in seconds; 20 by default."}
                 },
                 "oneOf": [{"required": ["argv"]}, {"required": ["command"]}],
                 "additionalProperties": false
@@ -114,7 +113,7 @@ fn request(ctx: &ToolContext, args: &Args) -> Result<CommandRequest, ToolError> 
         Some(line) if ctx.shell_allowed => Command::Line(line.clone()),
         Some(_) => {
             let message =
-                "a command line needs a shell; give the program and its arguments as argv";
+                "a command line needs a shell; pass the program and its arguments as argv";
             return Err(ToolError::new(ErrorCode::ShellNotAllowed, message));
         }
     };
@@ -126,7 +125,7 @@ fn request(ctx: &ToolContext, args: &Args) -> Result<CommandRequest, ToolError> 
     })
 }
 
-/// What a call says about a command that ended; the runner's own commands say it the same way.
+/// The outcome of a command that ended, also for the runner's own commands.
 pub fn outcome(command: Command, finished: Finished) -> ToolOutcome {
     let said = match &command {
         Command::Argv(argv) => argv.join(" "),
@@ -134,7 +133,7 @@ pub fn outcome(command: Command, finished: Finished) -> ToolOutcome {
     };
     let code = finished.exit_code;
     let note = if finished.left_running {
-        "; a process it left running still held its output"
+        "; a background process still held its output open"
     } else {
         ""
     };
@@ -142,7 +141,7 @@ pub fn outcome(command: Command, finished: Finished) -> ToolOutcome {
         Ending::Itself if code == 0 => None,
         Ending::Itself => Some((ErrorCode::CommandFailed, format!("ended with {code}"))),
         Ending::Deadline => Some((ErrorCode::Timeout, "was ended at its deadline".to_owned())),
-        Ending::Cancel => Some((ErrorCode::Cancelled, "was called off".to_owned())),
+        Ending::Cancel => Some((ErrorCode::Cancelled, "was cancelled".to_owned())),
         Ending::OutputLimit => Some((
             ErrorCode::OutputTooLarge,
             format!("was ended after more than {OUTPUT_LIMIT} bytes of output"),

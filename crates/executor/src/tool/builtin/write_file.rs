@@ -1,4 +1,4 @@
-//! `write_file`: a whole file gets new content.
+//! `write_file`: writes a whole file.
 
 use crate::tool::builtin::{blocking, count, read, spec};
 use crate::tool::error::ToolError;
@@ -30,14 +30,14 @@ impl WriteFile {
         };
         Self(spec(
             "write_file",
-            "Writes a whole text file of the workspace, new or over what was there; folders on \
-             the way are made.",
+            "Writes a whole text file of the workspace, new or replacing an existing one; missing \
+             folders are created.",
             annotations,
             json!({
                 "type": "object",
                 "properties": {
                     "path": {"type": "string", "minLength": 1, "description": "Relative to the workspace's root."},
-                    "content": {"type": "string", "description": "All that the file will hold."}
+                    "content": {"type": "string", "description": "The file's new content."}
                 },
                 "required": ["path", "content"],
                 "additionalProperties": false

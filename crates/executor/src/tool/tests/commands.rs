@@ -1,4 +1,4 @@
-//! Real processes: how they end, what they see, and what they leave behind.
+//! Real processes: how they end, their environment, and what they leave behind.
 
 use super::{ToolFixture, eventually, output};
 use crate::tool::builtin::run_command::STDERR_MARK;
@@ -23,8 +23,7 @@ fn exit_code(outcome: &ToolOutcome) -> i32 {
     }
 }
 
-/// Whether the process whose id a script wrote down still runs. One that only waits to be
-/// collected does not.
+/// Whether the process whose id a script wrote to a file still runs. A zombie does not.
 fn runs(pid_file: &Path) -> bool {
     let Ok(text) = fs::read_to_string(pid_file) else {
         return false;
@@ -37,7 +36,7 @@ fn runs(pid_file: &Path) -> bool {
 }
 
 #[tokio::test]
-async fn a_command_tells_its_arguments_its_code_and_all_it_wrote() {
+async fn the_outcome_of_a_command_has_its_arguments_exit_code_and_output() {
     let fixture = ToolFixture::new();
     let script = "echo \"$1\"; echo oops >&2; exit 3";
     let argv = ["sh", "-c", script, "sh", "größe; rm -rf $HOME"];
@@ -50,7 +49,7 @@ async fn a_command_tells_its_arguments_its_code_and_all_it_wrote() {
 }
 
 #[tokio::test]
-async fn a_command_runs_where_it_is_asked_to_inside_the_workspace() {
+async fn a_command_runs_in_the_requested_folder_of_the_workspace() {
     let fixture = ToolFixture::new();
     fixture.put("sub/tool.sh", "#!/bin/sh\npwd\n");
     let script = fixture.root.join("sub/tool.sh");
@@ -122,7 +121,7 @@ async fn a_line_needs_a_policy_that_allows_a_shell() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_is_named() {
+async fn a_missing_program_is_named() {
     let fixture = ToolFixture::new();
     for program in ["no-such-program-anywhere", "./none"] {
         let outcome = fixture.call("run_command", json!({"argv": [program]})).await;
@@ -131,14 +130,14 @@ async fn a_program_that_is_not_there_is_named() {
     }
 }
 
-/// Runs a script that says `begun` once it is where a test wants it, with a deadline that is
-/// doubled until it came after that.
+/// Runs a script that prints `begun` when it has reached the tested point, with a deadline that is
+/// doubled until it is late enough.
 async fn run_past_deadline(fixture: &ToolFixture, script: &str) -> ToolOutcome {
     let mut args = sh(script);
     for seconds in [1, 2, 4, 8, 16, 32] {
         args["timeout_s"] = json!(seconds);
         let outcome = fixture.call("run_command", args.clone()).await;
-        // Some shells add on the standard error that a signal ended what they ran.
+        // Some shells report on the standard error that a signal ended their child.
         if output(&outcome).starts_with("begun\n") {
             assert_eq!(outcome.error_code, Some(ErrorCode::Timeout));
             assert!(outcome.timed_out);
@@ -156,11 +155,11 @@ async fn a_deadline_ends_a_command_and_the_grandchild_that_holds_its_output() {
     let outcome = run_past_deadline(&fixture, script).await;
     assert_eq!(exit_code(&outcome), 128 + 15);
     let pid_file = fixture.root.join("pid");
-    eventually("the grandchild is gone", || !runs(&pid_file)).await;
+    eventually("the grandchild has ended", || !runs(&pid_file)).await;
 }
 
 #[tokio::test]
-async fn a_command_that_takes_a_signal_for_success_has_failed_all_the_same() {
+async fn a_command_that_exits_with_0_on_a_signal_has_failed() {
     let fixture = ToolFixture::new();
     let script = "trap 'exit 0' TERM; echo begun; while :; do sleep 0.05; done";
     let outcome = run_past_deadline(&fixture, script).await;
@@ -168,7 +167,7 @@ async fn a_command_that_takes_a_signal_for_success_has_failed_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_command_that_ignores_the_polite_signal_is_killed() {
+async fn a_command_that_ignores_sigterm_is_killed() {
     let fixture = ToolFixture::new();
     let script = "trap '' TERM; echo begun; while :; do sleep 0.05; done";
     let outcome = run_past_deadline(&fixture, script).await;
@@ -176,7 +175,7 @@ async fn a_command_that_ignores_the_polite_signal_is_killed() {
 }
 
 #[tokio::test]
-async fn calling_a_call_off_ends_its_command() {
+async fn cancelling_a_call_ends_its_command() {
     let fixture = ToolFixture::new();
     let pid_file = fixture.root.join("pid");
     let args = sh("echo $$ > pid; while :; do sleep 1; done");
@@ -199,11 +198,11 @@ async fn a_call_that_is_dropped_leaves_no_process_behind() {
         outcome = fixture.call("run_command", sh(script)) => panic!("it ended: {outcome:?}"),
         () = eventually("the command runs", || runs(&pid_file)) => {}
     }
-    eventually("the grandchild is gone", || !runs(&pid_file)).await;
+    eventually("the grandchild has ended", || !runs(&pid_file)).await;
 }
 
 #[tokio::test]
-async fn what_a_command_leaves_in_the_background_does_not_hold_the_call_up_or_live_on() {
+async fn background_processes_of_a_command_are_killed_and_do_not_delay_the_call() {
     let fixture = ToolFixture::new();
     let pid_file = fixture.root.join("pid");
     let script = "sh -c 'echo $$ > pid; while :; do sleep 1; done' & \
@@ -211,12 +210,12 @@ async fn what_a_command_leaves_in_the_background_does_not_hold_the_call_up_or_li
     let outcome = fixture.call("run_command", sh(script)).await;
     assert!(outcome.success, "{}", outcome.summary);
     assert_eq!(output(&outcome), "done\n");
-    eventually("what it left is gone", || !runs(&pid_file)).await;
+    eventually("the background process has ended", || !runs(&pid_file)).await;
 }
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn what_left_the_group_cannot_hold_the_call_up() {
+async fn a_process_that_left_the_group_does_not_delay_the_call() {
     let fixture = ToolFixture::new();
     let script = "setsid sh -c 'echo $$ > pid; while [ -e pid ]; do sleep 0.05; done' & \
                   while [ ! -s pid ]; do sleep 0.01; done; echo done";
@@ -236,7 +235,7 @@ async fn a_large_output_is_whole() {
 }
 
 #[tokio::test]
-async fn output_without_end_ends_the_command_and_says_so() {
+async fn endless_output_ends_the_command_with_an_error() {
     let fixture = ToolFixture::new();
     let outcome = fixture.call("run_command", json!({"argv": ["yes"]})).await;
     assert_eq!(outcome.error_code, Some(ErrorCode::OutputTooLarge));

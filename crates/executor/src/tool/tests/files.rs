@@ -1,4 +1,4 @@
-//! Reading, writing and editing, and what must never be reached.
+//! Reading, writing and editing, and paths that must never be reached.
 
 use super::{ToolFixture, names_in, observed, output, written};
 use crate::tool::{Effect, ErrorCode, Probe};
@@ -56,7 +56,7 @@ async fn no_path_leads_out_of_the_workspace() {
 }
 
 #[tokio::test]
-async fn what_stays_inside_is_reached_however_it_is_named() {
+async fn files_inside_are_reached_by_every_spelling_of_their_paths() {
     let fixture = ToolFixture::new();
     fixture.put("src/größe 測試.txt", "ünï\n");
     symlink("src", fixture.root.join("link")).unwrap();
@@ -74,10 +74,10 @@ async fn what_stays_inside_is_reached_however_it_is_named() {
     }
 }
 
-/// Somebody swaps a folder for a link to the outside, over and over, while calls are made.
+/// Another thread repeatedly replaces a folder by a link to the outside while calls are made.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_folder_swapped_for_a_link_meanwhile_lets_nothing_out() {
+fn a_folder_that_is_replaced_by_a_link_exposes_no_file_outside() {
     use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
     let fixture = ToolFixture::new();
     fixture.put("spot/secret.txt", "inside");
@@ -94,7 +94,7 @@ fn a_folder_swapped_for_a_link_meanwhile_lets_nothing_out() {
         for turn in 0..5000 {
             let workspace = &fixture.ctx.workspace().unwrap();
             let path = workspace.locate("spot/secret.txt").unwrap();
-            // A call may fail; where it succeeds it must have gone to the folder inside.
+            // A call may fail; when it succeeds it must have used the folder inside.
             if let Ok(text) = workspace.read(&path, 100) {
                 assert!(text.starts_with(b"inside"), "read from outside");
             }
@@ -110,7 +110,7 @@ fn a_folder_swapped_for_a_link_meanwhile_lets_nothing_out() {
 }
 
 #[tokio::test]
-async fn what_is_no_text_file_is_refused_by_name() {
+async fn a_file_that_is_not_text_is_refused_by_name() {
     let fixture = ToolFixture::new();
     fixture.put("binary", [0xff, 0xfe, 0x00]);
     fixture.put("nul", "a\0b");
@@ -133,7 +133,7 @@ async fn what_is_no_text_file_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn lines_are_read_from_where_they_are_asked_for() {
+async fn lines_are_read_from_the_requested_offset() {
     let fixture = ToolFixture::new();
     fixture.put("a.txt", "one\ntwo\nthree\nfour");
     for (args, expected) in [
@@ -158,7 +158,7 @@ async fn a_large_file_is_read_whole() {
 }
 
 #[tokio::test]
-async fn a_write_makes_its_folders_and_tells_both_digests() {
+async fn a_write_creates_its_folders_and_records_both_digests() {
     let fixture = ToolFixture::new();
     let args = json!({"path": "new/größe/a.txt", "content": "one"});
     let outcome = fixture.call("write_file", args).await;
@@ -180,13 +180,13 @@ async fn a_write_keeps_the_files_mode_and_replaces_it_in_one_step() {
     fixture.call("write_file", json!({"path": "run.sh", "content": "new"})).await;
     let mode = fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o751);
-    // A reader that had the old file open, or another name for it, still has all of it.
+    // A reader with the old file open, or with a hard link to it, still has its whole content.
     assert_eq!(fixture.text("other_name"), "old");
     assert_eq!(fixture.text("run.sh"), "new");
 }
 
 #[tokio::test]
-async fn a_write_that_fails_leaves_the_old_content_and_no_rubbish() {
+async fn a_failed_write_leaves_the_old_content_and_no_temporary_file() {
     let fixture = ToolFixture::new();
     fs::create_dir_all(fixture.root.join("spot/inner")).unwrap();
     let args = json!({"path": "spot", "content": "x"});
@@ -200,7 +200,7 @@ async fn a_write_that_fails_leaves_the_old_content_and_no_rubbish() {
 }
 
 #[tokio::test]
-async fn a_write_through_a_link_changes_the_file_behind_it_and_tells_of_both_names() {
+async fn a_write_through_a_link_changes_its_target_and_records_both_names() {
     let fixture = ToolFixture::new();
     fixture.put("AGENTS.md", "old");
     symlink("AGENTS.md", fixture.root.join("CLAUDE.md")).unwrap();
@@ -245,7 +245,7 @@ async fn a_step_writes_inside_its_scope_only_links_included() {
 }
 
 #[tokio::test]
-async fn an_edit_replaces_exactly_one_place_or_says_why_not() {
+async fn an_edit_replaces_exactly_one_occurrence_or_fails_with_a_reason() {
     let fixture = ToolFixture::new();
     fixture.put("a.txt", "eins zwei zwei drei größe");
     for (old, all, expected) in [
@@ -276,7 +276,7 @@ async fn an_edit_replaces_exactly_one_place_or_says_why_not() {
 }
 
 #[tokio::test]
-async fn a_crash_around_a_write_is_told_from_the_file_itself() {
+async fn the_result_of_a_write_after_a_crash_is_determined_from_the_file() {
     for (tool, old, args) in [
         ("write_file", None, json!({"path": "a.txt", "content": "new"})),
         ("write_file", Some("old"), json!({"path": "a.txt", "content": "new"})),
@@ -296,13 +296,13 @@ async fn a_crash_around_a_write_is_told_from_the_file_itself() {
         assert_eq!(probe(), Probe::DidNotHappen);
         let outcome = fixture.call(tool, args).await;
         assert_eq!(probe(), Probe::Happened(outcome.facts));
-        fixture.put("a.txt", "somebody else's");
+        fixture.put("a.txt", "another writer's");
         assert_eq!(probe(), Probe::Unknown);
     }
 }
 
 #[test]
-fn only_what_can_be_told_apart_is_told_apart_after_a_crash() {
+fn an_effect_without_distinct_digests_is_unknown_after_a_crash() {
     let fixture = ToolFixture::new();
     let intended = fixture.intend("run_command", json!({"argv": ["make"]}));
     assert_eq!(intended, Ok(Effect::Unknown));

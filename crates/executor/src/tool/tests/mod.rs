@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-/// A workspace in a folder of its own, beside a folder that is none of its business.
+/// A workspace in its own folder, beside a folder that it must not access.
 struct ToolFixture {
     _folder: TempDir,
     root: PathBuf,
@@ -109,7 +109,7 @@ fn names_in(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Waits until something holds; a deadline says when it never will.
+/// Waits until a condition holds, with a deadline.
 async fn eventually(what: &str, holds: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while !holds() {
@@ -119,7 +119,7 @@ async fn eventually(what: &str, holds: impl Fn() -> bool) {
 }
 
 #[test]
-fn the_built_in_tools_are_listed_by_name_and_say_what_they_do_to_the_world() {
+fn the_built_in_tools_are_listed_by_name_with_their_annotations() {
     let registry = Registry::with_builtin().unwrap();
     let told: Vec<_> = registry
         .specs()
@@ -141,14 +141,14 @@ fn the_built_in_tools_are_listed_by_name_and_say_what_they_do_to_the_world() {
 }
 
 #[test]
-fn a_name_is_given_once() {
+fn a_name_can_be_registered_once() {
     let mut registry = Registry::with_builtin().unwrap();
     let again = registry.get("noop").unwrap();
     assert!(registry.register(again).is_err());
 }
 
 #[test]
-fn arguments_that_do_not_fit_are_refused_with_their_place() {
+fn arguments_that_do_not_match_are_refused_with_their_path() {
     let registry = Registry::with_builtin().unwrap();
     for (name, args, fits) in [
         ("noop", serde_json::json!({}), true),
@@ -173,7 +173,7 @@ fn arguments_that_do_not_fit_are_refused_with_their_place() {
     assert!(wrong[0].starts_with("/path: "), "{wrong:?}");
 }
 
-/// A tool that is nothing but the schema of its arguments.
+/// A tool that consists only of an argument schema.
 struct WithSchema(ToolSpec);
 
 impl Tool for WithSchema {
@@ -205,7 +205,7 @@ fn an_integer_too_large_for_a_double_stays_an_integer() {
 }
 
 #[test]
-fn a_schema_that_is_none_or_needs_something_from_elsewhere_is_refused() {
+fn an_invalid_schema_and_one_with_external_references_are_refused() {
     for schema in [
         serde_json::json!({"type": "sausage"}),
         serde_json::json!({"$ref": "http://127.0.0.1:1/schema.json"}),
@@ -216,7 +216,7 @@ fn a_schema_that_is_none_or_needs_something_from_elsewhere_is_refused() {
 }
 
 #[test]
-fn of_many_faults_the_first_five_are_named() {
+fn at_most_five_errors_are_reported() {
     let required: Vec<String> = (0..9).map(|n| format!("field{n}")).collect();
     let registry = registered(serde_json::json!({"required": required})).unwrap();
     let arguments = json::parse("{}").unwrap().value;
@@ -224,7 +224,7 @@ fn of_many_faults_the_first_five_are_named() {
 }
 
 #[tokio::test]
-async fn a_call_that_was_called_off_does_nothing() {
+async fn a_cancelled_call_does_nothing() {
     let fixture = ToolFixture::new();
     fixture.ctx.cancel.cancel();
     let args = serde_json::json!({"path": "a.txt", "content": "x"});
@@ -234,7 +234,7 @@ async fn a_call_that_was_called_off_does_nothing() {
 }
 
 #[tokio::test]
-async fn a_wait_that_was_asked_for_is_kept_and_ends_with_its_call() {
+async fn a_requested_wait_is_kept_and_ends_with_its_call() {
     let mut fixture = ToolFixture::new();
     let asked = Instant::now();
     let outcome = fixture.call("noop", serde_json::json!({"wait_ms": 20})).await;
@@ -248,7 +248,7 @@ async fn a_wait_that_was_asked_for_is_kept_and_ends_with_its_call() {
 }
 
 #[tokio::test]
-async fn a_scan_past_its_deadline_says_that_it_timed_out() {
+async fn a_scan_past_its_deadline_fails_with_a_timeout() {
     let mut fixture = ToolFixture::new();
     fixture.put("a.txt", "x");
     fixture.ctx.deadline = Instant::now();

@@ -1,4 +1,4 @@
-//! Listing, globbing, searching, and the runner's own look.
+//! Listing, globbing, searching, and the runner's own observations.
 
 use super::{ToolFixture, observed, output};
 use crate::tool::ErrorCode;
@@ -33,7 +33,7 @@ fn project() -> ToolFixture {
 }
 
 #[tokio::test]
-async fn a_search_passes_over_what_gitignore_names_and_what_nobody_searches() {
+async fn a_search_skips_ignored_files_and_skipped_folders() {
     let fixture = project();
     let outcome = fixture.call("grep", json!({"pattern": "fn main"})).await;
     assert_eq!(
@@ -44,7 +44,7 @@ async fn a_search_passes_over_what_gitignore_names_and_what_nobody_searches() {
 }
 
 #[tokio::test]
-async fn a_search_stays_where_it_is_asked_to_look() {
+async fn a_search_stays_in_the_requested_folder() {
     let fixture = project();
     for (args, expected) in [
         (
@@ -79,7 +79,7 @@ async fn a_search_stays_where_it_is_asked_to_look() {
 }
 
 #[tokio::test]
-async fn a_search_states_contents_only_where_its_pattern_is_the_text_itself() {
+async fn a_search_records_contents_only_for_a_literal_pattern() {
     let fixture = project();
     let found = fixture.call("grep", json!({"pattern": "mod größe;"})).await;
     assert_eq!(found.facts, [content("src/lib.rs", "mod größe;", true)]);
@@ -113,7 +113,7 @@ async fn a_glob_finds_files_by_their_paths() {
 }
 
 #[tokio::test]
-async fn a_folder_is_listed_with_what_its_names_stand_for() {
+async fn a_folder_is_listed_with_the_kinds_of_its_entries() {
     let fixture = ToolFixture::new();
     fixture.put("ä.txt", "");
     fixture.put("b/c", "");
@@ -129,7 +129,7 @@ async fn a_folder_is_listed_with_what_its_names_stand_for() {
 }
 
 #[test]
-fn the_runner_sees_what_is_there_and_nothing_outside() {
+fn the_runner_observes_existing_files_and_none_outside() {
     let fixture = ToolFixture::new();
     fixture.put("a/ö.txt", "x");
     symlink("../outside/secret.txt", fixture.root.join("out")).unwrap();
@@ -153,7 +153,7 @@ fn the_runner_sees_what_is_there_and_nothing_outside() {
 #[test]
 fn the_runner_finds_a_text_anywhere_in_a_large_file_and_in_bytes() {
     let fixture = ToolFixture::new();
-    // The needle lies across the end of the first 64 KiB that are read.
+    // The needle crosses the end of the first 64 KiB that are read.
     let text = format!("{}nadel größe{}", "n".repeat((64 << 10) - 3), "x".repeat(100_000));
     fixture.put("large.txt", text);
     fixture.put("binary", b"\xff\xfe\0wort\xff");
@@ -172,7 +172,7 @@ fn the_runner_finds_a_text_anywhere_in_a_large_file_and_in_bytes() {
 }
 
 #[test]
-fn the_digest_of_a_workspace_tells_every_change_that_counts() {
+fn the_digest_of_a_workspace_changes_with_every_relevant_change() {
     let fixture = project();
     let digest = || workspace_digest(&fixture.ctx.workspace().unwrap()).unwrap();
     let mut seen = vec![digest()];

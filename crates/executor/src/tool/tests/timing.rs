@@ -1,4 +1,4 @@
-//! What the built-in tools say about the time of their calls.
+//! The time limits of the built-in tools.
 
 use crate::fuse::timeout::{CallEnd, Timeouts, Timing};
 use crate::tool::{Registry, timing};
@@ -25,7 +25,7 @@ fn scans_of_one_folder_share_a_budget_that_begins_at_a_minute() {
 }
 
 #[test]
-fn what_the_arguments_ask_for_is_granted() {
+fn the_time_limit_in_the_arguments_is_used() {
     let asks = timing_of("run_command", r#"{"argv":["make"],"timeout_s":900}"#);
     assert_eq!(Timeouts::default().budget_s(&asks), 900);
     let does_not = timing_of("run_command", r#"{"argv":["make"]}"#);

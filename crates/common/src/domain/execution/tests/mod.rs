@@ -1,4 +1,4 @@
-//! Random plans under random work: what must hold whatever happens in which order.
+//! Random plans under random work: the invariants that must hold in any order of events.
 
 mod rows;
 mod world;
@@ -24,7 +24,7 @@ proptest! {
     }
 
     #[test]
-    fn from_wherever_it_is_a_run_comes_to_done_when_everybody_does_their_part(
+    fn from_every_state_a_run_reaches_done_when_every_party_acts(
         mut world in worlds(),
         ops in ops(),
     ) {
@@ -51,7 +51,7 @@ proptest! {
     }
 
     #[test]
-    fn work_that_ends_in_refusals_ends_for_the_verdicts_own_reason(mut world in worlds()) {
+    fn a_run_that_is_only_refused_ends_for_the_verdicts_own_reason(mut world in worlds()) {
         world.finish(&[Op::Revise, Op::Claim, Op::Recover, Op::LeaseSteps, Op::Finish(0), Op::Refuse]);
         prop_assert_eq!(world.execution.stop_reason(), Some(StopReason::AcceptCheckFailed));
         prop_assert_eq!(world.execution.counters.repairs, world.limits.max_repairs);
@@ -108,12 +108,12 @@ fn ending() -> impl Strategy<Value = Op> {
     prop_oneof![Just(Op::Stop), Just(Op::Cancel)]
 }
 
-/// What must hold of every row, however it came about.
+/// The invariants of every row.
 fn check_row(graph: &Graph, limits: &crate::domain::limits::Limits, row: &Execution) {
     let count = |state| row.steps_in(state).count();
     let running = count(StepState::Running);
     assert!(running <= usize::try_from(limits.max_parallel_steps).unwrap());
-    assert!(running == 0 || row.lease_owner.is_some(), "a running step under nobody's lease");
+    assert!(running == 0 || row.lease_owner.is_some(), "a running step without a lease");
     let together: Vec<usize> = row.steps_in(StepState::Running).collect();
     for (place, one) in together.iter().enumerate() {
         let other = together[place + 1..].iter().find(|other| graph.collide(*one, **other));
@@ -162,19 +162,19 @@ fn check_waits(row: &Execution) {
     ids.dedup();
     assert_eq!(ids.len(), row.waits().count(), "nothing is waited for twice");
     if let Some(paused) = &row.paused {
-        assert!(blocked || row.lease_owner.is_some(), "it is to be paused and nobody works on it");
+        assert!(blocked || row.lease_owner.is_some(), "it is to be paused and has no lease");
         assert_eq!(paused.rests_since.is_some(), blocked);
     }
 }
 
-/// Work that remains can always go on: by an executor, or by whoever is waited for.
+/// Remaining work can always continue: by an executor, or by the party that is waited for.
 fn check_movement(row: &Execution) {
     let needs_executor = row.needs_executor();
     // A driver, a worker or a timer ends the wait; until then the run is in no queue.
     let awaits = row.waits_of_participants().next().is_some();
     let moves = !row.state.is_terminal() && !matches!(row.state, RunState::Blocked(_));
     if moves && !(row.state == RunState::Executing && awaits) {
-        assert!(needs_executor, "{:?} and nobody would take it up: {row:?}", row.state);
+        assert!(needs_executor, "{:?} and no executor would claim it: {row:?}", row.state);
         assert!(row.lease_owner.is_some() || row.ready_at.is_some(), "it is in no queue: {row:?}");
     }
     if row.state == RunState::Executing && row.steps_in(StepState::Running).next().is_none() {
@@ -200,7 +200,7 @@ fn check_terminal(row: &Execution) {
     }
 }
 
-/// Counters say what the journal says.
+/// The counters match the journal.
 fn check_counters(row: &Execution, journal: &[Entry]) {
     let moves = |event: &str| {
         let named = |entry: &&Entry| matches!(entry, Entry::Transition(t) if t.event == event);

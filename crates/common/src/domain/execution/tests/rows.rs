@@ -1,4 +1,4 @@
-//! Single situations, each of which once went or could go wrong.
+//! Single situations that once failed or could fail.
 
 use super::world::{Op, World, actor, ending, now};
 use crate::domain::execution::draft::Draft;
@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 const BLOCKED: RunState = RunState::Blocked(Phase::Executing);
 
-/// A run of these steps, each with what it depends on.
+/// A run of these steps, each with its dependencies.
 fn world(steps: &[(&str, &[&str])]) -> World {
     let steps = steps.iter().map(|(id, dependencies)| PlanStep {
         id: (*id).to_owned(),
@@ -140,7 +140,7 @@ fn a_run_whose_executor_dies_beside_a_failed_step_recovers() {
 #[test]
 fn a_repair_goes_back_to_the_last_steps_that_were_done() {
     let mut world = world(&[("a", &[]), ("b", &["a"]), ("c", &["a"])]);
-    // c is left out, b and then nothing else is done.
+    // c is skipped, b and then no other step is done.
     play(&mut world, &[Op::Claim, Op::Finish(0), Op::Skip(1), Op::LeaseSteps, Op::Finish(0)]);
     assert_eq!(states(&world), [StepState::Done, StepState::Done, StepState::Skipped]);
     play(&mut world, &[Op::Refuse, Op::Recover]);
@@ -266,7 +266,7 @@ fn the_next_revision_keeps_what_is_done_and_begins_the_rest_anew() {
     assert_eq!(world.execution.counters.replans, 1);
     assert_eq!(world.execution.lease_owner, None);
 
-    // c is left out, x is new and stands in front of b, and the order is another.
+    // c is removed, x is new and comes before b, and the order differs.
     revise(&mut world, &[("d", &["b"]), ("x", &["a"]), ("b", &["x"]), ("a", &[])]);
     use StepState::{Done, Pending, Ready};
     assert_eq!(states(&world), [Pending, Ready, Pending, Done]);
@@ -296,7 +296,7 @@ fn open_call() -> OpenCall {
 }
 
 #[test]
-fn a_step_that_failed_because_nobody_knows_of_its_call_is_not_tried_again() {
+fn a_step_that_failed_because_its_calls_outcome_is_unknown_is_not_retried() {
     let mut world = world(&[("a", &[]), ("b", &[])]);
     play(&mut world, &[Op::Claim, Op::LeaseSteps]);
     world.execution.steps[1].open_call = Some(Box::new(open_call()));
@@ -341,19 +341,19 @@ fn a_run_that_is_verified_or_blocked_as_a_whole_is_not_sent_back() {
     }
 }
 
-/// The row a change leaves.
+/// The row after a change.
 fn row_of(draft: Draft) -> Execution {
     Execution::clone(&draft.into_write().execution)
 }
 
 #[test]
-fn a_run_that_nobody_holds_is_paused_at_once_and_goes_back_to_where_it_was() {
+fn a_run_without_a_lease_is_paused_at_once_and_returns_to_its_phase() {
     let mut world = world(&[("a", &[])]);
     let ready_since = world.execution.ready_at;
     assert!(ready_since.is_some());
     world.play(Op::PauseRun);
     assert_eq!(world.execution.state, BLOCKED);
-    assert_eq!(world.execution.ready_at, None, "nobody takes it up");
+    assert_eq!(world.execution.ready_at, None, "no executor claims it");
     world.play(Op::ResumeRun);
     assert_eq!(world.execution.state, RunState::Executing);
     assert_eq!((world.execution.wait.clone(), world.execution.paused.clone()), (None, None));

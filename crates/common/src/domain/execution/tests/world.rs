@@ -1,4 +1,4 @@
-//! One run with everything that can be done to it, each only where it is legal.
+//! A run and all operations on it, each applied only where it is legal.
 
 use super::{check_counters, check_row};
 use crate::domain::decision::Usage;
@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 const PLANNING: RunState = RunState::Blocked(Phase::Planning);
 
-/// One thing that somebody does. A number picks among the steps it can be done to.
+/// One operation. A number selects among the steps that it applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Op {
     Claim,
@@ -66,7 +66,7 @@ pub(super) fn now() -> DateTime<Utc> {
 }
 
 pub(super) fn actor() -> Actor {
-    Actor("somebody".into())
+    Actor("tester".into())
 }
 
 /// A plan of up to twelve steps in any order, with the run that executes it.
@@ -106,7 +106,7 @@ fn writes() -> impl Strategy<Value = Writes> {
     ])
 }
 
-/// Each step may depend on those that stand before it in `order`.
+/// Each step may depend on those before it in `order`.
 fn plan_of(edges: &[Vec<bool>], order: &[usize]) -> Plan {
     let rank = |step: usize| order.iter().position(|other| *other == step).unwrap();
     let steps = edges.iter().enumerate().map(|(step, row)| PlanStep {
@@ -168,7 +168,7 @@ impl World {
         self.ops.contains(&op)
     }
 
-    /// Plays these over and over, each where it is legal, until the run has ended.
+    /// Plays these operations repeatedly, each where it is legal, until the run has ended.
     pub(super) fn finish(&mut self, ops: &[Op]) {
         for _ in 0..200 {
             for op in ops {
@@ -181,7 +181,7 @@ impl World {
         panic!("the run never ends: {:?}", self.execution);
     }
 
-    /// Does one thing where it is legal, and checks that all holds after it.
+    /// Applies one operation where it is legal, and checks all invariants after it.
     pub(super) fn play(&mut self, op: Op) {
         if !self.is_legal(op) {
             return;
@@ -315,7 +315,7 @@ impl World {
     }
 
     fn claim(&self, draft: &mut Draft) -> Result<(), Refusal> {
-        draft.end_leases(&self.graph, "its executor is gone")?;
+        draft.end_leases(&self.graph, "its executor is dead")?;
         if !draft.execution().needs_executor() {
             return Ok(());
         }
@@ -352,8 +352,8 @@ impl World {
         check_counters(&self.execution, &self.journal);
     }
 
-    /// The fence is what was read, numbers have no gaps, and replaying what was journalled through
-    /// the machine leads from the row before to the row after.
+    /// The fence is the row that was read, numbers have no gaps, and replaying the journal entries
+    /// leads from the old row to the new one.
     fn check_change(&self, before: &Execution, write: &Write) {
         let after = &write.execution;
         assert_eq!(write.fence.version, before.version);

@@ -1,4 +1,4 @@
-//! Who is let in: ports that are taken, addresses that are open to all, tokens between services.
+//! Access: ports in use, addresses that are open to other machines, tokens between services.
 
 use anyhow::{Context, Result};
 use std::os::unix::fs::PermissionsExt;
@@ -14,8 +14,8 @@ use surety_e2e::script::{noop, plan, step};
 use tonic::{Code, Status};
 
 const SERVICES: [Service; 3] = [Service::Planner, Service::Executor, Service::Gate];
-/// Nobody connects: these processes end before they would.
-const NOWHERE: (&str, &str) = ("DATABASE_URL", "postgres://nobody@127.0.0.1:1/none");
+/// No process connects: these processes end before they would.
+const NOWHERE: (&str, &str) = ("DATABASE_URL", "postgres://unused@127.0.0.1:1/none");
 const SECRET: &str = "a-token-that-is-long-enough-to-be-one-0123456789";
 
 #[tokio::test]
@@ -82,7 +82,7 @@ async fn with_a_token_every_service_asks_every_caller_and_the_services_know_each
     let unauthenticated = |status: &Status| status.code() == Code::Unauthenticated;
     assert!(!answers(&deployment, Some(&token)).await?.iter().any(unauthenticated));
     deployment.use_token(token);
-    // The executor has to get past the gate's door for this.
+    // The executor needs access to the gate for this.
     let run = deployment.create(&plan(&[step("only", &[], &[noop()])]), "").await?;
     let run = deployment.wait_for_end(&run.id).await?;
     assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
