@@ -193,8 +193,8 @@ fn stands_in_a_chain(mut first: EvidenceReceipt) {
     assert!(verify_chain(&[first, second]).is_err());
 }
 
-/// A command line matches itself, each way of matching takes all that a stricter one takes, and
-/// programs that need no shell are those that the line is compared by.
+/// A command line matches itself, and each way of matching accepts all that a stricter one accepts.
+/// A line without need of a shell is compared by its programs.
 pub fn commands(data: &[u8]) {
     let (ran, target) = two(data);
     let (ran_line, target_line) = (CommandLine::parse(&ran), CommandLine::parse(&target));

@@ -19,7 +19,7 @@ pub fn scoped(mut step: Value, globs: &[&str]) -> Value {
     step
 }
 
-/// A plan whose acceptance asks for nothing but a final text.
+/// A plan whose only check is a final text.
 pub fn plan(steps: &[Value]) -> Value {
     json!({"title": "A test", "steps": steps, "verify": [{"kind": "output_only"}]})
 }
@@ -55,8 +55,8 @@ pub fn repeatable(request: v1::CreateRunRequest) -> v1::CreateRunRequest {
     v1::CreateRunRequest { policy: Some(policy), ..request }
 }
 
-/// A folder outside every workspace, where commands say that they were there and wait for leave
-/// to go on. Its removal lets every command that still waits end.
+/// A folder outside every workspace, where commands leave marks and wait for permission to
+/// continue. Its removal ends every waiting command.
 pub struct Trail {
     folder: tempfile::TempDir,
 }
@@ -87,7 +87,7 @@ impl Trail {
         format!("{mark}; while [ -d '{folder}' ] && [ ! -e '{folder}/go' ]; do sleep 0.02; done")
     }
 
-    /// Lets every command go on that waits.
+    /// Lets every waiting command continue.
     ///
     /// # Errors
     /// The file cannot be written.

@@ -133,7 +133,7 @@ async fn steps_that_collide_never_meet_and_steps_that_do_not_meet() -> Result<()
     // A step that finds the folder of another running one leaves a mark.
     let (lock, met) = (trail.path("lock"), trail.mark("met"));
     let alone = format!("mkdir '{0}' || {met}; sleep 0.05; rmdir '{0}'", lock.display());
-    // Each goes on only once the other is there too.
+    // Each continues only once the other is running too.
     let (left, right) = (trail.path("left"), trail.path("right"));
     let together = |mine: &Path, other: &Path| {
         let (mine, other) = (mine.display(), other.display());

@@ -1,4 +1,4 @@
-//! Pausing: what is under way ends, nothing new starts, and the run goes on from where it was.
+//! Pausing: running work ends, no new work starts, and the run continues in its phase.
 
 use anyhow::{Context, Result};
 use surety_common::wire::status::from_status;

@@ -1,4 +1,4 @@
-//! The next revision of a plan: asked for, refused with a code, taken up, finished.
+//! The next revision of a plan: requested, refused with a code, started, finished.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};

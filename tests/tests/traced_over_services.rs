@@ -104,7 +104,7 @@ async fn the_journal_and_the_exported_transitions_are_the_same_list_in_one_trace
     tokio::time::timeout(Duration::from_secs(30), deployment.finish()).await?
 }
 
-/// What stands in the arguments of the calls below and nowhere else.
+/// A text that only the arguments of the calls below contain.
 const SECRET: &str = "hunter2-bearer";
 
 /// Whether a transition carries the secret in its cause, or any other of its texts.

@@ -11,7 +11,7 @@ use surety_e2e::harness::{Deployment, wait_for_yes, wait_until};
 use surety_e2e::script::{self, Trail, noop, plan, shell, step, write};
 use tokio::net::TcpListener;
 
-/// One executor that works on one run at a time, and has one place aside.
+/// One executor with one slot, and one place for a run that waits for the gate.
 const ONE_SLOT: [(&str, &str); 1] = [("SURETY_EXECUTOR_SLOTS", "1")];
 
 /// What ends the wait of a run for a gate that is away.
@@ -22,7 +22,7 @@ enum By {
     Deadline,
 }
 
-/// Two runs wait for a gate that is away, so there is room for no other until the first is ended.
+/// Two runs wait for an unavailable gate, so no slot is free until the first has ended.
 async fn a_wait_ends(by: By) -> Result<()> {
     let mut deployment = Deployment::start_with(&ONE_SLOT).await?;
     let rows = deployment.database.pool().await?;

@@ -64,7 +64,8 @@ async fn a_look_without_following_ends_with_what_is_there() -> Result<()> {
 async fn a_journal_of_large_turns_is_seen_whole_from_any_place() -> Result<()> {
     let deployment = Deployment::start().await?;
     let much = write("much.txt", &"0123456789\n".repeat(2500));
-    // What only looks is stored as one row with the write behind it. None is the last one's like.
+    // Turns that only read are stored as one row with the write after them. None is like the last
+    // one.
     let calls = (0..18).map(|n| match n % 6 {
         5 => write("little.txt", &n.to_string()),
         _ => json!({"name": "read_file", "arguments": {"path": "much.txt", "limit": 2400 + n}}),

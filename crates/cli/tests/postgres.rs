@@ -268,8 +268,8 @@ fn an_ordinary_user_needs_no_other_user() {
     let other = nix::unistd::User::from_name("nobody").ok().flatten().expect("nobody");
     let folder = folder();
     let binary = folder.path().join("test");
-    // In another process, because a process that a concurrent test starts would inherit the file
-    // that is written here, and a program that is open for writing cannot be started.
+    // In another process: one that a concurrent test starts would inherit the file that is written
+    // here. A program that is open for writing cannot be started.
     let this = std::env::current_exe().expect("this binary");
     let copied = Command::new("cp").arg(this).arg(&binary).status().expect("cp");
     assert!(copied.success(), "cp: {copied}");

@@ -6,7 +6,7 @@
 /// `SURETY_FREEZE_POINT`, until a SIGCONT, and panics for `SURETY_PANIC_POINT`, as a defect would.
 /// `n` is the pass at which this happens, counted from 1.
 #[cfg(debug_assertions)]
-#[expect(clippy::panic, reason = "what a test asks for")]
+#[expect(clippy::panic, reason = "a test requests it")]
 pub fn point(name: &str) {
     use nix::sys::signal::{Signal, raise};
     // As by `kill -9`: no handler, no destructor, no other thread runs any more.

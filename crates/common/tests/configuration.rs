@@ -172,7 +172,7 @@ fn the_heartbeats_interval_follows_the_age_limit_unless_it_is_set() {
     }
 }
 
-/// Each struct also stands alone, as a single service uses it.
+/// Each struct can also be used alone, by a single service.
 #[test]
 fn each_concern_can_be_flattened_alone() {
     for command in [

@@ -338,7 +338,7 @@ fn said(what: &str, reason: &str, by: &str) -> String {
     }
 }
 
-/// A caller that resumes a run which is not paused is told what the run waits for.
+/// The error names what the run waits for, because resuming it has no effect.
 fn not_paused(record: &RunRecord) -> Fault {
     let state = record.execution.state.as_str();
     let message = match &record.execution.wait {

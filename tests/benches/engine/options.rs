@@ -61,7 +61,7 @@ pub(crate) enum Part {
     Executors,
     /// Steps a second where each step waits, with ever more slots.
     WaitingSteps,
-    /// From an executor's death until its runs go on.
+    /// From an executor's death until its runs continue.
     Recovery,
     /// Memory of each process for every 1,000 running runs.
     Memory,

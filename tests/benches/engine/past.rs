@@ -101,7 +101,7 @@ async fn copy(
     let count = i64::try_from(copies.count)?;
     let step_ms = PAST.num_milliseconds() / count.max(1);
     let from_ms = (now - PAST).timestamp_millis();
-    // The last digits tell the copies of one template from those of another.
+    // The last digits distinguish the copies of the two templates.
     let tail = copies.template.as_u128() & 0xffff;
     let id = format!(
         "(lpad(to_hex({from_ms} + n * {step_ms}), 12, '0') || '70008{tail:03x}'

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 /// Statements that are shown.
 const STATEMENTS: i64 = 14;
 
-/// Begins the count of statements anew.
+/// Resets the statistics of statements.
 pub(crate) async fn reset(stand: &Stand<'_>) -> Result<()> {
     sqlx::query("select pg_stat_statements_reset()").execute(&stand.observer).await?;
     Ok(())

@@ -1,4 +1,4 @@
-//! From the death of an executor until all its runs go on.
+//! From the death of an executor until all its runs continue.
 
 use crate::load;
 use crate::meter::Meter;
@@ -17,7 +17,7 @@ use surety_e2e::harness::Deployment;
 const RUNS: usize = 1000;
 /// Longer than the benchmark takes, in seconds.
 pub(crate) const SLEEP_S: u32 = 600;
-/// How often it is looked how far the recovery came.
+/// How often the progress of the recovery is polled.
 const LOOK: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_secs(120);
 

@@ -14,7 +14,7 @@ use surety_e2e::harness::{Database, Deployment, Process, Service};
 const SETTLED: Duration = Duration::from_secs(12);
 /// Runs whose step runs.
 const RUNNING: usize = 1000;
-/// How long is looked.
+/// The duration of the observation.
 const WATCHED: Duration = Duration::from_secs(20);
 
 /// Queries a second at rest by process, by starting one after the other; memory at the end.

@@ -1,5 +1,5 @@
-//! What every measurement stands on: one durable Postgres for all, and for each a fresh database
-//! with fresh processes.
+//! The environment of every measurement: one durable Postgres for all, and a fresh database with
+//! fresh processes for each.
 
 use crate::options::Options;
 use anyhow::Result;
@@ -15,7 +15,7 @@ const STATEMENTS: [&str; 2] =
 /// Quiet, but for the line by which a service says its address.
 const LOG: &str = "warn,surety_planner=info,surety_executor=info,surety_acceptgate=info";
 
-/// Postgres, and what the benchmark was asked for.
+/// Postgres, and the options of the benchmark.
 pub(crate) struct Stand<'a> {
     pub(crate) options: &'a Options,
     postgres: EmbeddedPostgres,
@@ -55,7 +55,7 @@ impl<'a> Stand<'a> {
         self.deploy_on(self.database().await?, executors).await
     }
 
-    /// As [`Stand::deploy_with`], over a database that is there.
+    /// As [`Stand::deploy_with`], over an existing database.
     pub(crate) async fn deploy_on(
         &self,
         database: Database,
@@ -72,7 +72,7 @@ impl<'a> Stand<'a> {
         Database::create_on(&self.postgres.url()).await
     }
 
-    /// What every service is told.
+    /// The environment variables of every service.
     pub(crate) fn environment(&self) -> Vec<(&str, &str)> {
         let data_dir = self.data_dir.path().to_str().unwrap_or("/tmp");
         vec![("SURETY_LOG", LOG), ("SURETY_EXECUTOR_DATA_DIR", data_dir)]

@@ -192,7 +192,7 @@ pub(crate) async fn sample_on(
     })
 }
 
-/// Makes the runs; answers when the first was asked for and when the last was taken.
+/// Creates the runs; returns when the first was requested and when the last was accepted.
 async fn carry(
     stand: &Stand<'_>,
     work: Work,

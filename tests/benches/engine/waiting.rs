@@ -21,12 +21,12 @@ const WAIT: Duration = Duration::from_millis(100);
 /// Slots of all executors together. The last would do 5,120 steps a second.
 const SLOTS: [usize; 4] = [64, 128, 256, 512];
 const EXECUTORS: [usize; 2] = [1, 4];
-/// Runs for each slot, one after the other: some ten seconds of work at best, of which the first
-/// second and whatever is left at the end are not looked at.
+/// Runs for each slot, one after the other: about ten seconds of work at best, of which the first
+/// second and the rest at the end are not measured.
 const WAVES: usize = 10;
-/// How long is looked.
+/// The duration of the measurement.
 const WATCHED: Duration = Duration::from_secs(5);
-/// How often it is looked whether the first runs have ended.
+/// How often the end of the first runs is polled.
 const LOOK: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(120);
 

@@ -28,8 +28,8 @@ pub struct Work {
     pub left: u32,
 }
 
-/// Statements that have Postgres tell when the last step of a run is stored as done, of which the
-/// libraries say nothing: `state` of a row of `table` becomes `done`, and `work` of `new` is its
+/// Statements that make Postgres notify when the last step of a run is stored as done, which the
+/// libraries do not report: `state` of a row of `table` becomes `done`, and `work` of `new` is its
 /// `Work`.
 pub fn telling_ends(table: &str, (state, done): (&str, &str), work: &str) -> String {
     format!(
@@ -75,7 +75,7 @@ pub enum Mode {
     Latency,
 }
 
-/// What the command line asks for.
+/// The options of the command line.
 pub struct Asked {
     pub mode: Mode,
     runs: usize,

@@ -72,7 +72,7 @@ def cargo_build(folder):
     print(f"building {folder.relative_to(ROOT)}", file=sys.stderr, flush=True)
     into = TARGET / "peers" / "rust"
     where = ["--manifest-path", str(folder / "Cargo.toml"), "--target-dir", str(into)]
-    # Its macros would look at the database that is measured with, which has no tables of its own yet.
+    # Its macros would read the measured database, which has no tables yet.
     offline = {**os.environ, "SQLX_OFFLINE": "true"}
     fetch([needed("cargo"), "build", "--locked", "--release", "--quiet", *where], offline)
     return into / "release" / f"surety-peer-{folder.name}"

@@ -1,4 +1,4 @@
-//! What the runner looked at before a verdict.
+//! The runner's observations before a verdict.
 
 use super::run::Replay;
 use anyhow::{Result, ensure};
@@ -13,7 +13,7 @@ use surety_common::domain::run::{RunRecord, VerifyCommands};
 pub(super) struct Observed {
     /// Files and contents that the checks of the plan of that moment name, each once.
     needed: usize,
-    /// Looks that were recorded.
+    /// Recorded observations.
     seen: usize,
     /// Whether the gate decided after them.
     judged: bool,
@@ -39,7 +39,7 @@ impl Observed {
     }
 }
 
-/// The row says that all was looked at where the journal has it, and nowhere else.
+/// The row records complete observations exactly when the journal has them.
 pub(super) fn compare(replay: &Replay, record: &RunRecord, wrote: bool) -> Result<()> {
     let observed = record.execution.counters.observed;
     let Some(replayed) = &replay.observed else {

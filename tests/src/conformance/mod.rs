@@ -19,7 +19,7 @@ mod verification;
 use std::path::{Path, PathBuf};
 use surety_common::domain::json::{self, Value};
 
-/// Levels of a row: a message of the deepest kind may stand in it several times over.
+/// The levels of a row, which may contain several messages of the deepest kind.
 const ROW_DEPTH: usize = 1024;
 
 /// One row.

@@ -70,7 +70,7 @@ pub async fn check_checks(row: &Row, stateless: StatelessClient<'_>) -> Result<(
     })
 }
 
-/// What a plan's text says about its steps' states; the plan's own reader does not look at that.
+/// The states of steps in a plan's text, which the plan's own reader ignores.
 fn read_state(value: &Value) -> Result<PlanState, Problem> {
     let plan = Plan::from_json(value)?;
     let steps = value.get("steps").and_then(Value::as_array);

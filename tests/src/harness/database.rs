@@ -77,7 +77,7 @@ impl Database {
         &self.name
     }
 
-    /// A few connections to look at its rows.
+    /// A few connections to read its rows.
     ///
     /// # Errors
     /// It cannot be reached.

@@ -138,7 +138,8 @@ impl Deployment {
         self.start_gate_with(environment).await
     }
 
-    /// Starts a gate where the gate listened that is gone, with further environment variables.
+    /// Starts a gate at the address of the previous one, which has ended, with additional
+    /// environment variables.
     ///
     /// # Errors
     /// The new process did not start.

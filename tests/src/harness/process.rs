@@ -222,7 +222,7 @@ impl Process {
         Ok(kill(self.pid()?, signal)?)
     }
 
-    /// Kills it at once and waits until it is gone.
+    /// Kills it at once and waits for its end.
     ///
     /// # Errors
     /// The operating system refused.

@@ -18,7 +18,7 @@ fn library() -> Option<PathBuf> {
     places.into_iter().find(|path| path.exists())
 }
 
-/// A clock that can be set while processes look at it.
+/// A clock that can be set while processes read it.
 struct Wrong {
     library: String,
     file: tempfile::NamedTempFile,
@@ -95,7 +95,7 @@ async fn a_planner_whose_clock_is_a_year_ahead_forgets_nothing_and_makes_no_part
     let mut environment = far.environment().to_vec();
     environment.push(("SURETY_RETENTION_DAYS", "1"));
     deployment.replace_planner_with(&environment).await?;
-    // Before a planner serves it has made partitions, and the first look for what is old follows.
+    // A planner creates partitions before it serves, and then deletes expired runs.
     let again = deployment.create(&plan(&[step("only", &[], &[noop()])]), "").await?;
     deployment.wait_for_end(&again.id).await?;
     deployment.run(&run.id).await.context("it was forgotten")?;
@@ -142,7 +142,7 @@ async fn set_clock(database: &Database, hours: i32) -> Result<()> {
     let pool = database.pool().await?;
     let name = database.name();
     for statement in [
-        // Found in front of the one it stands for.
+        // Found before the function that it replaces.
         format!(
             "create function clock_timestamp() returns timestamptz language sql volatile as
              $$ select pg_catalog.clock_timestamp() + interval '{hours} hours' $$"

@@ -168,7 +168,7 @@ async fn an_executor_that_is_cut_off_ends_its_command_before_another_repeats_it(
     deployment.first_executor()?.wait_for_line(gives_up).await?;
     trail.let_go()?;
     ends_well(&deployment, &run).await?;
-    // Once it is heard again it takes runs up like any other.
+    // With contact again it claims runs like any other.
     line.mend();
     let mut other = deployment.executors.pop().context("the other one")?;
     assert!(other.stop().await?.success());
@@ -177,7 +177,7 @@ async fn an_executor_that_is_cut_off_ends_its_command_before_another_repeats_it(
     deployment.finish_at_rest().await.map(drop)
 }
 
-/// More runs than it has room for come back to it: a run from the queue may be first.
+/// More runs than its slots become ready: a queued run may be first.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_an_executor_gave_up_while_it_was_cut_off_is_gone_on_with_when_it_is_back()
 -> Result<()> {

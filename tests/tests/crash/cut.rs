@@ -1,5 +1,5 @@
-//! A network that drops everything in silence between an executor and the database: neither side
-//! is told, and connections stay half open.
+//! A network that silently drops all packets between an executor and the database: neither side is
+//! notified, and connections stay half open.
 
 use super::{QUICK, skip};
 use anyhow::{Context, Result, ensure};
@@ -131,7 +131,7 @@ async fn an_executor_behind_a_cut_network_loses_its_runs_and_comes_back() -> Res
     trail.let_go()?;
     let run = deployment.wait_for_end(&run.id).await?;
     assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
-    // No packet tells it, and the kernel would wait for a quarter of an hour.
+    // No packet reports it, and the kernel would wait for a quarter of an hour.
     let remote = deployment.executors.first().context("the remote one")?;
     remote.wait_for_line(|line| line.contains("the heartbeat was not written")).await?;
     deployment.executors.remove(1).kill().await?;

@@ -1,5 +1,5 @@
-//! The database is down at the start, goes down midway, and comes back: services wait and go on,
-//! and nothing is lost.
+//! The database is unavailable at the start, fails during the work, and returns: services wait and
+//! continue, and no data is lost.
 
 use super::QUICK;
 use super::beating::{beats_on, owner};
@@ -50,7 +50,7 @@ async fn an_outage_longer_than_the_age_limit_costs_no_living_executor_its_run() 
         let owner = owner(&deployment, &run.id).await?;
         runs.push((run, owner));
     }
-    // Room to take the other's run.
+    // Free slots to take over the other's run.
     for _ in 0..2 {
         deployment.add_executor(&[]).await?;
     }

@@ -55,7 +55,7 @@ fn small_disk(kilobytes: u32, what: &str) -> Option<Disk> {
     Disk::of(kilobytes).inspect_err(|why| skip(what, why)).ok()
 }
 
-/// A deployment with one executor, whose artifacts find no room on a disk of their own.
+/// A deployment with one executor, whose artifacts are on a full disk.
 struct Crammed {
     deployment: Deployment,
     disk: Disk,
@@ -103,7 +103,7 @@ impl Crammed {
         Ok(())
     }
 
-    /// A run that says more than there is room for, and waits.
+    /// A run with more output than disk space, which waits.
     async fn stuck(&mut self) -> Result<v1::Run> {
         let run = self.deployment.create_run(script::request(&talkative(), "")).await?;
         let waits = |line: &str| line.contains("waiting for disk space");
@@ -132,7 +132,7 @@ async fn an_output_that_finds_no_room_waits_for_it_and_is_kept_whole() -> Result
     crammed.finish().await
 }
 
-/// A run of which the time is over long before there is room for what it says.
+/// A run whose deadline passes long before there is disk space for its output.
 fn impatient() -> v1::CreateRunRequest {
     let limits = v1::Limits {
         max_replans: Some(0),

@@ -1,5 +1,5 @@
-//! An executor that is killed in the middle of a step: another goes on, and nothing is repeated
-//! that must not be.
+//! An executor that is killed during a step: another continues, and no call is repeated without
+//! permission.
 
 use super::QUICK;
 use anyhow::{Context, Result};

@@ -1,4 +1,5 @@
-//! The planner, the gate, and all three services killed at once: runs go on, watchers miss nothing.
+//! The planner, the gate, and all three services killed at once: runs continue, and watchers miss
+//! no event.
 
 use super::QUICK;
 use anyhow::Result;

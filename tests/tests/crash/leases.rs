@@ -167,7 +167,7 @@ async fn a_late_write_of_a_frozen_executor_is_lost() -> Result<()> {
         _ => false,
     });
     assert!(!late, "{actor} wrote after its lease was taken: {since:#?}");
-    // It is alive and knows itself: it goes on with other work.
+    // It is alive and registered: it continues with other work.
     deployment.executors.truncate(1);
     let run = deployment.create(&plan(&[step("more", &[], &[noop()])]), "").await?;
     let run = deployment.wait_for_end(&run.id).await?;
@@ -175,8 +175,8 @@ async fn a_late_write_of_a_frozen_executor_is_lost() -> Result<()> {
     deployment.finish().await
 }
 
-/// Frozen where a change was handed over and not yet sent: once it goes on, that is sent before
-/// anything else, with a fence that is no longer true.
+/// Frozen when a change was submitted and not yet sent. Once it continues, the change is sent
+/// first, with an outdated fence.
 #[tokio::test]
 async fn a_write_that_was_on_its_way_when_its_executor_froze_is_refused() -> Result<()> {
     // There are two writes of the run at least: its command's intent, and its outcome.

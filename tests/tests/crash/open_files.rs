@@ -42,7 +42,7 @@ async fn commands_that_find_no_open_file_left_are_started_once_others_end() -> R
 
     let line = format!("{}; echo done > out.txt", trail.mark_and_wait("began"));
     let mut begins = plan(&[step("only", &[], &[shell(&line)])]);
-    // Looked at while others still wait: what could not be looked at is not told as missing.
+    // Observed while others still wait: a file that could not be read is not reported as missing.
     begins["verify"] = json!([
         {"kind": "file_exists", "target": "out.txt"},
         {"kind": "command_success", "target": "grep -q done out.txt"},

@@ -10,7 +10,7 @@ use surety_e2e::script::{noop, plan, request, shell, step};
 /// Says more than the journal holds: such an output has places of its own.
 const MUCH: &str = "head -c 40000 /dev/zero";
 
-/// Has an executor of one slot panic once, in the work on a run of this plan, and go on.
+/// Makes an executor with one slot panic once, in the work on a run of this plan, and continue.
 async fn goes_on_after_a_panic(point: &str, plan_of_one: &Value) -> Result<()> {
     let mut deployment = Deployment::start_idle(Database::create().await?, &[]).await?;
     let armed = [("SURETY_PANIC_POINT", point), ("SURETY_EXECUTOR_SLOTS", "1")];

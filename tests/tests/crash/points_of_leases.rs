@@ -1,5 +1,5 @@
-//! An executor that dies where a lease or its own row changes hands: taking over, giving back, signing
-//! on and off, and in the middle of its work beside another that is there already.
+//! An executor that dies while a lease or its own row changes: in a takeover, a release, a
+//! registration, and during its work beside another one.
 
 use super::QUICK;
 use super::points::order;

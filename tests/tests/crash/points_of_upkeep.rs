@@ -68,7 +68,7 @@ async fn a_death_around_a_migration_leaves_the_old_schema_or_the_new() -> Result
         let url = database.url().to_owned();
         dies_at(Service::Gate, &url, point, ("SURETY_LOG", "info")).await?;
         assert_eq!(is_there(&pool, "execution").await?, moved, "{point}");
-        // The next one goes on from there, and dies in its turn over the next migration.
+        // The next one continues from there, and dies at the next migration.
         let mut deployment = Deployment::start_idle(database, &[]).await?;
         deployment.add_executor(&[]).await?;
         one_run(&deployment).await?;
@@ -108,7 +108,8 @@ async fn a_death_between_two_migrations_leaves_a_schema_that_the_next_one_goes_o
         dies_at(Service::Planner, &url, &format!("{point}:{}", ours + 1), newer).await?;
         assert_eq!(carried_out(&pool).await?, ours + 1);
         assert!(is_there(&pool, "tomorrow").await? && !is_there(&pool, "day_after").await?);
-        // The services of today go on over it, and those of tomorrow bring the rest.
+        // The current services continue on it, and those of the newer version complete the
+        // migrations.
         one_run(&deployment).await?;
         deployment.replace_planner_with(&[newer]).await?;
         wait_for_yes(&pool, "select to_regclass('day_after') is not null").await?;

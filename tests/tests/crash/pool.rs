@@ -18,7 +18,7 @@ const TWO: [(&str, &str); 1] = [("SURETY_DATABASE_POOL_SIZE", "2")];
 /// Runs at once.
 const RUNS: usize = 24;
 
-/// Side by side: a command and its large output, a look, a file.
+/// Concurrently: a command with a large output, a read, a file.
 fn order(trail: &Trail) -> v1::CreateRunRequest {
     let many = "head -c 60000 /dev/zero | tr '\\0' x";
     let call = shell(&format!("{}; {many}", trail.mark("ran")));

@@ -27,7 +27,7 @@ async fn a_newer_version_with_a_migration_replaces_an_older_one_under_load() -> 
     let traffic = Traffic::start(&deployment, 3);
     runs_go_on(&pool, 8).await?;
     deployment.replace_planner_with(&newer).await?;
-    // The older executors and the older gate go on over the newer schema.
+    // The older executors and the older gate continue on the newer schema.
     runs_go_on(&pool, 12).await?;
     deployment.replace_gate_with(&newer).await?;
     runs_go_on(&pool, 4).await?;

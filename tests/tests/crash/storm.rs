@@ -1,7 +1,7 @@
-//! Blow after blow, drawn from a seed, while clients go on.
+//! Random faults, drawn from a seed, while clients continue.
 //!
-//! `SURETY_CHAOS_SEED` repeats a storm, `SURETY_CHAOS_SECONDS` makes storms follow each other for
-//! so long: `make chaos`.
+//! `SURETY_CHAOS_SEED` repeats a sequence of faults, `SURETY_CHAOS_SECONDS` repeats sequences for
+//! this long: `make chaos`.
 
 use super::QUICK;
 use super::traffic::Traffic;
@@ -181,7 +181,7 @@ pub(super) async fn take_connections(database: &Database) -> Result<()> {
     Ok(())
 }
 
-/// Every blow once while clients go on, with a pause between them that the dice decide.
+/// Every fault once while clients continue, with random pauses between them.
 async fn storm(seed: u64, clients: usize) -> Result<()> {
     println!("storm: SURETY_CHAOS_SEED={seed}");
     let mut storm = Storm::begin(seed).await?;

@@ -1,5 +1,5 @@
-//! Clients that go on whatever happens: each makes a run, meddles with some of them (pauses, cancels
-//! or sends them back to planning), waits for the end, looks at what the run left, and makes the next.
+//! Clients that continue whatever happens. Each creates a run, pauses, cancels or replans some of
+//! them, waits for the end, checks the effects of the run, and creates the next.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 /// How long a run may take with everything that is done to it.
 const PATIENCE: Duration = Duration::from_secs(180);
 const LOOK: Duration = Duration::from_millis(50);
-/// Looks whether a run has begun before it is meddled with.
+/// Checks of a run's start before it is changed.
 const MEDDLING_LOOKS: usize = 40;
 
 /// Clients at work.
@@ -144,7 +144,7 @@ impl Client {
                     }
                     if let Some(blocked) = &run.blocked {
                         if blocked.waiting_on() == v1::WaitingOn::User {
-                            // Whether it was heard or not, it may have been.
+                            // The answer may have arrived or not.
                             answered.insert(blocked.wait_id.clone());
                         }
                         self.unblock(&run, blocked, deadline).await?;
@@ -250,9 +250,9 @@ struct Order {
 }
 
 impl Order {
-    /// Shapes come in turn: a chain, a diamond of commands, files with checks, commands that must
-    /// not be repeated unasked, and of these one that is paused, one that is cancelled and one that
-    /// is sent back to planning.
+    /// The shapes alternate: a chain, a diamond of commands, files with checks, and commands that
+    /// must not be repeated without asking. Of the last kind one run is paused, one is cancelled,
+    /// and one is replanned.
     fn nth(number: usize) -> Result<Self> {
         let trail = Arc::new(Trail::new()?);
         let workspace = tempfile::tempdir()?;

@@ -63,7 +63,7 @@ async fn a_draining_executor_claims_nothing_more() -> Result<()> {
     for _ in 0..20 {
         waiting.push(deployment.create(&quick, "").await?);
     }
-    // It still beats, which is when it looks for what it holds and for the dead.
+    // It still sends heartbeats, which find its leases and dead executors.
     trail.let_go()?;
     assert!(deployment.first_executor()?.wait_for_exit().await?.success());
     for run in &waiting {
@@ -93,7 +93,7 @@ async fn runs_in_a_queue_of_one_never_wait_for_each_other_between_two_steps() ->
             deployment.create_run(script::repeatable(script::request(&plan(&steps), ""))).await?,
         );
     }
-    // Each dies between two steps of some run, which then stands in the queue with all others.
+    // Each dies between two steps of a run, which is then queued with all others.
     for passing in [3, 6, 9] {
         let point = format!("committer.after_write:{passing}");
         deployment.add_executor(&[("SURETY_CRASH_POINT", &point)]).await?;

@@ -6,7 +6,7 @@ use super::state::Step;
 use super::{EFFECT, check, progress};
 use stateright::{Checker, HasDiscoveries, Model};
 
-/// A world of one mishap and one change of mind, in which some guards are missing.
+/// A model with one fault and one change by a user, in which some guards are missing.
 fn without(guards: Guards, plan: &[Step]) -> Protocol {
     Protocol { mishaps: 1, guards, ..Protocol::new(plan) }
 }

@@ -4,8 +4,8 @@ use super::protocol::Protocol;
 use super::state::{Author, Flight, Life, Outcome, Row, State, Step};
 use stateright::Property;
 
-/// A promise of the lease protocol. The row is looked at where it moves, so a broken promise shows
-/// in the step that breaks it.
+/// An invariant of the lease protocol. It is checked when the row changes, so a violation appears
+/// in the step that causes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Law {
     /// Of two executors, one at most has writes accepted under one epoch.
@@ -28,8 +28,8 @@ pub(crate) enum Law {
     LivingKeepTheirLeases,
     /// A draining executor takes no lease.
     DrainTakesNothing,
-    /// Who only is not heard has nothing under way that another repeats unasked when that takes its
-    /// lease.
+    /// An executor that only lost contact has no running call that another repeats without asking,
+    /// when that takes its lease.
     OneAtWork,
 }
 

@@ -1,9 +1,12 @@
-//! The lease protocol, checked as a model: every world of a bounded size, and then real ones.
+//! The lease protocol as a model that is checked exhaustively, and the comparison with real
+//! executors.
 //!
-//! `docs/lease-protocol.md` says what is promised and what is modelled. The files: [`state`] is what
-//! the world consists of, [`protocol`] what can happen, [`rules`] and [`work`] what then follows,
-//! [`laws`] what must hold, [`progress`] that an end stays in reach, [`guards`] that each guard is
-//! needed, [`trace`] lays what real executors did beside the model, and [`real`] makes them do it.
+//! `docs/lease-protocol.md` says what is guaranteed and what is modelled. The modules:
+//!
+//! - [`state`] has the state, [`protocol`] the actions, and [`rules`] and [`work`] their effects;
+//! - [`laws`] has the invariants, and [`progress`] checks that an end stays reachable;
+//! - [`guards`] shows that each guard is needed;
+//! - [`trace`] compares the writes of real executors with the model, and [`real`] produces them.
 
 mod guards;
 mod laws;

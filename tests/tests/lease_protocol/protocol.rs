@@ -21,16 +21,15 @@ pub(crate) struct Protocol {
     pub(crate) plan: Vec<Step>,
     /// How many runs there are.
     pub(crate) runs: usize,
-    /// How many executors are kept at work. One that is gone or hangs is replaced by a new one.
+    /// The number of working executors. One that has ended or hangs is replaced.
     pub(crate) at_once: usize,
-    /// How many mishaps happen at most: a crash, a freeze, heartbeats that do not arrive, a drain,
-    /// an answer that is lost.
+    /// The most faults: a crash, a freeze, lost heartbeats, a drain, a lost answer.
     pub(crate) mishaps: u8,
     /// How often a user changes a run from outside.
     pub(crate) cancels: u8,
     /// Heartbeat intervals of silence after which a process is taken for dead.
     pub(crate) age_limit: u8,
-    /// The guards that stand.
+    /// The active guards.
     pub(crate) guards: Guards,
 }
 
@@ -43,11 +42,11 @@ pub(crate) struct Guards {
     pub(crate) epoch: bool,
     /// Every lease raises the epoch.
     pub(crate) epoch_rises: bool,
-    /// Who reads the row again looks whether the lease is still his.
+    /// An executor that reads the row again checks that it still holds the lease.
     pub(crate) lease_looked_at: bool,
     /// What was thought out over a lost change is lost.
     pub(crate) line_ends: bool,
-    /// A writer that heard no answer asks the journal.
+    /// A writer without an answer reads the journal.
     pub(crate) journal_asked: bool,
     /// An effect begins when its intent is stored.
     pub(crate) intent_first: bool,
@@ -61,7 +60,8 @@ pub(crate) struct Guards {
     pub(crate) silent_lose: bool,
     /// A heartbeat shows leases that its executor does not know of.
     pub(crate) forgotten_found: bool,
-    /// Who was not heard for the limit has ended what others would repeat, and begins nothing.
+    /// An executor without contact for the limit has ended the calls that others would repeat, and
+    /// starts none.
     pub(crate) silence_ends: bool,
 }
 
@@ -99,7 +99,7 @@ pub(crate) enum Action {
         run: usize,
         /// Why it may.
         claim: Claim,
-        /// Whether it hears that it did.
+        /// Whether it receives the answer.
         heard: bool,
     },
     /// An executor takes the next step under a lease.
@@ -134,7 +134,7 @@ pub(crate) enum Fate {
     Crash,
     /// It is stopped in the middle of everything.
     Freeze,
-    /// It goes on.
+    /// It continues.
     Thaw,
     /// Its heartbeats no longer arrive.
     Mute,
@@ -155,7 +155,7 @@ pub(crate) enum Claim {
     Orphaned,
     /// It is the executor's own, and it does not know.
     Forgotten,
-    /// The same, and the executor has no room for it: it is given back.
+    /// The same, and the executor has no free slot: it is released.
     Unwanted,
 }
 
@@ -164,7 +164,7 @@ pub(crate) enum Claim {
 pub(crate) enum Deed {
     /// Starts the steps of a run that was free.
     Start,
-    /// Takes a turn that does nothing to the world, and goes on.
+    /// Takes a turn without an effect, and continues.
     Look,
     /// Hands an intent in.
     Intend,
@@ -178,7 +178,7 @@ pub(crate) enum Deed {
     Ask,
     /// Gives the lease back, because it drains.
     GiveBack,
-    /// Hears the answer to the first flight.
+    /// Receives the answer to the first write.
     Hear,
     /// Reads the row again after a change was lost.
     CatchUp,
@@ -257,7 +257,7 @@ impl Protocol {
         }
     }
 
-    /// What the present step of a run asks for; none when there is none left.
+    /// The current step of a run; none when all are done.
     pub(crate) fn step(&self, place: usize) -> Option<Step> {
         self.plan.get(place).copied()
     }
@@ -285,7 +285,7 @@ impl Model for Protocol {
     type Action = Action;
 
     fn init_states(&self) -> Vec<State> {
-        // Each mishap may cost one process, and one must be left.
+        // Each fault may cost one process, and one must be left.
         let identities = self.at_once + usize::from(self.mishaps);
         let life = |place| if place < self.at_once { Life::Awake } else { Life::Unborn };
         vec![State {

@@ -20,7 +20,7 @@ const QUICK: [(&str, &str); 3] = [
     ("SURETY_DRAIN_TIMEOUT_MS", "100"),
 ];
 
-/// Writes every change of a row down where nothing but this test looks.
+/// Records every change of a row in a table of this test.
 const TRACKER: &str = "
     create table tracked (
         place bigserial, run_id uuid, old_sequence bigint, sequence bigint, version bigint,
@@ -102,8 +102,8 @@ fn world() -> Protocol {
     Protocol { mishaps: 1, cancels: 0, ..Protocol::new(&plan) }
 }
 
-/// Sends a signal to the executor of a run in the middle of its effect, and lets another one, which
-/// asks about the effect, bring the run to its end.
+/// Sends a signal to the executor of a run during its effect. Another executor, which asks about
+/// the effect, brings the run to its end.
 async fn change_hands(signal: Signal) -> Result<Vec<Sight>> {
     let trail = Trail::new()?;
     let database = Database::create().await?;

@@ -89,7 +89,7 @@ fn befall(protocol: &Protocol, state: &mut State, by: usize, fate: Fate) -> Opti
     Some(())
 }
 
-/// What a process knew is gone; what it sent is not.
+/// A process loses its memory; its sent writes remain.
 fn end_process(state: &mut State, by: usize) -> Option<()> {
     let executor = state.executors.get_mut(by)?;
     executor.life = Life::Gone;

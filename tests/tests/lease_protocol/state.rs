@@ -11,7 +11,7 @@ pub(crate) enum Author {
     Outside,
 }
 
-/// What a step of the plan asks for.
+/// A step of the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Step {
     /// A turn that does nothing to the world.
@@ -47,7 +47,8 @@ pub(crate) struct Seen {
     pub(crate) version: u8,
     /// The row's lease epoch.
     pub(crate) epoch: u8,
-    /// Who wrote that version. No guard looks at it: it tells the laws what the guards let through.
+    /// The writer of that version. No guard reads it: it shows the laws what the guards let
+    /// through.
     pub(crate) by: Author,
 }
 
@@ -79,7 +80,7 @@ pub(crate) struct Tally {
     pub(crate) finished: u8,
 }
 
-/// How it stands with a process.
+/// The state of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Life {
     /// Not started.
@@ -88,20 +89,20 @@ pub(crate) enum Life {
     Awake,
     /// At work, but its heartbeats do not arrive.
     Mute,
-    /// Stopped in the middle of everything, and possibly to go on.
+    /// Stopped at any point, and possibly continued later.
     Frozen,
     /// Killed, or ended.
     Gone,
 }
 
-/// One executor process, which never comes back under the same identity.
+/// One executor process, which never restarts under the same identity.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Executor {
-    /// How it stands with the process.
+    /// The state of the process.
     pub(crate) life: Life,
     /// It was asked to stop.
     pub(crate) draining: bool,
-    /// Heartbeat intervals since it was heard, up to the limit.
+    /// Heartbeat intervals since its last heartbeat, up to the limit.
     pub(crate) silent: u8,
     /// The leases it works under, as far as it knows, by run and epoch.
     pub(crate) held: Vec<Held>,
@@ -141,7 +142,7 @@ pub(crate) enum Work {
     Leaving,
 }
 
-/// A write that was handed in and whose answer was not heard.
+/// A submitted write whose answer was not received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Flight {
     /// The executor that handed it in.
@@ -186,7 +187,7 @@ pub(crate) struct State {
     pub(crate) executors: Vec<Executor>,
     /// Writes on their way; those of one lease in the order they were handed in.
     pub(crate) wire: Vec<Flight>,
-    /// Mishaps that can still happen.
+    /// Remaining faults.
     pub(crate) mishaps: u8,
     /// Changes of mind of the user that can still happen.
     pub(crate) cancels: u8,
@@ -206,7 +207,7 @@ impl Row {
         }
     }
 
-    /// Whether an executor could go on with it.
+    /// Whether an executor could continue it.
     pub(crate) fn needs_executor(&self) -> bool {
         !self.content.ended && !self.content.asks
     }
@@ -231,15 +232,15 @@ impl Executor {
         matches!(self.life, Life::Awake | Life::Mute)
     }
 
-    /// Whether an effect of a run is under way that others repeat unasked, and the process could have
-    /// ended it.
+    /// Whether an effect of a run is running that others repeat without asking, and the process
+    /// could have ended it.
     pub(crate) fn is_repeated(&self, protocol: &Protocol, run: usize) -> bool {
         let acting = |held: &Held| held.run == run && held.is_repeated(protocol);
         self.life == Life::Mute && self.held.iter().any(acting)
     }
 
-    /// Whether it can take leases. One that is unheard takes none here; a real one might, and would
-    /// lose them to the next who looks.
+    /// Whether it can take leases. One without contact takes none here; a real one might, and would
+    /// lose them at the next scan of another.
     pub(crate) fn claims(&self) -> bool {
         self.life == Life::Awake && self.silent == 0
     }

@@ -1,5 +1,5 @@
-//! Whether the model knows what was seen: a row over time, laid beside everything the model could
-//! have done between two looks.
+//! Whether the model allows the observed writes: a row over time, compared with everything that the
+//! model could have done between two observations.
 
 use super::protocol::Protocol;
 use super::state::{Author, Content, Row, State};

@@ -35,10 +35,10 @@ pub(crate) fn act(
     hand_in(protocol, state, (by, held), change, work)
 }
 
-/// How it stands with the work.
+/// The state of the work.
 struct Stand {
     held: Held,
-    /// Every answer is heard.
+    /// Every answer is received.
     settled: bool,
     draining: bool,
 }

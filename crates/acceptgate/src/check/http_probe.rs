@@ -246,11 +246,11 @@ mod tests {
 
     #[tokio::test]
     async fn silence_is_no_success() {
-        let gone = {
+        let closed = {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             listener.local_addr().unwrap().to_string()
         };
-        let answer = asked(&gone, check(&format!("http://{gone}/"), &[])).await;
+        let answer = asked(&closed, check(&format!("http://{closed}/"), &[])).await;
         assert_eq!(answer, Err("probe_no_answer"));
     }
 

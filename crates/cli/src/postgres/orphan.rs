@@ -30,12 +30,12 @@ pub(super) async fn stop(layout: &Layout) -> Result<(), PostgresError> {
     tracing::warn!(pid, "postgres: stopping the server of an earlier run whose owner has ended");
     for signal in [FAST_SHUTDOWN, IMMEDIATE_SHUTDOWN, Signal::SIGKILL] {
         send(pid, signal);
-        let gone = async {
+        let ended = async {
             while serves(pid, layout.cluster()) {
                 tokio::time::sleep(POLL).await;
             }
         };
-        if tokio::time::timeout(PATIENCE, gone).await.is_ok() {
+        if tokio::time::timeout(PATIENCE, ended).await.is_ok() {
             return Ok(());
         }
     }

@@ -74,7 +74,7 @@ impl Server {
     /// end.
     fn keep(mut command: Command) -> std::io::Result<Self> {
         let end = Arc::new(End::default());
-        let (tell, started) = mpsc::channel();
+        let (sender, started) = mpsc::channel();
         let kept = Arc::clone(&end);
         thread::Builder::new().name("surety-postgres".to_owned()).spawn(move || {
             let spawned = command.spawn();
@@ -84,10 +84,10 @@ impl Server {
             };
             // The receiver is dropped only when the whole start was abandoned, which stops the
             // server too.
-            let heard = tell.send(pid).is_ok();
+            let delivered = sender.send(pid).is_ok();
             let Some(mut child) = child else { return };
-            if !heard && let Err(error) = child.kill() {
-                tracing::debug!(%error, "postgres: the server ended unexpectedly");
+            if !delivered && let Err(error) = child.kill() {
+                tracing::debug!(%error, "postgres: the server had already ended");
             }
             kept.reach(child.wait());
         })?;

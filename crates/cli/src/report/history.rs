@@ -85,7 +85,7 @@ fn turn_text(turn: &v1::Turn) -> String {
         text.push(format!("    {}", verdicts.collect::<Vec<_>>().join("; ")));
     }
     if !turn.correction.is_empty() {
-        text.push(format!("    told: {}", shortened(&turn.correction, 200)));
+        text.push(format!("    correction: {}", shortened(&turn.correction, 200)));
     }
     text.join("\n")
 }

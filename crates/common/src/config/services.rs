@@ -129,7 +129,7 @@ impl ExecutorConfig {
     }
 
     /// The time between two heartbeats. By default it is a third of the age limit and at most a
-    /// second, so that a dead executor is detected within a second after the limit.
+    /// second: other executors then detect a death within a second after the limit.
     #[must_use]
     pub const fn heartbeat_interval(&self) -> Duration {
         Duration::from_millis(self.interval_ms())

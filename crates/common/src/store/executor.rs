@@ -1,4 +1,4 @@
-//! Executor processes and their heartbeats: one row stands for all leases of a process.
+//! Executor processes and their heartbeats: one row covers all leases of a process.
 
 use super::StoreError;
 use super::dedicated_connection::DedicatedConnection;

@@ -45,9 +45,8 @@ pub async fn migrate(pool: &PgPool) -> Result<(), StoreError> {
     done
 }
 
-/// Each migration is one transaction with its entry in the migrations table, so a crash between two
-/// of them leaves a schema that the next process continues from. They run one by one so that a test
-/// can crash there.
+/// Each migration is one transaction with its entry in the migrations table. After a crash between
+/// two of them the next process continues. They run one by one so that a test can crash there.
 async fn carry_out(migrator: &Migrator, connection: &mut PgConnection) -> Result<(), MigrateError> {
     for (place, migration) in migrator.iter().enumerate() {
         if place > 0 {

@@ -285,10 +285,10 @@ mod tests {
     fn a_claim_that_left_nothing_but_free_slots_is_the_last() {
         let mut queues = queues(&[("a", 0), ("b", 0)]);
         let two = [row("a", 0, now()), row("a", 0, now())];
-        assert!(claim(&mut queues, now(), 4, &two), "that queue was asked for no more than two");
+        assert!(claim(&mut queues, now(), 4, &two), "that queue was scanned for no more than two");
         assert!(
             !claim(&mut queues, now(), 4, &two),
-            "b is known to be dry, so a was asked for four"
+            "b is known to be empty, so a was scanned for four"
         );
     }
 
@@ -316,7 +316,7 @@ mod tests {
         let all: Vec<Key> = names.iter().map(|name| (name.clone(), 0)).collect();
         let mut queues = Queues::default();
         assert!(queues.list(now(), all[..MAX_QUEUES].to_vec()));
-        assert_eq!(queues.behind(), all[MAX_QUEUES - 1], "it goes on there");
+        assert_eq!(queues.behind(), all[MAX_QUEUES - 1], "the next scan continues there");
         assert!(queues.list(later(1), all[MAX_QUEUES..].to_vec()));
         assert_eq!((queues.known.len(), queues.behind().0.as_str()), (MAX_QUEUES, ""));
         assert!(queues.known.contains_key(&all[MAX_QUEUES]), "the one seen last stays");

@@ -47,7 +47,7 @@ fn turn(text: &str) -> Turn {
     }
 }
 
-/// Stands for "a turn that ends a step".
+/// A turn that ends a step.
 fn ends(turn: &Turn) -> bool {
     turn.decision.as_ref().is_some_and(|decision| decision.speak.starts_with("end"))
 }
@@ -139,7 +139,7 @@ async fn lengthen(pool: &PgPool, row: &Execution, rows: i64, bytes: i32) {
     .unwrap();
 }
 
-/// Another receipt and turn, as [`told`] makes them.
+/// Appends another receipt and turn.
 async fn told_more(pool: &PgPool, id: Uuid, text: &str) {
     let row = find(pool, id).await.execution;
     let write = change(&row, |draft| {

@@ -195,8 +195,8 @@ async fn a_journal_row_that_does_not_read_is_named(pool: PgPool) {
     assert_eq!(what, format!("journal {} at {}", row.run_id, row.sequence));
 }
 
-/// A run of three rows, each with a receipt and a turn, and behind each so much of a tool's output
-/// that a page holds two of them at most.
+/// A run of three journal rows, each with a receipt and a turn. After each one comes so much output
+/// of a tool that a page holds at most two of them.
 async fn long(pool: &PgPool) -> Execution {
     let mut row = make(pool, 1, 1).await;
     let output = "x".repeat(1_500_000);

@@ -1,4 +1,4 @@
-//! Looking for runs and for what they wait for.
+//! Lists of runs and of their waits.
 
 use crate::support::{applied, change, graph, later, make, make_from, now, spec, wait};
 use sqlx::PgPool;

@@ -90,7 +90,7 @@ async fn a_change_wakes_whoever_stands_idle_for_it_once_it_is_stored(pool: PgPoo
     assert_eq!(notifying(&rows[0], Topic::Moved(first)).await.unwrap(), Outcome::Applied);
     assert_eq!(notifying(&rows[0], Topic::Moved(late)).await.unwrap(), Outcome::Lost);
     let row = find(&pool, first).await.execution;
-    // Written in one statement, they are told of by the waker.
+    // Changes in one statement are announced by the waker.
     let batcher = [notifying(&row, Topic::Run(first)), notifying(&rows[1], Topic::Ready)];
     assert!(join_all(batcher).await.iter().all(Result::is_ok));
     assert_eq!(listener.recv().await.unwrap().payload(), Topic::Moved(first).to_string());

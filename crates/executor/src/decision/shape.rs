@@ -42,8 +42,8 @@ pub(super) fn read_decision(
 pub fn words(decision: &ExecuteDecision) -> &str {
     let stock = match decision.action {
         Action::Continue => "Working on the step.",
-        Action::AskUser => "I need your answer to go on.",
-        Action::Confirm => "I need your confirmation to go on.",
+        Action::AskUser => "I need your answer to continue.",
+        Action::Confirm => "I need your confirmation to continue.",
         Action::NextPlan | Action::Done | Action::Abort => return &decision.speak,
     };
     [decision.speak.as_str(), decision.reason.as_str()]

@@ -12,7 +12,7 @@ pub enum Ended {
     #[error("the run is no longer leased by this executor")]
     NotHeld,
     /// Another process changed the row under writes that were on their way. Those writes are lost, and
-    /// the work goes on from the row.
+    /// the work continues from the row.
     #[error("another process changed the run")]
     Overtaken,
     /// This process drains.

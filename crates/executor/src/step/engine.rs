@@ -64,7 +64,7 @@ impl Engine {
     }
 
     /// Kills the calls that a successor repeats without asking, once no heartbeat was answered for
-    /// nearly the age limit. Other work goes on: the fence decides whether its writes count.
+    /// nearly the age limit. Other work continues: the fence decides whether its writes count.
     pub(crate) fn check_lease_validity(&self) {
         if self.lease_validity.lose() {
             let runs = self.registry.forfeit_repeated();

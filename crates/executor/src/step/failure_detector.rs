@@ -44,8 +44,8 @@ impl FailureDetector {
         Self { limit, grace, looked_at: None, seen: HashMap::new() }
     }
 
-    /// Processes the answer of a query that was sent and answered at these times, and sent at the
-    /// time `now` by the clock of the heartbeats. Returns the executors that are silent for too
+    /// Processes the answer of a query that was sent and answered at these times. `now` is the time
+    /// of its sending by the clock of the heartbeats. Returns the executors that are silent for too
     /// long.
     pub(super) fn observe(
         &mut self,

@@ -66,9 +66,9 @@ pub(super) async fn take(run: &LeasedRun, index: usize, reply: Reply) -> Result<
     Ok(Taken::Over)
 }
 
-/// The driver asks for another plan: the turn is recorded, and its step fails with that reason.
+/// The driver requests another plan: the turn is recorded, and its step fails with that reason.
 async fn replan(run: &LeasedRun, index: usize, usage: Usage, reason: &str) -> Result<(), Ended> {
-    let reason = if reason.is_empty() { "the driver asks for a replan" } else { reason };
+    let reason = if reason.is_empty() { "the driver requested a replan" } else { reason };
     run.change(|draft| {
         let (decision, validations) = (None, Vec::new());
         let record = TurnRecord { decision, validations, outcome: TurnOutcome::Applied, usage };

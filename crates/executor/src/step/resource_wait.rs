@@ -45,7 +45,7 @@ pub(super) async fn wait_for_resources<T: Tried, F: Future<Output = T>>(
 ) -> T {
     let until = Instant::now() + time;
     let mut pauses = Pauses::new();
-    let mut told = false;
+    let mut logged = false;
     loop {
         let tried = attempt().await;
         let again = Instant::now() + pauses.next();
@@ -54,7 +54,7 @@ pub(super) async fn wait_for_resources<T: Tried, F: Future<Output = T>>(
         }
         // If every waiting run kept a file open, none would become free.
         run.folder.close();
-        if !std::mem::replace(&mut told, true) {
+        if !std::mem::replace(&mut logged, true) {
             tracing::warn!(
                 run_id = %run.spec.id,
                 "waiting for the machine: no file descriptors or processes are free; raise its limits or use fewer slots"

@@ -53,8 +53,8 @@ impl RunRegistry {
     pub fn call_off(&self, entered: &[RunLease], leases: &[RunLease]) {
         let named: HashSet<&RunLease> = leases.iter().collect();
         let runs = self.runs();
-        let gone = entered.iter().filter(|lease| !named.contains(lease));
-        gone.filter_map(|lease| runs.get(lease)).for_each(|run| run.lose());
+        let lost = entered.iter().filter(|lease| !named.contains(lease));
+        lost.filter_map(|lease| runs.get(lease)).for_each(|run| run.lose());
     }
 
     /// Ends the work on runs whose call a successor would repeat without asking, and returns how

@@ -55,8 +55,8 @@ impl Claimer {
         }
     }
 
-    /// Compares the leases in the rows with the work here, works on unknown leases, takes over the
-    /// runs of silent executors, and notifies the claimer when a run waits.
+    /// Compares the leases in the rows with the work here, and works on unknown leases. Takes over
+    /// the runs of silent executors, and notifies the claimer when a run waits.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -208,12 +208,12 @@ impl Claimer {
     /// Releases the leases of this process in the rows although all its work is over: leases whose
     /// writes had no answer.
     pub(super) async fn give_back_unheard(&self) {
-        let look = async {
+        let releasing = async {
             // A concurrent claim sees the drain, and unlocks its rows.
             let scanner = self.scanner.lock().await;
             Ok((scanner, store::left_over(&self.engine.pool, self.engine.id).await?))
         };
-        let given = match timeout(LAST_LOOK, look).await {
+        let given = match timeout(LAST_LOOK, releasing).await {
             Ok(Ok((_looking, left))) => {
                 self.give_back(left, self.engine.now(), "the executor drains").await
             }

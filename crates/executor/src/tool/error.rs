@@ -79,9 +79,9 @@ impl ToolError {
         Self { code, message: message.into() }
     }
 
-    /// What a call ends with that was called off before it began.
+    /// The failure of a call that was cancelled before it started.
     pub fn called_off() -> Self {
-        Self::new(ErrorCode::Cancelled, "the work on its run was called off before it began")
+        Self::new(ErrorCode::Cancelled, "the work on its run was cancelled before the call started")
     }
 
     /// The failure for an error of the operating system about `subject`.

@@ -85,8 +85,8 @@ impl Guarded {
         // Without a free slot, the number of slots equals the number of groups.
         let free = self.groups.len();
         let place = *self.groups.entry(group).or_insert_with(|| self.left.pop().unwrap_or(free));
-        let told = self.guard.as_mut().is_some_and(|guard| guard.tell(place, Some(group)));
-        if !told {
+        let sent = self.guard.as_mut().is_some_and(|guard| guard.send(place, Some(group)));
+        if !sent {
             self.start();
         }
     }
@@ -98,7 +98,7 @@ impl Guarded {
         }
         match Guard::start() {
             Ok(mut guard) => {
-                if self.groups.iter().all(|(group, place)| guard.tell(*place, Some(*group))) {
+                if self.groups.iter().all(|(group, place)| guard.send(*place, Some(*group))) {
                     self.guard = Some(guard);
                 }
             }
@@ -116,7 +116,7 @@ impl Guarded {
         self.left.push(place);
         if let Some(guard) = &mut self.guard {
             // A dead guard is replaced with the next command, then without this group.
-            guard.tell(place, None);
+            guard.send(place, None);
         }
     }
 }
@@ -136,7 +136,7 @@ impl Guard {
     }
 
     /// Sends the content of a slot to the guard. Returns whether the guard is alive.
-    fn tell(&mut self, place: usize, group: Option<i32>) -> bool {
+    fn send(&mut self, place: usize, group: Option<i32>) -> bool {
         let group = group.map(|group| format!(" {group}")).unwrap_or_default();
         self.ear.write_all(format!("{place}{group}\n").as_bytes()).is_ok()
     }
@@ -214,8 +214,8 @@ mod tests {
         assert_eq!(guarded.left.len(), groups.len(), "places are taken again");
         drop(guarded);
         let commands = reading.join().expect("a thread").expect("a trace").lines().count();
-        let told = 2 * turns * groups.len();
-        assert!((told..10 * told).contains(&commands), "{commands} for {told} lines");
+        let sent = 2 * turns * groups.len();
+        assert!((sent..10 * sent).contains(&commands), "{commands} for {sent} lines");
     }
 
     #[test]

@@ -48,7 +48,7 @@ fn seen(path: &str, answer: Result<bool, ToolError>) -> Result<bool, ToolError> 
             tracing::debug!(path, %error, "not seen");
             Ok(false)
         }
-        looked => looked,
+        answer => answer,
     }
 }
 

@@ -47,7 +47,7 @@ const PIPES: Duration = Duration::from_millis(200);
 const AFTER: Duration = Duration::from_secs(2);
 
 /// How often a group is checked during the grace period.
-const LOOK: Duration = Duration::from_millis(10);
+const POLL: Duration = Duration::from_millis(10);
 
 /// A command to run.
 #[derive(Debug, Clone)]
@@ -155,8 +155,8 @@ fn spawn(request: &CommandRequest) -> Result<Child, ToolError> {
         .map_err(|error| not_started(program, &error))
 }
 
-/// Finds the program. The system call that starts a program would copy this whole process first
-/// when the `PATH` differs, which costs more than the rest of the start.
+/// Finds the program. The system call that starts a program copies this whole process first when
+/// the `PATH` differs, which is slow.
 fn locate(program: &str, request: &CommandRequest) -> Result<PathBuf, ToolError> {
     // A relative program is relative to the command's working directory, not the executor's.
     if program.contains('/') {
@@ -212,7 +212,7 @@ impl Group {
         let until = Instant::now() + GRACE;
         let mut any_left = self.signal(Signal::SIGTERM);
         while any_left && Instant::now() < until && !kill.is_cancelled() {
-            sleep(LOOK).await;
+            sleep(POLL).await;
             any_left = self.signal(None);
         }
         if any_left {
@@ -290,7 +290,7 @@ impl Captured {
         // One byte above the limit is stored, which distinguishes an exceeded limit from a reached
         // one.
         let free = (OUTPUT_LIMIT + 1).saturating_sub(kept);
-        let fitting = bytes.get(..room).unwrap_or(bytes);
+        let fitting = bytes.get(..free).unwrap_or(bytes);
         if let Some(stream) = streams.get_mut(stream) {
             stream.extend_from_slice(fitting);
         }

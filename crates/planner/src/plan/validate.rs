@@ -64,8 +64,8 @@ fn validate_dependencies(steps: &[PlanStep], removed: &HashSet<&str>) -> Result<
         let path = item_path(&field(step, "dependencies"), at);
         Err(Problem::at(code, path, format!("{id:?} {message}")))
     };
-    let gone = |_: &PlanStep, id: &str| removed.contains(id) && !ids.contains(id);
-    if let Some(found) = find_dependency(steps, gone) {
+    let was_removed = |_: &PlanStep, id: &str| removed.contains(id) && !ids.contains(id);
+    if let Some(found) = find_dependency(steps, was_removed) {
         let message = "is removed and still needed; remove or update this step too";
         return refused(Code::DanglingDependency, found, message);
     }

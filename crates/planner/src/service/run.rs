@@ -362,14 +362,14 @@ fn filter(request: v1::ListRunsRequest, reached: Vec<String>) -> Result<RunFilte
             })
         })
         .collect::<Result<Vec<_>, Problem>>()?;
-    let told = |(name, text): (String, String)| {
+    let label = |(name, text): (String, String)| {
         Ok((request::storable("labels", name)?, request::storable("labels", text)?))
     };
     Ok(RunFilter {
         namespace: request::storable("namespace", namespace)?,
         reached,
         states,
-        labels: labels.into_iter().map(told).collect::<Result<_, Problem>>()?,
+        labels: labels.into_iter().map(label).collect::<Result<_, Problem>>()?,
         before: page_token(&token)?,
         limit: page_size(wanted),
     })

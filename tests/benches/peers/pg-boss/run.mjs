@@ -1,5 +1,5 @@
-// pg-boss: a run is a chain of jobs, each of which makes the next, fetched and completed in batches.
-// Its own workers look for jobs by the clock; here those who wait are told when there are some.
+// pg-boss: a run is a chain of jobs, each of which creates the next, fetched and completed in
+// batches. Its own workers poll for jobs; here notifications wake the waiting ones.
 
 import { PgBoss } from 'pg-boss';
 import { measure, mode, versionOf } from '../measure.mjs';

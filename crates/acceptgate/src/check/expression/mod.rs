@@ -36,7 +36,7 @@ const MAX_LENGTH: usize = 4096;
 const MAX_RUNNING: usize = 32;
 
 /// The shortest interval between two reads of an evaluation's clock.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL: Duration = Duration::from_millis(5);
 
 /// The limits of one evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,7 +150,7 @@ fn receive(
     let mut soonest = processor;
     loop {
         let left = until.saturating_duration_since(Instant::now());
-        match receiver.recv_timeout(soonest.max(LOOK).min(left)) {
+        match receiver.recv_timeout(soonest.max(POLL).min(left)) {
             Ok(Progress::Begun(its)) => clock = Some(its),
             // The result depends on the processor time alone, however late it is read.
             Ok(Progress::Ended(_, Some(used))) if used > processor => {

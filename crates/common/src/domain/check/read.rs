@@ -146,7 +146,7 @@ fn validate_object(check: &AcceptCheck, path: &str) -> Result<(), Problem> {
         return Err(Problem::at(
             Code::CheckNeedleEmpty,
             join(path, "params.contains"),
-            "a content_contains check needs the text to look for in params.contains",
+            "a content_contains check needs the text in params.contains",
         ));
     }
     Ok(())

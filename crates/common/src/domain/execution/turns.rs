@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Every operation names its step and journals what it did, so that the row and the journal cannot
-//! tell different stories.
+//! disagree.
 
 use super::draft::Draft;
 use super::{CallAnswer, Execution, Graph, OpenCall, StepProgress, SuppliedReply, Wait};

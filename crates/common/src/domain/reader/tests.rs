@@ -180,8 +180,8 @@ fn adversarial() -> Vec<String> {
         open.repeat(levels) + &close.repeat(levels)
     };
     let head = |head: &str, unit: &str| {
-        let room = (MAX_TEXT_BYTES - head.len()) / unit.len();
-        head.to_owned() + &unit.repeat(room)
+        let free = (MAX_TEXT_BYTES - head.len()) / unit.len();
+        head.to_owned() + &unit.repeat(free)
     };
     vec![
         fill("{"),

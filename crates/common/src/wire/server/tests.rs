@@ -98,7 +98,7 @@ impl ToolService for Sample {
         &self,
         _: tonic::Request<v1::ListToolsRequest>,
     ) -> Result<Response<v1::ListToolsResponse>, Status> {
-        let fault = Fault::new(FaultCode::DatabaseUnavailable, "gone").with_retry_after_ms(50);
+        let fault = Fault::new(FaultCode::DatabaseUnavailable, "closed").with_retry_after_ms(50);
         Err(to_status(&fault))
     }
 }
@@ -297,7 +297,7 @@ async fn an_error_that_has_a_reason_arrives_as_it_was_made() {
     let port = Port::open(Settings::default()).await;
     let mut tools = ToolServiceClient::new(port.channel());
     let status = tools.list_tools(v1::ListToolsRequest::default()).await.unwrap_err();
-    let sent = Fault::new(FaultCode::DatabaseUnavailable, "gone").with_retry_after_ms(50);
+    let sent = Fault::new(FaultCode::DatabaseUnavailable, "closed").with_retry_after_ms(50);
     assert_eq!(from_status(&status), sent);
 }
 

@@ -84,14 +84,14 @@ fn work(ctx: &ToolContext, args: &Args) -> Result<ToolOutcome, ToolError> {
     let filter = args.glob.as_deref().map(Filter::new).transpose()?;
     let mut search = Search::new(ctx, args)?;
     let unread = match ctx.workspace()?.open_file(&start) {
-        Ok(_) => search.look(&start, true).map(|()| 0),
+        Ok(_) => search.search_file(&start, true).map(|()| 0),
         Err(error) if error.code == ErrorCode::NotAFile => {
             scan::walk(ctx.workspace()?.as_ref(), &start, Ignores::Gitignore, &mut |file| {
                 let path = file.path.as_path();
                 let below = path.strip_prefix(start.as_path()).unwrap_or(path);
                 let wanted = filter.as_ref().is_none_or(|filter| filter.wants(below));
                 if file.kind == Kind::File && wanted {
-                    search.look(file.path, false)?;
+                    search.search_file(file.path, false)?;
                 }
                 ctx.check()
             })
@@ -161,7 +161,7 @@ impl<'a> Search<'a> {
         })
     }
 
-    fn look(&mut self, path: &RelPath, named: bool) -> Result<(), ToolError> {
+    fn search_file(&mut self, path: &RelPath, named: bool) -> Result<(), ToolError> {
         let name = path.text();
         let file = match self.ctx.workspace()?.open_file(path) {
             Ok(file) => file,

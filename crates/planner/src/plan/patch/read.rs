@@ -97,8 +97,8 @@ pub fn read_patch(
     let add_steps = items
         .map(|(at, item)| {
             let path = item_path("add_steps", at);
-            let (step, told, refusal) = read_step(item, &path, at, author)?;
-            warnings.extend(told);
+            let (step, corrections, refusal) = read_step(item, &path, at, author)?;
+            warnings.extend(corrections);
             Ok(AddedStep { step, refusal })
         })
         .collect::<Result<Vec<_>, Problem>>()?;
