@@ -223,7 +223,7 @@ async fn a_process_that_left_the_group_does_not_delay_the_call() {
     fs::remove_file(fixture.root.join("pid")).unwrap();
     assert!(outcome.success);
     assert_eq!(output(&outcome), "done\n");
-    assert!(outcome.summary.contains("left running"), "{}", outcome.summary);
+    assert!(outcome.summary.contains("background process"), "{}", outcome.summary);
 }
 
 #[tokio::test]

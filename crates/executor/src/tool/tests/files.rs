@@ -249,7 +249,7 @@ async fn an_edit_replaces_exactly_one_occurrence_or_fails_with_a_reason() {
     let fixture = ToolFixture::new();
     fixture.put("a.txt", "eins zwei zwei drei größe");
     for (old, all, expected) in [
-        ("vier", false, Err((ErrorCode::TextNotFound, "0 times"))),
+        ("vier", false, Err((ErrorCode::TextNotFound, "does not contain old_text"))),
         ("zwei", false, Err((ErrorCode::TextNotUnique, "2 times"))),
         ("eins", false, Ok("uno zwei zwei drei größe")),
         ("größe", false, Ok("uno zwei zwei drei uno")),
