@@ -112,7 +112,7 @@ const OF_THE_JOURNAL: &[Forgery] = &[
             nothing();
         Ok(())
     }),
-    ("an intent of another call", "another call was written down", |rows| {
+    ("an intent of another call", "the intent is of another call", |rows| {
         if let Entry::Intent(intent) = forge::entry(rows, |e| matches!(e, Entry::Intent(_)))? {
             intent.arguments_json = "{\"path\":\"b.txt\"}".to_owned();
         }
