@@ -28,9 +28,9 @@ pub struct Written {
 }
 
 impl Written {
-    /// What changed between the manifests from before and after a call. Ignored paths are nobody's
-    /// matter. A path outside the call's scope and inside one of `others`, the scopes of steps at work
-    /// meanwhile, was written by that step.
+    /// The changes between the manifests from before and after a call. Ignored paths are not
+    /// attributed. A change outside the call's scope and inside one of `others`, the scopes of
+    /// concurrent steps, belongs to that step.
     pub fn between(
         before: &Manifest,
         after: &Manifest,
