@@ -6,7 +6,8 @@
 # SURETY_PLANNER, SURETY_EXECUTOR and SURETY_GATE are the addresses (host:port) of the services, and
 # SURETY_TOKEN is a token that they know;
 # the test `clients` starts some. What is needed from PyPI or npm is fetched once and kept; after
-# that nothing goes to the network. Exit code 77: the language is not on this machine.
+# that nothing goes to the network. Exit code 77: the language is not on this machine. With CI=true
+# that is a failure with exit code 1, so that CI cannot pass without having run the suite.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,6 +15,10 @@ readonly ABSENT=77
 readonly FETCHED="${CARGO_TARGET_DIR:-target}/clients"
 
 absent() {
+  if [ "${CI:-}" = true ]; then
+    echo "failed: $1 is not on this machine, and CI=true requires it; install it"
+    exit 1
+  fi
   echo "skipped: $1 is not on this machine"
   exit "$ABSENT"
 }

@@ -1,8 +1,8 @@
 //! The verdict on a stored run: the gate reads the plan and the receipts itself, and changes the
 //! run's state.
 
-use crate::Gate;
 use crate::check::Answer;
+use crate::gate::Gate;
 use crate::stateless::beside;
 use crate::verdict::{Evaluation, evaluate};
 use std::collections::BTreeMap;

@@ -6,23 +6,19 @@
 //! ```
 
 pub mod check;
+mod gate;
 mod judgement;
 mod service;
 pub mod stateless;
 pub mod verdict;
 
+pub use gate::Gate;
+
 use check::http_probe::Probes;
-use chrono::{DateTime, Utc};
 use metrics_exporter_prometheus::PrometheusHandle;
-use sqlx::PgPool;
 use std::sync::Arc;
-use surety_common::clock;
 use surety_common::config::{CommonConfig, GateConfig};
-use surety_common::domain::journal::Actor;
-use surety_common::store::{
-    self, Committer, EvidenceBundles, Identities, PoolSize, StoreError, Waker,
-};
-use surety_common::telemetry;
+use surety_common::store::{self, Identities, PoolSize, StoreError};
 use surety_common::wire::server::{self, Authentication, Server, Settings};
 use surety_common::wire::token::FileTokens;
 use surety_common::wire::v1::accept_gate_service_server::AcceptGateServiceServer;
@@ -56,35 +52,6 @@ pub enum ServeError {
     /// The port failed.
     #[error("the listening socket failed")]
     Server(#[from] server::ServeError),
-}
-
-/// The gate: the state that its handlers share.
-pub struct Gate {
-    pool: PgPool,
-    committer: Committer,
-    bundles: EvidenceBundles,
-    probes: Arc<Probes>,
-}
-
-impl Gate {
-    fn start(pool: PgPool, probes: Arc<Probes>) -> Self {
-        let waker = Waker::start(pool.clone());
-        Self {
-            bundles: EvidenceBundles::start(pool.clone()),
-            committer: Committer::start(pool.clone(), waker, Arc::new(telemetry::observe)),
-            pool,
-            probes,
-        }
-    }
-
-    fn actor(&self) -> Actor {
-        Actor("acceptgate".into())
-    }
-
-    /// The current time, the gate's only clock.
-    fn now(&self) -> DateTime<Utc> {
-        clock::now()
-    }
 }
 
 /// Serves until `shutdown` is cancelled. At start it waits until the database is available. Without

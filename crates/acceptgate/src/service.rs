@@ -1,7 +1,7 @@
 //! The RPCs of the gate: wire to domain, one call, domain to wire.
 
-use crate::Gate;
 use crate::check::http_probe::Probes;
+use crate::gate::Gate;
 use crate::stateless::{self, Evaluated};
 use std::sync::Arc;
 use surety_common::domain::fault::{Fault, FaultCode};

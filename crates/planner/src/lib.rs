@@ -12,40 +12,34 @@ mod depths;
 pub mod intake;
 mod merge;
 pub mod plan;
+mod planner;
 mod retention;
 mod runs;
 mod scan;
 mod service;
 mod shards;
+mod tokens;
+mod upkeep;
 
-use chrono::{DateTime, Utc};
-use depths::Depths;
+pub use planner::Planner;
+
 use metrics_exporter_prometheus::PrometheusHandle;
 use shards::Shards;
-use sqlx::PgPool;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-use surety_common::clock::{self, PRIMARY_SHARD};
+use std::sync::Arc;
+use surety_common::clock::PRIMARY_SHARD;
 use surety_common::config::{CommonConfig, NamespaceDatabase, PlannerConfig};
-use surety_common::domain::journal::Actor;
-use surety_common::store::{
-    self, Committer, Creator, Identities, Journals, Listener, Policies, PoolSize, Retention,
-    StoreError, Waker, Wakeups,
-};
-use surety_common::telemetry;
+use surety_common::store::{self, Identities, PoolSize, Retention, StoreError};
 use surety_common::wire::server::{self, Authentication, Server, Settings};
 use surety_common::wire::token::FileTokens;
 use surety_common::wire::v1::admin_service_server::AdminServiceServer;
 use surety_common::wire::v1::planner_service_server::PlannerServiceServer;
 use surety_common::wire::v1::run_service_server::RunServiceServer;
 use surety_common::wire::v1::toolchain_service_server::ToolchainServiceServer;
+use tokens::Tokens;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-
-/// How often the tokens of the primary database are copied to those of namespaces, beside the copy that
-/// follows each change.
-const TOKENS_COPIED_EVERY: Duration = Duration::from_secs(30);
+use upkeep::Upkeep;
 
 /// The configuration of a planner.
 pub struct Setup {
@@ -72,119 +66,6 @@ pub enum ServeError {
     /// The port failed.
     #[error("the listening socket failed")]
     Server(#[from] server::ServeError),
-}
-
-/// The planner of one database: the state that its handlers share.
-pub struct Planner {
-    /// The shard index of the database.
-    shard_index: usize,
-    /// The database's name in messages.
-    whose: String,
-    pool: PgPool,
-    committer: Committer,
-    creator: Creator,
-    journals: Journals,
-    waker: Waker,
-    wakeups: Wakeups,
-    policies: Policies,
-    shutdown: CancellationToken,
-}
-
-impl Planner {
-    fn start(pool: PgPool, shard_index: usize, whose: String, shutdown: CancellationToken) -> Self {
-        let waker = Waker::start(pool.clone());
-        let observer = Arc::new(telemetry::observe);
-        Self {
-            shard_index,
-            whose,
-            committer: Committer::start(pool.clone(), waker.clone(), observer),
-            creator: Creator::start(pool.clone(), waker.clone()),
-            journals: Journals::start(pool.clone()),
-            policies: Policies::of(pool.clone()),
-            waker,
-            wakeups: Wakeups::start(pool.clone(), Listener::Follower),
-            pool,
-            shutdown,
-        }
-    }
-
-    /// The planner, moving a run by itself.
-    fn actor(&self) -> Actor {
-        Actor("planner".into())
-    }
-
-    /// The planner, moving a run because an identity asked for it.
-    fn actor_for(&self, identity: &str) -> Actor {
-        Actor(format!("planner/{identity}").into())
-    }
-
-    /// The current time, the planner's only clock.
-    fn now(&self) -> DateTime<Utc> {
-        clock::now_at(self.shard_index)
-    }
-}
-
-/// The tokens of the primary database, for the databases of namespaces.
-#[derive(Clone)]
-struct Tokens {
-    primary: PgPool,
-    identities: Identities,
-}
-
-impl Tokens {
-    /// Brings the tokens of these namespaces to their database, and answers callers from there while the
-    /// primary one is away.
-    async fn reach(&self, pool: &PgPool, namespaces: &[String]) {
-        self.identities.add(pool.clone());
-        self.copy(pool, namespaces).await;
-    }
-
-    /// Copies again and again, for what could not be copied at once.
-    async fn go_on(self, pool: PgPool, namespaces: Vec<String>) {
-        loop {
-            tokio::time::sleep(TOKENS_COPIED_EVERY).await;
-            self.copy(&pool, &namespaces).await;
-        }
-    }
-
-    async fn copy(&self, pool: &PgPool, namespaces: &[String]) {
-        if let Err(error) = store::copy_tokens(&self.primary, pool, namespaces).await {
-            tracing::warn!(
-                %error,
-                namespaces = namespaces.join(", "),
-                "planner: tokens were not copied to the database of these namespaces; trying again"
-            );
-        }
-    }
-}
-
-/// The background tasks of each database.
-#[derive(Clone)]
-struct Upkeep {
-    retention: Retention,
-    /// The queue metrics of all databases.
-    depths: Arc<Mutex<Depths>>,
-}
-
-impl Upkeep {
-    /// Starts the planner of a database that is connected.
-    async fn start(
-        &self,
-        pool: PgPool,
-        shard_index: usize,
-        whose: String,
-        shutdown: CancellationToken,
-    ) -> Arc<Planner> {
-        // Before the first run is created, so that its partition exists.
-        retention::prepare(&pool, clock::now_at(shard_index), self.retention).await;
-        Arc::new(Planner::start(pool, shard_index, whose, shutdown))
-    }
-
-    /// Runs until the process shuts down.
-    async fn go_on(self, planner: Arc<Planner>) {
-        let forgetting = retention::run(Arc::clone(&planner), self.retention);
-        tokio::join!(forgetting, scan::run(planner, self.depths));
-    }
 }
 
 /// Serves until `shutdown` is cancelled. At start it waits until the primary database is available;

@@ -9,7 +9,7 @@
 //!
 //! Every planner runs this loop; a lock lets one planner at a time delete runs.
 
-use crate::Planner;
+use crate::planner::Planner;
 use chrono::{DateTime, Utc};
 use sqlx::PgPool;
 use std::sync::Arc;

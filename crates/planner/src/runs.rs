@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::Planner;
+use crate::planner::Planner;
 use futures::Stream;
 use std::time::Duration;
 use surety_common::domain::execution::draft::Draft;

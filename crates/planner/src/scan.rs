@@ -1,7 +1,7 @@
 //! Periodic scans: runs past their deadline that no executor works on, and the size of the backlog.
 
-use crate::Planner;
 use crate::depths::Depths;
+use crate::planner::Planner;
 use chrono::{DateTime, Utc};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

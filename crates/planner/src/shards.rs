@@ -10,7 +10,9 @@
 //! calls that cannot be answered without it.
 
 use crate::merge::{PageBounds, merge};
-use crate::{Planner, Tokens, Upkeep};
+use crate::planner::Planner;
+use crate::tokens::Tokens;
+use crate::upkeep::Upkeep;
 use futures::StreamExt;
 use futures::future::{join_all, try_join_all};
 use futures::stream::FuturesUnordered;

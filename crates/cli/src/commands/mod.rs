@@ -8,6 +8,7 @@ mod decision;
 mod dev_postgres;
 mod gate;
 mod health;
+mod named_run;
 mod plan;
 mod policy;
 mod receipts;
@@ -25,7 +26,6 @@ use std::thread::available_parallelism;
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
-use surety_common::config::ClientConfig;
 use surety_common::wire::server::runtime;
 
 pub use answer::Answer;
@@ -35,6 +35,7 @@ pub use decision::Decision;
 pub use dev_postgres::DevPostgres;
 pub use gate::Gate;
 pub use health::Health;
+pub use named_run::NamedRun;
 pub use plan::Plan;
 pub use policy::Policy;
 pub use receipts::Receipts;
@@ -48,7 +49,6 @@ pub use waits::Waits;
 pub use watch::Watch;
 
 use self::run_control::Way;
-use crate::connection::Connection;
 use crate::exit::Exit;
 use crate::failure::{Code, Failure};
 use crate::output::{Output, note};
@@ -114,22 +114,6 @@ pub enum Command {
     /// Run a command with a temporary Postgres, for tests of Surety itself.
     #[command(hide = true)]
     DevPostgres(DevPostgres),
-}
-
-/// A run as it is named on the command line.
-#[derive(Debug, Clone, clap::Args)]
-pub struct NamedRun {
-    /// A run's id, a unique beginning of one, or `last`.
-    #[arg(value_name = "RUN")]
-    pub run: String,
-}
-
-impl NamedRun {
-    async fn find(&self, client: &ClientConfig) -> Result<(Connection, String), Failure> {
-        let connection = Connection::open(client)?;
-        let run_id = connection.resolve(&self.run).await?;
-        Ok((connection, run_id))
-    }
 }
 
 /// Runs the command line; reports a failure on standard error.

@@ -10,7 +10,7 @@ use surety_common::wire::v1;
 use surety_common::wire::v1::export_receipts_response::Line;
 use tonic::Request;
 
-use super::NamedRun;
+use super::named_run::NamedRun;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;

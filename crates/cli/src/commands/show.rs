@@ -4,7 +4,7 @@ use clap::Args;
 use surety_common::config::ClientConfig;
 use surety_common::wire::v1;
 
-use super::NamedRun;
+use super::named_run::NamedRun;
 use crate::connection::{Connection, bounded};
 use crate::exit::Exit;
 use crate::failure::{Code, Failure};

@@ -28,7 +28,7 @@ use surety_common::wire::server::{BindError, bind};
 use surety_common::wire::token::{FileTokens, Token};
 use tokio::net::TcpListener;
 
-use self::services::{Plan, Services};
+use self::services::{Plan, Ports, Services};
 use self::signals::Signals;
 use crate::exit::Exit;
 use crate::failure::{Code, Failure};
@@ -53,13 +53,6 @@ pub struct Up {
     executor: ExecutorConfig,
     #[command(flatten)]
     gate: GateConfig,
-}
-
-/// The three opened ports.
-struct Ports {
-    planner: TcpListener,
-    executor: TcpListener,
-    gate: TcpListener,
 }
 
 impl Up {

@@ -5,18 +5,20 @@
 //!                                      +--> goal, limits, policy, workspace, labels, driver
 //! ```
 
+mod content;
 mod near;
 mod options;
 mod yaml;
 
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use surety_common::domain::json::{self, Value};
-use surety_common::wire::v1;
 
+use self::content::unreadable;
 use crate::failure::{Code, Failure};
 
+pub use content::PlanFile;
 pub use near::nearest;
 pub(crate) use near::unknown_key;
 
@@ -26,25 +28,6 @@ pub const PLAN_KEYS: [&str; 6] = ["type", "title", "goal", "steps", "verify", "t
 pub const ORDER_KEYS: [&str; 6] = ["goal", "limits", "policy", "workspace", "labels", "driver"];
 /// Far larger than any plan that is accepted; a larger file is a mistake.
 const MOST_BYTES: u64 = 16 * 1024 * 1024;
-
-/// The content of a plan file.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct PlanFile {
-    /// The goal in the submitter's words; may be empty when there is a plan.
-    pub goal: String,
-    /// The plan as the text of one JSON object; none leaves it to a model.
-    pub plan_text: Option<String>,
-    /// Limits; absent ones have their defaults.
-    pub limits: Option<v1::Limits>,
-    /// The policy of the run.
-    pub policy: Option<v1::Policy>,
-    /// The folder to work in, as it was written.
-    pub workspace: Option<PathBuf>,
-    /// Labels.
-    pub labels: Vec<(String, String)>,
-    /// The kind of driver.
-    pub driver: v1::Driver,
-}
 
 /// The text of a file, or of standard input for `-`.
 ///
@@ -100,10 +83,6 @@ pub(crate) fn read_value(text: &str) -> Result<Value, Failure> {
         };
     }
     yaml::parse(text)
-}
-
-fn unreadable(message: impl Into<String>, advice: &str) -> Failure {
-    Failure::new(Code::OrderUnreadable, message, advice)
 }
 
 fn split(value: Value) -> Result<PlanFile, Failure> {

@@ -6,7 +6,7 @@ use prost_types::Duration;
 use surety_common::domain::json::Value;
 use surety_common::wire::v1;
 
-use super::PlanFile;
+use super::content::PlanFile;
 use super::near::{nearest, unknown_key};
 use crate::failure::{Code, Failure};
 

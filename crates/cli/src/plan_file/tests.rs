@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use surety_common::wire::v1;
 
 fn refused(text: &str) -> String {
     read_plan_file(text).expect_err("a refusal").to_text()

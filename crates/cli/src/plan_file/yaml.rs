@@ -7,7 +7,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{NonFiniteFloatPolicy, Spanned, options};
 use surety_common::domain::json::{self, MAX_DEPTH, Value};
 
-use super::unreadable;
+use super::content::unreadable;
 use crate::failure::Failure;
 
 /// A value and its position in the text.

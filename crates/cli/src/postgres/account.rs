@@ -9,7 +9,6 @@ use std::process::Command;
 use nix::unistd::{Uid, User, geteuid};
 
 use super::error::PostgresError;
-use super::layout::Layout;
 
 /// The user of the server and of initdb.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,21 +20,21 @@ pub(super) struct Account {
 
 impl Account {
     /// The owner of an existing cluster, else the current user; for root `postgres` or `nobody`.
-    pub(super) fn choose(layout: &Layout) -> Result<Self, PostgresError> {
+    pub(super) fn choose(cluster: &Path) -> Result<Self, PostgresError> {
         let ours = geteuid();
-        let owner = fs::metadata(layout.cluster()).ok().map(|found| (found.uid(), found.gid()));
+        let owner = fs::metadata(cluster).ok().map(|found| (found.uid(), found.gid()));
         let account = match owner {
             Some((uid, _)) if uid == ours.as_raw() && !ours.is_root() => Self::ourselves(ours),
             Some((uid, gid)) if ours.is_root() && uid != 0 => {
                 Self { uid, change_to_gid: Some(gid) }
             }
             Some((owner, _)) => {
-                return Err(PostgresError::NotOurs { path: layout.cluster().to_owned(), owner });
+                return Err(PostgresError::NotOurs { path: cluster.to_owned(), owner });
             }
             None if ours.is_root() => Self::instead_of_root()?,
             None => Self::ourselves(ours),
         };
-        account.refuse_unreachable(layout.cluster())?;
+        account.refuse_unreachable(cluster)?;
         Ok(account)
     }
 

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use nix::unistd::geteuid;
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 
-use super::Durability;
 use super::account::Account;
 use super::binaries::Binaries;
+use super::durability::Durability;
 use super::error::PostgresError;
 
 /// The role that owns everything; the permissions of the socket's folder decide who may use it.

@@ -14,6 +14,7 @@
 mod account;
 mod binaries;
 mod dev;
+mod durability;
 mod error;
 mod layout;
 mod orphan;
@@ -27,6 +28,7 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 pub use binaries::Binaries;
 pub use dev::run_with_database;
+pub use durability::Durability;
 pub use error::PostgresError;
 
 use account::Account;
@@ -48,15 +50,6 @@ pub struct EmbeddedPostgres {
     server: Server,
     layout: Layout,
     _temporary: Option<tempfile::TempDir>,
-}
-
-/// Whether commits are durable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Durability {
-    /// They are: no commit is lost in a power failure.
-    Full,
-    /// They are not: a crash of the machine, not of a process, can destroy the database. For tests.
-    Fast,
 }
 
 impl EmbeddedPostgres {
@@ -136,7 +129,7 @@ impl EmbeddedPostgres {
         temporary: Option<tempfile::TempDir>,
     ) -> Result<Self, PostgresError> {
         let layout = Layout::open(data_dir)?;
-        let account = Account::choose(&layout)?;
+        let account = Account::choose(layout.cluster())?;
         let layout = layout.with_socket(&account)?;
         let binaries = Binaries::find(layout.cluster_major()?)?;
         orphan::stop(&layout).await?;

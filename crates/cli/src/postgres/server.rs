@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use super::Durability;
 use super::account::Account;
 use super::binaries::Binaries;
+use super::durability::Durability;
 use super::error::PostgresError;
 use super::layout::{Layout, PORT};
 use super::process::{FAST_SHUTDOWN, IMMEDIATE_SHUTDOWN, send};

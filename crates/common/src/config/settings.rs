@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use super::value::{FromSetting, Reader};
-
 /// One setting, the source for the command line, the environment, the help and the documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Setting {
@@ -67,10 +65,6 @@ pub enum Accepts {
 }
 
 impl Setting {
-    pub(super) const fn reads<T: FromSetting>(&'static self) -> Reader<T> {
-        Reader::of(self)
-    }
-
     /// The name in clap and in the Rust structs.
     #[must_use]
     pub fn id(&self) -> String {

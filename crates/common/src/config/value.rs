@@ -69,6 +69,12 @@ impl<T> Clone for Reader<T> {
     }
 }
 
+impl Setting {
+    pub(super) const fn reads<T: FromSetting>(&'static self) -> Reader<T> {
+        Reader::of(self)
+    }
+}
+
 /// A type that a setting's text converts to, once the declaration accepts the text.
 pub(super) trait FromSetting: Sized + Clone + Send + Sync + 'static {
     fn from_setting(text: &str) -> Option<Self>;

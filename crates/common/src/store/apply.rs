@@ -1,7 +1,7 @@
 //! The statement that updates executions. Claims and takeovers change their leases.
 
 use super::StoreError;
-use super::execution::{blocked_from, letters, progress, to_text, wait_ids};
+use super::execution::{blocked_from, letters, plan_revision, progress, to_text, wait_ids};
 use super::wake::{Notices, Topic};
 use crate::domain::execution::Execution;
 use crate::domain::execution::draft::Write;
@@ -199,9 +199,4 @@ pub(super) async fn apply(
             false => Outcome::Lost,
         })
         .collect())
-}
-
-/// Converts a plan revision to the column's type.
-pub(super) fn plan_revision(revision: u32) -> Result<i32, StoreError> {
-    i32::try_from(revision).map_err(|error| StoreError::corrupt("a plan revision", error))
 }

@@ -1,9 +1,9 @@
 //! Creating runs, each with its first plan and transitions, many in one statement.
 
 use super::StoreError;
-use super::apply::{Change, Columns, Outcome, apply, plan_revision};
+use super::apply::{Change, Columns, Outcome, apply};
 use super::dedicated_connection::DedicatedConnection;
-use super::execution::to_text;
+use super::execution::{plan_revision, to_text};
 use super::group::{self, Writer};
 use super::plan::StoredPlan;
 use super::pool::within;

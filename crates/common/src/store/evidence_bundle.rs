@@ -3,7 +3,7 @@
 use super::StoreError;
 use super::pages::{MAX_HELD, Pages};
 use super::query_batcher::QueryBatcher;
-use super::run::RunRow;
+use super::run_row::RunRow;
 use crate::domain::journal::{Evidence, StoredError, StoredRow, Turn};
 use crate::domain::machine::run::RunState;
 use crate::domain::run::RunRecord;

@@ -1,7 +1,6 @@
 //! The hot table: converts rows to aggregates and back.
 
 use super::StoreError;
-use super::run::read_state;
 use crate::domain::execution::{Counters, Execution, Paused, StepProgress};
 use crate::domain::machine::run::RunState;
 use crate::domain::step::StepState;
@@ -142,4 +141,22 @@ pub(super) const fn to_letter(state: StepState) -> char {
 
 fn from_letter(letter: char) -> Option<StepState> {
     StepState::ALL.into_iter().find(|state| to_letter(*state) == letter)
+}
+
+/// The state that a row's columns name.
+///
+/// # Errors
+/// [`StoreError::Corrupt`]
+pub(super) fn read_state(
+    run_id: Uuid,
+    state: &str,
+    blocked_from: Option<&str>,
+) -> Result<RunState, StoreError> {
+    RunState::from_text(state, blocked_from)
+        .ok_or_else(|| StoreError::corrupt(format!("execution {run_id} column state"), state))
+}
+
+/// Converts a plan revision to the column's type.
+pub(super) fn plan_revision(revision: u32) -> Result<i32, StoreError> {
+    i32::try_from(revision).map_err(|error| StoreError::corrupt("a plan revision", error))
 }

@@ -1,10 +1,10 @@
 //! Following journals: the pages that many followers request, read at once.
 
 use super::StoreError;
+use super::execution::read_state;
 use super::journal::read_row;
 use super::pages::count;
 use super::query_batcher::QueryBatcher;
-use super::run::read_state;
 use crate::domain::journal::{Event, StoredRow, Wanted};
 use crate::domain::machine::run::RunState;
 use chrono::{DateTime, Utc};

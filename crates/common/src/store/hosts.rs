@@ -2,7 +2,7 @@
 //! `postgres://role@one:5432,two:5432/name`.
 
 use super::StoreError;
-use super::pool::prepared;
+use super::options::prepared;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool};
 use sqlx::{ConnectOptions, Connection};
 use std::io;

@@ -53,7 +53,7 @@ pub async fn find_plan(
 ) -> Result<Option<StoredPlan>, StoreError> {
     let found = sqlx::query_as(include_str!("sql/find_plan.sql"))
         .bind(run_id)
-        .bind(super::apply::plan_revision(revision)?);
+        .bind(super::execution::plan_revision(revision)?);
     let row: Option<PlanRow> = within(async { Ok(found.fetch_optional(executor).await?) }).await?;
     row.map(|row| {
         Ok(StoredPlan {

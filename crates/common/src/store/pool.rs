@@ -2,35 +2,13 @@
 
 use super::StoreError;
 use super::hosts::Hosts;
-use super::migrate::migrate;
+use super::options::shard_index_of;
 use crate::clock;
 use backon::{BackoffBuilder, ExponentialBuilder, Retryable};
 use sqlx::Connection;
-use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
+use sqlx::postgres::{PgConnection, PgPool, PgPoolOptions};
 use std::time::Duration;
 use tokio::time::timeout;
-
-/// Every statement finds its rows by an index. By default the database's planner scans whole tables
-/// that are small or were never analysed, and plans each statement again at every call.
-const PINNED_PLANS: [(&str, &str); 4] = [
-    ("plan_cache_mode", "force_generic_plan"),
-    ("enable_seqscan", "off"),
-    ("enable_hashjoin", "off"),
-    ("enable_mergejoin", "off"),
-];
-
-/// Lets the server end the session of a client that the network disconnected. Otherwise that
-/// session and its row locks would last for hours. No transaction here stays open for long.
-const CUT_OFF: [(&str, &str); 5] = [
-    ("tcp_keepalives_idle", "5"),
-    ("tcp_keepalives_interval", "2"),
-    ("tcp_keepalives_count", "3"),
-    ("tcp_user_timeout", "10000"),
-    ("idle_in_transaction_session_timeout", "30000"),
-];
-
-/// The application name of these connections.
-const NAME: &str = "surety";
 
 /// How long the database may take to answer before the connection counts as broken. The kernel
 /// detects a dropped connection only after a quarter of an hour.
@@ -75,7 +53,11 @@ pub async fn connect(url: &str, size: PoolSize) -> Result<PgPool, StoreError> {
 }
 
 /// As [`connect`], to one of several databases of the process, with the clock of that shard.
-async fn connect_at(shard_index: usize, url: &str, size: PoolSize) -> Result<PgPool, StoreError> {
+pub(super) async fn connect_at(
+    shard_index: usize,
+    url: &str,
+    size: PoolSize,
+) -> Result<PgPool, StoreError> {
     let hosts = Hosts::read(url, shard_index)?;
     let primary = hosts.primary().await?;
     let mut options = PgPoolOptions::new()
@@ -104,22 +86,6 @@ async fn connect_at(shard_index: usize, url: &str, size: PoolSize) -> Result<PgP
     let pool = options.connect_with(primary).await?;
     hosts.follow(&pool);
     Ok(pool)
-}
-
-/// The options of every connection to the database with this shard index.
-pub(super) fn prepared(options: PgConnectOptions, shard_index: usize) -> PgConnectOptions {
-    let name = match shard_index {
-        clock::PRIMARY_SHARD => NAME.to_owned(),
-        shard_index => format!("{NAME}-{shard_index}"),
-    };
-    options.application_name(&name).options(PINNED_PLANS).options(CUT_OFF)
-}
-
-/// The shard index that [`prepared`] wrote into the options.
-fn shard_index_of(options: &PgConnectOptions) -> usize {
-    let shard_index = options.get_application_name().and_then(|name| name.strip_prefix(NAME));
-    let shard_index = shard_index.and_then(|shard_index| shard_index.strip_prefix('-'));
-    shard_index.and_then(|shard_index| shard_index.parse().ok()).unwrap_or(clock::PRIMARY_SHARD)
 }
 
 /// Opens a connection outside the pool, with the pool's options and time limit.
@@ -187,46 +153,6 @@ pub async fn ping(pool: &PgPool) -> Result<(), StoreError> {
     within(async { Ok(pool.acquire().await?.ping().await?) }).await
 }
 
-/// Opens a pool to the database with this shard index, and migrates its schema.
-///
-/// # Errors
-/// Those of [`connect`] and of [`migrate`].
-pub async fn open(shard_index: usize, url: &str, size: PoolSize) -> Result<PgPool, StoreError> {
-    let pool = connect_at(shard_index, url, size).await?;
-    match migrate(&pool).await {
-        Ok(()) => Ok(pool),
-        Err(error) => {
-            // Ends the task that follows the primary, which runs until the pool is closed.
-            pool.close().await;
-            Err(error)
-        }
-    }
-}
-
-/// Opens a pool and migrates the schema; retries while the database is unavailable.
-///
-/// # Errors
-/// Permanent errors only: an invalid address, a refused role, a schema of a newer program.
-///
-/// # Cancel safety
-/// Dropping the future leaves at most finished migrations.
-pub async fn connect_with_patience(url: &str, size: PoolSize) -> Result<PgPool, StoreError> {
-    let attempt = || open(clock::PRIMARY_SHARD, url, size);
-    attempt
-        .retry(
-            ExponentialBuilder::default()
-                .with_jitter()
-                .with_min_delay(Duration::from_millis(100))
-                .with_max_delay(Duration::from_secs(5))
-                .without_max_times(),
-        )
-        .when(StoreError::is_transient)
-        .notify(|error, delay| {
-            tracing::warn!(%error, retry_in_ms = delay.as_millis(), "waiting for the database to accept connections");
-        })
-        .await
-}
-
 /// The pauses between retries while the database is unavailable.
 fn backoff() -> ExponentialBuilder {
     ExponentialBuilder::default()
@@ -255,18 +181,4 @@ where
         tracing::warn!(%error, retry_in_ms = delay.as_millis(), "waiting for the database to read");
     })
     .await
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_connection_of_a_pool_knows_the_place_of_its_database() {
-        for shard_index in [clock::PRIMARY_SHARD, 1, 12] {
-            let options: PgConnectOptions = "postgres://h/d?application_name=x".parse().unwrap();
-            assert_eq!(shard_index_of(&prepared(options, shard_index)), shard_index);
-        }
-        assert_eq!(shard_index_of(&PgConnectOptions::new()), clock::PRIMARY_SHARD);
-    }
 }

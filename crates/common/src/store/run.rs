@@ -1,76 +1,17 @@
 //! Runs as they were requested.
 
 use super::StoreError;
-use super::execution::{ExecutionRow, progress, to_text};
-use super::plan;
+use super::execution::{progress, to_text};
 use super::pool::within;
+use super::run_row::RunRow;
 use super::unread::readable;
 use crate::domain::machine::run::RunState;
-use crate::domain::run::{DriverKind, RunRecord, RunSpec};
+use crate::domain::run::RunRecord;
 use chrono::{DateTime, Utc};
 use sqlx::postgres::PgRow;
 use sqlx::{PgExecutor, Row};
 use std::collections::BTreeMap;
 use uuid::Uuid;
-
-/// One row of a statement that reads whole runs, such as `load.sql`, `list.sql` or `claim.sql`. The
-/// lists omit the plan.
-#[derive(sqlx::FromRow)]
-pub(super) struct RunRow {
-    #[sqlx(flatten)]
-    execution: ExecutionRow,
-    request_id: String,
-    goal: String,
-    driver: String,
-    workspace: String,
-    limits: String,
-    policy: String,
-    labels: String,
-    trace_parent: String,
-    created_at: DateTime<Utc>,
-    plan_body: Option<String>,
-    plan_digest: Option<String>,
-}
-
-impl RunRow {
-    pub(super) fn into_record(self) -> Result<RunRecord, StoreError> {
-        let id = self.execution.run_id;
-        let what = |column: &str| format!("run {id} column {column}");
-        let execution = self.execution.into_execution()?;
-        let spec = RunSpec {
-            id,
-            namespace: execution.namespace.clone(),
-            request_id: self.request_id,
-            goal: self.goal,
-            driver: DriverKind::from_text(&self.driver)
-                .ok_or_else(|| StoreError::corrupt(what("driver"), &self.driver))?,
-            workspace: self.workspace,
-            limits: from_text(&self.limits, || what("limits"))?,
-            policy: from_text(&self.policy, || what("policy"))?,
-            labels: from_text(&self.labels, || what("labels"))?,
-            trace_parent: self.trace_parent,
-            created_at: self.created_at,
-        };
-        Ok(RunRecord {
-            spec,
-            execution,
-            plan: self
-                .plan_digest
-                .as_ref()
-                .zip(self.plan_body)
-                .map(|(digest, body)| plan::recall(digest, body, id))
-                .transpose()?,
-            plan_digest: self.plan_digest.unwrap_or_default(),
-        })
-    }
-}
-
-fn from_text<T: serde::de::DeserializeOwned>(
-    text: &str,
-    what: impl Fn() -> String,
-) -> Result<T, StoreError> {
-    serde_json::from_str(text).map_err(|error| StoreError::corrupt(what(), error))
-}
 
 /// One run.
 ///
@@ -104,19 +45,6 @@ pub async fn find_owner(
 ) -> Result<Option<RunOwner>, StoreError> {
     let found = sqlx::query_as(include_str!("sql/find_owner.sql")).bind(id);
     within(async { Ok(found.fetch_optional(executor).await?) }).await
-}
-
-/// The state that a row's columns name.
-///
-/// # Errors
-/// [`StoreError::Corrupt`]
-pub(super) fn read_state(
-    run_id: Uuid,
-    state: &str,
-    blocked_from: Option<&str>,
-) -> Result<RunState, StoreError> {
-    RunState::from_text(state, blocked_from)
-        .ok_or_else(|| StoreError::corrupt(format!("execution {run_id} column state"), state))
 }
 
 /// Selects runs.

@@ -1,7 +1,7 @@
 //! Runs whose rows cannot be decoded: a defect, or the work of a newer program.
 
 use super::StoreError;
-use super::run::RunRow;
+use super::run_row::RunRow;
 use crate::domain::run::RunRecord;
 use chrono::{DateTime, TimeDelta, Utc};
 use sqlx::postgres::PgRow;

@@ -1,7 +1,7 @@
 //! Runs that wait for an input.
 
 use super::StoreError;
-use super::apply::plan_revision;
+use super::execution::plan_revision;
 use super::plan;
 use super::pool::within;
 use super::run::{LIST_BYTES, RunPage, page};

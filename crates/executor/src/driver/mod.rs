@@ -94,10 +94,3 @@ impl Drivers {
         self.0.get(kind.as_str()).map(AsRef::as_ref)
     }
 }
-
-impl Default for Drivers {
-    /// The drivers that need no participant outside the executor: the script.
-    fn default() -> Self {
-        Self::of([(DriverKind::Script, Arc::new(script::Script) as Arc<dyn Driver>)])
-    }
-}

@@ -1,6 +1,7 @@
 //! The script driver: the plan carries the tool calls, and no model is needed.
 
-use super::{Content, Driver, Next, Reply, Situation};
+use super::{Content, Driver, Drivers, Next, Reply, Situation};
+use std::sync::Arc;
 use surety_common::domain::decision::{Action, ExecuteDecision};
 use surety_common::domain::plan::PlanStep;
 
@@ -49,6 +50,13 @@ fn goal_check(step: &PlanStep) -> String {
     match step.done_when.is_empty() {
         true => calls,
         false => format!("{calls}: {}", step.done_when),
+    }
+}
+
+impl Default for Drivers {
+    /// The drivers that need no participant outside the executor: the script.
+    fn default() -> Self {
+        Self::of([(DriverKind::Script, Arc::new(Script) as Arc<dyn Driver>)])
     }
 }
 

@@ -14,6 +14,7 @@
 mod git;
 mod net;
 mod place;
+mod reach;
 mod read;
 mod rules;
 #[cfg(test)]
@@ -22,6 +23,7 @@ mod walk;
 mod written;
 
 pub use net::{NetChanges, made_by_checks, net_changes};
+pub use reach::{Check, Reach};
 pub use written::Written;
 
 use crate::tool::{ToolError, Workspace};
@@ -35,18 +37,6 @@ use walk::{Supply, Walk};
 const ALONE: usize = 512;
 /// Threads that one snapshot uses at most.
 const MAX_WORKERS: usize = 16;
-
-/// How far a snapshot goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
-    /// Every path; of ignored ones what the operating system says about them.
-    Everything,
-    /// Paths that are not ignored.
-    NotIgnored,
-}
-
-/// Asks whether a snapshot may go on.
-pub type Check<'a> = &'a (dyn Fn() -> Result<(), ToolError> + Sync);
 
 /// Takes the snapshots of one workspace, all under the ignore rules of the first.
 #[derive(Debug)]

@@ -2,10 +2,11 @@
 //! off a common pile, and puts what it finds beneath it there. The pile is taken from the top, so that
 //! few folders are open at a time.
 
+use super::git;
 use super::place::Here;
+use super::reach::{Check, Reach};
 use super::read::{self, Reader};
 use super::rules::{Chain, IGNORE_FILE, Judge, Standing};
-use super::{Check, Reach, git};
 use crate::tool::{ErrorCode, ToolError, Workspace};
 use nix::dir::{Dir, Type};
 use nix::errno::Errno;

@@ -1,7 +1,7 @@
 //! Creates a run from a request.
 
 use super::request::RunRequest;
-use crate::Planner;
+use crate::planner::Planner;
 use chrono::{DateTime, TimeDelta, Utc};
 use std::sync::Arc;
 use surety_common::domain::execution::draft::Draft;

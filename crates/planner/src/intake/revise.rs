@@ -2,7 +2,7 @@
 
 use super::create::{first_revision, refused, stored_entry, wait_for_plan};
 use super::request::NewPlan;
-use crate::Planner;
+use crate::planner::Planner;
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::execution::{Execution, Graph};
 use surety_common::domain::fault::{Fault, FaultCode};

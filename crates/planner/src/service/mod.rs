@@ -6,8 +6,9 @@ mod request;
 mod run;
 mod toolchain;
 
+use crate::planner::Planner;
+use crate::runs;
 use crate::shards::Shards;
-use crate::{Planner, runs};
 use std::sync::Arc;
 use surety_common::domain::fault::Fault;
 use surety_common::domain::identity::{Object, Role};

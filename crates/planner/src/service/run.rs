@@ -2,8 +2,8 @@
 
 use super::request::Sender;
 use super::{NamedRun, Service, caller, request, status};
-use crate::Planner;
 use crate::intake::{self, Accepted, RunRequest};
+use crate::planner::Planner;
 use crate::runs::Watch;
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt, TryStreamExt};

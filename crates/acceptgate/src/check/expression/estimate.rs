@@ -5,12 +5,14 @@
 //! expression that doubles a text in a chain of `map`s, or nests loops over the facts, is refused
 //! before it uses memory or time.
 
-use super::facts::NAME;
-use super::{FactList, Failure};
+use super::failure::Failure;
 use cel::Value;
 use cel::common::ast::operators as op;
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
 use std::sync::Arc;
+
+/// The only variable of an expression.
+pub(super) const NAME: &str = "facts";
 
 /// The most levels of an expression: each takes a large stack frame in the evaluation.
 const MAX_DEPTH: usize = 256;
@@ -103,9 +105,9 @@ impl Size {
 ///
 /// # Errors
 /// [`Failure::Invalid`] and [`Failure::Timeout`].
-pub(super) fn check(expression: &IdedExpr, facts: &FactList) -> Result<(), Failure> {
+pub(super) fn check(expression: &IdedExpr, facts: &Size) -> Result<(), Failure> {
     let mut estimate =
-        Estimate { scope: vec![(NAME.to_owned(), facts.size().clone())], depth: 0, work: 0 };
+        Estimate { scope: vec![(NAME.to_owned(), facts.clone())], depth: 0, work: 0 };
     estimate.visit(expression, 1).map(|_| ())
 }
 

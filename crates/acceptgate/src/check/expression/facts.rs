@@ -1,15 +1,12 @@
 //! The receipts' facts as CEL values.
 
-use super::estimate::Size;
+use super::estimate::{NAME, Size};
 use cel::Value;
 use cel::common::value::{CowVal, Val};
 use cel::context::VariableResolver;
 use std::collections::HashMap;
 use std::sync::Arc;
 use surety_common::domain::receipt::{Command, EvidenceReceipt, Fact};
-
-/// The only variable of an expression.
-pub(super) const NAME: &str = "facts";
 
 /// The facts of a run as a list of maps, built once and borrowed by all its expressions. Copying
 /// 100,000 facts takes as long as reading them.

@@ -18,8 +18,10 @@
 mod clock;
 mod estimate;
 mod facts;
+mod failure;
 
 pub use facts::FactList;
+pub use failure::Failure;
 
 use super::Shortage;
 use cel::{Context, Env, Value};
@@ -64,31 +66,6 @@ static PLACES: Places = Places { taken: Mutex::new(0), freed: Condvar::new() };
 
 static ENV: LazyLock<Arc<Env>> =
     LazyLock::new(|| Arc::new(Env::stdlib().with_optional_support(false)));
-
-/// Why an expression does not hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Failure {
-    /// It is false.
-    False,
-    /// It does not parse, is too long, calls an unknown function, or fails on these facts.
-    Invalid,
-    /// Its result is neither true nor false.
-    NotBool,
-    /// It used too much processor time, or could cost too much to be evaluated.
-    Timeout,
-}
-
-impl Failure {
-    /// The stable name.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::False => "expression_false",
-            Self::Invalid => "expression_invalid",
-            Self::NotBool => "expression_not_bool",
-            Self::Timeout => "expression_timeout",
-        }
-    }
-}
 
 /// Evaluates an expression over `facts`, a list of maps: a fact's own fields, `fact` for its kind,
 /// and its receipt's `success`, `source`, `step_id` and `name`. Fields that a fact does not have
@@ -175,7 +152,7 @@ fn receive(
 
 fn run(expression: &str, facts: &FactList) -> Result<(), Failure> {
     let parsed = ENV.parser().parse(expression).map_err(|_| Failure::Invalid)?;
-    estimate::check(&parsed, facts)?;
+    estimate::check(&parsed, facts.size())?;
     let mut context = Context::with_env(Arc::clone(&ENV));
     context.set_variable_resolver(facts);
     let result = context.resolve(&parsed).map_err(|_| Failure::Invalid)?;

@@ -13,7 +13,6 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::Ports;
 use super::signals::Signals;
 use crate::exit::Exit;
 use crate::failure::{Code, Failure};
@@ -22,6 +21,13 @@ use crate::output::note;
 
 /// How often a starting service is asked whether it is serving.
 const ASK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// The three opened ports.
+pub(super) struct Ports {
+    pub(super) planner: TcpListener,
+    pub(super) executor: TcpListener,
+    pub(super) gate: TcpListener,
+}
 
 /// The input of the services.
 pub(super) struct Plan {

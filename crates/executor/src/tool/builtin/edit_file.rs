@@ -1,7 +1,7 @@
 //! `edit_file`: replaces a piece of a file's text.
 
 use crate::tool::builtin::read_file::as_text;
-use crate::tool::builtin::{blocking, count, read, spec};
+use crate::tool::builtin::support::{blocking, count, read, spec};
 use crate::tool::error::{ErrorCode, ToolError};
 use crate::tool::{Annotations, Effect, RelPath, Tool, ToolContext, ToolOutcome, ToolSpec};
 use futures::future::BoxFuture;

@@ -1,6 +1,8 @@
 //! `glob`: finds files whose paths match a pattern.
 
-use crate::tool::builtin::{blocking, count, folder_key, here, scanning, spec, unread_note};
+use crate::tool::builtin::support::{
+    blocking, count, folder_key, here, scanning, spec, unread_note,
+};
 use crate::tool::error::{ErrorCode, ToolError};
 use crate::tool::scan::{self, Ignores};
 use crate::tool::workspace::Kind;

@@ -1,7 +1,7 @@
 //! `grep`: finds the lines that match a regular expression.
 
 use crate::tool::builtin::glob::compile;
-use crate::tool::builtin::{
+use crate::tool::builtin::support::{
     OUTPUT_LIMIT, blocking, count, folder_key, here, scanning, spec, unread_note,
 };
 use crate::tool::error::{ErrorCode, ToolError};

@@ -1,6 +1,6 @@
 //! `list_dir`: lists a folder.
 
-use crate::tool::builtin::{blocking, count, here, spec, unseen};
+use crate::tool::builtin::support::{blocking, count, here, spec, unseen};
 use crate::tool::error::ToolError;
 use crate::tool::workspace::Kind;
 use crate::tool::{Annotations, Tool, ToolContext, ToolOutcome, ToolSpec};

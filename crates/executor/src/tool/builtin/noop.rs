@@ -1,6 +1,6 @@
 //! `noop`: succeeds without an effect, after an optional wait.
 
-use crate::tool::builtin::{read, spec};
+use crate::tool::builtin::support::{read, spec};
 use crate::tool::{Annotations, Tool, ToolContext, ToolError, ToolOutcome, ToolSpec};
 use futures::future::{self, BoxFuture, FutureExt};
 use serde::Deserialize;

@@ -1,6 +1,6 @@
 //! `read_file`: reads a text file, whole or some lines of it.
 
-use crate::tool::builtin::{OUTPUT_LIMIT, blocking, count, spec, unseen};
+use crate::tool::builtin::support::{OUTPUT_LIMIT, blocking, count, spec, unseen};
 use crate::tool::error::{ErrorCode, ToolError};
 use crate::tool::{Annotations, RelPath, Tool, ToolContext, ToolOutcome, ToolSpec};
 use futures::future::BoxFuture;

@@ -1,6 +1,6 @@
 //! `run_command`: runs a program with arguments, without a shell.
 
-use crate::tool::builtin::{here, read, spec};
+use crate::tool::builtin::support::{here, read, spec};
 use crate::tool::error::{ErrorCode, ToolError};
 use crate::tool::process::{self, CommandRequest, Ending, Finished, OUTPUT_LIMIT};
 use crate::tool::{Annotations, Effect, Tool, ToolContext, ToolOutcome, ToolSpec};

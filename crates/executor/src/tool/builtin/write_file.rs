@@ -1,6 +1,6 @@
 //! `write_file`: writes a whole file.
 
-use crate::tool::builtin::{blocking, count, read, spec};
+use crate::tool::builtin::support::{blocking, count, read, spec};
 use crate::tool::error::ToolError;
 use crate::tool::{Annotations, Effect, Tool, ToolContext, ToolOutcome, ToolSpec};
 use futures::future::BoxFuture;

@@ -4,8 +4,11 @@
 
 mod call;
 mod course;
+mod error;
 mod fields;
 mod turn;
+
+pub use error::StoredError;
 
 use super::{Actor, Entry, Event};
 use crate::domain::json::{self, ObjectText, write_list};
@@ -19,17 +22,6 @@ use course::{
 use fields::{Fields, missing};
 use serde_json::value::RawValue;
 use turn::{read_turn, write_turn};
-
-/// Stored text of another format than this module's.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a journal entry cannot be parsed: {0}")]
-pub struct StoredError(pub String);
-
-impl StoredError {
-    pub(super) fn at(self, sequence: i64) -> Self {
-        Self(format!("at {sequence}: {}", self.0))
-    }
-}
 
 /// One change before it becomes text; a row holds the changes that were committed together.
 #[derive(Debug, Clone, Copy)]

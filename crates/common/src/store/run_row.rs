@@ -1,0 +1,66 @@
+//! The rows of statements that read whole runs.
+
+use super::StoreError;
+use super::execution::ExecutionRow;
+use super::plan;
+use crate::domain::run::{DriverKind, RunRecord, RunSpec};
+use chrono::{DateTime, Utc};
+
+/// One row of a statement that reads whole runs, such as `load.sql`, `list.sql` or `claim.sql`. The
+/// lists omit the plan.
+#[derive(sqlx::FromRow)]
+pub(super) struct RunRow {
+    #[sqlx(flatten)]
+    execution: ExecutionRow,
+    request_id: String,
+    goal: String,
+    driver: String,
+    workspace: String,
+    limits: String,
+    policy: String,
+    labels: String,
+    trace_parent: String,
+    created_at: DateTime<Utc>,
+    plan_body: Option<String>,
+    plan_digest: Option<String>,
+}
+
+impl RunRow {
+    pub(super) fn into_record(self) -> Result<RunRecord, StoreError> {
+        let id = self.execution.run_id;
+        let what = |column: &str| format!("run {id} column {column}");
+        let execution = self.execution.into_execution()?;
+        let spec = RunSpec {
+            id,
+            namespace: execution.namespace.clone(),
+            request_id: self.request_id,
+            goal: self.goal,
+            driver: DriverKind::from_text(&self.driver)
+                .ok_or_else(|| StoreError::corrupt(what("driver"), &self.driver))?,
+            workspace: self.workspace,
+            limits: from_text(&self.limits, || what("limits"))?,
+            policy: from_text(&self.policy, || what("policy"))?,
+            labels: from_text(&self.labels, || what("labels"))?,
+            trace_parent: self.trace_parent,
+            created_at: self.created_at,
+        };
+        Ok(RunRecord {
+            spec,
+            execution,
+            plan: self
+                .plan_digest
+                .as_ref()
+                .zip(self.plan_body)
+                .map(|(digest, body)| plan::recall(digest, body, id))
+                .transpose()?,
+            plan_digest: self.plan_digest.unwrap_or_default(),
+        })
+    }
+}
+
+fn from_text<T: serde::de::DeserializeOwned>(
+    text: &str,
+    what: impl Fn() -> String,
+) -> Result<T, StoreError> {
+    serde_json::from_str(text).map_err(|error| StoreError::corrupt(what(), error))
+}

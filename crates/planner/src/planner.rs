@@ -1,0 +1,65 @@
+//! A planner with its database.
+
+use chrono::{DateTime, Utc};
+use sqlx::PgPool;
+use std::sync::Arc;
+use surety_common::clock;
+use surety_common::domain::journal::Actor;
+use surety_common::store::{Committer, Creator, Journals, Listener, Policies, Waker, Wakeups};
+use surety_common::telemetry;
+use tokio_util::sync::CancellationToken;
+
+/// The planner of one database: the state that its handlers share.
+pub struct Planner {
+    /// The shard index of the database.
+    pub(crate) shard_index: usize,
+    /// The database's name in messages.
+    pub(crate) whose: String,
+    pub(crate) pool: PgPool,
+    pub(crate) committer: Committer,
+    pub(crate) creator: Creator,
+    pub(crate) journals: Journals,
+    pub(crate) waker: Waker,
+    pub(crate) wakeups: Wakeups,
+    pub(crate) policies: Policies,
+    pub(crate) shutdown: CancellationToken,
+}
+
+impl Planner {
+    pub(crate) fn start(
+        pool: PgPool,
+        shard_index: usize,
+        whose: String,
+        shutdown: CancellationToken,
+    ) -> Self {
+        let waker = Waker::start(pool.clone());
+        let observer = Arc::new(telemetry::observe);
+        Self {
+            shard_index,
+            whose,
+            committer: Committer::start(pool.clone(), waker.clone(), observer),
+            creator: Creator::start(pool.clone(), waker.clone()),
+            journals: Journals::start(pool.clone()),
+            policies: Policies::of(pool.clone()),
+            waker,
+            wakeups: Wakeups::start(pool.clone(), Listener::Follower),
+            pool,
+            shutdown,
+        }
+    }
+
+    /// The planner, moving a run by itself.
+    pub(crate) fn actor(&self) -> Actor {
+        Actor("planner".into())
+    }
+
+    /// The planner, moving a run because an identity asked for it.
+    pub(crate) fn actor_for(&self, identity: &str) -> Actor {
+        Actor(format!("planner/{identity}").into())
+    }
+
+    /// The current time, the planner's only clock.
+    pub(crate) fn now(&self) -> DateTime<Utc> {
+        clock::now_at(self.shard_index)
+    }
+}

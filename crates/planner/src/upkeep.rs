@@ -1,0 +1,39 @@
+//! Background work in each database.
+
+use crate::depths::Depths;
+use crate::planner::Planner;
+use crate::{retention, scan};
+use sqlx::PgPool;
+use std::sync::{Arc, Mutex};
+use surety_common::clock;
+use surety_common::store::Retention;
+use tokio_util::sync::CancellationToken;
+
+/// The background tasks of each database.
+#[derive(Clone)]
+pub(crate) struct Upkeep {
+    pub(crate) retention: Retention,
+    /// The queue metrics of all databases.
+    pub(crate) depths: Arc<Mutex<Depths>>,
+}
+
+impl Upkeep {
+    /// Starts the planner of a database that is connected.
+    pub(crate) async fn start(
+        &self,
+        pool: PgPool,
+        shard_index: usize,
+        whose: String,
+        shutdown: CancellationToken,
+    ) -> Arc<Planner> {
+        // Before the first run is created, so that its partition exists.
+        retention::prepare(&pool, clock::now_at(shard_index), self.retention).await;
+        Arc::new(Planner::start(pool, shard_index, whose, shutdown))
+    }
+
+    /// Runs until the process shuts down.
+    pub(crate) async fn go_on(self, planner: Arc<Planner>) {
+        let forgetting = retention::run(Arc::clone(&planner), self.retention);
+        tokio::join!(forgetting, scan::run(planner, self.depths));
+    }
+}
