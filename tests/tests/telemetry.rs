@@ -6,14 +6,16 @@ use std::time::{Duration, Instant};
 
 use surety_common::config::{LogFormat, TelemetryConfig};
 use surety_common::telemetry::{
-    EvaluationRecord, StepSpan, Subject, Telemetry, TraceParent, TransitionRecord, current_ids,
-    evaluation_span, init, record_evaluation, record_transition, start_run, step_span, tool_span,
+    EvaluationRecord, StepSpan, Subject, Telemetry, TransitionRecord, evaluation_span, init,
+    record_evaluation, record_transition, start_run, step_span, tool_span,
 };
 use surety_e2e::otlp::{OtlpReceiver, ReceivedSpan};
 use tracing::dispatcher::with_default;
 
 const DEADLINE: Duration = Duration::from_secs(20);
 const RUN: &str = "0199f4d0-0000-7000-8000-000000000001";
+/// A caller's trace context, as W3C Trace Context writes it.
+const CONTEXT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 fn config(endpoint: Option<String>) -> TelemetryConfig {
     TelemetryConfig { log: "error".into(), log_format: LogFormat::Json, otlp_endpoint: endpoint }
@@ -86,7 +88,7 @@ async fn each_transition_arrives_once_in_the_trace_that_the_run_stores() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_is_resumed_by_another_process_days_later_stays_in_its_trace() {
     let receiver = OtlpReceiver::start().await.expect("a receiver");
-    let stored = TraceParent::generate().to_string();
+    let stored = CONTEXT.to_owned();
     for (service, epoch) in [("first", 1), ("second", 2)] {
         let config = config(Some(receiver.endpoint()));
         let built = Telemetry::build(service, &config).expect("telemetry");
@@ -113,9 +115,8 @@ async fn a_run_that_is_resumed_by_another_process_days_later_stays_in_its_trace(
 async fn a_caller_who_traces_sees_the_run_and_its_verdict_in_his_trace() {
     let receiver = OtlpReceiver::start().await.expect("a receiver");
     let built = Telemetry::build("surety", &config(Some(receiver.endpoint()))).expect("telemetry");
-    let caller = TraceParent::generate().to_string();
-    let ids = with_default(&built.dispatch, || {
-        let (run, context) = start_run("planner", RUN, Some(&caller));
+    with_default(&built.dispatch, || {
+        let (run, context) = start_run("planner", RUN, Some(CONTEXT));
         let gate = evaluation_span("acceptgate", RUN, 1, &context.to_string());
         let record = EvaluationRecord {
             run_id: RUN,
@@ -125,12 +126,11 @@ async fn a_caller_who_traces_sees_the_run_and_its_verdict_in_his_trace() {
             failed_checks: 2,
         };
         record_evaluation(&gate, &record);
-        run.in_scope(current_ids).expect("ids")
+        drop(run);
     });
     built.guard.shutdown(DEADLINE).await.expect("all is sent");
     let spans = receiver.wait_for(|spans| spans.len() == 2, DEADLINE).await.expect("two spans");
-    assert!(spans.iter().all(|span| caller.contains(&span.trace_id)), "{spans:#?}");
-    assert!(caller.contains(&ids.trace_id));
+    assert!(spans.iter().all(|span| CONTEXT.contains(&span.trace_id)), "{spans:#?}");
     let verdict = named(&spans, "evaluate").events.first().expect("a verdict").clone();
     assert_eq!(verdict.name, "gen_ai.evaluation.result");
     assert_eq!(verdict.attribute("gen_ai.evaluation.score.label"), Some("fail"));

@@ -27,7 +27,7 @@ async fn start(data_dir: &Path) -> EmbeddedPostgres {
 }
 
 async fn temporary() -> EmbeddedPostgres {
-    let started = EmbeddedPostgres::start_temporary(Durability::Fast).await;
+    let started = EmbeddedPostgres::start_temporary(Durability::Fast, &[]).await;
     started.unwrap_or_else(|error| panic!("{error}"))
 }
 

@@ -31,7 +31,7 @@ impl<'a> Stand<'a> {
             settings.extend(STATEMENTS);
         }
         settings.extend(options.setting.iter().map(String::as_str));
-        let postgres = EmbeddedPostgres::start_temporary_with(Durability::Full, &settings).await?;
+        let postgres = EmbeddedPostgres::start_temporary(Durability::Full, &settings).await?;
         let observer =
             PgPoolOptions::new().max_connections(1).connect(&postgres.url_of("postgres")).await?;
         for extension in ["pg_walinspect", "pg_stat_statements"] {

@@ -11,6 +11,7 @@ pub mod decision;
 pub mod gate;
 pub mod movement;
 pub mod plan;
+mod replies;
 pub mod report;
 pub mod runtime;
 pub mod stateless;

@@ -320,7 +320,7 @@ impl Played {
         Self { execution, graph: Graph::of(plan), limits }
     }
 
-    fn start(steps: &[(&str, &[&str])], limits: Limits) -> Result<Self, String> {
+    pub(super) fn start(steps: &[(&str, &[&str])], limits: Limits) -> Result<Self, String> {
         let step = |(id, needed): &(&str, &[&str])| PlanStep {
             id: (*id).to_owned(),
             dependencies: needed.iter().map(ToString::to_string).collect(),
@@ -390,7 +390,7 @@ impl Played {
 
 /// What a row says about the run around a decision; all the rest lets every decision pass.
 #[derive(Default)]
-struct View {
+pub(super) struct View {
     others_open: bool,
     proven: bool,
     limits: Limits,
@@ -398,7 +398,7 @@ struct View {
 }
 
 impl View {
-    fn judge(&self, decision: ExecuteDecision) -> Result<Judged, String> {
+    pub(super) fn judge(&self, decision: ExecuteDecision) -> Result<Judged, String> {
         let registry = Registry::with_builtin().map_err(|error| error.to_string())?;
         let tools: Vec<ToolView<'_>> = registry
             .specs()
@@ -437,7 +437,7 @@ fn refused_code(judged: &Judged) -> Option<Code> {
     judged.refusal().and_then(|refusal| refusal.code)
 }
 
-fn saying(action: Action) -> ExecuteDecision {
+pub(super) fn saying(action: Action) -> ExecuteDecision {
     ExecuteDecision {
         speak: String::new(),
         action,

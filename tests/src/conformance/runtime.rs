@@ -1,12 +1,8 @@
 //! Rows about repeat cycles, completion, corrections and tool timeouts.
 
-use super::{Row, compare, movement, text_of};
-use surety_common::domain::control;
+use super::{Row, compare, movement, replies, text_of};
 use surety_common::domain::json::{self, Value};
-use surety_common::domain::limits::Limits;
 use surety_common::domain::plan::ToolCall;
-use surety_executor::fuse::completion::{MissingCompletion, Reminder};
-use surety_executor::fuse::correction::{AfterRefusal, Corrections};
 use surety_executor::fuse::repeat::{self, Repeat, RepeatCycle, Turn};
 use surety_executor::fuse::timeout::{CallEnd, Timeouts, Timing};
 
@@ -43,8 +39,8 @@ fn check_fuse(row: &Row) -> Option<Result<(), String>> {
         "repeat_cycle" => check_repeat(given, expect),
         "tool_signature" => check_signature(given, expect),
         "result_fingerprint" => check_fingerprint(given, expect),
-        "completion" => check_completion(given, expect),
-        "corrections" => check_corrections(given, expect),
+        "completion" => replies::check_completion(given, expect),
+        "corrections" => replies::check_corrections(given, expect),
         "timeout_seq" => check_timeouts(given, expect),
         "timeout_key" => check_timeout_key(given, expect),
         "timeout_excluded" => check_timeout_excluded(given, expect),
@@ -124,66 +120,6 @@ fn check_fingerprint(given: &Value, expect: &Value) -> Result<(), String> {
     let print = |key| repeat::result_fingerprint(text_of(given, key));
     let equal = print("content_a") == print("content_b");
     compare_stated(expect, "equal", &Value::Bool(equal))
-}
-
-fn check_completion(given: &Value, expect: &Value) -> Result<(), String> {
-    let limits = Limits::default();
-    let mut fuse = MissingCompletion::default();
-    let (mut streak, mut reminders) = (Vec::new(), Vec::new());
-    let mut stopped = Value::Null;
-    let mut signal = None;
-    for turn in list(given, "turns").iter().filter_map(Value::as_str) {
-        signal = control::completion(turn);
-        let reminder = match turn {
-            "tool_call" => {
-                fuse.reset_by_tool_call();
-                continue;
-            }
-            "text+thinking" => fuse.count_thinking(&limits),
-            _ if signal.is_some() => continue,
-            _ => fuse.count_text(&limits),
-        };
-        streak.push(count(fuse.text_only));
-        match reminder {
-            Reminder::Normal => reminders.push(text("normal")),
-            Reminder::FinalWarning => reminders.push(text("final")),
-            Reminder::Stop => {
-                stopped = text("missing_completion_signal");
-                break;
-            }
-        }
-    }
-    if let [only] = streak.as_slice() {
-        compare_stated(expect, "streak", only)?;
-    } else {
-        compare_stated(expect, "streak", &Value::Array(streak))?;
-    }
-    compare_stated(expect, "reminders", &Value::Array(reminders))?;
-    compare_stated(expect, "stop_reason", &stopped)?;
-    compare_stated(expect, "terminated", &Value::Bool(!stopped.is_null()))?;
-    compare_stated(expect, "signaled", &Value::Bool(signal.is_some()))?;
-    compare_stated(expect, "visible_text", &text(&signal.unwrap_or_default()))
-}
-
-fn check_corrections(given: &Value, expect: &Value) -> Result<(), String> {
-    let limits = Limits::default();
-    let mut fuse = Corrections::default();
-    let mut sent = 0;
-    let mut stopped = Value::Null;
-    for output in list(given, "outputs") {
-        if output.as_str() == Some("valid") {
-            fuse.accept();
-            continue;
-        }
-        match fuse.refuse(&limits) {
-            AfterRefusal::Correct => sent += 1,
-            AfterRefusal::Stop => stopped = text("max_consecutive_corrections"),
-        }
-    }
-    compare_stated(expect, "corrections_appended", &count(sent))?;
-    compare_stated(expect, "run_error", &stopped)?;
-    compare_stated(expect, "terminated", &Value::Bool(!stopped.is_null()))?;
-    compare_stated(expect, "counter_after", &count(fuse.in_a_row))
 }
 
 fn call_of(tool: &str, arguments: Value) -> ToolCall {

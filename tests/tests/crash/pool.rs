@@ -65,7 +65,7 @@ async fn more_work_than_connections_is_queued_without_deadlocks() -> Result<()> 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_without_a_connection_to_give_is_waited_for() -> Result<()> {
     let few = ["max_connections=40"];
-    let server = EmbeddedPostgres::start_temporary_with(Durability::Fast, &few).await?;
+    let server = EmbeddedPostgres::start_temporary(Durability::Fast, &few).await?;
     let mut deployment = Deployment::start_idle(Database::at(&server.url())?, &QUICK).await?;
     deployment.add_executor(&[]).await?;
     deployment.add_executor(&[]).await?;

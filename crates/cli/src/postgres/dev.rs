@@ -25,7 +25,7 @@ pub async fn run_with_database(
     let refused = |source| PostgresError::Command { command: shown(command), source };
     // Before the server starts, so that no signal ends this process without the server.
     let interrupts = Interrupts::listen().map_err(refused)?;
-    let postgres = EmbeddedPostgres::start_temporary_with(durability, settings).await?;
+    let postgres = EmbeddedPostgres::start_temporary(durability, settings).await?;
     let ended = run(command, &postgres.url(), interrupts).await;
     postgres.stop().await?;
     ended.map(code_of).map_err(refused)

@@ -63,20 +63,12 @@ impl EmbeddedPostgres {
         Self::launch(data_dir, Durability::Full, &[], None).await
     }
 
-    /// Starts a server whose data is removed with it.
-    ///
-    /// # Errors
-    /// As [`EmbeddedPostgres::start`].
-    pub async fn start_temporary(durability: Durability) -> Result<Self, PostgresError> {
-        Self::start_temporary_with(durability, &[]).await
-    }
-
-    /// As [`EmbeddedPostgres::start_temporary`], with additional settings, each `name=value`. They
-    /// override the defaults, except those that keep the server private.
+    /// Starts a server whose data is removed with it, with additional settings, each `name=value`.
+    /// They override the defaults, except those that keep the server private.
     ///
     /// # Errors
     /// As [`EmbeddedPostgres::start`]; a setting that Postgres refuses prevents its start.
-    pub async fn start_temporary_with(
+    pub async fn start_temporary(
         durability: Durability,
         settings: &[&str],
     ) -> Result<Self, PostgresError> {

@@ -1,7 +1,6 @@
 //! The caller's trace context, as W3C Trace Context writes it.
 
 use http::HeaderMap;
-use tonic::metadata::{AsciiMetadataValue, MetadataMap};
 
 const TRACEPARENT: &str = "traceparent";
 const TRACESTATE: &str = "tracestate";
@@ -30,15 +29,6 @@ impl TraceContext {
     pub fn from_headers(headers: &HeaderMap) -> Option<Self> {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
         Self::new(text(TRACEPARENT)?, text(TRACESTATE).unwrap_or_default())
-    }
-
-    /// Writes the context into the metadata of an outgoing request.
-    pub fn write_to(&self, metadata: &mut MetadataMap) {
-        for (name, text) in [(TRACEPARENT, &self.traceparent), (TRACESTATE, &self.tracestate)] {
-            if let (false, Ok(value)) = (text.is_empty(), AsciiMetadataValue::try_from(text)) {
-                metadata.insert(name, value);
-            }
-        }
     }
 
     /// The `traceparent` header's text.
@@ -106,10 +96,11 @@ mod tests {
     }
 
     #[test]
-    fn a_context_goes_on_to_the_next_service() {
-        let context = TraceContext::new(GOOD, "vendor=1").unwrap();
-        let mut metadata = MetadataMap::new();
-        context.write_to(&mut metadata);
-        assert_eq!(TraceContext::from_headers(&metadata.into_headers()), Some(context));
+    fn the_context_of_a_request_is_read_from_its_headers() {
+        let mut headers = HeaderMap::new();
+        assert_eq!(TraceContext::from_headers(&headers), None);
+        headers.insert(TRACEPARENT, GOOD.parse().unwrap());
+        headers.insert(TRACESTATE, "vendor=1".parse().unwrap());
+        assert_eq!(TraceContext::from_headers(&headers), TraceContext::new(GOOD, "vendor=1"));
     }
 }

@@ -4,6 +4,7 @@ use super::{Content, Driver, Drivers, Next, Reply, Situation};
 use std::sync::Arc;
 use surety_common::domain::decision::{Action, ExecuteDecision};
 use surety_common::domain::plan::PlanStep;
+use surety_common::domain::run::DriverKind;
 
 /// Makes the calls of a step's script in order and then ends the step. A script cannot react to a
 /// failure, so a failed call fails its step.

@@ -52,11 +52,6 @@ impl MissingCompletion {
         self.thinking_only = self.thinking_only.saturating_add(1);
         reminder(self.thinking_only, limits.max_thinking_only)
     }
-
-    /// A tool call shows that the driver is working.
-    pub fn reset_by_tool_call(&mut self) {
-        *self = Self::default();
-    }
 }
 
 fn reminder(count: u32, limit: u32) -> Reminder {
@@ -87,17 +82,6 @@ mod tests {
     fn with_a_limit_of_one_the_first_silence_stops() {
         let mut fuse = MissingCompletion::default();
         assert_eq!(fuse.count_text(&limits(1, 2)), Reminder::Stop);
-    }
-
-    #[test]
-    fn a_tool_call_resets_the_count() {
-        let mut fuse = MissingCompletion::default();
-        for _ in 0..5 {
-            fuse.count_text(&limits(6, 6));
-        }
-        fuse.reset_by_tool_call();
-        assert_eq!(fuse.count_text(&limits(6, 6)), Reminder::Normal);
-        assert_eq!(fuse.text_only, 1);
     }
 
     #[test]

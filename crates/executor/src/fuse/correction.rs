@@ -29,11 +29,6 @@ impl Corrections {
             AfterRefusal::Correct
         }
     }
-
-    /// Resets the count after an accepted action. A decision that was only parsed does not count.
-    pub fn accept(&mut self) {
-        self.in_a_row = 0;
-    }
 }
 
 #[cfg(test)]
@@ -46,15 +41,5 @@ mod tests {
         let seen: Vec<AfterRefusal> = (0..3).map(|_| fuse.refuse(&Limits::default())).collect();
         use AfterRefusal::{Correct, Stop};
         assert_eq!(seen, [Correct, Correct, Stop]);
-    }
-
-    #[test]
-    fn an_accepted_action_starts_the_count_again() {
-        let mut fuse = Corrections::default();
-        fuse.refuse(&Limits::default());
-        fuse.refuse(&Limits::default());
-        fuse.accept();
-        assert_eq!(fuse.refuse(&Limits::default()), AfterRefusal::Correct);
-        assert_eq!(fuse.in_a_row, 1);
     }
 }

@@ -305,7 +305,7 @@ async fn an_error_that_has_a_reason_arrives_as_it_was_made() {
 async fn the_callers_trace_reaches_the_handler() {
     let port = Port::open(Settings::default()).await;
     let mut request = tonic::Request::new(v1::EvaluateRequest::default());
-    TraceContext::new(TRACEPARENT, "").unwrap().write_to(request.metadata_mut());
+    request.metadata_mut().insert("traceparent", TRACEPARENT.parse().unwrap());
     let response = port.gate().evaluate(request).await.unwrap().into_inner();
     let Some(v1::evaluate_response::Outcome::Problem(problem)) = response.outcome else {
         panic!("the sample answers a problem");
