@@ -132,7 +132,8 @@ pub const fn needs_a_person(waiting_on: v1::WaitingOn) -> bool {
         | v1::WaitingOn::Worker
         | v1::WaitingOn::Model
         | v1::WaitingOn::Timer
-        | v1::WaitingOn::Driver => false,
+        | v1::WaitingOn::Driver
+        | v1::WaitingOn::Workspace => false,
     }
 }
 

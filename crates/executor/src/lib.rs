@@ -19,10 +19,12 @@ pub mod step;
 pub mod tool;
 
 use metrics_exporter_prometheus::PrometheusHandle;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use surety_common::config::{CommonConfig, ExecutorConfig};
 use surety_common::domain::journal::Actor;
+use surety_common::domain::workspace::Reserved;
 use surety_common::store::{
     self, Committer, Identities, Listener, Observer, PoolSize, StoreError, Topic, Waker, Wakeups,
 };
@@ -122,6 +124,8 @@ pub async fn serve(
         tools: Arc::clone(&tools),
         environment: Arc::new(tool::Environment::of_process()),
         workspaces: setup.executor.executor_data_dir.join("workspaces"),
+        reserved: reserved(&setup.executor.executor_data_dir),
+        host_label: setup.common.host_label(),
         gate: gate::Gate::new(channel),
         drain: shutdown.clone(),
         registry: step::RunRegistry::default(),
@@ -178,6 +182,16 @@ fn warn_of_open_files(slots: u32) {
         Ok(_) => {}
         Err(error) => tracing::warn!(%error, "executor: the limit of open files could not be read"),
     }
+}
+
+/// The folders that no run may work in: by their real paths, and as they are named.
+fn reserved(data_dir: &Path) -> Reserved {
+    let both = |path: PathBuf| {
+        let real = path.canonicalize().ok();
+        std::path::absolute(path).into_iter().chain(real)
+    };
+    let homes = std::env::home_dir().into_iter().filter(|home| home.parent().is_some());
+    Reserved { homes: homes.flat_map(both).collect(), data: both(data_dir.to_owned()).collect() }
 }
 
 /// Claims runs and works on them until the engine has drained.

@@ -90,7 +90,11 @@ pub async fn serve(
     };
     store::import_patiently(&pool, &setup.tokens.known).await?;
     let identities = Identities::of(pool.clone());
-    let upkeep = Upkeep { retention: Retention::of(&setup.planner), depths: Arc::default() };
+    let upkeep = Upkeep {
+        retention: Retention::of(&setup.planner),
+        host_label: setup.common.host_label(),
+        depths: Arc::default(),
+    };
     let tokens = Tokens { primary: pool.clone(), identities: identities.clone() };
     let name = "the primary database".to_owned();
     let primary = upkeep.start(pool.clone(), PRIMARY_SHARD, name, shutdown.clone()).await;

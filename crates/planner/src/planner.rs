@@ -15,6 +15,8 @@ pub struct Planner {
     pub(crate) shard_index: usize,
     /// The database's name in messages.
     pub(crate) whose: String,
+    /// Names the machine on which workspace paths hold.
+    pub(crate) host_label: String,
     pub(crate) pool: PgPool,
     pub(crate) committer: Committer,
     pub(crate) creator: Creator,
@@ -30,6 +32,7 @@ impl Planner {
         pool: PgPool,
         shard_index: usize,
         whose: String,
+        host_label: String,
         shutdown: CancellationToken,
     ) -> Self {
         let waker = Waker::start(pool.clone());
@@ -37,6 +40,7 @@ impl Planner {
         Self {
             shard_index,
             whose,
+            host_label,
             committer: Committer::start(pool.clone(), waker.clone(), observer),
             creator: Creator::start(pool.clone(), waker.clone()),
             journals: Journals::start(pool.clone()),

@@ -9,8 +9,8 @@ use surety_common::domain::execution::Graph;
 use surety_common::domain::execution::draft::{Draft, Ending};
 use surety_common::domain::fault::{Fault, FaultCode, Reason};
 use surety_common::domain::run::RunRecord;
-use surety_common::domain::stop::StopReason;
-use surety_common::store::{self, Unreadable};
+use surety_common::domain::stop::{StopReason, WaitingOn};
+use surety_common::store::{self, Topic, Unreadable};
 use surety_common::telemetry;
 use uuid::Uuid;
 
@@ -30,10 +30,37 @@ pub(crate) async fn run(planner: Arc<Planner>, depths: Arc<Mutex<Depths>>) {
         if let Err(error) = measure(&planner, &depths, planner.now()).await {
             tracing::warn!(%error, database, "scan: the backlog could not be counted; retrying");
         }
+        if let Err(error) = unblock_waiting(&planner).await {
+            tracing::warn!(%error, database, "scan: runs that wait for a workspace were not unblocked");
+        }
         if let Err(error) = run_once(&planner, &mut unreadable, planner.now()).await {
             tracing::warn!(%error, database, "scan: runs past their deadline could not be ended; retrying");
         }
     }
+}
+
+/// Unblocks runs whose workspace is free now.
+///
+/// # Errors
+/// `database_unavailable`.
+async fn unblock_waiting(planner: &Planner) -> Result<(), Fault> {
+    let free = store::free_workspaces(&planner.pool, LIMIT).await?;
+    for run_id in &free {
+        let change = |record: &RunRecord, draft: &mut Draft| {
+            let wait = record.execution.own_wait();
+            if wait.is_none_or(|wait| wait.waiting_on != WaitingOn::Workspace) {
+                return Ok(());
+            }
+            let graph = record.plan.as_deref().map(Graph::of).unwrap_or_default();
+            // It may have ended meanwhile.
+            draft.unblock(&graph, "the workspace is free").or(Ok(()))
+        };
+        planner.change(*run_id, &planner.actor(), change).await?;
+    }
+    if !free.is_empty() {
+        planner.waker.wake_now(Topic::Ready);
+    }
+    Ok(())
 }
 
 /// Sets the queue metric.

@@ -419,8 +419,9 @@ mod tests {
     async fn a_namespace_selects_its_configured_database_and_each_database_is_listed_once() {
         let primary_url = "postgres://127.0.0.1:1/primary";
         let pool = PgPoolOptions::new().connect_lazy(primary_url).unwrap();
+        let (whose, host_label) = ("the primary one".into(), "here".into());
         let primary =
-            Planner::start(pool, PRIMARY_SHARD, "the primary one".into(), CancellationToken::new());
+            Planner::start(pool, PRIMARY_SHARD, whose, host_label, CancellationToken::new());
         let databases = [
             named(&["a", "b"], "postgres://127.0.0.1:1/ab"),
             named(&["c"], primary_url),

@@ -13,6 +13,8 @@ use tokio_util::sync::CancellationToken;
 #[derive(Clone)]
 pub(crate) struct Upkeep {
     pub(crate) retention: Retention,
+    /// The name of the machine on which workspace paths hold.
+    pub(crate) host_label: String,
     /// The queue metrics of all databases.
     pub(crate) depths: Arc<Mutex<Depths>>,
 }
@@ -28,7 +30,7 @@ impl Upkeep {
     ) -> Arc<Planner> {
         // Before the first run is created, so that its partition exists.
         retention::prepare(&pool, clock::now_at(shard_index), self.retention).await;
-        Arc::new(Planner::start(pool, shard_index, whose, shutdown))
+        Arc::new(Planner::start(pool, shard_index, whose, self.host_label.clone(), shutdown))
     }
 
     /// Runs until the process shuts down.

@@ -187,6 +187,7 @@ impl Client {
             | v1::WaitingOn::Approver
             | v1::WaitingOn::Worker
             | v1::WaitingOn::Timer
+            | v1::WaitingOn::Workspace
             | v1::WaitingOn::Driver => {
                 anyhow::bail!("the traffic has no answer for what the run waits for: {run:#?}")
             }

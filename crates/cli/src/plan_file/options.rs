@@ -10,8 +10,14 @@ use super::content::PlanFile;
 use super::near::{nearest, unknown_key};
 use crate::failure::{Code, Failure};
 
-const POLICY_KEYS: [&str; 4] =
-    ["verify_commands", "repeatable_commands", "on_budget", "confirm_tools"];
+const POLICY_KEYS: [&str; 6] = [
+    "verify_commands",
+    "repeatable_commands",
+    "on_budget",
+    "confirm_tools",
+    "workspace_lock",
+    "on_busy",
+];
 
 /// Reads the value of an option; the planner reads the plan's own keys.
 pub(super) fn take(plan_file: &mut PlanFile, key: &str, value: &Value) -> Result<(), Failure> {
@@ -34,6 +40,9 @@ const DRIVERS: [(&str, v1::Driver); 3] =
     [("script", v1::Driver::Script), ("model", v1::Driver::Model), ("remote", v1::Driver::Remote)];
 const VERIFY_COMMANDS: [(&str, v1::VerifyCommands); 2] =
     [("runner", v1::VerifyCommands::Runner), ("receipts_only", v1::VerifyCommands::ReceiptsOnly)];
+const WORKSPACE_LOCK: [(&str, v1::WorkspaceLock); 2] =
+    [("exclusive", v1::WorkspaceLock::Exclusive), ("shared", v1::WorkspaceLock::Shared)];
+const ON_BUSY: [(&str, v1::OnBusy); 2] = [("wait", v1::OnBusy::Wait), ("fail", v1::OnBusy::Fail)];
 const ON_BUDGET: [(&str, v1::OnBudget); 2] =
     [("block", v1::OnBudget::Block), ("fail", v1::OnBudget::Fail)];
 
@@ -48,6 +57,10 @@ fn policy(value: &Value) -> Result<v1::Policy, Failure> {
             "repeatable_commands" => policy.repeatable_commands = texts(&path, value)?,
             "on_budget" => policy.set_on_budget(word(&path, value, &ON_BUDGET)?),
             "confirm_tools" => policy.confirm_tools = texts(&path, value)?,
+            "workspace_lock" => {
+                policy.set_workspace_lock(word(&path, value, &WORKSPACE_LOCK)?);
+            }
+            "on_busy" => policy.set_on_busy(word(&path, value, &ON_BUSY)?),
             _ => return Err(unknown_key("policy", key, &POLICY_KEYS)),
         }
     }

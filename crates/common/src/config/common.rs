@@ -64,6 +64,12 @@ pub struct CommonConfig {
           help = s::WORKER_THREADS.meaning, value_parser = s::WORKER_THREADS.reads::<u32>())]
     pub worker_threads: Option<u32>,
 
+    /// Names the machine, or the volume that machines share, on which workspace paths hold; read it
+    /// with [`CommonConfig::host_label`].
+    #[arg(long = s::HOST_LABEL.flag, env = s::HOST_LABEL.env, help = s::HOST_LABEL.meaning,
+          value_parser = s::HOST_LABEL.reads::<String>())]
+    pub host_label: Option<String>,
+
     /// Logs and traces.
     #[command(flatten)]
     pub telemetry: TelemetryConfig,
@@ -135,6 +141,16 @@ impl CommonConfig {
     #[must_use]
     pub const fn database_acquire_timeout(&self) -> Duration {
         Duration::from_millis(self.database_acquire_timeout_ms)
+    }
+
+    /// Names the machine on which workspace paths hold: the host name unless it was set.
+    #[must_use]
+    pub fn host_label(&self) -> String {
+        let host_name = || {
+            let name = nix::unistd::gethostname().unwrap_or_default();
+            name.to_string_lossy().into_owned()
+        };
+        self.host_label.clone().unwrap_or_else(host_name)
     }
 
     /// How long running work may take to end at shutdown.

@@ -65,6 +65,7 @@ fn in_force(matches: &ArgMatches, setting: &'static Setting) -> Option<Effective
         | Accepts::Word(_)
         | Accepts::Address
         | Accepts::LogFilter
+        | Accepts::Name
         | Accepts::Addresses
         | Accepts::Path => text.map(|text| if setting.secret { "***".to_owned() } else { text }),
     };

@@ -58,6 +58,8 @@ pub enum Accepts {
     Url(&'static [&'static str]),
     /// Log directives.
     LogFilter,
+    /// A name.
+    Name,
     /// A file or folder.
     Path,
     /// On when present.
@@ -96,6 +98,7 @@ impl fmt::Display for Accepts {
             Self::Url(schemes) => {
                 write!(f, "a URL that begins with {}://", schemes.join(":// or "))
             }
+            Self::Name => f.write_str("1 to 255 characters without blanks"),
             Self::LogFilter => f.write_str(
                 "off, error, warn, info, debug or trace, or directives such as \
                  info,surety::transition=warn",
@@ -119,6 +122,7 @@ pub const fn settings() -> &'static [Setting] {
         REFLECTION,
         DRAIN_TIMEOUT_MS,
         WORKER_THREADS,
+        HOST_LABEL,
         LOG,
         LOG_FORMAT,
         OTLP_ENDPOINT,
@@ -239,6 +243,17 @@ pub(super) const WORKER_THREADS: Setting = Setting {
     meaning: "The number of threads of this process, not counting those for file access. \
               By default half of the processors, and at least one; `surety up`, which is three \
               services, uses all of them.",
+    secret: false,
+};
+
+pub(super) const HOST_LABEL: Setting = Setting {
+    group: Group::Common,
+    flag: "host-label",
+    env: "SURETY_HOST_LABEL",
+    default: "",
+    accepts: Accepts::Name,
+    meaning: "Names the machine on which workspace paths hold, so that two runs in one folder are \
+              known as such. Executors that share a volume take one label. Without it the host name.",
     secret: false,
 };
 

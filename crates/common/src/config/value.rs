@@ -186,6 +186,9 @@ impl Accepts {
             Self::Url(schemes) => schemes.iter().any(|scheme| is_url_of(scheme, text)),
             Self::Addresses => text.split(',').all(is_host_and_port),
             Self::LogFilter => is_log_filter(text),
+            Self::Name => {
+                (1..=255).contains(&text.chars().count()) && !text.contains(char::is_whitespace)
+            }
             Self::Path => !text.is_empty(),
             Self::Switch => matches!(text, "true" | "false"),
         }
@@ -244,6 +247,9 @@ mod tests {
             (Accepts::LogFilter, "warn,surety::transition=info", true),
             (Accepts::LogFilter, "infoo", false),
             (Accepts::LogFilter, "", false),
+            (Accepts::Name, "node-1.example", true),
+            (Accepts::Name, "two words", false),
+            (Accepts::Name, "", false),
             (Accepts::Path, "", false),
         ];
         for (accepts, text, expected) in cases {

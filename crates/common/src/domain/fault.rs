@@ -90,6 +90,7 @@ codes! {
         ConfirmationMismatch = "confirmation_mismatch", "The confirmation names a different call than the waiting one.";
         ReceiptsInvalid = "receipts_invalid", "The receipts' chain or a signature is invalid.";
         StepCallOpen = "step_call_open", "A call of the step is running or its outcome is unknown, so the step cannot be changed or skipped.";
+        WorkspaceBusy = "workspace_busy", "Another run works in the workspace, in a folder above it or below it.";
         DriverMismatch = "driver_mismatch", "The run has a different kind of driver.";
         RunTooLarge = "run_too_large", "The call needs more data of the run than a service may hold in memory.";
         DatabaseNotConfigured = "database_not_configured", "The call stores state, and the service was started without a database.";
@@ -116,6 +117,7 @@ codes! {
 
         PageTokenInvalid = "page_token_invalid", "This list did not issue the page token.";
         SchemaInvalid = "schema_invalid", "A tool's JSON Schema does not compile.";
+        WorkspaceRefused = "workspace_refused", "No run may work in that folder: a root, a home folder, or the service's data.";
         BadRequest = "bad_request", "The call is not valid.";
         NotFound = "not_found", "An object that the call names does not exist.";
         AlreadyExists = "already_exists", "The object that the call creates already exists.";
@@ -321,6 +323,7 @@ impl FaultCode {
             | Self::ConfirmationMismatch
             | Self::ReceiptsInvalid
             | Self::StepCallOpen
+            | Self::WorkspaceBusy
             | Self::DriverMismatch
             | Self::RunTooLarge
             | Self::DatabaseNotConfigured
@@ -340,9 +343,10 @@ impl FaultCode {
             Self::Unimplemented => FaultClass::Unimplemented,
             Self::DeadlineExceeded => FaultClass::DeadlineExceeded,
             Self::CallCancelled => FaultClass::Cancelled,
-            Self::PageTokenInvalid | Self::SchemaInvalid | Self::BadRequest => {
-                FaultClass::InvalidArgument
-            }
+            Self::PageTokenInvalid
+            | Self::SchemaInvalid
+            | Self::WorkspaceRefused
+            | Self::BadRequest => FaultClass::InvalidArgument,
             Self::Internal => FaultClass::Internal,
         }
     }

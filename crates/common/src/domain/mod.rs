@@ -29,3 +29,4 @@ pub mod stop;
 pub mod todo;
 pub mod verdict;
 pub mod verification;
+pub mod workspace;

@@ -95,6 +95,38 @@ pub struct Policy {
     /// as in `cargo test`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub repeatable_commands: Vec<String>,
+    /// Whether other runs may work in the same workspace.
+    #[serde(skip_serializing_if = "is_default")]
+    pub workspace_lock: WorkspaceLock,
+    /// What happens when another run works there.
+    #[serde(skip_serializing_if = "is_default")]
+    pub on_busy: OnBusy,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// Whether other runs may work in a run's workspace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkspaceLock {
+    /// One run at a time, in the workspace and in the folders above and below it.
+    #[default]
+    Exclusive,
+    /// The run takes no lock, and waits for none.
+    Shared,
+}
+
+/// What happens when another run works in the workspace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnBusy {
+    /// The run waits until the other one has ended.
+    #[default]
+    Wait,
+    /// The run is refused.
+    Fail,
 }
 
 /// Who runs the commands in checks.

@@ -154,6 +154,8 @@ pub enum WaitingOn {
     Timer,
     /// A driver outside the executor: its next decision.
     Driver,
+    /// The end of another run, which works in the same workspace.
+    Workspace,
 }
 
 impl WaitingOn {
@@ -167,6 +169,7 @@ impl WaitingOn {
             Self::Operator => "operator",
             Self::Timer => "timer",
             Self::Driver => "driver",
+            Self::Workspace => "workspace",
         }
     }
 
@@ -175,7 +178,7 @@ impl WaitingOn {
     pub const fn keeps_executing(self) -> bool {
         match self {
             Self::Driver | Self::Worker | Self::Timer => true,
-            Self::User | Self::Approver | Self::Model | Self::Operator => false,
+            Self::User | Self::Approver | Self::Model | Self::Operator | Self::Workspace => false,
         }
     }
 }

@@ -41,6 +41,7 @@ mod token_admin;
 mod unread;
 mod waits;
 mod wake;
+mod workspace_lock;
 
 pub use apply::Outcome;
 pub use artifact::{Artifact, artifact_body, keep};
@@ -75,3 +76,4 @@ pub use token_admin::{
 pub use unread::{Unread, Unreadable};
 pub use waits::{WaitFilter, WaitPage, Waiting, list_waits};
 pub use wake::{Listener, Topic, Waker, Wakeups};
+pub use workspace_lock::{Holder, HostPath, free_workspaces, lock_workspace, workspace_holder};

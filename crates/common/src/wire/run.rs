@@ -5,7 +5,7 @@ use super::value::timestamp;
 use crate::domain::execution::{Execution, StepProgress, Wait};
 use crate::domain::journal::VerdictRecord;
 use crate::domain::machine::run::RunState;
-use crate::domain::run::{DriverKind, Policy, RunRecord, VerifyCommands};
+use crate::domain::run::{DriverKind, OnBusy, Policy, RunRecord, VerifyCommands, WorkspaceLock};
 use crate::domain::step::StepState;
 use crate::domain::stop::{Terminal, WaitingOn};
 use std::collections::BTreeMap;
@@ -217,6 +217,7 @@ impl From<WaitingOn> for v1::WaitingOn {
             WaitingOn::Operator => Self::Operator,
             WaitingOn::Timer => Self::Timer,
             WaitingOn::Driver => Self::Driver,
+            WaitingOn::Workspace => Self::Workspace,
         }
     }
 }
@@ -233,7 +234,15 @@ impl From<DriverKind> for v1::Driver {
 
 impl From<Policy> for v1::Policy {
     fn from(policy: Policy) -> Self {
-        let Policy { verify_commands, repeatable_commands } = policy;
+        let Policy { verify_commands, repeatable_commands, workspace_lock, on_busy } = policy;
+        let workspace_lock = match workspace_lock {
+            WorkspaceLock::Exclusive => v1::WorkspaceLock::Exclusive,
+            WorkspaceLock::Shared => v1::WorkspaceLock::Shared,
+        };
+        let on_busy = match on_busy {
+            OnBusy::Wait => v1::OnBusy::Wait,
+            OnBusy::Fail => v1::OnBusy::Fail,
+        };
         let verify_commands = match verify_commands {
             VerifyCommands::Runner => v1::VerifyCommands::Runner,
             VerifyCommands::ReceiptsOnly => v1::VerifyCommands::ReceiptsOnly,
@@ -243,6 +252,8 @@ impl From<Policy> for v1::Policy {
             repeatable_commands,
             on_budget: v1::OnBudget::Block.into(),
             confirm_tools: Vec::new(),
+            workspace_lock: workspace_lock.into(),
+            on_busy: on_busy.into(),
         }
     }
 }

@@ -26,6 +26,7 @@ async fn a_run_reads_back_as_it_was_made(pool: PgPool) {
         policy: Policy {
             verify_commands: VerifyCommands::ReceiptsOnly,
             repeatable_commands: vec!["cargo test".to_owned()],
+            ..Policy::default()
         },
         labels: BTreeMap::from([("team".to_owned(), "α \"β\"".to_owned())]),
         trace_parent: "00-a-b-01".to_owned(),

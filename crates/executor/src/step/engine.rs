@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use surety_common::clock;
 use surety_common::domain::journal::Actor;
+use surety_common::domain::workspace::Reserved;
 use surety_common::store::{Committer, Waker, Wakeups};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -38,6 +39,10 @@ pub struct Engine {
     pub environment: Arc<Environment>,
     /// The folder of the workspaces of runs that name none.
     pub workspaces: PathBuf,
+    /// The folders that no run may work in.
+    pub reserved: Reserved,
+    /// Names the machine on which workspace paths hold.
+    pub host_label: String,
     /// The acceptgate.
     pub gate: Gate,
     /// Cancelled when the process drains: turns under way end, nothing new starts.

@@ -11,7 +11,7 @@ use crate::fuse::timeout::Timeouts;
 use crate::tool::Folder;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use surety_common::domain::execution::{Execution, Graph, StepProgress};
 use surety_common::domain::machine::Refusal;
@@ -48,6 +48,8 @@ pub struct LeasedRun {
     timeouts: std::sync::Mutex<Timeouts>,
     /// What is known of its workspace.
     pub(super) history: History,
+    /// Set once the workspace is locked for the run, or needs no lock.
+    pub(super) workspace_locked: OnceLock<()>,
 }
 
 impl LeasedRun {
@@ -73,6 +75,7 @@ impl LeasedRun {
             folder: Arc::new(folder),
             timeouts: std::sync::Mutex::default(),
             history: History::default(),
+            workspace_locked: OnceLock::new(),
         }
     }
 

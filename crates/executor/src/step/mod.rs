@@ -52,6 +52,7 @@ mod takeover;
 mod turn;
 mod verify;
 mod work;
+mod workspace_lock;
 
 pub use claim::Claimer;
 pub use ended::Ended;

@@ -3,6 +3,7 @@
 use super::request::RunRequest;
 use crate::planner::Planner;
 use chrono::{DateTime, TimeDelta, Utc};
+use std::path::PathBuf;
 use std::sync::Arc;
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::execution::{Execution, Graph, Wait};
@@ -11,9 +12,10 @@ use surety_common::domain::journal::{Entry, PlanStored};
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::machine::run::RunEvent;
 use surety_common::domain::plan::Plan;
-use surety_common::domain::run::{RunRecord, RunSpec};
+use surety_common::domain::run::{OnBusy, Policy, RunRecord, RunSpec, WorkspaceLock};
 use surety_common::domain::stop::WaitingOn;
-use surety_common::store::{Created, NewRun, StoredPlan};
+use surety_common::domain::workspace::{Reserved, check_workspace};
+use surety_common::store::{self, Created, Holder, HostPath, NewRun, StoredPlan};
 use surety_common::telemetry::trace;
 use uuid::Uuid;
 
@@ -30,8 +32,10 @@ pub enum Accepted {
 /// BLOCKED until a model or a caller submits a plan.
 ///
 /// # Errors
-/// `request_id_conflict` when a different request used the same id; `database_unavailable`.
+/// `request_id_conflict` when a different request used the same id; `workspace_refused`,
+/// `workspace_busy`; `database_unavailable`.
 pub async fn create(planner: &Planner, request: RunRequest) -> Result<Accepted, Fault> {
+    check_folder(planner, &request).await?;
     let now = planner.now();
     let id = Uuid::now_v7();
     let (span, trace_parent) =
@@ -66,6 +70,48 @@ pub async fn create(planner: &Planner, request: RunRequest) -> Result<Accepted, 
         )
         .with_field("request_id")),
     }
+}
+
+/// Refuses a folder that no run may work in, and one that is in use where the policy says so. The
+/// executor judges the folder again on its own machine.
+async fn check_folder(planner: &Planner, request: &RunRequest) -> Result<(), Fault> {
+    if request.workspace.is_empty() {
+        return Ok(());
+    }
+    let named = PathBuf::from(&request.workspace);
+    let resolving = named.clone();
+    let real = tokio::task::spawn_blocking(move || resolving.canonicalize()).await;
+    let real = real.ok().and_then(Result::ok);
+    for path in [Some(&named), real.as_ref()].into_iter().flatten() {
+        check_workspace(path, &Reserved::default()).map_err(|unfit| {
+            Fault::new(FaultCode::WorkspaceRefused, unfit.to_string()).with_field("workspace")
+        })?;
+    }
+    let Policy { workspace_lock, on_busy, .. } = request.policy;
+    if on_busy == OnBusy::Wait || workspace_lock == WorkspaceLock::Shared {
+        return Ok(());
+    }
+    let folder = HostPath::new(&planner.host_label, real.as_deref().unwrap_or(&named));
+    let Some(Holder { run_id, path }) = store::workspace_holder(&planner.pool, &folder).await?
+    else {
+        return Ok(());
+    };
+    if is_repeated(planner, request, run_id).await? {
+        return Ok(());
+    }
+    let message = format!(
+        "run {run_id} works in {path}; create the run after its end, or with on_busy: wait"
+    );
+    Err(Fault::new(FaultCode::WorkspaceBusy, message).with_field("workspace"))
+}
+
+/// Whether the same request made that run before.
+async fn is_repeated(planner: &Planner, request: &RunRequest, run_id: Uuid) -> Result<bool, Fault> {
+    let made = store::find_run(&planner.pool, run_id).await?;
+    Ok(!request.request_id.is_empty()
+        && made.is_some_and(|made| {
+            made.spec.request_id == request.request_id && made.spec.namespace == request.namespace
+        }))
 }
 
 fn spec(

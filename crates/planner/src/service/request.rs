@@ -12,7 +12,9 @@ use surety_common::domain::limits::Limits;
 use surety_common::domain::plan::Plan;
 use surety_common::domain::policy::NamespacePolicy;
 use surety_common::domain::problem::{Code, Problem, Warning};
-use surety_common::domain::run::{DriverKind, MAX_NAMESPACE, Policy, RunRecord, VerifyCommands};
+use surety_common::domain::run::{
+    DriverKind, MAX_NAMESPACE, OnBusy, Policy, RunRecord, VerifyCommands, WorkspaceLock,
+};
 use surety_common::wire::error::MessageError;
 use surety_common::wire::v1::{self, create_run_request, submit_plan_request};
 use surety_common::wire::value::sha256_of;
@@ -359,7 +361,14 @@ fn read_driver(driver: i32) -> Result<DriverKind, Problem> {
 }
 
 fn read_policy(policy: v1::Policy) -> Result<Policy, Problem> {
-    let v1::Policy { verify_commands, repeatable_commands, on_budget, confirm_tools } = policy;
+    let v1::Policy {
+        verify_commands,
+        repeatable_commands,
+        on_budget,
+        confirm_tools,
+        workspace_lock,
+        on_busy,
+    } = policy;
     if !confirm_tools.is_empty() || on_budget == i32::from(v1::OnBudget::Fail) {
         // A rule that is accepted and not enforced would be worse than an error.
         let message = "confirmations and budgets are not served yet; remove these rules";
@@ -373,7 +382,20 @@ fn read_policy(policy: v1::Policy) -> Result<Policy, Problem> {
             return Err(Problem::at(Code::TypeMismatch, "policy.verify_commands", message));
         }
     };
-    Ok(Policy { verify_commands, repeatable_commands })
+    let no_value = |field| Problem::at(Code::TypeMismatch, field, "is no value of this enum");
+    let workspace_lock = match v1::WorkspaceLock::try_from(workspace_lock) {
+        Ok(v1::WorkspaceLock::Unspecified | v1::WorkspaceLock::Exclusive) => {
+            WorkspaceLock::Exclusive
+        }
+        Ok(v1::WorkspaceLock::Shared) => WorkspaceLock::Shared,
+        Err(_) => return Err(no_value("policy.workspace_lock")),
+    };
+    let on_busy = match v1::OnBusy::try_from(on_busy) {
+        Ok(v1::OnBusy::Unspecified | v1::OnBusy::Wait) => OnBusy::Wait,
+        Ok(v1::OnBusy::Fail) => OnBusy::Fail,
+        Err(_) => return Err(no_value("policy.on_busy")),
+    };
+    Ok(Policy { verify_commands, repeatable_commands, workspace_lock, on_busy })
 }
 
 fn missing(field: &str) -> Problem {

@@ -31,6 +31,9 @@ dropped as (
 forgotten_execution as (
     delete from execution using expired where execution.run_id = expired.run_id
 ),
+forgotten_lock as (
+    delete from workspace_lock using expired where workspace_lock.run_id = expired.run_id
+),
 forgotten_plan as (
     delete from plan using expired where plan.run_id = expired.run_id
 ),

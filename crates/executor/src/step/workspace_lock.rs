@@ -1,0 +1,81 @@
+//! The lock of a run's workspace: taken before the first work on the run, held until the run ends.
+
+use super::blocking::blocking;
+use super::ended::Ended;
+use super::leased_run::LeasedRun;
+use crate::tool::ToolError;
+use std::path::PathBuf;
+use surety_common::domain::execution::Wait;
+use surety_common::domain::execution::draft::Ending;
+use surety_common::domain::fault::FaultCode;
+use surety_common::domain::run::{OnBusy, WorkspaceLock};
+use surety_common::domain::stop::{StopReason, WaitingOn};
+use surety_common::domain::workspace::check_workspace;
+use surety_common::store::{self, Holder, HostPath};
+use uuid::Uuid;
+
+/// Takes the lock unless this process holds it already. Answers whether the work may go on; else the run
+/// was blocked or ended.
+pub(super) async fn ensure(run: &LeasedRun) -> Result<bool, Ended> {
+    if run.spec.workspace.is_empty() || run.workspace_locked.get().is_some() {
+        return Ok(true);
+    }
+    let path = real_path(run).await;
+    if let Err(unfit) = check_workspace(&path, &run.engine.reserved) {
+        refuse(run, FaultCode::WorkspaceRefused, &unfit.to_string()).await?;
+        return Ok(false);
+    }
+    if run.spec.policy.workspace_lock == WorkspaceLock::Exclusive {
+        let folder = HostPath::new(&run.engine.host_label, &path);
+        let lock =
+            || store::lock_workspace(&run.engine.pool, run.spec.id, &folder, run.engine.now());
+        if let Some(holder) = store::patiently(lock).await? {
+            give_way(run, &holder).await?;
+            return Ok(false);
+        }
+    }
+    // Set once by the first work; a second one found the same lock.
+    run.workspace_locked.get_or_init(|| ());
+    Ok(true)
+}
+
+/// The folder without links; as it was named where it cannot be resolved, which the first call will say.
+async fn real_path(run: &LeasedRun) -> PathBuf {
+    let named = PathBuf::from(&run.spec.workspace);
+    let resolving = named.clone();
+    let resolved: Result<_, ToolError> = blocking(move || resolving.canonicalize()).await;
+    resolved.ok().and_then(Result::ok).unwrap_or(named)
+}
+
+/// Another run holds the folder: this one waits for its end, or ends where its policy says so.
+async fn give_way(run: &LeasedRun, holder: &Holder) -> Result<(), Ended> {
+    let Holder { run_id, path } = holder;
+    let busy = format!("run {run_id} works in {path}");
+    if run.spec.policy.on_busy == OnBusy::Fail {
+        return refuse(run, FaultCode::WorkspaceBusy, &busy).await;
+    }
+    let wait = Wait {
+        id: Uuid::now_v7(),
+        waiting_on: WaitingOn::Workspace,
+        since: run.engine.now(),
+        unblocks: format!("the end of run {run_id}, which works in {path}"),
+        question: String::new(),
+        choices: Vec::new(),
+        step_index: None,
+    };
+    run.change(|draft| draft.block(&run.graph, wait.clone())).await
+}
+
+async fn refuse(run: &LeasedRun, code: FaultCode, why: &str) -> Result<(), Ended> {
+    run.change(|draft| {
+        draft.stop(
+            &run.graph,
+            Ending {
+                stop_reason: StopReason::Aborted,
+                user_message: format!("{}: {why}", code.as_str()),
+                internal_reason: code.as_str().to_owned(),
+            },
+        )
+    })
+    .await
+}
