@@ -93,9 +93,11 @@ impl Fixture {
                 v1::GetNamespacePolicyRequest { namespace: OWN.to_owned() }.encode_to_vec()
             }
             // In these the run's id is the first field; further fields are left out.
-            "GetRun" | "WatchRun" | "PauseRun" | "ResumeRun" | "CancelRun" | "ExportReceipts"
-            | "SubmitPlan" | "GetPlan" | "RequestReplan" | "GetVerdict" | "VerifyReceipts"
-            | "EvaluateRun" => v1::ExportReceiptsRequest { run_id }.encode_to_vec(),
+            "GetRun" | "ListReceipts" | "ListTurns" | "GetOutput" | "WatchRun" | "PauseRun"
+            | "ResumeRun" | "CancelRun" | "ExportReceipts" | "SubmitPlan" | "GetPlan"
+            | "RequestReplan" | "GetVerdict" | "VerifyReceipts" | "EvaluateRun" => {
+                v1::ExportReceiptsRequest { run_id }.encode_to_vec()
+            }
             _ => Vec::new(),
         }
     }
@@ -207,7 +209,7 @@ async fn no_call_is_answered_without_a_token_that_is_known_and_valid() -> Result
     let expiring = admin.create_token(create("expiring", 1)).await?.into_inner();
     let revoked = admin.create_token(create("revoked", 3600)).await?.into_inner();
     let token_id = revoked.token.clone().context("a token")?.id;
-    admin.revoke_token(v1::RevokeTokenRequest { token_id }).await?;
+    admin.revoke_token(v1::RevokeTokenRequest { token_id, ..Default::default() }).await?;
     let list = RULES.iter().find(|rule| rule.method == "ListRuns").context("ListRuns")?;
     let began = Instant::now();
     while !is_unauthenticated(&fixture.ask(list, Some(&expiring.secret)).await?) {
@@ -377,6 +379,7 @@ async fn a_namespaces_policy_bounds_what_a_run_may_ask_for_and_adds_its_checks()
         namespace: OWN.to_owned(),
         policy: Some(policy),
         expected_version: Some(0),
+        ..Default::default()
     };
     let stored = admin.set_namespace_policy(set.clone()).await?.into_inner();
     assert_eq!(stored.version, 1);

@@ -26,7 +26,11 @@ async fn a_queue_that_empties_without_an_executor_is_shown_as_empty() -> Result<
     let order = v1::CreateRunRequest { namespace: "brief".to_owned(), ..order };
     let run = deployment.create_run(order).await?;
     wait_for_figure(&deployment, "surety_queue_depth{namespace=\"brief\"} 1").await?;
-    let cancel = v1::CancelRunRequest { run_id: run.id, reason: "not wanted".to_owned() };
+    let cancel = v1::CancelRunRequest {
+        run_id: run.id,
+        reason: "not wanted".to_owned(),
+        ..Default::default()
+    };
     deployment.runs()?.cancel_run(cancel).await?;
     wait_for_figure(&deployment, "surety_queue_depth{namespace=\"brief\"} 0").await?;
     deployment.finish().await

@@ -7,13 +7,21 @@ use surety_e2e::harness::{Database, Deployment, wait_until};
 use surety_e2e::script::{self, Trail, noop, plan, shell, step};
 
 async fn pause(deployment: &Deployment, run_id: &str) -> Result<v1::Run> {
-    let request = v1::PauseRunRequest { run_id: run_id.to_owned(), reason: "lunch".to_owned() };
+    let request = v1::PauseRunRequest {
+        run_id: run_id.to_owned(),
+        reason: "lunch".to_owned(),
+        ..Default::default()
+    };
     let response = deployment.runs()?.pause_run(request).await?.into_inner();
     response.run.context("the response holds the run")
 }
 
 async fn resume(deployment: &Deployment, run_id: &str) -> Result<v1::Run> {
-    let request = v1::ResumeRunRequest { run_id: run_id.to_owned(), reason: String::new() };
+    let request = v1::ResumeRunRequest {
+        run_id: run_id.to_owned(),
+        reason: String::new(),
+        ..Default::default()
+    };
     let response = deployment.runs()?.resume_run(request).await?.into_inner();
     response.run.context("the response holds the run")
 }
@@ -82,13 +90,18 @@ async fn a_run_without_a_lease_is_paused_at_once_and_can_be_cancelled() -> Resul
     let run = deployment.create(&plan(&[step("only", &[], &[noop()])]), "").await?;
     let run = pause(&deployment, &run.id).await?;
     assert_eq!(run.state(), v1::RunState::Blocked, "{run:#?}");
-    let request = v1::CancelRunRequest { run_id: run.id.clone(), reason: String::new() };
+    let request = v1::CancelRunRequest {
+        run_id: run.id.clone(),
+        reason: String::new(),
+        ..Default::default()
+    };
     deployment.runs()?.cancel_run(request).await?;
     let run = deployment.run(&run.id).await?;
     assert_eq!(run.state(), v1::RunState::Cancelled, "{run:#?}");
     assert!(waits(&deployment, &run.id).await?.is_empty());
     let refused = |status: &tonic::Status| from_status(status).reason.as_str().to_owned();
-    let pause = v1::PauseRunRequest { run_id: run.id.clone(), reason: String::new() };
+    let pause =
+        v1::PauseRunRequest { run_id: run.id.clone(), reason: String::new(), ..Default::default() };
     let status = deployment.runs()?.pause_run(pause).await.err().context("it has ended")?;
     assert_eq!(refused(&status), "run_terminal");
     deployment.finish().await
@@ -103,7 +116,7 @@ async fn a_run_without_a_plan_can_be_paused_takes_its_plan_and_starts_after_the_
     assert_eq!(run.state(), v1::RunState::Blocked);
     let run = pause(&deployment, &run.id).await?;
     let on: Vec<_> = waits(&deployment, &run.id).await?.iter().map(v1::Wait::waiting_on).collect();
-    assert_eq!(on, [v1::WaitingOn::Operator, v1::WaitingOn::Model]);
+    assert_eq!(on, [v1::WaitingOn::Model, v1::WaitingOn::Operator], "the oldest first");
     let text = plan(&[step("only", &[], &[noop()])]).to_string();
     let request = v1::SubmitPlanRequest {
         run_id: run.id.clone(),

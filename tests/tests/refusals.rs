@@ -31,6 +31,7 @@ async fn each_bad_order_is_refused_with_its_code_and_makes_no_run() -> Result<()
     let deployment = Deployment::start().await?;
     let cycle = plan(&[step("a", &["b"], &[noop()]), step("b", &["a"], &[noop()])]);
     let limits = |limits| v1::CreateRunRequest { limits: Some(limits), ..request(&good(), "") };
+    let policy = |policy| v1::CreateRunRequest { policy: Some(policy), ..request(&good(), "") };
     let cases = [
         (request(&cycle, ""), "dependency_cycle", None),
         (request(&plan(&[step("a", &["z"], &[noop()])]), ""), "unknown_dependency", None),
@@ -46,6 +47,26 @@ async fn each_bad_order_is_refused_with_its_code_and_makes_no_run() -> Result<()
             limits(v1::Limits { run_deadline: Some(whole_seconds(0)), ..v1::Limits::default() }),
             "limit_out_of_range",
             Some("limits.run_deadline"),
+        ),
+        (
+            limits(v1::Limits { token_budget: Some(5), ..v1::Limits::default() }),
+            "key_without_effect",
+            Some("limits.token_budget"),
+        ),
+        (
+            limits(v1::Limits { confirm_ttl: Some(whole_seconds(60)), ..v1::Limits::default() }),
+            "key_without_effect",
+            Some("limits.confirm_ttl"),
+        ),
+        (
+            policy(v1::Policy { on_budget: v1::OnBudget::Block.into(), ..v1::Policy::default() }),
+            "key_without_effect",
+            Some("policy.on_budget"),
+        ),
+        (
+            policy(v1::Policy { confirm_tools: vec!["noop".into()], ..v1::Policy::default() }),
+            "key_without_effect",
+            Some("policy.confirm_tools"),
         ),
         (
             v1::CreateRunRequest { request_id: "r".repeat(201), ..request(&good(), "") },
@@ -163,8 +184,13 @@ async fn an_invalid_id_and_an_unknown_one_have_different_codes_in_every_call() -
         let run_id = || id.to_owned();
         let mut runs = deployment.runs()?;
         let get = runs.get_run(v1::GetRunRequest { run_id: run_id(), view: 0 }).await;
-        let cancel =
-            runs.cancel_run(v1::CancelRunRequest { run_id: run_id(), reason: String::new() }).await;
+        let cancel = runs
+            .cancel_run(v1::CancelRunRequest {
+                run_id: run_id(),
+                reason: String::new(),
+                ..Default::default()
+            })
+            .await;
         let watch = v1::WatchRunRequest { run_id: run_id(), from_sequence: 1, follow: true };
         let watch = runs.watch_run(watch).await;
         let mut gate = deployment.gate()?;
@@ -194,6 +220,7 @@ async fn an_invalid_id_and_an_unknown_one_have_different_codes_in_every_call() -
     let answer = |wait_id: &str| v1::AnswerQuestionRequest {
         wait_id: wait_id.to_owned(),
         answer: "yes".to_owned(),
+        ..Default::default()
     };
     let mut runs = deployment.runs()?;
     assert_eq!(refusal(runs.answer_question(answer(wrong)).await)?.1, "invalid_id");
@@ -250,7 +277,11 @@ async fn what_comes_after_the_end_does_not_change_it() -> Result<()> {
     let deployment = Deployment::start().await?;
     let run = deployment.create(&good(), "").await?;
     let run = deployment.wait_for_end(&run.id).await?;
-    let cancel = v1::CancelRunRequest { run_id: run.id.clone(), reason: "late".to_owned() };
+    let cancel = v1::CancelRunRequest {
+        run_id: run.id.clone(),
+        reason: "late".to_owned(),
+        ..Default::default()
+    };
     let (class, reason, _) = refusal(deployment.runs()?.cancel_run(cancel).await)?;
     assert_eq!((class, reason.as_str()), (Code::FailedPrecondition, "run_terminal"));
     let submit = v1::SubmitPlanRequest {
@@ -266,8 +297,15 @@ async fn what_comes_after_the_end_does_not_change_it() -> Result<()> {
 }
 
 #[tokio::test]
-async fn calls_that_are_not_served_yet_say_so_with_a_code() -> Result<()> {
+async fn calls_and_drivers_that_are_not_served_yet_say_so_with_a_code() -> Result<()> {
     let deployment = Deployment::start().await?;
+    for driver in [v1::Driver::Model, v1::Driver::Remote] {
+        let driven = v1::CreateRunRequest { driver: driver.into(), ..request(&good(), "") };
+        let answer = deployment.runs()?.create_run(driven).await;
+        let (class, reason, field) = refusal(answer)?;
+        let expected = (Code::Unimplemented, "feature_not_served", "driver");
+        assert_eq!((class, reason.as_str(), field.as_str()), expected, "{driver:?}");
+    }
     let extend = v1::ExtendBudgetRequest::default();
     let (class, reason, _) = refusal(deployment.runs()?.extend_budget(extend).await)?;
     assert_eq!((class, reason.as_str()), (Code::Unimplemented, "unimplemented"));

@@ -20,8 +20,11 @@ struct Replanned<'a> {
 
 impl Replanned<'_> {
     async fn ask(&self, reason: &str) -> Result<v1::Run, Status> {
-        let request =
-            v1::RequestReplanRequest { run_id: self.run_id.clone(), reason: reason.to_owned() };
+        let request = v1::RequestReplanRequest {
+            run_id: self.run_id.clone(),
+            reason: reason.to_owned(),
+            ..Default::default()
+        };
         let mut plans = self.deployment.plans().map_err(|e| Status::internal(e.to_string()))?;
         Ok(plans.request_replan(request).await?.into_inner().run.unwrap_or_default())
     }
@@ -36,6 +39,7 @@ impl Replanned<'_> {
             expected_revision,
             plan_source: Some(source),
             reason: String::new(),
+            ..Default::default()
         };
         let mut plans = self.deployment.plans().map_err(|e| Status::internal(e.to_string()))?;
         Ok(plans.submit_plan(request).await?.into_inner())

@@ -113,10 +113,18 @@ async fn runs_end_in_the_database_of_their_namespace_and_every_call_finds_them_b
     for namespace in ["default", APART] {
         let run = home.create_run(planless(namespace)).await?;
         let (run_id, reason) = (run.id.clone(), "no more".to_owned());
-        home.runs()?.pause_run(v1::PauseRunRequest { run_id, reason: reason.clone() }).await?;
+        home.runs()?
+            .pause_run(v1::PauseRunRequest { run_id, reason: reason.clone(), ..Default::default() })
+            .await?;
         let run_id = run.id.clone();
-        home.runs()?.resume_run(v1::ResumeRunRequest { run_id, reason: reason.clone() }).await?;
-        let request = v1::CancelRunRequest { run_id: run.id, reason };
+        home.runs()?
+            .resume_run(v1::ResumeRunRequest {
+                run_id,
+                reason: reason.clone(),
+                ..Default::default()
+            })
+            .await?;
+        let request = v1::CancelRunRequest { run_id: run.id, reason, ..Default::default() };
         let run = home.runs()?.cancel_run(request).await?.into_inner().run.context("a run")?;
         assert_eq!(run.state(), v1::RunState::Cancelled);
     }
@@ -196,7 +204,11 @@ async fn lists_over_all_are_in_order_across_databases_and_figures_are_added_up()
     for missing in [Uuid::now_v7().to_string(), Uuid::nil().to_string()] {
         let found = fault(home.runs()?.get_run(by_id(&missing)).await)?;
         assert_eq!(found.reason.as_str(), "run_not_found", "{found:?}");
-        let request = v1::AnswerQuestionRequest { wait_id: missing, answer: "x".to_owned() };
+        let request = v1::AnswerQuestionRequest {
+            wait_id: missing,
+            answer: "x".to_owned(),
+            ..Default::default()
+        };
         let found = fault(home.runs()?.answer_question(request).await)?;
         assert_eq!(found.reason.as_str(), "wait_not_found", "{found:?}");
     }
@@ -233,7 +245,8 @@ async fn only_home_is_there(home: &Deployment) -> Result<()> {
     let own = v1::ListRunsRequest { namespace: APART.to_owned(), ..Default::default() };
     let missing = Uuid::now_v7().to_string();
     let wait_id = missing.clone();
-    let answer = v1::AnswerQuestionRequest { wait_id, answer: "x".to_owned() };
+    let answer =
+        v1::AnswerQuestionRequest { wait_id, answer: "x".to_owned(), ..Default::default() };
     let faults = [
         (fault(runs.list_runs(all).await)?, true),
         (fault(runs.list_runs(own).await)?, true),

@@ -45,10 +45,16 @@ async fn a_wait_ends(by: By) -> Result<()> {
     let (run_id, reason) = (first.id.clone(), String::new());
     match by {
         By::Cancel => {
-            deployment.runs()?.cancel_run(v1::CancelRunRequest { run_id, reason }).await?;
+            deployment
+                .runs()?
+                .cancel_run(v1::CancelRunRequest { run_id, reason, ..Default::default() })
+                .await?;
         }
         By::Pause => {
-            deployment.runs()?.pause_run(v1::PauseRunRequest { run_id, reason }).await?;
+            deployment
+                .runs()?
+                .pause_run(v1::PauseRunRequest { run_id, reason, ..Default::default() })
+                .await?;
         }
         By::Deadline => {}
     }
@@ -106,7 +112,11 @@ async fn a_run_that_the_gate_cannot_judge_is_left_to_the_operator_and_judged_onc
     assert!(blocked.unblocks.contains("ResumeRun"), "{blocked:#?}");
     assert!(blocked.unblocks.contains("internal: "), "the code is named: {blocked:#?}");
 
-    let request = v1::ResumeRunRequest { run_id: run.id.clone(), reason: "mended".to_owned() };
+    let request = v1::ResumeRunRequest {
+        run_id: run.id.clone(),
+        reason: "mended".to_owned(),
+        ..Default::default()
+    };
     deployment.runs()?.resume_run(request).await?;
     let run = deployment.wait_for_end(&run.id).await?;
     assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
@@ -130,7 +140,11 @@ async fn a_drain_does_not_wait_for_a_verdict_under_way() -> Result<()> {
     let handed_back = "select lease_owner is null and ready_at is not null
                               and state = 'VERIFYING' from execution";
     assert!(sqlx::query_scalar::<_, bool>(handed_back).fetch_one(&rows).await?);
-    let request = v1::CancelRunRequest { run_id: run.id.clone(), reason: String::new() };
+    let request = v1::CancelRunRequest {
+        run_id: run.id.clone(),
+        reason: String::new(),
+        ..Default::default()
+    };
     deployment.runs()?.cancel_run(request).await?;
     deployment.wait_for_end(&run.id).await?;
     rows.close().await;

@@ -5,6 +5,7 @@ use crate::check::Answer;
 use crate::gate::Gate;
 use crate::stateless::beside;
 use crate::verdict::{Evaluation, evaluate};
+use chrono::{DateTime, Utc};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use surety_common::crash;
@@ -27,6 +28,7 @@ use surety_common::domain::verification::{
 use surety_common::store::{self, Commit, EvidenceBundle, Outcome, Topic};
 use surety_common::telemetry::trace;
 use surety_common::wire::caller::Caller;
+use surety_common::wire::run::DatedVerdict;
 use uuid::Uuid;
 
 /// Up to this many receipts a verdict takes less than a tenth of a millisecond.
@@ -49,7 +51,7 @@ impl Gate {
         caller: &Caller,
         run_id: Uuid,
         lease_epoch: i64,
-    ) -> Result<VerdictRecord, Fault> {
+    ) -> Result<DatedVerdict, Fault> {
         loop {
             let bundle = Arc::new(self.bundle(run_id).await?);
             let record = &bundle.run;
@@ -65,13 +67,14 @@ impl Gate {
             }
             check_observed(&bundle)?;
             let decided = self.decide(&bundle).await?;
+            let now = self.now();
             if lease_epoch == 0 {
-                return Ok(decided);
+                return Ok((now, decided));
             }
             crash::point("gate.before_verdict");
-            if self.store(record, decided.clone()).await? == Outcome::Applied {
+            if self.store(record, decided.clone(), now).await? == Outcome::Applied {
                 crash::point("gate.after_verdict");
-                return Ok(decided);
+                return Ok((now, decided));
             }
         }
     }
@@ -100,7 +103,7 @@ impl Gate {
     }
 
     /// The verdict of a run that is no longer being verified.
-    async fn given_before(&self, record: &RunRecord) -> Result<Option<VerdictRecord>, Fault> {
+    async fn given_before(&self, record: &RunRecord) -> Result<Option<DatedVerdict>, Fault> {
         let execution = &record.execution;
         if execution.state == RunState::Verifying {
             return Ok(None);
@@ -137,11 +140,16 @@ impl Gate {
             verdict,
             receipts: record.execution.counters.receipts,
             last_receipt_digest: record.execution.counters.last_receipt_digest.clone(),
+            plan_digest: record.plan_digest.clone(),
         })
     }
 
-    async fn store(&self, record: &RunRecord, decided: VerdictRecord) -> Result<Outcome, Fault> {
-        let now = self.now();
+    async fn store(
+        &self,
+        record: &RunRecord,
+        decided: VerdictRecord,
+        now: DateTime<Utc>,
+    ) -> Result<Outcome, Fault> {
         let run_id = record.spec.id.to_string();
         let span = trace::evaluation_span(
             "acceptgate",

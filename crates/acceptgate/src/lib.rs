@@ -16,11 +16,13 @@ pub use gate::Gate;
 
 use check::http_probe::Probes;
 use metrics_exporter_prometheus::PrometheusHandle;
+use sqlx::PgPool;
 use std::sync::Arc;
 use surety_common::config::{CommonConfig, GateConfig};
 use surety_common::store::{self, Identities, PoolSize, StoreError};
-use surety_common::wire::server::{self, Authentication, Server, Settings};
+use surety_common::wire::server::{self, Authentication, Server, ServerInfo, Settings};
 use surety_common::wire::token::FileTokens;
+use surety_common::wire::v1::SandboxLevel;
 use surety_common::wire::v1::accept_gate_service_server::AcceptGateServiceServer;
 use surety_common::wire::v1::internal_service_server::InternalServiceServer;
 use tokio::net::TcpListener;
@@ -80,6 +82,7 @@ pub async fn serve(
     let served = Server::new(Settings::of(&setup.common, authentication))
         .with_service(AcceptGateServiceServer::new(handlers.clone()))
         .with_service(InternalServiceServer::new(handlers))
+        .with_info(info(Some(pool.clone())))
         .with_http(server::operations(setup.metrics, Some(pool.clone())))
         .serve(listener, shutdown.cancelled_owned())
         .await;
@@ -96,5 +99,12 @@ fn without_database(setup: Setup, probes: Arc<Probes>) -> Server {
     Server::new(Settings::of(&setup.common, authentication))
         .without_database::<InternalServiceServer<service::Service>>()
         .with_service(AcceptGateServiceServer::new(service::Service::stateless(probes)))
+        .with_info(info(None))
         .with_http(server::operations(setup.metrics, None))
+}
+
+/// What the gate says of itself; it starts no commands.
+fn info(pool: Option<PgPool>) -> ServerInfo {
+    let (version, sandbox) = (env!("CARGO_PKG_VERSION"), SandboxLevel::None);
+    ServerInfo { service: "acceptgate", version, sandbox, pool }
 }

@@ -5,11 +5,10 @@ use crate::gate::Gate;
 use crate::stateless::{self, Evaluated};
 use std::sync::Arc;
 use surety_common::domain::fault::{Fault, FaultCode};
-use surety_common::domain::journal::VerdictRecord;
 use surety_common::domain::receipt::{ChainFinding, ChainReport, check_chain, check_export};
 use surety_common::store;
 use surety_common::wire::caller::Caller;
-use surety_common::wire::run::verdict_of;
+use surety_common::wire::run::{DatedVerdict, verdict_of};
 use surety_common::wire::status::{needs_database, to_status};
 use surety_common::wire::v1::accept_gate_service_server::AcceptGateService;
 use surety_common::wire::v1::internal_service_server::InternalService;
@@ -60,8 +59,8 @@ impl AcceptGateService for Service {
         let caller = Caller::of(&request).map_err(status)?;
         let v1::GetVerdictRequest { run_id, plan_revision } = request.into_inner();
         let run_id = id("run_id", &run_id).map_err(Fault::from).map_err(status)?;
-        let record = gate.verdict(&caller, run_id, plan_revision).await.map_err(status)?;
-        let verdict = Some(verdict_of(run_id, record));
+        let (at, record) = gate.verdict(&caller, run_id, plan_revision).await.map_err(status)?;
+        let verdict = Some(verdict_of(run_id, at, record));
         Ok(Response::new(v1::GetVerdictResponse { verdict }))
     }
 
@@ -95,8 +94,8 @@ impl InternalService for Service {
         let v1::EvaluateRunRequest { run_id, lease_epoch } = request.into_inner();
         let run_id = id("run_id", &run_id).map_err(Fault::from).map_err(status)?;
         let lease_epoch = i64::try_from(lease_epoch).unwrap_or(i64::MAX);
-        let record = gate.judge(&caller, run_id, lease_epoch).await.map_err(status)?;
-        let verdict = Some(verdict_of(run_id, record));
+        let (at, record) = gate.judge(&caller, run_id, lease_epoch).await.map_err(status)?;
+        let verdict = Some(verdict_of(run_id, at, record));
         Ok(Response::new(v1::EvaluateRunResponse { verdict }))
     }
 }
@@ -108,7 +107,7 @@ impl Gate {
         caller: &Caller,
         run_id: uuid::Uuid,
         plan_revision: u32,
-    ) -> Result<VerdictRecord, Fault> {
+    ) -> Result<DatedVerdict, Fault> {
         let record = self.find_for(caller, run_id).await?;
         let found = match (record.execution.counters.verdict_sequence, plan_revision) {
             (0, _) => None,

@@ -160,6 +160,30 @@ impl RunService for Scripted {
         Err(unimplemented("CreateRun"))
     }
 
+    type GetOutputStream =
+        Pin<Box<dyn Stream<Item = Result<v1::GetOutputResponse, Status>> + Send>>;
+
+    async fn get_output(
+        &self,
+        _: Request<v1::GetOutputRequest>,
+    ) -> Result<Response<Self::GetOutputStream>, Status> {
+        Err(unimplemented("GetOutput"))
+    }
+
+    async fn list_receipts(
+        &self,
+        _: Request<v1::ListReceiptsRequest>,
+    ) -> Result<Response<v1::ListReceiptsResponse>, Status> {
+        Err(unimplemented("ListReceipts"))
+    }
+
+    async fn list_turns(
+        &self,
+        _: Request<v1::ListTurnsRequest>,
+    ) -> Result<Response<v1::ListTurnsResponse>, Status> {
+        Err(unimplemented("ListTurns"))
+    }
+
     async fn list_runs(
         &self,
         _: Request<v1::ListRunsRequest>,

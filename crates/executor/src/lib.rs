@@ -19,6 +19,7 @@ pub mod step;
 pub mod tool;
 
 use metrics_exporter_prometheus::PrometheusHandle;
+use sqlx::PgPool;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,8 +31,9 @@ use surety_common::store::{
 };
 use surety_common::telemetry;
 use surety_common::wire::client::{self, ClientError};
-use surety_common::wire::server::{self, Authentication, Server, Settings};
+use surety_common::wire::server::{self, Authentication, Server, ServerInfo, Settings};
 use surety_common::wire::token::FileTokens;
+use surety_common::wire::v1::SandboxLevel;
 use surety_common::wire::v1::executor_service_server::ExecutorServiceServer;
 use surety_common::wire::v1::tool_service_server::ToolServiceServer;
 use tokio::net::TcpListener;
@@ -142,6 +144,7 @@ pub async fn serve(
     let served = Server::new(Settings::of(&setup.common, authentication))
         .with_service(ExecutorServiceServer::new(handlers.clone()))
         .with_service(ToolServiceServer::new(handlers))
+        .with_info(info(Some(pool.clone())))
         .with_http(server::operations(setup.metrics, Some(pool.clone())))
         .serve(listener, shutdown.clone().cancelled_owned())
         .await;
@@ -166,7 +169,19 @@ fn without_database(setup: Setup, tools: Arc<tool::Registry>) -> Server {
     Server::new(Settings::of(&setup.common, authentication))
         .with_service(ExecutorServiceServer::new(handlers.clone()))
         .with_service(ToolServiceServer::new(handlers))
+        .with_info(info(None))
         .with_http(server::operations(setup.metrics, None))
+}
+
+/// What the executor says of itself.
+fn info(pool: Option<PgPool>) -> ServerInfo {
+    let (version, sandbox) = (env!("CARGO_PKG_VERSION"), sandbox_level());
+    ServerInfo { service: "executor", version, sandbox, pool }
+}
+
+/// How the commands that this executor starts are confined.
+fn sandbox_level() -> SandboxLevel {
+    SandboxLevel::None
 }
 
 /// Warns when the commands of all slots need more open files than the process may have.

@@ -8,6 +8,7 @@
 //!   shards: selects the database of a run or a namespace
 //! ```
 
+mod call;
 mod depths;
 pub mod intake;
 mod merge;
@@ -25,12 +26,14 @@ pub use planner::Planner;
 
 use metrics_exporter_prometheus::PrometheusHandle;
 use shards::Shards;
+use sqlx::PgPool;
 use std::sync::Arc;
 use surety_common::clock::PRIMARY_SHARD;
 use surety_common::config::{CommonConfig, NamespaceDatabase, PlannerConfig};
 use surety_common::store::{self, Identities, PoolSize, Retention, StoreError};
-use surety_common::wire::server::{self, Authentication, Server, Settings};
+use surety_common::wire::server::{self, Authentication, Server, ServerInfo, Settings};
 use surety_common::wire::token::FileTokens;
+use surety_common::wire::v1::SandboxLevel;
 use surety_common::wire::v1::admin_service_server::AdminServiceServer;
 use surety_common::wire::v1::planner_service_server::PlannerServiceServer;
 use surety_common::wire::v1::run_service_server::RunServiceServer;
@@ -111,6 +114,7 @@ pub async fn serve(
         .with_service(PlannerServiceServer::new(service::Plans::of(handlers.clone())))
         .with_service(AdminServiceServer::new(handlers.clone()))
         .with_service(ToolchainServiceServer::new(handlers))
+        .with_info(info(Some(pool.clone())))
         .with_http(server::operations(setup.metrics, Some(pool)))
         .serve(listener, shutdown.cancelled_owned())
         .await;
@@ -130,5 +134,12 @@ fn without_database(setup: Setup) -> Server {
         .with_service(PlannerServiceServer::new(service::Plans::stateless()))
         .without_database::<AdminServiceServer<service::Service>>()
         .without_database::<ToolchainServiceServer<service::Service>>()
+        .with_info(info(None))
         .with_http(server::operations(setup.metrics, None))
+}
+
+/// What the planner says of itself; it starts no commands.
+fn info(pool: Option<PgPool>) -> ServerInfo {
+    let (version, sandbox) = (env!("CARGO_PKG_VERSION"), SandboxLevel::None);
+    ServerInfo { service: "planner", version, sandbox, pool }
 }

@@ -33,10 +33,26 @@ pub(crate) async fn run(planner: Arc<Planner>, retention: Retention) {
         ticks.tick().await;
         let now = planner.now();
         prepare(&planner.pool, now, retention).await;
+        forget_answers(&planner, now).await;
         if let Some(before) = retention.before(now)
             && let Err(error) = forget(&planner.pool, before).await
         {
             tracing::warn!(%error, database = planner.whose, "retention: expired runs could not be deleted; the next attempt is in 10 minutes");
+        }
+    }
+}
+
+/// Deletes the stored answers of calls that are older than the guarantee for a repeated call.
+async fn forget_answers(planner: &Planner, now: DateTime<Utc>) {
+    loop {
+        match store::forget_outcomes(&planner.pool, now).await {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(error) => {
+                let database = &planner.whose;
+                tracing::warn!(%error, database, "planner: old answers of calls were not deleted");
+                return;
+            }
         }
     }
 }

@@ -3,13 +3,14 @@
 #[cfg(test)]
 mod tests;
 
+use crate::call::Call;
 use crate::planner::Planner;
 use futures::Stream;
 use std::time::Duration;
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::execution::{CallAnswer, Graph, Wait};
 use surety_common::domain::fault::{Fault, FaultCode};
-use surety_common::domain::journal::{Actor, Answer, Entry, Event, Subject, VerdictRecord};
+use surety_common::domain::journal::{Actor, Answer, Entry, Event, Subject};
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::machine::run::RunState;
 use surety_common::domain::problem::{Code, Problem};
@@ -17,6 +18,8 @@ use surety_common::domain::run::RunRecord;
 use surety_common::domain::stop::{StopReason, WaitingOn};
 use surety_common::store::{self, Commit, Outcome, Page, ReceiptPages, Topic};
 use surety_common::telemetry::trace;
+use surety_common::wire::run::DatedVerdict;
+use surety_common::wire::v1;
 use tokio::sync::broadcast;
 use uuid::Uuid;
 
@@ -38,7 +41,7 @@ impl Planner {
     ///
     /// # Errors
     /// `database_unavailable`.
-    pub async fn verdict(&self, record: &RunRecord) -> Result<Option<VerdictRecord>, Fault> {
+    pub async fn verdict(&self, record: &RunRecord) -> Result<Option<DatedVerdict>, Fault> {
         match record.execution.counters.verdict_sequence {
             0 => Ok(None),
             sequence => Ok(store::verdict(&self.pool, record.spec.id, sequence).await?),
@@ -58,9 +61,14 @@ impl Planner {
     ///
     /// # Errors
     /// `run_not_found`, `run_terminal` when it ended otherwise, `database_unavailable`.
-    pub async fn cancel(&self, run_id: Uuid, reason: &str, by: &str) -> Result<(), Fault> {
-        let message = said("cancelled", reason, by);
-        self.change(run_id, &self.actor_for(by), |record, draft| {
+    pub(crate) async fn cancel(
+        &self,
+        run_id: Uuid,
+        call: &Call,
+        reason: &str,
+    ) -> Result<v1::Run, Fault> {
+        let message = said("cancelled", reason, call.by());
+        self.change_once(run_id, call, |record, draft| {
             if record.execution.stop_reason() == Some(StopReason::Cancelled) {
                 return Ok(());
             }
@@ -73,9 +81,14 @@ impl Planner {
     ///
     /// # Errors
     /// `run_not_found`, `run_terminal`, `database_unavailable`.
-    pub async fn pause(&self, run_id: Uuid, reason: &str, by: &str) -> Result<(), Fault> {
-        let cause = said("paused", reason, by);
-        self.change(run_id, &self.actor_for(by), |record, draft| {
+    pub(crate) async fn pause(
+        &self,
+        run_id: Uuid,
+        call: &Call,
+        reason: &str,
+    ) -> Result<v1::Run, Fault> {
+        let cause = said("paused", reason, call.by());
+        self.change_once(run_id, call, |record, draft| {
             if record.execution.state.is_terminal() {
                 return Err(terminal(record));
             }
@@ -100,17 +113,22 @@ impl Planner {
     ///
     /// # Errors
     /// `run_not_found`, `run_terminal`, `run_not_paused`, `database_unavailable`.
-    pub async fn resume(&self, run_id: Uuid, reason: &str, by: &str) -> Result<(), Fault> {
-        let cause = said("resumed", reason, by);
-        self.change(run_id, &self.actor_for(by), |record, draft| {
+    pub(crate) async fn resume(
+        &self,
+        run_id: Uuid,
+        call: &Call,
+        reason: &str,
+    ) -> Result<v1::Run, Fault> {
+        let cause = said("resumed", reason, call.by());
+        let resumed = self.change_once(run_id, call, |record, draft| {
             if record.execution.state.is_terminal() {
                 return Err(terminal(record));
             }
             draft.resume(&graph_of(record), &cause).map_err(|_| not_paused(record))
-        })
-        .await?;
+        });
+        let run = resumed.await?;
         self.waker.wake_now(Topic::Ready);
-        Ok(())
+        Ok(run)
     }
 
     /// Answers the question of a waiting run. The first answer counts.
@@ -118,18 +136,20 @@ impl Planner {
     /// # Errors
     /// `run_not_found`, `wait_closed`, `field_missing` for a blank answer, `type_mismatch` for one
     /// that is not among the choices, `database_unavailable`.
-    pub async fn answer(
+    pub(crate) async fn answer(
         &self,
         run_id: Uuid,
         wait_id: Uuid,
+        call: &Call,
         answer: &str,
-        by: &str,
-    ) -> Result<(), Fault> {
-        let answer = Answer { wait_id, by: Actor(by.into()), text: answer.trim().to_owned() };
-        let actor = self.actor_for(by);
-        self.change(run_id, &actor, |record, draft| give_answer(record, draft, &answer)).await?;
+    ) -> Result<v1::Run, Fault> {
+        let by = Actor(call.by().into());
+        let answer = Answer { wait_id, by, text: answer.trim().to_owned() };
+        let answered =
+            self.change_once(run_id, call, |record, draft| give_answer(record, draft, &answer));
+        let run = answered.await?;
         self.waker.wake_now(Topic::Ready);
-        Ok(())
+        Ok(run)
     }
 
     /// Applies one change to the current run, and again when another writer changed it first.
@@ -316,12 +336,9 @@ fn give_answer(record: &RunRecord, draft: &mut Draft, answer: &Answer) -> Result
     };
     let graph = graph_of(record);
     draft.journal(Entry::Answer(answer.clone()));
-    let about_call = match answer.text.as_str() {
-        "repeat" => Some(CallAnswer::Repeat),
-        "fail" => Some(CallAnswer::Fail),
-        _ => None,
-    };
+    let about_call = CallAnswer::from_text(&answer.text);
     let closed = |refusal: Refusal| Fault::new(FaultCode::WaitClosed, refusal.to_string());
+    let about_call = about_call.map(|about_call| (about_call, &answer.by));
     draft.answer_call(index, about_call).map_err(closed)?;
     draft.resume_step(&graph, index, "the question was answered").map_err(closed)
 }

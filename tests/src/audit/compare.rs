@@ -67,10 +67,7 @@ fn one_step(replay: &Replay, id: &str, progress: &StepProgress) -> Result<()> {
     let same = step.open.iter().copied().eq(open);
     ensure!(same, "the row has {open:?} without an outcome, the journal {:?}", step.open);
     // Once it is used the row has none, and the journal does not say when that was.
-    let answer = progress.answer.map(|answer| match answer {
-        CallAnswer::Repeat => "repeat",
-        CallAnswer::Fail => "fail",
-    });
+    let answer = progress.answer.map(CallAnswer::as_str);
     let said = step.answer.as_deref();
     ensure!(answer.is_none() || answer == said, "{answer:?} is no answer that was given: {said:?}");
     Ok(())

@@ -15,7 +15,7 @@ use surety_common::domain::journal::{
 use surety_common::domain::machine::run::{self, RunEvent, RunState};
 use surety_common::domain::machine::step::StepEvent;
 use surety_common::domain::plan::{Plan, PlanStep};
-use surety_common::domain::receipt::EvidenceReceipt;
+use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource};
 use surety_common::domain::run::{DriverKind, RunRecord, VerifyCommands};
 use surety_common::domain::step::StepState;
 use surety_common::domain::stop::StopReason;
@@ -226,7 +226,8 @@ impl Replay {
             writes::stayed_inside(planned, receipt)?;
             let step = self.steps.get_mut(&receipt.step_id).context("no step of the plan")?;
             let evidence = receipt.success && receipt.name != "noop";
-            let call = Outcome { id: call_id, success: receipt.success, evidence };
+            let testified = receipt.source == EvidenceSource::UserReply;
+            let call = Outcome { id: call_id, success: receipt.success, evidence, testified };
             step.receipt(&call, self.calls.again(call_id), writer)?;
         }
         if let Some(observed) = &mut self.observed {

@@ -46,6 +46,8 @@ pub(super) struct Outcome {
     pub(super) id: Uuid,
     pub(super) success: bool,
     pub(super) evidence: bool,
+    /// Whether a person said that it happened.
+    pub(super) testified: bool,
 }
 
 impl Step {
@@ -143,7 +145,9 @@ impl Step {
         if self.open.remove(&call.id) && self.interrupted {
             let said = self.answer.as_deref();
             ensure!(said != Some("fail"), "a call was repeated although the answer was fail");
-            ensure!(again || said == Some("repeat"), "a call was repeated without permission");
+            let allowed = if call.testified { "happened" } else { "repeat" };
+            let allowed = said == Some(allowed) || again && !call.testified;
+            ensure!(allowed, "an open call was settled without permission");
         }
         self.answer = None;
         self.used.calls += 1;

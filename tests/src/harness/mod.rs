@@ -318,8 +318,11 @@ impl Deployment {
     /// # Errors
     /// The call failed.
     pub async fn answer(&self, wait_id: &str, answer: &str) -> Result<()> {
-        let request =
-            v1::AnswerQuestionRequest { wait_id: wait_id.to_owned(), answer: answer.to_owned() };
+        let request = v1::AnswerQuestionRequest {
+            wait_id: wait_id.to_owned(),
+            answer: answer.to_owned(),
+            ..Default::default()
+        };
         self.runs()?.answer_question(request).await?;
         Ok(())
     }

@@ -87,6 +87,42 @@ async fn a_command_that_must_not_be_repeated_is_asked_about_and_an_answer_lets_i
 }
 
 #[tokio::test]
+async fn a_persons_word_that_a_call_happened_is_recorded_as_that_and_proves_no_check() -> Result<()>
+{
+    let trail = Trail::new()?;
+    let mut deployment = Deployment::start_with(&QUICK).await?;
+    let line = trail.mark_and_wait("only");
+    let mut order = script::request(&plan(&[step("only", &[], &[shell(&line)])]), "");
+    order.policy = Some(v1::Policy {
+        verify_commands: v1::VerifyCommands::ReceiptsOnly.into(),
+        ..v1::Policy::default()
+    });
+    order.limits = Some(v1::Limits { max_repairs: Some(0), ..v1::Limits::default() });
+    order.verify = vec![v1::AcceptCheck {
+        kind: "command_success".to_owned(),
+        target: "sh -c".to_owned(),
+        ..v1::AcceptCheck::default()
+    }];
+    let run = deployment.create_run(order).await?;
+    wait_until("the command began", || trail.marks("only") == 1).await?;
+    deployment.first_executor()?.kill().await?;
+    deployment.add_executor(&[]).await?;
+    let blocked = deployment.question(&run.id).await?;
+    deployment.answer(&blocked.wait_id, "happened").await?;
+    let run = deployment.wait_for_end(&run.id).await?;
+    assert_eq!(trail.marks("only"), 1, "it was called again");
+    assert_eq!(run.steps[0].state(), v1::StepState::Done, "the step goes on: {run:#?}");
+    assert_eq!(run.state(), v1::RunState::Failed, "a word is no command that succeeded");
+    let events = deployment.events(&run.id).await?;
+    let receipts = receipts(&events);
+    let word = receipts.iter().find(|receipt| receipt.step_id == "only").context("a receipt")?;
+    assert_eq!((word.source(), word.success), (v1::EvidenceSource::UserReply, true));
+    assert!(word.facts.is_empty() && word.summary.contains("happened"), "{word:#?}");
+    trail.let_go()?;
+    deployment.finish().await
+}
+
+#[tokio::test]
 async fn the_answer_fail_ends_the_run_and_no_retry_calls_again() -> Result<()> {
     let trail = Trail::new()?;
     let mut deployment = Deployment::start_with(&QUICK).await?;

@@ -233,7 +233,11 @@ async fn a_cancelled_run_ends_its_command_at_once() -> Result<()> {
     let run = deployment.create(&plan(&[step("only", &[], &[shell(&line)])]), "").await?;
     wait_until("the command began", || trail.marks("began") == 1).await?;
     let begun = Instant::now();
-    let request = v1::CancelRunRequest { run_id: run.id.clone(), reason: "enough".to_owned() };
+    let request = v1::CancelRunRequest {
+        run_id: run.id.clone(),
+        reason: "enough".to_owned(),
+        ..Default::default()
+    };
     let cancelled = deployment.runs()?.cancel_run(request.clone()).await?.into_inner();
     let run = cancelled.run.context("the response holds the run")?;
     assert_eq!(run.state(), v1::RunState::Cancelled, "{run:#?}");

@@ -219,7 +219,11 @@ async fn one_of_each_call(deployment: &mut Deployment, request_id: &str) -> Resu
             Err(_) => revive(deployment).await?,
         }
     }
-    let cancel = v1::CancelRunRequest { run_id: made.id.clone(), reason: String::new() };
+    let cancel = v1::CancelRunRequest {
+        run_id: made.id.clone(),
+        reason: String::new(),
+        ..Default::default()
+    };
     while deployment.runs()?.cancel_run(cancel.clone()).await.is_err() {
         revive(deployment).await?;
     }

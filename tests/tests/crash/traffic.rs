@@ -105,17 +105,17 @@ impl Client {
             let said = match order.meddling {
                 Meddling::Nothing => return Ok(false),
                 Meddling::Pause => {
-                    let request = v1::PauseRunRequest { run_id, reason };
+                    let request = v1::PauseRunRequest { run_id, reason, ..Default::default() };
                     self.client()?.pause_run(request).await.map(|_| false)
                 }
                 Meddling::Cancel => {
-                    let request = v1::CancelRunRequest { run_id, reason };
+                    let request = v1::CancelRunRequest { run_id, reason, ..Default::default() };
                     let said = self.client()?.cancel_run(request).await;
                     said.map(|it| it.into_inner().run.unwrap_or_default().state())
                         .map(|state| state == v1::RunState::Cancelled)
                 }
                 Meddling::Replan => {
-                    let request = v1::RequestReplanRequest { run_id, reason };
+                    let request = v1::RequestReplanRequest { run_id, reason, ..Default::default() };
                     self.plans()?.request_replan(request).await.map(|_| false)
                 }
             };
@@ -163,12 +163,15 @@ impl Client {
         let said = match blocked.waiting_on() {
             v1::WaitingOn::User => {
                 let (wait_id, answer) = (blocked.wait_id.clone(), "repeat".to_owned());
-                let request = v1::AnswerQuestionRequest { wait_id, answer };
+                let request = v1::AnswerQuestionRequest { wait_id, answer, ..Default::default() };
                 self.client()?.answer_question(request).await.map(drop)
             }
             v1::WaitingOn::Operator => {
-                let request =
-                    v1::ResumeRunRequest { run_id: run.id.clone(), reason: String::new() };
+                let request = v1::ResumeRunRequest {
+                    run_id: run.id.clone(),
+                    reason: String::new(),
+                    ..Default::default()
+                };
                 self.client()?.resume_run(request).await.map(drop)
             }
             v1::WaitingOn::Model => {
@@ -180,6 +183,7 @@ impl Client {
                     expected_revision: 1,
                     plan_source: Some(PlanSource::PatchText(patch.to_string())),
                     reason: String::new(),
+                    ..Default::default()
                 };
                 self.plans()?.submit_plan(request).await.map(drop)
             }

@@ -149,7 +149,7 @@ async fn play(
         let answered = deployment.answer(&blocked.wait_id, "yes").await;
         ensure!(answered.is_err(), "words answered what only an approver may");
         let reason = "the scenario is over".to_owned();
-        let cancel = v1::CancelRunRequest { run_id: id.clone(), reason };
+        let cancel = v1::CancelRunRequest { run_id: id.clone(), reason, ..Default::default() };
         deployment.runs()?.cancel_run(cancel).await?;
     }
     let run = deployment.wait_for_end(&id).await?;

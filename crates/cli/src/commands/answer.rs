@@ -28,7 +28,11 @@ pub struct Answer {
 impl Answer {
     pub(super) async fn run(self, output: Output) -> Result<Exit, Failure> {
         let connection = Connection::open(&self.client)?;
-        let request = v1::AnswerQuestionRequest { wait_id: self.wait, answer: self.text.join(" ") };
+        let request = v1::AnswerQuestionRequest {
+            wait_id: self.wait,
+            answer: self.text.join(" "),
+            ..Default::default()
+        };
         let answer = connection.runs().answer_question(bounded(request)).await;
         let answer = answer.map_err(|status| connection.failure(&status))?.into_inner();
         let run = answer.run.unwrap_or_default();

@@ -112,7 +112,12 @@ impl Set {
         let expected_version = Some(found.version);
         let namespace = self.namespace.clone();
         let policy = Some(self.applied(found.policy.unwrap_or_default())?);
-        let request = v1::SetNamespacePolicyRequest { namespace, policy, expected_version };
+        let request = v1::SetNamespacePolicyRequest {
+            namespace,
+            policy,
+            expected_version,
+            ..Default::default()
+        };
         let answer = connection.admin().set_namespace_policy(bounded(request)).await;
         let stored = answer.map_err(|status| connection.failure(&status))?.into_inner();
         output.either(&wire_json::message("SetNamespacePolicyResponse", &stored), || {

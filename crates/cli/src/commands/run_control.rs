@@ -40,15 +40,15 @@ impl RunControl {
         let (mut runs, reason) = (connection.runs(), self.reason);
         let answer = match way {
             Way::Pause => {
-                let request = v1::PauseRunRequest { run_id, reason };
+                let request = v1::PauseRunRequest { run_id, reason, ..Default::default() };
                 runs.pause_run(bounded(request)).await.map(|answer| answer.into_inner().run)
             }
             Way::Resume => {
-                let request = v1::ResumeRunRequest { run_id, reason };
+                let request = v1::ResumeRunRequest { run_id, reason, ..Default::default() };
                 runs.resume_run(bounded(request)).await.map(|answer| answer.into_inner().run)
             }
             Way::Cancel => {
-                let request = v1::CancelRunRequest { run_id, reason };
+                let request = v1::CancelRunRequest { run_id, reason, ..Default::default() };
                 runs.cancel_run(bounded(request)).await.map(|answer| answer.into_inner().run)
             }
         };

@@ -173,8 +173,10 @@ async fn list(client: &ClientConfig, output: Output) -> Result<Exit, Failure> {
 
 async fn revoke(client: &ClientConfig, token_id: String, output: Output) -> Result<Exit, Failure> {
     let connection = Connection::open(client)?;
-    let answer =
-        connection.admin().revoke_token(bounded(v1::RevokeTokenRequest { token_id })).await;
+    let answer = connection
+        .admin()
+        .revoke_token(bounded(v1::RevokeTokenRequest { token_id, ..Default::default() }))
+        .await;
     let token = answer.map_err(|status| connection.failure(&status))?.into_inner().token;
     let token = token.unwrap_or_default();
     let said = || format!("token {} of {} is revoked", token.id, harmless(&token.name));

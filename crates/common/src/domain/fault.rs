@@ -112,6 +112,7 @@ codes! {
         Unauthenticated = "unauthenticated", "The call has no token, or an unknown one.";
         PermissionDenied = "permission_denied", "The caller's role does not allow this.";
         Unimplemented = "unimplemented", "The service does not implement the method in this mode.";
+        FeatureNotServed = "feature_not_served", "This version does not serve the requested feature.";
         DeadlineExceeded = "deadline_exceeded", "The call was not finished within the caller's deadline.";
         CallCancelled = "call_cancelled", "The caller cancelled the call before it was finished.";
 
@@ -208,6 +209,9 @@ impl Reason {
     /// What the caller should do.
     pub fn advice(self) -> &'static str {
         match self {
+            Self::Input(Code::KeyWithoutEffect) => {
+                "Leave the key out; GetServerInfo names those that have an effect."
+            }
             Self::Input(code) => class_of_input(code).advice(),
             Self::Service(code) => code.advice(),
         }
@@ -340,7 +344,7 @@ impl FaultCode {
             | Self::ShuttingDown => FaultClass::Unavailable,
             Self::Unauthenticated => FaultClass::Unauthenticated,
             Self::PermissionDenied => FaultClass::PermissionDenied,
-            Self::Unimplemented => FaultClass::Unimplemented,
+            Self::Unimplemented | Self::FeatureNotServed => FaultClass::Unimplemented,
             Self::DeadlineExceeded => FaultClass::DeadlineExceeded,
             Self::CallCancelled => FaultClass::Cancelled,
             Self::PageTokenInvalid
@@ -365,6 +369,8 @@ impl FaultCode {
             "Restart the list with an empty page token and the same filters."
         } else if matches!(self, Self::DatabaseNotConfigured) {
             "Start the service again with DATABASE_URL, or call one that has it."
+        } else if matches!(self, Self::Unimplemented | Self::FeatureNotServed) {
+            "Ask GetServerInfo what is served; check the address and the versions."
         } else if matches!(self, Self::ConfirmationMismatch) {
             "List the waits again and confirm the call that is shown."
         } else {

@@ -46,6 +46,31 @@ pub struct Limits {
     pub confirm_ttl_s: u64,
 }
 
+/// The limits that nothing acts on yet: only a model or a confirmation could reach them.
+pub const WITHOUT_EFFECT: [&str; 6] = [
+    "planning_retry",
+    "max_missing_completion",
+    "max_thinking_only",
+    "token_budget",
+    "cost_budget_micros",
+    "confirm_ttl",
+];
+
+/// A limit's value and the values that it may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LimitRange {
+    /// The limit's name.
+    pub name: &'static str,
+    /// What it is.
+    pub value: u64,
+    /// The least that it may be.
+    pub low: u64,
+    /// The most that it may be.
+    pub high: u64,
+    /// Whether it counts seconds.
+    pub is_duration: bool,
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
@@ -157,6 +182,16 @@ impl Limits {
             }
         }
         Ok(())
+    }
+
+    /// The limits that this version acts on, each with its value here and its range.
+    pub fn in_force(&self) -> impl Iterator<Item = LimitRange> {
+        self.ranges().into_iter().filter(|(name, ..)| !WITHOUT_EFFECT.contains(name)).map(
+            |(name, value, low, high)| {
+                let is_duration = high == THIRTY_DAYS_S;
+                LimitRange { name, value, low, high, is_duration }
+            },
+        )
     }
 
     fn ranges(&self) -> [(&'static str, u64, u64, u64); 15] {

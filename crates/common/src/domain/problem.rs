@@ -163,6 +163,7 @@ codes! {
 
         LimitOutOfRange = "limit_out_of_range", "A limit is outside its range.";
         PolicyExceeded = "policy_exceeded", "The request asks for more than the policy of its namespace allows.";
+        KeyWithoutEffect = "key_without_effect", "A limit or a rule has no effect in this version.";
         FieldMissing = "field_missing", "A required field is missing.";
         InvalidId = "invalid_id", "An id is not a UUID.";
     }

@@ -1,18 +1,17 @@
 //! Creating runs, each with its first plan and transitions, many in one statement.
 
 use super::StoreError;
-use super::apply::{Change, Columns, Outcome, apply};
+use super::apply::{Change, Columns};
 use super::dedicated_connection::DedicatedConnection;
 use super::execution::{plan_revision, to_text};
 use super::group::{self, Writer};
 use super::plan::StoredPlan;
-use super::pool::within;
 use super::wake::{Notices, Topic, Waker};
 use crate::crash;
 use crate::domain::execution::draft::Write;
 use crate::domain::run::RunSpec;
 use chrono::{DateTime, Utc};
-use sqlx::PgPool;
+use sqlx::{PgConnection, PgPool};
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
@@ -271,47 +270,21 @@ impl NewColumns {
     }
 }
 
-/// Stores a plan revision together with the transitions that it causes.
-///
-/// # Errors
-/// [`StoreError`]; `plan_pkey` in [`StoreError::Constraint`] when the revision exists.
-pub async fn submit_plan(
-    pool: &PgPool,
+/// Stores a plan revision.
+pub(super) async fn store_plan(
+    connection: &mut PgConnection,
+    run_id: Uuid,
     plan: &StoredPlan,
-    write: &Write,
-    span_id: Option<&str>,
-) -> Result<Outcome, StoreError> {
-    within(store_and_apply(pool, plan, write, span_id)).await
-}
-
-async fn store_and_apply(
-    pool: &PgPool,
-    plan: &StoredPlan,
-    write: &Write,
-    span_id: Option<&str>,
-) -> Result<Outcome, StoreError> {
-    let mut transaction = pool.begin().await?;
+) -> Result<(), StoreError> {
     sqlx::query(include_str!("sql/store_plan.sql"))
-        .bind(write.execution.run_id)
+        .bind(run_id)
         .bind(plan_revision(plan.revision)?)
         .bind(&plan.digest)
         .bind(&plan.parent_digest)
         .bind(&plan.reason)
         .bind(&plan.body)
         .bind(plan.created_at)
-        .execute(&mut *transaction)
+        .execute(connection)
         .await?;
-    let outcome = apply(&mut transaction, &[Change { write, span_id }.into()]).await?;
-    match outcome.first() {
-        Some(Outcome::Applied) => {
-            crash::point("planner.before_submit");
-            transaction.commit().await?;
-            crash::point("planner.after_submit");
-        }
-        Some(Outcome::Lost) | None => {
-            transaction.rollback().await?;
-            return Ok(Outcome::Lost);
-        }
-    }
-    Ok(Outcome::Applied)
+    Ok(())
 }

@@ -85,7 +85,7 @@ async fn read(
     Ok(events)
 }
 
-/// The verdict at a number of a run's journal.
+/// The verdict at a number of a run's journal, with its time.
 ///
 /// # Errors
 /// [`StoreError`]
@@ -93,7 +93,7 @@ pub async fn verdict(
     executor: impl PgExecutor<'_>,
     run_id: Uuid,
     sequence: i64,
-) -> Result<Option<VerdictRecord>, StoreError> {
+) -> Result<Option<(DateTime<Utc>, VerdictRecord)>, StoreError> {
     let events = events(executor, run_id, sequence, 1).await?;
     Ok(events.into_iter().find(|event| event.sequence == sequence).and_then(verdict_in))
 }
@@ -108,7 +108,7 @@ pub async fn verdict_about(
     run_id: Uuid,
     plan_revision: u32,
     by: &Actor,
-) -> Result<Option<VerdictRecord>, StoreError> {
+) -> Result<Option<(DateTime<Utc>, VerdictRecord)>, StoreError> {
     let found = sqlx::query_as(include_str!("sql/written_by.sql"))
         .bind(run_id)
         .bind(by.0.as_ref())
@@ -116,12 +116,12 @@ pub async fn verdict_about(
     let mut events = read(found.fetch_all(executor), run_id).await?;
     events.sort_unstable_by_key(|event| std::cmp::Reverse(event.sequence));
     let mut verdicts = events.into_iter().filter_map(verdict_in);
-    Ok(verdicts.find(|record| record.plan_revision == plan_revision))
+    Ok(verdicts.find(|(_, record)| record.plan_revision == plan_revision))
 }
 
-fn verdict_in(event: Event) -> Option<VerdictRecord> {
+fn verdict_in(event: Event) -> Option<(DateTime<Utc>, VerdictRecord)> {
     match event.entry {
-        Entry::Verdict(record) => Some(*record),
+        Entry::Verdict(record) => Some((event.at, *record)),
         Entry::Receipt(_)
         | Entry::Transition(_)
         | Entry::Plan(_)

@@ -57,6 +57,16 @@ async fn carry_out(migrator: &Migrator, connection: &mut PgConnection) -> Result
     Ok(())
 }
 
+/// The version of the database's schema: the last migration that was carried out.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn schema_version(pool: &PgPool) -> Result<i64, StoreError> {
+    let asking = sqlx::query_scalar("select max(version) from _sqlx_migrations where success");
+    let version: Option<i64> = within(async { Ok(asking.fetch_one(pool).await?) }).await?;
+    Ok(version.unwrap_or_default())
+}
+
 fn understood(migrator: &Migrator, done: Result<(), MigrateError>) -> Result<(), StoreError> {
     let known = migrator.iter().map(|migration| migration.version).max().unwrap_or_default();
     match done {

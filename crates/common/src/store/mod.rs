@@ -27,12 +27,14 @@ mod migrate;
 mod namespace_policy;
 mod open;
 mod options;
+mod output;
 mod pages;
 mod partition;
 mod plan;
 mod pool;
 mod query_batcher;
 mod queues;
+mod request_outcome;
 mod retention;
 mod run;
 mod run_row;
@@ -48,7 +50,7 @@ pub use artifact::{Artifact, artifact_body, keep};
 pub use audit::{AuditRow, list_audit};
 pub use claim::{Claimed, Leased, Want, claim, find_queues, forgotten, left_over, let_go, orphans};
 pub use committer::{Commit, Committer, Observer, Pending, WritePipeline};
-pub use create::{Created, Creator, NewRun, submit_plan};
+pub use create::{Created, Creator, NewRun};
 pub use dedicated_connection::DedicatedConnection;
 pub use error::StoreError;
 pub use evidence_bundle::{EvidenceBundle, EvidenceBundles};
@@ -56,14 +58,18 @@ pub use executor::{Backlog, Owner, Pulse, RunLease, backlog, beat, register, ret
 pub use follow::{Journals, Page};
 pub use identities::{Identities, import_patiently};
 pub use journal::{events, output_text, verdict, verdict_about};
-pub use migrate::migrate;
-pub use namespace_policy::{NewPolicy, Policies, StoredPolicy, find_policy, set_policy};
+pub use migrate::{migrate, schema_version};
+pub use namespace_policy::{NewPolicy, Policies, SetPolicy, StoredPolicy, find_policy, set_policy};
 pub use open::{connect_with_patience, open};
-pub use pages::{ReceiptPages, latest_work, receipts};
+pub use output::{OutputParts, find_output};
+pub use pages::{ReceiptPages, WorkPage, latest_work, receipts, work_page};
 pub use partition::{drop_partitions, prepare_partitions};
 pub use plan::{StoredPlan, find_plan, plan_of};
 pub use pool::{PoolSize, connect, patiently, ping};
 pub use queues::{Queues, Scan};
+pub use request_outcome::{
+    AnsweredChange, Kept, NewOutcome, StoredOutcome, apply_answered, find_outcome, forget_outcomes,
+};
 pub use retention::{Forgotten, Retention, forget_journals, forget_runs, partitions_to_thin};
 pub use run::{
     LIST_BYTES, RunFilter, RunOwner, RunPage, find_owner, find_run, find_wait, list_runs,
@@ -71,7 +77,7 @@ pub use run::{
 };
 pub use token::{StoredToken, TokenHash, copy_tokens, find_token, import_tokens, use_token};
 pub use token_admin::{
-    CreatedToken, NewToken, create_token, list_tokens, revoke_token, token_by_id,
+    CreatedToken, NewToken, Revocation, create_token, list_tokens, revoke_token, token_by_id,
 };
 pub use unread::{Unread, Unreadable};
 pub use waits::{WaitFilter, WaitPage, Waiting, list_waits};

@@ -2,6 +2,7 @@
 
 use super::StoreError;
 use super::pool::within;
+use super::request_outcome::{NewOutcome, store_outcome};
 use crate::domain::json;
 use crate::domain::policy::NamespacePolicy;
 use chrono::{DateTime, Utc};
@@ -78,23 +79,49 @@ pub async fn find_policy(
     row.map(|row| row.into_policy(namespace)).transpose()
 }
 
-/// Sets a policy with its audit row; none when the version that stands there is another.
+/// The result of setting a policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SetPolicy {
+    /// It is stored.
+    Stored(StoredPolicy),
+    /// The stored policy has another version than the expected one; nothing was stored.
+    OtherVersion,
+    /// The same call was answered concurrently; nothing was stored.
+    Repeated,
+}
+
+/// Sets a policy, with its audit row and the answer of the call.
 ///
 /// # Errors
 /// [`StoreError`]
 pub async fn set_policy(
     pool: &PgPool,
     new: NewPolicy<'_>,
-) -> Result<Option<StoredPolicy>, StoreError> {
-    let setting = sqlx::query_as(include_str!("sql/set_policy.sql"))
-        .bind(new.namespace)
-        .bind(new.policy.to_json().to_compact())
-        .bind(new.updated_at)
-        .bind(new.updated_by)
-        .bind(new.expected_version)
-        .bind(Uuid::now_v7());
-    let row: Option<PolicyRow> = within(async { Ok(setting.fetch_optional(pool).await?) }).await?;
-    row.map(|row| row.into_policy(new.namespace)).transpose()
+    answer: impl FnOnce(&StoredPolicy) -> Option<NewOutcome>,
+) -> Result<SetPolicy, StoreError> {
+    within(async {
+        let mut transaction = pool.begin().await?;
+        let row: Option<PolicyRow> = sqlx::query_as(include_str!("sql/set_policy.sql"))
+            .bind(new.namespace)
+            .bind(new.policy.to_json().to_compact())
+            .bind(new.updated_at)
+            .bind(new.updated_by)
+            .bind(new.expected_version)
+            .bind(Uuid::now_v7())
+            .fetch_optional(&mut *transaction)
+            .await?;
+        let Some(row) = row else { return Ok(SetPolicy::OtherVersion) };
+        let stored = row.into_policy(new.namespace)?;
+        if let Some(outcome) = answer(&stored)
+            && !store_outcome(&mut transaction, &outcome).await?
+        {
+            transaction.rollback().await?;
+            return Ok(SetPolicy::Repeated);
+        }
+        transaction.commit().await?;
+        Ok(SetPolicy::Stored(stored))
+    })
+    .await
 }
 
 /// The policies of one database's namespaces, each read at most once a second.

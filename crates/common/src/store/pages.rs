@@ -94,6 +94,58 @@ impl ReceiptPages {
     }
 }
 
+/// A page of what a run did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkPage {
+    /// What was wanted, in the order of the journal.
+    pub events: Vec<Event>,
+    /// The number after which the next page begins; none at the end.
+    pub next: Option<i64>,
+}
+
+/// Pages of the journal that are read for one page of what is wanted.
+const READ_FOR_ONE: usize = 64;
+
+/// What is wanted of a run's journal after a number: at most `most` events, of some MiB.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn work_page(
+    pool: &PgPool,
+    run_id: Uuid,
+    after: i64,
+    wanted: Wanted,
+    most: usize,
+) -> Result<WorkPage, StoreError> {
+    let mut pages = Pages::new(pool.clone(), run_id, after, i64::MAX);
+    let (mut events, mut bytes, mut read) = (Vec::new(), 0, 0);
+    while let Some(rows) = pages.next().await? {
+        for row in rows {
+            let (found, size) = row.measured(run_id, wanted)?;
+            bytes += size;
+            for event in found.into_iter().filter(|event| event.sequence > after) {
+                if events.len() == most {
+                    return Ok(after_last(events));
+                }
+                events.push(event);
+            }
+            if bytes > PAGE_BYTES {
+                return Ok(WorkPage { events, next: Some(row.sequence) });
+            }
+        }
+        read += 1;
+        if read == READ_FOR_ONE {
+            return Ok(WorkPage { events, next: Some(pages.after) });
+        }
+    }
+    Ok(WorkPage { events, next: None })
+}
+
+fn after_last(events: Vec<Event>) -> WorkPage {
+    let next = events.last().map(|event| event.sequence);
+    WorkPage { events, next }
+}
+
 fn receipt_in(event: Event) -> Option<EvidenceReceipt> {
     match event.entry {
         Entry::Receipt(receipt) => Some(*receipt),

@@ -7,6 +7,7 @@ use super::run_row::RunRow;
 use super::unread::readable;
 use crate::domain::machine::run::RunState;
 use crate::domain::run::RunRecord;
+use crate::domain::stop::StopReason;
 use chrono::{DateTime, Utc};
 use sqlx::postgres::PgRow;
 use sqlx::{PgExecutor, Row};
@@ -58,6 +59,12 @@ pub struct RunFilter {
     pub states: Vec<RunState>,
     /// Only runs that carry all of these labels.
     pub labels: BTreeMap<String, String>,
+    /// Only runs that ended for one of these reasons; empty for all.
+    pub stop_reasons: Vec<StopReason>,
+    /// Only runs created at this moment or later.
+    pub created_from: Option<DateTime<Utc>>,
+    /// Only runs created before this moment.
+    pub created_before: Option<DateTime<Utc>>,
     /// Only runs older than this one, the last of the page before.
     pub before: Option<Uuid>,
     /// The most runs in the page.
@@ -85,14 +92,20 @@ pub async fn list_runs(
     filter: &RunFilter,
 ) -> Result<RunPage, StoreError> {
     let states: Vec<&str> = filter.states.iter().map(|state| state.as_str()).collect();
+    let reasons: Vec<&str> = filter.stop_reasons.iter().map(|reason| reason.as_str()).collect();
+    // Planned for its own filters: one plan for all of them could use no index but the key's.
     let listed = sqlx::query(include_str!("sql/list.sql"))
+        .persistent(false)
         .bind(&filter.namespace)
         .bind(&states)
         .bind(filter.before)
         .bind(filter.limit.saturating_add(1))
         .bind(sqlx::types::Json(&filter.labels))
         .bind(LIST_BYTES)
-        .bind(&filter.reached);
+        .bind(&filter.reached)
+        .bind(&reasons)
+        .bind(filter.created_from)
+        .bind(filter.created_before);
     let rows = within(async { Ok(listed.fetch_all(executor).await?) }).await?;
     page(rows, filter.limit)
 }

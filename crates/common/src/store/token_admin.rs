@@ -2,6 +2,7 @@
 
 use super::StoreError;
 use super::pool::within;
+use super::request_outcome::{NewOutcome, store_outcome};
 use super::token::{StoredToken, TokenHash, TokenRow};
 use crate::domain::identity::Identity;
 use chrono::{DateTime, Utc};
@@ -127,20 +128,50 @@ pub async fn list_tokens(
     rows.into_iter().map(TokenRow::into_token).collect()
 }
 
-/// Revokes a token. A revoked token stays as it is.
+/// The revocation of a token.
+#[derive(Debug, Clone, Copy)]
+pub struct Revocation<'a> {
+    /// The token.
+    pub token_id: Uuid,
+    /// The identity that revokes it.
+    pub by: &'a str,
+    /// Now.
+    pub at: DateTime<Utc>,
+}
+
+/// Revokes a token, with its audit row and the answer of the call. A revoked token does not change.
+/// None when the same call was answered concurrently: then nothing is stored.
 ///
 /// # Errors
 /// [`StoreError`]
 pub async fn revoke_token(
     pool: &PgPool,
-    id: Uuid,
-    by: &str,
-    now: DateTime<Utc>,
-) -> Result<(), StoreError> {
-    let revoking = sqlx::query(include_str!("sql/revoke_token.sql"))
-        .bind(id)
-        .bind(now)
-        .bind(Uuid::now_v7())
-        .bind(by);
-    within(async { Ok(revoking.execute(pool).await.map(drop)?) }).await
+    revocation: Revocation<'_>,
+    answer: impl FnOnce(&StoredToken) -> Option<NewOutcome>,
+) -> Result<Option<StoredToken>, StoreError> {
+    let Revocation { token_id, by, at } = revocation;
+    within(async {
+        let mut transaction = pool.begin().await?;
+        sqlx::query(include_str!("sql/revoke_token.sql"))
+            .bind(token_id)
+            .bind(at)
+            .bind(Uuid::now_v7())
+            .bind(by)
+            .execute(&mut *transaction)
+            .await?;
+        let row: TokenRow = sqlx::query_as(include_str!("sql/find_token_by_id.sql"))
+            .bind(token_id)
+            .fetch_one(&mut *transaction)
+            .await?;
+        let token = row.into_token()?;
+        if let Some(outcome) = answer(&token)
+            && !store_outcome(&mut transaction, &outcome).await?
+        {
+            transaction.rollback().await?;
+            return Ok(None);
+        }
+        transaction.commit().await?;
+        Ok(Some(token))
+    })
+    .await
 }

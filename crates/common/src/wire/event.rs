@@ -4,10 +4,11 @@ use super::run::{number, verdict_of};
 use super::v1;
 use super::value::{timestamp, wire_list};
 use crate::domain::journal::{
-    Answer, Entry, Event, Intent, Output, PlanStored, Subject, Transition, Turn,
+    Answer, Entry, Event, Intent, Output, PlanStored, Subject, Transition, Turn, TurnEnd,
 };
 use crate::domain::machine::run::RunState;
 use crate::domain::step::StepState;
+use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 /// One event of the run `run_id`, whose trace is `trace_id`.
@@ -18,11 +19,11 @@ pub fn event(run_id: Uuid, trace_id: &str, event: Event) -> v1::Event {
         at: Some(timestamp(at)),
         span_id: span_id.unwrap_or_default(),
         trace_id: trace_id.to_owned(),
-        kind: Some(kind(run_id, entry)),
+        kind: Some(kind(run_id, at, entry)),
     }
 }
 
-fn kind(run_id: Uuid, entry: Entry) -> v1::event::Kind {
+fn kind(run_id: Uuid, at: DateTime<Utc>, entry: Entry) -> v1::event::Kind {
     use v1::event::Kind;
     match entry {
         Entry::Transition(transition) => Kind::Transition(moved(run_id, transition)),
@@ -31,7 +32,7 @@ fn kind(run_id: Uuid, entry: Entry) -> v1::event::Kind {
         Entry::Intent(intent) => Kind::Intent(intent.into()),
         Entry::Receipt(receipt) => Kind::Receipt((*receipt).into()),
         Entry::Output(output) => Kind::Output(output.into()),
-        Entry::Verdict(record) => Kind::Verdict(verdict_of(run_id, *record)),
+        Entry::Verdict(record) => Kind::Verdict(verdict_of(run_id, at, *record)),
         Entry::Answer(answer) => Kind::Answer(answer.into()),
     }
 }
@@ -80,11 +81,15 @@ impl From<PlanStored> for v1::PlanStored {
 
 impl From<Turn> for v1::Turn {
     fn from(turn: Turn) -> Self {
-        let Turn { step_id, attempt, number, decision, validations, correction, usage } = turn;
-        let outcome = match (&decision, correction.is_empty()) {
-            (None, _) => v1::TurnOutcome::NoDecision,
-            (Some(_), false) => v1::TurnOutcome::Corrected,
-            (Some(_), true) => v1::TurnOutcome::Applied,
+        let Turn { step_id, attempt, number, decision, validations, correction, usage, end } = turn;
+        let outcome = match (end, &decision, correction.is_empty()) {
+            (Some(TurnEnd::RunEnded), ..) => v1::TurnOutcome::RunEnded,
+            (Some(TurnEnd::StepFailed), ..) => v1::TurnOutcome::StepFailed,
+            (Some(TurnEnd::StepDone), ..) => v1::TurnOutcome::StepDone,
+            (Some(TurnEnd::Waiting), ..) => v1::TurnOutcome::Waiting,
+            (None, None, _) => v1::TurnOutcome::NoDecision,
+            (None, Some(_), false) => v1::TurnOutcome::Corrected,
+            (None, Some(_), true) => v1::TurnOutcome::Applied,
         };
         Self {
             step_id,

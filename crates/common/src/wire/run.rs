@@ -8,10 +8,11 @@ use crate::domain::machine::run::RunState;
 use crate::domain::run::{DriverKind, OnBusy, Policy, RunRecord, VerifyCommands, WorkspaceLock};
 use crate::domain::step::StepState;
 use crate::domain::stop::{Terminal, WaitingOn};
+use chrono::{DateTime, Utc};
 use std::collections::BTreeMap;
 
-/// A run with its latest verdict, which is read separately.
-pub fn run(record: RunRecord, verdict: Option<VerdictRecord>) -> v1::Run {
+/// A run with its latest verdict, which is read separately, and its time.
+pub fn run(record: RunRecord, verdict: Option<DatedVerdict>) -> v1::Run {
     let RunRecord { spec, execution, plan, plan_digest } = record;
     let steps = steps(&execution, plan.as_deref());
     let trace_id = trace_id(&spec.trace_parent).to_owned();
@@ -22,23 +23,20 @@ pub fn run(record: RunRecord, verdict: Option<VerdictRecord>) -> v1::Run {
         state: v1::RunState::from(execution.state).into(),
         blocked: blocked(&execution),
         terminal: execution.terminal.clone().map(|terminal| ended(terminal, execution.state)),
-        limits: Some(spec.limits.into()),
+        limits: Some(in_force(spec.limits.into())),
         counters: Some(counters(&execution)),
         plan_revision: execution.plan_revision,
         plan_digest,
         steps,
         version: number(execution.version),
         last_sequence: number(execution.sequence),
-        lease: execution.lease_owner.map(|owner| v1::Lease {
-            executor_id: owner.to_string(),
-            epoch: number(execution.lease_epoch),
-        }),
+        lease: lease(&execution),
         created_at: Some(timestamp(spec.created_at)),
         updated_at: Some(timestamp(execution.updated_at)),
         trace_id,
         workspace: spec.workspace,
         driver: v1::Driver::from(spec.driver).into(),
-        verdict: verdict.map(|verdict| verdict_of(spec.id, verdict)),
+        verdict: verdict.map(|(at, verdict)| verdict_of(spec.id, at, verdict)),
         labels: spec.labels,
         policy: Some(spec.policy.into()),
         task_type: String::new(),
@@ -46,10 +44,29 @@ pub fn run(record: RunRecord, verdict: Option<VerdictRecord>) -> v1::Run {
     }
 }
 
+/// A stored verdict and when the gate gave it.
+pub type DatedVerdict = (DateTime<Utc>, VerdictRecord);
+
+/// The limits without those that nothing acts on.
+fn in_force(limits: v1::Limits) -> v1::Limits {
+    v1::Limits {
+        planning_retry: None,
+        max_missing_completion: None,
+        max_thinking_only: None,
+        token_budget: None,
+        cost_budget_micros: None,
+        confirm_ttl: None,
+        ..limits
+    }
+}
+
 /// A stored verdict, with its subject.
-pub fn verdict_of(run_id: uuid::Uuid, record: VerdictRecord) -> v1::Verdict {
-    let VerdictRecord { plan_revision, verdict, receipts, last_receipt_digest } = record;
+pub fn verdict_of(run_id: uuid::Uuid, at: DateTime<Utc>, record: VerdictRecord) -> v1::Verdict {
+    let VerdictRecord { plan_revision, verdict, receipts, last_receipt_digest, plan_digest } =
+        record;
     v1::Verdict {
+        plan_digest,
+        decided_at: Some(timestamp(at)),
         run_id: run_id.to_string(),
         plan_revision,
         receipt_count: receipts,
@@ -68,14 +85,19 @@ pub(super) fn number(count: i64) -> u64 {
     u64::try_from(count).unwrap_or_default()
 }
 
+fn lease(execution: &Execution) -> Option<v1::Lease> {
+    let executor_id = execution.lease_owner?.to_string();
+    Some(v1::Lease { executor_id, epoch: number(execution.lease_epoch) })
+}
+
 fn counters(execution: &Execution) -> v1::RunCounters {
     v1::RunCounters {
         rounds: execution.counters.rounds,
         replans: execution.counters.replans,
         repairs: execution.counters.repairs,
         tool_calls: execution.counters.tool_calls,
-        tokens: 0,
-        cost_micros: 0,
+        tokens: execution.counters.usage.tokens,
+        cost_micros: execution.counters.usage.cost_micros,
         receipts: execution.counters.receipts,
     }
 }
@@ -88,6 +110,8 @@ fn steps(execution: &Execution, plan: Option<&crate::domain::plan::Plan>) -> Vec
         .enumerate()
         .map(|(index, progress)| {
             let StepProgress { state, attempt, rounds, tool_calls, started_at, .. } = progress;
+            let StepProgress { finished_at, reason, .. } = progress;
+            let lease = (*state == StepState::Running).then(|| lease(execution)).flatten();
             v1::StepProgress {
                 id: planned(index).map_or_else(|| index.to_string(), |step| step.id.clone()),
                 description: planned(index)
@@ -98,9 +122,9 @@ fn steps(execution: &Execution, plan: Option<&crate::domain::plan::Plan>) -> Vec
                 rounds: *rounds,
                 tool_calls: *tool_calls,
                 started_at: started_at.map(timestamp),
-                finished_at: None,
-                reason: String::new(),
-                lease: None,
+                finished_at: finished_at.map(timestamp),
+                reason: reason.clone(),
+                lease,
             }
         })
         .collect()
@@ -137,7 +161,7 @@ fn wait_of(record: &RunRecord, step_ids: &BTreeMap<usize, String>, wait: Wait) -
         question,
         unblocks,
         since: Some(timestamp(since)),
-        expires_at: None,
+        expires_at: record.execution.deadline_at.map(timestamp),
         tool_call: None,
         call_digest: String::new(),
         choices,
@@ -250,7 +274,7 @@ impl From<Policy> for v1::Policy {
         Self {
             verify_commands: verify_commands.into(),
             repeatable_commands,
-            on_budget: v1::OnBudget::Block.into(),
+            on_budget: v1::OnBudget::Unspecified.into(),
             confirm_tools: Vec::new(),
             workspace_lock: workspace_lock.into(),
             on_busy: on_busy.into(),

@@ -106,7 +106,7 @@ pub fn with_error_info(status: Status) -> Status {
 
 /// The answer to a method that the service does not implement; `rpc` is the method's name.
 pub fn unimplemented(rpc: &str) -> Status {
-    let message = format!("this service does not implement {rpc}");
+    let message = format!("{rpc} is not served by this version; GetServerInfo names what is not");
     to_status(&Fault::new(FaultCode::Unimplemented, message))
 }
 

@@ -65,7 +65,12 @@ async fn a_plan_revision_counts_from_one(pool: PgPool) {
     let row = make(&pool, 1, 1).await;
     let stored = order(spec(1), 1, now()).plan.unwrap();
     let stored = store::StoredPlan { revision: 0, ..stored };
-    let refused = store::submit_plan(&pool, &stored, &remark(&row, "x"), None).await.unwrap_err();
+    let refused = {
+        let write = remark(&row, "x");
+        let (plan, write) = (Some(&stored), Some(&write));
+        let change = store::AnsweredChange { plan, write, ..Default::default() };
+        store::apply_answered(&pool, change).await.unwrap_err()
+    };
     let StoreError::Constraint { constraint } = refused else { panic!("{refused}") };
     assert_eq!(constraint, "plan_revision_positive");
 }

@@ -13,7 +13,7 @@ use surety_common::domain::fault::Fault;
 use surety_common::domain::machine::run::{Phase, RunEvent, RunState};
 use surety_common::domain::run::{DriverKind, Policy, RunSpec, VerifyCommands};
 use surety_common::domain::step::StepState;
-use surety_common::store::{self, Created, NewRun, Outcome, StoreError, StoredPlan};
+use surety_common::store::{self, Created, Kept, NewRun, StoreError, StoredPlan};
 use uuid::Uuid;
 
 #[sqlx::test(migrations = "./migrations")]
@@ -166,8 +166,9 @@ async fn a_submitted_plan_is_stored_with_its_moves_or_not_at_all(pool: PgPool) {
         draft.journal(said("planned"));
         draft.start_plan(&graph(2), 1)
     });
-    let submit = || store::submit_plan(&pool, &stored, &moves, None);
-    assert_eq!(submit().await.unwrap(), Outcome::Applied);
+    let change = |plan| store::AnsweredChange { plan, write: Some(&moves), ..Default::default() };
+    let submit = || store::apply_answered(&pool, change(Some(&stored)));
+    assert_eq!(submit().await.unwrap(), Kept::Applied);
     let executing = find(&pool, new.spec.id).await;
     assert_eq!(executing.plan.as_deref(), Some(&plan(2)));
     assert_eq!(executing.execution.step_states().collect::<Vec<_>>(), [StepState::Ready; 2]);
@@ -175,8 +176,8 @@ async fn a_submitted_plan_is_stored_with_its_moves_or_not_at_all(pool: PgPool) {
     let taken = submit().await.unwrap_err();
     assert!(matches!(taken, StoreError::Constraint { constraint } if constraint == "plan_pkey"));
     let next = StoredPlan { revision: 2, ..stored.clone() };
-    let late = store::submit_plan(&pool, &next, &moves, None).await.unwrap();
-    assert_eq!(late, Outcome::Lost);
+    let late = store::apply_answered(&pool, change(Some(&next))).await.unwrap();
+    assert_eq!(late, Kept::Lost);
     assert_eq!(store::find_plan(&pool, new.spec.id, 2).await.unwrap(), None, "nothing of it");
     assert_eq!(store::find_plan(&pool, new.spec.id, 0).await.unwrap(), Some(stored));
     assert_eq!(remarks(&pool, new.spec.id).await, ["planned"]);

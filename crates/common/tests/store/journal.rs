@@ -146,6 +146,7 @@ async fn a_verdict_is_found_at_its_number_and_at_no_other(pool: PgPool) {
         },
         receipts: 0,
         last_receipt_digest: String::new(),
+        plan_digest: String::new(),
     };
     let row = applied(
         &pool,
@@ -158,7 +159,8 @@ async fn a_verdict_is_found_at_its_number_and_at_no_other(pool: PgPool) {
     )
     .await;
     let at = row.sequence - 1;
-    assert_eq!(store::verdict(&pool, row.run_id, at).await.unwrap(), Some(record));
+    let found = store::verdict(&pool, row.run_id, at).await.unwrap();
+    assert_eq!(found, Some((row.updated_at, record)));
     for other in [0, at - 1, at + 1, at + 9] {
         assert_eq!(store::verdict(&pool, row.run_id, other).await.unwrap(), None, "at {other}");
     }
@@ -221,6 +223,7 @@ fn turn(step: &str) -> Turn {
         validations: Vec::new(),
         correction: String::new(),
         usage: Default::default(),
+        end: None,
     }
 }
 
@@ -279,8 +282,13 @@ async fn the_latest_verdict_about_a_revision_is_found(pool: PgPool) {
             stop_reason: StopReason::AcceptCheckFailed,
             results: Vec::new(),
         };
-        let record =
-            VerdictRecord { plan_revision, verdict, receipts, last_receipt_digest: String::new() };
+        let record = VerdictRecord {
+            plan_revision,
+            verdict,
+            receipts,
+            last_receipt_digest: String::new(),
+            plan_digest: String::new(),
+        };
         let write = change(&row, |draft| {
             draft.journal(Entry::Verdict(Box::new(record)));
             draft.journal(said("and so on"));
@@ -293,6 +301,6 @@ async fn the_latest_verdict_about_a_revision_is_found(pool: PgPool) {
         [(1, &actor(), Some(2)), (2, &actor(), Some(3)), (3, &actor(), None), (1, &elsewhere, None)]
     {
         let found = store::verdict_about(&pool, row.run_id, revision, by).await.unwrap();
-        assert_eq!(found.map(|record| record.receipts), expected, "{revision} {by:?}");
+        assert_eq!(found.map(|(_, record)| record.receipts), expected, "{revision} {by:?}");
     }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use surety_common::domain::execution::Execution;
 use surety_common::domain::machine::run::{Phase, RunState};
 use surety_common::domain::run::RunSpec;
+use surety_common::domain::stop::StopReason;
 use surety_common::store::{self, RunFilter, WaitFilter};
 use uuid::Uuid;
 
@@ -226,4 +227,80 @@ async fn runs_are_overdue_from_their_deadline_until_they_end(pool: PgPool) {
     assert_eq!(overdue(later(9999), 1).await.unwrap().len(), 1);
     applied(&pool, change(&row, |draft| draft.cancel(&graph(1), "no".to_owned()))).await;
     assert_eq!(overdue(later(9999), 9).await.unwrap(), [Uuid::from_u128(2)]);
+}
+
+/// How the server reads a list by this filter, where each value of a filter is rare.
+async fn plan_of(pool: &PgPool, filter: &RunFilter) -> String {
+    let states: Vec<&str> = filter.states.iter().map(|state| state.as_str()).collect();
+    let reasons: Vec<&str> = filter.stop_reasons.iter().map(|reason| reason.as_str()).collect();
+    let statement = concat!("explain ", include_str!("../../src/store/sql/list.sql"));
+    let lines: Vec<String> = sqlx::query_scalar(statement)
+        .persistent(false)
+        .bind(&filter.namespace)
+        .bind(&states)
+        .bind(filter.before)
+        .bind(filter.limit)
+        .bind(sqlx::types::Json(&filter.labels))
+        .bind(store::LIST_BYTES)
+        .bind(&reasons)
+        .bind(filter.created_from)
+        .bind(filter.created_before)
+        .fetch_all(pool)
+        .await
+        .unwrap();
+    lines.join("\n")
+}
+
+/// Twenty thousand runs that ended well a day ago, and a few of every other kind.
+const MANY: &str = "
+    with made as (
+        insert into run (id, namespace, request_id, request_digest, goal, driver, workspace, limits,
+                         policy, labels, trace_parent, created_at)
+        select (lpad(to_hex(n), 12, '0') || '70008000' || lpad(to_hex(n), 12, '0'))::uuid,
+               case when n % 1000 = 1 then 'rare' else 'common' end, '', '', '', 'script', '', '{}',
+               '{}', case when n % 1000 = 2 then '{\"team\":\"a\"}'::jsonb else '{}'::jsonb end, '',
+               $1::timestamptz - make_interval(secs => (20000 - n) * 60)
+        from generate_series(1, 20000) as n
+        returning id, namespace
+    )
+    insert into execution (run_id, namespace, state, blocked_from, version, sequence, priority,
+                           lease_epoch, plan_revision, step_states, progress, wait, wait_ids,
+                           terminal, updated_at)
+    select id, namespace, case when place % 1000 = 3 then 'FAILED' else 'DONE' end, null, 1, 1, 0, 0,
+           1, '', '{}', null, null,
+           json_build_object('stop_reason',
+                             case when place % 1000 = 3 then 'aborted' else 'accepted' end,
+                             'stage', 'executing', 'user_message', '', 'internal_reason', ''),
+           $1
+    from (select *, row_number() over (order by id) as place from made) as numbered";
+
+#[sqlx::test(migrations = "./migrations")]
+async fn each_filter_of_a_list_has_its_index(pool: PgPool) {
+    sqlx::query(MANY).bind(now()).execute(&pool).await.unwrap();
+    sqlx::query("vacuum analyze run, execution").execute(&pool).await.unwrap();
+    let hour = chrono::TimeDelta::hours(1);
+    for (filter, index, expected) in [
+        (RunFilter { namespace: "rare".to_owned(), ..filter() }, "run_newest", 20),
+        (RunFilter { states: vec![RunState::Failed], ..filter() }, "execution_by_state", 20),
+        (
+            RunFilter { stop_reasons: vec![StopReason::Aborted], ..filter() },
+            "execution_by_stop_reason",
+            20,
+        ),
+        (RunFilter { labels: labels(&[("team", "a")]), ..filter() }, "run_by_label", 20),
+        (
+            RunFilter {
+                created_from: Some(now() - hour * 100),
+                created_before: Some(now() - hour * 99),
+                ..filter()
+            },
+            "run_by_time",
+            60,
+        ),
+    ] {
+        let found = listed(&pool, &RunFilter { limit: 1000, ..filter.clone() }).await;
+        assert_eq!(found.len(), expected, "{filter:?}");
+        let plan = plan_of(&pool, &filter).await;
+        assert!(plan.contains(index), "not by {index}: {filter:?}\n{plan}");
+    }
 }

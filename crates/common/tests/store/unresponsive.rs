@@ -84,7 +84,11 @@ fn writes<'a>(pool: &'a PgPool, row: &Execution) -> Vec<Question<'a>> {
         body: plan(1).to_json().to_compact(),
         created_at: now(),
     };
-    let revised = async move { store::submit_plan(pool, &stored, &write, None).await.map(drop) };
+    let revised = async move {
+        let (plan, write) = (Some(&stored), Some(&write));
+        let change = store::AnsweredChange { plan, write, ..Default::default() };
+        store::apply_answered(pool, change).await.map(drop)
+    };
     vec![
         ("create", made.boxed()),
         ("submit_plan", revised.boxed()),

@@ -17,6 +17,7 @@ use surety_common::domain::execution::OpenCall;
 use surety_common::domain::json::{self, Value};
 use surety_common::domain::plan::ToolCall;
 use surety_common::domain::receipt::Command;
+use surety_common::domain::receipt::EvidenceSource;
 use surety_common::telemetry;
 use tokio::time::Instant;
 use tracing::Instrument;
@@ -36,13 +37,15 @@ pub(super) struct Done {
     pub(super) outcome: ToolOutcome,
     pub(super) started_at: chrono::DateTime<chrono::Utc>,
     pub(super) finished_at: chrono::DateTime<chrono::Utc>,
+    /// Who saw it, where that was not the runner.
+    pub(super) source: Option<EvidenceSource>,
 }
 
 impl Done {
     /// An outcome that took no time.
     pub(super) fn now(run: &LeasedRun, call: Call, outcome: ToolOutcome) -> Self {
         let now = run.engine.now();
-        Self { call, outcome, started_at: now, finished_at: now }
+        Self { call, outcome, started_at: now, finished_at: now, source: None }
     }
 }
 
@@ -155,7 +158,7 @@ impl CallSetup {
         }
         let end = if outcome.timed_out { CallEnd::DeadlinePassed } else { CallEnd::Returned };
         run.timeouts().record(&self.timing, end);
-        Done { call, outcome, started_at, finished_at: run.engine.now() }
+        Done { call, outcome, started_at, finished_at: run.engine.now(), source: None }
     }
 
     /// Whether the tool may be called again with the same idempotency key: by its annotations or,

@@ -80,8 +80,8 @@ fn without_output(outcome: ToolOutcome, why: &str) -> ToolOutcome {
 /// The record of a step's call.
 pub(super) fn record(run: &LeasedRun, index: usize, done: &Done) -> Record {
     let wrote = done.outcome.facts.iter().any(|fact| matches!(fact, Fact::FileWritten { .. }));
-    let source = if wrote { EvidenceSource::WriteReceipt } else { EvidenceSource::ToolObservation };
-    record_as(run, Place::of_step(run, index), source, done)
+    let seen = if wrote { EvidenceSource::WriteReceipt } else { EvidenceSource::ToolObservation };
+    record_as(run, Place::of_step(run, index), done.source.unwrap_or(seen), done)
 }
 
 /// The outcome in one line; a failed one begins with its code.

@@ -12,11 +12,12 @@ use super::outcome;
 use crate::tool::{Effect, Probe, ToolOutcome};
 use surety_common::domain::execution::{CallAnswer, OpenCall, Wait};
 use surety_common::domain::plan::ToolCall;
+use surety_common::domain::receipt::EvidenceSource;
 use surety_common::domain::stop::WaitingOn;
 use uuid::Uuid;
 
 /// The accepted answers about an open call.
-pub(super) const CHOICES: [&str; 2] = ["repeat", "fail"];
+pub(super) const CHOICES: [CallAnswer; 3] = CallAnswer::ALL;
 
 /// Settles the open call of a step that this process has just leased.
 pub(super) async fn settle(
@@ -32,6 +33,9 @@ pub(super) async fn settle(
     let arguments = stored_arguments(&open);
     let call =
         Call { id: open.call_id, tool_call: ToolCall { name: open.tool.clone(), arguments } };
+    if progress.answer == Some(CallAnswer::Happened) {
+        return testified(run, index, call, &progress.answered_by).await;
+    }
     let setup = match CallSetup::set_up(run, index, &call).await {
         Ok(setup) => setup,
         Err(_) => return ask(run, index, &open).await,
@@ -55,6 +59,21 @@ pub(super) async fn settle(
     }
 }
 
+/// Records a person's word that the call happened. It has no facts: what a check asks for, the runner
+/// still observes itself.
+async fn testified(
+    run: &LeasedRun,
+    index: usize,
+    call: Call,
+    by: &str,
+) -> Result<Vec<usize>, Ended> {
+    let summary =
+        format!("{by} saw that {} happened; no executor recorded it", call.tool_call.name);
+    let outcome = ToolOutcome::done(summary, Vec::new(), Vec::new());
+    let done = Done { source: Some(EvidenceSource::UserReply), ..Done::now(run, call, outcome) };
+    conclude(run, index, done, None).await
+}
+
 /// Calls again with the same id: the intent is already in the journal.
 async fn again(
     run: &LeasedRun,
@@ -71,17 +90,17 @@ async fn ask(run: &LeasedRun, index: usize, open: &OpenCall) -> Result<Vec<usize
         id: Uuid::now_v7(),
         waiting_on: WaitingOn::User,
         since: run.engine.now(),
-        unblocks: "AnswerQuestion with `repeat` or `fail`".to_owned(),
+        unblocks: "AnswerQuestion with `repeat`, `happened` or `fail`".to_owned(),
         question: format!(
             "Step {}: {} with {} was started at {} and no end was recorded. It may have \
              happened in whole, in part, or not at all. Check it, then answer `repeat` to call it \
-             again or `fail` to end the step.",
+             again, `happened` if you saw that it happened, or `fail` to end the step.",
             run.graph.id(index),
             open.tool,
             open.arguments_json,
             open.intended_at.to_rfc3339(),
         ),
-        choices: CHOICES.map(str::to_owned).to_vec(),
+        choices: CHOICES.map(|answer| answer.as_str().to_owned()).to_vec(),
         step_index: Some(index),
     };
     run.change(|draft| draft.pause_step(&run.graph, index, wait.clone())).await?;

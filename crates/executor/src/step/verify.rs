@@ -310,7 +310,7 @@ async fn verify_command(run: &LeasedRun, line: String) -> Result<Option<Record>,
     {
         outcome.facts.push(Fact::Output { key: WORKSPACE_DIGEST.to_owned(), value: digest });
     }
-    let done = Done { call, outcome, started_at, finished_at: run.engine.now() };
+    let done = Done { call, outcome, started_at, finished_at: run.engine.now(), source: None };
     record(run, done).await.map(Some)
 }
 
@@ -393,7 +393,8 @@ async fn project_tests(run: &LeasedRun) -> Result<Record, Ended> {
         Err(error) => error.into(),
     };
     called_off(run, &outcome)?;
-    record(run, Done { call, outcome, started_at, finished_at: run.engine.now() }).await
+    record(run, Done { call, outcome, started_at, finished_at: run.engine.now(), source: None })
+        .await
 }
 
 async fn run_project_tests(run: &LeasedRun, call_id: Uuid) -> Result<ToolOutcome, ToolError> {

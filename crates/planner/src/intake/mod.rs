@@ -7,4 +7,5 @@ mod revise;
 
 pub use create::{Accepted, create};
 pub use request::{NewPlan, RunRequest};
-pub use revise::{request_replan, submit, wanted};
+pub use revise::wanted;
+pub(crate) use revise::{request_replan, submit};

@@ -2,7 +2,9 @@
 
 use super::create::{first_revision, refused, stored_entry, wait_for_plan};
 use super::request::NewPlan;
+use crate::call::{Call, Changed};
 use crate::planner::Planner;
+use std::sync::Arc;
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::execution::{Execution, Graph};
 use surety_common::domain::fault::{Fault, FaultCode};
@@ -13,8 +15,8 @@ use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::run::RunRecord;
 use surety_common::domain::step::StepState;
 use surety_common::domain::stop::StopReason;
-use surety_common::store::{self, Outcome, StoreError, StoredPlan, Topic};
-use surety_common::telemetry::trace;
+use surety_common::store::{StoreError, StoredPlan, Topic};
+use surety_common::wire::v1;
 use uuid::Uuid;
 
 /// The constraint that makes a revision unique.
@@ -50,24 +52,26 @@ pub fn wanted(record: &RunRecord, expected_revision: u32) -> Result<(), Fault> {
 /// # Errors
 /// Those of [`wanted`]; `step_call_open` when the plan changes a step with a running call;
 /// `version_conflict` when another writer changed the run first; `database_unavailable`.
-pub async fn submit(
+pub(crate) async fn submit(
     planner: &Planner,
+    call: &Call,
     record: RunRecord,
     new: NewPlan,
-    by: &str,
-) -> Result<(), Fault> {
+    respond: impl FnOnce(v1::Run) -> v1::SubmitPlanResponse,
+) -> Result<v1::SubmitPlanResponse, Fault> {
     wanted(&record, new.expected_revision)?;
-    let before = record.plan.unwrap_or_default();
+    call.expects(&record)?;
+    let before = record.plan.clone().unwrap_or_default();
     keep_open_calls(&record.execution, &before, &new.plan)?;
     let now = planner.now();
     let stored = StoredPlan {
         revision: new.expected_revision + 1,
-        parent_digest: record.plan_digest,
+        parent_digest: record.plan_digest.clone(),
         reason: new.reason,
         ..first_revision(&new.plan, now)
     };
     let (old, graph) = (Graph::of(&before), Graph::of(&new.plan));
-    let mut draft = Draft::new(record.execution, planner.actor_for(by), now);
+    let mut draft = Draft::new(record.execution.clone(), planner.actor_for(call.by()), now);
     draft.unblock(&old, "a plan was submitted").map_err(refused)?;
     draft.journal(Entry::Plan(stored_entry(&stored)));
     match new.expected_revision {
@@ -75,18 +79,22 @@ pub async fn submit(
         _ => draft.revise_plan(&old, &graph, stored.revision),
     }
     .map_err(refused)?;
-    let run_id = new.run_id.to_string();
-    let span = trace::plan_span("planner", &run_id, &record.spec.trace_parent);
-    let span_id = trace::span_id(&span);
     let write = draft.into_write();
-    match store::submit_plan(&planner.pool, &stored, &write, span_id.as_deref()).await {
-        Ok(Outcome::Applied) => {
-            surety_common::telemetry::observe(&write, &span);
+    let planned = RunRecord {
+        plan: Some(Arc::new(new.plan)),
+        plan_digest: stored.digest.clone(),
+        ..record.clone()
+    };
+    let response = respond(planner.after(&planned, Some(&write)).await?);
+    let changed = Changed { write: Some(write), plan: Some(stored), response };
+    match planner.keep(call, &record, changed).await {
+        Ok(Some(response)) => {
             planner.waker.wake_now(Topic::Ready);
             planner.waker.wake(Topic::Run(new.run_id));
-            Ok(())
+            Ok(response)
         }
-        Ok(Outcome::Lost) => Err(overtaken()),
+        // The same call may have been the one that was first.
+        Ok(None) => planner.answered_before(call).await?.ok_or_else(overtaken),
         Err(StoreError::Constraint { constraint }) if constraint == REVISION_KEY => {
             Err(overtaken())
         }
@@ -117,12 +125,12 @@ fn keep_open_calls(execution: &Execution, before: &Plan, new: &Plan) -> Result<(
 /// # Errors
 /// `field_missing` for a blank reason, `run_not_found`, `run_terminal`, `plan_not_found`,
 /// `plan_not_wanted`, `replans_used_up`, `database_unavailable`.
-pub async fn request_replan(
+pub(crate) async fn request_replan(
     planner: &Planner,
     run_id: Uuid,
+    call: &Call,
     reason: &str,
-    by: &str,
-) -> Result<(), Fault> {
+) -> Result<v1::Run, Fault> {
     let reason = reason.trim();
     if reason.is_empty() {
         return Err(Problem::at(
@@ -132,9 +140,8 @@ pub async fn request_replan(
         )
         .into());
     }
-    let cause = format!("{by} requested another plan: {reason}");
-    let actor = planner.actor_for(by);
-    planner.change(run_id, &actor, |record, draft| send_back(record, draft, &cause)).await
+    let cause = format!("{} requested another plan: {reason}", call.by());
+    planner.change_once(run_id, call, |record, draft| send_back(record, draft, &cause)).await
 }
 
 fn send_back(record: &RunRecord, draft: &mut Draft, cause: &str) -> Result<(), Fault> {

@@ -84,10 +84,11 @@ fn answered(record: &RunRecord, wait_id: Uuid, word: &str) -> (Draft, Result<(),
 }
 
 #[test]
-fn repeat_and_fail_decide_about_the_running_call_and_no_later_one() {
-    let about_a_call = &["repeat", "fail"][..];
+fn repeat_happened_and_fail_decide_about_the_running_call_and_no_later_one() {
+    let about_a_call = &["repeat", "happened", "fail"][..];
     for (choices, open, word, expected) in [
         (about_a_call, true, "repeat", Some(CallAnswer::Repeat)),
+        (about_a_call, true, "happened", Some(CallAnswer::Happened)),
         (about_a_call, true, "fail", Some(CallAnswer::Fail)),
         (&["skip"], true, "skip", None),
         (&[], false, "repeat", None),

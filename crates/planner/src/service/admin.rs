@@ -3,6 +3,7 @@
 use super::request::named;
 use super::run::{no_namespace, page_size, page_token};
 use super::{Service, caller, status};
+use crate::call::{Call, MAX_REQUEST_ID};
 use chrono::{DateTime, TimeDelta, Utc};
 use prost_types::Duration;
 use surety_common::domain::fault::{Fault, FaultCode};
@@ -10,7 +11,8 @@ use surety_common::domain::identity::{Identity, IdentityError, Namespaces, Objec
 use surety_common::domain::policy::NamespacePolicy;
 use surety_common::domain::problem::{Code, Problem};
 use surety_common::store::{
-    self, CreatedToken, NewPolicy, NewToken, StoredPolicy, StoredToken, TokenHash,
+    self, CreatedToken, NewPolicy, NewToken, Revocation, SetPolicy, StoredPolicy, StoredToken,
+    TokenHash,
 };
 use surety_common::wire::admin::read_role;
 use surety_common::wire::caller::Caller;
@@ -20,9 +22,6 @@ use surety_common::wire::v1::admin_service_server::AdminService;
 use surety_common::wire::value::{id, sha256_of, timestamp};
 use tonic::{Request, Response, Status};
 use uuid::Uuid;
-
-/// The longest request id, in bytes.
-const MAX_REQUEST_ID: usize = 200;
 
 #[tonic::async_trait]
 impl AdminService for Service {
@@ -57,9 +56,8 @@ impl AdminService for Service {
         request: Request<v1::RevokeTokenRequest>,
     ) -> Result<Response<v1::RevokeTokenResponse>, Status> {
         let caller = caller(&request)?;
-        let token_id = request.into_inner().token_id;
-        let token = self.revoke(&caller, &token_id).await.map_err(status)?;
-        Ok(Response::new(v1::RevokeTokenResponse { token: Some(token.into()) }))
+        let response = self.revoke(&caller, &request.into_inner()).await.map_err(status)?;
+        Ok(Response::new(response))
     }
 
     async fn rotate_token(
@@ -87,11 +85,8 @@ impl AdminService for Service {
         request: Request<v1::SetNamespacePolicyRequest>,
     ) -> Result<Response<v1::SetNamespacePolicyResponse>, Status> {
         let caller = caller(&request)?;
-        let stored = self.set_policy(&caller, request.into_inner()).await.map_err(status)?;
-        Ok(Response::new(v1::SetNamespacePolicyResponse {
-            policy: Some(stored.policy.into()),
-            version: u64::try_from(stored.version).unwrap_or_default(),
-        }))
+        let response = self.set_policy(&caller, request.into_inner()).await.map_err(status)?;
+        Ok(Response::new(response))
     }
 
     async fn list_audit_events(
@@ -206,12 +201,30 @@ impl Service {
         }
     }
 
-    async fn revoke(&self, caller: &Caller, token_id: &str) -> Result<StoredToken, Fault> {
-        let token = self.token(caller, token_id).await?;
+    async fn revoke(
+        &self,
+        caller: &Caller,
+        request: &v1::RevokeTokenRequest,
+    ) -> Result<v1::RevokeTokenResponse, Fault> {
+        let token_id = self.token(caller, &request.token_id).await?.id;
+        let call = Call::of(token_id, caller.name(), request)?;
         let planner = self.shards.primary().await?;
-        store::revoke_token(&planner.pool, token.id, caller.name(), planner.now()).await?;
+        let answer =
+            |token: &StoredToken| v1::RevokeTokenResponse { token: Some(token.clone().into()) };
+        let response = loop {
+            if let Some(first) = planner.answered_before(&call).await? {
+                break first;
+            }
+            let at = planner.now();
+            let revocation = Revocation { token_id, by: caller.name(), at };
+            let outcome = |token: &StoredToken| call.outcome(None, &answer(token), at);
+            if let Some(token) = store::revoke_token(&planner.pool, revocation, outcome).await? {
+                break answer(&token);
+            }
+        };
+        // Also after a repeat: the first call may have failed here.
         self.shards.copy_tokens().await?;
-        self.token(caller, token_id).await
+        Ok(response)
     }
 
     /// A token whose namespaces the caller reaches.
@@ -228,25 +241,42 @@ impl Service {
         &self,
         caller: &Caller,
         request: v1::SetNamespacePolicyRequest,
-    ) -> Result<StoredPolicy, Fault> {
-        let v1::SetNamespacePolicyRequest { namespace, policy, expected_version } = request;
-        let namespace = reach(caller, namespace)?;
+    ) -> Result<v1::SetNamespacePolicyResponse, Fault> {
+        let namespace = reach(caller, request.namespace.clone())?;
+        let call = Call::of(format!("namespace_policy/{namespace}"), caller.name(), &request)?;
+        let v1::SetNamespacePolicyRequest { policy, expected_version, .. } = request;
         let policy = NamespacePolicy::try_from(policy.unwrap_or_default())?.validated()?;
         let planner = self.shards.of_namespace(&namespace).await?;
-        let new = NewPolicy {
-            namespace: &namespace,
-            policy: &policy,
-            expected_version: expected_version
-                .map(|version| i64::try_from(version).unwrap_or(i64::MAX)),
-            updated_by: caller.name(),
-            updated_at: planner.now(),
+        let answer = |stored: &StoredPolicy| v1::SetNamespacePolicyResponse {
+            policy: Some(stored.policy.clone().into()),
+            version: u64::try_from(stored.version).unwrap_or_default(),
         };
-        let stored = store::set_policy(&planner.pool, new).await?;
-        planner.policies.forget(&namespace);
-        stored.ok_or_else(|| {
-            let message = "the policy has another version now; read it again and retry";
-            Fault::new(FaultCode::VersionConflict, message).with_field("expected_version")
-        })
+        loop {
+            if let Some(first) = planner.answered_before(&call).await? {
+                return Ok(first);
+            }
+            let updated_at = planner.now();
+            let new = NewPolicy {
+                namespace: &namespace,
+                policy: &policy,
+                expected_version: expected_version
+                    .map(|version| i64::try_from(version).unwrap_or(i64::MAX)),
+                updated_by: caller.name(),
+                updated_at,
+            };
+            let outcome = |stored: &StoredPolicy| call.outcome(None, &answer(stored), updated_at);
+            let set = store::set_policy(&planner.pool, new, outcome).await?;
+            planner.policies.forget(&namespace);
+            match set {
+                SetPolicy::Stored(stored) => return Ok(answer(&stored)),
+                SetPolicy::OtherVersion => {
+                    let message = "the policy has another version now; read it again and retry";
+                    let fault = Fault::new(FaultCode::VersionConflict, message);
+                    return Err(fault.with_field("expected_version"));
+                }
+                SetPolicy::Repeated => {}
+            }
+        }
     }
 }
 

@@ -5,6 +5,8 @@ mod planner;
 mod request;
 mod run;
 mod toolchain;
+mod waits;
+mod work;
 
 use crate::planner::Planner;
 use crate::runs;

@@ -1,7 +1,7 @@
 //! `PlannerService`.
 
-use super::run::shown;
 use super::{NamedRun, Plans, caller, request, status};
+use crate::call::Call;
 use crate::intake;
 use crate::plan::patch::{Patched, apply_patch, parse_patch};
 use crate::plan::{PlanState, normalise_plan, parse_plan};
@@ -66,6 +66,10 @@ impl PlannerService for Plans {
         let caller = caller(&request)?;
         let request = request.into_inner();
         let NamedRun { id, planner, role } = service.of_run(&caller, &request.run_id).await?;
+        let call = Call::of(id, caller.name(), &request).map_err(status)?;
+        if let Some(first) = planner.answered_before(&call).await.map_err(status)? {
+            return Ok(Response::new(first));
+        }
         let record = planner.find(id).await.map_err(status)?;
         let policy = planner.policies.find(&record.spec.namespace).await.map_err(status)?;
         let sender = request::Sender::new(caller.name(), role, policy);
@@ -77,13 +81,14 @@ impl PlannerService for Plans {
             digest: new.plan.digest(),
             ..new.plan.clone().into()
         };
-        intake::submit(&planner, record, new, &sender.name).await.map_err(status)?;
-        Ok(Response::new(v1::SubmitPlanResponse {
+        let respond = |run| v1::SubmitPlanResponse {
             plan: Some(plan),
             warnings: wire_warnings(warnings),
-            run: Some(shown(&planner, id).await?),
+            run: Some(run),
             truncated_add,
-        }))
+        };
+        let response = intake::submit(&planner, &call, record, new, respond).await;
+        Ok(Response::new(response.map_err(status)?))
     }
 
     async fn get_plan(
@@ -124,10 +129,11 @@ impl PlannerService for Plans {
     ) -> Result<Response<v1::RequestReplanResponse>, Status> {
         let service = self.stateful("RequestReplan")?;
         let caller = caller(&request)?;
-        let v1::RequestReplanRequest { run_id, reason } = request.into_inner();
-        let NamedRun { id, planner, .. } = service.of_run(&caller, &run_id).await?;
-        intake::request_replan(&planner, id, &reason, caller.name()).await.map_err(status)?;
-        Ok(Response::new(v1::RequestReplanResponse { run: Some(shown(&planner, id).await?) }))
+        let request = request.into_inner();
+        let NamedRun { id, planner, .. } = service.of_run(&caller, &request.run_id).await?;
+        let call = Call::of(id, caller.name(), &request).map_err(status)?;
+        let run = intake::request_replan(&planner, id, &call, &request.reason).await;
+        Ok(Response::new(v1::RequestReplanResponse { run: Some(run.map_err(status)?) }))
     }
 }
 

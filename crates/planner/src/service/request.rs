@@ -1,5 +1,6 @@
 //! Requests that contain a plan: converts them to the input of intake.
 
+use crate::call::MAX_REQUEST_ID;
 use crate::intake::{NewPlan, RunRequest};
 use crate::plan::patch::{apply_patch, parse_patch};
 use crate::plan::{PlanState, normalise_owned_plan, parse_plan, replace_plan};
@@ -19,8 +20,6 @@ use surety_common::wire::error::MessageError;
 use surety_common::wire::v1::{self, create_run_request, submit_plan_request};
 use surety_common::wire::value::sha256_of;
 
-/// The longest request id, in bytes.
-const MAX_REQUEST_ID: usize = 200;
 /// The longest path of a folder in bytes, Linux's limit.
 const MAX_WORKSPACE: usize = 4095;
 /// The most labels of a run, and the most bytes of their names and values.
@@ -116,7 +115,9 @@ pub(super) fn read_run_request(
         priority,
     } = request;
     let namespace = named(namespace)?;
-    let limits = read_limits(limits.unwrap_or_default(), &sender.policy)?;
+    let limits = limits.unwrap_or_default();
+    only_effective(&limits)?;
+    let limits = read_limits(limits, &sender.policy)?;
     let policy = read_policy(policy.unwrap_or_default())?;
     sender.policy.admit(&policy)?;
     let (plan, warnings) = read_plan(plan_source, verify, sender, limits.max_plan_steps)?;
@@ -161,7 +162,7 @@ pub(super) fn read_new_plan(
     sender: &Sender,
 ) -> Result<ReadPlan, Fault> {
     use submit_plan_request::PlanSource;
-    let v1::SubmitPlanRequest { run_id: _, expected_revision, plan_source, reason } = request;
+    let v1::SubmitPlanRequest { expected_revision, plan_source, reason, .. } = request;
     let most = record.spec.limits.max_plan_steps;
     let state = record.plan.clone().map(|plan| PlanState {
         plan: Arc::unwrap_or_clone(plan),
@@ -349,15 +350,39 @@ fn read_workspace(workspace: String) -> Result<String, Problem> {
     Err(Problem::at(Code::TypeMismatch, "workspace", message))
 }
 
-fn read_driver(driver: i32) -> Result<DriverKind, Problem> {
+fn read_driver(driver: i32) -> Result<DriverKind, Fault> {
     match v1::Driver::try_from(driver) {
         Ok(v1::Driver::Unspecified | v1::Driver::Script) => Ok(DriverKind::Script),
-        Ok(v1::Driver::Model | v1::Driver::Remote) => {
-            let message = "only the script driver is served yet; send a plan with scripts";
-            Err(Problem::at(Code::TypeMismatch, "driver", message))
+        Ok(unserved @ (v1::Driver::Model | v1::Driver::Remote)) => {
+            let name = unserved.as_str_name().trim_start_matches("DRIVER_").to_ascii_lowercase();
+            let message =
+                format!("the driver {name} is not served; send a plan with scripts for `script`");
+            Err(Fault::new(FaultCode::FeatureNotServed, message).with_field("driver"))
         }
-        Err(_) => Err(Problem::at(Code::TypeMismatch, "driver", "is not a driver; use script")),
+        Err(_) => {
+            Err(Problem::at(Code::TypeMismatch, "driver", "is not a driver; use script").into())
+        }
     }
+}
+
+/// A limit that nothing acts on would be a promise that is not kept.
+fn only_effective(limits: &v1::Limits) -> Result<(), Problem> {
+    let set = [
+        ("planning_retry", limits.planning_retry.is_some()),
+        ("max_missing_completion", limits.max_missing_completion.is_some()),
+        ("max_thinking_only", limits.max_thinking_only.is_some()),
+        ("token_budget", limits.token_budget.is_some()),
+        ("cost_budget_micros", limits.cost_budget_micros.is_some()),
+        ("confirm_ttl", limits.confirm_ttl.is_some()),
+    ];
+    match set.into_iter().find(|(_, is_set)| *is_set) {
+        Some((name, _)) => Err(without_effect(&format!("limits.{name}"))),
+        None => Ok(()),
+    }
+}
+
+fn without_effect(field: &str) -> Problem {
+    Problem::at(Code::KeyWithoutEffect, field, "has no effect in this version; leave it out")
 }
 
 fn read_policy(policy: v1::Policy) -> Result<Policy, Problem> {
@@ -369,10 +394,11 @@ fn read_policy(policy: v1::Policy) -> Result<Policy, Problem> {
         workspace_lock,
         on_busy,
     } = policy;
-    if !confirm_tools.is_empty() || on_budget == i32::from(v1::OnBudget::Fail) {
-        // A rule that is accepted and not enforced would be worse than an error.
-        let message = "confirmations and budgets are not served yet; remove these rules";
-        return Err(Problem::at(Code::TypeMismatch, "policy", message));
+    if on_budget != i32::from(v1::OnBudget::Unspecified) {
+        return Err(without_effect("policy.on_budget"));
+    }
+    if !confirm_tools.is_empty() {
+        return Err(without_effect("policy.confirm_tools"));
     }
     let verify_commands = match v1::VerifyCommands::try_from(verify_commands) {
         Ok(v1::VerifyCommands::Unspecified | v1::VerifyCommands::Runner) => VerifyCommands::Runner,

@@ -1,7 +1,8 @@
 //! `RunService`.
 
 use super::request::Sender;
-use super::{NamedRun, Service, caller, request, status};
+use super::{NamedRun, Service, caller, request, status, waits, work};
+use crate::call::Call;
 use crate::intake::{self, Accepted, RunRequest};
 use crate::planner::Planner;
 use crate::runs::Watch;
@@ -10,12 +11,11 @@ use futures::{Stream, StreamExt, TryStreamExt};
 use std::sync::Arc;
 use surety_common::domain::fault::{Fault, FaultClass, FaultCode};
 use surety_common::domain::identity::Object;
-use surety_common::domain::journal::{Entry, Event};
+use surety_common::domain::journal::{Entry, Event, Wanted};
 use surety_common::domain::problem::{Code, Problem, Warning};
 use surety_common::domain::receipt::{ChainEnd, export_line};
 use surety_common::domain::run::RunRecord;
-use surety_common::store::{self, ReceiptPages, RunFilter, RunOwner, StoreError, WaitFilter};
-use surety_common::wire;
+use surety_common::store::{self, ReceiptPages, RunFilter, RunOwner, StoreError};
 use surety_common::wire::caller::Caller;
 use surety_common::wire::event::event;
 use surety_common::wire::run::{read_run_state, run, trace_id};
@@ -24,7 +24,8 @@ use surety_common::wire::trace::TraceContext;
 use surety_common::wire::v1;
 use surety_common::wire::v1::export_receipts_response::Line;
 use surety_common::wire::v1::run_service_server::RunService;
-use surety_common::wire::value::id;
+use surety_common::wire::value::{id, moment};
+use surety_common::wire::verdict::read_stop_reason;
 use tonic::{Request, Response, Status};
 use uuid::Uuid;
 
@@ -80,6 +81,45 @@ impl RunService for Service {
         Ok(Response::new(response))
     }
 
+    async fn list_receipts(
+        &self,
+        request: Request<v1::ListReceiptsRequest>,
+    ) -> Result<Response<v1::ListReceiptsResponse>, Status> {
+        let caller = caller(&request)?;
+        let v1::ListReceiptsRequest { run_id, page_size, page_token } = request.into_inner();
+        let NamedRun { id, planner, .. } = self.of_run(&caller, &run_id).await?;
+        let page = work::page(&planner, id, Wanted::Receipts, page_size, &page_token).await?;
+        let receipts = page.events.into_iter().filter_map(work::receipt_in).collect();
+        let next_page_token = work::token(page.next);
+        Ok(Response::new(v1::ListReceiptsResponse { receipts, next_page_token }))
+    }
+
+    async fn list_turns(
+        &self,
+        request: Request<v1::ListTurnsRequest>,
+    ) -> Result<Response<v1::ListTurnsResponse>, Status> {
+        let caller = caller(&request)?;
+        let v1::ListTurnsRequest { run_id, page_size, page_token } = request.into_inner();
+        let NamedRun { id, planner, .. } = self.of_run(&caller, &run_id).await?;
+        let page = work::page(&planner, id, Wanted::Turns, page_size, &page_token).await?;
+        let turns = page.events.into_iter().filter_map(work::turn_in).collect();
+        let next_page_token = work::token(page.next);
+        Ok(Response::new(v1::ListTurnsResponse { turns, next_page_token }))
+    }
+
+    type GetOutputStream = BoxStream<'static, Result<v1::GetOutputResponse, Status>>;
+
+    async fn get_output(
+        &self,
+        request: Request<v1::GetOutputRequest>,
+    ) -> Result<Response<Self::GetOutputStream>, Status> {
+        let caller = caller(&request)?;
+        let request = request.into_inner();
+        let NamedRun { id, planner, .. } = self.of_run(&caller, &request.run_id).await?;
+        let parts = work::output(&planner, id, &request).await.map_err(status)?;
+        Ok(Response::new(work::stream(parts, request.offset).boxed()))
+    }
+
     async fn list_runs(
         &self,
         request: Request<v1::ListRunsRequest>,
@@ -118,18 +158,20 @@ impl RunService for Service {
         request: Request<v1::CancelRunRequest>,
     ) -> Result<Response<v1::CancelRunResponse>, Status> {
         let caller = caller(&request)?;
-        let v1::CancelRunRequest { run_id, reason } = request.into_inner();
-        let NamedRun { id, planner, .. } = self.of_run(&caller, &run_id).await?;
-        planner.cancel(id, &reason, caller.name()).await.map_err(status)?;
-        Ok(Response::new(v1::CancelRunResponse { run: Some(shown(&planner, id).await?) }))
+        let request = request.into_inner();
+        let NamedRun { id, planner, .. } = self.of_run(&caller, &request.run_id).await?;
+        let call = Call::of(id, caller.name(), &request).map_err(status)?;
+        let run = planner.cancel(id, &call, &request.reason).await.map_err(status)?;
+        Ok(Response::new(v1::CancelRunResponse { run: Some(run) }))
     }
 
     async fn list_waits(
         &self,
         request: Request<v1::ListWaitsRequest>,
     ) -> Result<Response<v1::ListWaitsResponse>, Status> {
-        let caller = caller(&request)?;
-        let page = self.waits(&caller, request.into_inner()).await.map_err(status)?;
+        let reached = caller(&request)?.reached();
+        let page =
+            waits::page(&self.shards, reached, request.into_inner()).await.map_err(status)?;
         Ok(Response::new(page))
     }
 
@@ -138,11 +180,12 @@ impl RunService for Service {
         request: Request<v1::AnswerQuestionRequest>,
     ) -> Result<Response<v1::AnswerQuestionResponse>, Status> {
         let caller = caller(&request)?;
-        let v1::AnswerQuestionRequest { wait_id, answer } = request.into_inner();
-        let wait_id = id("wait_id", &wait_id).map_err(status)?;
+        let request = request.into_inner();
+        let wait_id = id("wait_id", &request.wait_id).map_err(status)?;
         let NamedRun { id, planner, .. } = self.of_wait(&caller, wait_id).await.map_err(status)?;
-        planner.answer(id, wait_id, &answer, caller.name()).await.map_err(status)?;
-        Ok(Response::new(v1::AnswerQuestionResponse { run: Some(shown(&planner, id).await?) }))
+        let call = Call::of(wait_id, caller.name(), &request).map_err(status)?;
+        let run = planner.answer(id, wait_id, &call, &request.answer).await.map_err(status)?;
+        Ok(Response::new(v1::AnswerQuestionResponse { run: Some(run) }))
     }
 
     async fn pause_run(
@@ -150,10 +193,11 @@ impl RunService for Service {
         request: Request<v1::PauseRunRequest>,
     ) -> Result<Response<v1::PauseRunResponse>, Status> {
         let caller = caller(&request)?;
-        let v1::PauseRunRequest { run_id, reason } = request.into_inner();
-        let NamedRun { id, planner, .. } = self.of_run(&caller, &run_id).await?;
-        planner.pause(id, &reason, caller.name()).await.map_err(status)?;
-        Ok(Response::new(v1::PauseRunResponse { run: Some(shown(&planner, id).await?) }))
+        let request = request.into_inner();
+        let NamedRun { id, planner, .. } = self.of_run(&caller, &request.run_id).await?;
+        let call = Call::of(id, caller.name(), &request).map_err(status)?;
+        let run = planner.pause(id, &call, &request.reason).await.map_err(status)?;
+        Ok(Response::new(v1::PauseRunResponse { run: Some(run) }))
     }
 
     async fn resume_run(
@@ -161,10 +205,11 @@ impl RunService for Service {
         request: Request<v1::ResumeRunRequest>,
     ) -> Result<Response<v1::ResumeRunResponse>, Status> {
         let caller = caller(&request)?;
-        let v1::ResumeRunRequest { run_id, reason } = request.into_inner();
-        let NamedRun { id, planner, .. } = self.of_run(&caller, &run_id).await?;
-        planner.resume(id, &reason, caller.name()).await.map_err(status)?;
-        Ok(Response::new(v1::ResumeRunResponse { run: Some(shown(&planner, id).await?) }))
+        let request = request.into_inner();
+        let NamedRun { id, planner, .. } = self.of_run(&caller, &request.run_id).await?;
+        let call = Call::of(id, caller.name(), &request).map_err(status)?;
+        let run = planner.resume(id, &call, &request.reason).await.map_err(status)?;
+        Ok(Response::new(v1::ResumeRunResponse { run: Some(run) }))
     }
 
     async fn resolve_confirmation(
@@ -225,40 +270,6 @@ impl Service {
         self.find_run(caller, run_id)
             .await
             .map_err(|fault| if fault.class == FaultClass::NotFound { not_found() } else { fault })
-    }
-
-    async fn waits(
-        &self,
-        caller: &Caller,
-        request: v1::ListWaitsRequest,
-    ) -> Result<v1::ListWaitsResponse, Fault> {
-        let v1::ListWaitsRequest {
-            namespace,
-            run_id,
-            waiting_on,
-            page_size: wanted,
-            page_token: token,
-        } = request;
-        let run_id = match run_id.as_str() {
-            "" => None,
-            text => Some(id("run_id", text)?),
-        };
-        let filter = WaitFilter {
-            namespace: request::storable("namespace", namespace)?,
-            reached: caller.reached(),
-            run_id,
-            after: page_token(&token)?,
-            limit: page_size(wanted),
-        };
-        let page = self.shards.list_waits(&filter).await?;
-        let next_page_token = page.next.map(|id| id.to_string()).unwrap_or_default();
-        let waits = page
-            .waiting
-            .iter()
-            .flat_map(|waiting| wire::run::waits(&waiting.run, &waiting.step_ids))
-            .filter(|wait| waiting_on.is_empty() || waiting_on.contains(&wait.waiting_on))
-            .collect();
-        Ok(v1::ListWaitsResponse { waits, next_page_token })
     }
 }
 
@@ -341,19 +352,31 @@ pub(super) fn page_size(wanted: u32) -> i64 {
 pub(super) fn page_token(text: &str) -> Result<Option<Uuid>, Fault> {
     match text {
         "" => Ok(None),
-        token => Uuid::parse_str(token).map(Some).map_err(|_| {
-            Fault::new(
-                FaultCode::PageTokenInvalid,
-                "was not issued by this list; restart with an empty token",
-            )
-            .with_field("page_token")
-        }),
+        token => Uuid::parse_str(token).map(Some).map_err(|_| not_a_token()),
     }
 }
 
+pub(super) fn not_a_token() -> Fault {
+    let message = "was not issued by this list; restart with an empty token";
+    Fault::new(FaultCode::PageTokenInvalid, message).with_field("page_token")
+}
+
 fn filter(request: v1::ListRunsRequest, reached: Vec<String>) -> Result<RunFilter, Fault> {
-    let v1::ListRunsRequest { namespace, states, labels, page_size: wanted, page_token: token } =
-        request;
+    let v1::ListRunsRequest {
+        namespace,
+        states,
+        labels,
+        page_size: wanted,
+        page_token: token,
+        stop_reasons,
+        created_from,
+        created_before,
+    } = request;
+    let stop_reasons = stop_reasons
+        .into_iter()
+        .map(|number| read_stop_reason(number).map_err(|error| error.under("stop_reasons").into()))
+        .collect::<Result<Vec<_>, Fault>>()?;
+    let at = |field, at: Option<_>| at.map(|at| moment(field, at)).transpose();
     let states = states
         .into_iter()
         .map(|number| {
@@ -370,6 +393,9 @@ fn filter(request: v1::ListRunsRequest, reached: Vec<String>) -> Result<RunFilte
         reached,
         states,
         labels: labels.into_iter().map(label).collect::<Result<_, Problem>>()?,
+        stop_reasons,
+        created_from: at("created_from", created_from)?,
+        created_before: at("created_before", created_before)?,
         before: page_token(&token)?,
         limit: page_size(wanted),
     })

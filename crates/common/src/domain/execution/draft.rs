@@ -1,11 +1,12 @@
 //! One change of an execution before it is committed.
 
 use super::{Execution, Graph, Wait};
-use crate::domain::journal::{Actor, Entry, Subject, Transition};
+use crate::domain::journal::{Actor, Entry, Subject, Transition, Turn, TurnEnd};
 use crate::domain::machine::Refusal;
 use crate::domain::machine::run::{self, Phase, RunEvent, RunState};
 use crate::domain::machine::step::{self, StepEvent};
 use crate::domain::receipt::{EvidenceReceipt, Fact};
+use crate::domain::step::StepState;
 use crate::domain::stop::{StopReason, Terminal};
 use chrono::{DateTime, Utc};
 use std::sync::Arc;
@@ -105,13 +106,25 @@ impl Draft {
         let progress = self.execution.steps.get_mut(index).ok_or(Refusal::Meaningless)?;
         let from = progress.state;
         let to = step::decide(from, event)?;
+        let cause = cause.into();
         progress.state = to;
+        progress.finished_at = to.is_settled().then_some(self.now);
+        progress.reason = match to {
+            StepState::Failed | StepState::Blocked => shortened(&cause),
+            StepState::Pending
+            | StepState::Ready
+            | StepState::Running
+            | StepState::Waiting
+            | StepState::Done
+            | StepState::Skipped
+            | StepState::Cancelled => String::new(),
+        };
         self.journal(Entry::Transition(Transition {
             subject: Subject::Step(graph.id(index).to_owned()),
             from: from.as_str().into(),
             to: to.as_str().into(),
             event: event.as_str().into(),
-            cause: cause.into(),
+            cause,
             actor: self.actor.clone(),
             stop_reason: None,
         }));
@@ -266,6 +279,7 @@ impl Draft {
 
     /// Closes the change.
     pub fn into_write(mut self) -> Write {
+        end_turns(&mut self.entries);
         self.execution.version = self.fence.version + 1;
         self.execution.updated_at = self.now;
         // A leased row keeps its ready_at, so that its index needs no update.
@@ -292,6 +306,54 @@ pub struct Ending {
     pub user_message: String,
     /// The message for the operator; may be empty.
     pub internal_reason: String,
+}
+
+/// Says of each turn what it led to: what moved behind it, up to the step's next turn.
+fn end_turns(entries: &mut [Entry]) {
+    for place in 0..entries.len() {
+        let Some((entry, later)) = entries.get_mut(place..).and_then(<[Entry]>::split_first_mut)
+        else {
+            return;
+        };
+        if let Entry::Turn(turn) = entry {
+            turn.end = turn_end(turn, later);
+        }
+    }
+}
+
+fn turn_end(turn: &Turn, later: &[Entry]) -> Option<TurnEnd> {
+    let mut end = None;
+    for entry in later {
+        match entry {
+            Entry::Transition(moved) => match &moved.subject {
+                Subject::Run if moved.stop_reason.is_some() => return Some(TurnEnd::RunEnded),
+                Subject::Step(id) if *id == turn.step_id => {
+                    end = TurnEnd::of(&moved.to).or(end);
+                }
+                Subject::Run | Subject::Step(_) => {}
+            },
+            Entry::Turn(next) if next.step_id == turn.step_id => return end,
+            Entry::Turn(_)
+            | Entry::Plan(_)
+            | Entry::Intent(_)
+            | Entry::Receipt(_)
+            | Entry::Output(_)
+            | Entry::Verdict(_)
+            | Entry::Answer(_) => {}
+        }
+    }
+    end
+}
+
+/// Bytes of a reason that the row keeps; the journal has all of it.
+const REASON_BYTES: usize = 500;
+
+fn shortened(reason: &str) -> String {
+    if reason.len() <= REASON_BYTES {
+        return reason.to_owned();
+    }
+    let end = reason.floor_char_boundary(REASON_BYTES - '…'.len_utf8());
+    format!("{}…", reason.get(..end).unwrap_or_default())
 }
 
 /// The state that a run left, as the stage of its end: lower case, for a blocked run its phase.

@@ -148,8 +148,22 @@ pub struct StepProgress {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reply: Option<Box<SuppliedReply>>,
     /// When this attempt began.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "began",
+        with = "chrono::serde::ts_microseconds_option",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub started_at: Option<DateTime<Utc>>,
+    /// When the step was settled.
+    #[serde(
+        rename = "ended",
+        with = "chrono::serde::ts_microseconds_option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub finished_at: Option<DateTime<Utc>>,
+    /// Why it failed or cannot start, shortened.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
     /// The call whose intent is journalled and that has no outcome yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open_call: Option<Box<OpenCall>>,
@@ -159,6 +173,9 @@ pub struct StepProgress {
     /// The answer about the open call, if there was a question.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<CallAnswer>,
+    /// Who gave that answer.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub answered_by: String,
     /// The state of the step's repeat detector, as the executor wrote it.
     #[serde(skip_serializing_if = "serde_json::Value::is_null")]
     pub fuses: serde_json::Value,
@@ -197,8 +214,29 @@ pub struct SuppliedReply {
 pub enum CallAnswer {
     /// It did not happen, or may happen twice: call again.
     Repeat,
+    /// It happened: continue after it.
+    Happened,
     /// Its outcome cannot be determined: fail the step.
     Fail,
+}
+
+impl CallAnswer {
+    /// Every answer, in the order in which they are offered.
+    pub const ALL: [Self; 3] = [Self::Repeat, Self::Happened, Self::Fail];
+
+    /// The contract's word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Repeat => "repeat",
+            Self::Happened => "happened",
+            Self::Fail => "fail",
+        }
+    }
+
+    /// The answer with this word.
+    pub fn from_text(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|answer| answer.as_str() == text)
+    }
 }
 
 /// Why a run is blocked, and what unblocks it.

@@ -121,8 +121,14 @@ impl Draft {
     pub fn finish_step(&mut self, graph: &Graph, index: usize, cause: &str) -> Result<(), Refusal> {
         self.step_event(graph, index, StepEvent::Finished, cause)?;
         if let Some(step) = self.execution.steps.get_mut(index) {
-            // The usage of a finished step is in the journal; the row keeps only its attempt.
-            *step = StepProgress { state: step.state, attempt: step.attempt, ..Default::default() };
+            // The usage of a finished step is in the journal; the row keeps its attempt and its times.
+            *step = StepProgress {
+                state: step.state,
+                attempt: step.attempt,
+                started_at: step.started_at,
+                finished_at: step.finished_at,
+                ..Default::default()
+            };
         }
         self.ready_steps(graph)?;
         self.settle(graph)

@@ -14,7 +14,7 @@
 use super::draft::Draft;
 use super::{CallAnswer, Execution, Graph, OpenCall, StepProgress, SuppliedReply, Wait};
 use crate::domain::decision::{ExecuteDecision, Usage};
-use crate::domain::journal::{Entry, Intent, Output, Turn, Validation, VerdictRecord};
+use crate::domain::journal::{Actor, Entry, Intent, Output, Turn, Validation, VerdictRecord};
 use crate::domain::machine::Refusal;
 use crate::domain::receipt::EvidenceReceipt;
 use uuid::Uuid;
@@ -118,6 +118,7 @@ impl Draft {
             validations,
             correction: outcome.notice().to_owned(),
             usage,
+            end: None,
         };
         let counters = &mut self.execution.counters;
         counters.rounds += 1;
@@ -171,6 +172,7 @@ impl Draft {
         let progress = self.step_mut(index)?;
         progress.open_call = None;
         progress.answer = None;
+        progress.answered_by.clear();
         progress.tool_calls += 1;
         progress.script_position += u32::from(success);
         progress.proofs += u32::from(proves);
@@ -182,9 +184,15 @@ impl Draft {
     ///
     /// # Errors
     /// [`Refusal::Meaningless`] when there is no such step.
-    pub fn answer_call(&mut self, index: usize, answer: Option<CallAnswer>) -> Result<(), Refusal> {
+    pub fn answer_call(
+        &mut self,
+        index: usize,
+        answer: Option<(CallAnswer, &Actor)>,
+    ) -> Result<(), Refusal> {
         let progress = self.step_mut(index)?;
-        progress.answer = answer.filter(|_| progress.open_call.is_some());
+        let kept = answer.filter(|_| progress.open_call.is_some());
+        progress.answer = kept.map(|(answer, _)| answer);
+        progress.answered_by = kept.map(|(_, by)| by.0.to_string()).unwrap_or_default();
         Ok(())
     }
 

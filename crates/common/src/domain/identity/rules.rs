@@ -94,6 +94,9 @@ use Means::{Approval, Change, Compute, Read};
 pub const RULES: &[Rule] = &[
     rule("RunService", "CreateRun", Change, SUBMITTERS),
     rule("RunService", "GetRun", Read, READERS),
+    rule("RunService", "ListReceipts", Read, READERS),
+    rule("RunService", "ListTurns", Read, READERS),
+    rule("RunService", "GetOutput", Read, READERS),
     rule("RunService", "ListRuns", Read, READERS),
     rule("RunService", "WatchRun", Read, READERS),
     rule("RunService", "PauseRun", Change, OPERATORS),
@@ -133,6 +136,7 @@ pub const RULES: &[Rule] = &[
     rule("AcceptGateService", "GetVerdict", Read, READERS),
     rule("AcceptGateService", "VerifyReceipts", Read, READERS),
     rule("InternalService", "EvaluateRun", Change, SERVICES),
+    rule("ServerInfoService", "GetServerInfo", Read, EVERYONE),
 ];
 
 /// The package of every service of ours.

@@ -117,6 +117,40 @@ pub struct Turn {
     pub correction: String,
     /// What the driver's reply cost; zero where it reported nothing.
     pub usage: Usage,
+    /// What the turn led to, beyond being applied or refused; set when its change is closed.
+    pub end: Option<TurnEnd>,
+}
+
+/// What a turn led to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TurnEnd {
+    /// The step waits.
+    Waiting,
+    /// The step is done.
+    StepDone,
+    /// The step failed.
+    StepFailed,
+    /// The run has ended.
+    RunEnded,
+}
+
+impl TurnEnd {
+    const ALL: [Self; 4] = [Self::Waiting, Self::StepDone, Self::StepFailed, Self::RunEnded];
+
+    /// The stored word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::StepDone => "done",
+            Self::StepFailed => "failed",
+            Self::RunEnded => "run_ended",
+        }
+    }
+
+    /// The end with this stored word; the words of steps are those of the states they reached.
+    pub fn of(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|end| end.as_str() == word)
+    }
 }
 
 /// The result of one of the three validations.
@@ -170,6 +204,8 @@ pub struct VerdictRecord {
     pub receipts: u32,
     /// Digest of the last receipt that it is based on.
     pub last_receipt_digest: String,
+    /// The digest of the plan that it judged.
+    pub plan_digest: String,
 }
 
 /// The answer to a wait.

@@ -137,6 +137,7 @@ fn arguments_as_deep_as_a_decision_may_have_them_read_back() {
         validations: Vec::new(),
         correction: String::new(),
         usage: Usage::default(),
+        end: None,
     };
     let entries = vec![Entry::Turn(Box::new(turn))];
     let text = write_entries(&entries);
@@ -216,8 +217,10 @@ fn turn() -> impl Strategy<Value = Turn> {
     let validations = prop_oneof![Just(passed.to_vec()), prop::collection::vec(validation, 0..4)];
     let usage = (any::<u64>(), any::<u64>())
         .prop_map(|(tokens, cost_micros)| Usage { tokens, cost_micros });
-    (text(), any::<u32>(), any::<u32>(), of(decision()), validations, text(), usage).prop_map(
-        |(step_id, attempt, number, decision, validations, correction, usage)| Turn {
+    let end = of(prop::sample::select(TurnEnd::ALL.to_vec()));
+    let rest = (validations, text(), usage, end);
+    (text(), any::<u32>(), any::<u32>(), of(decision()), rest).prop_map(
+        |(step_id, attempt, number, decision, (validations, correction, usage, end))| Turn {
             step_id,
             attempt,
             number,
@@ -225,6 +228,7 @@ fn turn() -> impl Strategy<Value = Turn> {
             validations,
             correction,
             usage,
+            end,
         },
     )
 }
@@ -272,12 +276,13 @@ fn verdict() -> impl Strategy<Value = VerdictRecord> {
     let stop_reason = prop::sample::select(StopReason::ALL.to_vec());
     let verdict = (any::<bool>(), stop_reason, prop::collection::vec(result, 0..4))
         .prop_map(|(accepted, stop_reason, results)| Verdict { accepted, stop_reason, results });
-    (any::<u32>(), verdict, any::<u32>(), text()).prop_map(
-        |(plan_revision, verdict, receipts, last_receipt_digest)| VerdictRecord {
+    (any::<u32>(), verdict, any::<u32>(), text(), text()).prop_map(
+        |(plan_revision, verdict, receipts, last_receipt_digest, plan_digest)| VerdictRecord {
             plan_revision,
             verdict,
             receipts,
             last_receipt_digest,
+            plan_digest,
         },
     )
 }

@@ -18,8 +18,15 @@ with chosen as (
         where ($1 = '' or run.namespace = $1)
           and (cardinality($2::text[]) = 0 or execution.state = any($2))
           and ($3::uuid is null or run.id < $3)
-          and run.labels @> $5::jsonb
           and (cardinality($7::text[]) = 0 or run.namespace = any($7))
+          -- Each filter repeats the expression of its index.
+          and ($5::jsonb = '{}'::jsonb or (run.labels <> '{}'::jsonb and run.labels @> $5::jsonb))
+          and (cardinality($8::text[]) = 0
+               or (execution.terminal is not null
+                   and substring(execution.terminal::text from '^\{"stop_reason" ?: ?"([a-z_]+)"')
+                       = any($8)))
+          and ($9::timestamptz is null or run.created_at >= $9)
+          and ($10::timestamptz is null or run.created_at < $10)
         order by run.id desc
         limit $4
     ) as page

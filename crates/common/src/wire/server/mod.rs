@@ -10,6 +10,8 @@
 
 mod absent;
 mod authenticate;
+#[cfg(feature = "store")]
+mod info;
 mod layer;
 mod listen;
 mod open_files;
@@ -22,6 +24,8 @@ mod stop;
 mod tests;
 
 pub use authenticate::{Authentication, Authenticator};
+#[cfg(feature = "store")]
+pub use info::{ServerInfo, not_served};
 pub use listen::{BindError, bind};
 pub use open_files::open_files;
 #[cfg(all(feature = "store", feature = "telemetry"))]
@@ -120,6 +124,7 @@ grpc_services! {
     accept_gate_service_server::AcceptGateServiceServer<AcceptGateService>;
     internal_service_server::InternalServiceServer<InternalService>;
     toolchain_service_server::ToolchainServiceServer<ToolchainService>;
+    server_info_service_server::ServerInfoServiceServer<ServerInfoService>;
 }
 
 #[cfg(feature = "config")]
@@ -185,6 +190,18 @@ impl Server {
         self.absent.push(S::NAME);
         self.routes.add_service(absent::NeedsDatabase::<S>::new());
         self
+    }
+
+    /// Answers `GetServerInfo` too. Comes last: it names the services that were added before.
+    #[cfg(feature = "store")]
+    #[must_use]
+    pub fn with_info(self, info: ServerInfo) -> Self {
+        use v1::server_info_service_server::ServerInfoServiceServer;
+        let own = <ServerInfoServiceServer<info::InfoService> as NamedService>::NAME;
+        let services = self.names.iter().chain(&self.absent).copied().chain([own]).collect();
+        let max_message_bytes = self.settings.max_message_bytes;
+        let handlers = info::InfoService { info, services, max_message_bytes };
+        self.with_service(ServerInfoServiceServer::new(handlers))
     }
 
     /// Serves these HTTP paths on the same port, to requests other than gRPC.

@@ -70,6 +70,7 @@ pub(super) fn write_verdict(out: &mut String, record: &VerdictRecord) {
         .with("results", |out| write_list(out, &record.verdict.results, write_result))
         .number("receipts", record.receipts)
         .text("last_receipt_digest", &record.last_receipt_digest)
+        .text("plan_digest", &record.plan_digest)
         .end();
 }
 
@@ -85,6 +86,7 @@ pub(super) fn read_verdict(body: &Fields<'_>) -> Result<VerdictRecord, StoredErr
         },
         receipts: body.number("receipts")?,
         last_receipt_digest: body.text("last_receipt_digest")?,
+        plan_digest: body.text("plan_digest")?,
     })
 }
 

@@ -58,8 +58,12 @@ pub enum Wanted {
     Everything,
     /// Receipts.
     Receipts,
+    /// Turns.
+    Turns,
     /// Turns and receipts.
     Work,
+    /// Outputs.
+    Outputs,
 }
 
 impl Wanted {
@@ -67,6 +71,8 @@ impl Wanted {
         match self {
             Self::Everything => true,
             Self::Receipts => kind == RECEIPT,
+            Self::Turns => kind == TURN,
+            Self::Outputs => kind == OUTPUT,
             Self::Work => kind == RECEIPT || kind == TURN,
         }
     }
@@ -74,6 +80,7 @@ impl Wanted {
 
 pub(super) const RECEIPT: &str = "receipt";
 pub(super) const TURN: &str = "turn";
+const OUTPUT: &str = "output";
 
 /// A row of the journal as it is stored.
 #[derive(Debug, Clone, Copy)]
@@ -149,7 +156,7 @@ fn write_entry(out: &mut String, entry: &Entry, actor: &Actor) {
         Entry::Turn(turn) => object.with(TURN, |out| write_turn(out, turn)),
         Entry::Intent(intent) => object.with("intent", |out| write_intent(out, intent)),
         Entry::Receipt(receipt) => object.with(RECEIPT, |out| receipt.write(out)),
-        Entry::Output(output) => object.with("output", |out| write_output(out, output)),
+        Entry::Output(output) => object.with(OUTPUT, |out| write_output(out, output)),
         Entry::Verdict(record) => object.with("verdict", |out| write_verdict(out, record)),
         Entry::Answer(answer) => object.with("answer", |out| write_answer(out, answer)),
     }
@@ -171,7 +178,7 @@ pub(super) fn read_entry(text: &str, actor: &Actor) -> Result<Entry, StoredError
         RECEIPT => Entry::Receipt(Box::new(
             read_stored(body.0).map_err(|error| StoredError(error.to_string()))?,
         )),
-        "output" => Entry::Output(read_output(&body)?),
+        OUTPUT => Entry::Output(read_output(&body)?),
         "verdict" => Entry::Verdict(Box::new(read_verdict(&body)?)),
         "answer" => Entry::Answer(read_answer(&body)?),
         other => return Err(StoredError(format!("the kind {other:?} is unknown"))),

@@ -3,7 +3,7 @@
 use super::StoredError;
 use super::fields::{Fields, missing, optional};
 use crate::domain::decision::{Abort, Action, ExecuteDecision, Usage};
-use crate::domain::journal::{Turn, Validation};
+use crate::domain::journal::{Turn, TurnEnd, Validation};
 use crate::domain::json::{ObjectText, Value, write_list};
 use crate::domain::plan::ToolCall;
 use crate::domain::problem::Code;
@@ -19,6 +19,7 @@ pub(super) fn write_turn(out: &mut String, turn: &Turn) {
     let write = |out: &mut String, said: &Vec<Validation>| write_list(out, said, write_validation);
     let object = optional(object, "validations", validations, write);
     let object = object.text("correction", &turn.correction);
+    let object = object.text("end", turn.end.map_or("", TurnEnd::as_str));
     let usage = Some(&turn.usage).filter(|usage| !usage.is_zero());
     optional(object, "usage", usage, write_usage).end();
 }
@@ -42,6 +43,7 @@ pub(super) fn read_turn(body: &Fields<'_>) -> Result<Turn, StoredError> {
             .map(|usage| read_usage(&usage))
             .transpose()?
             .unwrap_or_default(),
+        end: TurnEnd::of(&body.text("end")?),
     })
 }
 

@@ -1,0 +1,114 @@
+//! The outputs of tool calls, found by their call and read in parts.
+
+use super::StoreError;
+use super::artifact::patience;
+use super::pages::Pages;
+use super::pool::within_at_most;
+use crate::domain::journal::{Entry, Event, Output, Wanted};
+use sqlx::PgPool;
+use uuid::Uuid;
+
+/// The output of a call of a run; none when the call put nothing out, or is none of the run.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn find_output(
+    pool: &PgPool,
+    run_id: Uuid,
+    call_id: &str,
+) -> Result<Option<Output>, StoreError> {
+    let mut pages = Pages::new(pool.clone(), run_id, 0, i64::MAX);
+    while let Some(rows) = pages.next().await? {
+        for row in rows {
+            let (events, _) = row.measured(run_id, Wanted::Outputs)?;
+            let found = events.into_iter().filter_map(output_in);
+            if let Some(output) = found.into_iter().find(|output| output.call_id == call_id) {
+                return Ok(Some(output));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn output_in(event: Event) -> Option<Output> {
+    match event.entry {
+        Entry::Output(output) => Some(output),
+        Entry::Transition(_)
+        | Entry::Plan(_)
+        | Entry::Turn(_)
+        | Entry::Intent(_)
+        | Entry::Receipt(_)
+        | Entry::Verdict(_)
+        | Entry::Answer(_) => None,
+    }
+}
+
+/// The bytes of an output from one place to another, some at a time.
+pub struct OutputParts {
+    pool: PgPool,
+    output: Output,
+    from: u64,
+    until: u64,
+}
+
+/// A part of an output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutputPart {
+    /// Where in the whole it begins.
+    pub offset: u64,
+    /// Its bytes.
+    pub data: Vec<u8>,
+}
+
+impl OutputParts {
+    /// The bytes from `offset` on, `length` at most; 0 is all of them.
+    pub fn new(pool: PgPool, output: Output, offset: u64, length: u64) -> Self {
+        let end = if length == 0 { u64::MAX } else { offset.saturating_add(length) };
+        Self { pool, from: offset, until: end.min(output.bytes), output }
+    }
+
+    /// The output they are of.
+    pub fn output(&self) -> &Output {
+        &self.output
+    }
+
+    /// The next part of at most `most` bytes; none at the end.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn next(&mut self, most: u32) -> Result<Option<OutputPart>, StoreError> {
+        if self.from >= self.until {
+            return Ok(None);
+        }
+        let count = (self.until - self.from).min(most.into());
+        let data = match &self.output.text {
+            Some(text) => slice(text.as_bytes(), self.from, count),
+            None => self.kept(count).await?,
+        };
+        let part = OutputPart { offset: self.from, data };
+        self.from += count;
+        Ok(Some(part))
+    }
+
+    async fn kept(&self, count: u64) -> Result<Vec<u8>, StoreError> {
+        let place = |number: u64| {
+            i32::try_from(number).map_err(|error| StoreError::corrupt("an output's length", error))
+        };
+        // Postgres counts from 1.
+        let reading = sqlx::query_scalar(include_str!("sql/artifact_part.sql"))
+            .bind(&self.output.digest)
+            .bind(place(self.from + 1)?)
+            .bind(place(count)?);
+        let part: Option<Vec<u8>> = within_at_most(patience(self.output.bytes), async {
+            Ok(reading.fetch_optional(&self.pool).await?)
+        })
+        .await?;
+        part.ok_or_else(|| StoreError::corrupt("an output", "its artifact is gone"))
+    }
+}
+
+fn slice(bytes: &[u8], from: u64, count: u64) -> Vec<u8> {
+    let skip = usize::try_from(from).unwrap_or(usize::MAX);
+    let take = usize::try_from(count).unwrap_or(usize::MAX);
+    bytes.iter().copied().skip(skip).take(take).collect()
+}

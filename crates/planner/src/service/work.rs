@@ -1,0 +1,115 @@
+//! The receipts and turns of a run in pages, and the outputs of its calls.
+
+use super::run::{not_a_token, page_size};
+use super::status;
+use crate::planner::Planner;
+use futures::Stream;
+use futures::stream;
+use surety_common::domain::fault::{Fault, FaultCode};
+use surety_common::domain::journal::{Entry, Event, Wanted};
+use surety_common::domain::problem::{Code, Problem};
+use surety_common::store::{self, OutputParts, WorkPage};
+use surety_common::wire::v1;
+use tonic::Status;
+use uuid::Uuid;
+
+/// Bytes of an output in one message.
+const PART_BYTES: u32 = 256 << 10;
+
+/// A page of what is wanted of a run's journal.
+///
+/// # Errors
+/// `page_token_invalid`, `run_not_found`, `database_unavailable`.
+pub(super) async fn page(
+    planner: &Planner,
+    run_id: Uuid,
+    wanted: Wanted,
+    size: u32,
+    token: &str,
+) -> Result<WorkPage, Status> {
+    let after = match token {
+        "" => 0,
+        token => token
+            .parse()
+            .ok()
+            .filter(|after: &i64| *after >= 0)
+            .ok_or_else(not_a_token)
+            .map_err(status)?,
+    };
+    planner.find(run_id).await.map_err(status)?;
+    let most = usize::try_from(page_size(size)).unwrap_or(usize::MAX);
+    store::work_page(&planner.pool, run_id, after, wanted, most).await.map_err(status)
+}
+
+/// The token of the next page.
+pub(super) fn token(next: Option<i64>) -> String {
+    next.map(|next| next.to_string()).unwrap_or_default()
+}
+
+pub(super) fn receipt_in(event: Event) -> Option<v1::EvidenceReceipt> {
+    match event.entry {
+        Entry::Receipt(receipt) => Some((*receipt).into()),
+        Entry::Transition(_)
+        | Entry::Plan(_)
+        | Entry::Turn(_)
+        | Entry::Intent(_)
+        | Entry::Output(_)
+        | Entry::Verdict(_)
+        | Entry::Answer(_) => None,
+    }
+}
+
+pub(super) fn turn_in(event: Event) -> Option<v1::Turn> {
+    match event.entry {
+        Entry::Turn(turn) => Some((*turn).into()),
+        Entry::Transition(_)
+        | Entry::Plan(_)
+        | Entry::Intent(_)
+        | Entry::Receipt(_)
+        | Entry::Output(_)
+        | Entry::Verdict(_)
+        | Entry::Answer(_) => None,
+    }
+}
+
+/// The wanted bytes of a call's output.
+///
+/// # Errors
+/// `field_missing`, `run_not_found`, `artifact_not_found`, `database_unavailable`.
+pub(super) async fn output(
+    planner: &Planner,
+    run_id: Uuid,
+    request: &v1::GetOutputRequest,
+) -> Result<OutputParts, Fault> {
+    let v1::GetOutputRequest { run_id: _, call_id, offset, length } = request;
+    if call_id.is_empty() {
+        return Err(Problem::at(Code::FieldMissing, "call_id", "is missing; set it").into());
+    }
+    planner.find(run_id).await?;
+    let found = store::find_output(&planner.pool, run_id, call_id).await?;
+    let output = found.ok_or_else(|| {
+        let message = format!("run {run_id} has no output of a call {call_id:?}");
+        Fault::new(FaultCode::ArtifactNotFound, message).with_field("call_id")
+    })?;
+    Ok(OutputParts::new(planner.pool.clone(), output, *offset, *length))
+}
+
+/// The messages of an output. The first one is always sent, so that an empty range also states the
+/// length of the whole.
+pub(super) fn stream(
+    parts: OutputParts,
+    offset: u64,
+) -> impl Stream<Item = Result<v1::GetOutputResponse, Status>> {
+    stream::try_unfold((parts, true), move |(mut parts, is_first)| async move {
+        let part = parts.next(PART_BYTES).await.map_err(status)?;
+        let (offset, data) = match part {
+            Some(part) => (part.offset, part.data),
+            None if is_first => (offset, Vec::new()),
+            None => return Ok(None),
+        };
+        let output = parts.output();
+        let (total_bytes, digest) = (output.bytes, output.digest.clone());
+        let message = v1::GetOutputResponse { offset, data, total_bytes, digest };
+        Ok(Some((message, (parts, false))))
+    })
+}
