@@ -242,6 +242,7 @@ async fn plan_of(pool: &PgPool, filter: &RunFilter) -> String {
         .bind(filter.limit)
         .bind(sqlx::types::Json(&filter.labels))
         .bind(store::LIST_BYTES)
+        .bind(&filter.reached)
         .bind(&reasons)
         .bind(filter.created_from)
         .bind(filter.created_before)
