@@ -1,7 +1,8 @@
 //! `AdminService`: tokens, policies of namespaces, and their audit.
 
+use super::page::{page_size, page_token};
 use super::request::named;
-use super::run::{no_namespace, page_size, page_token};
+use super::run::no_namespace;
 use super::{Service, caller, status};
 use crate::call::{Call, MAX_REQUEST_ID};
 use chrono::{DateTime, TimeDelta, Utc};

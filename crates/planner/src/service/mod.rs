@@ -1,6 +1,7 @@
 //! The RPCs of the planner: wire to domain, one call, domain to wire.
 
 mod admin;
+mod page;
 mod planner;
 mod request;
 mod run;

@@ -1,5 +1,6 @@
 //! `RunService`.
 
+use super::page::{page_size, page_token};
 use super::request::Sender;
 use super::{NamedRun, Service, caller, request, status, waits, work};
 use crate::call::Call;
@@ -29,8 +30,6 @@ use surety_common::wire::verdict::read_stop_reason;
 use tonic::{Request, Response, Status};
 use uuid::Uuid;
 
-/// The default and the largest number of runs in a page.
-const PAGE: (u32, u32) = (50, 1000);
 /// The most receipts and turns in the full view.
 const FULL_VIEW: usize = 1000;
 
@@ -340,25 +339,6 @@ fn count_turns(step: &mut v1::StepProgress, turns: &[v1::Turn]) {
     let tool_calls = calls.count();
     step.rounds = step.rounds.max(u32::try_from(rounds).unwrap_or(u32::MAX));
     step.tool_calls = step.tool_calls.max(u32::try_from(tool_calls).unwrap_or(u32::MAX));
-}
-
-pub(super) fn page_size(wanted: u32) -> i64 {
-    match wanted {
-        0 => PAGE.0.into(),
-        wanted => wanted.min(PAGE.1).into(),
-    }
-}
-
-pub(super) fn page_token(text: &str) -> Result<Option<Uuid>, Fault> {
-    match text {
-        "" => Ok(None),
-        token => Uuid::parse_str(token).map(Some).map_err(|_| not_a_token()),
-    }
-}
-
-pub(super) fn not_a_token() -> Fault {
-    let message = "was not issued by this list; restart with an empty token";
-    Fault::new(FaultCode::PageTokenInvalid, message).with_field("page_token")
 }
 
 fn filter(request: v1::ListRunsRequest, reached: Vec<String>) -> Result<RunFilter, Fault> {

@@ -1,7 +1,7 @@
 //! `ListWaits`: waits are stored in the rows of their runs, and are paged one by one.
 
+use super::page::{not_a_token, page_size};
 use super::request;
-use super::run::{not_a_token, page_size};
 use crate::shards::Shards;
 use prost::Message;
 use surety_common::domain::fault::Fault;

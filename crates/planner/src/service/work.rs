@@ -1,6 +1,6 @@
 //! The receipts and turns of a run in pages, and the outputs of its calls.
 
-use super::run::{not_a_token, page_size};
+use super::page::{not_a_token, page_size};
 use super::status;
 use crate::planner::Planner;
 use futures::Stream;
