@@ -76,7 +76,7 @@ async fn a_waiting_run_goes_on_after_the_holder_was_cancelled_and_can_be_cancell
         deployment.wait_for(&run.id, "blocked", blocked).await?;
     }
     for run in [&other, &holder] {
-        let request = v1::CancelRunRequest { run_id: run.id.clone(), reason: String::new() };
+        let request = v1::CancelRunRequest { run_id: run.id.clone(), ..Default::default() };
         deployment.runs()?.cancel_run(request).await?;
     }
     let run = deployment.wait_for_end(&next.id).await?;
