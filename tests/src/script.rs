@@ -21,7 +21,7 @@ pub fn scoped(mut step: Value, globs: &[&str]) -> Value {
 
 /// A plan whose only check is a final text.
 pub fn plan(steps: &[Value]) -> Value {
-    json!({"title": "A test", "steps": steps, "verify": [{"kind": "output_only"}]})
+    json!({"title": "A test", "steps": steps, "verify": [{"kind": "output_only", "owner": "plan"}]})
 }
 
 /// A call that does nothing.

@@ -217,7 +217,7 @@ async fn a_folder_that_moves_after_the_last_step_fails_the_verification() -> Res
     std::fs::create_dir(&workspace)?;
     let mut plan = one_step(&[write("a", "x")]);
     let away = format!("mv {0} {0}-away", workspace.display());
-    plan["verify"] = json!([{"kind": "command_success", "target": away}, {"kind": "output_only"}]);
+    plan["verify"] = json!([{"kind": "command_success", "target": away}, {"kind": "output_only", "owner": "plan"}]);
     let run = run_in(&deployment, &plan, &workspace).await?;
     assert_eq!(run.state(), v1::RunState::Failed, "{run:#?}");
     let terminal = run.terminal.unwrap_or_default();

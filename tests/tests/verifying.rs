@@ -242,7 +242,7 @@ fn project_tests(run: &v1::Run) -> Option<(bool, &str)> {
 #[tokio::test]
 async fn a_run_that_writes_and_names_no_command_is_held_to_the_projects_own_tests() -> Result<()> {
     let deployment = Deployment::start().await?;
-    let nothing = || json!([{"kind": "output_only"}]);
+    let nothing = || json!([{"kind": "output_only", "owner": "plan"}]);
     let broken = end_with_library(&deployment, "assert!(false)", nothing()).await?;
     assert_eq!(broken.state(), v1::RunState::Failed, "{broken:#?}");
     let terminal = broken.terminal.as_ref().context("it says why")?;

@@ -39,6 +39,7 @@ fn receipt(seq: u64) -> EvidenceReceipt {
         plan_revision: 1,
         seq,
         call_id: format!("call-{seq}"),
+        probe_of: None,
         source: EvidenceSource::ToolObservation,
         name: "tool".to_owned(),
         arguments_digest: String::new(),
@@ -76,6 +77,8 @@ fn verdicts(c: &mut Criterion) {
                     plan_made_at: None,
                     answers: &BTreeMap::new(),
                     project_tests: None,
+                    round: None,
+                    authored_text: None,
                 })
             });
         });

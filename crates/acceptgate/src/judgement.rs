@@ -20,11 +20,9 @@ use surety_common::domain::machine::Refusal;
 use surety_common::domain::machine::run::RunState;
 use surety_common::domain::plan::Plan;
 use surety_common::domain::receipt::{EvidenceReceipt, verify_chain};
-use surety_common::domain::run::RunRecord;
+use surety_common::domain::run::{DriverKind, RunRecord, VerifyCommands};
 use surety_common::domain::verdict::Verdict;
-use surety_common::domain::verification::{
-    ProjectTests, observations, wants_project_tests, wrote_files,
-};
+use surety_common::domain::verification::{ProjectTests, probes, wants_project_tests, wrote_files};
 use surety_common::store::{self, Commit, EvidenceBundle, Outcome, Topic};
 use surety_common::telemetry::trace;
 use surety_common::wire::caller::Caller;
@@ -189,7 +187,7 @@ fn check_observed(bundle: &EvidenceBundle) -> Result<(), Fault> {
     }
     let checks = run.plan.as_ref().map_or(&[][..], |plan| &plan.verify);
     let policy = run.spec.policy.verify_commands;
-    let missing = observations(checks, policy, wrote_files(&evidence.receipts)).len();
+    let missing = probes(checks, policy, wrote_files(&evidence.receipts)).len();
     if missing == 0 {
         return Ok(());
     }
@@ -210,9 +208,13 @@ fn judge(bundle: &EvidenceBundle, answers: &BTreeMap<usize, Answer>) -> Result<V
     let plan = run.plan.as_deref().unwrap_or(&nothing);
     let wrote = wrote_files(&evidence.receipts);
     let held_to_tests = wants_project_tests(&plan.verify, run.spec.policy.verify_commands, wrote);
-    let revision = run.execution.plan_revision;
+    let round = run.execution.counters.verification_round;
+    let verified = run.spec.policy.verify_commands == VerifyCommands::Runner;
     Ok(evaluate(&Evaluation {
-        project_tests: held_to_tests.then(|| ProjectTests::of(&evidence.receipts, revision)),
+        project_tests: held_to_tests.then(|| ProjectTests::of(&evidence.receipts, round)),
+        round: verified.then_some(round),
+        authored_text: (run.spec.driver == DriverKind::Script)
+            .then(|| evidence.last_turn.as_ref().map_or("", |turn| author_of_the_plan(plan, turn))),
         workspace_root: &run.spec.workspace,
         checks: &plan.verify,
         receipts: &evidence.receipts,
@@ -235,6 +237,13 @@ fn last_word(turn: &Turn) -> Option<&str> {
         "" => decision.goal_check.as_str(),
         speak => speak,
     })
+}
+
+/// What the author of a plan says at the end of a step. The rest of a script's final text is written by the
+/// runner.
+fn author_of_the_plan<'a>(plan: &'a Plan, turn: &Turn) -> &'a str {
+    let step = plan.steps.iter().find(|step| step.id == turn.step_id);
+    step.map_or("", |step| &step.done_when)
 }
 
 /// The chain must be valid and end where the run's row says, which detects a truncated one.

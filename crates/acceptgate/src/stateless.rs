@@ -111,6 +111,8 @@ impl SubmittedEvidence {
             plan_made_at: None,
             answers,
             project_tests: None,
+            round: None,
+            authored_text: None,
         })?;
         let Self { checks, receipts, warnings, .. } = self;
         Ok(Evaluated { outcome: Ok(verdict), checks, receipts, warnings })

@@ -16,7 +16,13 @@ use surety_common::domain::receipt::EvidenceReceipt;
 use surety_common::domain::stop::StopReason;
 use surety_common::domain::todo::{Todo, TodoStatus};
 use surety_common::domain::verdict::{CheckResult, Verdict};
-use surety_common::domain::verification::ProjectTests;
+use surety_common::domain::verification::{PROJECT_TESTS_CHECK, ProjectTests, is_probed, probed};
+
+/// The param of `expression` and `tool_fact` that names whose facts count, and its only value.
+const SOURCE: &str = "source";
+const ANY: &str = "any";
+/// The reason of a command check whose command could not be started; the cause follows it.
+const NOT_STARTED: &str = "command_not_started";
 
 /// The input of a verdict. It includes no claim of a caller.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +35,9 @@ pub struct Evaluation<'a> {
     pub receipts: &'a [EvidenceReceipt],
     /// The run's final text.
     pub final_text: &'a str,
+    /// The part of the final text that the runner did not write itself, where it wrote some: the only one
+    /// that an `output_only` of a user or an operator goes by.
+    pub authored_text: Option<&'a str>,
     /// The plan's own todos and the run's.
     pub todos: &'a [Todo],
     /// The plan's creation time: older todos belong to an earlier plan. None includes all.
@@ -38,6 +47,9 @@ pub struct Evaluation<'a> {
     pub answers: &'a BTreeMap<usize, Answer>,
     /// What the project's own tests came to, where they are required; else none.
     pub project_tests: Option<ProjectTests>,
+    /// The verification round, where the runner verifies: then a check that the runner probes is decided
+    /// by its own probe of this round and by no other receipt. None where the steps' receipts decide.
+    pub round: Option<u32>,
 }
 
 /// Decides. The same input gives the same verdict, except when an `expression` uses about as much
@@ -78,7 +90,7 @@ pub fn evaluate_within(input: &Evaluation<'_>, allowance: Allowance) -> Result<V
 fn project_tests(input: &Evaluation<'_>) -> Option<CheckResult> {
     let result = input.project_tests?.result()?;
     Some(CheckResult {
-        name: "system.project_tests".to_owned(),
+        name: PROJECT_TESTS_CHECK.to_owned(),
         passed: result.is_ok(),
         reason: result.err().map_or("", Reason::as_str).to_owned(),
         optional: false,
@@ -135,16 +147,36 @@ fn check_results(
             check::evaluate(&output_only(), evidence).map_err(Reason::as_str),
         )]);
     }
-    let mut facts = None;
+    let of_round = input.round.map(|round| probed(input.receipts, round, None));
+    let (mut facts, mut facts_of_round) = (None, None);
     let decide = |(place, check): (usize, &AcceptCheck)| {
+        if let Some(round) = input.round
+            && is_probed(check)
+        {
+            return Ok(decided_by_its_probe(input, place, check, round));
+        }
+        // A driver's calls prove nothing to a user or an operator, unless the check allows it.
+        let own = of_round.as_deref().filter(|_| !takes_any_source(check));
         let answer = match check.kind {
             CheckKind::HttpProbe | CheckKind::ActionReport => {
                 input.answers.get(&place).copied().unwrap_or(Err(Reason::UnknownCheckKind.as_str()))
             }
             CheckKind::Expression => {
-                let facts = facts.get_or_insert_with(|| FactList::new(input.receipts));
+                let facts = match own {
+                    Some(own) => facts_of_round.get_or_insert_with(|| FactList::new(own)),
+                    None => facts.get_or_insert_with(|| FactList::new(input.receipts)),
+                };
                 expression::evaluate(&check.target, facts, allowance)?
                     .map_err(expression::Failure::as_str)
+            }
+            CheckKind::OutputOnly if check.owner != Owner::Plan => {
+                let text = input.authored_text.unwrap_or(input.final_text);
+                let authored = Evidence::new(input.workspace_root, &[], text);
+                check::evaluate(check, &authored).map_err(Reason::as_str)
+            }
+            CheckKind::ToolFact if let Some(own) = own => {
+                let own = Evidence::new(input.workspace_root, own, "");
+                check::evaluate(check, &own).map_err(Reason::as_str)
             }
             CheckKind::OutputOnly
             | CheckKind::WorkspaceChange
@@ -157,6 +189,28 @@ fn check_results(
         Ok(result_of(check, answer))
     };
     input.checks.iter().enumerate().map(decide).collect()
+}
+
+/// The result of a check that the runner probes. Facts of other probes have no effect on it.
+fn decided_by_its_probe(
+    input: &Evaluation<'_>,
+    place: usize,
+    check: &AcceptCheck,
+    round: u32,
+) -> CheckResult {
+    let own = probed(input.receipts, round, Some(&check::check_key(input.checks, place)));
+    let evidence = Evidence::new(input.workspace_root, &own, "");
+    let mut result = result_of(check, check::evaluate(check, &evidence).map_err(Reason::as_str));
+    let not_started = own.last().filter(|probe| !probe.success && probe.facts.is_empty());
+    if let Some(probe) = not_started.filter(|_| check.kind == CheckKind::CommandSuccess) {
+        result.reason = format!("{NOT_STARTED}: {}", probe.summary);
+    }
+    result
+}
+
+/// Whether facts of any receipt count for the check, and not only those of the runner's probes.
+fn takes_any_source(check: &AcceptCheck) -> bool {
+    check.owner == Owner::Plan || check.params.get(SOURCE).is_some_and(|source| source == ANY)
 }
 
 fn result_of(check: &AcceptCheck, answer: Answer) -> CheckResult {

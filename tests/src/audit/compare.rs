@@ -89,6 +89,7 @@ fn counters(replay: &Replay, record: &RunRecord) -> Result<()> {
     for (what, row, journal) in [
         ("replans", counters.replans, replay.replans),
         ("repairs", counters.repairs, replay.repairs),
+        ("verifications", counters.verification_round, replay.verifications),
     ] {
         ensure!(row == journal, "{row} {what} in the row, {journal} in the journal");
     }

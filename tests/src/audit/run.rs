@@ -43,6 +43,8 @@ pub(super) struct Replay {
     pub(super) turns: u32,
     pub(super) receipts: Vec<EvidenceReceipt>,
     calls: Calls,
+    /// Verifications that began.
+    pub(super) verifications: u32,
     /// The latest verification; none before the first.
     pub(super) observed: Option<Observed>,
     /// The answer in the entry before.
@@ -50,6 +52,8 @@ pub(super) struct Replay {
     outputs: HashSet<(String, String)>,
     pub(super) verdict: Option<(i64, VerdictRecord)>,
     final_text: String,
+    /// What the author of the plan says at the end of the step that ended last.
+    authored_text: String,
 }
 
 impl Replay {
@@ -72,11 +76,13 @@ impl Replay {
             turns: 0,
             receipts: Vec::new(),
             calls: Calls::of(record)?,
+            verifications: 0,
             observed: None,
             answered: None,
             outputs: HashSet::new(),
             verdict: None,
             final_text: String::new(),
+            authored_text: String::new(),
         })
     }
 
@@ -141,6 +147,7 @@ impl Replay {
                     |id| matches!(self.state_of(id), Some(StepState::Done | StepState::Skipped));
                 let open = self.plan.steps.iter().any(|step| !settled(&step.id));
                 ensure!(!open, "verification began with open steps: {:?}", self.steps);
+                self.verifications += 1;
                 self.observed = Some(Observed::begin(&self.plan));
             }
             RunEvent::PlanningStarted
@@ -201,6 +208,8 @@ impl Replay {
         if let Some(decision) = ending {
             let spoken = Some(&decision.speak).filter(|speak| !speak.is_empty());
             self.final_text.clone_from(spoken.unwrap_or(&decision.goal_check));
+            let step = self.plan.steps.iter().find(|step| step.id == turn.step_id);
+            self.authored_text = step.map_or_else(String::new, |step| step.done_when.clone());
         }
         Ok(())
     }
@@ -253,7 +262,10 @@ impl Replay {
         let wrote = wrote_files(&self.receipts);
         let tested = wants_project_tests(&self.plan.verify, self.verify_commands, wrote);
         let again = evaluate(&Evaluation {
-            project_tests: tested.then(|| ProjectTests::of(&self.receipts, self.revision)),
+            project_tests: tested.then(|| ProjectTests::of(&self.receipts, self.verifications)),
+            authored_text: (self.driver == DriverKind::Script)
+                .then_some(self.authored_text.as_str()),
+            round: (self.verify_commands == VerifyCommands::Runner).then_some(self.verifications),
             workspace_root: &self.workspace,
             checks: &self.plan.verify,
             receipts: &self.receipts,

@@ -92,6 +92,7 @@ pub(super) fn receipt_of(fact: Fact, call_id: &str, seq: u64) -> EvidenceReceipt
         plan_revision: 1,
         seq,
         call_id: call_id.to_owned(),
+        probe_of: None,
         source: EvidenceSource::ToolObservation,
         name: String::new(),
         arguments_digest: String::new(),

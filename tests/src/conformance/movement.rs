@@ -267,6 +267,8 @@ fn check_new_run(given: &Value, expect: &Value) -> Checked {
         plan_made_at: Some(made_at),
         answers: &BTreeMap::new(),
         project_tests: None,
+        round: None,
+        authored_text: None,
     });
     let results = verdict.iter().flat_map(|verdict| &verdict.results);
     let counted = results.filter(|result| !result.passed);

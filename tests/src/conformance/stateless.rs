@@ -195,6 +195,8 @@ fn evaluate_here(case: &GateCase) -> Answer<Verdict> {
         plan_made_at: None,
         answers: &BTreeMap::new(),
         project_tests: None,
+        round: None,
+        authored_text: None,
     };
     evaluate_within(&input, PLENTY).map(Ok).map_err(said)
 }

@@ -8,9 +8,11 @@ use std::collections::BTreeMap;
 use surety_acceptgate::verdict::{Evaluation, evaluate};
 use surety_common::domain::json::Value;
 use surety_common::domain::machine::run::RunState;
-use surety_common::domain::receipt::{Command, EvidenceReceipt, EvidenceSource, Fact};
+use surety_common::domain::receipt::{CheckProbe, Command, EvidenceReceipt, EvidenceSource, Fact};
 use surety_common::domain::run::VerifyCommands;
-use surety_common::domain::verification::{Observation, PROJECT_TESTS, ProjectTests, observations};
+use surety_common::domain::verification::{
+    Observation, PROJECT_TESTS, PROJECT_TESTS_CHECK, ProjectTests, probes,
+};
 
 /// Checks one row about the project's own tests.
 ///
@@ -18,8 +20,8 @@ use surety_common::domain::verification::{Observation, PROJECT_TESTS, ProjectTes
 /// What came back and what the row expects.
 pub(super) fn check(given: &Value, expect: &Value) -> Result<(), String> {
     let wrote = given.get("did_write").and_then(Value::as_bool) == Some(true);
-    let wanted = observations(&[], VerifyCommands::Runner, wrote);
-    let own_tests = wanted.contains(&Observation::ProjectTests);
+    let wanted = probes(&[], VerifyCommands::Runner, wrote);
+    let own_tests = wanted.iter().any(|probe| probe.observation == Observation::ProjectTests);
     compare_stated(expect, "project_test_command_run", &Value::Bool(own_tests))?;
     if expect.get("result").is_some() && !own_tests {
         return Err("the project's own tests were not looked for".to_owned());
@@ -33,6 +35,8 @@ pub(super) fn check(given: &Value, expect: &Value) -> Result<(), String> {
     }
     let verdict = evaluate(&Evaluation {
         project_tests: tests,
+        round: None,
+        authored_text: None,
         workspace_root: "/",
         checks: &[],
         receipts: &[],
@@ -62,6 +66,7 @@ fn tests_recorded(given: &Value) -> EvidenceReceipt {
     let unknown = given.get("project").is_some();
     let fact = if unknown { ProjectTests::skipped() } else { ran };
     EvidenceReceipt {
+        probe_of: Some(CheckProbe { check_id: PROJECT_TESTS_CHECK.to_owned(), round: 1 }),
         source: EvidenceSource::Probe,
         name: PROJECT_TESTS.to_owned(),
         success: success && !unknown,

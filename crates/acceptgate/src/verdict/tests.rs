@@ -43,6 +43,8 @@ fn verdict(checks: &[AcceptCheck], receipts: &[EvidenceReceipt], todos: &[Todo])
         plan_made_at: DateTime::from_timestamp(100, 0),
         answers: &BTreeMap::new(),
         project_tests: None,
+        round: None,
+        authored_text: None,
     };
     evaluate_within(&input, PLENTY).unwrap()
 }
@@ -59,6 +61,8 @@ fn the_projects_own_tests_are_a_required_result_unless_they_were_skipped() {
             plan_made_at: None,
             answers: &BTreeMap::new(),
             project_tests,
+            round: None,
+            authored_text: None,
         };
         let found = evaluate(&input).unwrap();
         let name = "system.project_tests";
@@ -122,6 +126,8 @@ fn checks_that_receipts_cannot_decide_use_their_answer_or_fail() {
             plan_made_at: None,
             answers,
             project_tests: None,
+            round: None,
+            authored_text: None,
         });
         let reasons = found.unwrap().results.into_iter().skip(2).map(|result| result.reason);
         reasons.collect::<Vec<_>>()

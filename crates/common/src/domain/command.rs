@@ -33,8 +33,29 @@ pub struct Program {
     pub argv: Vec<String>,
 }
 
+/// Words with which a shell does something itself, where no program would.
+const SHELL_WORDS: &[&str] = &[
+    ".", "alias", "case", "cd", "command", "eval", "exec", "exit", "export", "for", "function",
+    "if", "local", "popd", "pushd", "read", "return", "set", "shift", "source", "trap", "type",
+    "ulimit", "umask", "unset", "until", "wait", "while",
+];
+
+/// Whether a line means something else to a shell than as programs with their arguments: pipes, globs,
+/// expansions, assignments, redirections, `cd`.
+pub fn needs_shell(line: &str) -> bool {
+    let expands = |letter: char| "*?[]{}$~`|;<>()!#\n\\".contains(letter);
+    let Some(programs) = programs(line).filter(|_| !line.contains(expands)) else {
+        return true;
+    };
+    programs.iter().any(|program| {
+        let first = program.argv.first().map_or("", String::as_str);
+        !program.environment.is_empty() || SHELL_WORDS.contains(&first)
+    })
+}
+
 /// The programs that a line starts one after another while each succeeds. None when the line needs
-/// a shell, or when a part of it names no program.
+/// a shell, or when a part of it names no program. Redirections to `/dev/null` and of one output to the
+/// other change nothing, because both outputs are recorded together.
 pub fn programs(line: &str) -> Option<Vec<Program>> {
     let mut scanner = Scanner::new(line);
     let parts = scanner.parts().ok()?;
@@ -136,7 +157,7 @@ struct Scanner<'l> {
     at: usize,
     /// The assignments, each with the index of its part.
     assignments: Vec<(usize, Cow<'l, str>)>,
-    /// Whether the line contains a redirection.
+    /// Whether the line contains a redirection that changes what is recorded.
     redirects: bool,
 }
 
@@ -203,16 +224,19 @@ impl<'l> Scanner<'l> {
     /// Drops an operator that begins with `<` or `>`, and its word. A here-document, a here-string
     /// and `>|` prevent splitting.
     fn redirection(&mut self) -> Result<(), LetterOnly> {
-        self.redirects = true;
         let opened = self.peek();
         self.at += 1;
+        let duplicates = opened == Some(b'>') && self.peek() == Some(b'&');
         match (opened, self.peek()) {
             (Some(b'<'), Some(b'<')) | (_, Some(b'|')) => return Err(LetterOnly),
             (_, Some(b'>' | b'&')) => self.at += 1,
             (_, _) => {}
         }
         self.skip_blanks();
-        self.word().map(|_| ())
+        let target = self.word()?.text;
+        let changes_nothing = target == "/dev/null" || duplicates && matches!(&*target, "1" | "2");
+        self.redirects |= !changes_nothing;
+        Ok(())
     }
 
     fn word(&mut self) -> Result<Word<'l>, LetterOnly> {

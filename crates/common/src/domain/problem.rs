@@ -116,6 +116,7 @@ codes! {
         CheckIdReserved = "check_id_reserved", "A check's id begins with `system.`, which is reserved for the gate.";
         MatchUnknown = "match_unknown", "A check's match is none of prefix, exact and contains.";
         CheckTargetEmpty = "check_target_empty", "A check of this kind needs a target.";
+        CheckUnreadable = "check_unreadable", "A check written as text is neither a command nor a file.";
         CheckNeedleEmpty = "check_needle_empty", "A content_contains check needs params.contains.";
         CheckOwnerProtected = "check_owner_protected", "A patch may not remove or weaken a check owned by a user or an operator.";
 

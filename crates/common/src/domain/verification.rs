@@ -1,29 +1,42 @@
 //! What the runner observes before the gate decides, and what the project's own tests came to. The
 //! runner and the gate both go by these rules.
 
-use super::check::{AcceptCheck, CheckKind, Reason, changed_paths};
-use super::receipt::{EvidenceReceipt, EvidenceSource, Fact};
+use super::check::{AcceptCheck, CheckKind, Owner, Reason, changed_paths, check_key};
+use super::receipt::{CheckProbe, EvidenceReceipt, EvidenceSource, Fact};
 use super::run::VerifyCommands;
 
 /// The name under which the runner records the project's own tests.
 pub const PROJECT_TESTS: &str = "project_tests";
+/// The check id of the project's own tests, which is also the name of their result.
+pub const PROJECT_TESTS_CHECK: &str = "system.project_tests";
 /// The output that says that the project names no test command.
 const SKIPPED: &str = "skipped";
 
-/// One thing the runner does before the gate decides.
+/// One observation of the runner before the gate decides, for one check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Probe {
+    /// The check that it decides, as [`check_key`] names it.
+    pub check_id: String,
+    /// The owner of the check. The commands of owners with less trust run first.
+    pub owner: Owner,
+    /// What is observed.
+    pub observation: Observation,
+}
+
+/// What the runner observes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Observation {
-    /// Compares the workspace with what it was before the run, at paths that match these globs, or at
+    /// Compares the workspace with its state before the run, at paths that match these globs, or at
     /// all that are not ignored.
     Change(Vec<String>),
-    /// Runs a command that a check names, exactly as written.
+    /// Runs a command of a check, exactly as written.
     Command(String),
     /// Runs the project's own test command, because files were written and no required check names a
     /// command.
     ProjectTests,
-    /// Looks whether a path is there.
+    /// Observes whether a path exists.
     File(String),
-    /// Looks for a text in a file.
+    /// Searches a file for a text.
     Content {
         /// The file.
         path: String,
@@ -32,31 +45,42 @@ pub enum Observation {
     },
 }
 
-/// What a plan's checks ask the runner to do, each thing once. What changed is looked at first, because
-/// commands write too; files are looked at last, because commands may make them.
-pub fn observations(
-    checks: &[AcceptCheck],
-    policy: VerifyCommands,
-    wrote_files: bool,
-) -> Vec<Observation> {
-    let mut observations: Vec<Observation> = Vec::new();
+/// The observations for a plan's checks, one for each check. The comparison of the workspace is first,
+/// because commands write too; then the commands, those of the plan before those of the operator and
+/// those of the user; files are last, because commands may create them.
+pub fn probes(checks: &[AcceptCheck], policy: VerifyCommands, wrote_files: bool) -> Vec<Probe> {
+    let of = |wanted: fn(&AcceptCheck) -> Option<Observation>| {
+        let probes = checks.iter().enumerate().filter_map(move |(index, check)| {
+            let observation = wanted(check)?;
+            Some(Probe { check_id: check_key(checks, index), owner: check.owner, observation })
+        });
+        probes.collect::<Vec<_>>()
+    };
+    let mut probes = Vec::new();
     if policy == VerifyCommands::Runner {
-        let changes = checks.iter().filter(|check| check.kind == CheckKind::WorkspaceChange);
-        observations.extend(changes.map(|check| Observation::Change(changed_paths(check))));
-        let required = required_commands(checks);
-        observations.extend(required.map(|check| Observation::Command(check.target.clone())));
+        probes.extend(of(change));
+        let mut commands = of(command);
+        commands.sort_by_key(|probe| order(probe.owner));
+        probes.extend(commands);
     }
     if wants_project_tests(checks, policy, wrote_files) {
-        observations.push(Observation::ProjectTests);
+        probes.push(Probe {
+            check_id: PROJECT_TESTS_CHECK.to_owned(),
+            owner: Owner::Operator,
+            observation: Observation::ProjectTests,
+        });
     }
-    observations.extend(checks.iter().filter_map(of_check));
-    let mut once = Vec::new();
-    observations.retain(|observation| {
-        let new = !once.contains(observation);
-        once.push(observation.clone());
-        new
-    });
-    observations
+    probes.extend(of(file));
+    probes
+}
+
+/// The command of an owner that is trusted less cannot see what one that is trusted more left.
+const fn order(owner: Owner) -> u8 {
+    match owner {
+        Owner::Plan => 0,
+        Owner::Operator => 1,
+        Owner::User => 2,
+    }
 }
 
 /// Whether the project's own tests decide the verdict: the runner verifies, files were written, and
@@ -73,7 +97,16 @@ fn required_commands(checks: &[AcceptCheck]) -> impl Iterator<Item = &AcceptChec
     checks.iter().filter(|check| check.required && check.kind == CheckKind::CommandSuccess)
 }
 
-fn of_check(check: &AcceptCheck) -> Option<Observation> {
+fn change(check: &AcceptCheck) -> Option<Observation> {
+    (check.kind == CheckKind::WorkspaceChange).then(|| Observation::Change(changed_paths(check)))
+}
+
+fn command(check: &AcceptCheck) -> Option<Observation> {
+    let runs = check.required && check.kind == CheckKind::CommandSuccess;
+    runs.then(|| Observation::Command(check.target.clone()))
+}
+
+fn file(check: &AcceptCheck) -> Option<Observation> {
     match check.kind {
         CheckKind::FileExists => Some(Observation::File(check.target.clone())),
         CheckKind::ContentContains => {
@@ -89,6 +122,27 @@ fn of_check(check: &AcceptCheck) -> Option<Observation> {
         | CheckKind::HttpProbe
         | CheckKind::Unknown(_) => None,
     }
+}
+
+/// Whether a check is decided by the runner's own probe of the round, where the runner verifies.
+/// Commands of optional checks are not run, so what the steps recorded decides them.
+pub fn is_probed(check: &AcceptCheck) -> bool {
+    [change, command, file].into_iter().any(|probe| probe(check).is_some())
+}
+
+/// The receipts of the runner's probes of one round, or of one check in it.
+pub fn probed(
+    receipts: &[EvidenceReceipt],
+    round: u32,
+    check_id: Option<&str>,
+) -> Vec<EvidenceReceipt> {
+    let is_of = |probe: &CheckProbe| {
+        probe.round == round && check_id.is_none_or(|check_id| probe.check_id == check_id)
+    };
+    let own = receipts.iter().filter(|receipt| {
+        receipt.source == EvidenceSource::Probe && receipt.probe_of.as_ref().is_some_and(is_of)
+    });
+    own.cloned().collect()
 }
 
 /// Whether any receipt says that a file was written.
@@ -116,14 +170,10 @@ impl ProjectTests {
         Fact::Output { key: PROJECT_TESTS.to_owned(), value: SKIPPED.to_owned() }
     }
 
-    /// What the runner's last record about a plan revision says.
-    pub fn of(receipts: &[EvidenceReceipt], plan_revision: u32) -> Self {
-        let last = receipts.iter().rev().find(|receipt| {
-            receipt.source == EvidenceSource::Probe
-                && receipt.name == PROJECT_TESTS
-                && receipt.plan_revision == plan_revision
-        });
-        let Some(last) = last else { return Self::NotRun };
+    /// What the runner's last record in a verification round says.
+    pub fn of(receipts: &[EvidenceReceipt], round: u32) -> Self {
+        let own = probed(receipts, round, Some(PROJECT_TESTS_CHECK));
+        let Some(last) = own.last() else { return Self::NotRun };
         let ran = last.facts.iter().any(|fact| matches!(fact, Fact::Command { .. }));
         match (ran, last.success) {
             (true, true) => Self::Passed,
@@ -195,20 +245,44 @@ mod tests {
         ] {
             let list = json::parse(checks).unwrap().value;
             let (list, _) = read_checks(&list, "verify", Author::Model).unwrap();
-            assert_eq!(observations(&list, policy, wrote), expected, "{checks}");
+            let found = probes(&list, policy, wrote);
+            let found: Vec<_> = found.into_iter().map(|probe| probe.observation).collect();
+            assert_eq!(found, expected, "{checks}");
         }
     }
 
-    fn receipt(source: &str, revision: u32, success: bool, facts: &str) -> EvidenceReceipt {
+    #[test]
+    fn each_check_has_a_probe_of_its_own_and_less_trusted_commands_run_first() {
+        let checks = r#"[
+            {"kind":"command_success","target":"make test","owner":"user"},
+            {"kind":"command_success","target":"make test","owner":"operator"},
+            {"id":"a","kind":"command_success","target":"make test","owner":"plan"}]"#;
+        let list = json::parse(checks).unwrap().value;
+        let (list, _) = read_checks(&list, "verify", Author::Operator).unwrap();
+        let found = probes(&list, VerifyCommands::Runner, true);
+        let found: Vec<_> =
+            found.iter().map(|probe| (probe.check_id.as_str(), probe.owner)).collect();
+        assert_eq!(
+            found,
+            [
+                ("a", Owner::Plan),
+                ("command_success[1]", Owner::Operator),
+                ("command_success[0]", Owner::User),
+            ]
+        );
+    }
+
+    fn receipt(source: &str, round: u32, success: bool, facts: &str) -> EvidenceReceipt {
         let text = format!(
-            r#"{{"step_index":1,"plan_revision":{revision},"source":"{source}","success":{success},
+            r#"{{"step_index":1,"check_id":"system.project_tests","round":{round},
+                "source":"{source}","success":{success},
                 "name":"project_tests","facts":[{facts}]}}"#
         );
         read_receipt(&json::parse(&text).unwrap().value).unwrap()
     }
 
     #[test]
-    fn the_last_record_of_the_runner_about_the_revision_says_what_the_tests_came_to() {
+    fn the_last_record_of_the_runner_in_the_round_says_what_the_tests_came_to() {
         use ProjectTests::{Failed, NotRun, Passed, Skipped};
         let ran = r#"{"fact":"command","argv":["cargo","test"],"exit_code":0}"#;
         let failed = r#"{"fact":"command","argv":["cargo","test"],"exit_code":1}"#;

@@ -3,7 +3,9 @@
 use super::error::{MessageError, MessageErrorKind as Kind};
 use super::v1;
 use super::value::{list, moment, timestamp, wire_list};
-use crate::domain::receipt::{Command, EvidenceReceipt, EvidenceSource, Fact};
+use crate::domain::receipt::{
+    CheckProbe, Command, EvidenceReceipt, EvidenceSource, Fact, probe_of,
+};
 use v1::fact as wire;
 
 impl TryFrom<v1::EvidenceReceipt> for EvidenceReceipt {
@@ -56,6 +58,8 @@ pub fn read_sealed(receipt: v1::EvidenceReceipt) -> Result<EvidenceReceipt, Mess
         key_id: _,
         signature: _,
         proof: _,
+        check_id,
+        round,
     } = receipt;
     Ok(EvidenceReceipt {
         step_index: read_step_index(step_index)?,
@@ -63,6 +67,7 @@ pub fn read_sealed(receipt: v1::EvidenceReceipt) -> Result<EvidenceReceipt, Mess
         plan_revision,
         seq,
         call_id,
+        probe_of: probe_of(check_id, round),
         source: read_source(source)?,
         name,
         arguments_digest,
@@ -86,6 +91,7 @@ impl From<EvidenceReceipt> for v1::EvidenceReceipt {
             plan_revision,
             seq,
             call_id,
+            probe_of,
             source,
             name,
             arguments_digest,
@@ -98,12 +104,15 @@ impl From<EvidenceReceipt> for v1::EvidenceReceipt {
             prev_digest,
             digest,
         } = receipt;
+        let CheckProbe { check_id, round } = probe_of.unwrap_or_default();
         Self {
             step_index: Some(step_index.into()),
             step_id,
             plan_revision,
             seq,
             call_id,
+            check_id,
+            round,
             source: v1::EvidenceSource::from(source).into(),
             name,
             arguments_digest,

@@ -127,6 +127,7 @@ fn receipt() -> impl Strategy<Value = EvidenceReceipt> {
             plan_revision: number,
             seq,
             call_id: text.clone(),
+            probe_of: None,
             source,
             name: text.clone(),
             arguments_digest: text.clone(),

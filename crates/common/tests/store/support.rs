@@ -121,6 +121,7 @@ pub(crate) fn receipt(name: &str) -> EvidenceReceipt {
         plan_revision: 1,
         seq: 0,
         call_id: String::new(),
+        probe_of: None,
         source: EvidenceSource::ToolObservation,
         name: name.to_owned(),
         arguments_digest: String::new(),

@@ -131,6 +131,7 @@ pub(super) fn record_as(
         plan_revision: run.plan_revision,
         seq: 0,
         call_id: call_id.clone(),
+        probe_of: None,
         source,
         name: done.call.tool_call.name.clone(),
         arguments_digest: done.call.tool_call.arguments.digest(),

@@ -22,8 +22,8 @@ use crate::tool::{
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use surety_common::domain::check::changed_fact;
-use surety_common::domain::command::{Program, programs};
+use surety_common::domain::check::{Owner, changed_fact};
+use surety_common::domain::command::{Program, needs_shell, programs};
 use surety_common::domain::execution::Wait;
 use surety_common::domain::execution::draft::Ending;
 use surety_common::domain::fault::{Fault, FaultClass};
@@ -31,9 +31,11 @@ use surety_common::domain::journal::{Entry, Intent};
 use surety_common::domain::json::Value;
 use surety_common::domain::manifest::Manifest;
 use surety_common::domain::plan::ToolCall;
-use surety_common::domain::receipt::{Command, EvidenceReceipt, EvidenceSource, Fact};
+use surety_common::domain::receipt::{CheckProbe, Command, EvidenceSource, Fact};
 use surety_common::domain::stop::{StopReason, WaitingOn};
-use surety_common::domain::verification::{Observation, PROJECT_TESTS, ProjectTests, observations};
+use surety_common::domain::verification::{
+    Observation, PROJECT_TESTS, Probe, ProjectTests, probes,
+};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -41,8 +43,6 @@ use uuid::Uuid;
 const OBSERVE: &str = "observe";
 /// The name of the runner's commands for checks.
 const VERIFY: &str = "verify_command";
-/// The output with the digest of the workspace on which a command succeeded.
-const WORKSPACE_DIGEST: &str = "workspace_digest";
 
 /// Observes, unless that is already stored, and calls the gate. Other runs use the slot in the
 /// meantime; a run that is not accepted is left without a slot.
@@ -129,13 +129,14 @@ async fn observe_all(run: &LeasedRun) -> Result<bool, Ended> {
     }
     let mut records = Vec::new();
     let mut whole = true;
+    let round = run.execution().await.counters.verification_round;
     let before = before_checks(run, &wanted).await?;
-    for observation in wanted {
+    for probe in wanted {
         if run.engine.drain.is_cancelled() {
             return Err(Ended::Draining);
         }
-        match carry_out(run, observation).await {
-            Ok(record) => records.extend(record),
+        match carry_out(run, probe, round).await {
+            Ok(record) => records.push(record),
             // Another process changed the run, for example to pause it: the observations so far are
             // kept.
             Err(Ended::Overtaken) => {
@@ -161,13 +162,11 @@ async fn observe_all(run: &LeasedRun) -> Result<bool, Ended> {
 }
 
 /// The workspace before the checks' own commands, where a check asks what the run changed.
-async fn before_checks(
-    run: &LeasedRun,
-    wanted: &[Observation],
-) -> Result<Option<Arc<Manifest>>, Ended> {
-    let asks = wanted.iter().any(|it| matches!(it, Observation::Change(_)));
+async fn before_checks(run: &LeasedRun, wanted: &[Probe]) -> Result<Option<Arc<Manifest>>, Ended> {
+    let mut observations = wanted.iter().map(|probe| &probe.observation);
+    let asks = observations.clone().any(|it| matches!(it, Observation::Change(_)));
     let runs =
-        wanted.iter().any(|it| matches!(it, Observation::Command(_) | Observation::ProjectTests));
+        observations.any(|it| matches!(it, Observation::Command(_) | Observation::ProjectTests));
     if !(asks && runs && snapshots::has_base(run).await) {
         return Ok(None);
     }
@@ -229,28 +228,31 @@ async fn ensure_in_place(run: &LeasedRun) -> Result<bool, Ended> {
     Ok(false)
 }
 
-async fn wanted(run: &LeasedRun) -> Vec<Observation> {
+async fn wanted(run: &LeasedRun) -> Vec<Probe> {
     let policy = run.spec.policy.verify_commands;
-    observations(&run.plan.verify, policy, run.wrote_files().await)
+    probes(&run.plan.verify, policy, run.wrote_files().await)
 }
 
-/// Makes one observation and its record; none when an earlier success is still valid.
-async fn carry_out(run: &LeasedRun, observation: Observation) -> Result<Option<Record>, Ended> {
-    match observation {
-        Observation::Change(globs) => observe_change(run, &globs).await.map(Some),
-        Observation::Command(line) => verify_command(run, line).await,
-        Observation::ProjectTests => project_tests(run).await.map(Some),
+/// Makes one observation and its record, which names the check that it decides.
+async fn carry_out(run: &LeasedRun, probe: Probe, round: u32) -> Result<Record, Ended> {
+    let Probe { check_id, owner, observation } = probe;
+    let mut record = match observation {
+        Observation::Change(globs) => observe_change(run, &globs).await?,
+        Observation::Command(line) => verify_command(run, line, owner).await?,
+        Observation::ProjectTests => project_tests(run).await?,
         Observation::File(path) => {
             let seen = seen(run, move |workspace| observe::observe_file(workspace, &path)).await;
-            observed(run, seen).await.map(Some)
+            observed(run, seen).await?
         }
         Observation::Content { path, needle } => {
             let seen =
                 seen(run, move |workspace| observe::observe_content(workspace, &path, &needle))
                     .await;
-            observed(run, seen).await.map(Some)
+            observed(run, seen).await?
         }
-    }
+    };
+    record.receipt.probe_of = Some(CheckProbe { check_id, round });
+    Ok(record)
 }
 
 async fn seen(
@@ -286,61 +288,34 @@ fn summary(fact: &Fact) -> String {
     }
 }
 
-/// Runs a check's command, unless it already succeeded on the same workspace.
-async fn verify_command(run: &LeasedRun, line: String) -> Result<Option<Record>, Ended> {
-    let digest = digest_of(run).await;
-    if let Ok(digest) = &digest
-        && cached(&run.receipts().await?, &line, digest)
-    {
-        return Ok(None);
-    }
+/// Runs a check's command.
+async fn verify_command(run: &LeasedRun, line: String, owner: Owner) -> Result<Record, Ended> {
     let call = call(VERIFY, vec![("command", line.clone())]);
     write_down(run, &call).await?;
     let started_at = run.engine.now();
-    let running = wait_for_resources(run, patience(run), || run_line(run, call.id, &line));
-    let mut outcome = match running.await {
+    let running = wait_for_resources(run, patience(run), || run_line(run, call.id, &line, owner));
+    let outcome = match running.await {
         Ok(outcome) => outcome,
         Err(error) => error.into(),
     };
     called_off(run, &outcome)?;
-    // The success is for this workspace: if the command changed it, the next verification runs it
-    // again.
-    if outcome.success
-        && let Ok(digest) = digest
-    {
-        outcome.facts.push(Fact::Output { key: WORKSPACE_DIGEST.to_owned(), value: digest });
-    }
     let done = Done { call, outcome, started_at, finished_at: run.engine.now(), source: None };
-    record(run, done).await.map(Some)
+    record(run, done).await
 }
 
-async fn digest_of(run: &LeasedRun) -> Result<String, ToolError> {
-    wait_for_resources(run, patience(run), || async {
-        let workspace = run.folder.workspace()?;
-        blocking(move || observe::workspace_digest(&workspace)).await?
-    })
-    .await
-}
-
-/// Whether this command succeeded on a workspace with this digest.
-fn cached(receipts: &[EvidenceReceipt], line: &str, digest: &str) -> bool {
-    receipts.iter().any(|receipt| {
-        let ran = |fact: &Fact| {
-            matches!(fact, Fact::Command { command: Command::Line(ran), exit_code: 0 } if ran == line)
-        };
-        let proven = |fact: &Fact| {
-            matches!(fact, Fact::Output { key, value } if key == WORKSPACE_DIGEST && value == digest)
-        };
-        receipt.success
-            && receipt.name == VERIFY
-            && receipt.facts.iter().any(ran)
-            && receipt.facts.iter().any(proven)
-    })
-}
-
-/// Runs the programs of a line one after another while each succeeds. The fact has the line as it
-/// was written, and the exit code of the last program that ran.
-async fn run_line(run: &LeasedRun, call_id: Uuid, line: &str) -> Result<ToolOutcome, ToolError> {
+/// Runs a check's line. The fact has the line as it was written, and its exit code.
+///
+/// A line of a plan gets no shell: its programs run one after another while each succeeds. The author of a
+/// user's or an operator's line is trusted, so what needs a shell gets one.
+async fn run_line(
+    run: &LeasedRun,
+    call_id: Uuid,
+    line: &str,
+    owner: Owner,
+) -> Result<ToolOutcome, ToolError> {
+    if owner != Owner::Plan && needs_shell(line) {
+        return run_in_shell(run, call_id, line).await;
+    }
     let Some(programs) = programs(line) else {
         return Err(ToolError::new(
             ErrorCode::ShellNotAllowed,
@@ -365,6 +340,23 @@ async fn run_line(run: &LeasedRun, call_id: Uuid, line: &str) -> Result<ToolOutc
     })?;
     outcome.output = output;
     Ok(outcome)
+}
+
+async fn run_in_shell(
+    run: &LeasedRun,
+    call_id: Uuid,
+    line: &str,
+) -> Result<ToolOutcome, ToolError> {
+    let context = context(run, call_id)?;
+    let _begun = run.begin_call(true).await.ok_or_else(ToolError::called_off)?;
+    let shell = ["sh", "-c", line].map(str::to_owned);
+    let request = CommandRequest {
+        command: Command::Argv(shell.to_vec()),
+        folder: context.workspace()?.folder(&RelPath::root())?,
+        environment: Environment::clone(&context.environment),
+    };
+    let finished = process::run(&context, &request).await?;
+    Ok(outcome(Command::Line(line.to_owned()), finished))
 }
 
 async fn run_program(

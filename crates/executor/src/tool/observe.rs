@@ -2,12 +2,8 @@
 //! names.
 
 use crate::tool::error::{ErrorCode, ToolError};
-use crate::tool::scan::{self, Ignores};
-use crate::tool::workspace::{Kind, RelPath, Workspace, digest_of};
-use sha2::{Digest, Sha256};
+use crate::tool::workspace::{RelPath, Workspace};
 use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use surety_common::domain::receipt::Fact;
 
 /// Whether a path exists, including folders. A path outside the workspace, or one that cannot be
@@ -93,46 +89,6 @@ fn fallbacks(needle: &[u8]) -> Vec<usize> {
         fallbacks.push(matched);
     }
     fallbacks
-}
-
-/// The SHA-256, in hexadecimal, of the whole workspace: paths, contents, executable bits, and link
-/// targets. It excludes the folders that scans skip, so that a build does not change it, and
-/// includes ignored files, because a test can depend on them. It reads every file.
-///
-/// # Errors
-/// The operating system's error for a file that cannot be read: a partial digest could be the same
-/// for two different workspaces.
-pub fn workspace_digest(workspace: &Workspace) -> Result<String, ToolError> {
-    let mut hasher = Sha256::new();
-    let unread = scan::walk(workspace, &RelPath::root(), Ignores::Nothing, &mut |found| {
-        let (mark, content) = match found.kind {
-            Kind::File => describe_file(workspace, found.path)?,
-            Kind::Link => {
-                let target = workspace.link_target(found.path)?;
-                (b'l', target.as_bytes().to_vec())
-            }
-            Kind::Folder | Kind::Other => (b'o', Vec::new()),
-        };
-        for part in [found.path.as_path().as_os_str().as_bytes(), &content] {
-            hasher.update([mark]);
-            hasher.update((part.len() as u64).to_be_bytes());
-            hasher.update(part);
-        }
-        Ok(())
-    })?;
-    if unread > 0 {
-        let message = format!("{unread} folders of the workspace could not be read");
-        return Err(ToolError::new(ErrorCode::AccessDenied, message));
-    }
-    Ok(hex::encode(hasher.finalize()))
-}
-
-fn describe_file(workspace: &Workspace, path: &RelPath) -> Result<(u8, Vec<u8>), ToolError> {
-    let failed = |error: std::io::Error| ToolError::io(path.text(), &error);
-    let file = workspace.open_file(path)?;
-    let mode = file.metadata().map_err(failed)?.permissions().mode();
-    let mark = if mode & 0o100 == 0 { b'f' } else { b'x' };
-    Ok((mark, digest_of(file).map_err(failed)?.into_bytes()))
 }
 
 #[cfg(test)]

@@ -268,16 +268,6 @@ impl Workspace {
         Ok(entries)
     }
 
-    /// The target of a link, which is not followed.
-    pub(crate) fn link_target(&self, path: &RelPath) -> Result<OsString, ToolError> {
-        let failed = |error| refused(path, error);
-        let parent = path.as_path().parent().unwrap_or(Path::new(""));
-        let name = path.as_path().file_name().unwrap_or(OsStr::new("."));
-        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY;
-        let folder = resolve::open(&self.folder, parent, flags).map_err(failed)?;
-        nix::fcntl::readlinkat(&folder, name).map_err(failed)
-    }
-
     /// The real path of a path, with links resolved. A file and its folders may be missing.
     pub(super) fn place(&self, path: &RelPath) -> Result<resolve::Place, ToolError> {
         resolve::find(&self.folder, path.as_path()).map_err(|error| refused(path, error))

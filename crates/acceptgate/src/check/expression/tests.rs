@@ -214,6 +214,8 @@ fn a_verdict_without_a_slot_is_a_shortage_and_may_be_retried() {
         plan_made_at: None,
         answers: &BTreeMap::new(),
         project_tests: None,
+        round: None,
+        authored_text: None,
     };
     let far = Instant::now() + PLENTY.patience;
     let all: Vec<Slot> = (0..MAX_RUNNING).map(|_| PLACES.take(far).unwrap()).collect();

@@ -30,6 +30,14 @@ impl AcceptCheck {
     }
 }
 
+/// The name of a plan's check that no other check of the plan has: its id, or its kind where it has
+/// none, with its index where that is not unique.
+pub fn check_key(checks: &[AcceptCheck], index: usize) -> String {
+    let name = checks.get(index).map_or("", AcceptCheck::name);
+    let unique = checks.iter().filter(|check| check.name() == name).nth(1).is_none();
+    if unique { name.to_owned() } else { format!("{name}[{index}]") }
+}
+
 /// The author of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 pub enum Owner {

@@ -1,4 +1,8 @@
-//! Checks of an older form: one line of text without a kind, which is inferred from the line.
+//! Checks written as one line of text without a kind, which is inferred from the line.
+//!
+//! A plan's text is read as it always was: what is neither a command nor a file is an `output_only`. In the
+//! text of a user or an operator that would turn a mistyped command into a check that always holds, so
+//! there it is refused, and more programs are known.
 
 use super::CheckKind;
 
@@ -28,7 +32,92 @@ const RUN_ALONE: &[&str] = &["make", "pytest", "eslint", "tsc", "golangci-lint"]
 /// Common file names without an extension.
 const WELL_KNOWN_FILES: &[&str] = &["Makefile", "Dockerfile", "LICENSE"];
 
-/// The kind inferred from a trimmed line.
+/// Further programs that make a line of a user or an operator a command.
+const MORE_PROGRAMS: &[&str] = &[
+    "bash",
+    "bazel",
+    "bun",
+    "bundle",
+    "cabal",
+    "cmake",
+    "composer",
+    "ctest",
+    "dart",
+    "deno",
+    "docker",
+    "dotnet",
+    "dune",
+    "flutter",
+    "gradle",
+    "gradlew",
+    "hatch",
+    "helm",
+    "just",
+    "lein",
+    "mix",
+    "mvn",
+    "mvnw",
+    "ninja",
+    "node",
+    "nox",
+    "npx",
+    "phpunit",
+    "poetry",
+    "rake",
+    "rspec",
+    "sbt",
+    "sh",
+    "stack",
+    "swift",
+    "task",
+    "terraform",
+    "tox",
+    "uv",
+    "zig",
+    "zsh",
+];
+
+/// The kind inferred from a trimmed line of a user or an operator; none when it is neither a command nor a
+/// file. A path that more words follow is a command, and so is one that names a script.
+pub(super) fn read_line(text: &str) -> Option<CheckKind> {
+    let mut words = text.split_whitespace().skip_while(|word| is_assignment(word));
+    let program = words.next()?;
+    let more = words.next().is_some();
+    let known = PROGRAMS.iter().chain(MORE_PROGRAMS).any(|name| name.eq_ignore_ascii_case(program));
+    if known || is_path(program) && (more || names_script(program)) {
+        return Some(CheckKind::CommandSuccess);
+    }
+    is_file(text).then_some(CheckKind::FileExists)
+}
+
+fn is_assignment(word: &str) -> bool {
+    word.split_once('=').is_some_and(|(name, _)| {
+        name.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '_')
+            && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+    })
+}
+
+fn is_path(word: &str) -> bool {
+    word.contains('/') && !word.contains("://")
+}
+
+/// Whether a path without more words is run rather than found: the reader does not see the file's mode.
+fn names_script(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let in_bin = path.rsplit('/').nth(1).is_some_and(|folder| folder == "bin");
+    match name.rsplit_once('.') {
+        Some((_, extension)) => {
+            path.starts_with("./") && matches!(extension, "sh" | "bash" | "zsh" | "ps1")
+        }
+        None => {
+            !name.is_empty()
+                && !WELL_KNOWN_FILES.contains(&name)
+                && (in_bin || path.starts_with("./"))
+        }
+    }
+}
+
+/// The kind inferred from a trimmed line of a plan.
 pub(super) fn migrate(text: &str) -> CheckKind {
     if is_command(text) {
         CheckKind::CommandSuccess

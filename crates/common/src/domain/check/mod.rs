@@ -21,7 +21,7 @@ mod read_tests;
 #[cfg(test)]
 mod tests;
 
-pub use accept_check::{AcceptCheck, Match, Owner};
+pub use accept_check::{AcceptCheck, Match, Owner, check_key};
 pub use evaluate::evaluate;
 pub use evidence::Evidence;
 pub use kind::CheckKind;

@@ -1,6 +1,6 @@
 //! Reads checks as people and models write them: objects, plain strings, one or a list.
 
-use super::legacy::migrate;
+use super::legacy::{migrate, read_line};
 use super::normal::collapse;
 use super::{AcceptCheck, CheckKind, Match, Owner};
 use crate::domain::command::CommandLine;
@@ -41,8 +41,9 @@ pub struct ScannedChecks {
 /// Reads a list of checks: objects, strings, or both; a single one; or null for none.
 ///
 /// # Errors
-/// `type_mismatch` first, wherever it is; then check by check `check_id_reserved`,
-/// `check_kind_missing`, `match_unknown`, `check_target_empty`, `check_needle_empty`.
+/// `type_mismatch` first, wherever it is; then check by check `check_unreadable` for a text of a user or
+/// an operator, `check_id_reserved`, `check_kind_missing`, `match_unknown`, `check_target_empty`,
+/// `check_needle_empty`.
 pub fn read_checks(
     value: &Value,
     path: &str,
@@ -175,17 +176,29 @@ impl<'a> Scan<'a> {
         if text.is_empty() || !self.legacy.insert(text) {
             return;
         }
+        let kind = match self.author {
+            Author::Model | Author::Service => migrate(text),
+            Author::Submitter | Author::Operator => match read_line(text) {
+                Some(kind) => kind,
+                None => return self.refuse(unreadable(text, path)),
+            },
+        };
         let migrated = Warning::at(WarningCode::LegacyCheckMigrated, path);
         self.read.warnings.push(migrated);
         self.read.checks.push(AcceptCheck {
             id: String::new(),
-            kind: migrate(text),
+            kind,
             target: text.to_owned(),
             r#match: Match::default(),
             required: true,
             params: BTreeMap::new(),
             owner: default_owner(self.author),
         });
+    }
+
+    /// Keeps the first broken rule.
+    fn refuse(&mut self, problem: Problem) {
+        self.read.refused.get_or_insert(problem);
     }
 
     fn object(&mut self, value: &'a Value, path: &str) -> Result<(), Problem> {
@@ -218,6 +231,16 @@ impl<'a> Scan<'a> {
         self.read.checks.push(check);
         Ok(())
     }
+}
+
+fn unreadable(text: &str, path: &str) -> Problem {
+    let text = Value::String(text.to_owned()).to_compact();
+    let message = format!(
+        "{text} is neither a command that starts with a known program nor a file; write \
+         {{\"kind\": \"command_success\", \"target\": {text}}} for a command, or \
+         {{\"kind\": \"output_only\"}} where an answer is enough"
+    );
+    Problem::at(Code::CheckUnreadable, path, message)
 }
 
 fn read_match(word: &str, path: &str) -> Result<Match, Problem> {

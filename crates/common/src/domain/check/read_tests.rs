@@ -13,6 +13,39 @@ fn owner(text: &str, author: Author) -> Result<Owner, Code> {
 }
 
 #[test]
+fn a_text_of_a_user_is_a_command_or_a_file_or_is_refused() {
+    for (text, expected) in [
+        ("sh test.sh", Some(CheckKind::CommandSuccess)),
+        ("CI=1 npx jest", Some(CheckKind::CommandSuccess)),
+        ("./test.sh", Some(CheckKind::CommandSuccess)),
+        ("bin/check", Some(CheckKind::CommandSuccess)),
+        ("/opt/tool --version", Some(CheckKind::CommandSuccess)),
+        ("tools/check.py --all", Some(CheckKind::CommandSuccess)),
+        ("just", Some(CheckKind::CommandSuccess)),
+        ("src/app.py", Some(CheckKind::FileExists)),
+        ("./Makefile", Some(CheckKind::FileExists)),
+        ("CHANGELOG.md", Some(CheckKind::FileExists)),
+        ("the tests pass", None),
+        ("http://x/y z", None),
+    ] {
+        let value = Value::String(text.to_owned());
+        for author in [Author::Submitter, Author::Operator] {
+            let read = read_checks(&value, "verify", author);
+            match (&expected, read) {
+                (Some(kind), Ok((checks, _))) => assert_eq!(checks[0].kind, *kind, "{text}"),
+                (None, Err(problem)) => {
+                    assert_eq!(problem.code, Code::CheckUnreadable, "{text}");
+                    assert!(problem.message.contains(text), "{problem:?}");
+                }
+                (_, read) => panic!("{text}: {read:?}"),
+            }
+        }
+        let (checks, _) = read_checks(&value, "verify", Author::Model).unwrap();
+        assert_eq!(checks.len(), 1);
+    }
+}
+
+#[test]
 fn only_an_operator_writes_checks_for_the_operator() {
     use Author::{Model, Operator, Service, Submitter};
     let check = |owner: &str| format!(r#"{{"kind":"output_only","owner":{owner}}}"#);

@@ -195,3 +195,37 @@ proptest! {
         prop_assert_eq!(parts(&quoted.join(" ")), Some(vec![arguments]));
     }
 }
+
+#[test]
+fn a_line_that_a_shell_reads_otherwise_needs_one() {
+    for line in [
+        "cd sub && make test",
+        "! grep -q TODO src/lib.rs",
+        "ls *.txt",
+        "make test | tail -1",
+        "HOME=/tmp make test",
+        "make test > out.txt",
+        "echo $HOME",
+        "a; b",
+        "for f in a; do true; done",
+    ] {
+        assert!(needs_shell(line), "{line}");
+    }
+    for line in ["make test", "cargo test --workspace && cargo clippy", "python3 -m unittest 'a b'"]
+    {
+        assert!(!needs_shell(line), "{line}");
+    }
+}
+
+#[test]
+fn redirections_that_change_nothing_need_no_shell() {
+    for line in
+        ["make test 2>&1", "make test >/dev/null 2>&1", "make test 2> /dev/null", "make <&- "]
+    {
+        let found = programs(line).map(|programs| programs.len());
+        assert_eq!(found, (!line.contains("<&-")).then_some(1), "{line}");
+    }
+    for line in ["make test > out", "make test 2>&3", "make test &> log"] {
+        assert_eq!(programs(line), None, "{line}");
+    }
+}

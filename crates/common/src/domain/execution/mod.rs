@@ -103,6 +103,9 @@ pub struct Counters {
     /// that is being verified.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub observed: bool,
+    /// The number of verifications that were begun; receipts of the runner's probes name it.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub verification_round: u32,
     /// The artifact that holds the manifest of the workspace before the first call that could write;
     /// empty before there is one.
     #[serde(skip_serializing_if = "String::is_empty")]

@@ -215,7 +215,9 @@ impl Draft {
             };
         }
         if all_over {
-            self.execution.counters.observed = false;
+            let counters = &mut self.execution.counters;
+            counters.observed = false;
+            counters.verification_round = counters.verification_round.saturating_add(1);
             return self.run_event(RunEvent::StepsFinished, "every step is done");
         }
         self.stop(

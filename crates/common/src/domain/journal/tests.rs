@@ -303,6 +303,7 @@ fn receipt() -> impl Strategy<Value = EvidenceReceipt> {
             plan_revision,
             seq,
             call_id,
+            probe_of: None,
             source,
             name,
             arguments_digest,

@@ -138,6 +138,7 @@ mod tests {
                 plan_revision: 1,
                 seq: 0,
                 call_id: String::new(),
+                probe_of: None,
                 source,
                 name: name.clone(),
                 arguments_digest: String::new(),

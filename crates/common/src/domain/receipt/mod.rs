@@ -9,7 +9,7 @@ mod write;
 pub use chain::{BreakKind, ChainBreak, verify_chain};
 pub use evidence::{NOOP, counts_as_evidence};
 pub use export::{ChainEnd, ChainFinding, ChainReport, check_chain, check_export, export_line};
-pub use read::{read_fact, read_receipt, read_stored};
+pub use read::{probe_of, read_fact, read_receipt, read_stored};
 
 use chrono::{DateTime, Utc};
 
@@ -27,6 +27,8 @@ pub struct EvidenceReceipt {
     /// The tool call that it records; facts of one call do not make each other stale. Empty means a
     /// call of its own.
     pub call_id: String,
+    /// The check that the runner made it for; none for an action of a step.
+    pub probe_of: Option<CheckProbe>,
     /// The source of the facts.
     pub source: EvidenceSource,
     /// The tool's or the probe's name.
@@ -50,6 +52,16 @@ pub struct EvidenceReceipt {
     pub prev_digest: String,
     /// Digest of this receipt, over all fields above.
     pub digest: String,
+}
+
+/// The check that a probe belongs to. A check is decided by its own probe of the present round, and by
+/// no other receipt.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CheckProbe {
+    /// The check, as [`check_key`](crate::domain::check::check_key) names it.
+    pub check_id: String,
+    /// The verification round of the run, from 1.
+    pub round: u32,
 }
 
 /// The source of a fact.

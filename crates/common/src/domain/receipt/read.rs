@@ -1,7 +1,7 @@
 //! Reads a receipt from JSON: blanks at the edges are trimmed in external input, and kept in stored
 //! text.
 
-use super::{Command, EvidenceReceipt, EvidenceSource, Fact};
+use super::{CheckProbe, Command, EvidenceReceipt, EvidenceSource, Fact};
 use crate::domain::json::Value;
 use crate::domain::problem::{Code, Problem};
 use chrono::{DateTime, Utc};
@@ -44,6 +44,7 @@ fn read(value: &Value, edges: Edges) -> Result<EvidenceReceipt, Problem> {
         plan_revision: fields.integer("plan_revision")?.unwrap_or_default(),
         seq: fields.integer("seq")?.unwrap_or_default(),
         call_id: fields.text("call_id")?,
+        probe_of: probe_of(fields.text("check_id")?, fields.integer("round")?.unwrap_or_default()),
         source: EvidenceSource::ToolObservation,
         name: fields.text("name")?,
         arguments_digest: fields.text("arguments_digest")?,
@@ -65,6 +66,11 @@ fn read(value: &Value, edges: Edges) -> Result<EvidenceReceipt, Problem> {
         )
     })?;
     Ok(receipt)
+}
+
+/// The check that a receipt names; none where it names none.
+pub fn probe_of(check_id: String, round: u32) -> Option<CheckProbe> {
+    (round > 0 || !check_id.is_empty()).then_some(CheckProbe { check_id, round })
 }
 
 fn read_step_index(value: Option<&Value>) -> Result<u32, Problem> {

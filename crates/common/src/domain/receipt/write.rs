@@ -42,6 +42,7 @@ impl EvidenceReceipt {
             plan_revision,
             seq,
             call_id,
+            probe_of,
             source,
             name,
             arguments_digest,
@@ -58,6 +59,7 @@ impl EvidenceReceipt {
         let object = ObjectText::begin(out)
             .text("arguments_digest", arguments_digest)
             .text("call_id", call_id)
+            .text("check_id", probe_of.as_ref().map_or("", |probe| &probe.check_id))
             .text("digest", own_digest);
         let object = match facts.is_empty() {
             true => object,
@@ -69,6 +71,8 @@ impl EvidenceReceipt {
             .text("output_digest", output_digest);
         let object = positive(object, "plan_revision", u64::from(*plan_revision))
             .text("prev_digest", prev_digest);
+        let round = probe_of.as_ref().map_or(0, |probe| probe.round);
+        let object = positive(object, "round", u64::from(round));
         positive(object, "seq", *seq)
             .text("source", source.as_str())
             .text("started_at", &instant(*started_at))

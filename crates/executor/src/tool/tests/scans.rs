@@ -2,11 +2,10 @@
 
 use super::{ToolFixture, observed, output};
 use crate::tool::ErrorCode;
-use crate::tool::observe::{observe_content, observe_file, workspace_digest};
+use crate::tool::observe::{observe_content, observe_file};
 use crate::tool::scan::SKIPPED_FOLDERS;
 use serde_json::json;
-use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use surety_common::domain::receipt::Fact;
 
 fn content(path: &str, needle: &str, found: bool) -> Fact {
@@ -169,34 +168,6 @@ fn the_runner_finds_a_text_anywhere_in_a_large_file_and_in_bytes() {
         let fact = observe_content(&fixture.ctx.workspace().unwrap(), path, needle).unwrap();
         assert_eq!(fact, content(path, needle, found));
     }
-}
-
-#[test]
-fn the_digest_of_a_workspace_changes_with_every_relevant_change() {
-    let fixture = project();
-    let digest = || workspace_digest(&fixture.ctx.workspace().unwrap()).unwrap();
-    let mut seen = vec![digest()];
-    let changed = |what: &str, seen: &mut Vec<String>| {
-        let now = digest();
-        assert!(!seen.contains(&now), "{what} was not told");
-        seen.push(now);
-    };
-    fixture.put("src/lib.rs", "mod other;\n");
-    changed("a content", &mut seen);
-    fs::rename(fixture.root.join("src/lib.rs"), fixture.root.join("src/lob.rs")).unwrap();
-    changed("a name", &mut seen);
-    let mode = fs::Permissions::from_mode(0o755);
-    fs::set_permissions(fixture.root.join("src/lob.rs"), mode).unwrap();
-    changed("an executable bit", &mut seen);
-    symlink("lob.rs", fixture.root.join("src/link")).unwrap();
-    changed("a link", &mut seen);
-    fixture.put("trace.log", "an ignored file can still decide a test\n");
-    changed("an ignored file", &mut seen);
-    fixture.put("target/a.rs", "built\n");
-    fixture.put(".git/HEAD", "x\n");
-    fixture.put("src/node_modules/x.js", "x\n");
-    fixture.put("src/.surety-tmp-1-1", "left by a crash\n");
-    assert_eq!(Some(&digest()), seen.last());
 }
 
 #[tokio::test]

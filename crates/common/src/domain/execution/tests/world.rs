@@ -420,6 +420,7 @@ fn receipt() -> EvidenceReceipt {
         plan_revision: 1,
         seq: 0,
         call_id: String::new(),
+        probe_of: None,
         source: EvidenceSource::ToolObservation,
         name: "read_file".to_owned(),
         arguments_digest: String::new(),

@@ -13,6 +13,7 @@ fn chain(length: u32) -> Vec<EvidenceReceipt> {
                 plan_revision: 1,
                 seq: number.into(),
                 call_id: format!("call-{number}"),
+                probe_of: None,
                 source: EvidenceSource::WriteReceipt,
                 name: "write_file".to_owned(),
                 arguments_digest: String::new(),

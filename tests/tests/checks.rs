@@ -1,0 +1,116 @@
+//! Each check is decided by its own probe of the round, and by nothing else.
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::Path;
+use surety_common::wire::v1;
+use surety_e2e::harness::Deployment;
+use surety_e2e::script::{self, plan, step, write};
+
+/// Ends a run of one step that writes a note, under these checks and without repairs.
+async fn end_with(deployment: &Deployment, workspace: &Path, verify: Value) -> Result<v1::Run> {
+    let mut plan = plan(&[step("writes", &[], &[write("note.txt", "fixed\n")])]);
+    plan["verify"] = verify;
+    let mut request = script::request(&plan, &workspace.display().to_string());
+    request.limits = Some(v1::Limits { max_repairs: Some(0), ..Default::default() });
+    let run = deployment.create_run(request).await?;
+    deployment.wait_for_end(&run.id).await
+}
+
+/// The reason of each result that is no todo's; empty for one that passed.
+fn reasons(run: &v1::Run) -> Result<BTreeMap<&str, &str>> {
+    let verdict = run.verdict.as_ref().context("a verdict")?;
+    let checks = verdict.results.iter().filter(|result| !result.name.starts_with("system.todo"));
+    Ok(checks
+        .map(|result| {
+            assert_eq!(result.passed, result.reason.is_empty(), "{result:?}");
+            (result.name.as_str(), result.reason.as_str())
+        })
+        .collect())
+}
+
+#[tokio::test]
+async fn a_command_of_the_plan_cannot_stand_for_one_of_the_user() -> Result<()> {
+    let deployment = Deployment::start().await?;
+    let workspace = tempfile::tempdir()?;
+    std::fs::write(workspace.path().join("test.sh"), "test \"$DRY$1\" != \"\"\n")?;
+    let run = end_with(
+        &deployment,
+        workspace.path(),
+        json!([
+            {"id": "tests", "kind": "command_success", "target": "sh test.sh"},
+            {"id": "part", "kind": "command_success", "target": "sh test.sh quick"},
+            {"id": "dry", "kind": "command_success", "target": "DRY=1 sh test.sh", "owner": "plan"},
+            {"id": "chain", "kind": "command_success", "target": "true && sh test.sh quick && true",
+                "owner": "plan"},
+        ]),
+    )
+    .await?;
+    let expected = [("chain", ""), ("dry", ""), ("part", ""), ("tests", "no_successful_command")];
+    assert_eq!(reasons(&run)?, BTreeMap::from(expected), "{run:#?}");
+    let request = v1::ListReceiptsRequest { run_id: run.id.clone(), ..Default::default() };
+    let listed = deployment.runs()?.list_receipts(request).await?.into_inner().receipts;
+    let probes = listed.iter().filter(|receipt| receipt.round > 0);
+    let mut probed: Vec<_> = probes.map(|probe| (probe.check_id.as_str(), probe.round)).collect();
+    let order: Vec<_> = probed.iter().map(|(check, _)| *check).collect();
+    assert_eq!(order, ["dry", "chain", "tests", "part"], "the plan's commands run first");
+    probed.dedup_by_key(|(_, round)| *round);
+    assert_eq!(probed.len(), 1, "one round: {probed:?}");
+    deployment.finish().await
+}
+
+#[tokio::test]
+async fn a_users_check_may_use_a_shell_and_a_plans_may_not() -> Result<()> {
+    let deployment = Deployment::start().await?;
+    let workspace = tempfile::tempdir()?;
+    std::fs::create_dir(workspace.path().join("sub"))?;
+    std::fs::write(workspace.path().join("sub/a.txt"), "a\n")?;
+    let of = |id: &str, owner: &str, target: &str| json!({"id": id, "kind": "command_success", "target": target, "owner": owner});
+    let run = end_with(
+        &deployment,
+        workspace.path(),
+        json!([
+            of("cd", "user", "cd sub && test -f a.txt"),
+            of("not", "user", "! grep -q TODO note.txt"),
+            of("pipe", "user", "cat note.txt | grep -q fixed"),
+            of("glob", "user", "cat sub/*.txt > /dev/null"),
+            of("quiet", "plan", "cat note.txt > /dev/null 2>&1"),
+            of("shell", "plan", "cat note.txt | grep -q fixed"),
+            of("gone", "user", "no-such-program --check"),
+        ]),
+    )
+    .await?;
+    let reasons = reasons(&run)?;
+    for passed in ["cd", "not", "pipe", "glob", "quiet"] {
+        assert_eq!(reasons.get(passed), Some(&""), "{reasons:#?}");
+    }
+    for (refused, code) in [("shell", "shell_not_allowed"), ("gone", "program_not_found")] {
+        let reason = reasons.get(refused).copied().unwrap_or_default();
+        let expected = format!("command_not_started: {code}: ");
+        assert!(reason.starts_with(&expected), "{reason:?}");
+    }
+    deployment.finish().await
+}
+
+#[tokio::test]
+async fn what_a_user_asks_for_is_not_answered_by_the_runners_words() -> Result<()> {
+    let deployment = Deployment::start().await?;
+    let workspace = tempfile::tempdir()?;
+    let answer = || json!([{"kind": "output_only"}]);
+    let silent = end_with(&deployment, workspace.path(), answer()).await?;
+    assert_eq!(reasons(&silent)?, BTreeMap::from([("output_only", "output_empty")]));
+    for (done_when, state) in
+        [("\u{200b}", v1::RunState::Failed), ("The note says it.", v1::RunState::Done)]
+    {
+        let mut plan = plan(&[step("writes", &[], &[write("note.txt", "fixed\n")])]);
+        plan["verify"] = answer();
+        plan["steps"][0]["done_when"] = json!(done_when);
+        let mut request = script::request(&plan, &workspace.path().display().to_string());
+        request.limits = Some(v1::Limits { max_repairs: Some(0), ..Default::default() });
+        let run = deployment.create_run(request).await?;
+        let run = deployment.wait_for_end(&run.id).await?;
+        assert_eq!(run.state(), state, "{done_when:?}: {run:#?}");
+    }
+    deployment.finish().await
+}
