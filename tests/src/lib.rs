@@ -2,6 +2,7 @@
 
 pub mod arbitrary;
 pub mod audit;
+pub mod authority;
 pub mod conformance;
 pub mod harness;
 pub mod otlp;

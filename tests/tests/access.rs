@@ -36,7 +36,7 @@ async fn an_address_that_others_reach_is_refused_without_a_token() -> Result<()>
     for service in SERVICES {
         let (code, log) = Process::run_to_end(service, "0.0.0.0:0", &[NOWHERE]).await?;
         assert_eq!(code, Some(1), "{service:?}: {log}");
-        assert!(log.contains("no token is set"), "{service:?}: {log}");
+        assert!(log.contains("callers are not authenticated"), "{service:?}: {log}");
     }
     Ok(())
 }

@@ -3,7 +3,8 @@
 use anyhow::{Context, Result, ensure};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use surety_e2e::harness::{Deployment, TOKEN};
+use surety_e2e::authority::{Authority, VALID};
+use surety_e2e::harness::{Database, Deployment, TOKEN};
 use tokio::process::Command;
 
 /// The exit code of scripts/stubs.sh when Python or its generator is not available.
@@ -34,16 +35,23 @@ async fn generated() -> Result<Option<PathBuf>> {
 }
 
 #[tokio::test]
-async fn the_python_example_creates_a_run_and_reads_a_whole_output() -> Result<()> {
+async fn the_python_example_creates_a_run_over_tls_and_reads_a_whole_output() -> Result<()> {
     let Some(stubs) = generated().await? else { return Ok(()) };
     let mut token = tempfile::NamedTempFile::new()?;
     writeln!(token, "{TOKEN}")?;
-    let deployment = Deployment::start().await?;
+    let ours = Authority::new()?;
+    ours.issue("port", "127.0.0.1", VALID)?;
+    let environment = ours.environment("port")?;
+    let environment: Vec<_> = environment.iter().map(|(name, value)| (*name, &**value)).collect();
+    let mut deployment = Deployment::start_idle(Database::create().await?, &environment).await?;
+    let gate_url = format!("https://{}", deployment.gate.address());
+    deployment.add_executor(&[("SURETY_GATE_URL", &gate_url)]).await?;
     let ran = Command::new(stubs.join("venv/bin/python"))
         .arg(root().join("examples/client.py"))
         .arg(stubs.join("generated"))
         .arg(deployment.planner.address())
         .arg(token.path())
+        .arg(ours.path("ca.pem"))
         .output()
         .await?;
     let said = String::from_utf8(ran.stdout).context("text")?;

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use surety_common::config::{LogFormat, TelemetryConfig};
 use surety_common::telemetry::{
-    EvaluationRecord, StepSpan, Subject, Telemetry, TransitionRecord, evaluation_span, init,
-    record_evaluation, record_transition, start_run, step_span, tool_span,
+    EvaluationRecord, StepSpan, Subject, Telemetry, TelemetryError, TransitionRecord,
+    evaluation_span, init, record_evaluation, record_transition, start_run, step_span, tool_span,
 };
+use surety_common::wire::client::Transport;
 use surety_e2e::otlp::{OtlpReceiver, ReceivedSpan};
 use tracing::dispatcher::with_default;
 
@@ -19,6 +20,10 @@ const CONTEXT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 fn config(endpoint: Option<String>) -> TelemetryConfig {
     TelemetryConfig { log: "error".into(), log_format: LogFormat::Json, otlp_endpoint: endpoint }
+}
+
+fn build(service: &'static str, config: &TelemetryConfig) -> Result<Telemetry, TelemetryError> {
+    Telemetry::build(service, config, &Transport::default())
 }
 
 fn transition(
@@ -52,7 +57,7 @@ fn named<'a>(spans: &'a [ReceivedSpan], name: &str) -> &'a ReceivedSpan {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_transition_arrives_once_in_the_trace_that_the_run_stores() {
     let receiver = OtlpReceiver::start().await.expect("a receiver");
-    let built = Telemetry::build("surety", &config(Some(receiver.endpoint()))).expect("telemetry");
+    let built = build("surety", &config(Some(receiver.endpoint()))).expect("telemetry");
     let stored = with_default(&built.dispatch, || {
         let (run, context) = start_run("planner", RUN, None);
         record_transition(&run, &transition(Subject::Run, "INTAKE", "PLANNING", 1));
@@ -91,7 +96,7 @@ async fn a_run_that_is_resumed_by_another_process_days_later_stays_in_its_trace(
     let stored = CONTEXT.to_owned();
     for (service, epoch) in [("first", 1), ("second", 2)] {
         let config = config(Some(receiver.endpoint()));
-        let built = Telemetry::build(service, &config).expect("telemetry");
+        let built = build(service, &config).expect("telemetry");
         with_default(&built.dispatch, || {
             let step = step_span(&step(epoch), &stored);
             drop(tool_span(&step, "read_file", "c1"));
@@ -114,7 +119,7 @@ async fn a_run_that_is_resumed_by_another_process_days_later_stays_in_its_trace(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_caller_who_traces_sees_the_run_and_its_verdict_in_his_trace() {
     let receiver = OtlpReceiver::start().await.expect("a receiver");
-    let built = Telemetry::build("surety", &config(Some(receiver.endpoint()))).expect("telemetry");
+    let built = build("surety", &config(Some(receiver.endpoint()))).expect("telemetry");
     with_default(&built.dispatch, || {
         let (run, context) = start_run("planner", RUN, Some(CONTEXT));
         let gate = evaluation_span("acceptgate", RUN, 1, &context.to_string());
@@ -143,7 +148,7 @@ async fn a_process_ends_in_time_when_the_receiver_is_gone_or_silent() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a listener");
     let silent_endpoint = format!("http://{}", silent.local_addr().expect("an address"));
     for endpoint in [gone, silent_endpoint] {
-        let built = Telemetry::build("surety", &config(Some(endpoint))).expect("telemetry");
+        let built = build("surety", &config(Some(endpoint))).expect("telemetry");
         with_default(&built.dispatch, || drop(start_run("planner", RUN, None)));
         let begun = Instant::now();
         // Whether it fails or gives up is the exporter's matter; that it ends is ours.
@@ -154,7 +159,7 @@ async fn a_process_ends_in_time_when_the_receiver_is_gone_or_silent() {
 
 #[tokio::test]
 async fn transitions_are_counted_in_what_a_scrape_sees() {
-    let built = Telemetry::build("surety", &config(None)).expect("telemetry");
+    let built = build("surety", &config(None)).expect("telemetry");
     metrics_of(&built, || {
         for sequence in 1..=3 {
             let record = transition(Subject::Step, "ready", "running", sequence);
@@ -175,7 +180,7 @@ async fn transitions_are_counted_in_what_a_scrape_sees() {
 
 #[test]
 fn telemetry_without_a_runtime_is_refused_and_does_not_panic() {
-    assert!(Telemetry::build("surety", &config(None)).is_err());
+    assert!(build("surety", &config(None)).is_err());
 }
 
 #[test]
@@ -212,8 +217,8 @@ fn a_process_of_its_own_records_a_transition() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(async {
         let config = TelemetryConfig { log, ..config(None) };
-        let guard = init("executor", &config).expect("telemetry");
-        assert!(init("executor", &config).is_err(), "a second subscriber");
+        let guard = init("executor", &config, &Transport::default()).expect("telemetry");
+        assert!(init("executor", &config, &Transport::default()).is_err(), "a second subscriber");
         let span = step_span(&step(1), "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
         record_transition(&span, &transition(Subject::Step, "ready", "running", 1));
         assert!(guard.render().contains("# HELP surety_transitions_total"), "{}", guard.render());

@@ -20,6 +20,7 @@ use sqlx::PgPool;
 use std::sync::Arc;
 use surety_common::config::{CommonConfig, GateConfig};
 use surety_common::store::{self, Identities, PoolSize, StoreError};
+use surety_common::wire::client::Transport;
 use surety_common::wire::server::{self, Authentication, Server, ServerInfo, Settings};
 use surety_common::wire::token::FileTokens;
 use surety_common::wire::v1::SandboxLevel;
@@ -38,6 +39,8 @@ pub struct Setup {
     pub database_url: Option<String>,
     /// The tokens that are known from the start.
     pub tokens: FileTokens,
+    /// The certificates of the port.
+    pub transport: Transport,
     /// The process's metrics, served at `/metrics`; none disables that path.
     pub metrics: Option<PrometheusHandle>,
 }
@@ -79,7 +82,7 @@ pub async fn serve(
     store::import_patiently(&pool, &setup.tokens.known).await?;
     let authentication = Authentication::Store(Arc::new(Identities::of(pool.clone())));
     let handlers = service::Service::new(Arc::new(Gate::start(pool.clone(), probes)));
-    let served = Server::new(Settings::of(&setup.common, authentication))
+    let served = Server::new(Settings::of(&setup.common, authentication, setup.transport.tls))
         .with_service(AcceptGateServiceServer::new(handlers.clone()))
         .with_service(InternalServiceServer::new(handlers))
         .with_info(info(Some(pool.clone())))
@@ -96,7 +99,7 @@ fn without_database(setup: Setup, probes: Arc<Probes>) -> Server {
          and VerifyReceipts for receipts in the request"
     );
     let authentication = Authentication::stateless(&setup.tokens.known);
-    Server::new(Settings::of(&setup.common, authentication))
+    Server::new(Settings::of(&setup.common, authentication, setup.transport.tls))
         .without_database::<InternalServiceServer<service::Service>>()
         .with_service(AcceptGateServiceServer::new(service::Service::stateless(probes)))
         .with_info(info(None))

@@ -3,6 +3,7 @@
 use clap::Parser;
 use surety_common::config::{CommonConfig, GateConfig};
 use surety_common::telemetry;
+use surety_common::wire::client::Transport;
 use surety_common::wire::server::{bind, on_signal, runtime};
 use surety_common::wire::token::FileTokens;
 
@@ -26,15 +27,17 @@ fn main() -> anyhow::Result<()> {
 }
 
 async fn run(Args { common, gate }: Args) -> anyhow::Result<()> {
-    let guard = telemetry::init("acceptgate", &common.telemetry)?;
+    let transport = Transport::of(&common.tls)?;
+    let guard = telemetry::init("acceptgate", &common.telemetry, &transport)?;
     let shutdown = on_signal()?;
     let tokens = FileTokens::of(&common.tokens()?)?;
-    let listener = bind(gate.gate_listen, !tokens.known.is_empty()).await?;
+    let authenticated = !tokens.known.is_empty() || common.tls.tls_require_client_certificate;
+    let listener = bind(gate.gate_listen, authenticated).await?;
     tracing::info!(address = %listener.local_addr()?, "acceptgate: listening");
     let drain = common.drain_timeout();
     let metrics = Some(guard.metrics());
     let database_url = common.service_database()?;
-    let setup = surety_acceptgate::Setup { common, gate, database_url, tokens, metrics };
+    let setup = surety_acceptgate::Setup { common, gate, database_url, tokens, transport, metrics };
     surety_acceptgate::serve(setup, listener, shutdown).await?;
     guard.shutdown(drain).await?;
     Ok(())

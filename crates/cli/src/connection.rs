@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use surety_common::config::ClientConfig;
 use surety_common::domain::fault::FaultClass;
-use surety_common::wire::client::{ServiceChannel, channel};
+use surety_common::wire::client::{ServiceChannel, Transport, channel_over, is_loopback};
 use surety_common::wire::status::from_status;
 use surety_common::wire::token::Token;
 use surety_common::wire::v1;
@@ -55,7 +55,8 @@ impl Connection {
             },
         };
         let token = secret.map(|secret| Token::new(secret.expose())).transpose()?;
-        let channel = channel(&url, token.as_ref())?;
+        let transport = Transport::of_client(&config.tls)?;
+        let channel = channel_over(&url, token.as_ref(), &transport)?;
         let runs = RunServiceClient::new(channel.clone());
         let runs = runs.max_decoding_message_size(MAX_ANSWER_BYTES);
         let admin = AdminServiceClient::new(channel).max_decoding_message_size(MAX_ANSWER_BYTES);
@@ -178,35 +179,4 @@ pub fn is_lost(status: &Status) -> bool {
         status.code(),
         Unavailable | Aborted | Cancelled | DeadlineExceeded | Internal | Unknown
     )
-}
-
-fn is_loopback(url: &str) -> bool {
-    let Ok(uri) = url.parse::<tonic::transport::Uri>() else { return false };
-    let host = uri.host().unwrap_or_default();
-    let address = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost"
-        || address
-            .parse::<std::net::IpAddr>()
-            .is_ok_and(|address| address.to_canonical().is_loopback())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn our_own_token_is_shown_on_this_machine_only() {
-        let cases = [
-            ("http://127.0.0.1:7401", true),
-            ("http://[::1]:7401", true),
-            ("http://localhost:7401", true),
-            ("http://10.0.0.1:7401", false),
-            ("http://localhost.example.com:7401", false),
-            ("http://127.0.0.1.example.com:1", false),
-            ("no url", false),
-        ];
-        for (url, expected) in cases {
-            assert_eq!(is_loopback(url), expected, "{url}");
-        }
-    }
 }

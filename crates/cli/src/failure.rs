@@ -7,6 +7,7 @@ use surety_common::config::ConfigError;
 use surety_common::domain::fault::{Fault, FaultClass, FaultCode, Reason};
 use surety_common::domain::json::Value;
 use surety_common::domain::problem::Problem;
+use surety_common::tls::TlsError;
 use surety_common::wire::client::ClientError;
 use surety_common::wire::status::from_status;
 use surety_common::wire::token::TokenError;
@@ -53,6 +54,8 @@ pub enum Code {
     ValueInvalid,
     /// A setting cannot be used.
     SettingInvalid,
+    /// A token would be sent to another host without TLS.
+    PlaintextRefused,
     /// No service answers at the address.
     ServiceUnreachable,
     /// The service answers and is not serving.
@@ -73,13 +76,14 @@ pub enum Code {
 
 impl Code {
     /// Every code, in the order of the documentation.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Usage,
         Self::FileUnusable,
         Self::OrderUnreadable,
         Self::UnknownKey,
         Self::ValueInvalid,
         Self::SettingInvalid,
+        Self::PlaintextRefused,
         Self::ServiceUnreachable,
         Self::NotServing,
         Self::ConnectionLost,
@@ -100,6 +104,7 @@ impl Code {
             Self::UnknownKey => "unknown_key",
             Self::ValueInvalid => "value_invalid",
             Self::SettingInvalid => "setting_invalid",
+            Self::PlaintextRefused => "plaintext_refused",
             Self::ServiceUnreachable => "service_unreachable",
             Self::NotServing => "not_serving",
             Self::ConnectionLost => "connection_lost",
@@ -251,6 +256,18 @@ impl From<ConfigError> for Failure {
 
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
+        let code = match error {
+            ClientError::Plaintext { .. } => Code::PlaintextRefused,
+            ClientError::Address { .. } | ClientError::Tls(_) | ClientError::Token(_) => {
+                Code::SettingInvalid
+            }
+        };
+        Self::new(code, error.to_string(), "")
+    }
+}
+
+impl From<TlsError> for Failure {
+    fn from(error: TlsError) -> Self {
         Self::new(Code::SettingInvalid, error.to_string(), "")
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use surety_common::wire::client::channel;
+use surety_common::wire::client::{Transport, channel_over};
 use tonic::Request;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
@@ -17,8 +17,8 @@ const DEADLINE: Duration = Duration::from_secs(4);
 ///
 /// # Errors
 /// The address is invalid, or no service answers.
-pub async fn serving(url: &str) -> Result<bool, Failure> {
-    let mut client = HealthClient::new(channel(url, None)?);
+pub async fn serving(url: &str, transport: &Transport) -> Result<bool, Failure> {
+    let mut client = HealthClient::new(channel_over(url, None, transport)?);
     let mut request = Request::new(HealthCheckRequest { service: String::new() });
     request.set_timeout(DEADLINE);
     let answer = tokio::time::timeout(DEADLINE, client.check(request))

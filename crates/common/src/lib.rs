@@ -20,5 +20,7 @@ pub mod domain;
 pub mod store;
 #[cfg(feature = "telemetry")]
 pub mod telemetry;
+#[cfg(feature = "tls")]
+pub mod tls;
 #[cfg(feature = "wire")]
 pub mod wire;

@@ -16,6 +16,8 @@ fn the_documentation_names_every_metric_and_no_other() {
         names::STEP_DURATION_SECONDS,
         names::TURN_DURATION_SECONDS,
         names::QUEUE_DEPTH,
+        names::RELOADS_TOTAL,
+        names::CERTIFICATE_EXPIRY,
     ]);
     assert_eq!(documented, known);
 }

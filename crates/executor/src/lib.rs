@@ -30,7 +30,7 @@ use surety_common::store::{
     self, Committer, Identities, Listener, Observer, PoolSize, StoreError, Topic, Waker, Wakeups,
 };
 use surety_common::telemetry;
-use surety_common::wire::client::{self, ClientError};
+use surety_common::wire::client::{self, ClientError, Transport};
 use surety_common::wire::server::{self, Authentication, Server, ServerInfo, Settings};
 use surety_common::wire::token::FileTokens;
 use surety_common::wire::v1::SandboxLevel;
@@ -61,6 +61,8 @@ pub struct Setup {
     pub drivers: driver::Drivers,
     /// The tokens that are known from the start, and the one that this executor shows to the gate.
     pub tokens: FileTokens,
+    /// The certificates of the port, and how the gate is reached.
+    pub transport: Transport,
     /// The process's metrics, served at `/metrics`; none disables that path.
     pub metrics: Option<PrometheusHandle>,
 }
@@ -74,8 +76,8 @@ pub enum ServeError {
     /// The port failed.
     #[error("the listening socket failed")]
     Server(#[from] server::ServeError),
-    /// The gate's address or token is invalid.
-    #[error("the gate's address or the token is invalid")]
+    /// The gate's address, the token or the certificates cannot be used.
+    #[error("{}: the gate at --gate-url (SURETY_GATE_URL) cannot be called", .0.code())]
     Gate(#[from] ClientError),
     /// The schema of a built-in tool is invalid: a defect of this build.
     #[error("a built-in tool is invalid")]
@@ -99,7 +101,11 @@ pub async fn serve(
         return Ok(server.serve(listener, shutdown.cancelled_owned()).await?);
     };
     warn_of_open_files(setup.executor.executor_slots);
-    let channel = client::channel(&setup.executor.gate_url, setup.tokens.own.as_ref())?;
+    let channel = client::channel_over(
+        &setup.executor.gate_url,
+        setup.tokens.own.as_ref(),
+        &setup.transport,
+    )?;
     let connecting = store::connect_with_patience(database_url, PoolSize::of(&setup.common));
     let pool = tokio::select! {
         pool = connecting => pool?,
@@ -141,7 +147,7 @@ pub async fn serve(
     let working = tokio::spawn(work(engine, setup.executor));
     let handlers = service::Service::new(tools);
     let authentication = Authentication::Store(Arc::new(Identities::of(pool.clone())));
-    let served = Server::new(Settings::of(&setup.common, authentication))
+    let served = Server::new(Settings::of(&setup.common, authentication, setup.transport.tls))
         .with_service(ExecutorServiceServer::new(handlers.clone()))
         .with_service(ToolServiceServer::new(handlers))
         .with_info(info(Some(pool.clone())))
@@ -166,7 +172,7 @@ fn without_database(setup: Setup, tools: Arc<tool::Registry>) -> Server {
     );
     let handlers = service::Service::stateless(tools);
     let authentication = Authentication::stateless(&setup.tokens.known);
-    Server::new(Settings::of(&setup.common, authentication))
+    Server::new(Settings::of(&setup.common, authentication, setup.transport.tls))
         .with_service(ExecutorServiceServer::new(handlers.clone()))
         .with_service(ToolServiceServer::new(handlers))
         .with_info(info(None))

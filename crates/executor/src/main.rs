@@ -3,6 +3,7 @@
 use clap::Parser;
 use surety_common::config::{CommonConfig, ConfigError, ExecutorConfig};
 use surety_common::telemetry;
+use surety_common::wire::client::Transport;
 use surety_common::wire::server::{bind, on_signal, runtime};
 use surety_common::wire::token::FileTokens;
 
@@ -27,19 +28,29 @@ fn main() -> anyhow::Result<()> {
 
 async fn run(Args { common, executor }: Args) -> anyhow::Result<()> {
     executor.check()?;
-    let guard = telemetry::init("executor", &common.telemetry)?;
+    let transport = Transport::of(&common.tls)?;
+    let guard = telemetry::init("executor", &common.telemetry, &transport)?;
     let shutdown = on_signal()?;
     let tokens = FileTokens::of(&common.tokens()?)?;
     let database_url = common.service_database()?;
-    let listener = bind(executor.executor_listen, !tokens.known.is_empty()).await?;
-    if database_url.is_some() && tokens.own.is_none() {
+    let authenticated = !tokens.known.is_empty() || common.tls.tls_require_client_certificate;
+    let listener = bind(executor.executor_listen, authenticated).await?;
+    if database_url.is_some() && tokens.own.is_none() && common.tls.client.tls_cert_file.is_none() {
         return Err(ConfigError::ServiceTokenMissing.into());
     }
     tracing::info!(address = %listener.local_addr()?, "executor: listening");
     let drain = common.drain_timeout();
     let metrics = Some(guard.metrics());
     let drivers = surety_executor::driver::Drivers::default();
-    let setup = surety_executor::Setup { common, executor, database_url, drivers, tokens, metrics };
+    let setup = surety_executor::Setup {
+        common,
+        executor,
+        database_url,
+        drivers,
+        tokens,
+        transport,
+        metrics,
+    };
     surety_executor::serve(setup, listener, shutdown).await?;
     guard.shutdown(drain).await?;
     Ok(())

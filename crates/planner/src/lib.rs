@@ -31,6 +31,7 @@ use std::sync::Arc;
 use surety_common::clock::PRIMARY_SHARD;
 use surety_common::config::{CommonConfig, NamespaceDatabase, PlannerConfig};
 use surety_common::store::{self, Identities, PoolSize, Retention, StoreError};
+use surety_common::wire::client::Transport;
 use surety_common::wire::server::{self, Authentication, Server, ServerInfo, Settings};
 use surety_common::wire::token::FileTokens;
 use surety_common::wire::v1::SandboxLevel;
@@ -56,6 +57,8 @@ pub struct Setup {
     pub databases: Vec<NamespaceDatabase>,
     /// The tokens that are known from the start.
     pub tokens: FileTokens,
+    /// The certificates of the port.
+    pub transport: Transport,
     /// The process's metrics, served at `/metrics`; none disables that path.
     pub metrics: Option<PrometheusHandle>,
 }
@@ -109,7 +112,7 @@ pub async fn serve(
     }
     let handlers = service::Service::new(Arc::clone(&shards));
     let authentication = Authentication::Store(Arc::new(identities));
-    let served = Server::new(Settings::of(&setup.common, authentication))
+    let served = Server::new(Settings::of(&setup.common, authentication, setup.transport.tls))
         .with_service(RunServiceServer::new(handlers.clone()))
         .with_service(PlannerServiceServer::new(service::Plans::of(handlers.clone())))
         .with_service(AdminServiceServer::new(handlers.clone()))
@@ -129,7 +132,7 @@ fn without_database(setup: Setup) -> Server {
          ValidatePlan and ApplyPatch"
     );
     let authentication = Authentication::stateless(&setup.tokens.known);
-    Server::new(Settings::of(&setup.common, authentication))
+    Server::new(Settings::of(&setup.common, authentication, setup.transport.tls))
         .without_database::<RunServiceServer<service::Service>>()
         .with_service(PlannerServiceServer::new(service::Plans::stateless()))
         .without_database::<AdminServiceServer<service::Service>>()

@@ -3,6 +3,7 @@
 use clap::Parser;
 use surety_common::config::{CommonConfig, PlannerConfig};
 use surety_common::telemetry;
+use surety_common::wire::client::Transport;
 use surety_common::wire::server::{bind, on_signal, runtime};
 use surety_common::wire::token::FileTokens;
 
@@ -27,10 +28,12 @@ fn main() -> anyhow::Result<()> {
 
 async fn run(Args { common, planner }: Args) -> anyhow::Result<()> {
     let databases = planner.namespace_databases()?;
-    let guard = telemetry::init("planner", &common.telemetry)?;
+    let transport = Transport::of(&common.tls)?;
+    let guard = telemetry::init("planner", &common.telemetry, &transport)?;
     let shutdown = on_signal()?;
     let tokens = FileTokens::of(&common.tokens()?)?;
-    let listener = bind(planner.planner_listen, !tokens.known.is_empty()).await?;
+    let authenticated = !tokens.known.is_empty() || common.tls.tls_require_client_certificate;
+    let listener = bind(planner.planner_listen, authenticated).await?;
     tracing::info!(address = %listener.local_addr()?, "planner: listening");
     let drain = common.drain_timeout();
     let setup = surety_planner::Setup {
@@ -40,6 +43,7 @@ async fn run(Args { common, planner }: Args) -> anyhow::Result<()> {
         common,
         planner,
         tokens,
+        transport,
     };
     surety_planner::serve(setup, listener, shutdown).await?;
     guard.shutdown(drain).await?;

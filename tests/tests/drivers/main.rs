@@ -14,6 +14,7 @@ use surety_common::config::{CommonConfig, ExecutorConfig};
 use surety_common::domain::decision::Usage;
 use surety_common::domain::run::DriverKind;
 use surety_common::store;
+use surety_common::wire::client::Transport;
 use surety_common::wire::token::FileTokens;
 use surety_common::wire::v1;
 use surety_e2e::harness::{Database, Deployment, token};
@@ -66,6 +67,7 @@ impl Executor {
             database_url,
             drivers,
             tokens: FileTokens { known: Vec::new(), own: Some(token()?) },
+            transport: Transport::default(),
             metrics: None,
         };
         let listener = TcpListener::bind("127.0.0.1:0").await?;

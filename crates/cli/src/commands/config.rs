@@ -8,6 +8,7 @@ use surety_common::config::{
     NamespaceDatabase, PlannerConfig, effective,
 };
 use surety_common::domain::json::Value;
+use surety_common::tls::Tls;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -51,6 +52,7 @@ impl Config {
         let Settings { common, planner, executor, gate: _, address: _, folder: _ } = *settings;
         executor.check()?;
         common.tokens()?;
+        Tls::load((&common.tls).into())?;
         let databases = planner.namespace_databases()?;
         let in_force = effective(matches);
         let named = |setting: &Effective| match setting.setting.id().as_str() {

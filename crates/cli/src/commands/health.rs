@@ -1,6 +1,8 @@
 //! `surety health URL`
 
 use clap::Args;
+use surety_common::config::ClientTlsConfig;
+use surety_common::wire::client::Transport;
 
 use crate::exit::Exit;
 use crate::failure::{Code, Failure};
@@ -13,11 +15,14 @@ use crate::wire_json::{object, text};
 pub struct Health {
     /// The service's address, such as http://127.0.0.1:7401.
     url: String,
+    #[command(flatten)]
+    tls: ClientTlsConfig,
 }
 
 impl Health {
     pub(super) async fn run(self, output: Output) -> Result<Exit, Failure> {
-        if !serving(&self.url).await? {
+        let transport = Transport::of_client(&self.tls)?;
+        if !serving(&self.url, &transport).await? {
             return Err(Failure::new(
                 Code::NotServing,
                 format!("{} is not serving", self.url),

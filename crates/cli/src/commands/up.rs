@@ -24,6 +24,7 @@ use surety_common::config::{
 };
 use surety_common::domain::identity::{Identity, IdentityError, Namespaces, Role};
 use surety_common::telemetry::{self, Guard};
+use surety_common::wire::client::Transport;
 use surety_common::wire::server::{BindError, bind};
 use surety_common::wire::token::{FileTokens, Token};
 use tokio::net::TcpListener;
@@ -77,8 +78,9 @@ impl Up {
         let token_file = self.common.token_file.clone().unwrap_or_else(|| folder.token());
         let tokens = self.tokens(&folder)?;
         let databases = self.planner.namespace_databases()?;
+        let transport = Transport::of(&self.common.tls)?;
         let ports = self.bind().await?;
-        let guard = telemetry::init("surety", &self.common.telemetry)
+        let guard = telemetry::init("surety", &self.common.telemetry, &transport)
             .map_err(|error| Failure::new(Code::SettingInvalid, error.to_string(), ""))?;
         for database in &databases {
             tracing::warn!(
@@ -86,7 +88,7 @@ impl Up {
                 "up: runs in the databases of namespaces need executors of their own; this process executes none of them"
             );
         }
-        let started = Started { folder, token_file, tokens, databases, ports, output };
+        let started = Started { folder, token_file, tokens, transport, databases, ports, output };
         let ended = self.serve(started, signals, &guard).await;
         if let Err(error) = guard.shutdown(TELEMETRY_BOUND).await {
             note(&format!("surety: {error}"));
@@ -155,7 +157,7 @@ impl Up {
         mut signals: Signals,
         guard: &Guard,
     ) -> Result<Exit, Failure> {
-        let Started { folder, token_file, tokens, databases, ports, output } = started;
+        let Started { folder, token_file, tokens, transport, databases, ports, output } = started;
         let plan = Plan {
             common: self.common,
             planner: self.planner,
@@ -164,6 +166,7 @@ impl Up {
             database_url: database_url.to_owned(),
             databases,
             tokens,
+            transport,
             metrics: guard.metrics(),
         };
         let mut services = Services::start(plan, ports)?;
@@ -195,6 +198,7 @@ struct Started {
     folder: DataFolder,
     token_file: PathBuf,
     tokens: FileTokens,
+    transport: Transport,
     databases: Vec<NamespaceDatabase>,
     ports: Ports,
     output: Output,

@@ -7,6 +7,7 @@ use clap::Args;
 use super::error::ConfigError;
 use super::secret::Secret;
 use super::settings as s;
+use super::tls::ClientTlsConfig;
 use super::token::read_client_token;
 
 /// How a command finds the service and authenticates to it.
@@ -20,6 +21,10 @@ pub struct ClientConfig {
     #[arg(long = s::TOKEN_FILE.flag, env = s::TOKEN_FILE.env, help = s::TOKEN_FILE.meaning,
           value_parser = s::TOKEN_FILE.reads::<PathBuf>())]
     pub token_file: Option<PathBuf>,
+
+    /// The certificates.
+    #[command(flatten)]
+    pub tls: ClientTlsConfig,
 
     /// The data folder of `surety up`.
     #[command(flatten)]

@@ -9,6 +9,7 @@ use super::error::ConfigError;
 use super::namespaces::NamespaceDatabase;
 use super::secret::Secret;
 use super::settings as s;
+use super::tls::TlsConfig;
 use super::token::{FileToken, read_token_file};
 use super::value::LogFormat;
 
@@ -42,6 +43,10 @@ pub struct CommonConfig {
     #[arg(long = s::TOKEN_FILE.flag, env = s::TOKEN_FILE.env, help = s::TOKEN_FILE.meaning,
           value_parser = s::TOKEN_FILE.reads::<PathBuf>())]
     pub token_file: Option<PathBuf>,
+
+    /// The certificates.
+    #[command(flatten)]
+    pub tls: TlsConfig,
 
     /// The largest gRPC message in bytes, 2 MiB..256 MiB.
     #[arg(long = s::MAX_MESSAGE_BYTES.flag, env = s::MAX_MESSAGE_BYTES.env,

@@ -67,6 +67,7 @@ fn in_force(matches: &ArgMatches, setting: &'static Setting) -> Option<Effective
         | Accepts::LogFilter
         | Accepts::Name
         | Accepts::Addresses
+        | Accepts::Hosts
         | Accepts::Path => text.map(|text| if setting.secret { "***".to_owned() } else { text }),
     };
     Some(Effective { setting, value, source })

@@ -51,7 +51,8 @@ pub enum ConfigError {
     /// An executor could not ask the gate for a verdict.
     #[error(
         "the executor has no token with the role service, which it shows to the acceptgate. Name a \
-         file that holds one with --token-file (SURETY_TOKEN_FILE)"
+         file that holds one with --token-file (SURETY_TOKEN_FILE), or set a certificate that the \
+         acceptgate maps to that role with --tls-cert-file (SURETY_TLS_CERT_FILE)"
     )]
     ServiceTokenMissing,
     /// Every user of the machine can read the token.

@@ -18,6 +18,7 @@ mod namespaces;
 mod secret;
 mod services;
 mod settings;
+mod tls;
 mod token;
 mod value;
 
@@ -30,5 +31,6 @@ pub use namespaces::NamespaceDatabase;
 pub use secret::Secret;
 pub use services::{ExecutorConfig, GateConfig, GateProbeConfig, PlannerConfig};
 pub use settings::{Accepts, Group, Setting, settings};
+pub use tls::{ClientTlsConfig, TlsConfig};
 pub use token::{FileToken, read_client_token, read_token_file};
 pub use value::LogFormat;

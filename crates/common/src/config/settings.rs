@@ -1,5 +1,12 @@
 //! The table of all settings.
 
+mod transport;
+
+pub(super) use transport::{
+    PLAINTEXT_PEERS, TLS_CA_FILE, TLS_CERT_FILE, TLS_CLIENT_CA_FILE, TLS_IDENTITIES_FILE,
+    TLS_KEY_FILE, TLS_REQUIRE_CLIENT_CERTIFICATE,
+};
+
 use std::fmt;
 
 /// One setting, the source for the command line, the environment, the help and the documentation.
@@ -54,6 +61,8 @@ pub enum Accepts {
     Address,
     /// Hosts with their ports, separated by commas.
     Addresses,
+    /// Hosts without ports, separated by commas.
+    Hosts,
     /// A URL of one of these schemes.
     Url(&'static [&'static str]),
     /// Log directives.
@@ -95,6 +104,7 @@ impl fmt::Display for Accepts {
             Self::Word(words) => write!(f, "one of {}", words.join(", ")),
             Self::Address => f.write_str("an IP address and a port, such as 127.0.0.1:7400"),
             Self::Addresses => f.write_str("host:port, separated by commas"),
+            Self::Hosts => f.write_str("hosts without ports, separated by commas"),
             Self::Url(schemes) => {
                 write!(f, "a URL that begins with {}://", schemes.join(":// or "))
             }
@@ -118,6 +128,13 @@ pub const fn settings() -> &'static [Setting] {
         DATABASE_POOL_SIZE,
         DATABASE_ACQUIRE_TIMEOUT_MS,
         TOKEN_FILE,
+        TLS_CERT_FILE,
+        TLS_KEY_FILE,
+        TLS_CA_FILE,
+        TLS_CLIENT_CA_FILE,
+        TLS_REQUIRE_CLIENT_CERTIFICATE,
+        TLS_IDENTITIES_FILE,
+        PLAINTEXT_PEERS,
         MAX_MESSAGE_BYTES,
         REFLECTION,
         DRAIN_TIMEOUT_MS,
@@ -282,7 +299,7 @@ pub(super) const OTLP_ENDPOINT: Setting = Setting {
     flag: "otlp-endpoint",
     env: "OTEL_EXPORTER_OTLP_ENDPOINT",
     default: "",
-    accepts: Accepts::Url(&["http"]),
+    accepts: Accepts::Url(&["http", "https"]),
     meaning: "The endpoint for traces, by OTLP over gRPC, such as http://127.0.0.1:4317. Without \
               it no trace is exported.",
     secret: false,
@@ -337,7 +354,7 @@ pub(super) const EXECUTOR_GATE_URL: Setting = Setting {
     flag: "gate-url",
     env: "SURETY_GATE_URL",
     default: "http://127.0.0.1:7403",
-    accepts: Accepts::Url(&["http"]),
+    accepts: Accepts::Url(&["http", "https"]),
     meaning: "The acceptgate that decides about the runs that this executor finishes.",
     secret: false,
 };
@@ -415,7 +432,7 @@ pub(super) const URL: Setting = Setting {
     flag: "url",
     env: "SURETY_URL",
     default: "",
-    accepts: Accepts::Url(&["http"]),
+    accepts: Accepts::Url(&["http", "https"]),
     meaning: "The planner that a command calls. By default the one that `surety up` wrote to \
               the file `endpoint` in its data folder; without that file, http://127.0.0.1:7401.",
     secret: false,

@@ -101,10 +101,7 @@ fn read_line(line: &str) -> Result<FileToken, String> {
             return Err(why.to_owned());
         }
     };
-    let roles = roles.split(',').map(str::parse::<Role>).collect::<Result<Vec<_>, _>>();
-    let namespaces = Namespaces::from_names(namespaces.split(',').map(str::to_owned));
-    let identity = roles.and_then(|roles| Identity::new(name, roles, namespaces?));
-    match identity {
+    match Identity::from_columns(name, roles, namespaces) {
         Ok(identity) => Ok(FileToken { secret: Secret::new(*secret), identity }),
         Err(error) => Err(format!("does not read: {error}")),
     }

@@ -185,6 +185,7 @@ impl Accepts {
             Self::Address => text.parse::<SocketAddr>().is_ok(),
             Self::Url(schemes) => schemes.iter().any(|scheme| is_url_of(scheme, text)),
             Self::Addresses => text.split(',').all(is_host_and_port),
+            Self::Hosts => text.split(',').all(is_host),
             Self::LogFilter => is_log_filter(text),
             Self::Name => {
                 (1..=255).contains(&text.chars().count()) && !text.contains(char::is_whitespace)
@@ -199,6 +200,12 @@ fn is_url_of(scheme: &str, text: &str) -> bool {
     text.strip_prefix(scheme)
         .and_then(|rest| rest.strip_prefix("://"))
         .is_some_and(|rest| !rest.is_empty() && !rest.contains(char::is_whitespace))
+}
+
+/// A host, by name or number.
+fn is_host(text: &str) -> bool {
+    let host = text.trim();
+    !host.is_empty() && !host.contains(['/', '@', ' '])
 }
 
 /// A host, by name or number, and a port.

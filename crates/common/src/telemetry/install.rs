@@ -8,7 +8,7 @@ use metrics_exporter_prometheus::{
 };
 use metrics_util::MetricKindMask;
 use opentelemetry::trace::TracerProvider as _;
-use opentelemetry_otlp::{SpanExporter, WithExportConfig};
+use opentelemetry_otlp::{SpanExporter, WithExportConfig, WithTonicConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use tokio::runtime::Handle;
@@ -23,6 +23,7 @@ use tracing_subscriber::{EnvFilter, Layer, Registry};
 use super::error::TelemetryError;
 use super::names;
 use crate::config::{LogFormat, TelemetryConfig};
+use crate::wire::client::{Transport, channel_without_token};
 
 /// Libraries whose spans would trace the exporter itself, or outnumber the service's own.
 const NOT_EXPORTED: [&str; 5] = ["h2", "hyper", "tonic", "opentelemetry", "tower"];
@@ -61,8 +62,13 @@ pub struct Telemetry {
 ///
 /// # Errors
 /// No tokio runtime, an invalid configuration, or telemetry that is already installed.
-pub fn init(service_name: &'static str, config: &TelemetryConfig) -> Result<Guard, TelemetryError> {
-    let Telemetry { dispatch, recorder, guard } = Telemetry::build(service_name, config)?;
+pub fn init(
+    service_name: &'static str,
+    config: &TelemetryConfig,
+    transport: &Transport,
+) -> Result<Guard, TelemetryError> {
+    let Telemetry { dispatch, recorder, guard } =
+        Telemetry::build(service_name, config, transport)?;
     tracing::dispatcher::set_global_default(dispatch)
         .map_err(|_| TelemetryError::AlreadyInstalled { part: "logs and traces" })?;
     metrics::set_global_recorder(recorder)
@@ -79,13 +85,14 @@ impl Telemetry {
     pub fn build(
         service_name: &'static str,
         config: &TelemetryConfig,
+        transport: &Transport,
     ) -> Result<Self, TelemetryError> {
         let runtime = Handle::try_current().map_err(|_| TelemetryError::NoRuntime)?;
         let recorder = recorder()?;
         let provider = config
             .otlp_endpoint
             .as_deref()
-            .map(|endpoint| provider(service_name, endpoint))
+            .map(|endpoint| provider(service_name, endpoint, transport))
             .transpose()?;
         let metrics = recorder.handle();
         let upkeep = runtime.spawn(keep_up(metrics.clone())).abort_handle();
@@ -167,13 +174,16 @@ async fn keep_up(metrics: PrometheusHandle) {
 fn provider(
     service_name: &'static str,
     endpoint: &str,
+    transport: &Transport,
 ) -> Result<SdkTracerProvider, TelemetryError> {
+    let refused = |reason: String| TelemetryError::Exporter { reason };
+    let channel = channel_without_token(endpoint, transport);
     let exporter = SpanExporter::builder()
         .with_tonic()
-        .with_endpoint(endpoint)
+        .with_channel(channel.map_err(|error| refused(error.to_string()))?)
         .with_timeout(EXPORT_TIMEOUT)
         .build()
-        .map_err(|error| TelemetryError::Exporter { reason: error.to_string() })?;
+        .map_err(|error| refused(error.to_string()))?;
     let resource = Resource::builder().with_service_name(service_name).build();
     Ok(SdkTracerProvider::builder()
         .with_batch_exporter(exporter)

@@ -20,6 +20,12 @@ pub(super) fn describe() {
     );
     describe_histogram!(names::TURN_DURATION_SECONDS, Unit::Seconds, "One turn's time.");
     describe_gauge!(names::QUEUE_DEPTH, "Runs that are ready and not claimed.");
+    describe_counter!(names::RELOADS_TOTAL, "Reloads of changed certificate files, by result.");
+    describe_gauge!(
+        names::CERTIFICATE_EXPIRY,
+        Unit::Seconds,
+        "The end of the certificate's validity, in seconds since 1970."
+    );
 }
 
 /// Records the duration of a step, from its lease to its end, with its final state.

@@ -35,6 +35,7 @@ pub const STEP_DURATION_SECONDS: &str = "surety_step_duration_seconds";
 pub const TURN_DURATION_SECONDS: &str = "surety_turn_duration_seconds";
 /// Gauge of runs that are ready and not claimed, label `namespace`.
 pub const QUEUE_DEPTH: &str = "surety_queue_depth";
+pub use crate::tls::{CERTIFICATE_EXPIRY, RELOADS_TOTAL};
 
 /// Buckets of the duration histograms in seconds: a scripted turn takes under a millisecond, a
 /// model's minutes.

@@ -8,6 +8,8 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use surety_common::config::{
     CommonConfig, ExecutorConfig, GateConfig, NamespaceDatabase, PlannerConfig,
 };
+use surety_common::tls::Tls;
+use surety_common::wire::client::Transport;
 use surety_common::wire::token::FileTokens;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -38,6 +40,7 @@ pub(super) struct Plan {
     pub(super) database_url: String,
     pub(super) databases: Vec<NamespaceDatabase>,
     pub(super) tokens: FileTokens,
+    pub(super) transport: Transport,
     pub(super) metrics: PrometheusHandle,
 }
 
@@ -49,6 +52,7 @@ pub(super) struct Services {
     gate: JoinSet<Ended>,
     stop_gate: CancellationToken,
     urls: [String; 3],
+    transport: Transport,
 }
 
 /// A service's name, and how it ended.
@@ -57,10 +61,24 @@ type Ended = (&'static str, Result<(), Box<dyn Error + Send + Sync>>);
 impl Services {
     /// Starts all three. The executor calls the gate at the port that the gate has opened.
     pub(super) fn start(plan: Plan, ports: Ports) -> Result<Self, Failure> {
-        let Plan { common, planner, mut executor, gate, database_url, databases, tokens, metrics } =
-            plan;
+        let Plan {
+            common,
+            planner,
+            mut executor,
+            gate,
+            database_url,
+            databases,
+            tokens,
+            transport,
+            metrics,
+        } = plan;
         let Ports { planner: planner_port, executor: executor_port, gate: gate_port } = ports;
-        let urls = [url_of(&planner_port)?, url_of(&executor_port)?, url_of(&gate_port)?];
+        let scheme = match transport.tls.as_ref().and_then(Tls::server) {
+            Some(_) => "https",
+            None => "http",
+        };
+        let url = |port: &TcpListener| url_of(scheme, port);
+        let urls = [url(&planner_port)?, url(&executor_port)?, url(&gate_port)?];
         let [_, _, gate_url] = &urls;
         executor.gate_url.clone_from(gate_url);
         let (stop_front, stop_gate) = (CancellationToken::new(), CancellationToken::new());
@@ -71,6 +89,7 @@ impl Services {
             database_url: Some(database_url.clone()),
             databases,
             tokens: tokens.clone(),
+            transport: transport.clone(),
             metrics: Some(metrics.clone()),
         };
         let stop = stop_front.clone();
@@ -84,6 +103,7 @@ impl Services {
             database_url: Some(database_url.clone()),
             drivers: surety_executor::driver::Drivers::default(),
             tokens: tokens.clone(),
+            transport: transport.clone(),
             metrics: Some(metrics.clone()),
         };
         let stop = stop_front.clone();
@@ -96,6 +116,7 @@ impl Services {
             gate,
             database_url: Some(database_url),
             tokens,
+            transport: transport.clone(),
             metrics: Some(metrics),
         };
         let stop = stop_gate.clone();
@@ -103,7 +124,7 @@ impl Services {
             let ended = surety_acceptgate::serve(setup, gate_port, stop).await;
             ("acceptgate", ended.map_err(Into::into))
         });
-        Ok(Self { front, stop_front, gate: back, stop_gate, urls })
+        Ok(Self { front, stop_front, gate: back, stop_gate, urls, transport })
     }
 
     /// The planner's address for callers.
@@ -114,13 +135,10 @@ impl Services {
 
     /// Completes when all three are serving.
     pub(super) async fn ready(&mut self) -> Result<(), Failure> {
-        let urls = self.urls.clone();
+        let (urls, transport) = (self.urls.clone(), self.transport.clone());
         let all_serve = async {
             for url in &urls {
-                // A port that is opened and not served yet delays its callers.
-                while !serving(url).await.unwrap_or(false) {
-                    tokio::time::sleep(ASK_INTERVAL).await;
-                }
+                await_serving(url, &transport).await;
             }
         };
         tokio::select! {
@@ -163,6 +181,27 @@ impl Services {
     }
 }
 
+/// Asks a service until it serves. A port that is opened and not served yet delays its callers.
+async fn await_serving(url: &str, transport: &Transport) {
+    let mut warned = false;
+    loop {
+        match serving(url, transport).await {
+            Ok(true) => return,
+            Err(error) if !warned => {
+                warned = true;
+                tracing::warn!(
+                    %url,
+                    %error,
+                    "up: a service does not answer yet; with TLS its certificate must name this address \
+                     and be issued by an authority in --tls-ca-file (SURETY_TLS_CA_FILE)"
+                );
+            }
+            Ok(false) | Err(_) => {}
+        }
+        tokio::time::sleep(ASK_INTERVAL).await;
+    }
+}
+
 async fn drain(tasks: &mut JoinSet<Ended>) -> Result<(), Failure> {
     let mut all = Ok(());
     while let Some(ended) = tasks.join_next().await {
@@ -188,11 +227,11 @@ fn with_causes(error: &(dyn Error + 'static)) -> String {
 }
 
 /// A local URL of the port: an unspecified address cannot be called.
-fn url_of(port: &TcpListener) -> Result<String, Failure> {
+fn url_of(scheme: &str, port: &TcpListener) -> Result<String, Failure> {
     let address = port
         .local_addr()
         .map_err(|error| Failure::new(Code::PortUnusable, error.to_string(), ""))?;
-    Ok(format!("http://{}", reachable(address)))
+    Ok(format!("{scheme}://{}", reachable(address)))
 }
 
 fn reachable(address: SocketAddr) -> SocketAddr {

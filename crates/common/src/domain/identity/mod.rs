@@ -259,6 +259,16 @@ impl Identity {
         Ok(Self { name: name.to_owned(), roles, namespaces })
     }
 
+    /// An identity from the columns of a file, with commas inside a column.
+    ///
+    /// # Errors
+    /// [`IdentityError`]
+    pub fn from_columns(name: &str, roles: &str, namespaces: &str) -> Result<Self, IdentityError> {
+        let roles = roles.split(',').map(str::parse).collect::<Result<Vec<Role>, _>>()?;
+        let namespaces = Namespaces::from_names(namespaces.split(',').map(str::to_owned))?;
+        Self::new(name, roles, namespaces)
+    }
+
     /// Whether it has a role.
     #[must_use]
     pub fn has(&self, role: Role) -> bool {

@@ -1,16 +1,19 @@
-//! Who calls: the one place where a token becomes an identity.
+//! Who calls: the one place where a token or a client certificate becomes an identity.
 //!
 //! ```text
 //!   authorization: Bearer TOKEN --SHA-256--> Authenticator --> Identity --RULES--> Caller in extensions
+//!   client certificate ---------names------> identities file ----^
 //! ```
 
 use super::layer::refuse;
+use super::port::Peer;
 use crate::domain::fault::{Fault, FaultCode};
 use crate::domain::identity::{Decision, Identity, Namespaces, Object, Role, allow, rule_of};
+use crate::tls::{PeerNames, Tls};
 use crate::wire::caller::Caller;
 use crate::wire::status::to_status;
 use crate::wire::token::{TokenHash, hash_of};
-use axum::extract::{Request, State};
+use axum::extract::{ConnectInfo, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use futures::future::BoxFuture;
@@ -59,16 +62,9 @@ impl Authentication {
         Self::File(Arc::new(known.collect()))
     }
 
-    async fn identify(&self, headers: &HeaderMap) -> Result<Arc<Identity>, Fault> {
-        let shown = match self {
-            Self::Anonymous => return Ok(anonymous()),
-            Self::File(_) | Self::Store(_) => bearer(headers).ok_or_else(|| {
-                unauthenticated("no token; send one as `authorization: Bearer <token>`")
-            })?,
-        };
-        let hash = hash_of(shown);
+    async fn identify(&self, hash: TokenHash) -> Result<Arc<Identity>, Fault> {
         let found = match self {
-            Self::Anonymous => None,
+            Self::Anonymous => Some(anonymous()),
             Self::File(known) => known.get(&hash).cloned(),
             Self::Store(store) => store.identify(hash).await?,
         };
@@ -78,6 +74,53 @@ impl Authentication {
                  which token it is",
             )
         })
+    }
+}
+
+/// How the callers of a port are identified.
+#[derive(Clone)]
+pub(super) struct Callers {
+    pub(super) authentication: Authentication,
+    /// Maps client certificates.
+    pub(super) tls: Option<Tls>,
+}
+
+/// What a call proves its identity with; a token has precedence over a certificate.
+enum Proof {
+    Token(TokenHash),
+    Certificate(PeerNames),
+    Absent,
+}
+
+impl Proof {
+    fn of(request: &Request) -> Self {
+        if let Some(shown) = bearer(request.headers()) {
+            return Self::Token(hash_of(shown));
+        }
+        let peer = request.extensions().get::<ConnectInfo<Peer>>();
+        let names = peer.and_then(|ConnectInfo(peer)| peer.names.clone());
+        names.map_or(Self::Absent, Self::Certificate)
+    }
+}
+
+impl Callers {
+    async fn identify(&self, proof: Proof) -> Result<Arc<Identity>, Fault> {
+        match (proof, &self.authentication) {
+            (Proof::Token(hash), authentication) => authentication.identify(hash).await,
+            (Proof::Certificate(names), _) => {
+                let identity = self.tls.as_ref().and_then(|tls| tls.identity(&names));
+                identity.ok_or_else(|| {
+                    unauthenticated(
+                        "the client certificate has no identity here; map one of its names with \
+                         --tls-identities-file (SURETY_TLS_IDENTITIES_FILE), or send a token",
+                    )
+                })
+            }
+            (Proof::Absent, Authentication::Anonymous) => Ok(anonymous()),
+            (Proof::Absent, Authentication::File(_) | Authentication::Store(_)) => {
+                Err(unauthenticated("no token; send one as `authorization: Bearer <token>`"))
+            }
+        }
     }
 }
 
@@ -106,7 +149,7 @@ fn anonymous() -> Arc<Identity> {
 /// Lets a call through when its identity is known and one of its roles allows the call at all. What
 /// the call may touch is decided by its handler, once the object is loaded.
 pub(super) async fn authenticate(
-    State(authentication): State<Authentication>,
+    State(callers): State<Callers>,
     mut request: Request,
     next: Next,
 ) -> Response {
@@ -114,7 +157,7 @@ pub(super) async fn authenticate(
     if path.starts_with(HEALTH_PATH) {
         return next.run(request).await;
     }
-    let identity = match authentication.identify(request.headers()).await {
+    let identity = match callers.identify(Proof::of(&request)).await {
         Ok(identity) => identity,
         Err(fault) => return to_status(&fault).into_http(),
     };

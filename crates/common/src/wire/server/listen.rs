@@ -7,9 +7,10 @@ use tokio::net::TcpListener;
 /// Why a port could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// Other machines could reach it, and no token would protect it.
+    /// Other machines could reach it, and callers would not be authenticated.
     #[error(
-        "{0} is reachable from other machines and no token is set; set one, or listen on 127.0.0.1"
+        "{0} is reachable from other machines and callers are not authenticated; set --token-file \
+         (SURETY_TOKEN_FILE), require client certificates, or listen on 127.0.0.1"
     )]
     OpenToAll(SocketAddr),
     /// Another process uses the port.
@@ -25,13 +26,13 @@ pub enum BindError {
     },
 }
 
-/// Listens on `addr`; port 0 selects a free one. An address that is not loopback requires a token,
-/// so that a service is never exposed to the network by accident.
+/// Listens on `addr`; port 0 selects a free one. An address that is not loopback requires
+/// authenticated callers, so that a service is never exposed to the network by accident.
 ///
 /// # Errors
 /// [`BindError`], which says what to do.
-pub async fn bind(addr: SocketAddr, has_token: bool) -> Result<TcpListener, BindError> {
-    if !has_token && !addr.ip().to_canonical().is_loopback() {
+pub async fn bind(addr: SocketAddr, authenticated: bool) -> Result<TcpListener, BindError> {
+    if !authenticated && !addr.ip().to_canonical().is_loopback() {
         return Err(BindError::OpenToAll(addr));
     }
     TcpListener::bind(addr).await.map_err(|source| {
@@ -52,7 +53,7 @@ mod tests {
         for addr in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
             let error = bind(addr.parse().unwrap(), false).await.unwrap_err();
             assert!(matches!(error, BindError::OpenToAll(_)), "{addr}");
-            assert!(error.to_string().contains("set one"), "{error}");
+            assert!(error.to_string().contains("SURETY_TOKEN_FILE"), "{error}");
         }
         assert!(bind("0.0.0.0:0".parse().unwrap(), true).await.is_ok());
     }

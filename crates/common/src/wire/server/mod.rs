@@ -1,7 +1,8 @@
 //! The only place where a port is served.
 //!
 //! ```text
-//!   one port --content type--> gRPC: complete_errors > carry_trace > authenticate > keep_deadline
+//!   one port, with TLS where there is a certificate (port)
+//!            --content type--> gRPC: complete_errors > carry_trace > authenticate > keep_deadline
 //!                |                    > health, reflection, the services
 //!                +-----------> HTTP: the router of the service (/healthz, /metrics)
 //! ```
@@ -17,6 +18,7 @@ mod listen;
 mod open_files;
 #[cfg(all(feature = "store", feature = "telemetry"))]
 mod operations;
+mod port;
 mod runtime;
 mod stop;
 
@@ -34,13 +36,14 @@ pub use runtime::runtime;
 pub use stop::on_signal;
 
 use super::{FILE_DESCRIPTOR_SET, v1};
+use crate::tls::Tls;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::IntoResponse;
 use axum::routing::future::RouteFuture;
-use axum::serve::ListenerExt;
+use port::{Peer, Port};
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
@@ -69,6 +72,8 @@ pub struct Settings {
     pub reflection: bool,
     /// How the callers of every gRPC call but health are authenticated.
     pub authentication: Authentication,
+    /// The certificates; the port has TLS if they contain a certificate for it.
+    pub tls: Option<Tls>,
     /// How long running calls may continue after the shutdown began.
     pub drain: Duration,
 }
@@ -130,11 +135,16 @@ grpc_services! {
 #[cfg(feature = "config")]
 impl Settings {
     /// What the common settings say.
-    pub fn of(common: &crate::config::CommonConfig, authentication: Authentication) -> Self {
+    pub fn of(
+        common: &crate::config::CommonConfig,
+        authentication: Authentication,
+        tls: Option<Tls>,
+    ) -> Self {
         Self {
             max_message_bytes: usize::try_from(common.max_message_bytes).unwrap_or(usize::MAX),
             reflection: common.reflection,
             authentication,
+            tls,
             drain: common.drain_timeout(),
         }
     }
@@ -146,6 +156,7 @@ impl Default for Settings {
             max_message_bytes: DEFAULT_MAX_MESSAGE_BYTES,
             reflection: false,
             authentication: Authentication::Anonymous,
+            tls: None,
             drain: DEFAULT_DRAIN,
         }
     }
@@ -228,6 +239,7 @@ impl Server {
         F: Future<Output = ()> + Send + 'static,
     {
         let (health, drain) = (self.health.clone(), self.settings.drain);
+        let tls = self.settings.tls.clone();
         let names = self.names.clone();
         report(&health, &names, ServingStatus::Serving).await;
         report_each(&health, &self.absent, ServingStatus::NotServing).await;
@@ -239,13 +251,8 @@ impl Server {
             // The receiver is dropped only when serving has already ended.
             begin_drain.send(()).ok();
         };
-        // Small messages are sent at once: a turn waits for each of them.
-        let listener = listener.tap_io(|stream| {
-            if let Err(error) = stream.set_nodelay(true) {
-                tracing::debug!(%error, "grpc: TCP_NODELAY could not be set on a connection");
-            }
-        });
-        let serving = axum::serve(listener, app).with_graceful_shutdown(stopping);
+        let app = app.into_make_service_with_connect_info::<Peer>();
+        let serving = axum::serve(Port::new(listener, tls)?, app).with_graceful_shutdown(stopping);
         tokio::select! {
             result = serving.into_future() => Ok(result?),
             () = drained(drain_began, drain) => Ok(()),
@@ -271,8 +278,11 @@ impl Server {
         }
         let mut grpc = self.routes.routes().prepare().into_axum_router();
         grpc = grpc.layer(from_fn(layer::keep_deadline));
-        let authentication = self.settings.authentication;
-        grpc = grpc.layer(from_fn_with_state(authentication, authenticate::authenticate));
+        let callers = authenticate::Callers {
+            authentication: self.settings.authentication,
+            tls: self.settings.tls,
+        };
+        grpc = grpc.layer(from_fn_with_state(callers, authenticate::authenticate));
         grpc = grpc.layer(from_fn(layer::carry_trace)).layer(from_fn(layer::complete_errors));
         Ok(Router::new().fallback_service(ByContentType { grpc, http: self.http }))
     }

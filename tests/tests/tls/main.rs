@@ -1,0 +1,10 @@
+//! TLS on every port and every client, with an authority of the test.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "helpers of tests")]
+
+mod database;
+mod handshakes;
+mod processes;
+mod reload;
+mod sample;
+mod traces;
