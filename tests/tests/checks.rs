@@ -114,3 +114,32 @@ async fn what_a_user_asks_for_is_not_answered_by_the_runners_words() -> Result<(
     }
     deployment.finish().await
 }
+
+#[tokio::test]
+async fn a_verdict_says_whose_checks_it_rests_on() -> Result<()> {
+    let deployment = Deployment::start().await?;
+    let workspace = tempfile::tempdir()?;
+    let of = |owner: &str, target: &str| json!([{"id": "c", "kind": "command_success", "target": target, "owner": owner}]);
+    for (owner, target, strength, cautions) in [
+        ("user", "test -f note.txt", v1::VerdictStrength::Independent, 0),
+        ("plan", "test -f note.txt", v1::VerdictStrength::SelfChecked, 0),
+        ("user", "true", v1::VerdictStrength::SelfChecked, 1),
+    ] {
+        let run = end_with(&deployment, workspace.path(), of(owner, target)).await?;
+        let verdict = run.verdict.context("a verdict")?;
+        assert!(verdict.accepted, "{verdict:?}");
+        assert_eq!((verdict.strength(), verdict.round), (strength, 1), "{owner} {target}");
+        let codes: Vec<_> = verdict.cautions.iter().map(|caution| &caution.code).collect();
+        assert_eq!(codes, vec!["thin_check"; cautions], "{owner} {target}");
+    }
+    let mut plan = plan(&[step("writes", &[], &[write("note.txt", "fixed\n")])]);
+    plan["verify"] = of("plan", "test -f note.txt");
+    let mut request = script::request(&plan, &workspace.path().display().to_string());
+    request.limits = Some(v1::Limits { max_repairs: Some(0), ..Default::default() });
+    request.policy = Some(v1::Policy { require_independent: true, ..Default::default() });
+    let run = deployment.create_run(request).await?;
+    let run = deployment.wait_for_end(&run.id).await?;
+    assert_eq!(run.state(), v1::RunState::Failed, "{run:#?}");
+    assert_eq!(reasons(&run)?.get("system.independent"), Some(&"self_checked"));
+    deployment.finish().await
+}

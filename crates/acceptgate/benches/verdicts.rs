@@ -78,6 +78,7 @@ fn verdicts(c: &mut Criterion) {
                     answers: &BTreeMap::new(),
                     project_tests: None,
                     round: None,
+                    require_independent: false,
                     authored_text: None,
                 })
             });

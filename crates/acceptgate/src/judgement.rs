@@ -213,6 +213,7 @@ fn judge(bundle: &EvidenceBundle, answers: &BTreeMap<usize, Answer>) -> Result<V
     Ok(evaluate(&Evaluation {
         project_tests: held_to_tests.then(|| ProjectTests::of(&evidence.receipts, round)),
         round: verified.then_some(round),
+        require_independent: run.spec.policy.require_independent,
         authored_text: (run.spec.driver == DriverKind::Script)
             .then(|| evidence.last_turn.as_ref().map_or("", |turn| author_of_the_plan(plan, turn))),
         workspace_root: &run.spec.workspace,

@@ -112,6 +112,7 @@ impl SubmittedEvidence {
             answers,
             project_tests: None,
             round: None,
+            require_independent: false,
             authored_text: None,
         })?;
         let Self { checks, receipts, warnings, .. } = self;

@@ -11,16 +11,22 @@ use crate::check::expression::{self, Allowance, FactList};
 use crate::check::{Answer, Shortage};
 use chrono::{DateTime, Utc};
 use std::collections::BTreeMap;
-use surety_common::domain::check::{self, AcceptCheck, CheckKind, Evidence, Match, Owner, Reason};
+use surety_common::domain::check::{
+    self, AcceptCheck, CheckKind, Evidence, Match, Owner, Reason, is_thin, strength_of,
+};
 use surety_common::domain::receipt::EvidenceReceipt;
 use surety_common::domain::stop::StopReason;
 use surety_common::domain::todo::{Todo, TodoStatus};
-use surety_common::domain::verdict::{CheckResult, Verdict};
+use surety_common::domain::verdict::{Caution, CheckResult, Strength, Verdict};
 use surety_common::domain::verification::{PROJECT_TESTS_CHECK, ProjectTests, is_probed, probed};
 
 /// The param of `expression` and `tool_fact` that names whose facts count, and its only value.
 const SOURCE: &str = "source";
 const ANY: &str = "any";
+/// The result of the rule `require_independent`.
+const INDEPENDENT: &str = "system.independent";
+/// The caution about a check that cannot fail.
+const THIN_CHECK: &str = "thin_check";
 /// The reason of a command check whose command could not be started; the cause follows it.
 const NOT_STARTED: &str = "command_not_started";
 
@@ -50,6 +56,8 @@ pub struct Evaluation<'a> {
     /// The verification round, where the runner verifies: then a check that the runner probes is decided
     /// by its own probe of this round and by no other receipt. None where the steps' receipts decide.
     pub round: Option<u32>,
+    /// Whether a verdict that rests on checks of the plan alone is refused.
+    pub require_independent: bool,
 }
 
 /// Decides. The same input gives the same verdict, except when an `expression` uses about as much
@@ -70,7 +78,11 @@ pub fn evaluate_within(input: &Evaluation<'_>, allowance: Allowance) -> Result<V
     let evidence = Evidence::new(input.workspace_root, input.receipts, input.final_text);
     let failed = todo_result(input, "system.todo_failed", is_failed);
     let open = todo_result(input, "system.todo_unconverged", is_open);
+    let strength = strength_of(input.checks);
     let mut checks: Vec<CheckResult> = project_tests(input).into_iter().collect();
+    if input.require_independent {
+        checks.push(independent(strength));
+    }
     checks.extend(check_results(input, &evidence, allowance)?);
     let stop_reason = if !failed.passed {
         StopReason::RequiredTodoFailed
@@ -83,7 +95,14 @@ pub fn evaluate_within(input: &Evaluation<'_>, allowance: Allowance) -> Result<V
     };
     let mut results = vec![failed, open];
     results.extend(checks);
-    Ok(Verdict { accepted: stop_reason == StopReason::Accepted, stop_reason, results })
+    Ok(Verdict {
+        accepted: stop_reason == StopReason::Accepted,
+        stop_reason,
+        results,
+        strength,
+        round: input.round.unwrap_or_default(),
+        cautions: cautions(input.checks),
+    })
 }
 
 /// Required where it is there: a driver that names no command is held to the project's own tests.
@@ -95,6 +114,28 @@ fn project_tests(input: &Evaluation<'_>) -> Option<CheckResult> {
         reason: result.err().map_or("", Reason::as_str).to_owned(),
         optional: false,
     })
+}
+
+/// The result of the rule that the author of the plan may not be the only one who sets checks.
+fn independent(strength: Strength) -> CheckResult {
+    let passed = strength == Strength::Independent;
+    CheckResult {
+        name: INDEPENDENT.to_owned(),
+        passed,
+        reason: if passed { String::new() } else { strength.as_str().to_owned() },
+        optional: false,
+    }
+}
+
+/// What the checks themselves give a reader to know.
+fn cautions(checks: &[AcceptCheck]) -> Vec<Caution> {
+    let thin = checks.iter().filter(|check| check.required && is_thin(check));
+    let caution = |check: &AcceptCheck| Caution {
+        code: THIN_CHECK.to_owned(),
+        check: check.name().to_owned(),
+        detail: format!("`{}` cannot fail", check.target),
+    };
+    thin.map(caution).collect()
 }
 
 /// Passes when no todo of this plan has such a status; else the reason lists them in order.

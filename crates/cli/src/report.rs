@@ -222,6 +222,19 @@ pub fn verdict(verdict: &v1::Verdict) -> String {
         );
         push_inline(&mut text, &evidence);
     }
+    let strength = match verdict.strength() {
+        v1::VerdictStrength::Independent => Some("independent"),
+        v1::VerdictStrength::SelfChecked => Some("self_checked: the plan set all of its checks"),
+        v1::VerdictStrength::Unspecified => None,
+    };
+    if let Some(strength) = strength {
+        push_inline(&mut text, &format!("\n  strength {strength}"));
+    }
+    for caution in &verdict.cautions {
+        let [code, check, detail] =
+            [&caution.code, &caution.check, &caution.detail].map(|text| one_line(text));
+        push_inline(&mut text, &format!("\n  caution {code} {check}: {detail}"));
+    }
     for result in &verdict.results {
         let mark = if result.passed { "passed" } else { "FAILED" };
         let optional = if result.optional { " (optional)" } else { "" };

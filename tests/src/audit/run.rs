@@ -32,6 +32,7 @@ pub(super) struct Replay {
     pub(super) revision: u32,
     workspace: String,
     verify_commands: VerifyCommands,
+    require_independent: bool,
     driver: DriverKind,
     max_parallel: usize,
     pub(super) state: RunState,
@@ -66,6 +67,7 @@ impl Replay {
             steps: HashMap::new(),
             workspace: record.spec.workspace.clone(),
             verify_commands: record.spec.policy.verify_commands,
+            require_independent: record.spec.policy.require_independent,
             driver: record.spec.driver,
             max_parallel: usize::try_from(record.spec.limits.max_parallel_steps).unwrap_or(0),
             state: RunState::Intake,
@@ -263,6 +265,7 @@ impl Replay {
         let tested = wants_project_tests(&self.plan.verify, self.verify_commands, wrote);
         let again = evaluate(&Evaluation {
             project_tests: tested.then(|| ProjectTests::of(&self.receipts, self.verifications)),
+            require_independent: self.require_independent,
             authored_text: (self.driver == DriverKind::Script)
                 .then_some(self.authored_text.as_str()),
             round: (self.verify_commands == VerifyCommands::Runner).then_some(self.verifications),

@@ -268,6 +268,7 @@ fn check_new_run(given: &Value, expect: &Value) -> Checked {
         answers: &BTreeMap::new(),
         project_tests: None,
         round: None,
+        require_independent: false,
         authored_text: None,
     });
     let results = verdict.iter().flat_map(|verdict| &verdict.results);

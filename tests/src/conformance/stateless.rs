@@ -196,6 +196,7 @@ fn evaluate_here(case: &GateCase) -> Answer<Verdict> {
         answers: &BTreeMap::new(),
         project_tests: None,
         round: None,
+        require_independent: false,
         authored_text: None,
     };
     evaluate_within(&input, PLENTY).map(Ok).map_err(said)

@@ -36,6 +36,7 @@ pub(super) fn check(given: &Value, expect: &Value) -> Result<(), String> {
     let verdict = evaluate(&Evaluation {
         project_tests: tests,
         round: None,
+        require_independent: false,
         authored_text: None,
         workspace_root: "/",
         checks: &[],

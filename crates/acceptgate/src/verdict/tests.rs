@@ -44,6 +44,7 @@ fn verdict(checks: &[AcceptCheck], receipts: &[EvidenceReceipt], todos: &[Todo])
         answers: &BTreeMap::new(),
         project_tests: None,
         round: None,
+        require_independent: false,
         authored_text: None,
     };
     evaluate_within(&input, PLENTY).unwrap()
@@ -62,6 +63,7 @@ fn the_projects_own_tests_are_a_required_result_unless_they_were_skipped() {
             answers: &BTreeMap::new(),
             project_tests,
             round: None,
+            require_independent: false,
             authored_text: None,
         };
         let found = evaluate(&input).unwrap();
@@ -127,6 +129,7 @@ fn checks_that_receipts_cannot_decide_use_their_answer_or_fail() {
             answers,
             project_tests: None,
             round: None,
+            require_independent: false,
             authored_text: None,
         });
         let reasons = found.unwrap().results.into_iter().skip(2).map(|result| result.reason);

@@ -10,13 +10,14 @@ use super::content::PlanFile;
 use super::near::{nearest, unknown_key};
 use crate::failure::{Code, Failure};
 
-const POLICY_KEYS: [&str; 6] = [
+const POLICY_KEYS: [&str; 7] = [
     "verify_commands",
     "repeatable_commands",
     "on_budget",
     "confirm_tools",
     "workspace_lock",
     "on_busy",
+    "require_independent",
 ];
 
 /// Reads the value of an option; the planner reads the plan's own keys.
@@ -60,6 +61,7 @@ fn policy(value: &Value) -> Result<v1::Policy, Failure> {
             "workspace_lock" => {
                 policy.set_workspace_lock(word(&path, value, &WORKSPACE_LOCK)?);
             }
+            "require_independent" => policy.require_independent = truth(&path, value)?,
             "on_busy" => policy.set_on_busy(word(&path, value, &ON_BUSY)?),
             _ => return Err(unknown_key("policy", key, &POLICY_KEYS)),
         }
@@ -164,6 +166,10 @@ fn texts(path: &str, value: &Value) -> Result<Vec<String>, Failure> {
     let items = value.as_array().ok_or_else(|| invalid(path, "a list of texts", value))?;
     let item = |(at, item)| text(&format!("{path}[{at}]"), item);
     items.iter().enumerate().map(item).collect()
+}
+
+fn truth(path: &str, value: &Value) -> Result<bool, Failure> {
+    value.as_bool().ok_or_else(|| invalid(path, "true or false", value))
 }
 
 fn word<T: Copy>(path: &str, value: &Value, known: &[(&str, T)]) -> Result<T, Failure> {

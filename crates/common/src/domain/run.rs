@@ -101,6 +101,9 @@ pub struct Policy {
     /// What happens when another run works there.
     #[serde(skip_serializing_if = "is_default")]
     pub on_busy: OnBusy,
+    /// Whether a verdict that rests on checks of the plan alone is refused.
+    #[serde(skip_serializing_if = "is_default")]
+    pub require_independent: bool,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {

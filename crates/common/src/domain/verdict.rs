@@ -11,6 +11,49 @@ pub struct Verdict {
     pub stop_reason: StopReason,
     /// `system.todo_failed`, `system.todo_unconverged`, then each check in the plan's order.
     pub results: Vec<CheckResult>,
+    /// Whose checks it rests on.
+    pub strength: Strength,
+    /// The verification round that it is about, from 1; 0 where the steps' receipts decide.
+    pub round: u32,
+    /// What a reader of the verdict must know, in the order of the checks.
+    pub cautions: Vec<Caution>,
+}
+
+/// Whose checks a verdict rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Strength {
+    /// The plan set every check that counts, so its author examined itself.
+    #[default]
+    SelfChecked,
+    /// At least one required check that counts is a user's or an operator's. An `output_only`, a claim of a
+    /// participant and a check that cannot fail do not count.
+    Independent,
+}
+
+impl Strength {
+    /// The value's name in the contract.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::SelfChecked => "self_checked",
+            Self::Independent => "independent",
+        }
+    }
+
+    /// The strength with this name.
+    pub fn from_text(text: &str) -> Option<Self> {
+        [Self::SelfChecked, Self::Independent].into_iter().find(|value| value.as_str() == text)
+    }
+}
+
+/// Something that a reader of a verdict must know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caution {
+    /// The contract's code, such as `thin_check`.
+    pub code: String,
+    /// The check that it is about, by its name; empty for the whole run.
+    pub check: String,
+    /// What was observed.
+    pub detail: String,
 }
 
 /// The result of one check.

@@ -258,7 +258,13 @@ impl From<DriverKind> for v1::Driver {
 
 impl From<Policy> for v1::Policy {
     fn from(policy: Policy) -> Self {
-        let Policy { verify_commands, repeatable_commands, workspace_lock, on_busy } = policy;
+        let Policy {
+            verify_commands,
+            repeatable_commands,
+            workspace_lock,
+            on_busy,
+            require_independent,
+        } = policy;
         let workspace_lock = match workspace_lock {
             WorkspaceLock::Exclusive => v1::WorkspaceLock::Exclusive,
             WorkspaceLock::Shared => v1::WorkspaceLock::Shared,
@@ -278,6 +284,7 @@ impl From<Policy> for v1::Policy {
             confirm_tools: Vec::new(),
             workspace_lock: workspace_lock.into(),
             on_busy: on_busy.into(),
+            require_independent,
         }
     }
 }

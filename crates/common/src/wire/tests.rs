@@ -10,7 +10,7 @@ use crate::domain::plan::{Evidence, Plan, PlanStep, ToolCall};
 use crate::domain::receipt::{Command, EvidenceReceipt, EvidenceSource, Fact};
 use crate::domain::stop::StopReason;
 use crate::domain::todo::{Todo, TodoStatus};
-use crate::domain::verdict::{CheckResult, Verdict};
+use crate::domain::verdict::{Caution, CheckResult, Strength, Verdict};
 use chrono::DateTime;
 use proptest::collection::{btree_map, vec};
 use proptest::option;
@@ -197,6 +197,13 @@ fn every_verdict_survives_the_wire_and_its_reason_has_the_contracts_name() {
                 passed: false,
                 reason: "no_file_evidence".into(),
                 optional: true,
+            }],
+            strength: Strength::Independent,
+            round: 2,
+            cautions: vec![Caution {
+                code: "thin_check".into(),
+                check: "c".into(),
+                detail: "`true` cannot fail".into(),
             }],
         };
         assert_eq!(travel::<_, v1::Verdict>(verdict.clone()), verdict);

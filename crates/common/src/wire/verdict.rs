@@ -4,7 +4,7 @@ use super::error::{MessageError, MessageErrorKind as Kind};
 use super::v1;
 use super::value::wire_list;
 use crate::domain::stop::StopReason;
-use crate::domain::verdict::{CheckResult, Verdict};
+use crate::domain::verdict::{Caution, CheckResult, Strength, Verdict};
 
 impl TryFrom<v1::Verdict> for Verdict {
     type Error = MessageError;
@@ -23,11 +23,21 @@ impl TryFrom<v1::Verdict> for Verdict {
             key_id: _,
             signature: _,
             receipt_count: _,
+            strength,
+            round,
+            cautions,
         } = verdict;
         Ok(Self {
             accepted,
             stop_reason: read_stop_reason(stop_reason)?,
             results: results.into_iter().map(CheckResult::from).collect(),
+            strength: match v1::VerdictStrength::try_from(strength) {
+                Ok(v1::VerdictStrength::Independent) => Strength::Independent,
+                Ok(v1::VerdictStrength::SelfChecked | v1::VerdictStrength::Unspecified)
+                | Err(_) => Strength::SelfChecked,
+            },
+            round,
+            cautions: cautions.into_iter().map(Caution::from).collect(),
         })
     }
 }
@@ -35,13 +45,34 @@ impl TryFrom<v1::Verdict> for Verdict {
 impl From<Verdict> for v1::Verdict {
     /// A verdict without its subject; the caller that stored it adds subject and signature.
     fn from(verdict: Verdict) -> Self {
-        let Verdict { accepted, stop_reason, results } = verdict;
+        let Verdict { accepted, stop_reason, results, strength, round, cautions } = verdict;
         Self {
             accepted,
             stop_reason: v1::StopReason::from(stop_reason).into(),
             results: wire_list(results),
+            strength: match strength {
+                Strength::SelfChecked => v1::VerdictStrength::SelfChecked,
+                Strength::Independent => v1::VerdictStrength::Independent,
+            }
+            .into(),
+            round,
+            cautions: wire_list(cautions),
             ..Self::default()
         }
+    }
+}
+
+impl From<v1::Caution> for Caution {
+    fn from(caution: v1::Caution) -> Self {
+        let v1::Caution { code, check, detail } = caution;
+        Self { code, check, detail }
+    }
+}
+
+impl From<Caution> for v1::Caution {
+    fn from(caution: Caution) -> Self {
+        let Caution { code, check, detail } = caution;
+        Self { code, check, detail }
     }
 }
 

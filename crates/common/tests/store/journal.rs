@@ -7,7 +7,7 @@ use surety_common::domain::execution::Execution;
 use surety_common::domain::journal::{Actor, Entry, Event, Turn, VerdictRecord};
 use surety_common::domain::receipt::verify_chain;
 use surety_common::domain::stop::StopReason;
-use surety_common::domain::verdict::Verdict;
+use surety_common::domain::verdict::{Strength, Verdict};
 use surety_common::store::{self, Journals, Outcome, ReceiptPages, StoreError};
 use uuid::Uuid;
 
@@ -143,6 +143,9 @@ async fn a_verdict_is_found_at_its_number_and_at_no_other(pool: PgPool) {
             accepted: false,
             stop_reason: StopReason::AcceptCheckFailed,
             results: Vec::new(),
+            strength: Strength::SelfChecked,
+            round: 1,
+            cautions: Vec::new(),
         },
         receipts: 0,
         last_receipt_digest: String::new(),
@@ -281,6 +284,9 @@ async fn the_latest_verdict_about_a_revision_is_found(pool: PgPool) {
             accepted: false,
             stop_reason: StopReason::AcceptCheckFailed,
             results: Vec::new(),
+            strength: Strength::SelfChecked,
+            round: 1,
+            cautions: Vec::new(),
         };
         let record = VerdictRecord {
             plan_revision,

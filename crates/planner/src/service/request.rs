@@ -393,6 +393,7 @@ fn read_policy(policy: v1::Policy) -> Result<Policy, Problem> {
         confirm_tools,
         workspace_lock,
         on_busy,
+        require_independent,
     } = policy;
     if on_budget != i32::from(v1::OnBudget::Unspecified) {
         return Err(without_effect("policy.on_budget"));
@@ -421,7 +422,13 @@ fn read_policy(policy: v1::Policy) -> Result<Policy, Problem> {
         Ok(v1::OnBusy::Fail) => OnBusy::Fail,
         Err(_) => return Err(no_value("policy.on_busy")),
     };
-    Ok(Policy { verify_commands, repeatable_commands, workspace_lock, on_busy })
+    Ok(Policy {
+        verify_commands,
+        repeatable_commands,
+        workspace_lock,
+        on_busy,
+        require_independent,
+    })
 }
 
 fn missing(field: &str) -> Problem {

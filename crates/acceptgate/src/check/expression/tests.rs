@@ -215,6 +215,7 @@ fn a_verdict_without_a_slot_is_a_shortage_and_may_be_retried() {
         answers: &BTreeMap::new(),
         project_tests: None,
         round: None,
+        require_independent: false,
         authored_text: None,
     };
     let far = Instant::now() + PLENTY.patience;

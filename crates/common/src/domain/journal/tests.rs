@@ -5,7 +5,7 @@ use crate::domain::decision::{Abort, Action, Usage};
 use crate::domain::json::{self, Value};
 use crate::domain::plan::ToolCall;
 use crate::domain::receipt::{Command, EvidenceSource, Fact};
-use crate::domain::verdict::CheckResult;
+use crate::domain::verdict::{Caution, CheckResult, Strength};
 use chrono::TimeDelta;
 use proptest::option::of;
 use proptest::prelude::*;
@@ -274,8 +274,16 @@ fn verdict() -> impl Strategy<Value = VerdictRecord> {
         |(name, passed, reason, optional)| CheckResult { name, passed, reason, optional },
     );
     let stop_reason = prop::sample::select(StopReason::ALL.to_vec());
-    let verdict = (any::<bool>(), stop_reason, prop::collection::vec(result, 0..4))
-        .prop_map(|(accepted, stop_reason, results)| Verdict { accepted, stop_reason, results });
+    let verdict = (any::<bool>(), stop_reason, prop::collection::vec(result, 0..4)).prop_map(
+        |(accepted, stop_reason, results)| Verdict {
+            accepted,
+            stop_reason,
+            results,
+            strength: if accepted { Strength::Independent } else { Strength::SelfChecked },
+            round: 3,
+            cautions: vec![Caution { code: "c".into(), check: "d".into(), detail: "e".into() }],
+        },
+    );
     (any::<u32>(), verdict, any::<u32>(), text(), text()).prop_map(
         |(plan_revision, verdict, receipts, last_receipt_digest, plan_digest)| VerdictRecord {
             plan_revision,

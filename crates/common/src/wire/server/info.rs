@@ -25,8 +25,8 @@ const FEATURES: [&str; 7] = [
 ];
 
 /// The keys of a policy that something acts on.
-const POLICY_KEYS: [&str; 4] =
-    ["on_busy", "repeatable_commands", "verify_commands", "workspace_lock"];
+const POLICY_KEYS: [&str; 5] =
+    ["on_busy", "repeatable_commands", "require_independent", "verify_commands", "workspace_lock"];
 
 /// What a service is.
 #[derive(Debug, Clone)]

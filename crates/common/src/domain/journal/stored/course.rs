@@ -5,7 +5,7 @@ use super::fields::{Fields, missing};
 use crate::domain::journal::{Actor, Answer, PlanStored, Subject, Transition, VerdictRecord};
 use crate::domain::json::{ObjectText, write_list};
 use crate::domain::stop::StopReason;
-use crate::domain::verdict::{CheckResult, Verdict};
+use crate::domain::verdict::{Caution, CheckResult, Strength, Verdict};
 
 pub(super) fn write_transition(out: &mut String, transition: &Transition, actor: &Actor) {
     let other = if transition.actor == *actor { "" } else { &transition.actor.0 };
@@ -68,6 +68,9 @@ pub(super) fn write_verdict(out: &mut String, record: &VerdictRecord) {
         .flag("accepted", record.verdict.accepted)
         .text("stop_reason", record.verdict.stop_reason.as_str())
         .with("results", |out| write_list(out, &record.verdict.results, write_result))
+        .text("strength", record.verdict.strength.as_str())
+        .number("round", record.verdict.round)
+        .with("cautions", |out| write_list(out, &record.verdict.cautions, write_caution))
         .number("receipts", record.receipts)
         .text("last_receipt_digest", &record.last_receipt_digest)
         .text("plan_digest", &record.plan_digest)
@@ -77,12 +80,17 @@ pub(super) fn write_verdict(out: &mut String, record: &VerdictRecord) {
 pub(super) fn read_verdict(body: &Fields<'_>) -> Result<VerdictRecord, StoredError> {
     let stop_reason = StopReason::from_text(&body.text("stop_reason")?);
     let results = body.list("results")?.iter().map(|result| read_result(&Fields::of(result)?));
+    let strength = Strength::from_text(&body.text("strength")?);
+    let cautions = body.list("cautions")?.iter().map(|caution| read_caution(&Fields::of(caution)?));
     Ok(VerdictRecord {
         plan_revision: body.number("plan_revision")?,
         verdict: Verdict {
             accepted: body.flag("accepted")?,
             stop_reason: stop_reason.ok_or_else(|| missing("stop_reason"))?,
             results: results.collect::<Result<_, _>>()?,
+            strength: strength.ok_or_else(|| missing("strength"))?,
+            round: body.number("round")?,
+            cautions: cautions.collect::<Result<_, _>>()?,
         },
         receipts: body.number("receipts")?,
         last_receipt_digest: body.text("last_receipt_digest")?,
@@ -97,6 +105,22 @@ fn read_result(result: &Fields<'_>) -> Result<CheckResult, StoredError> {
         reason: result.text("reason")?,
         optional: result.flag("optional")?,
     })
+}
+
+fn read_caution(caution: &Fields<'_>) -> Result<Caution, StoredError> {
+    Ok(Caution {
+        code: caution.text("code")?,
+        check: caution.text("check")?,
+        detail: caution.text("detail")?,
+    })
+}
+
+fn write_caution(out: &mut String, caution: &Caution) {
+    ObjectText::begin(out)
+        .text("code", &caution.code)
+        .text("check", &caution.check)
+        .text("detail", &caution.detail)
+        .end();
 }
 
 fn write_result(out: &mut String, result: &CheckResult) {
