@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 use surety_common::wire::v1;
-use surety_e2e::harness::Deployment;
+use surety_e2e::harness::{Deployment, wait_until};
 use surety_e2e::script::{self, plan, step, write};
 
 /// Ends a run of one step that writes a note, under these checks and without repairs.
@@ -141,5 +141,33 @@ async fn a_verdict_says_whose_checks_it_rests_on() -> Result<()> {
     let run = deployment.wait_for_end(&run.id).await?;
     assert_eq!(run.state(), v1::RunState::Failed, "{run:#?}");
     assert_eq!(reasons(&run)?.get("system.independent"), Some(&"self_checked"));
+    deployment.finish().await
+}
+
+#[tokio::test]
+async fn what_was_observed_before_a_pause_does_not_count_after_it() -> Result<()> {
+    let deployment = Deployment::start().await?;
+    let workspace = tempfile::tempdir()?;
+    let path = |name: &str| workspace.path().join(name);
+    let script = "touch started; until [ -e go ]; do sleep 0.01; done; grep -q good code\n";
+    std::fs::write(path("test.sh"), script)?;
+    std::fs::write(path("code"), "good\n")?;
+    let mut plan = plan(&[step("writes", &[], &[write("note.txt", "fixed\n")])]);
+    plan["verify"] = json!([{"id": "c", "kind": "command_success", "target": "sh test.sh"}]);
+    let mut request = script::request(&plan, &workspace.path().display().to_string());
+    request.limits = Some(v1::Limits { max_repairs: Some(0), ..Default::default() });
+    let run = deployment.create_run(request).await?;
+    wait_until("the check runs", || path("started").exists()).await?;
+    let pause = v1::PauseRunRequest { run_id: run.id.clone(), ..Default::default() };
+    deployment.runs()?.pause_run(pause).await?;
+    std::fs::write(path("go"), "")?;
+    let blocked = |run: &v1::Run| run.state() == v1::RunState::Blocked;
+    deployment.wait_for(&run.id, "paused", blocked).await?;
+    std::fs::write(path("code"), "broken\n")?;
+    let resume = v1::ResumeRunRequest { run_id: run.id.clone(), ..Default::default() };
+    deployment.runs()?.resume_run(resume).await?;
+    let run = deployment.wait_for_end(&run.id).await?;
+    assert_eq!(reasons(&run)?, BTreeMap::from([("c", "no_successful_command")]), "{run:#?}");
+    assert_eq!(run.verdict.context("a verdict")?.round, 2);
     deployment.finish().await
 }

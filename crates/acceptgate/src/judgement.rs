@@ -178,7 +178,7 @@ fn not_found(run_id: Uuid) -> Fault {
 }
 
 /// Until the runner has recorded all that it observes for this verification, nothing is decided:
-/// whoever asks early would have the verdict made from what the steps recorded. Each verification
+/// an early verdict would be made from what the steps recorded. Each verification
 /// begins unobserved, so what was recorded before a repair or for another revision does not count.
 fn check_observed(bundle: &EvidenceBundle) -> Result<(), Fault> {
     let EvidenceBundle { run, evidence, .. } = bundle;

@@ -12,7 +12,7 @@ use surety_common::domain::decision::Action;
 use surety_common::domain::journal::{
     Entry, Event, Intent, PlanStored, Subject, Transition, Turn, VerdictRecord,
 };
-use surety_common::domain::machine::run::{self, RunEvent, RunState};
+use surety_common::domain::machine::run::{self, Phase, RunEvent, RunState};
 use surety_common::domain::machine::step::StepEvent;
 use surety_common::domain::plan::{Plan, PlanStep};
 use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource};
@@ -143,7 +143,13 @@ impl Replay {
                 }
             }
             RunEvent::PauseRequested => self.paused = true,
-            RunEvent::ResumeRequested => self.paused = false,
+            RunEvent::ResumeRequested => {
+                self.paused = false;
+                if matches!(self.state, RunState::Verifying | RunState::Blocked(Phase::Verifying)) {
+                    self.verifications += 1;
+                    self.observed = Some(Observed::begin(&self.plan));
+                }
+            }
             RunEvent::StepsFinished if self.state == RunState::Verifying => {
                 let settled =
                     |id| matches!(self.state_of(id), Some(StepState::Done | StepState::Skipped));

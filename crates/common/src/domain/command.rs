@@ -87,11 +87,9 @@ impl<'l> CommandLine<'l> {
         match command {
             Command::Line(line) => Self::parse(line),
             Command::Argv(argv) => {
-                let arguments = argv
-                    .iter()
-                    .map(|argument| Cow::Borrowed(argument.as_str()))
-                    .skip_while(|argument| is_assignment(argument))
-                    .collect();
+                // No shell reads it, so `A=1` at its front names a program.
+                let arguments = argv.iter().map(|argument| Cow::Borrowed(argument.as_str()));
+                let arguments = arguments.collect();
                 Self { line: None, parts: Some(vec![arguments]) }
             }
         }

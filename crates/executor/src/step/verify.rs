@@ -154,11 +154,13 @@ async fn observe_all(run: &LeasedRun) -> Result<bool, Ended> {
             draft.receipt(record.receipt.clone());
             record.output.iter().for_each(|output| draft.journal(Entry::Output(output.clone())));
         }
-        draft.set_observed(whole);
+        // A pause in between began another round.
+        let same_round = draft.execution().counters.verification_round == round;
+        draft.set_observed(whole && same_round);
         Ok(())
     })
     .await?;
-    Ok(whole)
+    Ok(run.execution().await.counters.observed)
 }
 
 /// The workspace before the checks' own commands, where a check asks what the run changed.

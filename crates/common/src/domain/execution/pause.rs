@@ -38,7 +38,7 @@ impl Draft {
         }
     }
 
-    /// Ends a pause. A run that waits for something else stays BLOCKED on that.
+    /// Ends a pause. A run that waits for something else stays BLOCKED on that. A verification begins anew.
     ///
     /// # Errors
     /// [`Refusal`] when it is not paused.
@@ -51,6 +51,11 @@ impl Draft {
         self.give_time_back(&paused);
         self.execution.wait = paused.behind;
         self.show_wait();
+        // The workspace can have changed during the pause.
+        if matches!(self.execution.state, RunState::Verifying | RunState::Blocked(Phase::Verifying))
+        {
+            self.begin_round();
+        }
         if matches!(self.execution.state, RunState::Blocked(_)) && !self.waits_for_more() {
             return self.unblock(graph, cause);
         }

@@ -215,9 +215,7 @@ impl Draft {
             };
         }
         if all_over {
-            let counters = &mut self.execution.counters;
-            counters.observed = false;
-            counters.verification_round = counters.verification_round.saturating_add(1);
+            self.begin_round();
             return self.run_event(RunEvent::StepsFinished, "every step is done");
         }
         self.stop(
@@ -228,6 +226,13 @@ impl Draft {
                 internal_reason: "nothing is ready, running or waiting and work remains".to_owned(),
             },
         )
+    }
+
+    /// Begins a verification round: what was observed before no longer counts.
+    pub(super) fn begin_round(&mut self) {
+        let counters = &mut self.execution.counters;
+        counters.observed = false;
+        counters.verification_round = counters.verification_round.saturating_add(1);
     }
 
     /// Leaves RECOVERING: failed steps are retried under `max_replans`. A refused verdict is
