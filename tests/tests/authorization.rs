@@ -379,11 +379,20 @@ async fn a_namespaces_policy_bounds_what_a_run_may_ask_for_and_adds_its_checks()
         namespace: OWN.to_owned(),
         policy: Some(policy),
         expected_version: Some(0),
-        ..Default::default()
+        request_id: "set-1".to_owned(),
     };
+    let strict = v1::NamespacePolicy { four_eyes: true, ..v1::NamespacePolicy::default() };
+    let strict = v1::SetNamespacePolicyRequest { policy: Some(strict), ..set.clone() };
+    let refused = fault(admin.set_namespace_policy(strict).await)?;
+    assert_eq!(
+        (refused.class_word(), refused.field.as_deref()),
+        ("key_without_effect".to_owned(), Some("four_eyes"))
+    );
     let stored = admin.set_namespace_policy(set.clone()).await?.into_inner();
     assert_eq!(stored.version, 1);
-    assert_eq!(fault(admin.set_namespace_policy(set).await)?.class_word(), "version_conflict");
+    let again = v1::SetNamespacePolicyRequest { request_id: "other".to_owned(), ..set.clone() };
+    assert_eq!(fault(admin.set_namespace_policy(again).await)?.class_word(), "version_conflict");
+    assert_eq!(admin.set_namespace_policy(set).await?.into_inner(), stored, "the first answer");
 
     fixture.deployment.use_token(Token::new(&secret("submitter"))?);
     let good = v1::CreateRunRequest {

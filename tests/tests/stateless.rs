@@ -9,6 +9,7 @@ use surety_common::wire::v1::executor_service_client::ExecutorServiceClient;
 use surety_common::wire::v1::internal_service_client::InternalServiceClient;
 use surety_common::wire::v1::planner_service_client::PlannerServiceClient;
 use surety_common::wire::v1::run_service_client::RunServiceClient;
+use surety_common::wire::v1::server_info_service_client::ServerInfoServiceClient;
 use surety_common::wire::v1::tool_service_client::ToolServiceClient;
 use surety_common::wire::v1::toolchain_service_client::ToolchainServiceClient;
 use surety_common::wire::v1::{self, evaluate_request, evaluate_response, parse_decision_response};
@@ -58,6 +59,9 @@ async fn a_planner_without_a_database_reads_judges_and_patches_plans() -> Result
         let status = plans.parse_plan(read).await.err().context("it was not refused")?;
         assert_eq!(from_status(&status).reason.as_str(), "limit_out_of_range");
     }
+    let mut info = ServerInfoServiceClient::new(channel(&planner.url(), None)?);
+    let info = info.get_server_info(v1::GetServerInfoRequest::default()).await?.into_inner();
+    assert!(info.stateless && info.schema_version.is_none(), "{info:?}");
     needs_database(plans.submit_plan(v1::SubmitPlanRequest::default()).await)?;
     needs_database(plans.get_plan(v1::GetPlanRequest::default()).await)?;
     needs_database(plans.request_replan(v1::RequestReplanRequest::default()).await)?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use surety_common::domain::identity::{RULES, document};
+use surety_common::domain::identity::{Means, RULES, document};
 use surety_common::wire::FILE_DESCRIPTOR_SET;
 
 /// Every call of the API, as `Service.Method`.
@@ -26,6 +26,36 @@ fn every_call_of_the_api_has_one_rule_and_every_rule_a_call() {
     let unique: BTreeSet<_> = rules.iter().cloned().collect();
     assert_eq!(unique.len(), rules.len(), "a call has two rules");
     assert_eq!(unique, calls_of_the_api());
+}
+
+/// Calls that change state without a request id, because another field makes a repetition safe.
+const REPEATABLE: [&str; 6] = [
+    // The fence, and the number of the turn.
+    "ExecutorService.LeaseStep",
+    "ExecutorService.SubmitDecision",
+    "ExecutorService.Heartbeat",
+    "ExecutorService.ReleaseStep",
+    // A stream.
+    "ToolService.Connect",
+    // The revision and the receipts: the same ones return the stored verdict.
+    "InternalService.EvaluateRun",
+];
+
+#[test]
+fn every_call_that_changes_state_takes_a_request_id() {
+    let set: prost_types::FileDescriptorSet =
+        prost::Message::decode(FILE_DESCRIPTOR_SET).unwrap_or_default();
+    let fields_of = |name: &str| -> BTreeSet<String> {
+        let messages = set.file.iter().flat_map(|file| &file.message_type);
+        let mut found = messages.filter(|message| message.name() == name);
+        let fields = found.next().map(|message| message.field.iter());
+        fields.into_iter().flatten().map(|field| field.name().to_owned()).collect()
+    };
+    for rule in RULES.iter().filter(|rule| matches!(rule.means, Means::Change | Means::Approval)) {
+        let call = format!("{}.{}", rule.service, rule.method);
+        let takes = fields_of(&format!("{}Request", rule.method)).contains("request_id");
+        assert_ne!(takes, REPEATABLE.contains(&call.as_str()), "{call}");
+    }
 }
 
 #[test]

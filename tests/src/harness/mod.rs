@@ -327,6 +327,25 @@ impl Deployment {
         Ok(())
     }
 
+    /// Runs the command line against the planner, and returns its output.
+    ///
+    /// # Errors
+    /// It is not built, or it failed.
+    pub async fn command_line(&self, arguments: &[&str]) -> Result<String> {
+        let mut file = tempfile::NamedTempFile::new()?;
+        let token = self.token.as_ref().map(Token::expose).unwrap_or_default();
+        std::io::Write::write_all(&mut file, token.as_bytes())?;
+        let ended = tokio::process::Command::new(process::binary("surety")?)
+            .args(arguments)
+            .env("SURETY_URL", self.planner.url())
+            .env("SURETY_TOKEN_FILE", file.path())
+            .output()
+            .await?;
+        let errors = String::from_utf8_lossy(&ended.stderr);
+        anyhow::ensure!(ended.status.success(), "surety {}: {errors}", arguments.join(" "));
+        Ok(String::from_utf8(ended.stdout)?)
+    }
+
     /// Waits until the run fulfils a condition.
     ///
     /// # Errors

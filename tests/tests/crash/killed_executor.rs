@@ -108,7 +108,10 @@ async fn a_persons_word_that_a_call_happened_is_recorded_as_that_and_proves_no_c
     deployment.first_executor()?.kill().await?;
     deployment.add_executor(&[]).await?;
     let blocked = deployment.question(&run.id).await?;
-    deployment.answer(&blocked.wait_id, "happened").await?;
+    let waits = deployment.command_line(&["waits"]).await?;
+    assert!(waits.contains(&blocked.wait_id) && waits.contains("happened"), "{waits}");
+    let answered = deployment.command_line(&["answer", &blocked.wait_id, "happened"]).await?;
+    assert!(answered.contains(&run.id), "{answered}");
     let run = deployment.wait_for_end(&run.id).await?;
     assert_eq!(trail.marks("only"), 1, "it was called again");
     assert_eq!(run.steps[0].state(), v1::StepState::Done, "the step goes on: {run:#?}");

@@ -17,7 +17,8 @@ pub struct Answer {
     /// The wait's id, from `surety waits`.
     wait: String,
 
-    /// The answer; one of the choices, if the question has some.
+    /// The answer; one of the choices, if the question has some. A question about a call without a recorded
+    /// outcome has `repeat`, `happened` and `fail`.
     #[arg(required = true, num_args = 1..)]
     text: Vec<String>,
 

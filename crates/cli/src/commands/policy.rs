@@ -49,10 +49,6 @@ struct Set {
     #[arg(long, value_name = "LIMIT=VALUE", value_parser = read_ceiling)]
     ceiling: Vec<(String, Option<u64>)>,
 
-    /// Whether who created a run may not approve its calls.
-    #[arg(long, value_name = "true|false")]
-    four_eyes: Option<bool>,
-
     /// Whether the commands of checks are always run by the runner itself.
     #[arg(long, value_name = "true|false")]
     refuse_receipts_only: Option<bool>,
@@ -134,7 +130,6 @@ impl Set {
                 None => policy.ceilings.remove(&name),
             };
         }
-        policy.four_eyes = self.four_eyes.unwrap_or(policy.four_eyes);
         policy.refuse_receipts_only =
             self.refuse_receipts_only.unwrap_or(policy.refuse_receipts_only);
         policy.refuse_repeatable_commands =
@@ -160,7 +155,6 @@ fn as_text(policy: &v1::NamespacePolicy) -> String {
     let mut lines: Vec<String> =
         ceilings.iter().map(|(name, value)| format!("ceilings.{name}  {value}")).collect();
     for (key, value) in [
-        ("four_eyes", policy.four_eyes),
         ("refuse_receipts_only", policy.refuse_receipts_only),
         ("refuse_repeatable_commands", policy.refuse_repeatable_commands),
     ] {

@@ -2,7 +2,7 @@
 
 use crate::domain::check::{AcceptCheck, Author, Owner, normalise_checks, read_checks};
 use crate::domain::json::Value;
-use crate::domain::limits::Limits;
+use crate::domain::limits::{Limits, WITHOUT_EFFECT};
 use crate::domain::problem::{Code, Problem};
 use crate::domain::run::{Policy, VerifyCommands};
 use std::collections::BTreeMap;
@@ -26,13 +26,24 @@ pub struct NamespacePolicy {
 }
 
 impl NamespacePolicy {
+    /// The keys that have an effect; any other is refused when the policy is set. `four_eyes` has none
+    /// until confirmations are served.
+    pub const KEYS: [&str; 4] =
+        ["ceilings", "checks", "refuse_receipts_only", "refuse_repeatable_commands"];
+
     /// Looks at the whole policy, and brings its checks into their one form.
     ///
     /// # Errors
-    /// `limit_out_of_range` for a ceiling of no limit or outside the limit's range; `too_large` for too
-    /// many checks; the codes of checks.
+    /// `key_without_effect` for a key or a ceiling that has no effect; `limit_out_of_range` for a ceiling
+    /// of no limit or outside the limit's range; `too_large` for too many checks; the codes of checks.
     pub fn validated(mut self) -> Result<Self, Problem> {
+        if self.four_eyes {
+            return Err(without_effect("four_eyes".to_owned()));
+        }
         for (name, ceiling) in &self.ceilings {
+            if WITHOUT_EFFECT.contains(&name.as_str()) {
+                return Err(without_effect(format!("ceilings.{name}")));
+            }
             let at = |message: String| {
                 Problem::at(Code::LimitOutOfRange, format!("ceilings.{name}"), message)
             };
@@ -154,6 +165,10 @@ impl NamespacePolicy {
     }
 }
 
+fn without_effect(field: String) -> Problem {
+    Problem::at(Code::KeyWithoutEffect, field, "has no effect in this version; leave it out")
+}
+
 fn of_operator(check: AcceptCheck) -> AcceptCheck {
     AcceptCheck { owner: Owner::Operator, ..check }
 }
@@ -196,6 +211,18 @@ mod tests {
     }
 
     #[test]
+    fn a_key_without_effect_is_refused_by_its_name() {
+        let four_eyes = NamespacePolicy { four_eyes: true, ..NamespacePolicy::default() };
+        let cases =
+            [(four_eyes, "four_eyes"), (policy("token_budget", 7), "ceilings.token_budget")];
+        for (policy, field) in cases {
+            let refused = policy.validated().expect_err(field);
+            assert_eq!(refused.code, Code::KeyWithoutEffect);
+            assert_eq!(refused.field.as_deref(), Some(field));
+        }
+    }
+
+    #[test]
     fn a_floor_refuses_what_is_below_it() {
         let strict = NamespacePolicy {
             refuse_receipts_only: true,
@@ -220,7 +247,7 @@ mod tests {
         ]);
         let (checks, _) =
             read_checks(&Value::Array(vec![check]), "checks", Author::Operator).expect("checks");
-        let policy = NamespacePolicy { checks, four_eyes: true, ..policy("max_replans", 3) };
+        let policy = NamespacePolicy { checks, ..policy("max_replans", 3) };
         let policy = policy.validated().expect("a policy");
         assert_eq!(policy.checks.first().map(|check| check.owner), Some(Owner::Operator));
         assert_eq!(NamespacePolicy::from_json(&policy.to_json()), Ok(policy.clone()));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use surety_common::domain::check::{AcceptCheck, Author, Owner, normalise_checks, validate_check};
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::identity::Role;
-use surety_common::domain::limits::Limits;
+use surety_common::domain::limits::{Limits, WITHOUT_EFFECT};
 use surety_common::domain::plan::Plan;
 use surety_common::domain::policy::NamespacePolicy;
 use surety_common::domain::problem::{Code, Problem, Warning};
@@ -365,18 +365,10 @@ fn read_driver(driver: i32) -> Result<DriverKind, Fault> {
     }
 }
 
-/// A limit that nothing acts on would be a promise that is not kept.
+/// Refuses a limit that would be accepted without an effect.
 fn only_effective(limits: &v1::Limits) -> Result<(), Problem> {
-    let set = [
-        ("planning_retry", limits.planning_retry.is_some()),
-        ("max_missing_completion", limits.max_missing_completion.is_some()),
-        ("max_thinking_only", limits.max_thinking_only.is_some()),
-        ("token_budget", limits.token_budget.is_some()),
-        ("cost_budget_micros", limits.cost_budget_micros.is_some()),
-        ("confirm_ttl", limits.confirm_ttl.is_some()),
-    ];
-    match set.into_iter().find(|(_, is_set)| *is_set) {
-        Some((name, _)) => Err(without_effect(&format!("limits.{name}"))),
+    match WITHOUT_EFFECT.into_iter().find(|name| is_set(limits, name)) {
+        Some(name) => Err(without_effect(&format!("limits.{name}"))),
         None => Ok(()),
     }
 }

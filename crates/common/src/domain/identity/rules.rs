@@ -167,8 +167,8 @@ decided before any object is read.
 does not exist. Lists leave such objects out.
 4. A role marked *own* covers only the runs that the identity created. Other runs of its namespaces answer \
 PERMISSION_DENIED.
-5. Drivers and workers never approve. With the policy key `four_eyes` an approver cannot confirm a call of a \
-run that it created.
+5. Drivers and workers never approve. The policy key `four_eyes` is refused until `ResolveConfirmation` is \
+served.
 
 Of several roles of one identity the lowest that allows the call counts, in the order of the columns: \
 a check that arrives from a submitter belongs to the owner `user`, from an operator to `operator`, from a driver to \

@@ -1,6 +1,7 @@
-//! What a service says of itself.
+//! `GetServerInfo`: what a service serves, and what is in force.
 
 use crate::domain::limits::{LimitRange, Limits};
+use crate::domain::policy::NamespacePolicy;
 use crate::store;
 use crate::wire::status::to_status;
 use crate::wire::v1;
@@ -9,8 +10,8 @@ use crate::wire::value::whole_seconds;
 use sqlx::PgPool;
 use tonic::{Request, Response, Status};
 
-/// The calls that no service carries out yet, one a line; the baseline of `buf breaking` leaves out
-/// what only they carry.
+/// The calls that no service serves yet, one a line. The baseline of `buf breaking` excludes the messages
+/// that only these calls use.
 const NOT_SERVED: &str = include_str!("../../../../../proto/not_served.txt");
 
 /// The features that clients may ask for by name.
@@ -24,11 +25,11 @@ const FEATURES: [&str; 7] = [
     "user_testimony",
 ];
 
-/// The keys of a policy that something acts on.
+/// The keys of a run's policy that have an effect.
 const POLICY_KEYS: [&str; 5] =
     ["on_busy", "repeatable_commands", "require_independent", "verify_commands", "workspace_lock"];
 
-/// What a service is.
+/// A service, as it describes itself.
 #[derive(Debug, Clone)]
 pub struct ServerInfo {
     /// `planner`, `executor` or `acceptgate`.
@@ -50,7 +51,7 @@ pub(super) struct InfoService {
     pub(super) max_message_bytes: usize,
 }
 
-/// The calls that no service carries out yet, by their full names.
+/// The calls that no service serves yet, by their full names.
 pub fn not_served() -> impl Iterator<Item = &'static str> {
     NOT_SERVED.lines().filter(|line| !line.is_empty())
 }
@@ -81,6 +82,7 @@ impl ServerInfoService for InfoService {
             drivers: vec![v1::Driver::Script.into()],
             limits: Limits::default().in_force().map(limit).collect(),
             policy_keys: POLICY_KEYS.map(str::to_owned).to_vec(),
+            namespace_policy_keys: NamespacePolicy::KEYS.map(str::to_owned).to_vec(),
             sandbox: (*sandbox).into(),
             stateless: pool.is_none(),
             schema_version: schema_version
