@@ -83,17 +83,27 @@ impl Executor {
 }
 
 /// Creates a run that the driver over the socket decides. No call creates one yet, so it is created
-/// as a script while no executor runs, and the row is changed.
+/// as a script while no executor runs, and the row is changed. So is the limit that only such a driver
+/// reaches, which CreateRun refuses.
 async fn create_driven(
     deployment: &Deployment,
     pool: &sqlx::PgPool,
-    request: v1::CreateRunRequest,
+    mut request: v1::CreateRunRequest,
 ) -> Result<Uuid> {
+    let limits = request.limits.as_mut();
+    let max_thinking_only = limits.and_then(|limits| limits.max_thinking_only.take());
     let run_id: Uuid = deployment.create_run(request).await?.id.parse()?;
-    sqlx::query("update run set driver = 'remote' where id = $1")
-        .bind(run_id)
-        .execute(pool)
-        .await?;
+    sqlx::query(
+        "update run
+         set driver = 'remote',
+             limits = case when $2::bigint is null then limits
+                 else (limits::jsonb || jsonb_build_object('max_thinking_only', $2::bigint))::json end
+         where id = $1",
+    )
+    .bind(run_id)
+    .bind(max_thinking_only.map(i64::from))
+    .execute(pool)
+    .await?;
     Ok(run_id)
 }
 
