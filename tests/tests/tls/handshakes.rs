@@ -69,6 +69,10 @@ async fn a_client_certificate_is_an_identity_by_its_subject_or_an_alternative_na
     let call = |name: &str, token| client(&url, &ours.client_as(name)?, token);
     assert_eq!(name_of(call("alice", None)?).await?, "alice");
     assert_eq!(name_of(call("bob", None)?).await?, "robert");
+    let alice = ours.client_as("alice")?;
+    for connection in ["a full handshake", "a resumed session"] {
+        assert_eq!(name_of(client(&url, &alice, None)?).await?, "alice", "{connection}");
+    }
     assert_eq!(name_of(call("alice", Some(TOKEN))?).await?, NAME, "a token has precedence");
     assert_eq!(name_of(client(&url, &ours.client()?, Some(TOKEN))?).await?, NAME);
     let refused = refusal(call("alice", Some("wrong"))?).await;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 
+mod command_line;
 mod database;
 mod handshakes;
 mod processes;

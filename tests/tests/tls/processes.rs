@@ -2,7 +2,6 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
-use std::path::{Path, PathBuf};
 use surety_common::wire::client::{ServiceChannel, Transport, channel_over};
 use surety_common::wire::token::Token;
 use surety_common::wire::v1;
@@ -12,7 +11,6 @@ use surety_e2e::harness::{Database, Deployment, Process, Service, WRAPPER, wait_
 use surety_e2e::script;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::process::Command;
 use tokio_rustls::TlsConnector;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
@@ -20,7 +18,7 @@ use tonic_health::pb::health_client::HealthClient;
 
 const SERVICES: [Service; 3] = [Service::Planner, Service::Executor, Service::Gate];
 
-fn borrowed<'a>(variables: &'a [(&'static str, String)]) -> Vec<(&'a str, &'a str)> {
+pub(crate) fn borrowed<'a>(variables: &'a [(&'static str, String)]) -> Vec<(&'a str, &'a str)> {
     variables.iter().map(|(name, value)| (*name, value.as_str())).collect()
 }
 
@@ -201,83 +199,6 @@ async fn a_token_is_accepted_over_tls_from_another_authority_of_the_clients() ->
     let url = format!("https://{}", planner.address());
     let channel = channel_over(&url, Some(&token), &ours.client()?)?;
     RunServiceClient::new(channel).list_runs(v1::ListRunsRequest::default()).await?;
-    drop(planner);
-    database.drop().await
-}
-
-/// The program of the command line, beside the test's own.
-fn command_line() -> Result<PathBuf> {
-    let test = std::env::current_exe()?;
-    let mut candidates = test.ancestors().map(|folder| folder.join("surety"));
-    candidates
-        .find(|path| path.is_file())
-        .context("surety is not built; run `cargo build --workspace`")
-}
-
-#[tokio::test]
-async fn the_certificates_of_compose_serve_the_command_line() -> Result<()> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/docker/certificates.sh");
-    let (authority, folder) = (tempfile::tempdir()?, tempfile::tempdir()?);
-    let issue = || async {
-        let mut command = Command::new(&script);
-        command.arg(authority.path()).arg(folder.path()).args(["planner", "acceptgate"]);
-        let output = command.output().await?;
-        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-    };
-    let said = issue().await?;
-    ensure!(said.contains("created an authority") && said.contains("for acceptgate"), "{said}");
-    ensure!(issue().await?.is_empty(), "valid files are kept");
-    std::fs::remove_file(folder.path().join("acceptgate.pem"))?;
-    let said = issue().await?;
-    ensure!(said.contains("for acceptgate") && !said.contains("for planner"), "{said}");
-
-    let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
-    let ca = path("ca.pem");
-    let variables = [
-        ("SURETY_TLS_CERT_FILE", path("acceptgate.pem")),
-        ("SURETY_TLS_KEY_FILE", path("acceptgate.key")),
-    ];
-    let process = Process::start_stateless(Service::Gate, &borrowed(&variables)).await?;
-    let url = format!("https://{}", process.address());
-    let health = Command::new(command_line()?)
-        .args(["health", &url])
-        .env("SURETY_TLS_CA_FILE", &ca)
-        .output()
-        .await?;
-    ensure!(health.status.success(), "{}", String::from_utf8_lossy(&health.stderr));
-    let health = Command::new(command_line()?)
-        .args(["health", &url])
-        .env_remove("SURETY_TLS_CA_FILE")
-        .output()
-        .await?;
-    let said = String::from_utf8_lossy(&health.stderr);
-    ensure!(!health.status.success() && said.contains("UnknownIssuer"), "{said}");
-    Ok(())
-}
-
-#[tokio::test]
-async fn the_command_line_sends_its_token_over_tls_and_not_without_it() -> Result<()> {
-    let ours = Authority::new()?;
-    ours.issue("port", "127.0.0.1", VALID)?;
-    let database = Database::create().await?;
-    let planner =
-        Process::start(Service::Planner, &database, &borrowed(&ours.environment("port")?)).await?;
-    let token = ours.write("token", surety_e2e::harness::TOKEN)?;
-    let runs = |url: String| {
-        let mut command = Command::new(command_line()?);
-        command.args(["runs", "--url", &url, "--token-file"]).arg(&token);
-        command.arg("--tls-ca-file").arg(ours.path("ca.pem"));
-        Ok::<_, anyhow::Error>(command)
-    };
-    let listed = runs(format!("https://{}", planner.address()))?.output().await?;
-    ensure!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
-    let refused = runs("http://planner.test:7401".to_owned())?.output().await?;
-    let said = String::from_utf8_lossy(&refused.stderr);
-    ensure!(refused.status.code() == Some(1), "{said}");
-    for part in ["error[plaintext_refused]", "planner.test", "SURETY_PLAINTEXT_PEERS"] {
-        ensure!(said.contains(part), "{part}: {said}");
-    }
     drop(planner);
     database.drop().await
 }
