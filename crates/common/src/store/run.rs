@@ -71,6 +71,37 @@ pub struct RunFilter {
     pub limit: i64,
 }
 
+impl RunFilter {
+    /// The stop reasons of the runs that the filter selects; empty for any. Where it selects the states of
+    /// ended runs, their reasons follow from the states.
+    pub fn selected_reasons(&self) -> Vec<&'static str> {
+        let by_state = self.stop_reasons.is_empty()
+            && !self.states.is_empty()
+            && self.states.iter().all(|state| state.is_terminal());
+        let selected = |reason: &StopReason| match by_state {
+            true => self.states.contains(&state_after(*reason)),
+            false => self.stop_reasons.contains(reason),
+        };
+        StopReason::ALL.into_iter().filter(selected).map(StopReason::as_str).collect()
+    }
+
+    /// Whether the filter selects states of runs that have not ended, and no others.
+    pub fn selects_unended_runs(&self) -> bool {
+        !self.states.is_empty() && !self.states.iter().any(|state| state.is_terminal())
+    }
+}
+
+/// The state of a run that ended for a reason.
+const fn state_after(reason: StopReason) -> RunState {
+    if matches!(reason, StopReason::Accepted) {
+        RunState::Done
+    } else if matches!(reason, StopReason::Cancelled) {
+        RunState::Cancelled
+    } else {
+        RunState::Failed
+    }
+}
+
 /// The most bytes of text in a page, not counting its last run: a page is one message.
 pub const LIST_BYTES: i64 = 2 << 20;
 
@@ -92,7 +123,6 @@ pub async fn list_runs(
     filter: &RunFilter,
 ) -> Result<RunPage, StoreError> {
     let states: Vec<&str> = filter.states.iter().map(|state| state.as_str()).collect();
-    let reasons: Vec<&str> = filter.stop_reasons.iter().map(|reason| reason.as_str()).collect();
     // Planned for its own filters: one plan for all of them could use no index but the key's.
     let listed = sqlx::query(include_str!("sql/list.sql"))
         .persistent(false)
@@ -103,9 +133,10 @@ pub async fn list_runs(
         .bind(sqlx::types::Json(&filter.labels))
         .bind(LIST_BYTES)
         .bind(&filter.reached)
-        .bind(&reasons)
+        .bind(filter.selected_reasons())
         .bind(filter.created_from)
-        .bind(filter.created_before);
+        .bind(filter.created_before)
+        .bind(filter.selects_unended_runs());
     let rows = within(async { Ok(listed.fetch_all(executor).await?) }).await?;
     page(rows, filter.limit)
 }

@@ -232,7 +232,6 @@ async fn runs_are_overdue_from_their_deadline_until_they_end(pool: PgPool) {
 /// How the server reads a list by this filter, where each value of a filter is rare.
 async fn plan_of(pool: &PgPool, filter: &RunFilter) -> String {
     let states: Vec<&str> = filter.states.iter().map(|state| state.as_str()).collect();
-    let reasons: Vec<&str> = filter.stop_reasons.iter().map(|reason| reason.as_str()).collect();
     let statement = concat!("explain ", include_str!("../../src/store/sql/list.sql"));
     let lines: Vec<String> = sqlx::query_scalar(statement)
         .persistent(false)
@@ -243,9 +242,10 @@ async fn plan_of(pool: &PgPool, filter: &RunFilter) -> String {
         .bind(sqlx::types::Json(&filter.labels))
         .bind(store::LIST_BYTES)
         .bind(&filter.reached)
-        .bind(&reasons)
+        .bind(filter.selected_reasons())
         .bind(filter.created_from)
         .bind(filter.created_before)
+        .bind(filter.selects_unended_runs())
         .fetch_all(pool)
         .await
         .unwrap();
@@ -282,7 +282,8 @@ async fn each_filter_of_a_list_has_its_index(pool: PgPool) {
     let hour = chrono::TimeDelta::hours(1);
     for (filter, index, expected) in [
         (RunFilter { namespace: "rare".to_owned(), ..filter() }, "run_newest", 20),
-        (RunFilter { states: vec![RunState::Failed], ..filter() }, "execution_by_state", 20),
+        (RunFilter { states: vec![RunState::Failed], ..filter() }, "execution_by_stop_reason", 20),
+        (RunFilter { states: vec![RunState::Planning], ..filter() }, "execution_deadline", 0),
         (
             RunFilter { stop_reasons: vec![StopReason::Aborted], ..filter() },
             "execution_by_stop_reason",

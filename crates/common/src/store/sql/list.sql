@@ -25,6 +25,8 @@ with chosen as (
                or (execution.terminal is not null
                    and substring(execution.terminal::text from '^\{"stop_reason" ?: ?"([a-z_]+)"')
                        = any($8)))
+          -- A run has a deadline until it ends.
+          and (not $11::boolean or execution.deadline_at is not null)
           and ($9::timestamptz is null or run.created_at >= $9)
           and ($10::timestamptz is null or run.created_at < $10)
         order by run.id desc
