@@ -67,7 +67,13 @@ impl Trail {
     /// # Errors
     /// No folder can be made.
     pub fn new() -> std::io::Result<Self> {
-        Ok(Self { folder: tempfile::tempdir()? })
+        std::fs::create_dir_all(Self::parent())?;
+        Ok(Self { folder: tempfile::tempdir_in(Self::parent())? })
+    }
+
+    /// The folder of all trails, which the commands of tests may write to.
+    pub fn parent() -> PathBuf {
+        std::env::temp_dir().join("surety-trails")
     }
 
     /// A place in it.

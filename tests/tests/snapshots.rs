@@ -199,8 +199,14 @@ async fn a_workspace_whose_path_leads_elsewhere_is_refused() -> Result<()> {
         let line = format!("cd '{}' && {turn}", parent.path().display());
         let good = run_in(&deployment, &one_step(&[shell("echo x > a")]), &at("link")).await?;
         assert_eq!(good.state(), v1::RunState::Done, "a link that stays is good: {good:#?}");
-        let run =
-            run_in(&deployment, &one_step(&[write("b", "x"), shell(&line)]), &at("link")).await?;
+        // A command cannot move its own workspace, so the test does it while one runs.
+        let trail = Trail::new()?;
+        let plan = one_step(&[write("b", "x"), shell(&trail.mark_and_wait("began"))]);
+        let run = deployment.create(&plan, &at("link").to_string_lossy()).await?;
+        wait_until("the command runs", || trail.marks("began") == 1).await?;
+        anyhow::ensure!(Command::new("sh").args(["-c", &line]).status()?.success(), "{line}");
+        trail.let_go()?;
+        let run = deployment.wait_for_end(&run.id).await?;
         assert_eq!(run.state(), v1::RunState::Failed, "{turn}: {run:#?}");
         let receipts = receipts(&deployment, &run).await?;
         let moved = receipts.iter().any(|it| it.summary.starts_with("workspace_moved: "));
@@ -216,9 +222,16 @@ async fn a_folder_that_moves_after_the_last_step_fails_the_verification() -> Res
     let workspace = parent.path().join("workspace");
     std::fs::create_dir(&workspace)?;
     let mut plan = one_step(&[write("a", "x")]);
-    let away = format!("mv {0} {0}-away", workspace.display());
-    plan["verify"] = json!([{"kind": "command_success", "target": away}, {"kind": "output_only", "owner": "plan"}]);
-    let run = run_in(&deployment, &plan, &workspace).await?;
+    let trail = Trail::new()?;
+    let script = trail.path("check.sh");
+    std::fs::write(&script, trail.mark_and_wait("began"))?;
+    let check = format!("sh {}", script.display());
+    plan["verify"] = json!([{"kind": "command_success", "target": check}, {"kind": "output_only", "owner": "plan"}]);
+    let run = deployment.create(&plan, &workspace.to_string_lossy()).await?;
+    wait_until("the check runs", || trail.marks("began") == 1).await?;
+    std::fs::rename(&workspace, parent.path().join("away"))?;
+    trail.let_go()?;
+    let run = deployment.wait_for_end(&run.id).await?;
     assert_eq!(run.state(), v1::RunState::Failed, "{run:#?}");
     let terminal = run.terminal.unwrap_or_default();
     assert_eq!(terminal.stop_reason(), v1::StopReason::AcceptCheckFailed);

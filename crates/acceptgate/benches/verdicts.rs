@@ -47,6 +47,7 @@ fn receipt(seq: u64) -> EvidenceReceipt {
         summary: String::new(),
         facts: vec![fact],
         output_digest: String::new(),
+        sandbox: String::new(),
         started_at: None,
         finished_at: None,
         prev_digest: String::new(),

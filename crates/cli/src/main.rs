@@ -7,5 +7,6 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    surety_sandbox::run_if_invoked();
     surety_cli::commands::run(std::env::args_os()).into()
 }

@@ -36,6 +36,7 @@ use surety_common::wire::token::FileTokens;
 use surety_common::wire::v1::SandboxLevel;
 use surety_common::wire::v1::executor_service_server::ExecutorServiceServer;
 use surety_common::wire::v1::tool_service_server::ToolServiceServer;
+use surety_sandbox::InForce;
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -44,8 +45,8 @@ use uuid::Uuid;
 /// The time limit to close the database connections.
 const CLOSING: Duration = Duration::from_secs(1);
 
-/// The open files of each running command: two pipes, its process, and its run's folder.
-const FILES_OF_A_COMMAND: u64 = 4;
+/// The open files of each running command: two pipes, its helper and the socket to it, and its run's folder.
+const FILES_OF_A_COMMAND: u64 = 5;
 /// The open files for connections, logs, and files that tools read.
 const FILES_BESIDE: u64 = 64;
 
@@ -63,6 +64,8 @@ pub struct Setup {
     pub tokens: FileTokens,
     /// The certificates of the port, and how the gate is reached.
     pub transport: Transport,
+    /// Files and folders of this process that no command may access, besides the data folder.
+    pub hidden: Vec<PathBuf>,
     /// The process's metrics, served at `/metrics`; none disables that path.
     pub metrics: Option<PrometheusHandle>,
 }
@@ -79,6 +82,9 @@ pub enum ServeError {
     /// The gate's address, the token or the certificates cannot be used.
     #[error("{}: the gate at --gate-url (SURETY_GATE_URL) cannot be called", .0.code())]
     Gate(#[from] ClientError),
+    /// Commands cannot be confined as the operator requires.
+    #[error(transparent)]
+    Sandbox(#[from] tool::SandboxError),
     /// The schema of a built-in tool is invalid: a defect of this build.
     #[error("a built-in tool is invalid")]
     Tools(#[from] tool::RegistryError),
@@ -100,12 +106,10 @@ pub async fn serve(
         let server = without_database(setup, tools);
         return Ok(server.serve(listener, shutdown.cancelled_owned()).await?);
     };
+    let sandbox = confine(&setup).await?;
+    let in_force = sandbox.machine().in_force().clone();
     warn_of_open_files(setup.executor.executor_slots);
-    let channel = client::channel_over(
-        &setup.executor.gate_url,
-        setup.tokens.own.as_ref(),
-        &setup.transport,
-    )?;
+    let channel = gate_channel(&setup)?;
     let connecting = store::connect_with_patience(database_url, PoolSize::of(&setup.common));
     let pool = tokio::select! {
         pool = connecting => pool?,
@@ -131,6 +135,7 @@ pub async fn serve(
         drivers: setup.drivers.clone(),
         tools: Arc::clone(&tools),
         environment: Arc::new(tool::Environment::of_process()),
+        sandbox,
         workspaces: setup.executor.executor_data_dir.join("workspaces"),
         reserved: reserved(&setup.executor.executor_data_dir),
         host_label: setup.common.host_label(),
@@ -150,7 +155,7 @@ pub async fn serve(
     let served = Server::new(Settings::of(&setup.common, authentication, setup.transport.tls))
         .with_service(ExecutorServiceServer::new(handlers.clone()))
         .with_service(ToolServiceServer::new(handlers))
-        .with_info(info(Some(pool.clone())))
+        .with_info(info(Some(pool.clone()), &in_force))
         .with_http(server::operations(setup.metrics, Some(pool.clone())))
         .serve(listener, shutdown.clone().cancelled_owned())
         .await;
@@ -165,6 +170,11 @@ pub async fn serve(
     Ok(served?)
 }
 
+fn gate_channel(setup: &Setup) -> Result<client::ServiceChannel, ClientError> {
+    let own = setup.tokens.own.as_ref();
+    client::channel_over(&setup.executor.gate_url, own, &setup.transport)
+}
+
 fn without_database(setup: Setup, tools: Arc<tool::Registry>) -> Server {
     tracing::warn!(
         "executor: no DATABASE_URL is set; running in stateless mode, which serves only \
@@ -175,19 +185,60 @@ fn without_database(setup: Setup, tools: Arc<tool::Registry>) -> Server {
     Server::new(Settings::of(&setup.common, authentication, setup.transport.tls))
         .with_service(ExecutorServiceServer::new(handlers.clone()))
         .with_service(ToolServiceServer::new(handlers))
-        .with_info(info(None))
+        .with_info(info(None, &InForce::None))
         .with_http(server::operations(setup.metrics, None))
 }
 
 /// What the executor says of itself.
-fn info(pool: Option<PgPool>) -> ServerInfo {
-    let (version, sandbox) = (env!("CARGO_PKG_VERSION"), sandbox_level());
-    ServerInfo { service: "executor", version, sandbox, pool }
+fn info(pool: Option<PgPool>, in_force: &InForce) -> ServerInfo {
+    let sandbox = match in_force {
+        InForce::Full => SandboxLevel::Full,
+        InForce::Partial(_) => SandboxLevel::Partial,
+        InForce::None => SandboxLevel::None,
+    };
+    let sandbox_missing = in_force.missing().iter().map(ToString::to_string).collect();
+    let version = env!("CARGO_PKG_VERSION");
+    ServerInfo { service: "executor", version, sandbox, sandbox_missing, pool }
 }
 
-/// How the commands that this executor starts are confined.
-fn sandbox_level() -> SandboxLevel {
-    SandboxLevel::None
+/// Probes the sandbox of this machine, and logs the level.
+async fn confine(setup: &Setup) -> Result<tool::Sandbox, ServeError> {
+    let config = setup.executor.sandbox.clone();
+    let data_dir = setup.executor.executor_data_dir.clone();
+    let mut hidden = setup.hidden.clone();
+    hidden.extend(setup.common.token_file.clone());
+    hidden.extend(setup.common.tls.client.tls_key_file.clone());
+    hidden.extend(setup.database_url.as_deref().and_then(socket_folder));
+    let probing =
+        tokio::task::spawn_blocking(move || tool::Sandbox::probe(&config, &data_dir, hidden));
+    let sandbox = probing.await.map_err(|error| {
+        let source = std::io::Error::other(error);
+        tool::SandboxError::Scratch { path: setup.executor.executor_data_dir.clone(), source }
+    })??;
+    let machine = sandbox.machine();
+    let reasons = machine.reasons().join(" ");
+    if reasons.is_empty() {
+        tracing::info!(sandbox = %machine.in_force(), "executor: commands run in the sandbox");
+    } else {
+        tracing::warn!(
+            sandbox = %machine.in_force(),
+            reasons,
+            "executor: commands run in a weaker sandbox than the strongest; see docs/sandbox.md"
+        );
+    }
+    Ok(sandbox)
+}
+
+/// The folder of the database's socket, where the address names one.
+fn socket_folder(database_url: &str) -> Option<PathBuf> {
+    let (place, query) = database_url.split_once('?').unwrap_or((database_url, ""));
+    let named = query.split('&').find_map(|part| part.strip_prefix("host="));
+    let host = named.or_else(|| {
+        let host = place.split_once("://")?.1;
+        host.rsplit_once('@').map_or(host, |(_, host)| host).split('/').next()
+    })?;
+    let host = host.replace("%2F", "/").replace("%2f", "/");
+    host.starts_with('/').then(|| PathBuf::from(host))
 }
 
 /// Warns when the commands of all slots need more open files than the process may have.

@@ -22,6 +22,7 @@ struct Args {
 }
 
 fn main() -> anyhow::Result<()> {
+    surety_sandbox::run_if_invoked();
     let args = Args::parse();
     runtime(args.common.worker_threads)?.block_on(run(args))
 }
@@ -49,6 +50,7 @@ async fn run(Args { common, executor }: Args) -> anyhow::Result<()> {
         drivers,
         tokens,
         transport,
+        hidden: Vec::new(),
         metrics,
     };
     surety_executor::serve(setup, listener, shutdown).await?;

@@ -144,5 +144,5 @@ fn without_database(setup: Setup) -> Server {
 /// What the planner says of itself; it starts no commands.
 fn info(pool: Option<PgPool>) -> ServerInfo {
     let (version, sandbox) = (env!("CARGO_PKG_VERSION"), SandboxLevel::None);
-    ServerInfo { service: "planner", version, sandbox, pool }
+    ServerInfo { service: "planner", version, sandbox, sandbox_missing: Vec::new(), pool }
 }

@@ -22,6 +22,7 @@ struct Args {
 }
 
 fn main() -> anyhow::Result<()> {
+    surety_sandbox::run_if_invoked();
     let args = Args::parse();
     runtime(args.common.worker_threads)?.block_on(run(args))
 }

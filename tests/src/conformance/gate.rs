@@ -100,6 +100,7 @@ pub(super) fn receipt_of(fact: Fact, call_id: &str, seq: u64) -> EvidenceReceipt
         summary: String::new(),
         facts: vec![fact],
         output_digest: String::new(),
+        sandbox: String::new(),
         started_at: None,
         finished_at: None,
         prev_digest: String::new(),

@@ -1,6 +1,7 @@
 //! One service as a process.
 
 use super::{Database, PATIENCE};
+use crate::script::Trail;
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -130,6 +131,7 @@ impl Process {
             .env(service.listen_variable(), listen)
             .env("SURETY_LOG", "info")
             .env("SURETY_LOG_FORMAT", "json")
+            .env("SURETY_SANDBOX_WRITABLE", Trail::parent())
             .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::null())

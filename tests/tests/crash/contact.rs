@@ -102,15 +102,12 @@ async fn remote(deployment: &mut Deployment, line: &Line, quick: &[(&str, &str)]
     Ok(())
 }
 
-/// Records when another instance runs at the same time, and ignores SIGTERM.
+/// Records when another instance runs at the same time, and ignores SIGTERM. Process ids are those of
+/// the command's own namespace, so a file lock that ends with its processes shows the other instance.
 fn stubborn(trail: &Trail) -> String {
-    let [pids, met] = ["pids", "met"].map(|name| trail.path(name).display().to_string());
+    let [lock, met] = ["lock", "met"].map(|name| trail.path(name).display().to_string());
     let wait = trail.mark_and_wait("began");
-    format!(
-        "trap '' TERM; touch '{pids}'; for pid in $(cat '{pids}'); do
-           if kill -0 $pid 2>/dev/null; then echo $pid >> '{met}'; fi
-         done; echo $$ >> '{pids}'; {wait}"
-    )
+    format!("trap '' TERM; exec 9>>'{lock}'; flock -n 9 || echo met >> '{met}'; {wait}")
 }
 
 async fn create(deployment: &Deployment, call: &str) -> Result<v1::Run> {

@@ -62,6 +62,7 @@ impl Executor {
         ]);
         let database_url = Some(deployment.database.url().to_owned());
         let setup = surety_executor::Setup {
+            hidden: Vec::new(),
             common,
             executor,
             database_url,

@@ -9,9 +9,10 @@ use surety_common::config::{
 };
 use surety_common::domain::json::Value;
 use surety_common::tls::Tls;
+use surety_sandbox::{Missing, Wanted, machine};
 
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::output::Output;
 use crate::text::{columns, harmless};
 use crate::wire_json::{object, text};
@@ -53,6 +54,7 @@ impl Config {
         executor.check()?;
         common.tokens()?;
         Tls::load((&common.tls).into())?;
+        let sandbox = SandboxCheck::of(&executor)?;
         let databases = planner.namespace_databases()?;
         let in_force = effective(matches);
         let named = |setting: &Effective| match setting.setting.id().as_str() {
@@ -60,9 +62,53 @@ impl Config {
             _ => &[],
         };
         let value = |setting| as_value(setting, named(setting));
-        let values = in_force.iter().map(value).collect();
-        output.either(&Value::Array(values), || as_table(&in_force, &databases))?;
+        let mut values: Vec<_> = in_force.iter().map(value).collect();
+        values.push(sandbox.as_value());
+        output.either(&Value::Array(values), || {
+            as_table(&in_force, &databases) + &sandbox.as_text()
+        })?;
         Ok(Exit::Done)
+    }
+}
+
+/// What confines commands on this machine.
+struct SandboxCheck {
+    in_force: String,
+    missing: Vec<Missing>,
+    reasons: Vec<String>,
+}
+
+impl SandboxCheck {
+    /// Tries it in a folder that goes away: nothing is written where the executor will work.
+    fn of(executor: &ExecutorConfig) -> Result<Self, Failure> {
+        let folder = std::env::temp_dir();
+        let scratch = tempfile::tempdir().map_err(Failure::file(&folder))?;
+        let wanted = Wanted::from_text(&executor.sandbox.sandbox).unwrap_or_default();
+        let machine = machine(wanted, scratch.path())
+            .map_err(|error| Failure::new(Code::SettingInvalid, error.to_string(), ""))?;
+        Ok(Self {
+            in_force: machine.in_force().to_string(),
+            missing: machine.in_force().missing().to_vec(),
+            reasons: machine.reasons().to_vec(),
+        })
+    }
+
+    fn as_value(&self) -> Value {
+        let missing = self
+            .missing
+            .iter()
+            .map(|one| object([("name", text(one.as_str())), ("meaning", text(one.meaning()))]));
+        object([
+            ("sandbox", text(self.in_force.as_str())),
+            ("missing", Value::Array(missing.collect())),
+            ("reasons", Value::Array(self.reasons.iter().map(text).collect())),
+        ])
+    }
+
+    fn as_text(&self) -> String {
+        let head = format!("\nsandbox of commands: {}\n", self.in_force);
+        let reasons = self.reasons.iter().map(|reason| format!("  {}\n", harmless(reason)));
+        once(head).chain(reasons).collect()
     }
 }
 

@@ -167,6 +167,7 @@ impl Up {
             databases,
             tokens,
             transport,
+            hidden: vec![folder.path().to_owned()],
             metrics: guard.metrics(),
         };
         let mut services = Services::start(plan, ports)?;

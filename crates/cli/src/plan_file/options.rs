@@ -10,7 +10,7 @@ use super::content::PlanFile;
 use super::near::{nearest, unknown_key};
 use crate::failure::{Code, Failure};
 
-const POLICY_KEYS: [&str; 7] = [
+const POLICY_KEYS: [&str; 9] = [
     "verify_commands",
     "repeatable_commands",
     "on_budget",
@@ -18,6 +18,8 @@ const POLICY_KEYS: [&str; 7] = [
     "workspace_lock",
     "on_busy",
     "require_independent",
+    "network",
+    "sandbox",
 ];
 
 /// Reads the value of an option; the planner reads the plan's own keys.
@@ -47,6 +49,18 @@ const ON_BUSY: [(&str, v1::OnBusy); 2] = [("wait", v1::OnBusy::Wait), ("fail", v
 const ON_BUDGET: [(&str, v1::OnBudget); 2] =
     [("block", v1::OnBudget::Block), ("fail", v1::OnBudget::Fail)];
 
+const NETWORKS: [(&str, v1::NetworkPolicy); 4] = [
+    ("none", v1::NetworkPolicy::None),
+    ("host_loopback", v1::NetworkPolicy::HostLoopback),
+    ("hosts", v1::NetworkPolicy::Hosts),
+    ("all", v1::NetworkPolicy::All),
+];
+const SANDBOXES: [(&str, v1::SandboxPolicy); 3] = [
+    ("require_full", v1::SandboxPolicy::RequireFull),
+    ("allow_partial", v1::SandboxPolicy::AllowPartial),
+    ("none", v1::SandboxPolicy::None),
+];
+
 fn policy(value: &Value) -> Result<v1::Policy, Failure> {
     let mut policy = v1::Policy::default();
     for (key, value) in object("policy", value)? {
@@ -63,6 +77,8 @@ fn policy(value: &Value) -> Result<v1::Policy, Failure> {
             }
             "require_independent" => policy.require_independent = truth(&path, value)?,
             "on_busy" => policy.set_on_busy(word(&path, value, &ON_BUSY)?),
+            "network" => policy.set_network(word(&path, value, &NETWORKS)?),
+            "sandbox" => policy.set_sandbox(word(&path, value, &SANDBOXES)?),
             _ => return Err(unknown_key("policy", key, &POLICY_KEYS)),
         }
     }

@@ -68,7 +68,8 @@ fn in_force(matches: &ArgMatches, setting: &'static Setting) -> Option<Effective
         | Accepts::Name
         | Accepts::Addresses
         | Accepts::Hosts
-        | Accepts::Path => text.map(|text| if setting.secret { "***".to_owned() } else { text }),
+        | Accepts::Path
+        | Accepts::Paths => text.map(|text| if setting.secret { "***".to_owned() } else { text }),
     };
     Some(Effective { setting, value, source })
 }

@@ -29,7 +29,7 @@ pub use effective::{Effective, Source, effective};
 pub use error::ConfigError;
 pub use namespaces::NamespaceDatabase;
 pub use secret::Secret;
-pub use services::{ExecutorConfig, GateConfig, GateProbeConfig, PlannerConfig};
+pub use services::{ExecutorConfig, GateConfig, GateProbeConfig, PlannerConfig, SandboxConfig};
 pub use settings::{Accepts, Group, Setting, settings};
 pub use tls::{ClientTlsConfig, TlsConfig};
 pub use token::{FileToken, read_client_token, read_token_file};

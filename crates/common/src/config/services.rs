@@ -76,6 +76,50 @@ pub struct ExecutorConfig {
           default_value = s::EXECUTOR_DATA_DIR.default, help = s::EXECUTOR_DATA_DIR.meaning,
           value_parser = s::EXECUTOR_DATA_DIR.reads::<PathBuf>())]
     pub executor_data_dir: PathBuf,
+
+    /// What confines commands.
+    #[command(flatten)]
+    pub sandbox: SandboxConfig,
+}
+
+/// What confines the executor's commands.
+#[derive(Debug, Clone, Args)]
+pub struct SandboxConfig {
+    /// The level: auto, full, partial or none.
+    #[arg(long = s::SANDBOX.flag, env = s::SANDBOX.env, default_value = s::SANDBOX.default,
+          help = s::SANDBOX.meaning, value_parser = s::SANDBOX.reads::<String>())]
+    pub sandbox: String,
+
+    /// Whether a run's policy may ask for none.
+    #[arg(long = s::SANDBOX_ALLOW_NONE.flag, env = s::SANDBOX_ALLOW_NONE.env,
+          help = s::SANDBOX_ALLOW_NONE.meaning)]
+    pub sandbox_allow_none: bool,
+
+    /// What commands may read besides what is found, absolute paths separated by colons.
+    #[arg(long = s::SANDBOX_READ_ONLY.flag, env = s::SANDBOX_READ_ONLY.env,
+          help = s::SANDBOX_READ_ONLY.meaning, value_parser = s::SANDBOX_READ_ONLY.reads::<String>())]
+    pub sandbox_read_only: Option<String>,
+
+    /// What commands may write besides their workspace, absolute paths separated by colons.
+    #[arg(long = s::SANDBOX_WRITABLE.flag, env = s::SANDBOX_WRITABLE.env,
+          help = s::SANDBOX_WRITABLE.meaning, value_parser = s::SANDBOX_WRITABLE.reads::<String>())]
+    pub sandbox_writable: Option<String>,
+
+    /// Processes and threads of one command, 16..100000.
+    #[arg(long = s::SANDBOX_PROCESSES.flag, env = s::SANDBOX_PROCESSES.env,
+          help = s::SANDBOX_PROCESSES.meaning, value_parser = s::SANDBOX_PROCESSES.reads::<u64>())]
+    pub sandbox_processes: Option<u64>,
+
+    /// MiB of memory of one command, 64..16777216.
+    #[arg(long = s::SANDBOX_MEMORY_MIB.flag, env = s::SANDBOX_MEMORY_MIB.env,
+          help = s::SANDBOX_MEMORY_MIB.meaning, value_parser = s::SANDBOX_MEMORY_MIB.reads::<u64>())]
+    pub sandbox_memory_mib: Option<u64>,
+
+    /// MiB that one command may write to disk, 16..16777216.
+    #[arg(long = s::SANDBOX_DISK_MIB.flag, env = s::SANDBOX_DISK_MIB.env,
+          default_value = s::SANDBOX_DISK_MIB.default, help = s::SANDBOX_DISK_MIB.meaning,
+          value_parser = s::SANDBOX_DISK_MIB.reads::<u64>())]
+    pub sandbox_disk_mib: u64,
 }
 
 /// The acceptgate's settings.

@@ -71,6 +71,8 @@ pub enum Accepts {
     Name,
     /// A file or folder.
     Path,
+    /// Absolute files and folders, separated by colons.
+    Paths,
     /// On when present.
     Switch,
 }
@@ -114,6 +116,7 @@ impl fmt::Display for Accepts {
                  info,surety::transition=warn",
             ),
             Self::Path => f.write_str("a path"),
+            Self::Paths => f.write_str("absolute paths, separated by colons"),
             Self::Switch => f.write_str("true or false"),
         }
     }
@@ -152,6 +155,13 @@ pub const fn settings() -> &'static [Setting] {
         EXECUTOR_HEARTBEAT_INTERVAL_MS,
         EXECUTOR_HEARTBEAT_AGE_LIMIT_MS,
         EXECUTOR_DATA_DIR,
+        SANDBOX,
+        SANDBOX_ALLOW_NONE,
+        SANDBOX_READ_ONLY,
+        SANDBOX_WRITABLE,
+        SANDBOX_PROCESSES,
+        SANDBOX_MEMORY_MIB,
+        SANDBOX_DISK_MIB,
         GATE_LISTEN,
         GATE_PROBE_ALLOW,
         URL,
@@ -403,6 +413,82 @@ pub(super) const EXECUTOR_DATA_DIR: Setting = Setting {
     accepts: Accepts::Path,
     meaning: "The folder in which the executor creates the workspaces of runs that name none, as \
               `workspaces/RUN`.",
+    secret: false,
+};
+
+pub(super) const SANDBOX: Setting = Setting {
+    group: Group::Executor,
+    flag: "sandbox",
+    env: "SURETY_SANDBOX",
+    default: "auto",
+    accepts: Accepts::Word(&["auto", "full", "partial", "none"]),
+    meaning: "What confines commands: the strongest level that the machine has, or exactly one. A level \
+              that the machine lacks is an error at start. See [sandbox.md](sandbox.md).",
+    secret: false,
+};
+
+pub(super) const SANDBOX_ALLOW_NONE: Setting = Setting {
+    group: Group::Executor,
+    flag: "sandbox-allow-none",
+    env: "SURETY_SANDBOX_ALLOW_NONE",
+    default: "false",
+    accepts: Accepts::Switch,
+    meaning: "Let a run's policy ask for commands without a sandbox, as checks that start containers \
+              need.",
+    secret: false,
+};
+
+pub(super) const SANDBOX_READ_ONLY: Setting = Setting {
+    group: Group::Executor,
+    flag: "sandbox-read-only",
+    env: "SURETY_SANDBOX_READ_ONLY",
+    default: "",
+    accepts: Accepts::Paths,
+    meaning: "Files and folders that commands may read and run besides the system's, the toolchains of \
+              `PATH` and the workspace.",
+    secret: false,
+};
+
+pub(super) const SANDBOX_WRITABLE: Setting = Setting {
+    group: Group::Executor,
+    flag: "sandbox-writable",
+    env: "SURETY_SANDBOX_WRITABLE",
+    default: "",
+    accepts: Accepts::Paths,
+    meaning: "Files and folders that commands of every run may write besides their workspace, such as a \
+              shared compiler cache. What one command writes there, all later ones read.",
+    secret: false,
+};
+
+pub(super) const SANDBOX_PROCESSES: Setting = Setting {
+    group: Group::Executor,
+    flag: "sandbox-processes",
+    env: "SURETY_SANDBOX_PROCESSES",
+    default: "",
+    accepts: Accepts::Whole { min: 16, max: 100_000, unit: "processes" },
+    meaning: "How many processes and threads one command may have at a time. Without it 24 for each \
+              processor, and 192 at least.",
+    secret: false,
+};
+
+pub(super) const SANDBOX_MEMORY_MIB: Setting = Setting {
+    group: Group::Executor,
+    flag: "sandbox-memory-mib",
+    env: "SURETY_SANDBOX_MEMORY_MIB",
+    default: "",
+    accepts: Accepts::Whole { min: 64, max: 16_777_216, unit: "MiB" },
+    meaning: "How much memory one command may use. Without it three quarters of the machine's.",
+    secret: false,
+};
+
+pub(super) const SANDBOX_DISK_MIB: Setting = Setting {
+    group: Group::Executor,
+    flag: "sandbox-disk-mib",
+    env: "SURETY_SANDBOX_DISK_MIB",
+    default: "16384",
+    accepts: Accepts::Whole { min: 16, max: 16_777_216, unit: "MiB" },
+    meaning: "How much one command may write to disk. It is looked at once a second, so a command can \
+              write as much more as the disk takes in a second.",
     secret: false,
 };
 

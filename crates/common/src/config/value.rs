@@ -191,6 +191,7 @@ impl Accepts {
                 (1..=255).contains(&text.chars().count()) && !text.contains(char::is_whitespace)
             }
             Self::Path => !text.is_empty(),
+            Self::Paths => text.split(':').all(|path| path.starts_with('/')),
             Self::Switch => matches!(text, "true" | "false"),
         }
     }
@@ -258,6 +259,8 @@ mod tests {
             (Accepts::Name, "two words", false),
             (Accepts::Name, "", false),
             (Accepts::Path, "", false),
+            (Accepts::Paths, "/srv/tools:/data/models", true),
+            (Accepts::Paths, "/srv/tools:models", false),
         ];
         for (accepts, text, expected) in cases {
             assert_eq!(accepts.allows(text), expected, "{accepts}: {text:?}");

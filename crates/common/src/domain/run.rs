@@ -104,6 +104,12 @@ pub struct Policy {
     /// Whether a verdict that rests on checks of the plan alone is refused.
     #[serde(skip_serializing_if = "is_default")]
     pub require_independent: bool,
+    /// Which network commands reach.
+    #[serde(skip_serializing_if = "is_default")]
+    pub network: NetworkPolicy,
+    /// How much of the sandbox commands need.
+    #[serde(skip_serializing_if = "is_default")]
+    pub sandbox: SandboxPolicy,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -130,6 +136,30 @@ pub enum OnBusy {
     Wait,
     /// The run is refused.
     Fail,
+}
+
+/// Which network a run's commands reach.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NetworkPolicy {
+    /// Each command has a loopback of its own, and nothing else.
+    #[default]
+    None,
+    /// The executor's network.
+    All,
+}
+
+/// How much of the sandbox a run's commands need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SandboxPolicy {
+    /// The strongest level; an executor without it runs no command.
+    RequireFull,
+    /// What the executor's machine has.
+    #[default]
+    AllowPartial,
+    /// None, where the operator allows it.
+    None,
 }
 
 /// Who runs the commands in checks.

@@ -22,6 +22,7 @@ impl TryFrom<v1::EvidenceReceipt> for EvidenceReceipt {
             &mut receipt.arguments_digest,
             &mut receipt.summary,
             &mut receipt.output_digest,
+            &mut receipt.sandbox,
             &mut receipt.prev_digest,
             &mut receipt.digest,
         ];
@@ -54,6 +55,7 @@ pub fn read_sealed(receipt: v1::EvidenceReceipt) -> Result<EvidenceReceipt, Mess
         finished_at,
         prev_digest,
         digest,
+        sandbox,
         // The signature is checked where receipts are verified; it is not part of the facts.
         key_id: _,
         signature: _,
@@ -79,6 +81,7 @@ pub fn read_sealed(receipt: v1::EvidenceReceipt) -> Result<EvidenceReceipt, Mess
         finished_at: finished_at.map(|at| moment("finished_at", at)).transpose()?,
         prev_digest,
         digest,
+        sandbox,
     })
 }
 
@@ -103,6 +106,7 @@ impl From<EvidenceReceipt> for v1::EvidenceReceipt {
             finished_at,
             prev_digest,
             digest,
+            sandbox,
         } = receipt;
         let CheckProbe { check_id, round } = probe_of.unwrap_or_default();
         Self {
@@ -124,6 +128,7 @@ impl From<EvidenceReceipt> for v1::EvidenceReceipt {
             finished_at: finished_at.map(timestamp),
             prev_digest,
             digest,
+            sandbox,
             key_id: String::new(),
             signature: Vec::new(),
             proof: None,

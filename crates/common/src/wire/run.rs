@@ -5,7 +5,10 @@ use super::value::timestamp;
 use crate::domain::execution::{Execution, StepProgress, Wait};
 use crate::domain::journal::VerdictRecord;
 use crate::domain::machine::run::RunState;
-use crate::domain::run::{DriverKind, OnBusy, Policy, RunRecord, VerifyCommands, WorkspaceLock};
+use crate::domain::run::{
+    DriverKind, NetworkPolicy, OnBusy, Policy, RunRecord, SandboxPolicy, VerifyCommands,
+    WorkspaceLock,
+};
 use crate::domain::step::StepState;
 use crate::domain::stop::{Terminal, WaitingOn};
 use chrono::{DateTime, Utc};
@@ -264,6 +267,8 @@ impl From<Policy> for v1::Policy {
             workspace_lock,
             on_busy,
             require_independent,
+            network,
+            sandbox,
         } = policy;
         let workspace_lock = match workspace_lock {
             WorkspaceLock::Exclusive => v1::WorkspaceLock::Exclusive,
@@ -285,6 +290,17 @@ impl From<Policy> for v1::Policy {
             workspace_lock: workspace_lock.into(),
             on_busy: on_busy.into(),
             require_independent,
+            network: match network {
+                NetworkPolicy::None => v1::NetworkPolicy::None,
+                NetworkPolicy::All => v1::NetworkPolicy::All,
+            }
+            .into(),
+            sandbox: match sandbox {
+                SandboxPolicy::RequireFull => v1::SandboxPolicy::RequireFull,
+                SandboxPolicy::AllowPartial => v1::SandboxPolicy::AllowPartial,
+                SandboxPolicy::None => v1::SandboxPolicy::None,
+            }
+            .into(),
         }
     }
 }

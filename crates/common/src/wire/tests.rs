@@ -135,6 +135,7 @@ fn receipt() -> impl Strategy<Value = EvidenceReceipt> {
             summary: text.clone(),
             facts,
             output_digest: text.clone(),
+            sandbox: String::new(),
             started_at: at,
             finished_at: None,
             prev_digest: text.clone(),

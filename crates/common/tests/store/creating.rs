@@ -11,7 +11,9 @@ use surety_common::domain::execution::Execution;
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::fault::Fault;
 use surety_common::domain::machine::run::{Phase, RunEvent, RunState};
-use surety_common::domain::run::{DriverKind, Policy, RunSpec, VerifyCommands};
+use surety_common::domain::run::{
+    DriverKind, NetworkPolicy, Policy, RunSpec, SandboxPolicy, VerifyCommands,
+};
 use surety_common::domain::step::StepState;
 use surety_common::store::{self, Created, Kept, NewRun, StoreError, StoredPlan};
 use uuid::Uuid;
@@ -26,6 +28,8 @@ async fn a_run_reads_back_as_it_was_made(pool: PgPool) {
         policy: Policy {
             verify_commands: VerifyCommands::ReceiptsOnly,
             repeatable_commands: vec!["cargo test".to_owned()],
+            network: NetworkPolicy::All,
+            sandbox: SandboxPolicy::RequireFull,
             ..Policy::default()
         },
         labels: BTreeMap::from([("team".to_owned(), "α \"β\"".to_owned())]),

@@ -129,6 +129,7 @@ pub(crate) fn receipt(name: &str) -> EvidenceReceipt {
         summary: String::new(),
         facts: Vec::new(),
         output_digest: String::new(),
+        sandbox: String::new(),
         started_at: None,
         finished_at: None,
         prev_digest: String::new(),

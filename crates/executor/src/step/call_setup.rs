@@ -91,6 +91,7 @@ impl CallSetup {
             folder: Arc::clone(&run.folder),
             write_scope: Arc::new(WriteScope::new(scope)?),
             environment: Arc::clone(&run.engine.environment),
+            sandbox: Arc::new(run.engine.sandbox.under(&run.spec.policy)),
             call_id: call.id,
             shell_allowed: false,
             deadline: until.min(Instant::now() + budget),

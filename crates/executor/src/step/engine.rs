@@ -4,7 +4,7 @@ use super::lease_validity::LeaseValidity;
 use super::run_registry::RunRegistry;
 use crate::driver::Drivers;
 use crate::gate::Gate;
-use crate::tool::{Environment, Registry};
+use crate::tool::{Environment, Registry, Sandbox};
 use chrono::{DateTime, Utc};
 use sqlx::PgPool;
 use std::path::PathBuf;
@@ -37,6 +37,8 @@ pub struct Engine {
     pub tools: Arc<Registry>,
     /// The environment that commands get.
     pub environment: Arc<Environment>,
+    /// What confines commands.
+    pub sandbox: Sandbox,
     /// The folder of the workspaces of runs that name none.
     pub workspaces: PathBuf,
     /// The folders that no run may work in.

@@ -139,6 +139,7 @@ pub(super) fn record_as(
         summary: summary(&done.outcome),
         facts: done.outcome.facts.clone(),
         output_digest: digest.clone(),
+        sandbox: done.outcome.sandbox.clone(),
         started_at: Some(done.started_at),
         finished_at: Some(done.finished_at),
         prev_digest: String::new(),

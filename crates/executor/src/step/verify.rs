@@ -420,6 +420,7 @@ fn context(run: &LeasedRun, call_id: Uuid) -> Result<ToolContext, ToolError> {
         folder: Arc::clone(&run.folder),
         write_scope: Arc::new(WriteScope::whole()),
         environment: Arc::clone(&run.engine.environment),
+        sandbox: Arc::new(run.engine.sandbox.under(&run.spec.policy)),
         call_id,
         shell_allowed: false,
         deadline: Instant::now() + patience(run),

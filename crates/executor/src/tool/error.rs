@@ -52,6 +52,10 @@ codes! {
     OutputTooLarge = "output_too_large", "The command's output exceeded the limit, and the command was ended.";
     OutputNotKept = "output_not_kept", "The whole output could not be stored in time, because the database's disk was full.";
     MachineExhausted = "machine_exhausted", "The executor's machine had no file descriptors or processes left, and the call was not started.";
+    SandboxUnavailable = "sandbox_unavailable", "The run's policy requires a sandbox that the executor's machine does not have.";
+    SandboxRequired = "sandbox_required", "The run's policy asks for no sandbox, which the executor's operator does not allow.";
+    SandboxFailed = "sandbox_failed", "The sandbox could not be set up, and nothing was run.";
+    ResourceLimit = "resource_limit", "The command reached a limit of its sandbox, and was ended.";
     Timeout = "timeout", "The deadline passed before the call ended.";
     Cancelled = "cancelled", "The call was cancelled.";
     InternalError = "internal_error", "A defect of the executor.";

@@ -13,12 +13,12 @@ pub mod builtin;
 pub mod environment;
 pub mod error;
 pub mod folder;
-mod guard;
 pub mod observe;
 pub mod process;
 pub mod project;
 pub mod registry;
 mod resolve;
+pub mod sandbox;
 pub mod scan;
 pub mod scope;
 #[cfg(test)]
@@ -30,6 +30,7 @@ pub use environment::Environment;
 pub use error::{ErrorCode, ToolError};
 pub use folder::Folder;
 pub use registry::{Registry, RegistryError};
+pub use sandbox::{Sandbox, SandboxError};
 pub use scope::WriteScope;
 pub use workspace::{RelPath, Workspace};
 
@@ -91,6 +92,8 @@ pub struct ToolContext {
     pub write_scope: Arc<WriteScope>,
     /// The environment of commands.
     pub environment: Arc<Environment>,
+    /// The sandbox of commands.
+    pub sandbox: Arc<Sandbox>,
     /// The call's idempotency key, the same in every repetition. A tool that can pass it on has its
     /// effect once.
     pub call_id: Uuid,
@@ -175,6 +178,8 @@ pub struct ToolOutcome {
     pub facts: Vec<Fact>,
     /// Whether the deadline ended it.
     pub timed_out: bool,
+    /// What confined the command that ran; empty when none did.
+    pub sandbox: String,
 }
 
 impl ToolOutcome {
@@ -187,6 +192,7 @@ impl ToolOutcome {
             output,
             facts,
             timed_out: false,
+            sandbox: String::new(),
         }
     }
 
@@ -199,6 +205,7 @@ impl ToolOutcome {
             output,
             facts,
             timed_out: error.code == ErrorCode::Timeout,
+            sandbox: String::new(),
         }
     }
 

@@ -1,35 +1,36 @@
 //! Runs one command to its end, or ends it with all processes that it started.
 //!
 //! ```text
-//!   spawn in its own process group -> wait for: exit | deadline | cancel | too much output
-//!     -> SIGTERM to the rest of the group, a grace period, SIGKILL
-//!     -> read the rest of the output, for a limited time: a process that left the group may hold the pipes
+//!   start the sandbox's helper -> send it the command -> wait for: report | deadline | cancel |
+//!                                                                 too much output
+//!     -> ask for an end, a grace, kill
+//!     -> the report: how it ended, under what, and what it left behind
 //! ```
 //!
-//! If the executor is killed in between, the module `guard` ends the group.
+//! The helper ends everything when its socket closes, so nothing outlives the call, its future, or
+//! this process.
 
 use crate::tool::error::{ErrorCode, ToolError};
-use crate::tool::{Environment, ToolContext, guard};
-use nix::errno::Errno;
-use nix::sys::signal::{self, Signal};
-use nix::unistd::Pid;
+use crate::tool::{Environment, ToolContext};
+use nix::sys::signal::Signal;
 use std::future::poll_fn;
 use std::mem::MaybeUninit;
-use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::process::{ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use surety_common::domain::receipt::Command;
-use tokio::io::{AsyncRead, ReadBuf};
+use surety_sandbox::{
+    Exit, Launch, LaunchError, Left, LimitHit, NotStarted, Refusal, Report, Spec,
+};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
+use tokio::net::UnixStream;
 use tokio::process::Child;
 use tokio::sync::Notify;
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
-use tokio_util::sync::CancellationToken;
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::{sleep, sleep_until, timeout};
 
 /// The most bytes of output, both streams together; a command that writes more is ended.
 pub const OUTPUT_LIMIT: usize = 64 << 20;
@@ -40,14 +41,8 @@ const READ: usize = 64 << 10;
 /// The grace period after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How long the pipes of an ended command may stay open before their holders are ended too.
-const PIPES: Duration = Duration::from_millis(200);
-
-/// The time limit for the effects of a signal.
-const AFTER: Duration = Duration::from_secs(2);
-
-/// How often a group is checked during the grace period.
-const POLL: Duration = Duration::from_millis(10);
+/// The time limit for the end of the helper and of the pipes.
+const AFTER: Duration = Duration::from_secs(5);
 
 /// A command to run.
 #[derive(Debug, Clone)]
@@ -63,7 +58,7 @@ pub struct CommandRequest {
 /// What ended a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// It ended by itself.
+    /// It ended by itself, or at a limit of its sandbox.
     Itself,
     /// The deadline passed.
     Deadline,
@@ -84,38 +79,44 @@ pub struct Finished {
     pub stdout: Vec<u8>,
     /// Its whole standard error.
     pub stderr: Vec<u8>,
-    /// Whether a process that left the group still held the pipes when reading ended, so that the
-    /// end of the output may be missing.
-    pub left_running: bool,
+    /// Processes that it left running, which were killed.
+    pub left: Vec<Left>,
+    /// The limit of the sandbox that ended it.
+    pub limit: Option<LimitHit>,
+    /// Whether it tried an address without a route.
+    pub network_refused: bool,
+    /// The sandbox level in force, as in receipts.
+    pub sandbox: String,
 }
 
 /// Runs a command until it ends, the context's deadline passes or its token is cancelled. No
-/// process in its group outlives the call, even if the call's future is dropped.
+/// process that it started outlives the call, even if the call's future is dropped.
 ///
 /// # Errors
-/// `program_not_found`, and other errors of the operating system at its start.
+/// `program_not_found`, `sandbox_failed`, `sandbox_unavailable`, `sandbox_required`, and other errors of
+/// the operating system at its start.
 pub async fn run(ctx: &ToolContext, request: &CommandRequest) -> Result<Finished, ToolError> {
     ctx.check()?;
-    guard::prepare();
-    let mut child = spawn(request)?;
-    let group = Group::of(&child)?;
+    let spec = describe(ctx, request).await?;
+    let mut helper = Helper::start(&spec).await?;
     let captured = Arc::new(Captured::default());
     let readers = [
-        child.stdout.take().map(|pipe| read(pipe, &captured, OUT)),
-        child.stderr.take().map(|pipe| read(pipe, &captured, ERR)),
+        helper.child.stdout.take().map(|pipe| read(pipe, &captured, OUT)),
+        helper.child.stderr.take().map(|pipe| read(pipe, &captured, ERR)),
     ];
-    let (ending, status) = tokio::select! {
+    let (ending, report) = tokio::select! {
         biased;
-        status = child.wait() => (Ending::Itself, Some(status)),
+        report = helper.report() => (Ending::Itself, Some(report)),
         () = captured.full.notified() => (Ending::OutputLimit, None),
         () = ctx.cancel.cancelled() => (Ending::Cancel, None),
         () = sleep_until(ctx.deadline) => (Ending::Deadline, None),
     };
-    let exit_code = match status {
-        Some(status) => code_of(status.map_err(|error| ToolError::io("wait", &error))?),
-        None => end(&mut child, &group, &ctx.kill).await?,
+    let report = match report {
+        Some(report) => report?,
+        None => helper.end(ctx).await?,
     };
-    let left_running = !drain(readers, &group, &ctx.kill).await;
+    drain(readers).await;
+    helper.collect().await;
     let (stdout, stderr) = captured.take();
     // The excess output may be read only after the exit was seen.
     let ending = if ending == Ending::Itself && stdout.len() + stderr.len() > OUTPUT_LIMIT {
@@ -123,153 +124,161 @@ pub async fn run(ctx: &ToolContext, request: &CommandRequest) -> Result<Finished
     } else {
         ending
     };
-    Ok(Finished { ending, exit_code, stdout, stderr, left_running })
+    let Report { in_force, exit, left, limit, network_refused } = report;
+    Ok(Finished {
+        ending,
+        exit_code: code_of(exit, ending)?,
+        stdout,
+        stderr,
+        left,
+        limit,
+        network_refused: network_refused.unwrap_or(false),
+        sandbox: in_force.to_string(),
+    })
 }
 
-fn spawn(request: &CommandRequest) -> Result<Child, ToolError> {
-    let line;
-    let argv: &[String] = match &request.command {
-        Command::Argv(argv) => argv,
-        Command::Line(text) => {
-            line = ["sh".to_owned(), "-c".to_owned(), text.clone()];
-            &line
+async fn describe(ctx: &ToolContext, request: &CommandRequest) -> Result<Spec, ToolError> {
+    let (ctx, request) = (ctx.clone(), request.clone());
+    let described = spawn_blocking(move || ctx.sandbox.spec(&ctx, &request)).await;
+    described.map_err(|error| {
+        ToolError::new(
+            ErrorCode::InternalError,
+            format!("the sandbox could not be prepared: {error}"),
+        )
+    })?
+}
+
+/// The sandbox's helper, which runs one command.
+struct Helper {
+    child: Child,
+    control: UnixStream,
+    /// The part of the report that was read so far.
+    received: Vec<u8>,
+}
+
+impl Helper {
+    async fn start(spec: &Spec) -> Result<Self, ToolError> {
+        let Launch { command, control, spec } = surety_sandbox::prepare(spec).map_err(launch)?;
+        let start = |error: std::io::Error| launch(LaunchError::Start(error));
+        let mut command = tokio::process::Command::from(command);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(start)?;
+        // The helper's end of the socket must not stay open here.
+        drop(command);
+        control.set_nonblocking(true).map_err(start)?;
+        let mut control = UnixStream::from_std(control).map_err(start)?;
+        control.write_all(&spec).await.map_err(start)?;
+        Ok(Self { child, control, received: Vec::new() })
+    }
+
+    /// The helper's report. It can be dropped and called again without a loss.
+    async fn report(&mut self) -> Result<Report, ToolError> {
+        loop {
+            match self.control.read_buf(&mut self.received).await {
+                Ok(0) => break,
+                Ok(_) => {}
+                // The helper ended without reading a request, after its report.
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => break,
+                Err(error) => return Err(launch(LaunchError::NoReport(error))),
+            }
         }
+        Launch::report(&self.received).map_err(launch)
+    }
+
+    /// Ends a running command: SIGTERM first, SIGKILL after the grace period or when `kill` is cancelled.
+    async fn end(&mut self, ctx: &ToolContext) -> Result<Report, ToolError> {
+        if self.control.write_all(&[Launch::TERMINATE]).await.is_ok() {
+            tokio::select! {
+                biased;
+                report = self.report() => return report,
+                () = ctx.kill.cancelled() => {}
+                () = sleep(GRACE) => {}
+            }
+        }
+        // A helper that is about to report reads no more requests.
+        let requested = self.control.write_all(&[Launch::KILL]).await;
+        match timeout(AFTER, self.report()).await {
+            Ok(report) => report,
+            Err(_) => {
+                tracing::error!(
+                    ?requested,
+                    "executor: the sandbox's helper did not end its command in time; look for its processes"
+                );
+                let late = std::io::Error::from(std::io::ErrorKind::TimedOut);
+                Err(launch(LaunchError::NoReport(late)))
+            }
+        }
+    }
+
+    /// Waits for the helper's own end, which follows its report.
+    async fn collect(&mut self) {
+        match timeout(AFTER, self.child.wait()).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "executor: the exit of the sandbox's helper could not be read")
+            }
+            Err(_) => {
+                tracing::warn!("executor: the sandbox's helper reported and is still running")
+            }
+        }
+    }
+}
+
+/// The caller's error for a failed helper; missing file descriptors or processes are a retryable error.
+fn launch(error: LaunchError) -> ToolError {
+    match &error {
+        LaunchError::Start(source) => {
+            let failure = ToolError::io("the sandbox's helper", source);
+            if failure.code == ErrorCode::MachineExhausted {
+                return failure;
+            }
+        }
+        LaunchError::NoHelper(_) | LaunchError::Describe(_) | LaunchError::NoReport(_) => {}
+    }
+    ToolError::new(ErrorCode::SandboxFailed, error.to_string())
+}
+
+/// The exit code of a command. A command that was ended has the code of a killed one, whatever its
+/// own exit code was.
+fn code_of(exit: Exit, ending: Ending) -> Result<i32, ToolError> {
+    match (exit, ending) {
+        (Exit::NotStarted(why), _) => Err(not_started(&why)),
+        (Exit::Signal(signal), _) => Ok(128 + signal),
+        (Exit::Code(code), Ending::Itself) => Ok(code),
+        (Exit::Code(_), Ending::Deadline | Ending::Cancel | Ending::OutputLimit) => {
+            Ok(128 + Signal::SIGTERM as i32)
+        }
+    }
+}
+
+fn not_started(why: &NotStarted) -> ToolError {
+    let code = match why.refusal {
+        Refusal::ProgramNotFound => ErrorCode::ProgramNotFound,
+        Refusal::ProgramUnusable | Refusal::Setup if why.errno != 0 => {
+            let error = std::io::Error::from_raw_os_error(why.errno);
+            match (ToolError::io("sandbox", &error).code, why.refusal) {
+                (ErrorCode::MachineExhausted, _) => ErrorCode::MachineExhausted,
+                (code, Refusal::ProgramUnusable) => code,
+                (_, _) => ErrorCode::SandboxFailed,
+            }
+        }
+        Refusal::ProgramUnusable
+        | Refusal::ViewUnsupported
+        | Refusal::NetworkUnsupported
+        | Refusal::Setup => ErrorCode::SandboxFailed,
     };
-    let Some((program, rest)) = argv.split_first() else {
-        let message = "a command needs a program";
-        return Err(ToolError::new(ErrorCode::ArgumentsInvalid, message));
-    };
-    let found = locate(program, request)?;
-    tokio::process::Command::new(found)
-        .arg0(program)
-        .args(rest)
-        .current_dir(&request.folder)
-        .env_clear()
-        .envs(request.environment.iter())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(|error| not_started(program, &error))
+    ToolError::new(code, why.message.clone())
 }
 
-/// Finds the program. The system call that starts a program copies this whole process first when
-/// the `PATH` differs, which is slow.
-fn locate(program: &str, request: &CommandRequest) -> Result<PathBuf, ToolError> {
-    // A relative program is relative to the command's working directory, not the executor's.
-    if program.contains('/') {
-        return Ok(request.folder.join(program));
-    }
-    which::which_in(program, request.environment.get("PATH"), &request.folder)
-        .map_err(|_| not_found(program))
-}
-
-fn not_started(program: &str, error: &std::io::Error) -> ToolError {
-    if error.kind() == std::io::ErrorKind::NotFound {
-        return not_found(program);
-    }
-    ToolError::io(program, error)
-}
-
-fn not_found(program: &str) -> ToolError {
-    let message = format!("the program {program:?} does not exist; use one that is installed");
-    ToolError::new(ErrorCode::ProgramNotFound, message)
-}
-
-/// The process group of a command. Dropping it kills the remaining processes.
-struct Group {
-    id: Pid,
-    /// Set when no process is left: the id may then be reused, so no signal is sent to it again.
-    ended: AtomicBool,
-}
-
-impl Group {
-    fn of(child: &Child) -> Result<Self, ToolError> {
-        child
-            .id()
-            .and_then(|id| i32::try_from(id).ok())
-            .map(|id| {
-                guard::watch(Pid::from_raw(id));
-                Self { id: Pid::from_raw(id), ended: AtomicBool::new(false) }
-            })
-            .ok_or_else(|| ToolError::new(ErrorCode::InternalError, "a new process has no id"))
-    }
-
-    /// Sends a signal; returns whether any process of the group is left.
-    fn signal(&self, signal: impl Into<Option<Signal>>) -> bool {
-        if self.ended.load(Ordering::Relaxed) {
-            return false;
-        }
-        let any_left = signal::killpg(self.id, signal) != Err(Errno::ESRCH);
-        self.ended.store(!any_left, Ordering::Relaxed);
-        any_left
-    }
-
-    /// Sends SIGTERM to the group, and SIGKILL after the grace period or when it must end at once.
-    async fn end(&self, kill: &CancellationToken) {
-        let until = Instant::now() + GRACE;
-        let mut any_left = self.signal(Signal::SIGTERM);
-        while any_left && Instant::now() < until && !kill.is_cancelled() {
-            sleep(POLL).await;
-            any_left = self.signal(None);
-        }
-        if any_left {
-            self.signal(Signal::SIGKILL);
+/// Reads to the end of both pipes, which closed with the last process of the command.
+async fn drain(readers: [Option<JoinHandle<()>>; 2]) {
+    for mut reader in readers.into_iter().flatten() {
+        if timeout(AFTER, &mut reader).await.is_err() {
+            tracing::warn!(
+                "executor: a command's output stays open after its end; the rest is not read"
+            );
+            reader.abort();
         }
     }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        self.signal(Signal::SIGKILL);
-        guard::release(self.id);
-    }
-}
-
-/// Ends a running command. Whatever its exit code, it is reported as killed, because it did not
-/// finish.
-async fn end(child: &mut Child, group: &Group, kill: &CancellationToken) -> Result<i32, ToolError> {
-    // The child is awaited concurrently, because an unreaped process stays in its group.
-    let (status, ()) =
-        futures::future::join(timeout(GRACE + AFTER, child.wait()), group.end(kill)).await;
-    let signal = match status {
-        Ok(status) => {
-            let status = status.map_err(|error| ToolError::io("wait", &error))?;
-            status.signal().unwrap_or(Signal::SIGTERM as i32)
-        }
-        // SIGKILL had no effect yet: the kernel blocks the process.
-        Err(_) => Signal::SIGKILL as i32,
-    };
-    Ok(128 + signal)
-}
-
-fn code_of(status: ExitStatus) -> i32 {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => code,
-        (None, Some(signal)) => 128 + signal,
-        (None, None) => 128,
-    }
-}
-
-/// Reads both pipes to their end; returns whether the end was reached.
-async fn drain(
-    readers: [Option<JoinHandle<()>>; 2],
-    group: &Group,
-    kill: &CancellationToken,
-) -> bool {
-    let aborts: Vec<_> = readers.iter().flatten().map(JoinHandle::abort_handle).collect();
-    let mut ends = Box::pin(futures::future::join_all(readers.into_iter().flatten()));
-    let mut ended = timeout(PIPES, &mut ends).await.is_ok();
-    if !ended {
-        group.end(kill).await;
-        ended = timeout(AFTER, &mut ends).await.is_ok();
-    }
-    for abort in aborts {
-        abort.abort();
-    }
-    ended
 }
 
 const OUT: usize = 0;

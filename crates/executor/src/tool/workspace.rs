@@ -107,6 +107,11 @@ impl Workspace {
         &self.root
     }
 
+    /// The folder as it was given, absolute; a link where it was given as one.
+    pub fn given(&self) -> &Path {
+        &self.given
+    }
+
     /// Whether the path still leads to the folder that was opened: it may have been renamed, or a link
     /// on the way turned.
     ///

@@ -3,6 +3,7 @@
 mod admin;
 mod page;
 mod planner;
+mod policy;
 mod request;
 mod run;
 mod toolchain;

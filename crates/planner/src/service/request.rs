@@ -1,5 +1,6 @@
 //! Requests that contain a plan: converts them to the input of intake.
 
+use super::policy::{read_policy, without_effect};
 use crate::call::MAX_REQUEST_ID;
 use crate::intake::{NewPlan, RunRequest};
 use crate::plan::patch::{apply_patch, parse_patch};
@@ -13,9 +14,7 @@ use surety_common::domain::limits::{Limits, WITHOUT_EFFECT};
 use surety_common::domain::plan::Plan;
 use surety_common::domain::policy::NamespacePolicy;
 use surety_common::domain::problem::{Code, Problem, Warning};
-use surety_common::domain::run::{
-    DriverKind, MAX_NAMESPACE, OnBusy, Policy, RunRecord, VerifyCommands, WorkspaceLock,
-};
+use surety_common::domain::run::{DriverKind, MAX_NAMESPACE, RunRecord};
 use surety_common::wire::error::MessageError;
 use surety_common::wire::v1::{self, create_run_request, submit_plan_request};
 use surety_common::wire::value::sha256_of;
@@ -371,56 +370,6 @@ fn only_effective(limits: &v1::Limits) -> Result<(), Problem> {
         Some(name) => Err(without_effect(&format!("limits.{name}"))),
         None => Ok(()),
     }
-}
-
-fn without_effect(field: &str) -> Problem {
-    Problem::at(Code::KeyWithoutEffect, field, "has no effect in this version; leave it out")
-}
-
-fn read_policy(policy: v1::Policy) -> Result<Policy, Problem> {
-    let v1::Policy {
-        verify_commands,
-        repeatable_commands,
-        on_budget,
-        confirm_tools,
-        workspace_lock,
-        on_busy,
-        require_independent,
-    } = policy;
-    if on_budget != i32::from(v1::OnBudget::Unspecified) {
-        return Err(without_effect("policy.on_budget"));
-    }
-    if !confirm_tools.is_empty() {
-        return Err(without_effect("policy.confirm_tools"));
-    }
-    let verify_commands = match v1::VerifyCommands::try_from(verify_commands) {
-        Ok(v1::VerifyCommands::Unspecified | v1::VerifyCommands::Runner) => VerifyCommands::Runner,
-        Ok(v1::VerifyCommands::ReceiptsOnly) => VerifyCommands::ReceiptsOnly,
-        Err(_) => {
-            let message = "is not a value of this enum";
-            return Err(Problem::at(Code::TypeMismatch, "policy.verify_commands", message));
-        }
-    };
-    let no_value = |field| Problem::at(Code::TypeMismatch, field, "is no value of this enum");
-    let workspace_lock = match v1::WorkspaceLock::try_from(workspace_lock) {
-        Ok(v1::WorkspaceLock::Unspecified | v1::WorkspaceLock::Exclusive) => {
-            WorkspaceLock::Exclusive
-        }
-        Ok(v1::WorkspaceLock::Shared) => WorkspaceLock::Shared,
-        Err(_) => return Err(no_value("policy.workspace_lock")),
-    };
-    let on_busy = match v1::OnBusy::try_from(on_busy) {
-        Ok(v1::OnBusy::Unspecified | v1::OnBusy::Wait) => OnBusy::Wait,
-        Ok(v1::OnBusy::Fail) => OnBusy::Fail,
-        Err(_) => return Err(no_value("policy.on_busy")),
-    };
-    Ok(Policy {
-        verify_commands,
-        repeatable_commands,
-        workspace_lock,
-        on_busy,
-        require_independent,
-    })
 }
 
 fn missing(field: &str) -> Problem {

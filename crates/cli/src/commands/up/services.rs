@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -41,6 +42,8 @@ pub(super) struct Plan {
     pub(super) databases: Vec<NamespaceDatabase>,
     pub(super) tokens: FileTokens,
     pub(super) transport: Transport,
+    /// What commands never see.
+    pub(super) hidden: Vec<PathBuf>,
     pub(super) metrics: PrometheusHandle,
 }
 
@@ -70,6 +73,7 @@ impl Services {
             databases,
             tokens,
             transport,
+            hidden,
             metrics,
         } = plan;
         let Ports { planner: planner_port, executor: executor_port, gate: gate_port } = ports;
@@ -98,6 +102,7 @@ impl Services {
             ("planner", ended.map_err(Into::into))
         });
         let setup = surety_executor::Setup {
+            hidden,
             common: common.clone(),
             executor,
             database_url: Some(database_url.clone()),

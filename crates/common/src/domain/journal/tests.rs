@@ -319,6 +319,7 @@ fn receipt() -> impl Strategy<Value = EvidenceReceipt> {
             summary,
             facts,
             output_digest,
+            sandbox: String::new(),
             started_at,
             finished_at,
             prev_digest,

@@ -146,6 +146,7 @@ mod tests {
                 summary: name,
                 facts,
                 output_digest: String::new(),
+                sandbox: if step_index % 2 == 0 { String::new() } else { "full".into() },
                 started_at: micros.and_then(DateTime::from_timestamp_micros),
                 finished_at: None,
                 prev_digest: String::new(),
@@ -207,7 +208,7 @@ mod tests {
     fn the_digest_covers_every_field_of_the_stored_form() {
         let stored = r#"{"step_index":0,"step_id":"a","plan_revision":1,"seq":1,"call_id":"c",
             "source":"probe","name":"n","arguments_digest":"x","success":true,"summary":"s",
-            "facts":[{"fact":"output","key":"k","value":"v"}],"output_digest":"y",
+            "facts":[{"fact":"output","key":"k","value":"v"}],"output_digest":"y","sandbox":"none",
             "started_at":"2026-01-02T03:04:05.000006Z","finished_at":"2026-01-02T03:04:06Z",
             "prev_digest":"p"}"#;
         let Value::Object(members) = parse(stored).unwrap().value else {

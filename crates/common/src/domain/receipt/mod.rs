@@ -44,6 +44,9 @@ pub struct EvidenceReceipt {
     pub facts: Vec<Fact>,
     /// Digest of the whole output; empty when there was none.
     pub output_digest: String,
+    /// What confined the command: `full`, `partial(...)` with what was missing, or `none`; empty for
+    /// what ran no command.
+    pub sandbox: String,
     /// When the call began.
     pub started_at: Option<DateTime<Utc>>,
     /// When the call ended.

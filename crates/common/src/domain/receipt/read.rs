@@ -52,6 +52,7 @@ fn read(value: &Value, edges: Edges) -> Result<EvidenceReceipt, Problem> {
         summary: fields.text("summary")?,
         facts: read_facts(value.get("facts"))?,
         output_digest: fields.text("output_digest")?,
+        sandbox: fields.text("sandbox")?,
         started_at: fields.instant("started_at")?,
         finished_at: fields.instant("finished_at")?,
         prev_digest: fields.text("prev_digest")?,

@@ -54,6 +54,7 @@ impl EvidenceReceipt {
             finished_at,
             prev_digest,
             digest: _,
+            sandbox,
         } = self;
         let write_fact = |out: &mut String, fact: &Fact| fact.to_json().write_canonical(out);
         let object = ObjectText::begin(out)
@@ -72,7 +73,7 @@ impl EvidenceReceipt {
         let object = positive(object, "plan_revision", u64::from(*plan_revision))
             .text("prev_digest", prev_digest);
         let round = probe_of.as_ref().map_or(0, |probe| probe.round);
-        let object = positive(object, "round", u64::from(round));
+        let object = positive(object, "round", u64::from(round)).text("sandbox", sandbox);
         positive(object, "seq", *seq)
             .text("source", source.as_str())
             .text("started_at", &instant(*started_at))

@@ -26,8 +26,15 @@ const FEATURES: [&str; 7] = [
 ];
 
 /// The keys of a run's policy that have an effect.
-const POLICY_KEYS: [&str; 5] =
-    ["on_busy", "repeatable_commands", "require_independent", "verify_commands", "workspace_lock"];
+const POLICY_KEYS: [&str; 7] = [
+    "network",
+    "on_busy",
+    "repeatable_commands",
+    "require_independent",
+    "sandbox",
+    "verify_commands",
+    "workspace_lock",
+];
 
 /// A service, as it describes itself.
 #[derive(Debug, Clone)]
@@ -38,6 +45,8 @@ pub struct ServerInfo {
     pub version: &'static str,
     /// How the commands that it starts are confined.
     pub sandbox: v1::SandboxLevel,
+    /// The parts that the strongest level has and this one lacks.
+    pub sandbox_missing: Vec<String>,
     /// The database; none in stateless mode.
     pub pool: Option<PgPool>,
 }
@@ -62,7 +71,7 @@ impl ServerInfoService for InfoService {
         &self,
         _: Request<v1::GetServerInfoRequest>,
     ) -> Result<Response<v1::GetServerInfoResponse>, Status> {
-        let ServerInfo { service, version, sandbox, pool } = &self.info;
+        let ServerInfo { service, version, sandbox, sandbox_missing, pool } = &self.info;
         let schema_version = match pool {
             Some(pool) => Some(store::schema_version(pool).await),
             None => None,
@@ -84,6 +93,7 @@ impl ServerInfoService for InfoService {
             policy_keys: POLICY_KEYS.map(str::to_owned).to_vec(),
             namespace_policy_keys: NamespacePolicy::KEYS.map(str::to_owned).to_vec(),
             sandbox: (*sandbox).into(),
+            sandbox_missing: sandbox_missing.clone(),
             stateless: pool.is_none(),
             schema_version: schema_version
                 .map(|version| u64::try_from(version).unwrap_or_default()),

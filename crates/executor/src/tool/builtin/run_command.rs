@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use surety_common::domain::json::Value;
 use surety_common::domain::receipt::{Command, Fact};
+use surety_sandbox::LimitHit;
 use tokio::time::Instant;
 
 /// The line between the two streams in the output; present only when there is standard error.
@@ -132,12 +133,13 @@ pub fn outcome(command: Command, finished: Finished) -> ToolOutcome {
         Command::Line(line) => line.clone(),
     };
     let code = finished.exit_code;
-    let note = if finished.left_running {
-        "; a background process still held its output open"
-    } else {
-        ""
-    };
+    let note = note(&finished);
     let failure = match finished.ending {
+        Ending::Itself if finished.limit.is_some() => {
+            let limit = finished.limit.map_or("", LimitHit::as_str);
+            let what = format!("was ended at its sandbox's limit of {limit}");
+            Some((ErrorCode::ResourceLimit, what))
+        }
         Ending::Itself if code == 0 => None,
         Ending::Itself => Some((ErrorCode::CommandFailed, format!("ended with {code}"))),
         Ending::Deadline => Some((ErrorCode::Timeout, "was ended at its deadline".to_owned())),
@@ -149,13 +151,27 @@ pub fn outcome(command: Command, finished: Finished) -> ToolOutcome {
     };
     let facts = vec![Fact::Command { command, exit_code: code }];
     let output = joined(finished.stdout, &finished.stderr);
-    match failure {
+    let outcome = match failure {
         None => ToolOutcome::done(format!("{said}: ended with 0{note}"), output, facts),
         Some((code, what)) => {
             let error = ToolError::new(code, format!("{said}: {what}{note}"));
             ToolOutcome::failed(error, output, facts)
         }
+    };
+    ToolOutcome { sandbox: finished.sandbox, ..outcome }
+}
+
+/// Further facts about an ended command.
+fn note(finished: &Finished) -> String {
+    let mut note = String::new();
+    if !finished.left.is_empty() {
+        let names: Vec<_> = finished.left.iter().map(|left| left.name.as_str()).collect();
+        note.push_str(&format!("; background processes were killed: {}", names.join(", ")));
     }
+    if finished.network_refused && finished.exit_code != 0 {
+        note.push_str("; it tried to connect to the network, which policy.network does not allow");
+    }
+    note
 }
 
 fn joined(mut output: Vec<u8>, errors: &[u8]) -> Vec<u8> {

@@ -4,8 +4,6 @@ use super::{ToolFixture, eventually, output};
 use crate::tool::builtin::run_command::STDERR_MARK;
 use crate::tool::process::OUTPUT_LIMIT;
 use crate::tool::{Environment, ErrorCode, ToolOutcome};
-use nix::sys::signal;
-use nix::unistd::Pid;
 use serde_json::json;
 use std::fs;
 use std::path::Path;
@@ -23,16 +21,21 @@ fn exit_code(outcome: &ToolOutcome) -> i32 {
     }
 }
 
-/// Whether the process whose id a script wrote to a file still runs. A zombie does not.
+/// Whether the process whose id a script wrote to a file in its workspace still runs. The id may be that
+/// of the command's PID namespace. A zombie does not run.
 fn runs(pid_file: &Path) -> bool {
     let Ok(text) = fs::read_to_string(pid_file) else {
         return false;
     };
-    let Ok(pid) = text.trim().parse::<i32>() else {
-        return false;
-    };
-    let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    signal::kill(Pid::from_raw(pid), None).is_ok() && !state.contains(") Z ")
+    let (pid, folder) = (text.trim(), pid_file.parent().unwrap());
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    entries.map(|entry| entry.path()).any(|process| {
+        let status = fs::read_to_string(process.join("status")).unwrap_or_default();
+        let field = |name| status.lines().find_map(|line: &str| line.strip_prefix(name));
+        let is_it = field("NSpid:").is_some_and(|ids| ids.split_whitespace().last() == Some(pid));
+        let ended = field("State:").is_none_or(|state| state.trim().starts_with('Z'));
+        is_it && !ended && fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd == folder)
+    })
 }
 
 #[tokio::test]
@@ -223,7 +226,11 @@ async fn a_process_that_left_the_group_does_not_delay_the_call() {
     fs::remove_file(fixture.root.join("pid")).unwrap();
     assert!(outcome.success);
     assert_eq!(output(&outcome), "done\n");
-    assert!(outcome.summary.contains("background process"), "{}", outcome.summary);
+    assert!(
+        outcome.summary.contains("background processes were killed: sh"),
+        "{}",
+        outcome.summary
+    );
 }
 
 #[tokio::test]

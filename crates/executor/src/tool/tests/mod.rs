@@ -6,14 +6,15 @@ mod scans;
 mod timing;
 
 use crate::tool::{
-    Effect, Environment, ErrorCode, Folder, Registry, RegistryError, Tool, ToolContext, ToolError,
-    ToolOutcome, ToolSpec, WriteScope,
+    Effect, Environment, ErrorCode, Folder, Registry, RegistryError, Sandbox, Tool, ToolContext,
+    ToolError, ToolOutcome, ToolSpec, WriteScope,
 };
 use futures::future::{self, BoxFuture, FutureExt};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use surety_common::config::SandboxConfig;
 use surety_common::domain::json::{self, Value};
 use surety_common::domain::receipt::Fact;
 use tempfile::TempDir;
@@ -38,7 +39,18 @@ impl ToolFixture {
         fs::create_dir(&root).unwrap();
         fs::create_dir(&outside).unwrap();
         fs::write(outside.join("secret.txt"), "secret").unwrap();
+        let config = SandboxConfig {
+            sandbox: "auto".to_owned(),
+            sandbox_allow_none: false,
+            sandbox_read_only: None,
+            sandbox_writable: None,
+            sandbox_processes: None,
+            sandbox_memory_mib: None,
+            sandbox_disk_mib: 1024,
+        };
+        let sandbox = Sandbox::probe(&config, &base.join("data"), Vec::new()).unwrap();
         let ctx = ToolContext {
+            sandbox: Arc::new(sandbox),
             folder: Arc::new(Folder::given(root.clone())),
             write_scope: Arc::new(WriteScope::whole()),
             environment: Arc::new(Environment::of_process()),

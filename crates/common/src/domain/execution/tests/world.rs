@@ -428,6 +428,7 @@ fn receipt() -> EvidenceReceipt {
         summary: String::new(),
         facts: Vec::new(),
         output_digest: String::new(),
+        sandbox: String::new(),
         started_at: None,
         finished_at: None,
         prev_digest: String::new(),

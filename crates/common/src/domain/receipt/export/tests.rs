@@ -22,6 +22,7 @@ fn chain(length: u32) -> Vec<EvidenceReceipt> {
                 summary: format!(" wrote {number}\n"),
                 facts: vec![Fact::Output { key: "n".to_owned(), value: number.to_string() }],
                 output_digest: String::new(),
+                sandbox: String::new(),
                 started_at: None,
                 finished_at: None,
                 prev_digest: String::new(),

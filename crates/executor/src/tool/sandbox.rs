@@ -1,0 +1,199 @@
+//! How this executor confines the commands of a run.
+
+use crate::tool::error::{ErrorCode, ToolError};
+use crate::tool::process::CommandRequest;
+use crate::tool::{Environment, ToolContext};
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use surety_common::config::{ConfigError, SandboxConfig};
+use surety_common::domain::receipt::Command;
+use surety_common::domain::run::{NetworkPolicy, Policy, SandboxPolicy};
+use surety_sandbox::{
+    Confinement, Folders, HostTree, InForce, Limits, Machine, Network, Spec, Tree, Unavailable,
+    Wanted, machine,
+};
+use tokio::time::Instant;
+
+/// The folder below the data folder in which the helper keeps what goes away with a command.
+const SCRATCH: &str = "scratch";
+
+/// Bytes in a MiB.
+const MIB: u64 = 1 << 20;
+
+/// Why commands cannot be confined as the operator wants.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxError {
+    /// The level that was asked for is not there.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    /// The scratch folder cannot be made.
+    #[error(
+        "sandbox: the folder {path} cannot be made: {source}; set SURETY_EXECUTOR_DATA_DIR to a \
+             folder that this account may write"
+    )]
+    Scratch {
+        /// The folder.
+        path: PathBuf,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+    /// A setting does not read.
+    #[error(transparent)]
+    Setting(#[from] ConfigError),
+}
+
+/// What confines commands, and what the run's policy asks of it. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Sandbox {
+    machine: Arc<Machine>,
+    folders: Arc<Folders>,
+    limits: Limits,
+    allow_none: bool,
+    network: NetworkPolicy,
+    policy: SandboxPolicy,
+}
+
+impl Sandbox {
+    /// Finds out what the machine has; it starts processes, so it blocks. `hidden` is what no command
+    /// may see.
+    ///
+    /// # Errors
+    /// The level that the operator asks for is not available, or the data folder cannot be written.
+    pub fn probe(
+        config: &SandboxConfig,
+        data_dir: &Path,
+        hidden: Vec<PathBuf>,
+    ) -> Result<Self, SandboxError> {
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            |source| SandboxError::Scratch { path, source }
+        };
+        let data_dir = std::path::absolute(data_dir).map_err(failed(data_dir))?;
+        let scratch = data_dir.join(SCRATCH);
+        // A command may run under another account, which has to get through.
+        let made = DirBuilder::new().recursive(true).mode(0o711).create(&scratch);
+        made.map_err(failed(&scratch))?;
+        let scratch = scratch.canonicalize().map_err(failed(&scratch))?;
+        let wanted = Wanted::from_text(&config.sandbox).unwrap_or_default();
+        let machine = machine(wanted, &scratch)?;
+        let mut hidden: Vec<_> =
+            hidden.iter().filter_map(|path| path.canonicalize().ok()).collect();
+        hidden.extend(data_dir.canonicalize());
+        let folders = Folders {
+            hidden,
+            read_only: paths(config.sandbox_read_only.as_deref()),
+            writable: paths(config.sandbox_writable.as_deref()),
+            scratch,
+        };
+        Ok(Self {
+            machine: Arc::new(machine),
+            folders: Arc::new(folders),
+            limits: limits(config),
+            allow_none: config.sandbox_allow_none,
+            network: NetworkPolicy::default(),
+            policy: SandboxPolicy::default(),
+        })
+    }
+
+    /// What confines commands here, and why it is no more.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// With what a run's policy asks for.
+    #[must_use]
+    pub fn under(&self, policy: &Policy) -> Self {
+        Self { network: policy.network.clone(), policy: policy.sandbox, ..self.clone() }
+    }
+
+    /// The helper's spec of one command. It reads folders, so it blocks.
+    ///
+    /// # Errors
+    /// `sandbox_unavailable`, `sandbox_required` for a policy that cannot be kept here, and what the
+    /// workspace says when it cannot be opened.
+    pub fn spec(&self, ctx: &ToolContext, request: &CommandRequest) -> Result<Spec, ToolError> {
+        let workspace = ctx.workspace()?;
+        let root = workspace.root();
+        let confinement = self.confinement(root)?;
+        let host = HostTree::of(request.environment.iter(), &self.folders);
+        let mut tree = host.tree(root, workspace.given(), &[PathBuf::new()]);
+        tree.protected = ctx.write_scope.protected(root);
+        let argv = match &request.command {
+            Command::Argv(argv) => argv.clone(),
+            Command::Line(line) => ["sh", "-c", line].map(str::to_owned).to_vec(),
+        };
+        if argv.is_empty() {
+            let message = "a command needs a program";
+            return Err(ToolError::new(ErrorCode::ArgumentsInvalid, message));
+        }
+        Ok(Spec {
+            argv,
+            cwd: request.folder.clone(),
+            environment: environment(&request.environment),
+            tree,
+            network: match self.network {
+                NetworkPolicy::None => Network::None,
+                NetworkPolicy::All => Network::All,
+            },
+            limits: self.limits_until(ctx.deadline),
+            view: None,
+            confinement,
+        })
+    }
+
+    fn confinement(&self, workspace: &Path) -> Result<Confinement, ToolError> {
+        match self.policy {
+            SandboxPolicy::AllowPartial => Ok(self.machine.confinement(workspace)),
+            SandboxPolicy::RequireFull => {
+                let confinement = self.machine.confinement(workspace);
+                if *confinement.in_force() == InForce::Full {
+                    return Ok(confinement);
+                }
+                let message = format!(
+                    "sandbox: the run requires the level full, and this executor has {}; see \
+                     `surety config check` on its machine",
+                    confinement.in_force()
+                );
+                Err(ToolError::new(ErrorCode::SandboxUnavailable, message))
+            }
+            SandboxPolicy::None if self.allow_none => Ok(self.machine.unconfined()),
+            SandboxPolicy::None => {
+                let message = "sandbox: the run asks for none, which this executor does not allow; \
+                               its operator allows it with SURETY_SANDBOX_ALLOW_NONE=true";
+                Err(ToolError::new(ErrorCode::SandboxRequired, message))
+            }
+        }
+    }
+
+    /// No process can use more processor time than there is until the deadline.
+    fn limits_until(&self, deadline: Instant) -> Limits {
+        let left = deadline.saturating_duration_since(Instant::now()) + Duration::from_secs(1);
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let processors = u64::try_from(processors).unwrap_or(1);
+        let cpu_s = left.as_secs().saturating_add(1).saturating_mul(processors);
+        Limits { cpu_s, ..self.limits }
+    }
+}
+
+fn environment(variables: &Environment) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
+    Tree::environment(variables.iter())
+}
+
+fn paths(setting: Option<&str>) -> Vec<PathBuf> {
+    setting.iter().flat_map(|paths| paths.split(':')).map(PathBuf::from).collect()
+}
+
+fn limits(config: &SandboxConfig) -> Limits {
+    let defaults = Limits::default();
+    Limits {
+        processes: config.sandbox_processes.unwrap_or(defaults.processes),
+        memory_bytes: config
+            .sandbox_memory_mib
+            .map_or(defaults.memory_bytes, |mib| mib.saturating_mul(MIB)),
+        disk_bytes: config.sandbox_disk_mib.saturating_mul(MIB),
+        ..defaults
+    }
+}

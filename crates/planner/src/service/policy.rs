@@ -1,0 +1,88 @@
+//! The policy of a request.
+
+use surety_common::domain::problem::{Code, Problem};
+use surety_common::domain::run::{
+    NetworkPolicy, OnBusy, Policy, SandboxPolicy, VerifyCommands, WorkspaceLock,
+};
+use surety_common::wire::v1;
+
+pub(super) fn read_policy(policy: v1::Policy) -> Result<Policy, Problem> {
+    let v1::Policy {
+        verify_commands,
+        repeatable_commands,
+        on_budget,
+        confirm_tools,
+        workspace_lock,
+        on_busy,
+        require_independent,
+        network,
+        sandbox,
+    } = policy;
+    if on_budget != i32::from(v1::OnBudget::Unspecified) {
+        return Err(without_effect("policy.on_budget"));
+    }
+    if !confirm_tools.is_empty() {
+        return Err(without_effect("policy.confirm_tools"));
+    }
+    let verify_commands = match v1::VerifyCommands::try_from(verify_commands) {
+        Ok(v1::VerifyCommands::Unspecified | v1::VerifyCommands::Runner) => VerifyCommands::Runner,
+        Ok(v1::VerifyCommands::ReceiptsOnly) => VerifyCommands::ReceiptsOnly,
+        Err(_) => {
+            let message = "is not a value of this enum";
+            return Err(Problem::at(Code::TypeMismatch, "policy.verify_commands", message));
+        }
+    };
+    let no_value = |field| Problem::at(Code::TypeMismatch, field, "is no value of this enum");
+    let workspace_lock = match v1::WorkspaceLock::try_from(workspace_lock) {
+        Ok(v1::WorkspaceLock::Unspecified | v1::WorkspaceLock::Exclusive) => {
+            WorkspaceLock::Exclusive
+        }
+        Ok(v1::WorkspaceLock::Shared) => WorkspaceLock::Shared,
+        Err(_) => return Err(no_value("policy.workspace_lock")),
+    };
+    let on_busy = match v1::OnBusy::try_from(on_busy) {
+        Ok(v1::OnBusy::Unspecified | v1::OnBusy::Wait) => OnBusy::Wait,
+        Ok(v1::OnBusy::Fail) => OnBusy::Fail,
+        Err(_) => return Err(no_value("policy.on_busy")),
+    };
+    let (network, sandbox) = (read_network(network)?, read_sandbox(sandbox)?);
+    Ok(Policy {
+        verify_commands,
+        repeatable_commands,
+        workspace_lock,
+        on_busy,
+        require_independent,
+        network,
+        sandbox,
+    })
+}
+
+fn read_network(network: i32) -> Result<NetworkPolicy, Problem> {
+    let refused = |message| Err(Problem::at(Code::TypeMismatch, "policy.network", message));
+    match v1::NetworkPolicy::try_from(network) {
+        Ok(v1::NetworkPolicy::Unspecified | v1::NetworkPolicy::None) => Ok(NetworkPolicy::None),
+        Ok(v1::NetworkPolicy::All) => Ok(NetworkPolicy::All),
+        Ok(v1::NetworkPolicy::HostLoopback | v1::NetworkPolicy::Hosts) => {
+            refused("host_loopback and hosts are not served yet; use none or all")
+        }
+        Err(_) => refused("is no value of this enum"),
+    }
+}
+
+fn read_sandbox(sandbox: i32) -> Result<SandboxPolicy, Problem> {
+    match v1::SandboxPolicy::try_from(sandbox) {
+        Ok(v1::SandboxPolicy::RequireFull) => Ok(SandboxPolicy::RequireFull),
+        Ok(v1::SandboxPolicy::Unspecified | v1::SandboxPolicy::AllowPartial) => {
+            Ok(SandboxPolicy::AllowPartial)
+        }
+        Ok(v1::SandboxPolicy::None) => Ok(SandboxPolicy::None),
+        Err(_) => {
+            let message = "is no value of this enum";
+            Err(Problem::at(Code::TypeMismatch, "policy.sandbox", message))
+        }
+    }
+}
+
+pub(super) fn without_effect(field: &str) -> Problem {
+    Problem::at(Code::KeyWithoutEffect, field, "has no effect in this version; leave it out")
+}

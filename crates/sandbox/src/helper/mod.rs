@@ -1,0 +1,35 @@
+//! The helper's stages. Each is one process with one thread, and prints nothing: its standard
+//! output and error are the command's.
+
+mod account;
+mod cgroup;
+mod confine;
+mod files;
+mod filter;
+mod init;
+mod limits;
+mod loopback;
+pub(crate) mod machine;
+mod mounts;
+mod processes;
+mod program;
+mod scratch;
+mod stage;
+mod supervisor;
+mod watchdog;
+
+use stage::{CONFINE, INIT};
+use std::ffi::OsStr;
+use std::io;
+
+/// Runs one stage; answers the process's exit code.
+pub(crate) fn run(stage: &OsStr) -> i32 {
+    let ended = match stage.to_str() {
+        Some(crate::launch::SUPERVISE) => supervisor::run(),
+        Some(INIT) => init::run(),
+        Some(CONFINE) => confine::run(),
+        Some(_) | None => Err(io::Error::other("no such stage")),
+    };
+    // A stage prints nothing; its parent sees the socket close without a report.
+    if ended.is_ok() { 0 } else { 70 }
+}

@@ -1,0 +1,324 @@
+//! The private mount tree: what the spec names, at the host's own paths, and nothing else.
+//!
+//! ```text
+//!   a tmpfs becomes the root, the host's root lies below it at /.host
+//!     -> each path of the spec is bound, overlaid or made, parents first
+//!     -> /dev, /proc, /tmp, /dev/shm of its own
+//!     -> what is read-only is remounted so, with every mount below it
+//!     -> /.host goes away
+//! ```
+
+mod calls;
+mod plan;
+mod system;
+
+use super::stage::Order;
+use crate::spec::{NotStarted, Overlay, Refusal, Spec, View};
+use calls::{ALWAYS, HOST, at, bind, host, make_folder, parents, remount, setup, tmpfs};
+use nix::errno::Errno;
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::unistd::{chdir, geteuid, pivot_root};
+use plan::{Entry, Kind, plan};
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+/// Where overlays in memory keep what is written.
+const MEMORY: &str = "/.memory";
+
+/// Makes the tree and becomes part of it. [`close`] takes the host's root away.
+pub(super) fn build(order: &Order) -> Result<(), NotStarted> {
+    let spec = &order.spec;
+    enter(&spec.tree.scratch)?;
+    if spec.confinement.overlay == Overlay::Memory {
+        let limit = format!("mode=0700,size={}", spec.limits.tmp_bytes);
+        make_folder(Path::new(MEMORY))?;
+        tmpfs(Path::new(MEMORY), &limit)?;
+    }
+    let entries = plan(spec);
+    let mut overlays = Overlays { order, made: 0 };
+    for entry in &entries {
+        overlays.make(entry)?;
+    }
+    system::devices()?;
+    system::folders()?;
+    system::processes()?;
+    system::processors()?;
+    restrict(&entries)?;
+    // Also inside what was bound: the workspace may hold a token file.
+    for path in &spec.tree.hidden {
+        system::hide(path, &spec.tree)?;
+    }
+    overlays.change_view()
+}
+
+/// Takes the host's root away and closes what can still be written.
+pub(super) fn close() -> Result<(), NotStarted> {
+    system::close_processes()?;
+    if Path::new(MEMORY).exists() {
+        // The overlays keep it; no path leads to it any more.
+        umount2(MEMORY, MntFlags::MNT_DETACH).map_err(|error| at("detach", MEMORY, error))?;
+    }
+    umount2(HOST, MntFlags::MNT_DETACH).map_err(|error| at("detach", HOST, error))?;
+    for folder in [HOST, MEMORY] {
+        drop(fs::remove_dir(folder));
+    }
+    remount(Path::new("/"), ALWAYS | MsFlags::MS_RDONLY)
+}
+
+fn enter(base: &Path) -> Result<(), NotStarted> {
+    let none: Option<&str> = None;
+    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)
+        .map_err(|error| at("make private", "/", error))?;
+    tmpfs(base, "mode=0755,size=64m,nr_inodes=65536")?;
+    let old = base.join(HOST.trim_start_matches('/'));
+    make_folder(&old)?;
+    pivot_root(base, &old).map_err(|error| at("make the root", base, error))?;
+    chdir("/").map_err(|error| at("enter", "/", error))
+}
+
+/// Makes each entry's mount.
+struct Overlays<'o> {
+    order: &'o Order,
+    /// How many overlays there are.
+    made: usize,
+}
+
+impl Overlays<'_> {
+    fn make(&mut self, entry: &Entry) -> Result<(), NotStarted> {
+        let path = entry.path.as_path();
+        match &entry.kind {
+            Kind::ReadOnly | Kind::Writable => bind(path),
+            Kind::Private => {
+                make_folder(path)?;
+                tmpfs(path, &format!("size={},{}", self.spec().limits.tmp_bytes, self.owned(0o700)))
+            }
+            Kind::Temporary => {
+                make_folder(path)?;
+                tmpfs(path, &format!("size={},mode=1777", self.spec().limits.tmp_bytes))
+            }
+            Kind::Cache => self.cache(path),
+            Kind::View => self.view(path),
+            Kind::Link(target) => {
+                parents(path)?;
+                // Where it is there already, the folder that holds it was bound.
+                ignore_existing(symlink(target, path)).map_err(|error| setup("link", path, &error))
+            }
+            Kind::File(text) => self.file(path, text),
+        }
+    }
+
+    fn spec(&self) -> &Spec {
+        &self.order.spec
+    }
+
+    /// The options that give a tmpfs to the command's account.
+    fn owned(&self, mode: u32) -> String {
+        let account = self.order.account;
+        let owner = account.map(|account| format!(",uid={},gid={}", account.uid, account.gid));
+        format!("mode={mode:o}{}", owner.unwrap_or_default())
+    }
+
+    fn file(&self, path: &Path, text: &str) -> Result<(), NotStarted> {
+        parents(path)?;
+        fs::write(path, text)
+            .and_then(|()| self.order.account.map_or(Ok(()), |account| account.own(path)))
+            .map_err(|error| setup("write", path, &error))
+    }
+
+    /// A cache of which the command sees what is there, and whose changes go away with it.
+    fn cache(&mut self, path: &Path) -> Result<(), NotStarted> {
+        if self.spec().confinement.overlay == Overlay::Unavailable {
+            return bind(path);
+        }
+        make_folder(path)?;
+        let upper = self.own_upper()?;
+        overlay(&[host(path)], &upper, path).map_err(|error| at("overlay", path, error))
+    }
+
+    fn view(&mut self, path: &Path) -> Result<(), NotStarted> {
+        let kept = self.spec().view.as_ref().and_then(|view| view.upper.clone());
+        if self.spec().confinement.overlay == Overlay::Unavailable {
+            return Err(unsupported("this kernel lets the sandbox make no overlay"));
+        }
+        make_folder(path)?;
+        let upper = match kept {
+            Some(kept) => self.upper_in(&host(&kept))?,
+            None => self.own_upper()?,
+        };
+        overlay(&[host(path)], &upper, path)
+            .map_err(|error| unsupported(&format!("overlay at {}: {error}", path.display())))
+    }
+
+    /// The folders of one more overlay, which go away with the command.
+    fn own_upper(&mut self) -> Result<Upper, NotStarted> {
+        let parent = match (self.spec().confinement.overlay, &self.order.scratch) {
+            (Overlay::Disk, Some(scratch)) => host(scratch),
+            (Overlay::Disk | Overlay::Memory | Overlay::Unavailable, _) => PathBuf::from(MEMORY),
+        };
+        self.made += 1;
+        let folder = parent.join(self.made.to_string());
+        self.make_owned(&folder)?;
+        self.upper_in(&folder)
+    }
+
+    fn upper_in(&self, folder: &Path) -> Result<Upper, NotStarted> {
+        let upper = Upper { upper: folder.join("upper"), work: folder.join("work") };
+        self.make_owned(&upper.upper)?;
+        self.make_owned(&upper.work)?;
+        Ok(upper)
+    }
+
+    fn make_owned(&self, folder: &Path) -> Result<(), NotStarted> {
+        ignore_existing(fs::create_dir(folder))
+            .and_then(|()| self.order.account.map_or(Ok(()), |account| account.own(folder)))
+            .map_err(|error| setup("make", folder, &error))
+    }
+
+    /// Puts the view's own files into it, and takes out what it does not have.
+    fn change_view(&self) -> Result<(), NotStarted> {
+        let Some(View { upper: _, replace, remove }) = &self.spec().view else { return Ok(()) };
+        let workspace = &self.spec().tree.workspace;
+        for path in remove {
+            let path = workspace.join(path);
+            match fs::symlink_metadata(&path) {
+                Ok(found) if found.is_dir() => fs::remove_dir_all(&path),
+                Ok(_) => fs::remove_file(&path),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                Err(error) => Err(error),
+            }
+            .map_err(|error| setup("take out of the view", &path, &error))?;
+        }
+        for (path, file) in replace {
+            let path = workspace.join(path);
+            self.replace(&path, &host(file))
+                .map_err(|error| setup("put into the view", &path, &error))?;
+        }
+        Ok(())
+    }
+
+    fn replace(&self, path: &Path, file: &Path) -> io::Result<()> {
+        let mut missing = Vec::new();
+        let mut above = path.parent();
+        while let Some(folder) = above.filter(|folder| !folder.exists()) {
+            missing.push(folder);
+            above = folder.parent();
+        }
+        for folder in missing.into_iter().rev() {
+            fs::create_dir(folder)?;
+            self.order.account.map_or(Ok(()), |account| account.own(folder))?;
+        }
+        // Never through a link: what is replaced may be one.
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        let found = fs::symlink_metadata(file)?;
+        if found.is_symlink() {
+            return symlink(fs::read_link(file)?, path);
+        }
+        // A copy has a new time, so that no build answers for an older text.
+        fs::copy(file, path)?;
+        self.order.account.map_or(Ok(()), |account| account.own(path))
+    }
+}
+
+/// An overlay's own folders.
+struct Upper {
+    upper: PathBuf,
+    work: PathBuf,
+}
+
+fn overlay(lower: &[PathBuf], upper: &Upper, path: &Path) -> Result<(), Errno> {
+    let lower: Vec<_> = lower.iter().map(|folder| escaped(folder, true)).collect();
+    // Who is not root of the machine keeps the overlay's marks in attributes of the user.
+    let marks = if geteuid().is_root() { "" } else { ",userxattr" };
+    let options = format!(
+        "lowerdir={},upperdir={},workdir={}{marks}",
+        lower.join(":"),
+        escaped(&upper.upper, false),
+        escaped(&upper.work, false)
+    );
+    mount(Some("overlay"), path, Some("overlay"), ALWAYS, Some(options.as_str()))
+}
+
+/// Commas end an option, and colons a folder.
+fn escaped(path: &Path, colons: bool) -> String {
+    let text = path.to_string_lossy().replace('\\', "\\\\").replace(',', "\\,");
+    if colons { text.replace(':', "\\:") } else { text }
+}
+
+/// Remounts every mount of the tree with what its entry allows.
+fn restrict(entries: &[Entry]) -> Result<(), NotStarted> {
+    let read = fs::read_to_string("/proc/self/mountinfo");
+    let mounts = read.map_err(|error| setup("read", Path::new("/proc/self/mountinfo"), &error))?;
+    for line in mounts.lines() {
+        let mut fields = line.split(' ').skip(4);
+        let (Some(point), Some(options)) = (fields.next(), fields.next()) else { continue };
+        let point = PathBuf::from(unescaped(point));
+        let above = entries.iter().filter(|entry| point.starts_with(&entry.path));
+        let Some(entry) = above.max_by_key(|entry| entry.path.components().count()) else {
+            continue;
+        };
+        let mut flags = kept(options) | ALWAYS;
+        if matches!(entry.kind, Kind::ReadOnly)
+            || matches!(entry.kind, Kind::Cache) && !has_overlay(line)
+        {
+            flags |= MsFlags::MS_RDONLY;
+        }
+        remount(&point, flags)?;
+    }
+    Ok(())
+}
+
+fn has_overlay(line: &str) -> bool {
+    line.split_once(" - ").is_some_and(|(_, system)| system.starts_with("overlay "))
+}
+
+/// The flags that a mount has already: in a user namespace no process may remove them.
+fn kept(options: &str) -> MsFlags {
+    options.split(',').fold(MsFlags::empty(), |flags, option| {
+        flags
+            | match option {
+                "ro" => MsFlags::MS_RDONLY,
+                "nosuid" => MsFlags::MS_NOSUID,
+                "nodev" => MsFlags::MS_NODEV,
+                "noexec" => MsFlags::MS_NOEXEC,
+                "noatime" => MsFlags::MS_NOATIME,
+                "nodiratime" => MsFlags::MS_NODIRATIME,
+                "relatime" => MsFlags::MS_RELATIME,
+                _ => MsFlags::empty(),
+            }
+    })
+}
+
+/// A path as `/proc/self/mountinfo` writes it: blanks and backslashes as three octal digits.
+fn unescaped(text: &str) -> String {
+    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
+        .iter()
+        .fold(text.to_owned(), |text, (code, character)| text.replace(code, character))
+}
+
+fn ignore_existing(made: io::Result<()>) -> io::Result<()> {
+    match made {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
+}
+
+fn unsupported(reason: &str) -> NotStarted {
+    NotStarted::new(Refusal::ViewUnsupported, format!("no view: {reason}; make a copy"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_read_and_written_as_the_kernel_does() {
+        assert_eq!(unescaped(r"/a\040b\134c"), r"/a b\c");
+        assert_eq!(escaped(Path::new("/a:b,c\\d"), true), r"/a\:b\,c\\d");
+        assert_eq!(host(Path::new("/usr/bin")), Path::new("/.host/usr/bin"));
+    }
+}

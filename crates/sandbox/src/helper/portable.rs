@@ -1,0 +1,149 @@
+//! The helper where there are no namespaces: sandbox-exec of macOS, else no confinement. It ends the
+//! command's process group with the service's socket; what left the group is not found.
+
+use crate::level::Level;
+use crate::message::{KILL, TERMINATE, receive, send};
+use crate::spec::{Exit, Network, NotStarted, Refusal, Report, Spec};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::{Pid, setsid};
+use std::ffi::OsStr;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// Runs the one stage that there is here; answers the process's exit code.
+pub(crate) fn run(stage: &OsStr) -> i32 {
+    let ended = if stage == crate::launch::SUPERVISE {
+        supervise()
+    } else {
+        Err(io::Error::other("no such stage"))
+    };
+    if ended.is_ok() { 0 } else { 70 }
+}
+
+fn supervise() -> io::Result<()> {
+    let mut control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    setsid()?;
+    let spec: Spec = receive(&mut control)?;
+    let exit = match start(&spec) {
+        Ok(None) => Exit::Code(0),
+        Ok(Some(child)) => follow(child, &control)?,
+        Err(why) => Exit::NotStarted(why),
+    };
+    let in_force = spec.confinement.in_force;
+    let report = Report { in_force, exit, left: Vec::new(), limit: None, network_refused: None };
+    send(&mut control, &report)
+}
+
+/// Starts the command in a group of its own; a trial without a command runs `true`.
+fn start(spec: &Spec) -> Result<Option<Child>, NotStarted> {
+    if spec.view.is_some() {
+        let message = "a view needs a mount namespace, which this system lacks; make a copy";
+        return Err(NotStarted::new(Refusal::ViewUnsupported, message));
+    }
+    let confines = spec.confinement.level == Level::SandboxExec;
+    if confines && matches!(spec.network, Network::HostLoopback(_)) {
+        let message = "network host_loopback is not supported on this system; use none or all";
+        return Err(NotStarted::new(Refusal::NetworkUnsupported, message));
+    }
+    let line: Vec<&str> = spec.argv.iter().map(String::as_str).collect();
+    let line = match (line.as_slice(), confines) {
+        ([], true) => &["/usr/bin/true"],
+        ([], false) => return Ok(None),
+        (line, _) => line,
+    };
+    let mut command = if confines {
+        let mut command = Command::new("/usr/bin/sandbox-exec");
+        command.args(["-p", &profile(spec)]).args(line);
+        command
+    } else {
+        let Some((program, arguments)) = line.split_first() else { return Ok(None) };
+        let mut command = Command::new(program);
+        command.args(arguments);
+        command
+    };
+    let started = command
+        .current_dir(&spec.cwd)
+        .env_clear()
+        .envs(spec.environment.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::null())
+        .process_group(0)
+        .spawn();
+    started.map(Some).map_err(|error| {
+        let refusal = if error.kind() == io::ErrorKind::NotFound {
+            Refusal::ProgramNotFound
+        } else {
+            Refusal::ProgramUnusable
+        };
+        let errno = error.raw_os_error().unwrap_or(0);
+        NotStarted { refusal, message: format!("{}: {error}", line.join(" ")), errno }
+    })
+}
+
+/// What sandbox-exec lets the command do.
+fn profile(spec: &Spec) -> String {
+    let tree = &spec.tree;
+    let mut rules = vec![
+        "(version 1)".to_owned(),
+        "(deny default)".to_owned(),
+        "(import \"bsd.sb\")".to_owned(),
+        "(allow process*) (allow sysctl-read) (allow mach-lookup) (allow ipc-posix*)".to_owned(),
+        "(allow file-read-metadata)".to_owned(),
+        "(allow file* (subpath \"/private/tmp\") (subpath \"/private/var/folders\"))".to_owned(),
+        "(allow file-read* (subpath \"/System\") (subpath \"/Library\") (subpath \"/usr\") (subpath \
+         \"/bin\") (subpath \"/sbin\") (subpath \"/private/etc\") (subpath \"/dev\"))"
+            .to_owned(),
+    ];
+    for path in tree.read_only.iter().chain(&tree.caches).chain([&tree.workspace]) {
+        rules.push(format!("(allow file-read* {})", below(path)));
+    }
+    for path in &tree.writable {
+        rules.push(format!("(allow file* {})", below(path)));
+    }
+    for path in &tree.hidden {
+        if !tree.workspace.starts_with(path) {
+            rules.push(format!("(deny file* {})", below(path)));
+        }
+    }
+    let network = match spec.network {
+        Network::All => "(allow network*)",
+        Network::None | Network::HostLoopback(_) => "(deny network*)",
+    };
+    rules.push(network.to_owned());
+    rules.join("\n")
+}
+
+fn below(path: &Path) -> String {
+    let text = path.to_string_lossy().replace('\\', "\\\\").replace('"', "\\\"");
+    format!("(subpath \"{text}\")")
+}
+
+fn follow(mut child: Child, control: &UnixStream) -> io::Result<Exit> {
+    let group = Pid::from_raw(child.id().cast_signed());
+    let mut asked = control.try_clone()?;
+    // It ends with this process, which follows the command's end.
+    std::thread::spawn(move || {
+        let mut byte = [0];
+        loop {
+            let signal = match asked.read(&mut byte) {
+                Ok(1) if byte == [TERMINATE] => Signal::SIGTERM,
+                Ok(1) if byte != [KILL] => continue,
+                Ok(_) | Err(_) => Signal::SIGKILL,
+            };
+            // The group may be gone.
+            killpg(group, signal).ok();
+            if signal == Signal::SIGKILL {
+                return;
+            }
+        }
+    });
+    let status = child.wait()?;
+    killpg(group, Signal::SIGKILL).ok();
+    Ok(match (status.code(), status.signal()) {
+        (Some(code), _) => Exit::Code(code),
+        (None, signal) => Exit::Signal(signal.unwrap_or(Signal::SIGKILL as i32)),
+    })
+}

@@ -1,0 +1,61 @@
+//! Which file a command's first word means, among what the command sees.
+
+use crate::spec::{NotStarted, Refusal, Spec};
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The command, ready to be started; none when the spec names no program.
+pub(super) fn command(spec: &Spec) -> Result<Option<Command>, NotStarted> {
+    let Some((program, arguments)) = spec.argv.split_first() else { return Ok(None) };
+    std::env::set_current_dir(&spec.cwd).map_err(|error| unusable(&spec.cwd, &error))?;
+    let mut command = Command::new(locate(program, spec)?);
+    command
+        .arg0(program)
+        .args(arguments)
+        .env_clear()
+        .envs(spec.environment.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::null());
+    Ok(Some(command))
+}
+
+/// Why a program that was found did not start.
+pub(super) fn not_started(program: &str, error: &io::Error) -> NotStarted {
+    if error.kind() == io::ErrorKind::NotFound {
+        return not_found(program);
+    }
+    unusable(Path::new(program), error)
+}
+
+fn locate(program: &str, spec: &Spec) -> Result<PathBuf, NotStarted> {
+    if program.contains('/') {
+        return Ok(spec.cwd.join(program));
+    }
+    let path = spec.environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value);
+    let path = path.map_or(OsStr::new(""), |path| path.as_os_str());
+    std::env::split_paths(path)
+        .map(|folder| spec.cwd.join(folder).join(program))
+        .find(|file| {
+            file.metadata()
+                .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+        })
+        .ok_or_else(|| not_found(program))
+}
+
+fn not_found(program: &str) -> NotStarted {
+    let message = format!(
+        "there is no program {program:?} in what the command sees; name one that is installed"
+    );
+    NotStarted::new(Refusal::ProgramNotFound, message)
+}
+
+fn unusable(path: &Path, error: &io::Error) -> NotStarted {
+    NotStarted {
+        refusal: Refusal::ProgramUnusable,
+        message: format!("{}: {error}", path.display()),
+        errno: error.raw_os_error().unwrap_or(0),
+    }
+}

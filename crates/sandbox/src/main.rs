@@ -1,0 +1,10 @@
+//! The helper as a program of its own, for programs that cannot start themselves as the helper,
+//! such as test binaries.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    surety_sandbox::run_if_invoked();
+    eprintln!("surety-sandbox: services start this program; there is no use of it by hand");
+    ExitCode::from(64)
+}

@@ -1,0 +1,146 @@
+//! Files outside the workspace.
+
+use super::{expect_refused, python, sh};
+use surety_sandbox::Missing;
+
+#[test]
+fn the_services_own_files_are_not_reached() {
+    expect_refused(&[
+        sh("read the token file", "grep -q token-secret @DATA@/token && echo ESCAPED"),
+        sh("list the data folder", "ls @DATA@ | grep -q token && echo ESCAPED"),
+        sh("write into the data folder", "echo x > @DATA@/new && cp @DATA@/new @ROOT@/trace")
+            .uncontrolled(),
+        sh(
+            "symlink to the token file",
+            "ln -s @DATA@/token l && grep -q token-secret l && echo ESCAPED",
+        ),
+        sh(
+            "hard link to the token file",
+            "ln @DATA@/token l && grep -q token-secret l && echo ESCAPED",
+        ),
+        sh("the token by a relative path", "grep -q token-secret ../data/token && echo ESCAPED"),
+        sh(
+            "the token by /proc/self/root",
+            "grep -q token-secret /proc/self/root@DATA@/token && echo ESCAPED",
+        ),
+        sh(
+            "the token by /proc/self/cwd",
+            "grep -q token-secret /proc/self/cwd/../data/token && echo ESCAPED",
+        ),
+        sh(
+            "the token by /proc/1/root",
+            "grep -q token-secret /proc/1/root@DATA@/token && echo ESCAPED",
+        )
+        .uncontrolled(),
+        python(
+            "the token by openat2 and a folder's descriptor",
+            "import os\nd=os.open('..',os.O_RDONLY)\nf=os.open('data/token',os.O_RDONLY,dir_fd=d)\nprint('ESCAPED' if b'secret' in os.read(f,99) else '')",
+        ),
+    ]);
+}
+
+#[test]
+fn files_of_the_person_and_of_other_runs_are_not_reached() {
+    expect_refused(&[
+        sh("read another workspace", "grep -q secret @ROOT@/sister/secret && echo ESCAPED"),
+        sh(
+            "write into another workspace",
+            "echo x > @ROOT@/sister/new && ls @ROOT@/sister/secret && cp @ROOT@/sister/new @ROOT@/trace",
+        ),
+        sh("read beside the workspace", "grep -q secret ../beside && echo ESCAPED"),
+        sh("write beside the workspace", "echo x > ../trace"),
+        sh("write beside it by a link", "ln -s @ROOT@/trace l; echo x > l"),
+        sh("move the workspace's file out", "echo x > f; mv f ../trace"),
+        sh("read a private key", "grep -q key-secret ~/.ssh/id_ed25519 && echo ESCAPED"),
+        sh("read npm's token", "grep -q npm-secret ~/.npmrc && echo ESCAPED"),
+        sh("read cargo's token", "grep -q cargo-secret ~/.cargo/credentials.toml && echo ESCAPED"),
+        sh(
+            "read a token of git's configuration",
+            "git config --global http.extraheader | grep -q git-secret && echo ESCAPED",
+        ),
+        sh(
+            "change the shell's start file",
+            "echo evil >> @ROOT@/home/.bashrc; cp @ROOT@/home/.bashrc @ROOT@/trace",
+        ),
+        sh(
+            "change a toolchain",
+            "echo evil > @ROOT@/home/.cargo/bin/tool && cp @ROOT@/home/.cargo/bin/tool @ROOT@/trace",
+        ),
+        sh(
+            "poison a cache",
+            "echo evil > @ROOT@/home/.cargo/registry/index && cp @ROOT@/home/.cargo/registry/index @ROOT@/trace",
+        ),
+    ]);
+}
+
+#[test]
+fn the_machines_files_are_not_reached() {
+    expect_refused(&[
+        sh("read /etc/shadow", "[ -n \"$(cat /etc/shadow)\" ] && echo ESCAPED").for_root(),
+        sh("hard link to /etc/shadow", "ln /etc/shadow s && [ -n \"$(cat s)\" ] && echo ESCAPED").uncontrolled(),
+        sh("write into /etc", "touch /etc/surety-escape && echo ESCAPED; rm -f /etc/surety-escape").for_root(),
+        sh("write into /usr/bin", "touch /usr/bin/surety-escape && echo ESCAPED; rm -f /usr/bin/surety-escape").for_root(),
+        sh("read the host's /tmp", "ls /tmp | grep -q . && [ \"$(ls /tmp | wc -l)\" -gt 1 ] && echo ESCAPED").uncontrolled(),
+        sh("leave a file in the host's /tmp", "n=surety-$$; touch /tmp/$n && ln /tmp/$n @ROOT@/trace").uncontrolled(),
+        sh("read the machine's memory or log", "for d in /dev/mem /dev/kmsg /dev/port; do head -c 1 $d > /dev/null 2>&1 && echo ESCAPED; done").uncontrolled(),
+        sh("read a disk", "for d in /dev/vda /dev/sda /dev/nvme0n1 /dev/xvda; do [ -b $d ] && head -c 1 $d > /dev/null && echo ESCAPED; done").uncontrolled(),
+        sh("make a device", "mknod d b 254 0 && head -c 1 d && echo ESCAPED").uncontrolled(),
+        sh("set a kernel parameter", "f=/proc/sys/kernel/printk_ratelimit; v=$(cat $f) && echo $v > $f && echo ESCAPED").for_root(),
+        sh("set the program for core dumps", "f=/proc/sys/kernel/core_pattern; v=$(cat $f) && printf '%s' \"$v\" > $f && echo ESCAPED").for_root(),
+        sh("press the system request key", "echo h > /proc/sysrq-trigger && echo ESCAPED").uncontrolled(),
+        sh("leave its control group", "for f in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs; do echo $$ > $f && echo ESCAPED; done").uncontrolled(),
+        sh("write below /sys", "for f in /sys/kernel/mm/ksm/run /sys/power/pm_async /sys/kernel/profiling; do [ -e $f ] && v=$(cat $f) && echo $v > $f && echo ESCAPED; done").uncontrolled(),
+        sh("a file of the host's /dev/shm", "echo x > /dev/shm/surety-$$ && ln /dev/shm/surety-$$ /dev/shm/x && [ \"$(ls /dev/shm | wc -l)\" -gt 2 ] && echo ESCAPED").uncontrolled(),
+        sh("a FIFO in the host's /tmp", "mkfifo @ROOT@/trace"),
+    ]);
+}
+
+#[test]
+fn what_starts_programs_starts_them_inside() {
+    let hook = "git init -q . && printf '#!/bin/sh\\ngrep -q token-secret @DATA@/token && echo ESCAPED\\n' > .git/hooks/pre-commit && chmod +x .git/hooks/pre-commit && echo a > a && git add a && git -c user.name=a -c user.email=a@b commit -m a 2>&1";
+    let monitor = "git init -q . && printf '#!/bin/sh\\ngrep -q token-secret @DATA@/token && echo ESCAPED >&2\\n' > m && chmod +x m && git -c core.fsmonitor=./m status 2>&1";
+    expect_refused(&[
+        sh("a git hook", hook),
+        sh("git's fsmonitor", monitor),
+        sh("a package manager's script", "command -v npm > /dev/null || exit 0; echo '{\"name\":\"a\",\"scripts\":{\"t\":\"grep -q token-secret @DATA@/token && echo ESCAPED\"}}' > package.json; npm run -s t").uncontrolled(),
+        sh("a program named like a tool", "printf '#!/bin/sh\\necho ESCAPED\\n' > git; chmod +x git; git --version").uncontrolled(),
+        python(
+            "a program in memory",
+            "import os\nf=os.memfd_create('x',0)\nos.write(f,b'#!/bin/sh\\ngrep -q token-secret @DATA@/token && echo ESCAPED\\n')\nos.set_inheritable(f,True)\nos.execv('/proc/self/fd/%d'%f,['x'])",
+        ),
+        sh("a preloaded library", "cat > e.c <<'C'\n#include <stdio.h>\n__attribute__((constructor)) static void f(void){FILE*t=fopen(\"@DATA@/token\",\"r\");if(t)puts(\"ESCAPED\");}\nC\ncommand -v cc > /dev/null || exit 0; cc -shared -fPIC -o e.so e.c && LD_PRELOAD=$PWD/e.so ls"),
+        sh("a program with the setuid bit", "grep -q 'NoNewPrivs:.1' /proc/self/status || echo ESCAPED"),
+        sh("rights of root", "grep -q 'CapEff:.0000000000000000' /proc/self/status || echo ESCAPED").for_root(),
+        sh("rights to be had by a program", "grep -q 'CapBnd:.0000000000000000' /proc/self/status || grep -q 'NoNewPrivs:.1' /proc/self/status || echo ESCAPED"),
+        sh("a core dump", "[ \"$(ulimit -c)\" = unlimited ] && echo ESCAPED; true").uncontrolled(),
+    ]);
+}
+
+#[test]
+fn other_processes_are_not_looked_into() {
+    expect_refused(&[
+        sh(
+            "their environment",
+            "for e in /proc/[0-9]*/environ; do grep -qa victim-secret $e && echo ESCAPED; done",
+        ),
+        sh(
+            "their root",
+            "for r in /proc/[0-9]*/root; do grep -q token-secret $r@DATA@/token && echo ESCAPED; done",
+        ),
+        sh(
+            "their folder",
+            "for r in /proc/[0-9]*/cwd; do grep -q token-secret $r/token && echo ESCAPED; done",
+        ),
+        sh(
+            "their open files",
+            "for f in /proc/[0-9]*/fd/0; do case $(readlink $f) in */token) grep -q token-secret $f && echo ESCAPED;; esac; done",
+        ),
+        python("their memory", "open('/proc/@PID@/mem','rb',0)\nprint('ESCAPED')"),
+        python("their memory maps", "print('ESCAPED' if open('/proc/@PID@/maps').read() else '')"),
+        sh(
+            "their names",
+            "for c in /proc/[0-9]*/cmdline; do grep -qa 'slee[p].1000' $c && echo ESCAPED; done",
+        )
+        .open_without(Missing::PidNamespace),
+    ]);
+}

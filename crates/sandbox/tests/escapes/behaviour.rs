@@ -1,0 +1,283 @@
+//! What a command can do inside its sandbox, what limits end it, and what the report says.
+
+use crate::support::{Sandbox, levels, runs_with};
+use std::fs;
+use std::path::PathBuf;
+use std::process::Stdio;
+use surety_sandbox::{
+    Exit, InForce, Launch, LimitHit, Missing, Network, Refusal, View, Wanted, machine, prepare,
+};
+
+#[test]
+fn a_command_works_in_its_workspace_and_tells_its_code() {
+    for (level, machine) in levels() {
+        let sandbox = Sandbox::with_home(&machine);
+        sandbox.put("in", "text\n");
+        let ran =
+            sandbox.sh("cat in && echo made > out && [ -d \"$HOME\" ] && touch ~/f && exit 3");
+        assert_eq!(ran.report.exit, Exit::Code(3), "{level}: {ran:?}");
+        assert_eq!(ran.stdout, "text\n", "{level}: {ran:?}");
+        assert_eq!(sandbox.read("out"), "made\n", "{level}");
+        assert!(!sandbox.root.join("home/f").exists(), "{level}: the home is the command's own");
+        assert_eq!(&ran.report.in_force, machine.in_force());
+        assert_eq!(ran.report.left, []);
+        let ran = sandbox.sh("kill -TERM $$");
+        assert_eq!(ran.report.exit, Exit::Signal(15), "{level}");
+        let left = fs::read_dir(sandbox.root.join("data/scratch")).unwrap().count();
+        assert_eq!(left, 0, "{level}: the scratch folder is empty again");
+    }
+}
+
+#[test]
+fn a_program_that_cannot_be_started_is_told_apart_from_one_that_fails() {
+    for (level, machine) in levels() {
+        let sandbox = Sandbox::new(&machine);
+        sandbox.put("text", "no program");
+        for (program, refusal) in [
+            ("no-such-program-anywhere", Refusal::ProgramNotFound),
+            ("./none", Refusal::ProgramNotFound),
+            ("./text", Refusal::ProgramUnusable),
+        ] {
+            match sandbox.run(&[program]).report.exit {
+                Exit::NotStarted(why) => assert_eq!(why.refusal, refusal, "{level}: {why:?}"),
+                exit @ (Exit::Code(_) | Exit::Signal(_)) => panic!("{level}: {program}: {exit:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn the_loopback_is_the_commands_own_and_a_way_out_is_noticed() {
+    for (level, machine) in levels() {
+        let sandbox = Sandbox::new(&machine);
+        if machine.in_force().missing().contains(&Missing::NetworkNamespace) {
+            continue;
+        }
+        let server = "import socket,threading\ns=socket.socket(); s.bind(('127.0.0.1',0)); s.listen(1)\n\
+                      threading.Thread(target=lambda: s.accept()[0].send(b'x')).start()\n\
+                      c=socket.create_connection(s.getsockname()); assert c.recv(1)==b'x'";
+        let ran = sandbox.python(server);
+        assert!(ran.succeeded(), "{level}: {ran:?}");
+        assert_eq!(ran.report.network_refused, Some(false), "{level}");
+        let out = "import socket\ns=socket.socket()\ns.settimeout(2)\ns.connect(('192.0.2.1',80))";
+        let ran = sandbox.python(out);
+        assert!(!ran.succeeded(), "{level}");
+        assert_eq!(ran.report.network_refused, Some(true), "{level}: {ran:?}");
+    }
+}
+
+#[test]
+fn a_policy_that_accepts_the_network_gives_it() {
+    for (level, machine) in levels() {
+        let mut sandbox = Sandbox::new(&machine);
+        sandbox.network = Network::All;
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let script = format!("import socket\nsocket.create_connection(('127.0.0.1',{port}),5)");
+        let ran = sandbox.python(&script);
+        assert!(ran.succeeded(), "{level}: {ran:?}");
+    }
+}
+
+#[test]
+fn processes_are_bounded() {
+    for (level, machine) in levels() {
+        if machine.in_force().missing().contains(&Missing::ProcessLimit) {
+            continue;
+        }
+        let mut sandbox = Sandbox::new(&machine);
+        sandbox.limits.processes = 64;
+        let script = "i=0; while [ $i -lt 200 ]; do sleep 30 & i=$((i+1)); done; \
+                      n=0; for p in $(jobs -p); do kill -0 $p && n=$((n+1)); done; echo $n > n; exit 0";
+        let ran = sandbox.sh(script);
+        let started: u32 = sandbox.read("n").trim().parse().unwrap_or(0);
+        assert!(started < 100, "{level}: {started} processes: {:?}", ran.report);
+        let bomb = "b() { b | b & }; b; sleep 1; exit 0";
+        let ran = sandbox.run(&["bash", "-c", bomb]);
+        assert!(!matches!(ran.report.exit, Exit::NotStarted(_)), "{level}: {:?}", ran.report);
+        assert!(!runs_with(bomb), "{level}: a part of it is still there");
+    }
+}
+
+#[test]
+fn memory_is_bounded() {
+    for (level, machine) in levels() {
+        let mut sandbox = Sandbox::new(&machine);
+        sandbox.limits.memory_bytes = 128 << 20;
+        let ran = sandbox.python("b=bytearray(512<<20)\nprint(len(b))");
+        assert!(!ran.succeeded(), "{level}: {ran:?}");
+        if machine.in_force().missing().contains(&Missing::MemoryLimit) {
+            continue;
+        }
+        assert_eq!(ran.report.limit, Some(LimitHit::Memory), "{level}: {ran:?}");
+        // Together and not each by itself.
+        let four = "import os\nfor _ in range(3): os.fork()\nb=bytearray(40<<20)\nimport time\ntime.sleep(1)";
+        assert_eq!(sandbox.python(four).report.limit, Some(LimitHit::Memory), "{level}");
+    }
+}
+
+#[test]
+fn files_and_the_disk_are_bounded() {
+    for (level, machine) in levels() {
+        let mut sandbox = Sandbox::new(&machine);
+        sandbox.limits.file_bytes = 1 << 20;
+        let ran = sandbox.run(&["dd", "if=/dev/zero", "of=f", "bs=64k", "count=64"]);
+        assert_eq!(ran.report.limit, Some(LimitHit::FileSize), "{level}: {ran:?}");
+        assert!(fs::metadata(sandbox.workspace.join("f")).unwrap().len() <= 1 << 20, "{level}");
+
+        let mut sandbox = Sandbox::new(&machine);
+        sandbox.limits.disk_bytes = 64 << 20;
+        let flood = "i=0; while [ $i -lt 400 ]; do dd if=/dev/zero of=f$i bs=1M count=4 conv=fsync \
+                     2> /dev/null; i=$((i+1)); sleep 0.05; done";
+        assert_eq!(sandbox.sh(flood).report.limit, Some(LimitHit::Disk), "{level}");
+
+        let mut sandbox = Sandbox::new(&machine);
+        sandbox.limits.disk_files = 500;
+        let many = "import time\nfor i in range(100000):\n  open('f%d'%i,'w').close()\n  time.sleep(0.001)";
+        assert_eq!(sandbox.python(many).report.limit, Some(LimitHit::DiskFiles), "{level}");
+    }
+}
+
+#[test]
+fn the_temporary_folder_and_processor_time_are_bounded() {
+    for (level, machine) in levels() {
+        let mut sandbox = Sandbox::new(&machine);
+        sandbox.limits.cpu_s = 1;
+        let ran = sandbox.sh("while :; do :; done");
+        assert_eq!(ran.report.limit, Some(LimitHit::Cpu), "{level}: {ran:?}");
+        if machine.in_force().missing().contains(&Missing::MountNamespace) {
+            continue;
+        }
+        sandbox.limits.tmp_bytes = 1 << 20;
+        for folder in ["/tmp", "/dev/shm", "/var/tmp"] {
+            let ran = sandbox.sh(&format!("head -c 4000000 /dev/zero > {folder}/f"));
+            assert!(!ran.succeeded(), "{level}: {folder}: {ran:?}");
+        }
+    }
+}
+
+#[test]
+fn what_lies_outside_a_write_scope_is_read_only() {
+    for (level, machine) in levels() {
+        if machine.in_force().missing().contains(&Missing::MountNamespace) {
+            continue;
+        }
+        let mut sandbox = Sandbox::new(&machine);
+        sandbox.put("src/a", "a\n");
+        sandbox.put("docs/a", "a\n");
+        sandbox.protected = vec![PathBuf::from("src")];
+        let ran = sandbox.sh("echo b > docs/a; mkdir target; echo t > target/t; echo b > src/a");
+        assert!(!ran.succeeded(), "{level}: {ran:?}");
+        let texts = ["src/a", "docs/a", "target/t"].map(|path| sandbox.read(path));
+        assert_eq!(texts, ["a\n", "b\n", "t\n"], "{level}");
+    }
+}
+
+#[test]
+fn a_view_shows_changes_that_the_workspace_does_not_get() {
+    for (level, machine) in levels() {
+        let mut sandbox = Sandbox::new(&machine);
+        for path in ["kept", "changed", "tests/removed", "folder/removed"] {
+            sandbox.put(path, "of the workspace\n");
+        }
+        let original = sandbox.root.join("original");
+        fs::write(&original, "original\n").unwrap();
+        let upper = sandbox.root.join("data/upper");
+        fs::create_dir_all(&upper).unwrap();
+        sandbox.view = Some(View {
+            upper: Some(upper),
+            replace: vec![("changed".into(), original.clone()), ("new/deep/file".into(), original)],
+            remove: vec!["tests/removed".into(), "folder".into(), "never-there".into()],
+        });
+        let script = "cat kept changed new/deep/file; ls tests folder; pwd; echo w > written";
+        let ran = sandbox.sh(script);
+        if !machine.makes_views() {
+            let Exit::NotStarted(why) = ran.report.exit else { panic!("{level}: {ran:?}") };
+            assert_eq!(why.refusal, Refusal::ViewUnsupported, "{level}");
+            continue;
+        }
+        let pwd = sandbox.workspace.display();
+        let expected = format!("of the workspace\noriginal\noriginal\ntests:\n{pwd}\n");
+        assert_eq!(ran.stdout, expected, "{level}: {ran:?}");
+        assert_eq!(sandbox.read("changed"), "of the workspace\n", "{level}");
+        assert_eq!(sandbox.read("written"), "", "{level}: a write stays in the view");
+        assert!(sandbox.workspace.join("folder/removed").exists(), "{level}");
+        let ran = sandbox.sh("cat written");
+        assert_eq!(ran.stdout, "w\n", "{level}: the view keeps it: {ran:?}");
+        sandbox.view = Some(View::default());
+        let ran = sandbox.sh("cat changed; echo gone > written");
+        assert_eq!(ran.stdout, "of the workspace\n", "{level}");
+        assert_eq!(sandbox.read("written"), "", "{level}");
+    }
+}
+
+#[test]
+fn a_workspace_of_another_account_is_worked_on_by_that_account() {
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped: it needs root");
+        return;
+    }
+    for (level, machine) in levels() {
+        let sandbox = Sandbox::new(&machine);
+        sandbox.put("f", "text\n");
+        for path in [sandbox.workspace.clone(), sandbox.workspace.join("f")] {
+            std::os::unix::fs::chown(path, Some(12345), Some(12345)).unwrap();
+        }
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o711);
+        if machine.in_force().missing().contains(&Missing::MountNamespace) {
+            // Without a mount tree of its own the account has to get through the folders above.
+            for path in ["", "data", "data/scratch"] {
+                fs::set_permissions(sandbox.root.join(path), std::fs::Permissions::clone(&mode))
+                    .unwrap();
+            }
+        }
+        let ran = sandbox.sh("id -u; cat f && echo new > f && touch made && touch \"$HOME/h\"");
+        assert!(ran.succeeded(), "{level}: {ran:?}");
+        assert_eq!(ran.stdout, "12345\ntext\n", "{level}");
+        let made = fs::metadata(sandbox.workspace.join("made")).unwrap();
+        assert_eq!(std::os::unix::fs::MetadataExt::uid(&made), 12345, "{level}");
+        let ran = sandbox
+            .sh("cat /etc/shadow || touch /etc/surety-escape || mount -t tmpfs n . || kill -0 1");
+        assert!(!ran.succeeded() || !ran.stdout.contains("root:"), "{level}: {ran:?}");
+    }
+}
+
+#[test]
+fn everything_ends_when_the_service_is_gone() {
+    for (level, machine) in levels() {
+        let sandbox = Sandbox::new(&machine);
+        let marker = format!("97{}.{}", std::process::id(), level.len());
+        let script = format!("setsid sleep {marker} & echo up > up; sleep {marker}");
+        let spec = sandbox.spec(&["sh", "-c", &script]);
+        let Launch { mut command, mut control, spec } = prepare(&spec).unwrap();
+        let mut helper = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        drop(command);
+        std::io::Write::write_all(&mut control, &spec).unwrap();
+        eventually(level, || sandbox.read("up") == "up\n" && runs_with(&marker));
+        drop(control);
+        helper.wait().unwrap();
+        assert!(!runs_with(&marker), "{level}");
+    }
+}
+
+#[test]
+fn a_level_that_is_missing_is_an_error_with_its_reason() {
+    let scratch = std::env::temp_dir();
+    assert_eq!(machine(Wanted::None, &scratch).unwrap().in_force(), &InForce::None);
+    match machine(Wanted::Full, &scratch) {
+        Ok(full) => assert_eq!(full.in_force(), &InForce::Full),
+        Err(error) => {
+            let said = error.to_string();
+            assert!(said.contains("`full`") && said.contains("SURETY_SANDBOX"), "{said}");
+        }
+    }
+}
+
+/// Waits until something holds; a deadline says when it never will.
+fn eventually(what: &str, holds: impl Fn() -> bool) {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while !holds() {
+        assert!(std::time::Instant::now() < deadline, "never came true: {what}");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
