@@ -65,16 +65,16 @@ async fn the_journal_and_the_exported_transitions_are_the_same_list_in_one_trace
     let mut deployment =
         Deployment::start_with(&[("OTEL_EXPORTER_OTLP_ENDPOINT", &receiver.endpoint())]).await?;
     let folder = tempfile::tempdir()?;
-    let marker = folder.path().join("once");
     // Fails the first time, so that the list holds a recovery; then three steps side by side.
-    let flaky = format!("test -e '{0}' || {{ touch '{0}'; exit 1; }}", marker.display());
+    let flaky = "test -e once || { touch once; exit 1; }";
     let steps = [
-        step("flaky", &[], &[shell(&flaky)]),
+        step("flaky", &[], &[shell(flaky)]),
         step("a", &["flaky"], &[noop()]),
         step("b", &["flaky"], &[noop(), noop()]),
         step("c", &["a", "b"], &[shell("true")]),
     ];
-    let run = deployment.create(&plan(&steps), "").await?;
+    let workspace = folder.path().display().to_string();
+    let run = deployment.create(&plan(&steps), &workspace).await?;
     let run = deployment.wait_for_end(&run.id).await?;
     assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
     let events = deployment.events(&run.id).await?;
