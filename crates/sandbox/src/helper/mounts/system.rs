@@ -4,7 +4,8 @@ use super::calls::{ALWAYS, at, bind, host, make_file, make_folder, remount, setu
 use crate::spec::{NotStarted, Tree};
 use nix::mount::{MsFlags, mount};
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::fs::Permissions;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 /// Devices without state, which every program expects.
@@ -33,6 +34,9 @@ const COVERED: [&str; 6] = [
     "/proc/sched_debug",
     "/proc/kmsg",
 ];
+
+/// A file without any permission, while it is bound over a hidden one.
+const CLOSED_FILE: &str = "/.closed";
 
 /// What programs ask for the number of processors.
 const PROCESSORS: [&str; 2] = ["/sys/devices/system/cpu", "/sys/devices/system/node"];
@@ -107,9 +111,24 @@ pub(super) fn hide(path: &Path, tree: &Tree) -> Result<(), NotStarted> {
             tmpfs(path, "mode=0000,size=4k")?;
             remount(path, ALWAYS | MsFlags::MS_RDONLY)
         }
-        Ok(found) if !found.is_symlink() => cover(path),
+        Ok(found) if !found.is_symlink() => close_file(path),
         Ok(_) | Err(_) => Ok(()),
     }
+}
+
+/// Shows a file in a file's place that no command may open. An empty one would look like a readable file
+/// without content.
+fn close_file(path: &Path) -> Result<(), NotStarted> {
+    let closed = Path::new(CLOSED_FILE);
+    make_file(closed)?;
+    fs::set_permissions(closed, Permissions::from_mode(0o000))
+        .map_err(|error| setup("close", closed, &error))?;
+    let none: Option<&str> = None;
+    mount(Some(closed), path, none, MsFlags::MS_BIND, none)
+        .map_err(|error| at("close", path, error))?;
+    remount(path, ALWAYS | MsFlags::MS_RDONLY)?;
+    // The mount keeps the file; no other path leads to it.
+    fs::remove_file(closed).map_err(|error| setup("remove", closed, &error))
 }
 
 /// Shows nothing in a file's place.

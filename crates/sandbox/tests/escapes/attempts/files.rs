@@ -77,6 +77,7 @@ fn files_of_the_person_and_of_other_runs_are_not_reached() {
 fn the_machines_files_are_not_reached() {
     expect_refused(&[
         sh("read /etc/shadow", "[ -n \"$(cat /etc/shadow)\" ] && echo ESCAPED").for_root(),
+        sh("open /etc/shadow", "head -c 0 /etc/shadow && echo ESCAPED").for_root(),
         sh("hard link to /etc/shadow", "ln /etc/shadow s && [ -n \"$(cat s)\" ] && echo ESCAPED").uncontrolled(),
         sh("write into /etc", "touch /etc/surety-escape && echo ESCAPED; rm -f /etc/surety-escape").for_root(),
         sh("write into /usr/bin", "touch /usr/bin/surety-escape && echo ESCAPED; rm -f /usr/bin/surety-escape").for_root(),
