@@ -183,15 +183,9 @@ fn writer(writers: &[(i64, String)], sequence: i64) -> &str {
 
 /// Every output is complete and matches its digest.
 async fn outputs(pool: &PgPool, events: &[Event]) -> Result<()> {
-    let outputs = events.iter().filter_map(|event| match &event.entry {
-        Entry::Output(output) => Some(output),
-        Entry::Transition(_)
-        | Entry::Plan(_)
-        | Entry::Turn(_)
-        | Entry::Intent(_)
-        | Entry::Receipt(_)
-        | Entry::Verdict(_)
-        | Entry::Answer(_) => None,
+    let outputs = events.iter().filter_map(|event| {
+        let Entry::Output(output) = &event.entry else { return None };
+        Some(output)
     });
     for output in outputs {
         let stored = "select body from artifact where digest = $1";

@@ -120,16 +120,8 @@ pub async fn verdict_about(
 }
 
 fn verdict_in(event: Event) -> Option<(DateTime<Utc>, VerdictRecord)> {
-    match event.entry {
-        Entry::Verdict(record) => Some((event.at, *record)),
-        Entry::Receipt(_)
-        | Entry::Transition(_)
-        | Entry::Plan(_)
-        | Entry::Turn(_)
-        | Entry::Intent(_)
-        | Entry::Output(_)
-        | Entry::Answer(_) => None,
-    }
+    let Entry::Verdict(record) = event.entry else { return None };
+    Some((event.at, *record))
 }
 
 /// The full text of an output, from the journal or the artifacts; none when neither contains it.

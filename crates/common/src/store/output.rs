@@ -31,16 +31,8 @@ pub async fn find_output(
 }
 
 fn output_in(event: Event) -> Option<Output> {
-    match event.entry {
-        Entry::Output(output) => Some(output),
-        Entry::Transition(_)
-        | Entry::Plan(_)
-        | Entry::Turn(_)
-        | Entry::Intent(_)
-        | Entry::Receipt(_)
-        | Entry::Verdict(_)
-        | Entry::Answer(_) => None,
-    }
+    let Entry::Output(output) = event.entry else { return None };
+    Some(output)
 }
 
 /// The bytes of an output from one place to another, some at a time.

@@ -147,16 +147,8 @@ fn after_last(events: Vec<Event>) -> WorkPage {
 }
 
 fn receipt_in(event: Event) -> Option<EvidenceReceipt> {
-    match event.entry {
-        Entry::Receipt(receipt) => Some(*receipt),
-        Entry::Transition(_)
-        | Entry::Plan(_)
-        | Entry::Turn(_)
-        | Entry::Intent(_)
-        | Entry::Output(_)
-        | Entry::Verdict(_)
-        | Entry::Answer(_) => None,
-    }
+    let Entry::Receipt(receipt) = event.entry else { return None };
+    Some(*receipt)
 }
 
 /// Every receipt of a run, in order.

@@ -177,15 +177,9 @@ pub(crate) async fn remarks(pool: &PgPool, id: Uuid) -> Vec<String> {
     let events = store::events(pool, id, 1, i64::MAX).await.unwrap();
     let numbers: Vec<i64> = events.iter().map(|event| event.sequence).collect();
     assert_eq!(numbers, (1..).take(numbers.len()).collect::<Vec<i64>>(), "numbers without gaps");
-    let texts = events.into_iter().filter_map(|event| match event.entry {
-        Entry::Answer(answer) => Some(answer.text),
-        Entry::Transition(_)
-        | Entry::Plan(_)
-        | Entry::Turn(_)
-        | Entry::Intent(_)
-        | Entry::Receipt(_)
-        | Entry::Output(_)
-        | Entry::Verdict(_) => None,
+    let texts = events.into_iter().filter_map(|event| {
+        let Entry::Answer(answer) = event.entry else { return None };
+        Some(answer.text)
     });
     texts.collect()
 }

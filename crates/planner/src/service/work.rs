@@ -47,29 +47,13 @@ pub(super) fn token(next: Option<i64>) -> String {
 }
 
 pub(super) fn receipt_in(event: Event) -> Option<v1::EvidenceReceipt> {
-    match event.entry {
-        Entry::Receipt(receipt) => Some((*receipt).into()),
-        Entry::Transition(_)
-        | Entry::Plan(_)
-        | Entry::Turn(_)
-        | Entry::Intent(_)
-        | Entry::Output(_)
-        | Entry::Verdict(_)
-        | Entry::Answer(_) => None,
-    }
+    let Entry::Receipt(receipt) = event.entry else { return None };
+    Some((*receipt).into())
 }
 
 pub(super) fn turn_in(event: Event) -> Option<v1::Turn> {
-    match event.entry {
-        Entry::Turn(turn) => Some((*turn).into()),
-        Entry::Transition(_)
-        | Entry::Plan(_)
-        | Entry::Intent(_)
-        | Entry::Receipt(_)
-        | Entry::Output(_)
-        | Entry::Verdict(_)
-        | Entry::Answer(_) => None,
-    }
+    let Entry::Turn(turn) = event.entry else { return None };
+    Some((*turn).into())
 }
 
 /// The wanted bytes of a call's output.

@@ -392,15 +392,9 @@ impl World {
         let receipts: Vec<EvidenceReceipt> = self
             .journal
             .iter()
-            .filter_map(|entry| match entry {
-                Entry::Receipt(receipt) => Some((**receipt).clone()),
-                Entry::Transition(_)
-                | Entry::Plan(_)
-                | Entry::Turn(_)
-                | Entry::Intent(_)
-                | Entry::Output(_)
-                | Entry::Verdict(_)
-                | Entry::Answer(_) => None,
+            .filter_map(|entry| {
+                let Entry::Receipt(receipt) = entry else { return None };
+                Some((**receipt).clone())
             })
             .collect();
         verify_chain(&receipts).unwrap();

@@ -1,0 +1,146 @@
+//! The settings of the executor and of its sandbox.
+
+use super::{Accepts, Group, Setting};
+
+pub(in crate::config) const EXECUTOR_LISTEN: Setting = Setting {
+    group: Group::Executor,
+    flag: "executor-listen",
+    env: "SURETY_EXECUTOR_LISTEN",
+    default: "127.0.0.1:7402",
+    accepts: Accepts::Address,
+    meaning: "The address where the executor serves gRPC, /healthz and /metrics.",
+    secret: false,
+};
+
+pub(in crate::config) const EXECUTOR_GATE_URL: Setting = Setting {
+    group: Group::Executor,
+    flag: "gate-url",
+    env: "SURETY_GATE_URL",
+    default: "http://127.0.0.1:7403",
+    accepts: Accepts::Url(&["http", "https"]),
+    meaning: "The acceptgate that decides about the runs that this executor finishes.",
+    secret: false,
+};
+
+pub(in crate::config) const EXECUTOR_SLOTS: Setting = Setting {
+    group: Group::Executor,
+    flag: "executor-slots",
+    env: "SURETY_EXECUTOR_SLOTS",
+    default: "64",
+    accepts: Accepts::Whole { min: 1, max: 4096, unit: "runs" },
+    meaning: "The most runs that this executor works on at a time. A blocked run takes no slot; \
+              the same number may additionally wait for the gate's verdict. Each running command needs four \
+              open files: the process raises its limit to 65,536 or its hard limit (`ulimit -Hn`), and a \
+              command waits while none are free.",
+    secret: false,
+};
+
+pub(in crate::config) const EXECUTOR_HEARTBEAT_INTERVAL_MS: Setting = Setting {
+    group: Group::Executor,
+    flag: "executor-heartbeat-interval-ms",
+    env: "SURETY_EXECUTOR_HEARTBEAT_INTERVAL_MS",
+    default: "",
+    accepts: Accepts::Whole { min: 100, max: 60_000, unit: "milliseconds" },
+    meaning: "How often the executor sends a heartbeat and checks those of others. By default \
+              a third of the age limit, and at most a second.",
+    secret: false,
+};
+
+pub(in crate::config) const EXECUTOR_HEARTBEAT_AGE_LIMIT_MS: Setting = Setting {
+    group: Group::Executor,
+    flag: "executor-heartbeat-age-limit-ms",
+    env: "SURETY_EXECUTOR_HEARTBEAT_AGE_LIMIT_MS",
+    default: "10000",
+    accepts: Accepts::Whole { min: 2_000, max: 600_000, unit: "milliseconds" },
+    meaning: "The age of its last heartbeat at which an executor is declared dead and loses its \
+              leases. Set the same value on every executor of one database, at least twice \
+              the heartbeat interval.",
+    secret: false,
+};
+
+pub(in crate::config) const EXECUTOR_DATA_DIR: Setting = Setting {
+    group: Group::Executor,
+    flag: "executor-data-dir",
+    env: "SURETY_EXECUTOR_DATA_DIR",
+    default: ".surety",
+    accepts: Accepts::Path,
+    meaning: "The folder in which the executor creates the workspaces of runs that name none, as \
+              `workspaces/RUN`.",
+    secret: false,
+};
+
+pub(in crate::config) const SANDBOX: Setting = Setting {
+    group: Group::Executor,
+    flag: "sandbox",
+    env: "SURETY_SANDBOX",
+    default: "auto",
+    accepts: Accepts::Word(&["auto", "full", "partial", "none"]),
+    meaning: "What confines commands: the strongest level that the machine has, or exactly one. A level \
+              that the machine lacks is an error at start. See [sandbox.md](sandbox.md).",
+    secret: false,
+};
+
+pub(in crate::config) const SANDBOX_ALLOW_NONE: Setting = Setting {
+    group: Group::Executor,
+    flag: "sandbox-allow-none",
+    env: "SURETY_SANDBOX_ALLOW_NONE",
+    default: "false",
+    accepts: Accepts::Switch,
+    meaning: "Let a run's policy ask for commands without a sandbox, as checks that start containers \
+              need.",
+    secret: false,
+};
+
+pub(in crate::config) const SANDBOX_READ_ONLY: Setting = Setting {
+    group: Group::Executor,
+    flag: "sandbox-read-only",
+    env: "SURETY_SANDBOX_READ_ONLY",
+    default: "",
+    accepts: Accepts::Paths,
+    meaning: "Files and folders that commands may read and run besides the system's, the toolchains of \
+              `PATH` and the workspace.",
+    secret: false,
+};
+
+pub(in crate::config) const SANDBOX_WRITABLE: Setting = Setting {
+    group: Group::Executor,
+    flag: "sandbox-writable",
+    env: "SURETY_SANDBOX_WRITABLE",
+    default: "",
+    accepts: Accepts::Paths,
+    meaning: "Files and folders that commands of every run may write besides their workspace, such as a \
+              shared compiler cache. What one command writes there, all later ones read.",
+    secret: false,
+};
+
+pub(in crate::config) const SANDBOX_PROCESSES: Setting = Setting {
+    group: Group::Executor,
+    flag: "sandbox-processes",
+    env: "SURETY_SANDBOX_PROCESSES",
+    default: "",
+    accepts: Accepts::Whole { min: 16, max: 100_000, unit: "processes" },
+    meaning: "How many processes and threads one command may have at a time. Without it 24 for each \
+              processor, and 192 at least.",
+    secret: false,
+};
+
+pub(in crate::config) const SANDBOX_MEMORY_MIB: Setting = Setting {
+    group: Group::Executor,
+    flag: "sandbox-memory-mib",
+    env: "SURETY_SANDBOX_MEMORY_MIB",
+    default: "",
+    accepts: Accepts::Whole { min: 64, max: 16_777_216, unit: "MiB" },
+    meaning: "How much memory one command may use. Without it three quarters of the machine's.",
+    secret: false,
+};
+
+pub(in crate::config) const SANDBOX_DISK_MIB: Setting = Setting {
+    group: Group::Executor,
+    flag: "sandbox-disk-mib",
+    env: "SURETY_SANDBOX_DISK_MIB",
+    default: "16384",
+    accepts: Accepts::Whole { min: 16, max: 16_777_216, unit: "MiB" },
+    meaning: "How much one command may write to disk. It is looked at once a second, so a command can \
+              write as much more as the disk takes in a second.",
+    secret: false,
+};
