@@ -7,11 +7,13 @@
 //!               +--> verify --> acceptgate
 //! ```
 
+mod blocking;
 pub mod decision;
 pub mod driver;
 pub mod fuse;
 pub mod gate;
 mod pauses;
+pub mod round;
 mod service;
 pub mod snapshot;
 pub mod stateless;

@@ -1,10 +1,10 @@
 //! A tool prepared for one call: its access, its time limit, and its outcome.
 
-use super::blocking::blocking;
 use super::ended::Ended;
 use super::leased_run::LeasedRun;
 use super::resource_wait::wait_for_resources;
 use super::snapshots::Watched;
+use crate::blocking::blocking;
 use crate::fuse::timeout::{CallEnd, Timing};
 use crate::tool::{
     Effect, ErrorCode, Probe, Tool, ToolContext, ToolError, ToolOutcome, WriteScope, timing,

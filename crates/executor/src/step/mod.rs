@@ -20,7 +20,6 @@
 //!                                           all --> changes --> leased_run --> lease, engine
 //! ```
 
-mod blocking;
 mod bounds;
 mod call;
 mod call_setup;

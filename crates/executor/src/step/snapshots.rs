@@ -6,20 +6,21 @@
 //!     +-- at the verification: whether the workspace is another than at the base
 //! ```
 
-use super::blocking::blocking;
 use super::history::Base;
 use super::leased_run::LeasedRun;
 use super::resource_wait::wait_for_resources;
-use crate::snapshot::{Reach, Snapshots, Written, made_by_checks, net_changes};
+use crate::blocking::blocking;
+use crate::round::Start;
+use crate::snapshot::{Reach, Snapshots, Written};
 use crate::tool::{ErrorCode, Tool, ToolError, ToolOutcome, Workspace, WriteScope};
 use chrono::{DateTime, Utc};
 use std::sync::Arc;
 use std::time::Duration;
-use surety_common::domain::check::{CheckKind, changed_fact, changed_paths};
+use surety_common::domain::check::{CheckKind, changed_paths};
 use surety_common::domain::json::sha256_hex;
 use surety_common::domain::manifest::{IgnoreRules, Manifest, Place, decode, encode};
 use surety_common::domain::plan::Plan;
-use surety_common::domain::receipt::{EvidenceReceipt, Fact};
+use surety_common::domain::receipt::Fact;
 use surety_common::domain::step::StepState;
 use surety_common::store::{self, Artifact};
 use tracing::Instrument;
@@ -33,6 +34,15 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The workspace cannot be read, or is another folder than at the base; the artifact is not kept.
 pub(super) async fn base(run: &LeasedRun) -> Result<&Base, ToolError> {
     run.history.base.get_or_try_init(|| find_base(run)).await
+}
+
+/// The base, as a verification round compares with it.
+///
+/// # Errors
+/// As [`base`].
+pub(super) async fn start(run: &LeasedRun) -> Result<Start, ToolError> {
+    let Base { snapshots, manifest, .. } = base(run).await?;
+    Ok(Start { snapshots: Arc::clone(snapshots), manifest: Arc::clone(manifest) })
 }
 
 /// Whether the run has a base: without one nothing of it could have written.
@@ -166,44 +176,6 @@ pub(super) async fn check_in_place(run: &LeasedRun) -> Result<(), ToolError> {
         if is_same { Ok(()) } else { Err(Workspace::moved(moved_to.as_ref())) }
     })
     .await
-}
-
-/// What the runner says about a check that asks whether the workspace changed.
-///
-/// # Errors
-/// As [`snapshot`].
-pub(super) async fn observe(
-    run: &LeasedRun,
-    globs: &[String],
-    receipts: &[EvidenceReceipt],
-) -> Result<Vec<Fact>, ToolError> {
-    if !has_base(run).await {
-        return Ok(vec![changed_fact(globs, false)]);
-    }
-    let asked = match globs {
-        [] => None,
-        globs => Some(WriteScope::new(globs)?),
-    };
-    let reach = if asked.is_some() { Reach::Everything } else { Reach::NotIgnored };
-    let now = snapshot(run, reach).await?;
-    let base = base(run).await?;
-    let changed = net_changes(&base.manifest, &now, asked.as_ref(), receipts);
-    let mut facts = vec![changed_fact(globs, changed.count > 0)];
-    facts.extend(changed.facts());
-    Ok(facts)
-}
-
-/// What the checks' own commands wrote since `before` at paths that the run had left as they were, so
-/// that a later round does not take it for the run's.
-///
-/// # Errors
-/// As [`snapshot`].
-pub(super) async fn observe_made(
-    run: &LeasedRun,
-    before: &Manifest,
-) -> Result<Vec<Fact>, ToolError> {
-    let after = snapshot(run, Reach::NotIgnored).await?;
-    Ok(made_by_checks(&base(run).await?.manifest, before, &after))
 }
 
 /// A call whose writes are found out by comparison.

@@ -1,9 +1,8 @@
-//! The runner's verification before the gate decides: it runs the commands of required checks,
-//! reads the files that they name, and records what it observes. Then it calls the gate.
+//! The runner's verification before the gate decides: it carries out a round of probes, and records
+//! what each observed. Then it calls the gate.
 //!
 //! A verification can be repeated after a crash.
 
-use super::blocking::blocking;
 use super::call_setup::{Call, Done, called_off};
 use super::ended::Ended;
 use super::evidence::{Place, Record, keep, record_as};
@@ -12,18 +11,10 @@ use super::resource_wait::wait_for_resources;
 use super::slots::Slot;
 use super::snapshots;
 use crate::gate::Moved;
-use crate::snapshot::Reach;
-use crate::tool::builtin::run_command::outcome;
-use crate::tool::process::{self, CommandRequest};
-use crate::tool::{
-    Environment, ErrorCode, RelPath, ToolContext, ToolError, ToolOutcome, Workspace, WriteScope,
-    observe, project,
-};
-use std::collections::BTreeMap;
+use crate::round::{Round, Setup, runs_command};
+use crate::tool::{ErrorCode, ToolError, ToolOutcome};
 use std::sync::Arc;
 use std::time::Duration;
-use surety_common::domain::check::{Owner, changed_fact};
-use surety_common::domain::command::{Program, needs_shell, programs};
 use surety_common::domain::execution::Wait;
 use surety_common::domain::execution::draft::Ending;
 use surety_common::domain::fault::{Fault, FaultClass};
@@ -31,12 +22,9 @@ use surety_common::domain::journal::{Entry, Intent};
 use surety_common::domain::json::Value;
 use surety_common::domain::manifest::Manifest;
 use surety_common::domain::plan::ToolCall;
-use surety_common::domain::receipt::{CheckProbe, Command, EvidenceSource, Fact};
+use surety_common::domain::receipt::{CheckProbe, EvidenceSource};
 use surety_common::domain::stop::{StopReason, WaitingOn};
-use surety_common::domain::verification::{
-    Observation, PROJECT_TESTS, Probe, ProjectTests, probes,
-};
-use tokio::time::Instant;
+use surety_common::domain::verification::{Observation, PROJECT_TESTS, Probe, probes};
 use uuid::Uuid;
 
 /// The name of the runner's own observations.
@@ -129,13 +117,14 @@ async fn observe_all(run: &LeasedRun) -> Result<bool, Ended> {
     }
     let mut records = Vec::new();
     let mut whole = true;
-    let round = run.execution().await.counters.verification_round;
-    let before = before_checks(run, &wanted).await?;
+    let number = run.execution().await.counters.verification_round;
+    let round = begin(run, &wanted).await?;
+    let before = before_checks(run, &round, &wanted).await?;
     for probe in wanted {
         if run.engine.drain.is_cancelled() {
             return Err(Ended::Draining);
         }
-        match carry_out(run, probe, round).await {
+        match carry_out(run, &round, probe, number).await {
             Ok(record) => records.push(record),
             // Another process changed the run, for example to pause it: the observations so far are
             // kept.
@@ -147,7 +136,10 @@ async fn observe_all(run: &LeasedRun) -> Result<bool, Ended> {
         }
     }
     if let Some(before) = before.filter(|_| whole) {
-        records.extend(made_by_checks(run, &before).await?);
+        records.extend(made_by_checks(run, &round, &before).await?);
+    }
+    if let Some(latest) = round.latest() {
+        run.history.remember(&latest);
     }
     run.insist(|draft| {
         for record in &records {
@@ -155,7 +147,7 @@ async fn observe_all(run: &LeasedRun) -> Result<bool, Ended> {
             record.output.iter().for_each(|output| draft.journal(Entry::Output(output.clone())));
         }
         // A pause in between began another round.
-        let same_round = draft.execution().counters.verification_round == round;
+        let same_round = draft.execution().counters.verification_round == number;
         draft.set_observed(whole && same_round);
         Ok(())
     })
@@ -163,17 +155,42 @@ async fn observe_all(run: &LeasedRun) -> Result<bool, Ended> {
     Ok(run.execution().await.counters.observed)
 }
 
+/// The round, with the workspace before the run where a probe compares with it.
+async fn begin(run: &LeasedRun, wanted: &[Probe]) -> Result<Round, Ended> {
+    let compares = asks_for_change(wanted) && snapshots::has_base(run).await;
+    let start = if compares { snapshots::start(run).await.map(Some) } else { Ok(None) };
+    if let Err(error) = &start {
+        called_off(run, &error.clone().into())?;
+    }
+    Ok(Round::new(Setup {
+        folder: Arc::clone(&run.folder),
+        environment: Arc::clone(&run.engine.environment),
+        sandbox: Arc::new(run.engine.sandbox.under(&run.spec.policy)),
+        start,
+        latest: run.history.latest(),
+        receipts: if compares { run.receipts().await? } else { Vec::new() },
+        time_limit: patience(run),
+        cancel: run.lease.calls.clone(),
+        kill: run.lease.kill.clone(),
+    }))
+}
+
+fn asks_for_change(wanted: &[Probe]) -> bool {
+    wanted.iter().any(|probe| matches!(probe.observation, Observation::Change(_)))
+}
+
 /// The workspace before the checks' own commands, where a check asks what the run changed.
-async fn before_checks(run: &LeasedRun, wanted: &[Probe]) -> Result<Option<Arc<Manifest>>, Ended> {
-    let mut observations = wanted.iter().map(|probe| &probe.observation);
-    let asks = observations.clone().any(|it| matches!(it, Observation::Change(_)));
-    let runs =
-        observations.any(|it| matches!(it, Observation::Command(_) | Observation::ProjectTests));
-    if !(asks && runs && snapshots::has_base(run).await) {
+async fn before_checks(
+    run: &LeasedRun,
+    round: &Round,
+    wanted: &[Probe],
+) -> Result<Option<Arc<Manifest>>, Ended> {
+    let runs = wanted.iter().any(runs_command);
+    if !(asks_for_change(wanted) && runs && snapshots::has_base(run).await) {
         return Ok(None);
     }
-    match snapshots::snapshot(run, Reach::NotIgnored).await {
-        Ok(before) => Ok(Some(before)),
+    match wait_for_resources(run, patience(run), || round.snapshot()).await {
+        Ok(before) => Ok(before),
         Err(error) => {
             called_off(run, &error.clone().into())?;
             // Each check that needs it says so.
@@ -184,28 +201,19 @@ async fn before_checks(run: &LeasedRun, wanted: &[Probe]) -> Result<Option<Arc<M
 }
 
 /// The record of what the checks' own commands wrote; none when they wrote nothing.
-async fn made_by_checks(run: &LeasedRun, before: &Manifest) -> Result<Option<Record>, Ended> {
-    let outcome = match snapshots::observe_made(run, before).await {
+async fn made_by_checks(
+    run: &LeasedRun,
+    round: &Round,
+    before: &Manifest,
+) -> Result<Option<Record>, Ended> {
+    let made = wait_for_resources(run, patience(run), || round.made_since(before)).await;
+    let outcome = match made {
         Ok(facts) if facts.is_empty() => return Ok(None),
         Ok(facts) => ToolOutcome::done("the checks' own commands wrote files", Vec::new(), facts),
         Err(error) => error.into(),
     };
     called_off(run, &outcome)?;
     record(run, Done::now(run, call(OBSERVE, Vec::new()), outcome)).await.map(Some)
-}
-
-/// Compares the workspace with what it was before the run.
-async fn observe_change(run: &LeasedRun, globs: &[String]) -> Result<Record, Ended> {
-    let receipts = run.receipts().await?;
-    let outcome = match snapshots::observe(run, globs, &receipts).await {
-        Ok(facts) => ToolOutcome::done("compared with the start of the run", Vec::new(), facts),
-        Err(error) => {
-            // What could not be compared is not known to be another.
-            ToolOutcome::failed(error, Vec::new(), vec![changed_fact(globs, false)])
-        }
-    };
-    called_off(run, &outcome)?;
-    record(run, Done::now(run, call(OBSERVE, Vec::new()), outcome)).await
 }
 
 /// Ends the run when its workspace is another folder than at its start: whatever is seen there is not
@@ -236,197 +244,40 @@ async fn wanted(run: &LeasedRun) -> Vec<Probe> {
 }
 
 /// Makes one observation and its record, which names the check that it decides.
-async fn carry_out(run: &LeasedRun, probe: Probe, round: u32) -> Result<Record, Ended> {
-    let Probe { check_id, owner, observation } = probe;
-    let mut record = match observation {
-        Observation::Change(globs) => observe_change(run, &globs).await?,
-        Observation::Command(line) => verify_command(run, line, owner).await?,
-        Observation::ProjectTests => project_tests(run).await?,
-        Observation::File(path) => {
-            let seen = seen(run, move |workspace| observe::observe_file(workspace, &path)).await;
-            observed(run, seen).await?
-        }
-        Observation::Content { path, needle } => {
-            let seen =
-                seen(run, move |workspace| observe::observe_content(workspace, &path, &needle))
-                    .await;
-            observed(run, seen).await?
-        }
-    };
-    record.receipt.probe_of = Some(CheckProbe { check_id, round });
-    Ok(record)
-}
-
-async fn seen(
+async fn carry_out(
     run: &LeasedRun,
-    observation: impl Fn(&Workspace) -> Result<Fact, ToolError> + Clone + Send + 'static,
-) -> Result<Fact, ToolError> {
-    wait_for_resources(run, patience(run), || async {
-        let (workspace, observation) = (run.folder.workspace()?, observation.clone());
-        blocking(move || observation(&workspace)).await?
-    })
-    .await
-}
-
-async fn observed(run: &LeasedRun, seen: Result<Fact, ToolError>) -> Result<Record, Ended> {
-    let outcome = match seen {
-        Ok(fact) => ToolOutcome::done(summary(&fact), Vec::new(), vec![fact]),
-        Err(error) => error.into(),
+    round: &Round,
+    probe: Probe,
+    number: u32,
+) -> Result<Record, Ended> {
+    let call = match &probe.observation {
+        Observation::Command(line) => call(VERIFY, vec![("command", line.clone())]),
+        Observation::ProjectTests => call(PROJECT_TESTS, Vec::new()),
+        Observation::Change(_) | Observation::File(_) | Observation::Content { .. } => {
+            call(OBSERVE, Vec::new())
+        }
     };
-    called_off(run, &outcome)?;
-    record(run, Done::now(run, call(OBSERVE, Vec::new()), outcome)).await
-}
-
-fn summary(fact: &Fact) -> String {
-    match fact {
-        Fact::FileObserved { path, exists: true } => format!("{path} exists"),
-        Fact::FileObserved { path, exists: false } => format!("{path} does not exist"),
-        Fact::Content { path, found: true, .. } => format!("{path} contains the text"),
-        Fact::Content { path, found: false, .. } => format!("{path} does not contain the text"),
-        Fact::FileWritten { .. }
-        | Fact::Command { .. }
-        | Fact::Verification { .. }
-        | Fact::Output { .. } => "observed".to_owned(),
+    let runs = runs_command(&probe);
+    if runs {
+        write_down(run, &call).await?;
     }
-}
-
-/// Runs a check's command.
-async fn verify_command(run: &LeasedRun, line: String, owner: Owner) -> Result<Record, Ended> {
-    let call = call(VERIFY, vec![("command", line.clone())]);
-    write_down(run, &call).await?;
     let started_at = run.engine.now();
-    let running = wait_for_resources(run, patience(run), || run_line(run, call.id, &line, owner));
-    let outcome = match running.await {
-        Ok(outcome) => outcome,
-        Err(error) => error.into(),
+    let attempt = || async {
+        let _begun = match runs.then(|| run.begin_call(true)) {
+            Some(beginning) => match beginning.await {
+                Some(begun) => Some(begun),
+                None => return ToolError::called_off().into(),
+            },
+            None => None,
+        };
+        round.probe(&probe, call.id).await
     };
+    let outcome: ToolOutcome = wait_for_resources(run, patience(run), attempt).await;
     called_off(run, &outcome)?;
     let done = Done { call, outcome, started_at, finished_at: run.engine.now(), source: None };
-    record(run, done).await
-}
-
-/// Runs a check's line. The fact has the line as it was written, and its exit code.
-///
-/// A line of a plan gets no shell: its programs run one after another while each succeeds. The author of a
-/// user's or an operator's line is trusted, so what needs a shell gets one.
-async fn run_line(
-    run: &LeasedRun,
-    call_id: Uuid,
-    line: &str,
-    owner: Owner,
-) -> Result<ToolOutcome, ToolError> {
-    if owner != Owner::Plan && needs_shell(line) {
-        return run_in_shell(run, call_id, line).await;
-    }
-    let Some(programs) = programs(line) else {
-        return Err(ToolError::new(
-            ErrorCode::ShellNotAllowed,
-            format!("{line:?} needs a shell, which the policy does not allow; name a program"),
-        ));
-    };
-    let context = context(run, call_id)?;
-    let _begun = run.begin_call(true).await.ok_or_else(ToolError::called_off)?;
-    let mut output = Vec::new();
-    let mut last = None;
-    for program in programs {
-        let mut outcome = run_program(&context, line, program).await?;
-        output.append(&mut outcome.output);
-        let failed = !outcome.success;
-        last = Some(outcome);
-        if failed {
-            break;
-        }
-    }
-    let mut outcome = last.ok_or_else(|| {
-        ToolError::new(ErrorCode::ProgramNotFound, format!("{line:?} names no program"))
-    })?;
-    outcome.output = output;
-    Ok(outcome)
-}
-
-async fn run_in_shell(
-    run: &LeasedRun,
-    call_id: Uuid,
-    line: &str,
-) -> Result<ToolOutcome, ToolError> {
-    let context = context(run, call_id)?;
-    let _begun = run.begin_call(true).await.ok_or_else(ToolError::called_off)?;
-    let shell = ["sh", "-c", line].map(str::to_owned);
-    let request = CommandRequest {
-        command: Command::Argv(shell.to_vec()),
-        folder: context.workspace()?.folder(&RelPath::root())?,
-        environment: Environment::clone(&context.environment),
-    };
-    let finished = process::run(&context, &request).await?;
-    Ok(outcome(Command::Line(line.to_owned()), finished))
-}
-
-async fn run_program(
-    context: &ToolContext,
-    line: &str,
-    program: Program,
-) -> Result<ToolOutcome, ToolError> {
-    let added: BTreeMap<String, String> = program.environment.into_iter().collect();
-    let request = CommandRequest {
-        command: Command::Argv(program.argv),
-        folder: context.workspace()?.folder(&RelPath::root())?,
-        environment: context.environment.with(&added)?,
-    };
-    let finished = process::run(context, &request).await?;
-    Ok(outcome(Command::Line(line.to_owned()), finished))
-}
-
-/// Runs the project's own tests; missing tests are recorded as skipped, never as passed.
-async fn project_tests(run: &LeasedRun) -> Result<Record, Ended> {
-    let call = call(PROJECT_TESTS, Vec::new());
-    write_down(run, &call).await?;
-    let started_at = run.engine.now();
-    let running = wait_for_resources(run, patience(run), || run_project_tests(run, call.id));
-    let outcome = match running.await {
-        Ok(outcome) => outcome,
-        Err(error) => error.into(),
-    };
-    called_off(run, &outcome)?;
-    record(run, Done { call, outcome, started_at, finished_at: run.engine.now(), source: None })
-        .await
-}
-
-async fn run_project_tests(run: &LeasedRun, call_id: Uuid) -> Result<ToolOutcome, ToolError> {
-    let context = context(run, call_id)?;
-    let (workspace, environment) = (context.workspace()?, Arc::clone(&context.environment));
-    let found = blocking(move || project::test_command(&workspace, &environment)).await?;
-    let Some(argv) = found else {
-        let mut outcome = ToolOutcome::done(
-            "skipped: the project names no test command",
-            Vec::new(),
-            vec![ProjectTests::skipped()],
-        );
-        // No test ran, so nothing is proven.
-        outcome.success = false;
-        return Ok(outcome);
-    };
-    let _begun = run.begin_call(true).await.ok_or_else(ToolError::called_off)?;
-    let request = CommandRequest {
-        command: Command::Argv(argv),
-        folder: context.workspace()?.folder(&RelPath::root())?,
-        environment: Environment::clone(&context.environment),
-    };
-    let finished = process::run(&context, &request).await?;
-    Ok(outcome(request.command, finished))
-}
-
-fn context(run: &LeasedRun, call_id: Uuid) -> Result<ToolContext, ToolError> {
-    Ok(ToolContext {
-        folder: Arc::clone(&run.folder),
-        write_scope: Arc::new(WriteScope::whole()),
-        environment: Arc::clone(&run.engine.environment),
-        sandbox: Arc::new(run.engine.sandbox.under(&run.spec.policy)),
-        call_id,
-        shell_allowed: false,
-        deadline: Instant::now() + patience(run),
-        cancel: run.lease.calls.child_token(),
-        kill: run.lease.kill.clone(),
-    })
+    let mut record = record(run, done).await?;
+    record.receipt.probe_of = Some(CheckProbe { check_id: probe.check_id, round: number });
+    Ok(record)
 }
 
 /// The intent of a command, committed before it starts.

@@ -1,8 +1,8 @@
 //! The lock of a run's workspace: taken before the first work on the run, held until the run ends.
 
-use super::blocking::blocking;
 use super::ended::Ended;
 use super::leased_run::LeasedRun;
+use crate::blocking::blocking;
 use crate::tool::ToolError;
 use std::path::PathBuf;
 use surety_common::domain::execution::Wait;

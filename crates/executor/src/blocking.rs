@@ -3,7 +3,7 @@
 use crate::tool::{ErrorCode, ToolError};
 
 /// Runs what reads files beside the runtime's own threads.
-pub(super) async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ToolError> {
     tokio::task::spawn_blocking(work).await.map_err(|error| {

@@ -1,0 +1,103 @@
+//! The workspace of a round, compared with what it was before the run.
+
+use super::Round;
+use crate::blocking::blocking;
+use crate::snapshot::{Reach, Snapshots, made_by_checks, net_changes};
+use crate::tool::{ToolError, ToolOutcome, Workspace, WriteScope};
+use std::sync::{Arc, MutexGuard, PoisonError};
+use surety_common::domain::check::changed_fact;
+use surety_common::domain::manifest::Manifest;
+use surety_common::domain::receipt::Fact;
+use tracing::Instrument;
+
+/// The workspace before the run.
+#[derive(Debug, Clone)]
+pub struct Start {
+    /// Takes later snapshots under the rules of the first.
+    pub snapshots: Arc<Snapshots>,
+    /// The first snapshot.
+    pub manifest: Arc<Manifest>,
+}
+
+impl Round {
+    /// Compares the workspace with what it was before the run.
+    pub(super) async fn observe_change(&self, globs: &[String]) -> ToolOutcome {
+        match self.changed(globs).await {
+            Ok(facts) => ToolOutcome::done("compared with the start of the run", Vec::new(), facts),
+            // What could not be compared is not known to be another.
+            Err(error) => ToolOutcome::failed(error, Vec::new(), vec![changed_fact(globs, false)]),
+        }
+    }
+
+    async fn changed(&self, globs: &[String]) -> Result<Vec<Fact>, ToolError> {
+        let Some(start) = self.start()? else {
+            return Ok(vec![changed_fact(globs, false)]);
+        };
+        let asked = match globs {
+            [] => None,
+            globs => Some(WriteScope::new(globs)?),
+        };
+        let reach = if asked.is_some() { Reach::Everything } else { Reach::NotIgnored };
+        let now = self.snapshot_of(start, reach).await?;
+        let changed = net_changes(&start.manifest, &now, asked.as_ref(), &self.setup.receipts);
+        let mut facts = vec![changed_fact(globs, changed.count > 0)];
+        facts.extend(changed.facts());
+        Ok(facts)
+    }
+
+    /// What the checks' own commands wrote since `before` at paths that the run had left as they were,
+    /// so that a later round does not take it for the run's.
+    ///
+    /// # Errors
+    /// As [`Round::snapshot`].
+    pub async fn made_since(&self, before: &Manifest) -> Result<Vec<Fact>, ToolError> {
+        let Some(start) = self.start()? else { return Ok(Vec::new()) };
+        let after = self.snapshot_of(start, Reach::NotIgnored).await?;
+        Ok(made_by_checks(&start.manifest, before, &after))
+    }
+
+    fn start(&self) -> Result<Option<&Start>, ToolError> {
+        self.setup.start.as_ref().map(Option::as_ref).map_err(Clone::clone)
+    }
+
+    /// The workspace now, without its ignored paths; none when nothing is known of it before the run.
+    ///
+    /// # Errors
+    /// `workspace_moved`; the workspace cannot be read; the round was cancelled.
+    pub async fn snapshot(&self) -> Result<Option<Arc<Manifest>>, ToolError> {
+        let Some(start) = self.start()? else { return Ok(None) };
+        self.snapshot_of(start, Reach::NotIgnored).await.map(Some)
+    }
+
+    async fn snapshot_of(&self, start: &Start, reach: Reach) -> Result<Arc<Manifest>, ToolError> {
+        let span = tracing::info_span!("snapshot", snapshot = "round");
+        let (snapshots, previous) = (Arc::clone(&start.snapshots), self.latest());
+        let (folder, cancel) = (Arc::clone(&self.setup.folder), self.setup.cancel.clone());
+        let taken = blocking(move || {
+            let check =
+                || if cancel.is_cancelled() { Err(ToolError::called_off()) } else { Ok(()) };
+            let workspace = folder.workspace()?;
+            workspace.check_in_place()?;
+            let manifest = snapshots.take(&workspace, previous.as_deref(), reach, &check)?;
+            Ok((manifest, workspace.given().to_owned()))
+        });
+        let (manifest, given) = taken.instrument(span).await??;
+        let known = &start.manifest.place;
+        let moved = (known.device, known.inode) != (manifest.place.device, manifest.place.inode);
+        if known.inode != 0 && moved {
+            return Err(Workspace::moved(&given));
+        }
+        let manifest = Arc::new(manifest);
+        *self.lock_latest() = Some(Arc::clone(&manifest));
+        Ok(manifest)
+    }
+
+    /// The last snapshot that the round knows.
+    pub fn latest(&self) -> Option<Arc<Manifest>> {
+        self.lock_latest().clone()
+    }
+
+    fn lock_latest(&self) -> MutexGuard<'_, Option<Arc<Manifest>>> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
