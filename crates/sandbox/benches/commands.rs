@@ -57,6 +57,7 @@ fn once(root: &std::path::Path, confinement: &Confinement) {
         network: Network::None,
         limits: Limits::default(),
         view: None,
+        input: None,
         confinement: confinement.clone(),
     };
     match run(&spec, Stdio::null(), Stdio::null()) {

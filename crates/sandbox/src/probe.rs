@@ -256,6 +256,7 @@ fn attempt(confinement: &Confinement, scratch: &Path) -> Result<(), String> {
         network: Network::None,
         limits: Limits::default(),
         view: None,
+        input: None,
         confinement: confinement.clone(),
     };
     let report = launch::run(&spec, Stdio::null(), Stdio::null());

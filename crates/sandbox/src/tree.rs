@@ -129,6 +129,31 @@ const TOOL_FOLDERS: [(&str, &[&str], &[&str]); 5] = [
     ("GRADLE_USER_HOME", &[], &["caches", "wrapper"]),
 ];
 
+/// Configuration of tools below a home folder that decides how a later command behaves. A participant with
+/// its own home may read it and not change it.
+const HOME_CONFIGURATION: [&str; 17] = [
+    ".bazelrc",
+    ".bundle/config",
+    ".bunfig.toml",
+    ".config/git",
+    ".config/go",
+    ".config/pip",
+    ".config/pnpm",
+    ".gemrc",
+    ".gitconfig",
+    ".gradle/gradle.properties",
+    ".gradle/init.d",
+    ".gradle/init.gradle",
+    ".m2/settings.xml",
+    ".npmrc",
+    ".pip",
+    ".yarnrc",
+    ".yarnrc.yml",
+];
+
+/// Where the machine keeps the addresses of its name servers, outside of the system folders.
+const NAME_SERVICES: [&str; 3] = ["/run/systemd/resolve", "/run/NetworkManager", "/run/resolvconf"];
+
 /// What a service keeps from its commands, and what it adds for them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Folders {
@@ -209,6 +234,42 @@ impl HostTree {
         tree.read_only.retain(|path| !path.starts_with(workspace));
         tree.caches.retain(|path| !path.starts_with(workspace));
         tree
+    }
+
+    /// What a participant sees that works with a person's own home: toolchains and their configuration are
+    /// read-only, and what it writes to a cache goes away with it, so that no later command meets it.
+    pub fn participant(&self, workspace: &Path, given: &Path) -> Tree {
+        let mut tree = self.tree(workspace, given, &[PathBuf::new()]);
+        tree.private.clear();
+        tree.files.clear();
+        let home = self.home.as_deref().and_then(|home| home.canonicalize().ok());
+        // It may commit; the files of an enclosing work tree are shown to later commands.
+        for folder in git::around(workspace, self.home.as_deref()) {
+            let inside = folder.join(".git");
+            let is_borrowed = folder.file_name().is_some_and(|name| name == "objects");
+            if inside.is_dir() {
+                tree.writable.push(inside);
+            } else if !inside.exists() && !is_borrowed {
+                tree.writable.push(folder);
+            }
+        }
+        if let Some(home) = home {
+            let kept = HOME_CONFIGURATION.iter().map(|path| home.join(path));
+            tree.read_only.extend(kept.filter_map(|path| path.canonicalize().ok()));
+            tree.writable.push(home);
+        }
+        tree.read_only.extend(NAME_SERVICES.map(PathBuf::from));
+        // A path that is named twice has the wider right.
+        tree.read_only.retain(|path| !tree.writable.contains(path));
+        tree
+    }
+
+    /// The toolchains, configurations and caches below the home folder that later commands would see, and
+    /// that are not there now.
+    pub fn absent(&self) -> Vec<PathBuf> {
+        let Some(home) = &self.home else { return Vec::new() };
+        let shown = HOME_TOOLS.iter().chain(&HOME_CACHES).map(|path| home.join(path));
+        shown.filter(|path| fs::symlink_metadata(path).is_err()).collect()
     }
 
     /// Shows a path to be read, and where a link leads, that as well.
@@ -354,5 +415,30 @@ mod tests {
             shown,
             [&root.join("node/v20/bin"), &root.join("node/v20"), &root.join("home/bin")]
         );
+    }
+
+    #[test]
+    fn a_participant_has_its_home_and_changes_no_toolchain() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().canonicalize().unwrap().join("me");
+        for path in [".cargo/bin", ".cargo/registry", ".config/git", "repo/.git", "repo/crates/a"] {
+            fs::create_dir_all(home.join(path)).unwrap();
+        }
+        fs::write(home.join(".npmrc"), "").unwrap();
+        let text = |path: &str| home.join(path).to_string_lossy().into_owned();
+        let found = host(&[("HOME", home.to_str().unwrap()), ("PATH", &text(".cargo/bin"))], &[]);
+        let workspace = home.join("repo/crates/a");
+        let tree = found.participant(&workspace, &workspace);
+        let named = |paths: &[PathBuf], path: &str| paths.contains(&home.join(path));
+        assert!(tree.private.is_empty() && tree.files.is_empty());
+        for path in ["", "repo/.git", "repo/crates/a/"] {
+            assert!(named(&tree.writable, path), "{path} in {:?}", tree.writable);
+        }
+        for path in [".cargo/bin", ".npmrc", ".config/git", "repo"] {
+            assert!(named(&tree.read_only, path), "{path} in {:?}", tree.read_only);
+        }
+        assert_eq!(tree.caches, [home.join(".cargo/registry")]);
+        let absent = found.absent();
+        assert!(named(&absent, ".local/bin") && !named(&absent, ".cargo/bin"), "{absent:?}");
     }
 }

@@ -140,6 +140,7 @@ impl Sandbox {
             },
             limits: self.limits_until(ctx.deadline),
             view: None,
+            input: None,
             confinement,
         })
     }

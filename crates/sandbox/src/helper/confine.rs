@@ -35,13 +35,14 @@ pub(super) fn run() -> io::Result<()> {
     unblock_signals()?;
     let program = order.spec.argv.first().map_or("", String::as_str);
     // It comes back only when it failed.
-    let why = program::not_started(program, &command.process_group(0).exec());
+    let why = program::not_started(program, &command.exec());
     send(&mut control, &News::NotStarted(why))
 }
 
 fn prepare(order: &mut Order) -> Result<Option<Command>, NotStarted> {
     let account = order.account;
     let spec = &mut order.spec;
+    let input = program::input(spec)?;
     let processes = account
         .map(|account| account.uid)
         .or_else(|| Some(geteuid().as_raw()).filter(|uid| *uid != 0))
@@ -63,7 +64,10 @@ fn prepare(order: &mut Order) -> Result<Option<Command>, NotStarted> {
         drop_capabilities()?;
         files::restrict(&spec.tree, order.scratch.as_deref())?;
     }
-    let command = program::command(spec)?;
+    let command = program::command(spec)?.map(|mut command| {
+        command.stdin(input);
+        command
+    });
     if confines {
         filter::apply(Sockets::without_namespaces(&spec.network))?;
     }

@@ -18,7 +18,6 @@ use std::fs;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 /// The kernel gives no ids below this one to processes again.
@@ -52,6 +51,7 @@ pub(super) fn run() -> io::Result<()> {
 /// Makes the namespaces and gives up every right, in the order in which each still can be done.
 fn prepare(order: &Order) -> Result<Option<Command>, NotStarted> {
     let spec = &order.spec;
+    let input = program::input(spec)?;
     let mut flags = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWIPC | CloneFlags::CLONE_NEWUTS;
     if spec.network != Network::All {
         flags |= CloneFlags::CLONE_NEWNET;
@@ -82,7 +82,10 @@ fn prepare(order: &Order) -> Result<Option<Command>, NotStarted> {
     drop_capabilities()?;
     prctl::set_pdeathsig(Signal::SIGKILL)
         .map_err(|error| NotStarted::setup("parent's death signal", &error.into()))?;
-    let command = program::command(spec)?;
+    let command = program::command(spec)?.map(|mut command| {
+        command.stdin(input);
+        command
+    });
     filter::apply(Sockets::Namespaced)?;
     // The command must not read or change this process, which reports its exit.
     prctl::set_dumpable(false).map_err(|error| NotStarted::setup("dumpable", &error.into()))?;
@@ -105,7 +108,7 @@ fn start(mut command: Command, spec: &Spec) -> Result<Pid, NotStarted> {
     let program = spec.argv.first().map_or("", String::as_str);
     let failed = |error: io::Error| NotStarted::setup("signals", &error);
     unblock_signals().map_err(failed)?;
-    let started = command.process_group(0).spawn();
+    let started = command.spawn();
     // A child that ended meanwhile is found by the first collection.
     signals().map_err(failed)?;
     let child = started.map_err(|error| program::not_started(program, &error))?;

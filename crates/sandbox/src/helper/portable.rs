@@ -4,9 +4,10 @@
 use crate::level::Level;
 use crate::message::{KILL, TERMINATE, receive, send};
 use crate::spec::{Exit, Network, NotStarted, Refusal, Report, Spec};
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::{Pid, setsid};
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -26,11 +27,13 @@ pub(crate) fn run(stage: &OsStr) -> i32 {
 
 fn supervise() -> io::Result<()> {
     let mut control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    setsid()?;
     let spec: Spec = receive(&mut control)?;
+    if spec.input.is_none() {
+        setsid()?;
+    }
     let exit = match start(&spec) {
         Ok(None) => Exit::Code(0),
-        Ok(Some(child)) => follow(child, &control)?,
+        Ok(Some(child)) => follow(child, &control, spec.input.is_none())?,
         Err(why) => Exit::NotStarted(why),
     };
     let in_force = spec.confinement.in_force;
@@ -65,14 +68,16 @@ fn start(spec: &Spec) -> Result<Option<Child>, NotStarted> {
         command.args(arguments);
         command
     };
-    let started = command
+    command
         .current_dir(&spec.cwd)
         .env_clear()
-        .envs(spec.environment.iter().map(|(name, value)| (name, value)))
-        .stdin(Stdio::null())
-        .process_group(0)
-        .spawn();
-    started.map(Some).map_err(|error| {
+        .envs(spec.environment.iter().map(|(name, value)| (name, value)));
+    match spec.input.as_deref().map(File::open) {
+        // It stays in the process group that the terminal's signals reach.
+        Some(input) => command.stdin(input.map_or_else(|_| Stdio::null(), Stdio::from)),
+        None => command.stdin(Stdio::null()).process_group(0),
+    };
+    command.spawn().map(Some).map_err(|error| {
         let refusal = if error.kind() == io::ErrorKind::NotFound {
             Refusal::ProgramNotFound
         } else {
@@ -121,8 +126,9 @@ fn below(path: &Path) -> String {
     format!("(subpath \"{text}\")")
 }
 
-fn follow(mut child: Child, control: &UnixStream) -> io::Result<Exit> {
-    let group = Pid::from_raw(child.id().cast_signed());
+fn follow(mut child: Child, control: &UnixStream, has_group: bool) -> io::Result<Exit> {
+    let pid = Pid::from_raw(child.id().cast_signed());
+    let signal_all = move |signal| if has_group { killpg(pid, signal) } else { kill(pid, signal) };
     let mut asked = control.try_clone()?;
     // It ends with this process, which follows the command's end.
     std::thread::spawn(move || {
@@ -134,14 +140,16 @@ fn follow(mut child: Child, control: &UnixStream) -> io::Result<Exit> {
                 Ok(_) | Err(_) => Signal::SIGKILL,
             };
             // The group may be gone.
-            killpg(group, signal).ok();
+            signal_all(signal).ok();
             if signal == Signal::SIGKILL {
                 return;
             }
         }
     });
     let status = child.wait()?;
-    killpg(group, Signal::SIGKILL).ok();
+    if has_group {
+        killpg(pid, Signal::SIGKILL).ok();
+    }
     Ok(match (status.code(), status.signal()) {
         (Some(code), _) => Exit::Code(code),
         (None, signal) => Exit::Signal(signal.unwrap_or(Signal::SIGKILL as i32)),

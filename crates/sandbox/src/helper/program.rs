@@ -1,9 +1,12 @@
 //! Which file a command's first word means, among what the command sees.
 
 use crate::spec::{NotStarted, Refusal, Spec};
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
 use std::ffi::OsStr;
+use std::fs::OpenOptions;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -17,9 +20,23 @@ pub(super) fn command(spec: &Spec) -> Result<Option<Command>, NotStarted> {
         .arg0(program)
         .args(arguments)
         .env_clear()
-        .envs(spec.environment.iter().map(|(name, value)| (name, value)))
-        .stdin(Stdio::null());
+        .envs(spec.environment.iter().map(|(name, value)| (name, value)));
+    if spec.input.is_none() {
+        // A command that keeps the terminal stays in the process group that the terminal's signals reach.
+        command.process_group(0);
+    }
     Ok(Some(command))
+}
+
+/// The command's standard input. It is opened before the mount tree and the process ids are others.
+pub(super) fn input(spec: &Spec) -> Result<Stdio, NotStarted> {
+    let Some(path) = &spec.input else { return Ok(Stdio::null()) };
+    match OpenOptions::new().read(true).custom_flags(OFlag::O_NOCTTY.bits()).open(path) {
+        Ok(file) => Ok(file.into()),
+        // A socket cannot be opened by its name: the command reads nothing.
+        Err(error) if error.raw_os_error() == Some(Errno::ENXIO as i32) => Ok(Stdio::null()),
+        Err(error) => Err(NotStarted::setup(path.display(), &error)),
+    }
 }
 
 /// Why a program that was found did not start.

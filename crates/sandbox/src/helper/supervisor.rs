@@ -44,9 +44,11 @@ pub(super) fn run() -> io::Result<()> {
     close_inherited()?;
     let mut control = control()?;
     let signals = signals()?;
-    // A session of its own has no terminal that the command could type into.
-    setsid()?;
     let spec: Spec = receive(&mut control)?;
+    if spec.input.is_none() {
+        // A session of its own has no terminal that the command could type into.
+        setsid()?;
+    }
     let in_force = spec.confinement.in_force.clone();
     let ended = match Call::set_up(spec) {
         Ok(call) => {

@@ -149,6 +149,7 @@ impl Sandbox {
             network: self.network.clone(),
             limits: self.limits,
             view: self.view.clone(),
+            input: None,
             confinement: self.confinement(),
         }
     }

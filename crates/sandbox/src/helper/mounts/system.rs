@@ -11,6 +11,9 @@ use std::path::Path;
 /// Devices without state, which every program expects.
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
+/// The device that opens the terminal of the session.
+const TERMINAL: &str = "/dev/tty";
+
 const LINKS: [(&str, &str); 6] = [
     ("/dev/fd", "/proc/self/fd"),
     ("/dev/stdin", "/proc/self/fd/0"),
@@ -41,9 +44,9 @@ const CLOSED_FILE: &str = "/.closed";
 /// What programs ask for the number of processors.
 const PROCESSORS: [&str; 2] = ["/sys/devices/system/cpu", "/sys/devices/system/node"];
 
-pub(super) fn devices() -> Result<(), NotStarted> {
+pub(super) fn devices(keeps_terminal: bool) -> Result<(), NotStarted> {
     make_folder(Path::new("/dev"))?;
-    for device in DEVICES {
+    for device in DEVICES.iter().chain(keeps_terminal.then_some(&TERMINAL)) {
         bind(Path::new(device))?;
     }
     let terminals = Path::new("/dev/pts");
