@@ -2,9 +2,9 @@
 //! run's state.
 
 use crate::check::Answer;
+use crate::evidence::RunEvidence;
 use crate::gate::Gate;
 use crate::stateless::beside;
-use crate::verdict::{Evaluation, evaluate};
 use chrono::{DateTime, Utc};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use surety_common::domain::machine::Refusal;
 use surety_common::domain::machine::run::RunState;
 use surety_common::domain::plan::Plan;
 use surety_common::domain::receipt::{EvidenceReceipt, verify_chain};
-use surety_common::domain::run::{DriverKind, RunRecord, VerifyCommands};
+use surety_common::domain::run::{DriverKind, RunRecord};
 use surety_common::domain::verdict::Verdict;
-use surety_common::domain::verification::{ProjectTests, probes, wants_project_tests, wrote_files};
+use surety_common::domain::verification::{probes, wrote_files};
 use surety_common::store::{self, Commit, EvidenceBundle, Outcome, Topic};
 use surety_common::telemetry::trace;
 use surety_common::wire::caller::Caller;
@@ -206,24 +206,18 @@ fn judge(bundle: &EvidenceBundle, answers: &BTreeMap<usize, Answer>) -> Result<V
     check_chain(&evidence.receipts, &run.execution)?;
     let nothing = Plan::default();
     let plan = run.plan.as_deref().unwrap_or(&nothing);
-    let wrote = wrote_files(&evidence.receipts);
-    let held_to_tests = wants_project_tests(&plan.verify, run.spec.policy.verify_commands, wrote);
-    let round = run.execution.counters.verification_round;
-    let verified = run.spec.policy.verify_commands == VerifyCommands::Runner;
-    Ok(evaluate(&Evaluation {
-        project_tests: held_to_tests.then(|| ProjectTests::of(&evidence.receipts, round)),
-        round: verified.then_some(round),
-        require_independent: run.spec.policy.require_independent,
+    let evidence = RunEvidence {
+        workspace: &run.spec.workspace,
+        plan,
+        policy: &run.spec.policy,
+        receipts: &evidence.receipts,
+        round: run.execution.counters.verification_round,
+        final_text: evidence.last_turn.as_ref().and_then(last_word).unwrap_or_default(),
         authored_text: (run.spec.driver == DriverKind::Script)
             .then(|| evidence.last_turn.as_ref().map_or("", |turn| author_of_the_plan(plan, turn))),
-        workspace_root: &run.spec.workspace,
-        checks: &plan.verify,
-        receipts: &evidence.receipts,
-        final_text: evidence.last_turn.as_ref().and_then(last_word).unwrap_or_default(),
-        todos: &plan.todos,
-        plan_made_at: None,
         answers,
-    })?)
+    };
+    Ok(evidence.judge()?)
 }
 
 /// Whether the driver ended a step with this turn.

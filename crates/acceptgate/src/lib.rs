@@ -6,6 +6,7 @@
 //! ```
 
 pub mod check;
+pub mod evidence;
 mod gate;
 mod judgement;
 mod service;

@@ -23,6 +23,7 @@ mod tokens;
 mod upkeep;
 
 pub use planner::Planner;
+pub use service::{read_own_limits, read_policy};
 
 use metrics_exporter_prometheus::PrometheusHandle;
 use shards::Shards;

@@ -13,8 +13,10 @@
 mod command;
 mod compare;
 mod observation;
+mod record;
 
 pub use compare::Start;
+pub use record::{EndedCall, Place, call_of, observing, receipt};
 
 use crate::tool::{Environment, Folder, Sandbox, ToolContext, ToolError, ToolOutcome, WriteScope};
 use std::sync::{Arc, Mutex};

@@ -3,11 +3,11 @@
 use super::call_setup::Done;
 use super::ended::Ended;
 use super::leased_run::LeasedRun;
+use crate::round::{EndedCall, Place, receipt};
 use crate::tool::{ErrorCode, ToolOutcome};
 use std::time::Duration;
 use surety_common::crash;
 use surety_common::domain::journal::Output;
-use surety_common::domain::json;
 use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource, Fact};
 use surety_common::store::{self, Artifact};
 use tokio::time::timeout;
@@ -81,73 +81,39 @@ fn without_output(outcome: ToolOutcome, why: &str) -> ToolOutcome {
 pub(super) fn record(run: &LeasedRun, index: usize, done: &Done) -> Record {
     let wrote = done.outcome.facts.iter().any(|fact| matches!(fact, Fact::FileWritten { .. }));
     let seen = if wrote { EvidenceSource::WriteReceipt } else { EvidenceSource::ToolObservation };
-    record_as(run, Place::of_step(run, index), done.source.unwrap_or(seen), done)
+    record_as(of_step(run, index), done.source.unwrap_or(seen), done)
 }
 
-/// The outcome in one line; a failed one begins with its code.
-fn summary(outcome: &ToolOutcome) -> String {
-    match outcome.error_code {
-        Some(code) => format!("{}: {}", code.as_str(), outcome.summary),
-        None => outcome.summary.clone(),
+/// The position of a step's receipt.
+fn of_step(run: &LeasedRun, index: usize) -> Place {
+    Place {
+        plan_revision: run.plan_revision,
+        step_index: u32::try_from(index).unwrap_or(u32::MAX),
+        step_id: run.graph.id(index).to_owned(),
     }
 }
 
-/// The receipt's position in the plan.
-pub(super) struct Place {
-    step_index: u32,
-    step_id: String,
-}
-
-impl Place {
-    /// A step of the plan.
-    pub(super) fn of_step(run: &LeasedRun, index: usize) -> Self {
-        Self {
-            step_index: u32::try_from(index).unwrap_or(u32::MAX),
-            step_id: run.graph.id(index).to_owned(),
-        }
-    }
-
-    /// The whole run: the index after its last step, and no step id.
-    pub(super) fn of_run(run: &LeasedRun) -> Self {
-        let step_index = u32::try_from(run.graph.len()).unwrap_or(u32::MAX);
-        Self { step_index, step_id: String::new() }
-    }
+/// The position of a receipt about the whole run: the index after its last step, and no step id.
+pub(super) fn of_run(run: &LeasedRun) -> Place {
+    let step_index = u32::try_from(run.graph.len()).unwrap_or(u32::MAX);
+    Place { plan_revision: run.plan_revision, step_index, step_id: String::new() }
 }
 
 /// The record of a call for `place`, observed by `source`.
-pub(super) fn record_as(
-    run: &LeasedRun,
-    place: Place,
-    source: EvidenceSource,
-    done: &Done,
-) -> Record {
+pub(super) fn record_as(place: Place, source: EvidenceSource, done: &Done) -> Record {
     let bytes = &done.outcome.output;
-    let digest = if bytes.is_empty() { String::new() } else { json::sha256_hex(bytes) };
     let text = std::str::from_utf8(bytes).ok().filter(|text| text.len() <= INLINE_OUTPUT_BYTES);
-    let call_id = done.call.id.to_string();
-    let receipt = EvidenceReceipt {
-        step_index: place.step_index,
-        step_id: place.step_id,
-        plan_revision: run.plan_revision,
-        seq: 0,
-        call_id: call_id.clone(),
-        probe_of: None,
-        source,
-        name: done.call.tool_call.name.clone(),
-        arguments_digest: done.call.tool_call.arguments.digest(),
-        success: done.outcome.success,
-        summary: summary(&done.outcome),
-        facts: done.outcome.facts.clone(),
-        output_digest: digest.clone(),
-        sandbox: done.outcome.sandbox.clone(),
-        started_at: Some(done.started_at),
-        finished_at: Some(done.finished_at),
-        prev_digest: String::new(),
-        digest: String::new(),
+    let call = EndedCall {
+        id: done.call.id,
+        tool_call: &done.call.tool_call,
+        outcome: &done.outcome,
+        started_at: done.started_at,
+        finished_at: done.finished_at,
     };
+    let receipt = receipt(place, source, call);
     let output = (!bytes.is_empty()).then(|| Output {
-        call_id,
-        digest,
+        call_id: receipt.call_id.clone(),
+        digest: receipt.output_digest.clone(),
         bytes: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
         text: text.map(str::to_owned),
     });

@@ -5,13 +5,13 @@
 
 use super::call_setup::{Call, Done, called_off};
 use super::ended::Ended;
-use super::evidence::{Place, Record, keep, record_as};
+use super::evidence::{Record, keep, of_run, record_as};
 use super::leased_run::LeasedRun;
 use super::resource_wait::wait_for_resources;
 use super::slots::Slot;
 use super::snapshots;
 use crate::gate::Moved;
-use crate::round::{Round, Setup, runs_command};
+use crate::round::{Round, Setup, call_of, observing, runs_command};
 use crate::tool::{ErrorCode, ToolError, ToolOutcome};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,18 +19,12 @@ use surety_common::domain::execution::Wait;
 use surety_common::domain::execution::draft::Ending;
 use surety_common::domain::fault::{Fault, FaultClass};
 use surety_common::domain::journal::{Entry, Intent};
-use surety_common::domain::json::Value;
 use surety_common::domain::manifest::Manifest;
 use surety_common::domain::plan::ToolCall;
 use surety_common::domain::receipt::{CheckProbe, EvidenceSource};
 use surety_common::domain::stop::{StopReason, WaitingOn};
-use surety_common::domain::verification::{Observation, PROJECT_TESTS, Probe, probes};
+use surety_common::domain::verification::{Observation, Probe, probes};
 use uuid::Uuid;
-
-/// The name of the runner's own observations.
-const OBSERVE: &str = "observe";
-/// The name of the runner's commands for checks.
-const VERIFY: &str = "verify_command";
 
 /// Observes, unless that is already stored, and calls the gate. Other runs use the slot in the
 /// meantime; a run that is not accepted is left without a slot.
@@ -213,7 +207,7 @@ async fn made_by_checks(
         Err(error) => error.into(),
     };
     called_off(run, &outcome)?;
-    record(run, Done::now(run, call(OBSERVE, Vec::new()), outcome)).await.map(Some)
+    record(run, Done::now(run, call(observing()), outcome)).await.map(Some)
 }
 
 /// Ends the run when its workspace is another folder than at its start: whatever is seen there is not
@@ -250,13 +244,7 @@ async fn carry_out(
     probe: Probe,
     number: u32,
 ) -> Result<Record, Ended> {
-    let call = match &probe.observation {
-        Observation::Command(line) => call(VERIFY, vec![("command", line.clone())]),
-        Observation::ProjectTests => call(PROJECT_TESTS, Vec::new()),
-        Observation::Change(_) | Observation::File(_) | Observation::Content { .. } => {
-            call(OBSERVE, Vec::new())
-        }
-    };
+    let call = call(call_of(&probe));
     let runs = runs_command(&probe);
     if runs {
         write_down(run, &call).await?;
@@ -294,17 +282,12 @@ async fn write_down(run: &LeasedRun, call: &Call) -> Result<(), Ended> {
     .await
 }
 
-fn call(name: &str, arguments: Vec<(&str, String)>) -> Call {
-    let arguments =
-        arguments.into_iter().map(|(key, value)| (key.to_owned(), Value::String(value))).collect();
-    Call {
-        id: Uuid::now_v7(),
-        tool_call: ToolCall { name: name.to_owned(), arguments: Value::Object(arguments) },
-    }
+fn call(tool_call: ToolCall) -> Call {
+    Call { id: Uuid::now_v7(), tool_call }
 }
 
 async fn record(run: &LeasedRun, done: Done) -> Result<Record, Ended> {
-    let make = |done: &Done| record_as(run, Place::of_run(run), EvidenceSource::Probe, done);
+    let make = |done: &Done| record_as(of_run(run), EvidenceSource::Probe, done);
     let (_, record) = keep(run, done, patience(run), make).await?;
     Ok(record)
 }

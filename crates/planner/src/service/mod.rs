@@ -10,6 +10,9 @@ mod toolchain;
 mod waits;
 mod work;
 
+pub use policy::read_policy;
+pub use request::read_own_limits;
+
 use crate::planner::Planner;
 use crate::runs;
 use crate::shards::Shards;

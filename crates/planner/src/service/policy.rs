@@ -6,7 +6,11 @@ use surety_common::domain::run::{
 };
 use surety_common::wire::v1;
 
-pub(super) fn read_policy(policy: v1::Policy) -> Result<Policy, Problem> {
+/// What a request allows on its run's behalf.
+///
+/// # Errors
+/// `key_without_effect`; `type_mismatch` for a value that is not served.
+pub fn read_policy(policy: v1::Policy) -> Result<Policy, Problem> {
     let v1::Policy {
         verify_commands,
         repeatable_commands,

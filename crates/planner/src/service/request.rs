@@ -234,6 +234,15 @@ impl ReadPlan {
     }
 }
 
+/// The limits that a request sets, and the defaults of the others.
+///
+/// # Errors
+/// `key_without_effect`, `limit_out_of_range`.
+pub fn read_own_limits(asked: v1::Limits) -> Result<Limits, Problem> {
+    only_effective(&asked)?;
+    Limits::try_from(asked).map_err(Into::into)
+}
+
 /// The limits of a run under its namespace's ceilings.
 fn read_limits(asked: v1::Limits, policy: &NamespacePolicy) -> Result<Limits, Fault> {
     let limits = Limits::try_from(asked)?;
