@@ -9,5 +9,6 @@
 
 mod attempts;
 mod behaviour;
+mod participant;
 mod projects;
 mod support;
