@@ -49,6 +49,7 @@ fn first() -> EvidenceReceipt {
             Fact::Command {
                 command: Command::Argv(["cargo", "test", "a \"b\""].map(str::to_owned).to_vec()),
                 exit_code: 0,
+                conditions: None,
             },
         ],
         output_digest: "b".repeat(64),
@@ -78,7 +79,11 @@ fn second() -> EvidenceReceipt {
         facts: vec![
             Fact::FileObserved { path: text("src/ü.rs"), exists: true },
             Fact::Content { path: text("a"), contains: text("x"), found: false },
-            Fact::Command { command: Command::Line(text("make test")), exit_code: -1 },
+            Fact::Command {
+                command: Command::Line(text("make test")),
+                exit_code: -1,
+                conditions: None,
+            },
             Fact::Verification { tool: text("t"), scope: none(), passed: false },
             Fact::Output { key: text("k"), value: none() },
         ],

@@ -31,7 +31,11 @@ fn receipt(seq: u64) -> EvidenceReceipt {
             after_digest: Some(format!("{:064x}", seq + 1)),
         },
         1 => Fact::FileObserved { path: format!("src/part_{}.rs", seq % 50), exists: true },
-        _ => Fact::Command { command: Command::Line("cargo test --all".to_owned()), exit_code: 0 },
+        _ => Fact::Command {
+            command: Command::Line("cargo test --all".to_owned()),
+            exit_code: 0,
+            conditions: None,
+        },
     };
     EvidenceReceipt {
         step_index: 0,

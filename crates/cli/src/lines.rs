@@ -146,7 +146,9 @@ pub fn fact_line(fact: &v1::Fact) -> String {
             format!("file_observed {} {there}", one_line(&seen.path))
         }
         Some(fact::Fact::Command(command)) => {
-            format!("command `{}` exit {}", command_words(command), command.exit_code)
+            let cwd = command.cwd.as_deref().filter(|cwd| *cwd != ".");
+            let place = cwd.map(|cwd| format!(" in {}", one_line(cwd))).unwrap_or_default();
+            format!("command `{}`{place} exit {}", command_words(command), command.exit_code)
         }
         Some(fact::Fact::Content(content)) => {
             let found = if content.found { "contains" } else { "does not contain" };

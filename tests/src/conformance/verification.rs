@@ -63,6 +63,7 @@ fn tests_recorded(given: &Value) -> EvidenceReceipt {
     let ran = Fact::Command {
         command: Command::Line("the project's own tests".to_owned()),
         exit_code: i32::from(!success),
+        conditions: None,
     };
     let unknown = given.get("project").is_some();
     let fact = if unknown { ProjectTests::skipped() } else { ran };

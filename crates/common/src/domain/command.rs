@@ -12,6 +12,7 @@
 use crate::domain::check::Match;
 use crate::domain::receipt::Command;
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 /// One command line, or one argument list, split where its exit code holds for every part.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +21,8 @@ pub struct CommandLine<'l> {
     line: Option<&'l str>,
     /// The arguments of each part; none when the line is compared as a whole.
     parts: Option<Vec<Arguments<'l>>>,
+    /// The assignments before the programs, each as `NAME=value`.
+    assignments: Vec<Cow<'l, str>>,
 }
 
 type Arguments<'l> = Vec<Cow<'l, str>>;
@@ -79,7 +82,10 @@ pub fn programs(line: &str) -> Option<Vec<Program>> {
 impl<'l> CommandLine<'l> {
     /// Splits a line written for a shell.
     pub fn parse(line: &'l str) -> Self {
-        Self { line: Some(line), parts: Scanner::new(line).parts().ok() }
+        let mut scanner = Scanner::new(line);
+        let parts = scanner.parts().ok();
+        let assignments = scanner.assignments.into_iter().map(|(_, text)| text).collect();
+        Self { line: Some(line), parts, assignments }
     }
 
     /// The command in a receipt. An argument list is never split: `&&` in it is an argument.
@@ -90,7 +96,7 @@ impl<'l> CommandLine<'l> {
                 // No shell reads it, so `A=1` at its front names a program.
                 let arguments = argv.iter().map(|argument| Cow::Borrowed(argument.as_str()));
                 let arguments = arguments.collect();
-                Self { line: None, parts: Some(vec![arguments]) }
+                Self { line: None, parts: Some(vec![arguments]), assignments: Vec::new() }
             }
         }
     }
@@ -98,6 +104,23 @@ impl<'l> CommandLine<'l> {
     /// Whether no command is left once assignments and redirections are dropped.
     pub fn is_empty(&self) -> bool {
         self.parts.as_ref().is_some_and(|parts| parts.iter().all(Vec::is_empty))
+    }
+
+    /// Whether this command, run with `added` beside its own assignments, has the environment of the
+    /// target, and no part of it changes the shell's folder or state for the parts after it.
+    pub fn is_run_as(&self, target: &CommandLine<'_>, added: &[String]) -> bool {
+        if self.line.is_some() && self.line == target.line {
+            return added.is_empty();
+        }
+        let own = self.assignments.iter().map(AsRef::as_ref);
+        let own: BTreeSet<&str> = own.chain(added.iter().map(String::as_str)).collect();
+        let wanted: BTreeSet<&str> = target.assignments.iter().map(AsRef::as_ref).collect();
+        let is_shell_word = |part: &Arguments<'_>| {
+            part.first().is_some_and(|program| SHELL_WORDS.contains(&program.as_ref()))
+        };
+        let alters_the_shell = self.line.is_some()
+            && self.parts.as_ref().is_some_and(|parts| parts.iter().any(is_shell_word));
+        own == wanted && !alters_the_shell
     }
 
     /// Whether this command, or a part of it, matches a check's target. The parts of a target with

@@ -1,7 +1,7 @@
 //! What the runner observes before the gate decides, and what the project's own tests came to. The
 //! runner and the gate both go by these rules.
 
-use super::check::{AcceptCheck, CheckKind, Owner, Reason, changed_paths, check_key};
+use super::check::{AcceptCheck, CheckKind, FileType, Owner, Reason, changed_paths, check_key};
 use super::receipt::{CheckProbe, EvidenceReceipt, EvidenceSource, Fact};
 use super::run::VerifyCommands;
 
@@ -35,10 +35,15 @@ pub enum Observation {
     /// command.
     ProjectTests,
     /// Observes whether a path exists.
-    File(String),
+    File {
+        /// The path, or a glob where no file has that name.
+        path: String,
+        /// What must stand there.
+        file_type: FileType,
+    },
     /// Searches a file for a text.
     Content {
-        /// The file.
+        /// The file, or a glob where no file has that name.
         path: String,
         /// The text.
         needle: String,
@@ -108,7 +113,10 @@ fn command(check: &AcceptCheck) -> Option<Observation> {
 
 fn file(check: &AcceptCheck) -> Option<Observation> {
     match check.kind {
-        CheckKind::FileExists => Some(Observation::File(check.target.clone())),
+        CheckKind::FileExists => Some(Observation::File {
+            path: check.target.clone(),
+            file_type: FileType::of(check).unwrap_or_default(),
+        }),
         CheckKind::ContentContains => {
             let needle = check.params.get("contains")?.clone();
             Some(Observation::Content { path: check.target.clone(), needle })
@@ -204,21 +212,18 @@ mod tests {
     #[test]
     fn the_checks_and_the_policy_say_what_is_looked_at() {
         let command = || Observation::Command("make test".to_owned());
-        let file = || Observation::File("a".to_owned());
+        let named =
+            |path: &str| Observation::File { path: path.to_owned(), file_type: FileType::File };
+        let file = || named("a");
         let optional = r#"[{"kind":"command_success","target":"make","required":false}]"#;
         for (checks, policy, wrote, expected) in [
             (
                 r#"["make test","./a","make test"]"#,
                 VerifyCommands::Runner,
                 true,
-                vec![command(), Observation::File("./a".to_owned())],
+                vec![command(), named("./a")],
             ),
-            (
-                r#"["make test","a.txt"]"#,
-                VerifyCommands::ReceiptsOnly,
-                true,
-                vec![Observation::File("a.txt".to_owned())],
-            ),
+            (r#"["make test","a.txt"]"#, VerifyCommands::ReceiptsOnly, true, vec![named("a.txt")]),
             ("[]", VerifyCommands::Runner, true, vec![Observation::ProjectTests]),
             ("[]", VerifyCommands::Runner, false, vec![]),
             (optional, VerifyCommands::Runner, true, vec![Observation::ProjectTests]),

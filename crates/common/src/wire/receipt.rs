@@ -4,7 +4,7 @@ use super::error::{MessageError, MessageErrorKind as Kind};
 use super::v1;
 use super::value::{list, moment, timestamp, wire_list};
 use crate::domain::receipt::{
-    CheckProbe, Command, EvidenceReceipt, EvidenceSource, Fact, probe_of,
+    CheckProbe, Command, Conditions, EvidenceReceipt, EvidenceSource, Fact, probe_of,
 };
 use v1::fact as wire;
 
@@ -148,8 +148,21 @@ impl TryFrom<v1::Fact> for Fact {
             wire::Fact::FileObserved(wire::FileObserved { path, exists }) => {
                 Ok(Self::FileObserved { path, exists })
             }
-            wire::Fact::Command(wire::Command { command, exit_code }) => {
-                Ok(Self::Command { command: read_command(command)?, exit_code })
+            wire::Fact::Command(wire::Command {
+                command,
+                exit_code,
+                cwd,
+                environment,
+                workspace_before,
+                workspace_after,
+            }) => {
+                let conditions = cwd.map(|cwd| Conditions {
+                    cwd,
+                    environment,
+                    workspace_before,
+                    workspace_after,
+                });
+                Ok(Self::Command { command: read_command(command)?, exit_code, conditions })
             }
             wire::Fact::Content(wire::Content { path, contains, found }) => {
                 Ok(Self::Content { path, contains, found })
@@ -171,9 +184,19 @@ impl From<Fact> for v1::Fact {
             Fact::FileObserved { path, exists } => {
                 wire::Fact::FileObserved(wire::FileObserved { path, exists })
             }
-            Fact::Command { command, exit_code } => {
+            Fact::Command { command, exit_code, conditions } => {
                 let command = Some(write_command(command));
-                wire::Fact::Command(wire::Command { command, exit_code })
+                let cwd = conditions.as_ref().map(|conditions| conditions.cwd.clone());
+                let Conditions { cwd: _, environment, workspace_before, workspace_after } =
+                    conditions.unwrap_or_default();
+                wire::Fact::Command(wire::Command {
+                    command,
+                    exit_code,
+                    cwd,
+                    environment,
+                    workspace_before,
+                    workspace_after,
+                })
             }
             Fact::Content { path, contains, found } => {
                 wire::Fact::Content(wire::Content { path, contains, found })

@@ -7,7 +7,7 @@ use crate::domain::fault::Reason;
 use crate::domain::json::Value;
 use crate::domain::limits::Limits;
 use crate::domain::plan::{Evidence, Plan, PlanStep, ToolCall};
-use crate::domain::receipt::{Command, EvidenceReceipt, EvidenceSource, Fact};
+use crate::domain::receipt::{Command, Conditions, EvidenceReceipt, EvidenceSource, Fact};
 use crate::domain::stop::StopReason;
 use crate::domain::todo::{Todo, TodoStatus};
 use crate::domain::verdict::{Caution, CheckResult, Strength, Verdict};
@@ -97,11 +97,19 @@ fn fact() -> impl Strategy<Value = Fact> {
             Fact::FileWritten { path, before_digest, after_digest }
         }),
         (".*", any::<bool>()).prop_map(|(path, exists)| Fact::FileObserved { path, exists }),
-        (vec(".*", 0..3), any::<i32>()).prop_map(|(args, exit_code)| {
-            Fact::Command { command: Command::Argv(args), exit_code }
+        (vec(".*", 0..3), any::<i32>(), ".*").prop_map(|(args, exit_code, cwd)| {
+            let digest = cwd.clone();
+            let conditions = Conditions {
+                cwd,
+                environment: args.clone(),
+                workspace_before: digest.clone(),
+                workspace_after: digest,
+            };
+            let conditions = Some(conditions);
+            Fact::Command { command: Command::Argv(args), exit_code, conditions }
         }),
         (".*", any::<i32>()).prop_map(|(line, exit_code)| {
-            Fact::Command { command: Command::Line(line), exit_code }
+            Fact::Command { command: Command::Line(line), exit_code, conditions: None }
         }),
         (".*", ".*", any::<bool>()).prop_map(|(path, contains, found)| Fact::Content {
             path,

@@ -73,7 +73,7 @@ impl Round {
             Observation::Change(globs) => return self.observe_change(globs).await,
             Observation::Command(line) => self.run_line(line, probe.owner, call_id).await,
             Observation::ProjectTests => self.run_project_tests(call_id).await,
-            Observation::File(path) => self.observe_file(path).await,
+            Observation::File { path, file_type } => self.observe_file(path, *file_type).await,
             Observation::Content { path, needle } => self.observe_content(path, needle).await,
         };
         observed.unwrap_or_else(ToolOutcome::from)
@@ -99,7 +99,7 @@ impl Round {
 pub const fn runs_command(probe: &Probe) -> bool {
     match probe.observation {
         Observation::Command(_) | Observation::ProjectTests => true,
-        Observation::Change(_) | Observation::File(_) | Observation::Content { .. } => false,
+        Observation::Change(_) | Observation::File { .. } | Observation::Content { .. } => false,
     }
 }
 

@@ -4,12 +4,17 @@ use super::Round;
 use crate::blocking::blocking;
 use crate::tool::{ToolError, ToolOutcome, Workspace, observe};
 use std::sync::Arc;
+use surety_common::domain::check::FileType;
 use surety_common::domain::receipt::Fact;
 
 impl Round {
-    pub(super) async fn observe_file(&self, path: &str) -> Result<ToolOutcome, ToolError> {
+    pub(super) async fn observe_file(
+        &self,
+        path: &str,
+        file_type: FileType,
+    ) -> Result<ToolOutcome, ToolError> {
         let path = path.to_owned();
-        self.observe(move |workspace| observe::observe_file(workspace, &path)).await
+        self.observe(move |workspace| observe::observe_file(workspace, &path, file_type)).await
     }
 
     pub(super) async fn observe_content(

@@ -47,7 +47,9 @@ pub fn call_of(probe: &Probe) -> ToolCall {
             ToolCall { name: VERIFY.to_owned(), arguments: Value::Object(vec![argument]) }
         }
         Observation::ProjectTests => without_arguments(PROJECT_TESTS),
-        Observation::Change(_) | Observation::File(_) | Observation::Content { .. } => observing(),
+        Observation::Change(_) | Observation::File { .. } | Observation::Content { .. } => {
+            observing()
+        }
     }
 }
 

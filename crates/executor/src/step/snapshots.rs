@@ -18,9 +18,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use surety_common::domain::check::{CheckKind, changed_paths};
 use surety_common::domain::json::sha256_hex;
-use surety_common::domain::manifest::{IgnoreRules, Manifest, Place, decode, encode};
+use surety_common::domain::manifest::{IgnoreRules, Manifest, Place, decode, digest, encode};
 use surety_common::domain::plan::Plan;
 use surety_common::domain::receipt::Fact;
+use surety_common::domain::run::VerifyCommands;
 use surety_common::domain::step::StepState;
 use surety_common::store::{self, Artifact};
 use tracing::Instrument;
@@ -212,7 +213,7 @@ impl Watched {
         scope: &WriteScope,
         mut outcome: ToolOutcome,
     ) -> ToolOutcome {
-        let written = match snapshot(run, Reach::NotIgnored).await {
+        let written = match self.after(run, &mut outcome).await {
             Ok(after) => {
                 let others = self.others(run).await;
                 Written::between(&self.before, &after, scope, &others)
@@ -232,6 +233,27 @@ impl Watched {
             run.graph.id(self.index)
         );
         outcome
+    }
+
+    /// The workspace after the call. Where receipts decide, its commands state what it was before and
+    /// after them.
+    async fn after(
+        &self,
+        run: &LeasedRun,
+        outcome: &mut ToolOutcome,
+    ) -> Result<Arc<Manifest>, ToolError> {
+        let after = snapshot(run, Reach::NotIgnored).await?;
+        if run.spec.policy.verify_commands == VerifyCommands::ReceiptsOnly {
+            let ends = [Arc::clone(&self.before), Arc::clone(&after)];
+            let [before, after] = blocking(move || ends.map(|end| digest(&end))).await?;
+            for fact in &mut outcome.facts {
+                if let Fact::Command { conditions: Some(conditions), .. } = fact {
+                    conditions.workspace_before.clone_from(&before);
+                    conditions.workspace_after.clone_from(&after);
+                }
+            }
+        }
+        Ok(after)
     }
 
     /// The scopes of the steps that were at work at any time during the call.

@@ -13,6 +13,7 @@ pub mod builtin;
 pub mod environment;
 pub mod error;
 pub mod folder;
+mod matching;
 pub mod observe;
 pub mod process;
 pub mod project;

@@ -2,40 +2,70 @@
 //! names.
 
 use crate::tool::error::{ErrorCode, ToolError};
-use crate::tool::workspace::{RelPath, Workspace};
+use crate::tool::matching;
+use crate::tool::workspace::{Kind, RelPath, Workspace};
 use std::io::Read;
+use surety_common::domain::check::FileType;
 use surety_common::domain::receipt::Fact;
 
-/// Whether a path exists, including folders. A path outside the workspace, or one that cannot be
-/// read, counts as missing.
+/// Whether a path exists and is what the check asks for. Where no such path exists, `*`, `?` and `[`
+/// make it a glob, and one match is enough. A path outside the workspace, or one that cannot be read,
+/// counts as missing.
 ///
 /// # Errors
 /// `machine_exhausted`: the path was not checked.
-pub fn observe_file(workspace: &Workspace, path: &str) -> Result<Fact, ToolError> {
-    let located = workspace.locate(path);
-    let exists = located.as_ref().map_err(Clone::clone).and_then(|path| workspace.exists(path));
-    Ok(Fact::FileObserved { path: name(path, &located), exists: seen(path, exists)? })
+pub fn observe_file(
+    workspace: &Workspace,
+    path: &str,
+    file_type: FileType,
+) -> Result<Fact, ToolError> {
+    let (path, exists) = first(workspace, path, |path| {
+        Ok(match file_type {
+            FileType::File => workspace.kind(path)? == Some(Kind::File),
+            FileType::Folder => workspace.kind(path)? == Some(Kind::Folder),
+            FileType::Link => workspace.is_link(path)?,
+            FileType::Any => workspace.kind(path)?.is_some(),
+        })
+    })?;
+    Ok(Fact::FileObserved { path, exists })
 }
 
-/// Whether a file contains a text, byte by byte. A file that cannot be read does not.
+/// Whether a file contains a text, byte by byte. A file that cannot be read does not. A path is read as
+/// in [`observe_file`].
 ///
 /// # Errors
 /// `machine_exhausted`: the file was not read.
 pub fn observe_content(workspace: &Workspace, path: &str, needle: &str) -> Result<Fact, ToolError> {
-    let located = workspace.locate(path);
-    let found = located.as_ref().map_err(Clone::clone).and_then(|path| {
+    let (path, found) = first(workspace, path, |path| {
         let file = workspace.open_file(path)?;
         holds(file, needle.as_bytes()).map_err(|error| ToolError::io(path.text(), &error))
-    });
-    Ok(Fact::Content {
-        path: name(path, &located),
-        contains: needle.to_owned(),
-        found: seen(path, found)?,
-    })
+    })?;
+    Ok(Fact::Content { path, contains: needle.to_owned(), found })
 }
 
-fn name(given: &str, located: &Result<RelPath, ToolError>) -> String {
-    located.as_ref().map_or_else(|_| given.to_owned(), RelPath::text)
+/// The path as a fact names it, and whether it, or a match of it, fulfils the condition.
+fn first(
+    workspace: &Workspace,
+    given: &str,
+    condition: impl Fn(&RelPath) -> Result<bool, ToolError>,
+) -> Result<(String, bool), ToolError> {
+    let located = match workspace.locate(given) {
+        Ok(located) => located,
+        Err(error) => return Ok((given.to_owned(), seen(given, Err(error))?)),
+    };
+    let is_glob = given.contains(['*', '?', '[']) && !exists(workspace, &located)?;
+    let fulfilled = if is_glob {
+        let condition = |path: &RelPath| seen(&path.text(), condition(path));
+        matching::any_match(workspace, &located, &condition)?
+    } else {
+        seen(given, condition(&located))?
+    };
+    Ok((located.text(), fulfilled))
+}
+
+fn exists(workspace: &Workspace, path: &RelPath) -> Result<bool, ToolError> {
+    let there = workspace.kind(path).map(|kind| kind.is_some());
+    seen(&path.text(), there)
 }
 
 fn seen(path: &str, answer: Result<bool, ToolError>) -> Result<bool, ToolError> {

@@ -1,8 +1,7 @@
 //! Runs one command to its end, or ends it with all processes that it started.
 //!
 //! ```text
-//!   start the sandbox's helper -> send it the command -> wait for: report | deadline | cancel |
-//!                                                                 too much output
+//!   start the sandbox's helper -> send it the command -> wait for: report | deadline | cancel
 //!     -> ask for an end, a grace, kill
 //!     -> the report: how it ended, under what, and what it left behind
 //! ```
@@ -13,6 +12,7 @@
 use crate::tool::error::{ErrorCode, ToolError};
 use crate::tool::{Environment, ToolContext};
 use nix::sys::signal::Signal;
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::mem::MaybeUninit;
 use std::path::PathBuf;
@@ -28,12 +28,19 @@ use surety_sandbox::{
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 use tokio::net::UnixStream;
 use tokio::process::Child;
-use tokio::sync::Notify;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{sleep, sleep_until, timeout};
 
-/// The most bytes of output, both streams together; a command that writes more is ended.
+/// The most bytes of output that are stored, both streams together. A command may write more: the middle
+/// is counted and not stored.
 pub const OUTPUT_LIMIT: usize = 64 << 20;
+
+/// The bytes that are stored from the end of each stream that does not fit.
+const TAIL: usize = 64 << 10;
+
+/// The bytes that are stored from the start of both streams together; the rest of the limit is for the
+/// ends, and for the lines that say what is missing.
+const HEAD: usize = OUTPUT_LIMIT - 3 * TAIL;
 
 /// The size of a read in bytes, the capacity of a pipe on Linux.
 const READ: usize = 64 << 10;
@@ -64,8 +71,6 @@ pub enum Ending {
     Deadline,
     /// The call was cancelled.
     Cancel,
-    /// It wrote more than [`OUTPUT_LIMIT`].
-    OutputLimit,
 }
 
 /// A command that ended.
@@ -75,10 +80,12 @@ pub struct Finished {
     pub ending: Ending,
     /// Its exit code; 128 plus the signal's number for a killed command.
     pub exit_code: i32,
-    /// Its whole standard output.
+    /// Its standard output, whole within [`OUTPUT_LIMIT`].
     pub stdout: Vec<u8>,
-    /// Its whole standard error.
+    /// Its standard error, in the same way.
     pub stderr: Vec<u8>,
+    /// The bytes of both streams that are not stored.
+    pub left_out: u64,
     /// Processes that it left running, which were killed.
     pub left: Vec<Left>,
     /// The limit of the sandbox that ended it.
@@ -107,7 +114,6 @@ pub async fn run(ctx: &ToolContext, request: &CommandRequest) -> Result<Finished
     let (ending, report) = tokio::select! {
         biased;
         report = helper.report() => (Ending::Itself, Some(report)),
-        () = captured.full.notified() => (Ending::OutputLimit, None),
         () = ctx.cancel.cancelled() => (Ending::Cancel, None),
         () = sleep_until(ctx.deadline) => (Ending::Deadline, None),
     };
@@ -117,19 +123,14 @@ pub async fn run(ctx: &ToolContext, request: &CommandRequest) -> Result<Finished
     };
     drain(readers).await;
     helper.collect().await;
-    let (stdout, stderr) = captured.take();
-    // The excess output may be read only after the exit was seen.
-    let ending = if ending == Ending::Itself && stdout.len() + stderr.len() > OUTPUT_LIMIT {
-        Ending::OutputLimit
-    } else {
-        ending
-    };
+    let [(stdout, out_left), (stderr, err_left)] = captured.take();
     let Report { in_force, exit, left, limit, network_refused } = report;
     Ok(Finished {
         ending,
         exit_code: code_of(exit, ending)?,
         stdout,
         stderr,
+        left_out: out_left + err_left,
         left,
         limit,
         network_refused: network_refused.unwrap_or(false),
@@ -244,9 +245,7 @@ fn code_of(exit: Exit, ending: Ending) -> Result<i32, ToolError> {
         (Exit::NotStarted(why), _) => Err(not_started(&why)),
         (Exit::Signal(signal), _) => Ok(128 + signal),
         (Exit::Code(code), Ending::Itself) => Ok(code),
-        (Exit::Code(_), Ending::Deadline | Ending::Cancel | Ending::OutputLimit) => {
-            Ok(128 + Signal::SIGTERM as i32)
-        }
+        (Exit::Code(_), Ending::Deadline | Ending::Cancel) => Ok(128 + Signal::SIGTERM as i32),
     }
 }
 
@@ -287,33 +286,56 @@ const ERR: usize = 1;
 /// The output of the two streams so far.
 #[derive(Default)]
 struct Captured {
-    streams: Mutex<[Vec<u8>; 2]>,
-    full: Notify,
+    streams: Mutex<[Stream; 2]>,
+}
+
+/// What is stored of one stream: its start, and its end where not all of it fits.
+#[derive(Default)]
+struct Stream {
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    /// The bytes that were read.
+    read: u64,
 }
 
 impl Captured {
-    /// Stores what fits; returns whether all did.
-    fn keep(&self, stream: usize, bytes: &[u8]) -> bool {
+    fn keep(&self, stream: usize, bytes: &[u8]) {
         let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept: usize = streams.iter().map(Vec::len).sum();
-        // One byte above the limit is stored, which distinguishes an exceeded limit from a reached
-        // one.
-        let free = (OUTPUT_LIMIT + 1).saturating_sub(kept);
-        let fitting = bytes.get(..free).unwrap_or(bytes);
+        let stored: usize = streams.iter().map(|stream| stream.head.len()).sum();
         if let Some(stream) = streams.get_mut(stream) {
-            stream.extend_from_slice(fitting);
+            stream.keep(bytes, HEAD.saturating_sub(stored));
         }
-        let fits = kept + fitting.len() <= OUTPUT_LIMIT;
-        if !fits {
-            self.full.notify_one();
-        }
-        fits
     }
 
-    fn take(&self) -> (Vec<u8>, Vec<u8>) {
+    /// What is stored of each stream, and how many of its bytes are not.
+    fn take(&self) -> [(Vec<u8>, u64); 2] {
         let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
-        let [out, err] = &mut *streams;
-        (std::mem::take(out), std::mem::take(err))
+        std::mem::take(&mut *streams).map(Stream::join)
+    }
+}
+
+impl Stream {
+    fn keep(&mut self, bytes: &[u8], free: usize) {
+        // Once bytes were left out, the start is complete, even where the other stream frees nothing.
+        let free = if self.tail.is_empty() { free } else { 0 };
+        let (fitting, rest) = bytes.split_at(free.min(bytes.len()));
+        self.head.extend_from_slice(fitting);
+        self.read += bytes.len() as u64;
+        let rest = rest.get(rest.len().saturating_sub(TAIL)..).unwrap_or_default();
+        let excess = (self.tail.len() + rest.len()).saturating_sub(TAIL);
+        self.tail.drain(..excess);
+        self.tail.extend(rest);
+    }
+
+    fn join(self) -> (Vec<u8>, u64) {
+        let Self { mut head, tail, read } = self;
+        let left_out = read.saturating_sub((head.len() + tail.len()) as u64);
+        if left_out > 0 {
+            let note = format!("\n--- {left_out} bytes of output are not stored ---\n");
+            head.extend_from_slice(note.as_bytes());
+        }
+        head.extend(tail);
+        (head, left_out)
     }
 }
 
@@ -349,5 +371,6 @@ fn keep_next(
     let mut buffer = ReadBuf::uninit(&mut bytes);
     ready!(Pin::new(pipe).poll_read(cx, &mut buffer))?;
     let read = buffer.filled();
-    Poll::Ready(Ok(!read.is_empty() && captured.keep(stream, read)))
+    captured.keep(stream, read);
+    Poll::Ready(Ok(!read.is_empty()))
 }

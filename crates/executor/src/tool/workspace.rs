@@ -206,24 +206,35 @@ impl Workspace {
         Ok(content)
     }
 
-    /// Whether the path exists. For a link its target counts.
+    /// What stands under the path; none where nothing does. For a link its target counts.
     ///
     /// # Errors
     /// `path_outside_workspace` through a link, and other errors of the operating system.
-    pub fn exists(&self, path: &RelPath) -> Result<bool, ToolError> {
+    pub fn kind(&self, path: &RelPath) -> Result<Option<Kind>, ToolError> {
         let place = match resolve::find(&self.folder, path.as_path()) {
-            Ok(place) => place,
-            Err(Errno::ENOENT | Errno::ENOTDIR) => return Ok(false),
+            Ok(place) if place.missing.is_empty() => place,
+            Ok(_) | Err(Errno::ENOENT | Errno::ENOTDIR) => return Ok(None),
             Err(error) => return Err(refused(path, error)),
         };
-        if !place.missing.is_empty() {
+        found(path, kind_of(&place.folder, &place.name))
+    }
+
+    /// Whether the path itself is a symbolic link, wherever it leads.
+    ///
+    /// # Errors
+    /// As [`Self::kind`].
+    pub fn is_link(&self, path: &RelPath) -> Result<bool, ToolError> {
+        let (Some(parent), Some(name)) = (path.as_path().parent(), path.as_path().file_name())
+        else {
             return Ok(false);
-        }
-        match kind_of(&place.folder, &place.name) {
-            Ok(_) => Ok(true),
-            Err(Errno::ENOENT) => Ok(false),
-            Err(error) => Err(refused(path, error)),
-        }
+        };
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY;
+        let kind = match resolve::open(&self.folder, parent, flags) {
+            Ok(folder) => found(path, kind_of(&folder, name))?,
+            Err(Errno::ENOENT | Errno::ENOTDIR) => None,
+            Err(error) => return Err(refused(path, error)),
+        };
+        Ok(kind == Some(Kind::Link))
     }
 
     /// The SHA-256 of a file's content in hexadecimal; none when the file does not exist.
@@ -332,6 +343,14 @@ pub(super) fn refused(path: &RelPath, error: Errno) -> ToolError {
         return not_a_file(path);
     }
     ToolError::errno(path.text(), error)
+}
+
+fn found(path: &RelPath, kind: Result<Kind, Errno>) -> Result<Option<Kind>, ToolError> {
+    match kind {
+        Ok(kind) => Ok(Some(kind)),
+        Err(Errno::ENOENT) => Ok(None),
+        Err(error) => Err(refused(path, error)),
+    }
 }
 
 pub(super) fn kind_of(folder: &OwnedFd, name: &OsStr) -> Result<Kind, Errno> {

@@ -62,12 +62,16 @@ fn map_of(receipt: &EvidenceReceipt, fact: &Fact) -> Value {
             map.insert("path", path.as_str().into());
             map.insert("exists", Value::Bool(*exists));
         }
-        Fact::Command { command, exit_code } => {
+        Fact::Command { command, exit_code, conditions } => {
             match command {
                 Command::Argv(argv) => map.insert("argv", argv.clone().into()),
                 Command::Line(line) => map.insert("command_line", line.as_str().into()),
             };
             map.insert("exit_code", Value::Int(i64::from(*exit_code)));
+            if let Some(conditions) = conditions {
+                map.insert("cwd", conditions.cwd.as_str().into());
+                map.insert("environment", conditions.environment.clone().into());
+            }
         }
         Fact::Content { path, contains, found } => {
             map.insert("path", path.as_str().into());

@@ -2,7 +2,7 @@
 
 use crate::domain::command::CommandLine;
 use crate::domain::path::Workspace;
-use crate::domain::receipt::{EvidenceReceipt, Fact};
+use crate::domain::receipt::{Conditions, EvidenceReceipt, Fact};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -86,6 +86,7 @@ pub(super) type Content<'a> = Option<&'a str>;
 pub(super) struct Run<'a> {
     pub(super) origin: Origin<'a>,
     pub(super) command: CommandLine<'a>,
+    pub(super) conditions: Option<&'a Conditions>,
     pub(super) succeeded: bool,
 }
 
@@ -125,12 +126,13 @@ impl<'a> Evidence<'a> {
     pub(super) fn runs(&self) -> &[Run<'a>] {
         self.runs.get_or_init(|| {
             let runs = self.facts().filter_map(|(origin, fact)| {
-                let Fact::Command { command, exit_code } = fact else {
+                let Fact::Command { command, exit_code, conditions } = fact else {
                     return None;
                 };
                 Some(Run {
                     origin,
                     command: CommandLine::of(command),
+                    conditions: conditions.as_ref(),
                     succeeded: origin.proves && *exit_code == 0,
                 })
             });

@@ -2,7 +2,7 @@
 
 use super::legacy::{migrate, read_line};
 use super::normal::collapse;
-use super::{AcceptCheck, CheckKind, Match, Owner};
+use super::{AcceptCheck, CheckKind, FileType, Match, Owner};
 use crate::domain::command::CommandLine;
 use crate::domain::fields::{TypedFields, item_path, join, mismatch};
 use crate::domain::json::Value;
@@ -88,8 +88,8 @@ pub fn scan_checks(value: &Value, path: &str, author: Author) -> Result<ScannedC
 /// Validates one normalized check: its id, its kind, its target, its needle.
 ///
 /// # Errors
-/// `check_id_reserved`, `check_kind_missing`, `check_target_empty`, `check_needle_empty`, the first
-/// in this order.
+/// `check_id_reserved`, `check_kind_missing`, `check_target_empty`, `type_mismatch` for an unknown
+/// `params.type`, `check_needle_empty`, the first in this order.
 pub fn validate_check(check: &AcceptCheck, path: &str) -> Result<(), Problem> {
     validate_name(check, path)?;
     validate_object(check, path)
@@ -139,6 +139,14 @@ fn validate_object(check: &AcceptCheck, path: &str) -> Result<(), Problem> {
             Code::CheckTargetEmpty,
             join(path, "target"),
             format!("a {} check needs {lacks}", check.kind),
+        ));
+    }
+    if check.kind == CheckKind::FileExists && FileType::of(check).is_none() {
+        let known = FileType::ALL.map(FileType::as_str).join(", ");
+        return Err(Problem::at(
+            Code::TypeMismatch,
+            join(path, "params.type"),
+            format!("a file_exists check finds no such type of file; use one of {known}"),
         ));
     }
     let needle = check.params.get("contains");

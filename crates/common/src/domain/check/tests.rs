@@ -154,3 +154,55 @@ fn a_check_without_its_needle_or_with_an_unknown_kind_fails() {
     let unknown = check("expression", "true", &[]);
     assert_eq!(outcome(&unknown, &receipts), Err(Reason::UnknownCheckKind));
 }
+
+#[test]
+fn a_command_of_a_step_proves_a_check_only_where_and_how_the_check_would_run_it() {
+    let none = Err(Reason::NoSuccessfulCommand);
+    let line = |text: &str| format!(r#""command_line": "{text}""#);
+    let argv = r#""argv": ["make", "test"]"#.to_owned();
+    let root = r#""cwd": ".""#;
+    for (target, command, conditions, expected) in [
+        ("make test", &argv, root, Ok(())),
+        ("make test", &argv, r#""cwd": "sub""#, none),
+        ("make test", &argv, r#""cwd": ".", "environment": ["A=1"]"#, none),
+        ("A=1 make test", &argv, r#""cwd": ".", "environment": ["A=1"]"#, Ok(())),
+        ("A=1 make test", &argv, r#""cwd": ".", "environment": ["A=2"]"#, none),
+        ("A=1 make test", &argv, root, none),
+        ("make test", &line("A=1 make test"), root, none),
+        ("A=1 make test", &line("A=1 make test"), root, Ok(())),
+        ("make test", &line("true && make test"), root, Ok(())),
+        ("make test", &line("cd sub && make test"), root, none),
+        ("cd sub && make test", &line("cd sub && make test"), root, Ok(())),
+        ("make test", &line("cd sub && make test"), r#""step": 1"#, Ok(())),
+        (
+            "make test",
+            &argv,
+            r#""cwd": ".", "workspace_before": "d", "workspace_after": "d""#,
+            Ok(()),
+        ),
+        (
+            "make test",
+            &argv,
+            r#""cwd": ".", "workspace_before": "d", "workspace_after": "e""#,
+            Err(Reason::StaleAfterWrite),
+        ),
+    ] {
+        let fact = format!(r#"{{"fact": "command", {command}, "exit_code": 0, {conditions}}}"#);
+        let found = outcome(&check("command_success", target, &[]), &[receipt(&fact, "")]);
+        assert_eq!(found, expected, "{target}: {fact}");
+    }
+}
+
+#[test]
+fn an_unknown_type_of_file_is_refused() {
+    for (file_type, known) in
+        [("file", true), ("folder", true), ("link", true), ("any", true), ("socket", false)]
+    {
+        let asked = check("file_exists", "a", &[("type", file_type)]);
+        let answer = validate_check(&asked, "verify[0]");
+        assert_eq!(answer.is_ok(), known, "{file_type}");
+        if let Err(problem) = answer {
+            assert_eq!(problem.field.as_deref(), Some("verify[0].params.type"));
+        }
+    }
+}

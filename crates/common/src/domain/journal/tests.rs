@@ -4,7 +4,7 @@ use super::*;
 use crate::domain::decision::{Abort, Action, Usage};
 use crate::domain::json::{self, Value};
 use crate::domain::plan::ToolCall;
-use crate::domain::receipt::{Command, EvidenceSource, Fact};
+use crate::domain::receipt::{Command, Conditions, EvidenceSource, Fact};
 use crate::domain::verdict::{Caution, CheckResult, Strength};
 use chrono::TimeDelta;
 use proptest::option::of;
@@ -333,6 +333,17 @@ fn moment(seconds: i64, microseconds: u32) -> DateTime<Utc> {
     DateTime::from_timestamp(seconds, microseconds * 1000).unwrap()
 }
 
+fn conditions() -> impl Strategy<Value = Conditions> {
+    (text(), prop::collection::vec(text(), 0..3), text(), text()).prop_map(
+        |(cwd, environment, workspace_before, workspace_after)| Conditions {
+            cwd,
+            environment,
+            workspace_before,
+            workspace_after,
+        },
+    )
+}
+
 fn fact() -> impl Strategy<Value = Fact> {
     let command = prop_oneof![
         prop::collection::vec(text(), 0..4).prop_map(Command::Argv),
@@ -343,8 +354,9 @@ fn fact() -> impl Strategy<Value = Fact> {
             Fact::FileWritten { path, before_digest, after_digest }
         }),
         (text(), any::<bool>()).prop_map(|(path, exists)| Fact::FileObserved { path, exists }),
-        (command, any::<i32>())
-            .prop_map(|(command, exit_code)| Fact::Command { command, exit_code }),
+        (command, any::<i32>(), of(conditions())).prop_map(|(command, exit_code, conditions)| {
+            Fact::Command { command, exit_code, conditions }
+        }),
         (text(), text(), any::<bool>()).prop_map(|(path, contains, found)| Fact::Content {
             path,
             contains,

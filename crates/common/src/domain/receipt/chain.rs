@@ -106,11 +106,12 @@ mod tests {
             }),
             (text, any::<bool>()).prop_map(|(path, exists)| Fact::FileObserved { path, exists }),
             (prop::collection::vec(text, 0..3), any::<i32>()).prop_map(|(argv, exit_code)| {
-                Fact::Command { command: Command::Argv(argv), exit_code }
+                Fact::Command { command: Command::Argv(argv), exit_code, conditions: None }
             }),
             (text, any::<i32>()).prop_map(|(line, exit_code)| Fact::Command {
                 command: Command::Line(line),
                 exit_code,
+                conditions: None,
             }),
             (text, text, any::<bool>()).prop_map(|(path, contains, found)| Fact::Content {
                 path,

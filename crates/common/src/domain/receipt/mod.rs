@@ -139,6 +139,8 @@ pub enum Fact {
         command: Command,
         /// Its exit code; a killed command has 128 plus the signal's number.
         exit_code: i32,
+        /// How the runner ran it for a step; none for the commands of checks and for reported ones.
+        conditions: Option<Conditions>,
     },
     /// A file was searched for a text.
     Content {
@@ -165,6 +167,19 @@ pub enum Fact {
         /// The value.
         value: String,
     },
+}
+
+/// How the runner ran a command of a step, so that a check can tell whether it proves anything.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Conditions {
+    /// The working directory, relative to the workspace's root; `.` for the root.
+    pub cwd: String,
+    /// What the call added to the environment, each as `NAME=value`.
+    pub environment: Vec<String>,
+    /// Digest of the workspace before the command; empty where it was not taken.
+    pub workspace_before: String,
+    /// Digest of the workspace after the command; empty where it was not taken.
+    pub workspace_after: String,
 }
 
 /// A command, as its argument list or as a reported command line.

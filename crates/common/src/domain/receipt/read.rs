@@ -1,7 +1,7 @@
 //! Reads a receipt from JSON: blanks at the edges are trimmed in external input, and kept in stored
 //! text.
 
-use super::{CheckProbe, Command, EvidenceReceipt, EvidenceSource, Fact};
+use super::{CheckProbe, Command, Conditions, EvidenceReceipt, EvidenceSource, Fact};
 use crate::domain::json::Value;
 use crate::domain::problem::{Code, Problem};
 use chrono::{DateTime, Utc};
@@ -139,6 +139,7 @@ pub fn read_fact(value: &Value, path: &str) -> Result<Fact, Problem> {
             exit_code: fields
                 .integer("exit_code")?
                 .ok_or_else(|| fields.missing("exit_code", "a whole number"))?,
+            conditions: read_conditions(&fields)?,
         }),
         "content" => Ok(Fact::Content {
             path: fields.needed_text("path")?,
@@ -159,17 +160,30 @@ pub fn read_fact(value: &Value, path: &str) -> Result<Fact, Problem> {
 
 /// An argument list is more precise than a line, so it wins when both are given.
 fn read_command(fields: &Fields<'_>) -> Result<Command, Problem> {
-    let Some(argv) = fields.get("argv") else {
-        return fields.needed_text("command_line").map(Command::Line);
-    };
-    let expected = "a list of texts";
-    let wrong = || mismatch(&fields.at("argv"), expected, argv);
-    argv.as_array()
-        .ok_or_else(wrong)?
-        .iter()
-        .map(|argument| argument.as_str().map(str::to_owned).ok_or_else(wrong))
+    match read_texts(fields, "argv")? {
+        Some(argv) => Ok(Command::Argv(argv)),
+        None => fields.needed_text("command_line").map(Command::Line),
+    }
+}
+
+fn read_conditions(fields: &Fields<'_>) -> Result<Option<Conditions>, Problem> {
+    let Some(cwd) = fields.optional_text("cwd")? else { return Ok(None) };
+    Ok(Some(Conditions {
+        cwd,
+        environment: read_texts(fields, "environment")?.unwrap_or_default(),
+        workspace_before: fields.text("workspace_before")?,
+        workspace_after: fields.text("workspace_after")?,
+    }))
+}
+
+fn read_texts(fields: &Fields<'_>, key: &str) -> Result<Option<Vec<String>>, Problem> {
+    let Some(list) = fields.get(key) else { return Ok(None) };
+    let wrong = || mismatch(&fields.at(key), "a list of texts", list);
+    let texts = list.as_array().ok_or_else(wrong)?.iter();
+    texts
+        .map(|text| text.as_str().map(str::to_owned).ok_or_else(wrong))
         .collect::<Result<_, _>>()
-        .map(Command::Argv)
+        .map(Some)
 }
 
 /// Reads the members of one object by name. Null counts as missing.

@@ -1,6 +1,6 @@
 //! Writes a receipt as compact JSON without empty fields, and computes its digest.
 
-use super::{Command, EvidenceReceipt, Fact};
+use super::{Command, Conditions, EvidenceReceipt, Fact};
 use crate::domain::json::{ObjectText, Value, sha256_hex, write_list};
 use chrono::{DateTime, SecondsFormat, Utc};
 
@@ -125,7 +125,7 @@ impl Fact {
                 push(&mut members, "path", text(path));
                 push(&mut members, "exists", Value::Bool(*exists));
             }
-            Self::Command { command, exit_code } => {
+            Self::Command { command, exit_code, conditions } => {
                 match command {
                     Command::Argv(argv) => {
                         let argv = argv.iter().map(|argument| text(argument)).collect();
@@ -134,6 +134,9 @@ impl Fact {
                     Command::Line(line) => push(&mut members, "command_line", text(line)),
                 }
                 push(&mut members, "exit_code", number(*exit_code));
+                if let Some(conditions) = conditions {
+                    push_conditions(&mut members, conditions);
+                }
             }
             Self::Content { path, contains, found } => {
                 push(&mut members, "path", text(path));
@@ -156,6 +159,22 @@ impl Fact {
 
 fn push(members: &mut Vec<(String, Value)>, key: &str, value: Value) {
     members.push((key.to_owned(), value));
+}
+
+fn push_conditions(members: &mut Vec<(String, Value)>, conditions: &Conditions) {
+    let Conditions { cwd, environment, workspace_before, workspace_after } = conditions;
+    push(members, "cwd", text(cwd));
+    if !environment.is_empty() {
+        let environment = environment.iter().map(|added| text(added)).collect();
+        push(members, "environment", Value::Array(environment));
+    }
+    for (key, digest) in
+        [("workspace_before", workspace_before), ("workspace_after", workspace_after)]
+    {
+        if !digest.is_empty() {
+            push(members, key, text(digest));
+        }
+    }
 }
 
 fn text(value: &str) -> Value {

@@ -2,7 +2,7 @@
 
 use crate::tool::builtin::support::{here, read, spec};
 use crate::tool::error::{ErrorCode, ToolError};
-use crate::tool::process::{self, CommandRequest, Ending, Finished, OUTPUT_LIMIT};
+use crate::tool::process::{self, CommandRequest, Ending, Finished};
 use crate::tool::{Annotations, Effect, Tool, ToolContext, ToolOutcome, ToolSpec};
 use futures::future::BoxFuture;
 use serde::Deserialize;
@@ -10,7 +10,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use surety_common::domain::json::Value;
-use surety_common::domain::receipt::{Command, Fact};
+use surety_common::domain::receipt::{Command, Conditions, Fact};
 use surety_sandbox::LimitHit;
 use tokio::time::Instant;
 
@@ -49,7 +49,8 @@ impl RunCommand {
         Self(spec(
             "run_command",
             "Runs a program in the workspace with a list of arguments, without a shell, and returns \
-             its whole output: standard output, then standard error after a separator line. \
+             its output: standard output, then standard error after a separator line; whole up to \
+             64 MiB, and beyond that its start and its end. \
              Succeeds when the exit code is 0. Background processes that it leaves running are \
              ended. SURETY_IDEMPOTENCY_KEY contains the call's idempotency key, the same \
              when the call is repeated.",
@@ -105,7 +106,20 @@ async fn work(ctx: &ToolContext, args: &Value) -> Result<ToolOutcome, ToolError>
         ctx.deadline = ctx.deadline.min(asked);
     }
     let finished = process::run(&ctx, &request).await?;
-    Ok(outcome(request.command, finished))
+    let mut outcome = outcome(request.command, finished);
+    let ran = conditions(&ctx, &args)?;
+    for fact in &mut outcome.facts {
+        if let Fact::Command { conditions, .. } = fact {
+            *conditions = Some(ran.clone());
+        }
+    }
+    Ok(outcome)
+}
+
+fn conditions(ctx: &ToolContext, args: &Args) -> Result<Conditions, ToolError> {
+    let environment = args.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let cwd = ctx.workspace()?.locate(&args.cwd)?.text();
+    Ok(Conditions { cwd, environment, ..Conditions::default() })
 }
 
 fn request(ctx: &ToolContext, args: &Args) -> Result<CommandRequest, ToolError> {
@@ -144,12 +158,8 @@ pub fn outcome(command: Command, finished: Finished) -> ToolOutcome {
         Ending::Itself => Some((ErrorCode::CommandFailed, format!("ended with {code}"))),
         Ending::Deadline => Some((ErrorCode::Timeout, "was ended at its deadline".to_owned())),
         Ending::Cancel => Some((ErrorCode::Cancelled, "was cancelled".to_owned())),
-        Ending::OutputLimit => Some((
-            ErrorCode::OutputTooLarge,
-            format!("was ended after more than {OUTPUT_LIMIT} bytes of output"),
-        )),
     };
-    let facts = vec![Fact::Command { command, exit_code: code }];
+    let facts = vec![Fact::Command { command, exit_code: code, conditions: None }];
     let output = joined(finished.stdout, &finished.stderr);
     let outcome = match failure {
         None => ToolOutcome::done(format!("{said}: ended with 0{note}"), output, facts),
@@ -167,6 +177,9 @@ fn note(finished: &Finished) -> String {
     if !finished.left.is_empty() {
         let names: Vec<_> = finished.left.iter().map(|left| left.name.as_str()).collect();
         note.push_str(&format!("; background processes were killed: {}", names.join(", ")));
+    }
+    if finished.left_out > 0 {
+        note.push_str(&format!("; {} bytes of its output are not stored", finished.left_out));
     }
     if finished.network_refused && finished.exit_code != 0 {
         note.push_str("; it tried to connect to the network, which policy.network does not allow");

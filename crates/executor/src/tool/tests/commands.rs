@@ -8,10 +8,16 @@ use serde_json::json;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
-use surety_common::domain::receipt::{Command, Fact};
+use surety_common::domain::receipt::{Command, Conditions, Fact};
 
 fn sh(script: &str) -> serde_json::Value {
     json!({"argv": ["sh", "-c", script]})
+}
+
+/// The fact of a command in the root, without additions to its environment.
+fn ran(command: Command, exit_code: i32) -> Fact {
+    let conditions = Conditions { cwd: ".".to_owned(), ..Conditions::default() };
+    Fact::Command { command, exit_code, conditions: Some(conditions) }
 }
 
 fn exit_code(outcome: &ToolOutcome) -> i32 {
@@ -47,7 +53,7 @@ async fn the_outcome_of_a_command_has_its_arguments_exit_code_and_output() {
     assert_eq!(outcome.error_code, Some(ErrorCode::CommandFailed));
     assert_eq!(output(&outcome), format!("größe; rm -rf $HOME\n{STDERR_MARK}\noops\n"));
     let command = Command::Argv(argv.map(str::to_owned).to_vec());
-    assert_eq!(outcome.facts, [Fact::Command { command, exit_code: 3 }]);
+    assert_eq!(outcome.facts, [ran(command, 3)]);
     assert!(!outcome.timed_out);
 }
 
@@ -120,7 +126,7 @@ async fn a_line_needs_a_policy_that_allows_a_shell() {
     let outcome = fixture.call("run_command", args).await;
     assert_eq!(output(&outcome), "a\nb\n");
     let command = Command::Line("echo a && echo b".to_owned());
-    assert_eq!(outcome.facts, [Fact::Command { command, exit_code: 0 }]);
+    assert_eq!(outcome.facts, [ran(command, 0)]);
 }
 
 #[tokio::test]
@@ -242,10 +248,23 @@ async fn a_large_output_is_whole() {
 }
 
 #[tokio::test]
-async fn endless_output_ends_the_command_with_an_error() {
+async fn output_beyond_the_limit_is_counted_and_the_exit_code_decides() {
     let fixture = ToolFixture::new();
-    let outcome = fixture.call("run_command", json!({"argv": ["yes"]})).await;
-    assert_eq!(outcome.error_code, Some(ErrorCode::OutputTooLarge));
+    for (exit, code) in [("exit 0", 0), ("exit 3", 3)] {
+        let script = format!("head -c 80000000 /dev/zero; echo last words; {exit}");
+        let outcome = fixture.call("run_command", sh(&script)).await;
+        assert_eq!((outcome.success, exit_code(&outcome)), (code == 0, code));
+        assert!(outcome.output.len() <= OUTPUT_LIMIT);
+        assert!(outcome.output.ends_with(b"last words\n"));
+        assert!(outcome.summary.contains("bytes of its output are not stored"));
+    }
+}
+
+#[tokio::test]
+async fn endless_output_lasts_until_the_deadline() {
+    let fixture = ToolFixture::new();
+    let outcome = fixture.call("run_command", json!({"argv": ["yes"], "timeout_s": 1})).await;
+    assert_eq!(outcome.error_code, Some(ErrorCode::Timeout));
     assert!(exit_code(&outcome) > 128);
-    assert!(outcome.output.len() <= OUTPUT_LIMIT + 1);
+    assert!(outcome.output.len() <= OUTPUT_LIMIT);
 }

@@ -6,6 +6,7 @@ use crate::tool::observe::{observe_content, observe_file};
 use crate::tool::scan::SKIPPED_FOLDERS;
 use serde_json::json;
 use std::os::unix::fs::symlink;
+use surety_common::domain::check::FileType;
 use surety_common::domain::receipt::Fact;
 
 fn content(path: &str, needle: &str, found: bool) -> Fact {
@@ -144,8 +145,57 @@ fn the_runner_observes_existing_files_and_none_outside() {
         ("out", "out", false),
         ("dangling", "dangling", false),
     ] {
-        let fact = observe_file(&fixture.ctx.workspace().unwrap(), path).unwrap();
+        let workspace = fixture.ctx.workspace().unwrap();
+        let fact = observe_file(&workspace, path, FileType::Any).unwrap();
         assert_eq!(fact, observed(named, exists), "{path}");
+    }
+}
+
+#[test]
+fn the_runner_finds_the_type_that_a_check_asks_for_and_the_matches_of_a_glob() {
+    use FileType::{Any, File, Folder, Link};
+    let fixture = ToolFixture::new();
+    fixture.put("a/b/c.txt", "one");
+    fixture.put("a/d.md", "two");
+    fixture.put("x[1].txt", "literal");
+    fixture.put("../outside/e.txt", "three");
+    symlink("a/d.md", fixture.root.join("link")).unwrap();
+    symlink("../outside", fixture.root.join("out")).unwrap();
+    symlink("nowhere", fixture.root.join("dangling")).unwrap();
+    let workspace = fixture.ctx.workspace().unwrap();
+    for (path, file_type, exists) in [
+        ("a", File, false),
+        ("a", Folder, true),
+        ("a/d.md", File, true),
+        ("a/d.md", Folder, false),
+        ("link", File, true),
+        ("link", Link, true),
+        ("dangling", Link, true),
+        ("dangling", Any, false),
+        ("a/d.md", Link, false),
+        ("a/*.md", File, true),
+        ("a/*.txt", File, false),
+        ("a/*/*.txt", File, true),
+        ("**/c.txt", File, true),
+        ("**", File, true),
+        ("a/?", Folder, true),
+        ("a/?", File, false),
+        ("a/[a-c]/c.*", File, true),
+        ("x[1].txt", File, true),
+        ("out/*.txt", File, false),
+        ("**/e.txt", File, false),
+        ("none/*", Any, false),
+        ("[", Any, false),
+    ] {
+        let fact = observe_file(&workspace, path, file_type).unwrap();
+        assert_eq!(fact, observed(path, exists), "{path} {file_type}");
+    }
+    let found = |path, needle| observe_content(&workspace, path, needle).unwrap();
+    for (path, needle, expected) in
+        [("a/**", "one", true), ("a/*", "two", true), ("a/*", "one", false)]
+    {
+        let Fact::Content { found, .. } = found(path, needle) else { panic!("a content fact") };
+        assert_eq!(found, expected, "{path} {needle}");
     }
 }
 

@@ -1,0 +1,48 @@
+//! What a `file_exists` check asks to find under its path.
+
+use super::AcceptCheck;
+use std::fmt;
+
+/// The param that names the type.
+const TYPE: &str = "type";
+
+/// What must stand under the path of a `file_exists` check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FileType {
+    /// A regular file, or a link to one.
+    #[default]
+    File,
+    /// A folder, or a link to one.
+    Folder,
+    /// A symbolic link, wherever it leads.
+    Link,
+    /// Any of them; a link only where its target exists.
+    Any,
+}
+
+impl FileType {
+    /// Every type.
+    pub const ALL: [Self; 4] = [Self::File, Self::Folder, Self::Link, Self::Any];
+
+    /// The value of `params.type`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Folder => "folder",
+            Self::Link => "link",
+            Self::Any => "any",
+        }
+    }
+
+    /// The type that a check asks for: a regular file where it names none. None for an unknown one.
+    pub fn of(check: &AcceptCheck) -> Option<Self> {
+        let Some(named) = check.params.get(TYPE) else { return Some(Self::default()) };
+        Self::ALL.into_iter().find(|file_type| file_type.as_str() == named)
+    }
+}
+
+impl fmt::Display for FileType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
