@@ -18,12 +18,12 @@ create table request_outcome (
 
 create index request_outcome_age on request_outcome (created_at);
 
--- An index for each filter of a list of runs. run_newest serves the filter by namespace. No index holds the
--- state: it changes during a run, and those updates stay inside the page (HOT). The state of an ended run
--- follows from its stop reason, and execution_deadline has the runs that have not ended.
+-- An index for each filter of a list of runs. run_newest serves the filter by namespace, and run_pkey the
+-- one by time, because ids grow with time. No index holds the state: it changes during a run, and those
+-- updates stay inside the page (HOT). The state of an ended run follows from its stop reason, and
+-- execution_deadline has the runs that have not ended.
 -- Read from the text, where it is the first key: `->>` refuses a document that contains U+0000.
 create index execution_by_stop_reason
     on execution (substring(terminal::text from '^\{"stop_reason" ?: ?"([a-z_]+)"'), run_id desc)
     where terminal is not null;
 create index run_by_label on run using gin (labels jsonb_path_ops) where labels <> '{}'::jsonb;
-create index run_by_time on run (created_at);

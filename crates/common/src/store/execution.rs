@@ -1,10 +1,11 @@
 //! The hot table: converts rows to aggregates and back.
 
 use super::StoreError;
+use super::partition::time_of;
 use crate::domain::execution::{Counters, Execution, Paused, StepProgress};
 use crate::domain::machine::run::RunState;
 use crate::domain::step::StepState;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use uuid::Uuid;
@@ -40,6 +41,8 @@ pub(super) struct Progress {
     paused: Option<Paused>,
     #[serde(default)]
     steps: BTreeMap<usize, StepProgress>,
+    #[serde(default)]
+    finished: Vec<FinishedStep>,
 }
 
 /// The same, for an execution that is to be written.
@@ -51,6 +54,33 @@ struct NewProgress<'a> {
     paused: Option<&'a Paused>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     steps: BTreeMap<usize, &'a StepProgress>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    finished: Vec<FinishedStep>,
+}
+
+/// A step of which only its attempt and its times are kept: its index, its attempt, and the
+/// microseconds from the time inside the run's id to its start, and from there to its end. The row
+/// is written anew with every change, so that each byte of a finished step costs many times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct FinishedStep(usize, u32, i64, i64);
+
+impl FinishedStep {
+    fn of(epoch: DateTime<Utc>, index: usize, step: &StepProgress) -> Option<Self> {
+        let StepProgress { state, attempt, started_at, finished_at, .. } = *step;
+        let kept =
+            StepProgress { state, attempt, started_at, finished_at, ..StepProgress::default() };
+        let since = |at: DateTime<Utc>| (at - epoch).num_microseconds();
+        let (started, finished) = (since(started_at?)?, since(finished_at?)?);
+        (kept == *step).then_some(Self(index, attempt, started, finished.checked_sub(started)?))
+    }
+
+    fn restore(self, epoch: DateTime<Utc>) -> Option<StepProgress> {
+        let Self(_, attempt, started, took) = self;
+        let started_at = epoch.checked_add_signed(TimeDelta::microseconds(started))?;
+        let finished_at = started_at.checked_add_signed(TimeDelta::microseconds(took))?;
+        let (started_at, finished_at) = (Some(started_at), Some(finished_at));
+        Some(StepProgress { attempt, started_at, finished_at, ..StepProgress::default() })
+    }
 }
 
 impl ExecutionRow {
@@ -58,6 +88,13 @@ impl ExecutionRow {
         let what = |column: &str| format!("execution {} column {column}", self.run_id);
         let state = read_state(self.run_id, &self.state, self.blocked_from.as_deref())?;
         let mut details = self.progress.0.steps;
+        for finished in self.progress.0.finished {
+            let step = finished.restore(time_of(self.run_id));
+            let step = step.ok_or_else(|| {
+                StoreError::corrupt(what("progress"), format!("{finished:?} has no time"))
+            })?;
+            details.insert(finished.0, step);
+        }
         let steps = self
             .step_states
             .chars()
@@ -98,14 +135,17 @@ pub(super) fn letters(execution: &Execution) -> String {
 
 /// The column `progress` of an execution.
 pub(super) fn progress(execution: &Execution) -> Result<String, StoreError> {
-    let steps = execution
-        .steps
-        .iter()
-        .enumerate()
-        .filter(|(_, step)| **step != StepProgress { state: step.state, ..Default::default() })
-        .collect();
+    let epoch = time_of(execution.run_id);
+    let (mut steps, mut finished) = (BTreeMap::new(), Vec::new());
+    for (index, step) in execution.steps.iter().enumerate() {
+        if let Some(short) = FinishedStep::of(epoch, index, step) {
+            finished.push(short);
+        } else if *step != (StepProgress { state: step.state, ..Default::default() }) {
+            steps.insert(index, step);
+        }
+    }
     let (counters, paused) = (&execution.counters, execution.paused.as_ref());
-    to_text(&NewProgress { counters, paused, steps })
+    to_text(&NewProgress { counters, paused, steps, finished })
 }
 
 /// The column `wait_ids` of an execution, as an array literal. An answer names one of these ids.

@@ -50,7 +50,8 @@ pub(super) fn first_id(at: DateTime<Utc>) -> Uuid {
     Uuid::from_u128(millis << 80)
 }
 
-fn time_of(id: Uuid) -> DateTime<Utc> {
+/// The time inside an id.
+pub(super) fn time_of(id: Uuid) -> DateTime<Utc> {
     let millis = i64::try_from(id.as_u128() >> 80).unwrap_or_default();
     DateTime::from_timestamp_millis(millis).unwrap_or_default()
 }

@@ -2,13 +2,14 @@
 
 use super::StoreError;
 use super::execution::{progress, to_text};
+use super::partition::first_id;
 use super::pool::within;
 use super::run_row::RunRow;
 use super::unread::readable;
 use crate::domain::machine::run::RunState;
 use crate::domain::run::RunRecord;
 use crate::domain::stop::StopReason;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use sqlx::postgres::PgRow;
 use sqlx::{PgExecutor, Row};
 use std::collections::BTreeMap;
@@ -85,11 +86,26 @@ impl RunFilter {
         StopReason::ALL.into_iter().filter(selected).map(StopReason::as_str).collect()
     }
 
+    /// An id that no run of the filter's times is below.
+    pub fn first_id(&self) -> Option<Uuid> {
+        self.created_from.map(|at| first_id(at.checked_sub_signed(ID_SPREAD).unwrap_or(at)))
+    }
+
+    /// An id that every run of the filter's times is below.
+    pub fn behind_id(&self) -> Option<Uuid> {
+        self.created_before.map(|at| first_id(at.checked_add_signed(ID_SPREAD).unwrap_or(at)))
+    }
+
     /// Whether the filter selects states of runs that have not ended, and no others.
     pub fn selects_unended_runs(&self) -> bool {
         !self.states.is_empty() && !self.states.iter().any(|state| state.is_terminal())
     }
 }
+
+/// The most by which the time inside a run's id differs from the run's creation. The id has the time of
+/// the planner's machine, the run that of the database; further apart, the clocks of a deployment are
+/// set wrongly.
+const ID_SPREAD: TimeDelta = TimeDelta::hours(1);
 
 /// The state of a run that ended for a reason.
 const fn state_after(reason: StopReason) -> RunState {
@@ -136,7 +152,9 @@ pub async fn list_runs(
         .bind(filter.selected_reasons())
         .bind(filter.created_from)
         .bind(filter.created_before)
-        .bind(filter.selects_unended_runs());
+        .bind(filter.selects_unended_runs())
+        .bind(filter.first_id())
+        .bind(filter.behind_id());
     let rows = within(async { Ok(listed.fetch_all(executor).await?) }).await?;
     page(rows, filter.limit)
 }

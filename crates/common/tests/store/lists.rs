@@ -246,6 +246,8 @@ async fn plan_of(pool: &PgPool, filter: &RunFilter) -> String {
         .bind(filter.created_from)
         .bind(filter.created_before)
         .bind(filter.selects_unended_runs())
+        .bind(filter.first_id())
+        .bind(filter.behind_id())
         .fetch_all(pool)
         .await
         .unwrap();
@@ -254,14 +256,18 @@ async fn plan_of(pool: &PgPool, filter: &RunFilter) -> String {
 
 /// Twenty thousand runs that ended well a day ago, and a few of every other kind.
 const MANY: &str = "
-    with made as (
+    with born as (
+        select n, $1::timestamptz - make_interval(secs => (20000 - n) * 60) as at
+        from generate_series(1, 20000) as n
+    ), made as (
         insert into run (id, namespace, request_id, request_digest, goal, driver, workspace, limits,
                          policy, labels, trace_parent, created_at)
-        select (lpad(to_hex(n), 12, '0') || '70008000' || lpad(to_hex(n), 12, '0'))::uuid,
+        select (lpad(to_hex((extract(epoch from at) * 1000)::bigint), 12, '0') || '70008000'
+                || lpad(to_hex(n), 12, '0'))::uuid,
                case when n % 1000 = 1 then 'rare' else 'common' end, '', '', '', 'script', '', '{}',
                '{}', case when n % 1000 = 2 then '{\"team\":\"a\"}'::jsonb else '{}'::jsonb end, '',
-               $1::timestamptz - make_interval(secs => (20000 - n) * 60)
-        from generate_series(1, 20000) as n
+               at
+        from born
         returning id, namespace
     )
     insert into execution (run_id, namespace, state, blocked_from, version, sequence, priority,
@@ -296,7 +302,7 @@ async fn each_filter_of_a_list_has_its_index(pool: PgPool) {
                 created_before: Some(now() - hour * 99),
                 ..filter()
             },
-            "run_by_time",
+            "run_pkey",
             60,
         ),
     ] {

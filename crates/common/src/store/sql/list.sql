@@ -29,6 +29,9 @@ with chosen as (
           and (not $11::boolean or execution.deadline_at is not null)
           and ($9::timestamptz is null or run.created_at >= $9)
           and ($10::timestamptz is null or run.created_at < $10)
+          -- Ids grow with time: the ranges of ids hold all runs of the times above.
+          and ($12::uuid is null or run.id >= $12)
+          and ($13::uuid is null or run.id < $13)
         order by run.id desc
         limit $4
     ) as page
