@@ -85,6 +85,7 @@ issue() {
   echo "surety-certificates: issued a certificate for $1 in $folder"
 }
 
+mkdir -p "$authority" "$folder"
 usable_authority || make_authority
 cmp -s "$authority/ca.pem" "$folder/ca.pem" || put "$authority/ca.pem" "$folder/ca.pem"
 for service in "$@"; do

@@ -130,3 +130,35 @@ async fn an_executor_without_a_token_for_the_gate_does_not_start() -> Result<()>
     assert!(log.contains("role service") && log.contains("SURETY_TOKEN_FILE"), "{log}");
     Ok(())
 }
+
+#[tokio::test]
+async fn a_request_id_belongs_to_the_identity_that_chose_it() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let secrets = ["alice-s-token-that-is-long-enough-0123456789ab", SECRET];
+    let file = format!(
+        "{} alice viewer,submitter,operator *\n{} surety service,viewer,operator *",
+        secrets[0], secrets[1]
+    );
+    let file = token_file(folder.path(), "tokens", &file)?;
+    let database = Database::create().await?;
+    let mut deployment = Deployment::start_idle(database, &[("SURETY_TOKEN_FILE", &file)]).await?;
+    let mut paused = Vec::new();
+    let mut run_id = String::new();
+    for secret in secrets {
+        deployment.use_token(Token::new(secret)?);
+        if run_id.is_empty() {
+            run_id = deployment.create(&plan(&[step("only", &[], &[noop()])]), "").await?.id;
+        }
+        let mut runs = deployment.runs()?;
+        let request_id = "the-same".to_owned();
+        let pause =
+            v1::PauseRunRequest { run_id: run_id.clone(), request_id, ..Default::default() };
+        let run = runs.pause_run(pause).await?.into_inner().run.context("a run")?;
+        assert_eq!(run.state(), v1::RunState::Blocked, "{run:#?}");
+        paused.push(run.version);
+        let resume = v1::ResumeRunRequest { run_id: run_id.clone(), ..Default::default() };
+        runs.resume_run(resume).await?;
+    }
+    assert!(paused[0] < paused[1], "the second identity got the answer of the first: {paused:?}");
+    deployment.finish().await
+}

@@ -2,6 +2,8 @@
 create table request_outcome (
     -- What the call changed: the id of a run, a wait or a token, or namespace_policy/NAME.
     subject        text        not null,
+    -- The name of the caller's identity: two callers may choose the same key.
+    identity       text        not null,
     -- The caller's idempotency key.
     request_id     text        not null,
     -- The run that the call changed, if it changed one.
@@ -12,7 +14,7 @@ create table request_outcome (
     -- The encoded response.
     response       bytea       not null,
     created_at     timestamptz not null,
-    constraint request_outcome_pkey primary key (subject, request_id),
+    constraint request_outcome_pkey primary key (subject, identity, request_id),
     constraint request_outcome_named check (request_id <> '')
 );
 

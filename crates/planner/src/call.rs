@@ -137,6 +137,7 @@ impl Call {
     ) -> Option<NewOutcome> {
         self.is_named().then(|| NewOutcome {
             subject: self.subject.clone(),
+            identity: self.by.clone(),
             request_id: self.request_id.clone(),
             run_id,
             stored: StoredOutcome {
@@ -196,8 +197,8 @@ impl Planner {
         if !call.is_named() {
             return Ok(None);
         }
-        let found =
-            store::find_outcome(&self.pool, &call.subject, &call.request_id, self.now()).await?;
+        let Call { subject, by, request_id, .. } = call;
+        let found = store::find_outcome(&self.pool, subject, by, request_id, self.now()).await?;
         found.map(|stored| call.first_answer(&stored)).transpose()
     }
 

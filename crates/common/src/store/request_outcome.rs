@@ -34,6 +34,8 @@ pub struct StoredOutcome {
 pub struct NewOutcome {
     /// What the call changes: the id of a run, a wait or a token, or the name of a policy.
     pub subject: String,
+    /// The name of the caller's identity.
+    pub identity: String,
     /// The caller's idempotency key.
     pub request_id: String,
     /// The run that the call changes, if it changes one.
@@ -75,11 +77,13 @@ pub enum Kept {
 pub async fn find_outcome(
     pool: &PgPool,
     subject: &str,
+    identity: &str,
     request_id: &str,
     now: DateTime<Utc>,
 ) -> Result<Option<StoredOutcome>, StoreError> {
     let found = sqlx::query_as(include_str!("sql/find_outcome.sql"))
         .bind(subject)
+        .bind(identity)
         .bind(request_id)
         .bind(now - KEPT);
     within(async { Ok(found.fetch_optional(pool).await?) }).await
@@ -124,9 +128,10 @@ pub(super) async fn store_outcome(
     transaction: &mut sqlx::PgConnection,
     outcome: &NewOutcome,
 ) -> Result<bool, StoreError> {
-    let NewOutcome { subject, request_id, run_id, stored, at } = outcome;
+    let NewOutcome { subject, identity, request_id, run_id, stored, at } = outcome;
     let kept: Option<bool> = sqlx::query_scalar(include_str!("sql/store_outcome.sql"))
         .bind(subject)
+        .bind(identity)
         .bind(request_id)
         .bind(run_id)
         .bind(&stored.method)

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The kinds of names in a certificate, each with its colon.
-const KINDS: [&str; 4] = ["dns:", "uri:", "email:", "cn:"];
+const KINDS: [&str; 5] = ["dns:", "uri:", "email:", "subject:", "cn:"];
 
 /// The files of a process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -140,7 +140,9 @@ fn read_line(line: &str) -> Result<(String, Identity), String> {
     };
     if !KINDS.iter().any(|kind| certificate.strip_prefix(kind).is_some_and(|name| !name.is_empty()))
     {
-        return Err(format!("names {certificate:?}; begin it with dns:, uri:, email: or cn:"));
+        return Err(format!(
+            "names {certificate:?}; begin it with dns:, uri:, email:, subject: or cn:"
+        ));
     }
     let identity = Identity::from_columns(name, roles, namespaces);
     let identity = identity.map_err(|error| format!("is invalid: {error}"))?;

@@ -65,8 +65,8 @@ pub(in crate::config) const TLS_IDENTITIES_FILE: Setting = Setting {
     default: "",
     accepts: Accepts::Path,
     meaning: "The file that maps client certificates to identities, one line each: a name in the certificate \
-              (`dns:`, `uri:` or `email:` for a subject alternative name, `cn:` for the common name of the \
-              subject), then name, roles and namespaces as in --token-file. A token in the call has \
+              (`dns:`, `uri:` or `email:` for a subject alternative name, `subject:` for the whole subject, `cn:` \
+              for its common name), then name, roles and namespaces as in --token-file. A token in the call has \
               precedence.",
     secret: false,
 };
