@@ -144,6 +144,134 @@ async fn a_verdict_says_whose_checks_it_rests_on() -> Result<()> {
     deployment.finish().await
 }
 
+/// Ends a run that writes one file, under one check of the user.
+async fn end_writing(
+    deployment: &Deployment,
+    workspace: &Path,
+    written: (&str, &str),
+    target: &str,
+) -> Result<v1::Run> {
+    let (path, content) = written;
+    let mut plan = plan(&[step("writes", &[], &[write(path, content)])]);
+    plan["verify"] = json!([{"id": "c", "kind": "command_success", "target": target}]);
+    let mut request = script::request(&plan, &workspace.display().to_string());
+    request.limits = Some(v1::Limits { max_repairs: Some(0), ..Default::default() });
+    let run = deployment.create_run(request).await?;
+    deployment.wait_for_end(&run.id).await
+}
+
+/// The codes of a verdict's cautions, in order.
+fn cautions(run: &v1::Run) -> Vec<&str> {
+    let verdict = run.verdict.as_ref();
+    let cautions = verdict.into_iter().flat_map(|verdict| &verdict.cautions);
+    cautions.map(|caution| caution.code.as_str()).collect()
+}
+
+/// The tests that the receipts of a run count.
+async fn counted(deployment: &Deployment, run: &v1::Run) -> Result<Vec<v1::fact::Tests>> {
+    let request = v1::ListReceiptsRequest { run_id: run.id.clone(), ..Default::default() };
+    let listed = deployment.runs()?.list_receipts(request).await?.into_inner().receipts;
+    let facts = listed.into_iter().flat_map(|receipt| receipt.facts);
+    let tests = facts.filter_map(|fact| {
+        let Some(v1::fact::Fact::Tests(tests)) = fact.fact else { return None };
+        Some(tests)
+    });
+    Ok(tests.collect())
+}
+
+#[tokio::test]
+async fn a_runner_that_ran_no_test_proves_nothing() -> Result<()> {
+    let deployment = Deployment::start().await?;
+    let (good, exits) = ("def answer():\n    return 42\n", "import os\nos._exit(0)\n");
+    let test = "import unittest\nfrom app import answer\n\n\nclass Answer(unittest.TestCase):\n    \
+                def test_answer(self):\n        self.assertEqual(answer(), 42)\n\n    \
+                @unittest.skip('slow')\n    def test_slow(self):\n        pass\n";
+    for (app, target, ran) in [
+        (good, "python3 -m unittest", Some(1)),
+        (good, "python3 -m unittest -k answer", Some(1)),
+        (good, "cd . && python3 -m unittest -q 2>&1 | tail -n 3", Some(1)),
+        (good, "python3 -m unittest -k nothing", None),
+        (good, "python3 -m unittest -k slow", None),
+        (exits, "python3 -m unittest", None),
+        (exits, "make test", None),
+        (good, "make test", Some(1)),
+    ] {
+        let workspace = tempfile::tempdir()?;
+        std::fs::write(workspace.path().join("test_app.py"), test)?;
+        std::fs::write(workspace.path().join("Makefile"), "test:\n\t@python3 -m unittest\n")?;
+        let run = end_writing(&deployment, workspace.path(), ("app.py", app), target).await?;
+        let counted = counted(&deployment, &run).await?;
+        let [tests] = &*counted else { anyhow::bail!("{target}: {counted:?}") };
+        assert_eq!((tests.runner.as_str(), tests.ran), ("unittest", ran.unwrap_or_default()));
+        if ran.is_some() {
+            assert_eq!(run.state(), v1::RunState::Done, "{target}: {run:#?}");
+            assert_eq!(cautions(&run), [""; 0], "{target}");
+        } else {
+            assert_eq!(run.state(), v1::RunState::Failed, "{app} {target}: {run:#?}");
+            let reason = reasons(&run)?.get("c").copied().unwrap_or_default();
+            assert!(reason.starts_with("no_tests_seen: `unittest` ended with 0"), "{reason}");
+            assert_eq!(cautions(&run), ["no_tests_seen"], "{target}");
+        }
+    }
+    deployment.finish().await
+}
+
+#[tokio::test]
+async fn announced_tests_that_did_not_run_are_missing() -> Result<()> {
+    let deployment = Deployment::start().await?;
+    let library = |body: &str| {
+        format!(
+            "pub fn answer() -> u8 {{ {body} }}\n#[cfg(test)]\nmod tests {{\n    #[test]\n    \
+             fn answers() {{ assert_eq!(super::answer(), 42) }}\n}}\n"
+        )
+    };
+    for (body, target, code) in [
+        ("42", "cargo test", None),
+        ("42", "cargo test --lib answers", None),
+        ("42", "cargo test --lib nothing", Some("no_tests_seen")),
+        ("std::process::exit(0)", "cargo test --lib", Some("no_tests_seen")),
+    ] {
+        let workspace = tempfile::tempdir()?;
+        let manifest = "[package]\nname = \"it\"\nversion = \"0.1.0\"\nedition = \"2021\"\n";
+        std::fs::write(workspace.path().join("Cargo.toml"), manifest)?;
+        std::fs::create_dir(workspace.path().join("src"))?;
+        std::fs::write(workspace.path().join("src/lib.rs"), library("0"))?;
+        let text = library(body);
+        let run = end_writing(&deployment, workspace.path(), ("src/lib.rs", &text), target).await?;
+        let reason = reasons(&run)?.get("c").copied().unwrap_or_default();
+        assert_eq!(reason.split_once(':').map(|(code, _)| code), code, "{body} {target}: {run:#?}");
+        let counted = counted(&deployment, &run).await?;
+        let missing = u64::from(body != "42");
+        assert_eq!(counted.iter().map(|tests| tests.missing).sum::<u64>(), missing, "{target}");
+        assert_eq!(cautions(&run).contains(&"tests_missing"), missing > 0, "{run:#?}");
+    }
+    deployment.finish().await
+}
+
+#[tokio::test]
+async fn a_check_bounds_the_tests_of_its_command() -> Result<()> {
+    let deployment = Deployment::start().await?;
+    let workspace = tempfile::tempdir()?;
+    let test = "import unittest\n\n\nclass One(unittest.TestCase):\n    def test_one(self):\n        pass\n";
+    std::fs::write(workspace.path().join("test_one.py"), test)?;
+    let of = |id: &str, target: &str, least: u8| json!({"id": id, "kind": "command_success", "target": target, "params": {"min_tests": least}});
+    let run = end_with(
+        &deployment,
+        workspace.path(),
+        json!([
+            of("kept", "python3 -m unittest", 1),
+            of("few", "python3 -m unittest -q", 2),
+            of("unknown", "test -f note.txt", 1),
+        ]),
+    )
+    .await?;
+    let reasons = reasons(&run)?;
+    assert_eq!(reasons.get("kept"), Some(&""));
+    assert_eq!(reasons.get("few"), Some(&"too_few_tests: 1 ran, min_tests is 2"));
+    assert!(reasons["unknown"].starts_with("tests_not_counted: "), "{reasons:?}");
+    deployment.finish().await
+}
+
 #[tokio::test]
 async fn what_was_observed_before_a_pause_does_not_count_after_it() -> Result<()> {
     let deployment = Deployment::start().await?;

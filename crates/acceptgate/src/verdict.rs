@@ -84,6 +84,8 @@ pub fn evaluate_within(input: &Evaluation<'_>, allowance: Allowance) -> Result<V
         checks.push(independent(strength));
     }
     checks.extend(check_results(input, &evidence, allowance)?);
+    let mut cautions = cautions(input.checks);
+    cautions.extend(judge_tests(input, &mut checks));
     let stop_reason = if !failed.passed {
         StopReason::RequiredTodoFailed
     } else if !open.passed {
@@ -101,7 +103,7 @@ pub fn evaluate_within(input: &Evaluation<'_>, allowance: Allowance) -> Result<V
         results,
         strength,
         round: input.round.unwrap_or_default(),
-        cautions: cautions(input.checks),
+        cautions,
     })
 }
 
@@ -136,6 +138,38 @@ fn cautions(checks: &[AcceptCheck]) -> Vec<Caution> {
         detail: format!("`{}` cannot fail", check.target),
     };
     thin.map(caution).collect()
+}
+
+/// Fails the checks whose commands ended with 0 and whose tests say otherwise, and answers the cautions
+/// about tests. A project without tests is not held to any.
+fn judge_tests(input: &Evaluation<'_>, results: &mut [CheckResult]) -> Vec<Caution> {
+    let Some(round) = input.round else { return Vec::new() };
+    let (mut of_project, mut of_checks) = (Vec::new(), Vec::new());
+    let first = results.len().saturating_sub(input.checks.len());
+    let (system, own) = results.split_at_mut(first);
+    let project = system.iter_mut().find(|it| it.name == PROJECT_TESTS_CHECK && it.passed);
+    if let Some(result) = project
+        && let Some(probe) = probed(input.receipts, round, Some(PROJECT_TESTS_CHECK)).last()
+    {
+        of_project = tests_seen::cautions(PROJECT_TESTS_CHECK, probe);
+        if let Some(reason) = tests_seen::missing(&of_project) {
+            result.passed = false;
+            result.reason = reason;
+        }
+    }
+    for (place, (check, result)) in input.checks.iter().zip(own).enumerate() {
+        let decides = result.passed && is_probed(check) && check.kind == CheckKind::CommandSuccess;
+        let key = decides.then(|| check::check_key(input.checks, place));
+        let own = key.map(|key| probed(input.receipts, round, Some(&key))).unwrap_or_default();
+        let Some(probe) = own.last() else { continue };
+        let found = tests_seen::cautions(check.name(), probe);
+        if let Some(reason) = tests_seen::refusal(check, probe, &found) {
+            result.passed = false;
+            result.reason = reason;
+        }
+        of_checks.extend(found);
+    }
+    of_project.into_iter().chain(of_checks).collect()
 }
 
 /// Passes when no todo of this plan has such a status; else the reason lists them in order.
@@ -275,6 +309,8 @@ fn output_only() -> AcceptCheck {
         owner: Owner::default(),
     }
 }
+
+mod tests_seen;
 
 #[cfg(test)]
 mod tests;

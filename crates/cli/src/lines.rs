@@ -161,6 +161,13 @@ pub fn fact_line(fact: &v1::Fact) -> String {
         Some(fact::Fact::Output(output)) => {
             format!("output {} = {}", one_line(&output.key), free(&output.value))
         }
+        Some(fact::Fact::Tests(tests)) => {
+            let fact::Tests { runner, ran, failed, skipped, missing } = tests;
+            format!(
+                "tests {}: {ran} ran, {failed} failed, {skipped} skipped, {missing} missing",
+                one_line(runner)
+            )
+        }
         None => "a fact of a later version".to_owned(),
     }
 }

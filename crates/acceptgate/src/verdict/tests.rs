@@ -3,7 +3,8 @@ use proptest::prelude::*;
 use std::time::Duration;
 use surety_common::domain::check::{Author, read_checks};
 use surety_common::domain::json::parse;
-use surety_common::domain::receipt::read_receipt;
+use surety_common::domain::receipt::{CheckProbe, EvidenceSource, Fact, read_receipt};
+use surety_common::domain::tests_seen::Counts;
 
 /// Enough for any machine: the tests check the outcome, not the speed.
 const PLENTY: Allowance =
@@ -77,6 +78,108 @@ fn the_projects_own_tests_are_a_required_result_unless_they_were_skipped() {
     assert_eq!(result(Some(ProjectTests::Passed)), (true, Some((true, String::new(), false))));
     assert_eq!(result(Some(ProjectTests::Failed)), failed("project_tests_failed"));
     assert_eq!(result(Some(ProjectTests::NotRun)), failed("project_tests_not_run"));
+}
+
+/// A probe of round 1 whose command ended with this code, and what its runners reported.
+fn probe(check_id: &str, exit_code: i32, tests: &[(&str, [u64; 3])]) -> EvidenceReceipt {
+    let mut receipt = receipt(&format!(
+        r#"{{"fact": "command", "command_line": "make test", "exit_code": {exit_code}}}"#
+    ));
+    let fact = |(runner, [ran, skipped, missing]): &(&str, [u64; 3])| Fact::Tests {
+        runner: (*runner).to_owned(),
+        counts: Counts { ran: *ran, failed: 0, skipped: *skipped, missing: *missing },
+    };
+    receipt.facts.extend(tests.iter().map(fact));
+    receipt.source = EvidenceSource::Probe;
+    receipt.success = exit_code == 0;
+    receipt.probe_of = Some(CheckProbe { check_id: check_id.to_owned(), round: 1 });
+    receipt
+}
+
+/// Whether a run with these receipts is accepted, the failed results' reasons, and the cautions.
+fn judged(
+    checks: &[AcceptCheck],
+    receipts: &[EvidenceReceipt],
+    project_tests: Option<ProjectTests>,
+) -> (bool, String, String) {
+    let input = Evaluation {
+        workspace_root: "/srv/p",
+        checks,
+        receipts,
+        final_text: "done",
+        todos: &[],
+        plan_made_at: None,
+        answers: &BTreeMap::new(),
+        project_tests,
+        round: Some(1),
+        require_independent: false,
+        authored_text: None,
+    };
+    let found = evaluate(&input).unwrap();
+    let failed = found.results.iter().filter(|result| !result.passed);
+    let reasons: Vec<_> = failed.map(|result| result.reason.split(':').next().unwrap()).collect();
+    let cautions: Vec<_> = found.cautions.iter().map(|caution| caution.code.as_str()).collect();
+    (found.accepted, reasons.join(" "), cautions.join(" "))
+}
+
+#[test]
+fn an_exit_code_of_0_without_tests_is_refused_for_checks_of_users_and_operators() {
+    let none = "no_tests_seen";
+    for (owner, params, exit_code, tests, expected) in [
+        ("user", "{}", 0, &[][..], (true, "", "")),
+        ("user", "{}", 0, &[("pytest", [3, 1, 0])], (true, "", "")),
+        ("user", "{}", 0, &[("pytest", [0, 2, 0])], (false, none, none)),
+        ("operator", "{}", 0, &[("pytest", [0, 0, 0])], (false, none, none)),
+        ("plan", "{}", 0, &[("pytest", [0, 0, 0])], (true, "", none)),
+        ("user", "{}", 0, &[("pytest", [1, 0, 4])], (false, "tests_missing", "tests_missing")),
+        (
+            "user",
+            "{}",
+            0,
+            &[("pytest", [1, 0, 0]), ("cargo test", [0, 0, 2])],
+            (false, none, "no_tests_seen tests_missing"),
+        ),
+        ("user", "{}", 1, &[("pytest", [0, 0, 0])], (false, "no_successful_command", "")),
+        ("user", r#"{"min_tests": "3"}"#, 0, &[("pytest", [3, 0, 0])], (true, "", "")),
+        (
+            "plan",
+            r#"{"min_tests": "4"}"#,
+            0,
+            &[("pytest", [3, 0, 0])],
+            (false, "too_few_tests", ""),
+        ),
+        ("user", r#"{"min_tests": "1"}"#, 0, &[], (false, "tests_not_counted", "")),
+        ("user", r#"{"max_skipped": "1"}"#, 0, &[("pytest", [3, 1, 0])], (true, "", "")),
+        (
+            "user",
+            r#"{"max_skipped": "1"}"#,
+            0,
+            &[("pytest", [3, 1, 0]), ("jest", [3, 1, 0])],
+            (false, "too_many_skipped", ""),
+        ),
+    ] {
+        let text = format!(
+            r#"[{{"id": "t", "kind": "command_success", "target": "make test",
+                "owner": "{owner}", "params": {params}}}]"#
+        );
+        let found = judged(&checks(&text), &[probe("t", exit_code, tests)], None);
+        let expected = (expected.0, expected.1.to_owned(), expected.2.to_owned());
+        assert_eq!(found, expected, "{owner} {params} {exit_code} {tests:?}");
+    }
+}
+
+#[test]
+fn a_project_without_tests_is_in_order_and_one_whose_tests_vanish_is_not() {
+    for (counts, expected) in [
+        ([2, 0, 0], (true, "", "")),
+        ([0, 0, 0], (true, "", "no_tests_seen")),
+        ([0, 0, 3], (false, "tests_missing", "no_tests_seen tests_missing")),
+    ] {
+        let probe = probe("system.project_tests", 0, &[("cargo test", counts)]);
+        let plan = checks(r#"[{"kind": "output_only", "owner": "plan"}]"#);
+        let found = judged(&plan, &[probe], Some(ProjectTests::Passed));
+        assert_eq!(found, (expected.0, expected.1.to_owned(), expected.2.to_owned()), "{counts:?}");
+    }
 }
 
 #[test]

@@ -26,6 +26,7 @@ pub mod run;
 pub mod scope;
 pub mod step;
 pub mod stop;
+pub mod tests_seen;
 pub mod todo;
 pub mod verdict;
 pub mod verification;

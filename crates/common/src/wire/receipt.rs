@@ -6,6 +6,7 @@ use super::value::{list, moment, timestamp, wire_list};
 use crate::domain::receipt::{
     CheckProbe, Command, Conditions, EvidenceReceipt, EvidenceSource, Fact, probe_of,
 };
+use crate::domain::tests_seen::Counts;
 use v1::fact as wire;
 
 impl TryFrom<v1::EvidenceReceipt> for EvidenceReceipt {
@@ -171,6 +172,9 @@ impl TryFrom<v1::Fact> for Fact {
                 Ok(Self::Verification { tool, scope, passed })
             }
             wire::Fact::Output(wire::Output { key, value }) => Ok(Self::Output { key, value }),
+            wire::Fact::Tests(wire::Tests { runner, ran, failed, skipped, missing }) => {
+                Ok(Self::Tests { runner, counts: Counts { ran, failed, skipped, missing } })
+            }
         }
     }
 }
@@ -205,6 +209,10 @@ impl From<Fact> for v1::Fact {
                 wire::Fact::Verification(wire::Verification { tool, scope, passed })
             }
             Fact::Output { key, value } => wire::Fact::Output(wire::Output { key, value }),
+            Fact::Tests { runner, counts } => {
+                let Counts { ran, failed, skipped, missing } = counts;
+                wire::Fact::Tests(wire::Tests { runner, ran, failed, skipped, missing })
+            }
         };
         Self { fact: Some(fact) }
     }

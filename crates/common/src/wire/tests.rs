@@ -9,6 +9,7 @@ use crate::domain::limits::Limits;
 use crate::domain::plan::{Evidence, Plan, PlanStep, ToolCall};
 use crate::domain::receipt::{Command, Conditions, EvidenceReceipt, EvidenceSource, Fact};
 use crate::domain::stop::StopReason;
+use crate::domain::tests_seen::Counts;
 use crate::domain::todo::{Todo, TodoStatus};
 use crate::domain::verdict::{Caution, CheckResult, Strength, Verdict};
 use chrono::DateTime;
@@ -122,6 +123,9 @@ fn fact() -> impl Strategy<Value = Fact> {
             passed
         }),
         (".*", ".*").prop_map(|(key, value)| Fact::Output { key, value }),
+        (".*", any::<[u64; 4]>()).prop_map(|(runner, [ran, failed, skipped, missing])| {
+            Fact::Tests { runner, counts: Counts { ran, failed, skipped, missing } }
+        }),
     ]
 }
 

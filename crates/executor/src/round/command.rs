@@ -1,5 +1,6 @@
 //! The commands of checks.
 
+use super::tests_seen::add_counts;
 use super::{Round, may_use_shell};
 use crate::blocking::blocking;
 use crate::tool::builtin::run_command::outcome;
@@ -19,6 +20,18 @@ impl Round {
     /// A line of a plan gets no shell: its programs run one after another while each succeeds. The author
     /// of a user's or an operator's line is trusted, so what needs a shell gets one.
     pub(super) async fn run_line(
+        &self,
+        line: &str,
+        owner: Owner,
+        call_id: Uuid,
+    ) -> Result<ToolOutcome, ToolError> {
+        let runs = self.test_runs(&Command::Line(line.to_owned())).await?;
+        let mut outcome = self.run_programs(line, owner, call_id).await?;
+        add_counts(&mut outcome, runs);
+        Ok(outcome)
+    }
+
+    async fn run_programs(
         &self,
         line: &str,
         owner: Owner,
@@ -75,8 +88,11 @@ impl Round {
             folder: context.workspace()?.folder(&RelPath::root())?,
             environment: Environment::clone(&context.environment),
         };
+        let runs = self.test_runs(&request.command).await?;
         let finished = process::run(&context, &request).await?;
-        Ok(outcome(request.command, finished))
+        let mut outcome = outcome(request.command, finished);
+        add_counts(&mut outcome, runs);
+        Ok(outcome)
     }
 }
 

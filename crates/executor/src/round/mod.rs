@@ -14,6 +14,7 @@ mod command;
 mod compare;
 mod observation;
 mod record;
+mod tests_seen;
 
 pub use compare::Start;
 pub use record::{EndedCall, Place, call_of, observing, receipt};

@@ -49,6 +49,7 @@ fn summary(fact: &Fact) -> String {
         Fact::FileWritten { .. }
         | Fact::Command { .. }
         | Fact::Verification { .. }
-        | Fact::Output { .. } => "observed".to_owned(),
+        | Fact::Output { .. }
+        | Fact::Tests { .. } => "observed".to_owned(),
     }
 }

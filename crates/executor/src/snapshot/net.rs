@@ -108,7 +108,8 @@ fn made(receipts: &[EvidenceReceipt]) -> HashMap<&str, &str> {
             | Fact::Command { .. }
             | Fact::Content { .. }
             | Fact::Verification { .. }
-            | Fact::Output { .. } => None,
+            | Fact::Output { .. }
+            | Fact::Tests { .. } => None,
         })
         .map(|(mark, path)| (path, mark))
         .collect()

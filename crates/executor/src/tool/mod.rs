@@ -223,7 +223,8 @@ impl ToolOutcome {
             | Fact::FileObserved { .. }
             | Fact::Content { .. }
             | Fact::Verification { .. }
-            | Fact::Output { .. } => None,
+            | Fact::Output { .. }
+            | Fact::Tests { .. } => None,
         });
         Some(match exit_code {
             Some(exit_code) => format!("{code}, exit code {exit_code}"),

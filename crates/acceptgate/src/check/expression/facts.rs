@@ -7,6 +7,7 @@ use cel::context::VariableResolver;
 use std::collections::HashMap;
 use std::sync::Arc;
 use surety_common::domain::receipt::{Command, EvidenceReceipt, Fact};
+use surety_common::domain::tests_seen::Counts;
 
 /// The facts of a run as a list of maps, built once and borrowed by all its expressions. Copying
 /// 100,000 facts takes as long as reading them.
@@ -86,6 +87,15 @@ fn map_of(receipt: &EvidenceReceipt, fact: &Fact) -> Value {
         Fact::Output { key, value } => {
             map.insert("key", key.as_str().into());
             map.insert("value", value.as_str().into());
+        }
+        Fact::Tests { runner, counts } => {
+            let Counts { ran, failed, skipped, missing } = *counts;
+            map.insert("runner", runner.as_str().into());
+            for (key, count) in
+                [("ran", ran), ("failed", failed), ("skipped", skipped), ("missing", missing)]
+            {
+                map.insert(key, Value::Int(i64::try_from(count).unwrap_or(i64::MAX)));
+            }
         }
     }
     map.into()

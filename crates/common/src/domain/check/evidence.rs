@@ -207,7 +207,10 @@ impl<'a> Seen<'a> {
                 let found = *found;
                 Some((path, Self::Content { contains, found }))
             }
-            Fact::Command { .. } | Fact::Verification { .. } | Fact::Output { .. } => None,
+            Fact::Command { .. }
+            | Fact::Verification { .. }
+            | Fact::Output { .. }
+            | Fact::Tests { .. } => None,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::legacy::{migrate, read_line};
 use super::normal::collapse;
+use super::test_bounds;
 use super::{AcceptCheck, CheckKind, FileType, Match, Owner};
 use crate::domain::command::CommandLine;
 use crate::domain::fields::{TypedFields, item_path, join, mismatch};
@@ -89,10 +90,18 @@ pub fn scan_checks(value: &Value, path: &str, author: Author) -> Result<ScannedC
 ///
 /// # Errors
 /// `check_id_reserved`, `check_kind_missing`, `check_target_empty`, `type_mismatch` for an unknown
-/// `params.type`, `check_needle_empty`, the first in this order.
+/// `params.type`, `check_needle_empty`, `type_mismatch` for a bound in the params, the first in this order.
 pub fn validate_check(check: &AcceptCheck, path: &str) -> Result<(), Problem> {
     validate_name(check, path)?;
-    validate_object(check, path)
+    validate_object(check, path)?;
+    match test_bounds::unreadable(check) {
+        None => Ok(()),
+        Some((key, expected)) => Err(Problem::at(
+            Code::TypeMismatch,
+            join(path, &format!("params.{key}")),
+            format!("params.{key} needs {expected}"),
+        )),
+    }
 }
 
 fn validate_name(check: &AcceptCheck, path: &str) -> Result<(), Problem> {

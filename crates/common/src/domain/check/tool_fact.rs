@@ -18,7 +18,8 @@ pub(super) fn evaluate(check: &AcceptCheck, evidence: &Evidence<'_>) -> Result<(
         | Fact::FileObserved { .. }
         | Fact::Command { .. }
         | Fact::Content { .. }
-        | Fact::Output { .. } => None,
+        | Fact::Output { .. }
+        | Fact::Tests { .. } => None,
     });
     match matching.next() {
         Some(true) => Ok(()),

@@ -67,7 +67,8 @@ fn observed<'a>(receipts: &'a [EvidenceReceipt], key: &str) -> Option<&'a str> {
         | Fact::Command { .. }
         | Fact::Content { .. }
         | Fact::Verification { .. }
-        | Fact::Output { .. } => None,
+        | Fact::Output { .. }
+        | Fact::Tests { .. } => None,
     })
 }
 

@@ -5,6 +5,7 @@ use crate::domain::decision::{Abort, Action, Usage};
 use crate::domain::json::{self, Value};
 use crate::domain::plan::ToolCall;
 use crate::domain::receipt::{Command, Conditions, EvidenceSource, Fact};
+use crate::domain::tests_seen::Counts;
 use crate::domain::verdict::{Caution, CheckResult, Strength};
 use chrono::TimeDelta;
 use proptest::option::of;
@@ -368,5 +369,8 @@ fn fact() -> impl Strategy<Value = Fact> {
             passed
         }),
         (text(), text()).prop_map(|(key, value)| Fact::Output { key, value }),
+        (text(), any::<[u64; 4]>()).prop_map(|(runner, [ran, failed, skipped, missing])| {
+            Fact::Tests { runner, counts: Counts { ran, failed, skipped, missing } }
+        }),
     ]
 }

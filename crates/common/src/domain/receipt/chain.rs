@@ -94,6 +94,7 @@ mod tests {
     use super::super::{Command, EvidenceSource, Fact, read_stored};
     use super::*;
     use crate::domain::json::{Value, parse};
+    use crate::domain::tests_seen::Counts;
     use chrono::DateTime;
     use proptest::prelude::*;
 
@@ -124,6 +125,9 @@ mod tests {
                 passed,
             }),
             (text, text).prop_map(|(key, value)| Fact::Output { key, value }),
+            (text, any::<[u64; 4]>()).prop_map(|(runner, [ran, failed, skipped, missing])| {
+                Fact::Tests { runner, counts: Counts { ran, failed, skipped, missing } }
+            }),
         ];
         prop::collection::vec(fact, 0..4)
     }

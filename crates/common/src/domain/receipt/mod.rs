@@ -11,6 +11,7 @@ pub use evidence::{NOOP, counts_as_evidence};
 pub use export::{ChainEnd, ChainFinding, ChainReport, check_chain, check_export, export_line};
 pub use read::{probe_of, read_fact, read_receipt, read_stored};
 
+use crate::domain::tests_seen::Counts;
 use chrono::{DateTime, Utc};
 
 /// One record of one action or observation of the runner.
@@ -166,6 +167,13 @@ pub enum Fact {
         key: String,
         /// The value.
         value: String,
+    },
+    /// The tests of a check's command, as the test runner reported them.
+    Tests {
+        /// The runner, such as `cargo test`; several that one recipe starts, separated by commas.
+        runner: String,
+        /// What it reported.
+        counts: Counts,
     },
 }
 

@@ -4,6 +4,7 @@
 use super::{CheckProbe, Command, Conditions, EvidenceReceipt, EvidenceSource, Fact};
 use crate::domain::json::Value;
 use crate::domain::problem::{Code, Problem};
+use crate::domain::tests_seen::Counts;
 use chrono::{DateTime, Utc};
 
 /// How blanks at the edges of a receipt's texts are treated.
@@ -154,6 +155,15 @@ pub fn read_fact(value: &Value, path: &str) -> Result<Fact, Problem> {
         "output" => {
             Ok(Fact::Output { key: fields.needed_text("key")?, value: fields.text("value")? })
         }
+        "tests" => Ok(Fact::Tests {
+            runner: fields.needed_text("runner")?,
+            counts: Counts {
+                ran: fields.count("ran")?,
+                failed: fields.count("failed")?,
+                skipped: fields.count("skipped")?,
+                missing: fields.count("missing")?,
+            },
+        }),
         _ => Err(fields.missing("fact", "a known kind of fact")),
     }
 }
@@ -242,6 +252,11 @@ impl<'v> Fields<'v> {
             .and_then(|spelling| spelling.parse().ok())
             .map(Some)
             .ok_or_else(|| mismatch(&self.at(key), "a whole number in range", value))
+    }
+
+    /// A number that is 0 where it is left out.
+    fn count(&self, key: &str) -> Result<u64, Problem> {
+        self.integer(key).map(Option::unwrap_or_default)
     }
 
     fn instant(&self, key: &str) -> Result<Option<DateTime<Utc>>, Problem> {

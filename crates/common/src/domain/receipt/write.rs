@@ -2,6 +2,7 @@
 
 use super::{Command, Conditions, EvidenceReceipt, Fact};
 use crate::domain::json::{ObjectText, Value, sha256_hex, write_list};
+use crate::domain::tests_seen::Counts;
 use chrono::{DateTime, SecondsFormat, Utc};
 
 impl EvidenceReceipt {
@@ -103,6 +104,7 @@ impl Fact {
             Self::Content { .. } => "content",
             Self::Verification { .. } => "verification",
             Self::Output { .. } => "output",
+            Self::Tests { .. } => "tests",
         }
     }
 
@@ -151,6 +153,15 @@ impl Fact {
             Self::Output { key, value } => {
                 push(&mut members, "key", text(key));
                 push(&mut members, "value", text(value));
+            }
+            Self::Tests { runner, counts } => {
+                let Counts { ran, failed, skipped, missing } = counts;
+                push(&mut members, "runner", text(runner));
+                for (key, count) in
+                    [("ran", ran), ("failed", failed), ("skipped", skipped), ("missing", missing)]
+                {
+                    push(&mut members, key, number(count));
+                }
             }
         }
         Value::Object(members)

@@ -1,0 +1,171 @@
+//! Splits a line for a shell into the commands that it may start. It reads more than
+//! [`programs`](crate::domain::command::programs) does, because it only asks which runners there are.
+
+/// The longest text that is read, in bytes.
+const MAX_BYTES: usize = 64 << 10;
+
+/// Words after which another command begins, and words that begin one.
+const KEYWORDS: &[&str] = &["!", "{", "(", "do", "elif", "else", "if", "then", "until", "while"];
+/// Commands before `&&` that decide whether the next one runs.
+const GUARDS: &[&str] = &["[", "[[", "command", "test", "type", "which"];
+
+/// One command of a line.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Segment {
+    /// Its words, without assignments, keywords and redirections.
+    pub(super) words: Vec<String>,
+    /// Whether it may be left out while the line succeeds.
+    pub(super) conditional: bool,
+    /// Whether its output goes to a file or to another program.
+    pub(super) output_elsewhere: bool,
+}
+
+/// The commands of a line, in order. A text that is too long has none.
+pub(super) fn segments(line: &str) -> Vec<Segment> {
+    if line.len() > MAX_BYTES {
+        return Vec::new();
+    }
+    let mut reader = Reader::new(line);
+    reader.read();
+    reader.segments
+}
+
+struct Reader<'l> {
+    rest: std::iter::Peekable<std::str::Chars<'l>>,
+    segments: Vec<Segment>,
+    segment: Segment,
+    /// The word that is being read; none between words.
+    word: Option<String>,
+    /// Whether the next word is the file of a redirection.
+    redirected: bool,
+    /// How many `if`, `while` and `case` are open.
+    blocks: usize,
+    /// Whether the next command runs only by the result of another one.
+    next_conditional: bool,
+}
+
+impl<'l> Reader<'l> {
+    fn new(line: &'l str) -> Self {
+        Self {
+            rest: line.chars().peekable(),
+            segments: Vec::new(),
+            segment: Segment::default(),
+            word: None,
+            redirected: false,
+            blocks: 0,
+            next_conditional: false,
+        }
+    }
+
+    fn read(&mut self) {
+        while let Some(letter) = self.rest.next() {
+            match letter {
+                '\'' => self.quoted('\''),
+                '"' => self.quoted('"'),
+                '\\' => match self.rest.next() {
+                    None | Some('\n') => {}
+                    Some(next) => self.push(next),
+                },
+                ' ' | '\t' | '\r' => self.end_word(),
+                '#' if self.word.is_none() => {
+                    while self.rest.next_if(|letter| *letter != '\n').is_some() {}
+                }
+                '\n' | ';' | '(' | ')' => self.end_segment(false),
+                '&' => self.ampersand(),
+                '|' if self.rest.next_if_eq(&'|').is_some() => self.end_segment(true),
+                '|' => {
+                    self.segment.output_elsewhere = true;
+                    self.end_segment(false);
+                }
+                '<' | '>' => self.redirection(letter),
+                letter => self.push(letter),
+            }
+        }
+        self.end_segment(false);
+    }
+
+    fn push(&mut self, letter: char) {
+        self.word.get_or_insert_default().push(letter);
+    }
+
+    fn quoted(&mut self, mark: char) {
+        self.word.get_or_insert_default();
+        while let Some(letter) = self.rest.next() {
+            match letter {
+                _ if letter == mark => return,
+                '\\' if mark == '"' => {
+                    if let Some(next) = self.rest.next() {
+                        self.push(next);
+                    }
+                }
+                letter => self.push(letter),
+            }
+        }
+    }
+
+    fn ampersand(&mut self) {
+        if self.rest.next_if_eq(&'&').is_some() {
+            self.end_word();
+            let first = self.segment.words.first().map_or("", String::as_str);
+            let guarded = GUARDS.contains(&first);
+            self.end_segment(guarded);
+        } else if self.rest.peek() == Some(&'>') {
+            self.end_word();
+        } else {
+            self.segment.conditional = true;
+            self.end_segment(false);
+        }
+    }
+
+    /// Drops `2>&1` and the like, and notes a redirection of the output.
+    fn redirection(&mut self, sign: char) {
+        let descriptor = self.word.take_if(|word| word.chars().all(|c| c.is_ascii_digit()));
+        self.end_word();
+        while self.rest.next_if(|next| matches!(next, '<' | '>' | '|')).is_some() {}
+        if self.rest.next_if_eq(&'&').is_some() {
+            while self.rest.next_if(|next| next.is_ascii_digit() || *next == '-').is_some() {}
+            return;
+        }
+        self.segment.output_elsewhere |= sign == '>' && descriptor.as_deref() != Some("0");
+        self.redirected = true;
+    }
+
+    fn end_word(&mut self) {
+        let Some(word) = self.word.take() else { return };
+        if std::mem::take(&mut self.redirected) {
+            return;
+        }
+        if !self.segment.words.is_empty() {
+            return self.segment.words.push(word);
+        }
+        match word.as_str() {
+            "if" | "while" | "until" | "case" | "for" => self.blocks += 1,
+            "fi" | "done" | "esac" => self.blocks = self.blocks.saturating_sub(1),
+            _ => {}
+        }
+        if KEYWORDS.contains(&word.as_str()) || is_assignment(&word) {
+            return;
+        }
+        self.segment.words.push(word);
+    }
+
+    fn end_segment(&mut self, guards_next: bool) {
+        self.end_word();
+        self.redirected = false;
+        let mut segment = std::mem::take(&mut self.segment);
+        segment.conditional |= self.blocks > 0 || self.next_conditional;
+        self.next_conditional = guards_next;
+        if !segment.words.is_empty() {
+            self.segments.push(segment);
+        }
+    }
+}
+
+/// Whether a shell reads the word as `NAME=value`.
+pub(super) fn is_assignment(word: &str) -> bool {
+    word.split_once('=').is_some_and(|(name, _)| {
+        !name.is_empty()
+            && !name.starts_with(|first: char| first.is_ascii_digit())
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    })
+}

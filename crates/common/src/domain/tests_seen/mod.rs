@@ -1,0 +1,23 @@
+//! The tests that a check's command ran, as the test runner itself reports them.
+//!
+//! ```text
+//!   line --test_runs--> runners that it starts --count(output)--> ran, failed, skipped, missing
+//! ```
+//!
+//! An exit code of 0 says nothing about a runner that ran no test. Counts are what the runner printed:
+//! they show that nothing ran, and they never prove that something did.
+
+mod count;
+mod counts;
+mod line;
+mod recipe;
+mod runner;
+mod starts;
+
+pub use count::count;
+pub use counts::Counts;
+pub use runner::Runner;
+pub use starts::{Project, TestRun, test_runs};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,240 @@
+//! What recipes of make and just, and scripts of npm, start: the lines of a target with those of the
+//! targets that it needs.
+
+use crate::domain::json::{self, Value};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The longest file that is read, in bytes.
+const MAX_BYTES: usize = 1 << 20;
+/// The most lines that one recipe gives.
+const MAX_LINES: usize = 1_000;
+
+/// The folder and the file that make's arguments name, and the targets.
+pub(super) fn make_arguments<'a>(
+    arguments: &[&'a str],
+) -> (Option<&'a str>, Option<&'a str>, Vec<&'a str>) {
+    let (mut folder, mut file, mut targets) = (None, None, Vec::new());
+    let mut words = arguments.iter().copied();
+    while let Some(word) = words.next() {
+        match word {
+            "-C" | "--directory" => folder = words.next(),
+            "-f" | "--file" | "--makefile" => file = words.next(),
+            "-j" | "-l" | "-o" | "-W" | "-I" => {}
+            _ if word.starts_with("-C") => folder = word.get(2..),
+            _ if word.starts_with("-f") => file = word.get(2..),
+            _ if word.starts_with("--directory=") => folder = word.get(12..),
+            _ if word.starts_with("--file=") => file = word.get(7..),
+            _ if word.starts_with('-') || word.contains('=') => {}
+            _ if word.bytes().all(|byte| byte.is_ascii_digit()) => {}
+            target => targets.push(target),
+        }
+    }
+    (folder, file, targets)
+}
+
+/// One rule: what it needs, and its lines.
+#[derive(Debug, Default)]
+struct Rule {
+    needs: Vec<String>,
+    lines: Vec<String>,
+}
+
+/// The lines that make runs for these targets, or for the first one.
+pub(super) fn make(text: &str, targets: &[&str]) -> Vec<String> {
+    if text.len() > MAX_BYTES {
+        return Vec::new();
+    }
+    let text = text.replace("\\\r\n", " ").replace("\\\n", " ");
+    let mut rules: BTreeMap<String, Rule> = BTreeMap::new();
+    let mut variables: BTreeMap<String, String> = BTreeMap::new();
+    variables.insert("MAKE".to_owned(), "make".to_owned());
+    let mut first = None;
+    let mut named: Vec<String> = Vec::new();
+    for line in text.lines() {
+        if let Some(recipe) = line.strip_prefix('\t') {
+            add_line(&mut rules, &named, recipe);
+            continue;
+        }
+        let line = line.split('#').next().unwrap_or_default().trim();
+        if let Some((name, value)) = assignment(line) {
+            variables.insert(name.to_owned(), value.to_owned());
+            continue;
+        }
+        let Some((names, needs)) = line.split_once(':') else { continue };
+        let names = expanded(names, &variables);
+        let (needs, recipe) = match needs.split_once(';') {
+            Some((needs, recipe)) => (needs, Some(recipe)),
+            None => (needs, None),
+        };
+        named = names.split_whitespace().map(str::to_owned).collect();
+        for name in &named {
+            if first.is_none() && !name.starts_with('.') {
+                first = Some(name.clone());
+            }
+            let rule = rules.entry(name.clone()).or_default();
+            let needs = expanded(needs.trim_start_matches(':'), &variables);
+            rule.needs
+                .extend(needs.split_whitespace().filter(|need| *need != "|").map(str::to_owned));
+        }
+        if let Some(recipe) = recipe {
+            add_line(&mut rules, &named, recipe);
+        }
+    }
+    let targets = match (targets.is_empty(), first) {
+        (true, Some(first)) => vec![first],
+        (_, _) => targets.iter().map(|target| (*target).to_owned()).collect(),
+    };
+    let lines = lines_of(&rules, targets);
+    lines.iter().map(|line| expanded(line, &variables).replace("$$", "$")).collect()
+}
+
+fn add_line(rules: &mut BTreeMap<String, Rule>, names: &[String], recipe: &str) {
+    let recipe = recipe.trim_start().trim_start_matches(['@', '-', '+']);
+    for name in names {
+        if let Some(rule) = rules.get_mut(name) {
+            rule.lines.push(recipe.to_owned());
+        }
+    }
+}
+
+/// The lines of these targets after those of what they need, each target once.
+fn lines_of(rules: &BTreeMap<String, Rule>, targets: Vec<String>) -> Vec<String> {
+    let (mut lines, mut seen) = (Vec::new(), BTreeSet::new());
+    let mut open: Vec<(String, bool)> =
+        targets.into_iter().rev().map(|name| (name, false)).collect();
+    while let Some((name, ready)) = open.pop() {
+        let Some(rule) = rules.get(&name) else { continue };
+        if ready {
+            lines.extend(rule.lines.iter().cloned());
+        } else if seen.insert(name.clone()) {
+            open.push((name, true));
+            open.extend(rule.needs.iter().rev().map(|need| (need.clone(), false)));
+        }
+        if lines.len() > MAX_LINES {
+            lines.truncate(MAX_LINES);
+            break;
+        }
+    }
+    lines
+}
+
+/// The name and the value of a variable that is set.
+fn assignment(line: &str) -> Option<(&str, &str)> {
+    let line =
+        line.strip_prefix("export ").or_else(|| line.strip_prefix("override ")).unwrap_or(line);
+    let (name, value) = line.split_once('=')?;
+    let name = name.trim_end_matches([':', '?', '+', '!']).trim();
+    let is_name = !name.is_empty()
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte));
+    is_name.then(|| (name, value.trim()))
+}
+
+/// A text with the variables `$(NAME)` and `${NAME}` that the file sets, a few levels deep.
+fn expanded(text: &str, variables: &BTreeMap<String, String>) -> String {
+    let mut text = text.to_owned();
+    for _ in 0..4 {
+        let mut changed = false;
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text.as_str();
+        while let Some((before, after)) = rest.split_once('$') {
+            out.push_str(before);
+            let close = match after.chars().next() {
+                Some('(') => ')',
+                Some('{') => '}',
+                Some('$') => {
+                    out.push_str("$$");
+                    rest = after.get(1..).unwrap_or_default();
+                    continue;
+                }
+                Some(_) | None => {
+                    out.push('$');
+                    rest = after;
+                    continue;
+                }
+            };
+            let inside = after.get(1..).and_then(|after| after.split_once(close));
+            let Some((name, after_it)) = inside else {
+                out.push('$');
+                rest = after;
+                continue;
+            };
+            // What is not set is empty, as make has it; functions are left out.
+            out.push_str(variables.get(name).map_or("", String::as_str));
+            changed = true;
+            rest = after_it;
+        }
+        out.push_str(rest);
+        out.truncate(out.floor_char_boundary(MAX_BYTES));
+        text = out;
+        if !changed {
+            break;
+        }
+    }
+    text
+}
+
+/// The folder that npm's arguments name, and the script that they start.
+pub(super) fn npm_arguments<'a>(arguments: &[&'a str]) -> (Option<&'a str>, Option<&'a str>) {
+    let (mut folder, mut script) = (None, None);
+    let mut words = arguments.iter().copied();
+    while let Some(word) = words.next() {
+        match word {
+            "--prefix" | "-C" | "--dir" | "--cwd" => folder = words.next(),
+            "--" => break,
+            _ if word.starts_with("--prefix=") => folder = word.get(9..),
+            _ if word.starts_with('-') => {}
+            "run" | "run-script" if script.is_none() => {}
+            "t" | "tst" => script = script.or(Some("test")),
+            name => script = script.or(Some(name)),
+        }
+    }
+    (folder, script)
+}
+
+/// The lines of a script in a package.json, with those that npm runs before and after it.
+pub(super) fn npm(text: &str, name: &str) -> Vec<String> {
+    if text.len() > MAX_BYTES {
+        return Vec::new();
+    }
+    let Ok(parsed) = json::parse(text) else { return Vec::new() };
+    let scripts = parsed.value.get("scripts");
+    let script = |name: &str| scripts?.get(name).and_then(Value::as_str).map(str::to_owned);
+    let Some(own) = script(name) else { return Vec::new() };
+    let before = script(&format!("pre{name}"));
+    before.into_iter().chain([own]).chain(script(&format!("post{name}"))).collect()
+}
+
+/// The lines of these recipes of a justfile, or of its first one.
+pub(super) fn just(text: &str, targets: &[&str]) -> Vec<String> {
+    if text.len() > MAX_BYTES {
+        return Vec::new();
+    }
+    let text = text.replace("\\\n", " ");
+    let mut rules: BTreeMap<String, Rule> = BTreeMap::new();
+    let mut first = None;
+    let mut named = None;
+    for line in text.lines() {
+        if line.starts_with([' ', '\t']) {
+            let recipe = line.trim_start().trim_start_matches(['@', '-']);
+            if let Some(rule) = named.as_ref().and_then(|name| rules.get_mut(name)) {
+                rule.lines.push(recipe.to_owned());
+            }
+            continue;
+        }
+        if line.starts_with('#') || line.starts_with('[') || line.contains(":=") {
+            continue;
+        }
+        let Some((head, needs)) = line.split_once(':') else { continue };
+        let head = head.trim_start_matches('@');
+        let Some(name) = head.split_whitespace().next() else { continue };
+        first.get_or_insert_with(|| name.to_owned());
+        let needs = needs.split_whitespace().map(|need| need.trim_matches(['(', ')']).to_owned());
+        rules.insert(name.to_owned(), Rule { needs: needs.collect(), lines: Vec::new() });
+        named = Some(name.to_owned());
+    }
+    let targets = match (targets.is_empty(), first) {
+        (true, Some(first)) => vec![first],
+        (_, _) => targets.iter().map(|target| (*target).to_owned()).collect(),
+    };
+    lines_of(&rules, targets)
+}

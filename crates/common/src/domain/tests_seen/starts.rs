@@ -1,0 +1,488 @@
+//! Which test runners a check's line starts.
+
+use super::line::{Segment, is_assignment, segments};
+use super::recipe;
+use super::runner::Runner;
+
+/// The deepest nesting of recipes, scripts and shells that is followed.
+const MAX_DEPTH: usize = 8;
+/// The most commands that are read for one line.
+const MAX_COMMANDS: usize = 2_000;
+
+/// Arguments with which a runner runs no test, because it is not asked to.
+const RUN_NOTHING: &[&str] = &[
+    "--collect-only",
+    "--co",
+    "--dry-run",
+    "--fixtures",
+    "--help",
+    "--list",
+    "--list-tests",
+    "--listTests",
+    "--no-run",
+    "--setup-plan",
+    "--showConfig",
+    "--version",
+    "-h",
+    "-V",
+];
+
+/// The runners that count together: all of one kind in the line itself, or all that its recipes start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TestRun {
+    /// The runners, each once.
+    pub runners: Vec<Runner>,
+    /// Whether they may run no test, or print no summary, while everything is well: the line starts them
+    /// under a condition, redirects their output or asks for another report.
+    pub may_be_silent: bool,
+}
+
+impl TestRun {
+    /// The runners' names, for people.
+    pub fn name(&self) -> String {
+        let names: Vec<_> = self.runners.iter().map(|runner| runner.as_str()).collect();
+        names.join(", ")
+    }
+}
+
+/// The files that a line's runners read, by their paths from the folder in which it runs.
+pub trait Project {
+    /// The text of a file; none where there is none.
+    fn read(&self, path: &str) -> Option<String>;
+
+    /// The texts of all files with this name.
+    fn all(&self, name: &str) -> Vec<String>;
+}
+
+/// The runners that a line starts itself or by a recipe of make, npm, yarn, pnpm or just.
+pub fn test_runs(line: &str, project: &dyn Project) -> Vec<TestRun> {
+    let mut search = Search { project, left: MAX_COMMANDS, found: Vec::new() };
+    search.line(line, &Place::default());
+    let mut runs: Vec<(bool, TestRun)> = Vec::new();
+    for Start { runner, by_recipe, may_be_silent } in search.found {
+        let together = |(recipe, run): &&mut (bool, TestRun)| {
+            *recipe == by_recipe && (by_recipe || run.runners.contains(&runner))
+        };
+        match runs.iter_mut().find(together) {
+            Some((_, run)) => {
+                if !run.runners.contains(&runner) {
+                    run.runners.push(runner);
+                }
+                run.may_be_silent |= may_be_silent;
+            }
+            None => runs.push((by_recipe, TestRun { runners: vec![runner], may_be_silent })),
+        }
+    }
+    runs.into_iter().map(|(_, run)| run).collect()
+}
+
+/// One runner that is started.
+struct Start {
+    runner: Runner,
+    by_recipe: bool,
+    may_be_silent: bool,
+}
+
+/// Where a command stands.
+#[derive(Debug, Clone, Default)]
+struct Place {
+    /// The folder, from the one in which the check runs; empty for that one, else with a slash at its end.
+    folder: String,
+    depth: usize,
+    by_recipe: bool,
+    may_be_silent: bool,
+}
+
+impl Place {
+    fn inside(&self, folder: &str) -> Self {
+        let folder = folder.trim_start_matches("./").trim_end_matches('/');
+        let joined = if folder.is_empty() || folder == "." {
+            self.folder.clone()
+        } else {
+            format!("{}{folder}/", self.folder)
+        };
+        Self { folder: joined, ..self.clone() }
+    }
+
+    fn deeper(&self, by_recipe: bool) -> Self {
+        let by_recipe = self.by_recipe || by_recipe;
+        Self { depth: self.depth + 1, by_recipe, ..self.clone() }
+    }
+}
+
+struct Search<'r> {
+    project: &'r dyn Project,
+    left: usize,
+    found: Vec<Start>,
+}
+
+impl Search<'_> {
+    fn file(&self, place: &Place, name: &str) -> Option<String> {
+        self.project.read(&format!("{}{name}", place.folder))
+    }
+
+    fn line(&mut self, line: &str, place: &Place) {
+        let mut place = place.clone();
+        for segment in segments(line) {
+            if self.left == 0 {
+                return;
+            }
+            self.left -= 1;
+            if let [cd, folder] = &*segment.words
+                && cd == "cd"
+            {
+                place = place.inside(folder);
+                continue;
+            }
+            self.segment(&segment, &place);
+        }
+    }
+
+    fn segment(&mut self, segment: &Segment, place: &Place) {
+        let mut place = place.clone();
+        place.may_be_silent |= segment.conditional || segment.output_elsewhere;
+        let words: Vec<&str> = segment.words.iter().map(String::as_str).collect();
+        self.command(&words, &place);
+    }
+
+    fn command(&mut self, words: &[&str], place: &Place) {
+        let words = without_wrappers(words);
+        let Some((program, arguments)) = words.split_first() else { return };
+        let name = base_name(program);
+        if place.depth > MAX_DEPTH {
+            return;
+        }
+        if matches!(name, "sh" | "bash" | "dash" | "zsh" | "ash") {
+            let flag =
+                arguments.iter().position(|word| word.starts_with('-') && word.ends_with('c'));
+            if let Some(line) = flag.and_then(|at| arguments.get(at + 1)) {
+                self.line(line, &place.deeper(false));
+            }
+            return;
+        }
+        if arguments.iter().any(|argument| RUN_NOTHING.contains(argument)) {
+            return;
+        }
+        if let Some(runner) = runner_of(name, arguments) {
+            let configured = self.has_quiet_configuration(runner, place);
+            let may_be_silent = place.may_be_silent || configured || is_quiet(runner, arguments);
+            self.found.push(Start { runner, by_recipe: place.by_recipe, may_be_silent });
+            return;
+        }
+        self.recipe(name, arguments, place);
+    }
+
+    fn recipe(&mut self, name: &str, arguments: &[&str], place: &Place) {
+        let deeper = place.deeper(true);
+        match name {
+            "make" | "gmake" => {
+                let (folder, file, targets) = recipe::make_arguments(arguments);
+                let place = folder.map_or_else(|| deeper.clone(), |folder| deeper.inside(folder));
+                let names = ["GNUmakefile", "makefile", "Makefile"];
+                let names = file.map_or(&names[..], |_| &[]).iter().copied().chain(file);
+                let text = names.into_iter().find_map(|name| self.file(&place, name));
+                for line in text.map(|text| recipe::make(&text, &targets)).unwrap_or_default() {
+                    self.line(&line, &place);
+                }
+            }
+            "npm" | "yarn" | "pnpm" | "bun" => {
+                let (folder, script) = recipe::npm_arguments(arguments);
+                let place = folder.map_or_else(|| deeper.clone(), |folder| deeper.inside(folder));
+                let text = script.and_then(|_| self.file(&place, "package.json"));
+                let scripts = text.zip(script).map(|(text, name)| recipe::npm(&text, name));
+                let scripts = scripts.unwrap_or_default();
+                if scripts.is_empty() && matches!(name, "yarn" | "pnpm") {
+                    // Both start programs of dependencies by their name.
+                    self.command(arguments, &place.deeper(false));
+                }
+                for line in scripts {
+                    self.line(&line, &place);
+                }
+            }
+            "just" => {
+                let names = ["justfile", "Justfile", ".justfile"];
+                let text = names.into_iter().find_map(|name| self.file(&deeper, name));
+                let targets: Vec<&str> =
+                    arguments.iter().copied().filter(|word| !word.starts_with('-')).collect();
+                for line in text.map(|text| recipe::just(&text, &targets)).unwrap_or_default() {
+                    self.line(&line, &deeper);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether a configuration file asks for a report without the usual summary.
+    fn has_quiet_configuration(&self, runner: Runner, place: &Place) -> bool {
+        let (files, words): (&[&str], &[&str]) = match runner {
+            Runner::Pytest => (
+                &["pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg"],
+                &["-qq", "no:terminal", "no-summary", "-q -q"],
+            ),
+            Runner::Jest => (
+                &[
+                    "package.json",
+                    "jest.config.js",
+                    "jest.config.ts",
+                    "jest.config.json",
+                    "jest.config.mjs",
+                    "jest.config.cjs",
+                ],
+                &["reporters"],
+            ),
+            Runner::Vitest => (
+                &[
+                    "vitest.config.ts",
+                    "vitest.config.js",
+                    "vitest.config.mts",
+                    "vitest.config.mjs",
+                    "vite.config.ts",
+                    "vite.config.js",
+                    "vite.config.mts",
+                    "vite.config.mjs",
+                ],
+                &["reporter"],
+            ),
+            Runner::Mocha => (
+                &[
+                    ".mocharc.js",
+                    ".mocharc.cjs",
+                    ".mocharc.json",
+                    ".mocharc.yaml",
+                    ".mocharc.yml",
+                    "package.json",
+                ],
+                &["reporter"],
+            ),
+            Runner::Rspec => (&[".rspec"], &["-f", "--format", "-o", "--out"]),
+            Runner::Nextest => (&[".config/nextest.toml"], &["final-status-level"]),
+            Runner::Phpunit => (&["phpunit.xml", "phpunit.xml.dist"], &["printerClass"]),
+            Runner::CargoTest => {
+                let manifests = self.project.all("Cargo.toml");
+                return manifests.iter().any(|text| sets(text, &["harness"]));
+            }
+            Runner::Unittest
+            | Runner::GoTest
+            | Runner::NodeTest
+            | Runner::Ctest
+            | Runner::Maven
+            | Runner::Gradle
+            | Runner::DotnetTest => return false,
+        };
+        files.iter().filter_map(|file| self.file(place, file)).any(|text| sets(&text, words))
+    }
+}
+
+/// Whether a configuration has one of these words, comments apart.
+fn sets(text: &str, words: &[&str]) -> bool {
+    let lines = text.lines().map(str::trim_start);
+    let mut lines = lines.filter(|line| !line.starts_with(['#', '/']));
+    lines.any(|line| words.iter().any(|word| line.contains(word)))
+}
+
+fn base_name(program: &str) -> &str {
+    let name = program.rsplit(['/', '\\']).next().unwrap_or_default();
+    name.strip_suffix(".exe").or_else(|| name.strip_suffix(".cmd")).unwrap_or(name)
+}
+
+fn is_python(name: &str) -> bool {
+    let version = name.strip_prefix("python").or_else(|| name.strip_prefix("pypy"));
+    name == "py" || version.is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit() || c == '.'))
+}
+
+/// A command without what only prepares it: `env A=1`, `time`, `uv run`, `python -m`.
+fn without_wrappers<'w, 'a>(mut words: &'w [&'a str]) -> &'w [&'a str] {
+    // Each round takes at least one word off.
+    while let Some((program, rest)) = words.split_first() {
+        let name = base_name(program);
+        let taken = match name {
+            "env" | "sudo" | "doas" => options(rest, &["-u", "-C", "-S"], true),
+            "time" | "nohup" | "exec" | "builtin" | "caffeinate" | "xvfb-run"
+            | "dbus-run-session" => options(rest, &[], false),
+            "nice" | "ionice" => options(rest, &["-n", "-c"], false),
+            "stdbuf" => options(rest, &[], false),
+            "timeout" => options(rest, &["-k", "-s"], false) + 1,
+            "npx" | "bunx" | "pnpx" => options(rest, &["-p", "--package"], false),
+            "npm" | "pnpm" | "yarn" if matches!(rest.first(), Some(&("exec" | "dlx" | "x"))) => {
+                1 + options(rest.get(1..).unwrap_or_default(), &["--package"], false)
+            }
+            "uv" | "poetry" | "pipenv" | "pdm" | "rye" | "hatch"
+                if rest.first() == Some(&"run") =>
+            {
+                let valued = ["--with", "--extra", "--group", "-p", "--python", "--project"];
+                1 + options(rest.get(1..).unwrap_or_default(), &valued, false)
+            }
+            "bundle" if rest.first() == Some(&"exec") => 1,
+            "coverage" if rest.first() == Some(&"run") => {
+                return by_module(rest.get(1..).unwrap_or_default());
+            }
+            _ if is_python(name) => return by_module(rest),
+            _ => return words,
+        };
+        words = rest.get(taken..).unwrap_or_default();
+    }
+    words
+}
+
+/// What Python starts: the words from a module's name on, where `-m` names a known one.
+fn by_module<'w, 'a>(rest: &'w [&'a str]) -> &'w [&'a str] {
+    let at =
+        options_before(rest, "-m", &["-W", "-X", "--source", "--rcfile", "--omit", "--include"]);
+    let module = at.and_then(|at| rest.get(at + 1..)).unwrap_or_default();
+    match module.first() {
+        Some(&("pytest" | "unittest")) => module,
+        Some(&"coverage") => without_wrappers(module),
+        Some(_) | None => &[],
+    }
+}
+
+/// The index of an option, where only options stand before it.
+fn options_before(words: &[&str], wanted: &str, valued: &[&str]) -> Option<usize> {
+    let mut at = 0;
+    while let Some(word) = words.get(at) {
+        if *word == wanted {
+            return Some(at);
+        }
+        if !word.starts_with('-') {
+            return None;
+        }
+        at += if valued.contains(word) { 2 } else { 1 };
+    }
+    None
+}
+
+/// How many words at the front are options, values of options that have one, or assignments.
+fn options(words: &[&str], valued: &[&str], assignments: bool) -> usize {
+    let mut at = 0;
+    while let Some(word) = words.get(at) {
+        if *word == "--" {
+            return at + 1;
+        }
+        let option = word.starts_with('-') || assignments && is_assignment(word);
+        if !option {
+            break;
+        }
+        at += if valued.contains(word) { 2 } else { 1 };
+    }
+    at
+}
+
+fn runner_of(name: &str, arguments: &[&str]) -> Option<Runner> {
+    let has = |word: &str| arguments.contains(&word);
+    let first = arguments.first().copied().unwrap_or_default();
+    match name {
+        "cargo" | "cross" => match &*subcommand(arguments) {
+            ["test" | "t", ..] => Some(Runner::CargoTest),
+            ["nextest", "run" | "r", ..] => Some(Runner::Nextest),
+            _ => None,
+        },
+        "cargo-nextest" => Some(Runner::Nextest),
+        "pytest" | "py.test" => Some(Runner::Pytest),
+        "unittest" => Some(Runner::Unittest),
+        "go" => (first == "test" && !has("-list")).then_some(Runner::GoTest),
+        "jest" => Some(Runner::Jest),
+        "react-scripts" => (first == "test").then_some(Runner::Jest),
+        "vitest" => (!matches!(first, "list" | "bench" | "init")).then_some(Runner::Vitest),
+        "mocha" | "_mocha" => Some(Runner::Mocha),
+        "node" | "nodejs" => has("--test").then_some(Runner::NodeTest),
+        "ctest" => (!has("-N") && !has("--show-only")).then_some(Runner::Ctest),
+        "mvn" | "mvnw" => maven(arguments).then_some(Runner::Maven),
+        "gradle" | "gradlew" => {
+            let task = |word: &&str| *word == "test" || word.ends_with(":test");
+            arguments.iter().any(task).then_some(Runner::Gradle)
+        }
+        "dotnet" => (first == "test" && !has("-t")).then_some(Runner::DotnetTest),
+        "rspec" => Some(Runner::Rspec),
+        "phpunit" => Some(Runner::Phpunit),
+        _ => None,
+    }
+}
+
+/// Cargo's arguments from its subcommand on.
+fn subcommand<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
+    let toolchain = usize::from(arguments.first().is_some_and(|word| word.starts_with('+')));
+    let rest = arguments.get(toolchain..).unwrap_or_default();
+    let valued = ["--config", "-Z", "-C", "--color", "--manifest-path", "--target-dir"];
+    rest.get(options(rest, &valued, false)..).unwrap_or_default().to_vec()
+}
+
+/// Whether Maven is asked for tests themselves. A `package` or an `install` of a project without any
+/// is in order.
+fn maven(arguments: &[&str]) -> bool {
+    let skips =
+        |word: &&str| word.starts_with("-DskipTests") || word.starts_with("-Dmaven.test.skip");
+    let tests = |word: &&str| matches!(*word, "test" | "surefire:test" | "integration-test");
+    arguments.iter().any(tests) && !arguments.iter().any(skips)
+}
+
+/// Whether the arguments ask for a report without the usual summary.
+fn is_quiet(runner: Runner, arguments: &[&str]) -> bool {
+    let any = |wanted: &dyn Fn(&str) -> bool| arguments.iter().any(|word| wanted(word));
+    let short = |letter: char| {
+        let of =
+            |word: &&str| word.starts_with('-') && !word.starts_with("--") && word.contains(letter);
+        arguments
+            .iter()
+            .filter(|word| of(word))
+            .map(|word| word.matches(letter).count())
+            .sum::<usize>()
+    };
+    let long = |name: &str| {
+        any(&|word| {
+            word == name || word.strip_prefix(name).is_some_and(|rest| rest.starts_with('='))
+        })
+    };
+    match runner {
+        Runner::CargoTest => long("--format") || any(&|word| word == "-Z"),
+        Runner::Nextest => {
+            long("--message-format") || long("--final-status-level") || long("--status-level")
+        }
+        Runner::Pytest => {
+            let quiet = arguments.iter().filter(|word| **word == "--quiet").count();
+            short('q') + quiet > 1
+                || any(&|word| word.contains("no:terminal") || word == "--no-summary")
+        }
+        Runner::Unittest => false,
+        Runner::GoTest => {
+            long("-json") || long("--json") || any(&|word| word == "-c" || word == "-exec")
+        }
+        Runner::Jest => {
+            long("--json")
+                || long("--reporters")
+                || long("--outputFile")
+                || long("--config")
+                || any(&|word| word == "-c")
+        }
+        Runner::Vitest => {
+            long("--reporter")
+                || long("--reporters")
+                || long("--config")
+                || any(&|word| word == "-c")
+        }
+        Runner::Mocha => {
+            long("--reporter") || long("--config") || any(&|word| word.starts_with("-R"))
+        }
+        Runner::NodeTest => long("--test-reporter"),
+        Runner::Ctest => {
+            long("--quiet") || any(&|word| matches!(word, "-Q" | "-S" | "-D" | "-M" | "-T"))
+        }
+        Runner::Rspec => any(&|word| {
+            word.starts_with("-f")
+                || word.starts_with("-o")
+                || word.starts_with("--format")
+                || word.starts_with("--out")
+                || word.starts_with("-O")
+                || word.starts_with("--options")
+        }),
+        Runner::Phpunit => {
+            long("--testdox-text")
+                || long("--printer")
+                || long("--no-output")
+                || long("--no-results")
+                || long("--teamcity")
+                || long("--log-teamcity")
+        }
+        // What these print depends on more than their arguments.
+        Runner::Maven | Runner::Gradle | Runner::DotnetTest => true,
+    }
+}

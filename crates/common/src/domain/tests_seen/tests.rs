@@ -1,0 +1,263 @@
+//! The outputs are those of real runners.
+
+use super::*;
+use std::collections::BTreeMap;
+
+struct Files(BTreeMap<&'static str, &'static str>);
+
+impl Project for Files {
+    fn read(&self, path: &str) -> Option<String> {
+        self.0.get(path).map(ToString::to_string)
+    }
+
+    fn all(&self, name: &str) -> Vec<String> {
+        let of = |path: &&str| path.rsplit('/').next() == Some(name);
+        self.0.iter().filter(|(path, _)| of(path)).map(|(_, text)| text.to_string()).collect()
+    }
+}
+
+const MAKEFILE: &str = "PY ?= python3\nRUN = $(PY) -m\n.PHONY: test all\nall: build\ntest: build unit | js\n\t@echo done\n\
+unit:\n\t@$(RUN) pytest -q \\\n\t\ttests\njs: ; node --test\nbuild:\n\tcc -o a a.c\n\
+deep:\n\t$(MAKE) -C sub test\nguarded:\n\t@if [ -d tests ]; then pytest; fi\nquiet:\n\tpytest > log.txt\n";
+const PACKAGE: &str =
+    r#"{"scripts":{"test":"npm run unit && eslint .","unit":"jest --ci","posttest":"mocha"}}"#;
+const JUSTFILE: &str = "set shell := [\"bash\", \"-c\"]\n\ndefault: check\n\ncheck: fmt (unit \"x\")\n\nfmt:\n    cargo fmt --check\n\n@unit arg=\"a\":\n    cargo nextest run\n";
+
+fn files() -> Files {
+    Files(BTreeMap::from([
+        ("Makefile", MAKEFILE),
+        ("sub/Makefile", "test:\n\tctest --output-on-failure\n"),
+        ("package.json", PACKAGE),
+        ("justfile", JUSTFILE),
+        ("own/Cargo.toml", "[[test]]\nname = \"ui\"\nharness = false\n"),
+        ("loud/pytest.ini", "[pytest]\n# addopts = -qq\n"),
+    ]))
+}
+
+fn named(line: &str) -> String {
+    let runs = test_runs(line, &files());
+    let names = runs.iter().map(|run| {
+        let silent = if run.may_be_silent { "?" } else { "" };
+        format!("{}{silent}", run.name())
+    });
+    names.collect::<Vec<_>>().join("; ")
+}
+
+#[test]
+fn a_line_starts_runners_directly_and_by_recipes() {
+    for (line, expected) in [
+        ("cargo test -p x filter", "cargo test?"),
+        ("RUST_LOG=x cargo +nightly --config a t --workspace", "cargo test?"),
+        ("cargo nextest run --all", "cargo nextest"),
+        ("cargo build", ""),
+        ("cargo test --no-run", ""),
+        ("cargo nextest list", ""),
+        ("pytest -q tests/test_a.py", "pytest"),
+        ("pytest -qq", "pytest?"),
+        ("python3 -m pytest", "pytest"),
+        ("python3.11 -W error -m unittest discover -s tests", "unittest"),
+        ("python3 app.py pytest", ""),
+        ("coverage run -m pytest && coverage report", "pytest"),
+        ("uv run --with x pytest", "pytest"),
+        ("env A=1 timeout 60 nice -n 5 go test ./...", "go test"),
+        ("go test -list .", ""),
+        ("go vet ./...", ""),
+        ("npx --no-install jest", "jest"),
+        ("./node_modules/.bin/vitest run", "vitest"),
+        ("yarn mocha -R json", "mocha?"),
+        ("node --test", "node --test"),
+        ("node app.js", ""),
+        ("ctest -N", ""),
+        ("./mvnw -q test", "mvn?"),
+        ("mvn package", ""),
+        ("mvn -DskipTests test", ""),
+        ("./gradlew :app:test", "gradle?"),
+        ("dotnet test", "dotnet test?"),
+        ("bundle exec rspec spec/a_spec.rb", "rspec"),
+        ("vendor/bin/phpunit", "phpunit"),
+        ("grep -q 'cargo test' README.md", ""),
+        ("echo cargo test", ""),
+        ("cd sub && pytest", "pytest"),
+        ("cargo test && pytest && cargo test --doc", "cargo test?; pytest"),
+        ("pytest || true", "pytest"),
+        ("true || pytest", "pytest?"),
+        ("[ -d t ] && pytest", "pytest?"),
+        ("pytest 2>&1 | tail -1", "pytest?"),
+        ("pytest > log", "pytest?"),
+        ("pytest 2>&1", "pytest"),
+        ("sh -c 'pytest -q'", "pytest"),
+        ("make test", "pytest, node --test"),
+        ("make -j 4 unit", "pytest"),
+        ("make", ""),
+        ("make deep", "ctest"),
+        ("make -C sub test", "ctest"),
+        ("make guarded", "pytest?"),
+        ("make quiet", "pytest?"),
+        ("make none", ""),
+        ("npm test", "jest, mocha"),
+        ("npm run unit -- --watch=false", "jest"),
+        ("just", "cargo nextest"),
+        ("just unit", "cargo nextest"),
+    ] {
+        assert_eq!(named(line), expected, "{line}");
+    }
+}
+
+#[test]
+fn a_recipe_that_needs_itself_and_a_line_without_end_are_read_once() {
+    let text = "a: b\n\tpytest\nb: a\n\tmake a\n";
+    let files = Files(BTreeMap::from([("Makefile", text)]));
+    assert_eq!(test_runs("make a", &files).len(), 1);
+    let long = "pytest && ".repeat(100_000);
+    assert!(test_runs(&long, &files).is_empty());
+    for line in ["'", "\"\\", "a >", "((((", "&&", "|| &", "\\", "$(", "sh -c"] {
+        assert!(test_runs(line, &files).is_empty(), "{line}");
+    }
+}
+
+fn counted(runner: Runner, output: &str) -> Option<(u64, u64, u64, u64)> {
+    let run = TestRun { runners: vec![runner], may_be_silent: true };
+    count(&run, output.as_bytes()).map(|it| (it.ran, it.failed, it.skipped, it.missing))
+}
+
+#[test]
+fn the_summary_of_each_runner_of_rust_and_python_is_read() {
+    use Runner::*;
+    let cargo = "running 4 tests\ntest tests::one ... ok\n\ntest result: ok. 2 passed; 0 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0.23s\n\n";
+    let filtered = "running 0 tests\n\ntest result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 4 filtered out; finished in 0.00s\n";
+    let cut = format!("{cargo}running 3 tests\n");
+    let failed = "test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n";
+    for (runner, output, expected) in [
+        (CargoTest, cargo, Some((2, 0, 2, 0))),
+        (CargoTest, &cargo.repeat(2), Some((4, 0, 4, 0))),
+        (CargoTest, filtered, Some((0, 0, 0, 0))),
+        (CargoTest, &cut, Some((2, 0, 2, 3))),
+        (CargoTest, "running 3 tests\n", Some((0, 0, 0, 3))),
+        (CargoTest, failed, Some((3, 2, 0, 0))),
+        (CargoTest, "    Finished `test` profile\n", None),
+        (
+            Nextest,
+            "     Summary [   0.147s] 3 tests run: 3 passed (1 slow), 2 skipped\n",
+            Some((3, 0, 2, 0)),
+        ),
+        (
+            Nextest,
+            "     Summary [   0.147s] 3/5 tests run: 2 passed, 1 failed, 0 skipped\n",
+            Some((3, 1, 0, 2)),
+        ),
+        (
+            Nextest,
+            "     Summary [   0.000s] 0 tests run: 0 passed, 5 skipped\n",
+            Some((0, 0, 5, 0)),
+        ),
+        (
+            Pytest,
+            "collected 2 items\n\ntest_a.py .s   [100%]\n\n========================= 1 passed, 1 skipped in 0.01s =========================\n",
+            Some((1, 0, 1, 0)),
+        ),
+        (
+            Pytest,
+            "collected 5 items / 2 deselected / 3 selected\n=== 1 passed, 2 xfailed, 2 deselected, 1 warning in 61.20s (0:01:01) ===\n",
+            Some((3, 0, 0, 0)),
+        ),
+        (Pytest, "1 passed, 1 skipped in 0.00s\n", Some((1, 0, 1, 0))),
+        (
+            Pytest,
+            "collecting ... collected 5 items\n!!! _pytest.outcomes.Exit: bye !!!\n=== 1 passed in 0.01s ===\n",
+            Some((1, 0, 0, 4)),
+        ),
+        (Pytest, "collected 3 items\n", Some((0, 0, 0, 3))),
+        (Pytest, "no tests ran in 0.01s\n", Some((0, 0, 0, 0))),
+        (Pytest, ".s   [100%]\n", None),
+        (Unittest, "----\nRan 2 tests in 0.000s\n\nOK (skipped=1)\n", Some((1, 0, 1, 0))),
+        (Unittest, "Ran 3 tests in 0.1s\n\nFAILED (failures=1, errors=1)\n", Some((3, 2, 0, 0))),
+        (Unittest, "\n----\nRan 0 tests in 0.000s\n\nOK\n", Some((0, 0, 0, 0))),
+        (
+            NodeTest,
+            "1..4\n# tests 4\n# suites 1\n# pass 2\n# fail 0\n# cancelled 0\n# skipped 1\n# todo 1\n# duration_ms 145.7\n",
+            Some((3, 0, 1, 0)),
+        ),
+        (
+            NodeTest,
+            "\u{2139} tests 1\n\u{2139} suites 0\n\u{2139} pass 0\n\u{2139} fail 1\n\u{2139} cancelled 0\n\u{2139} skipped 0\n\u{2139} todo 0\n\u{2139} duration_ms 1\n",
+            Some((1, 1, 0, 0)),
+        ),
+        (NodeTest, "# tests 5\nok\n", None),
+    ] {
+        assert_eq!(counted(runner, output), expected, "{runner:?} {output}");
+    }
+}
+
+#[test]
+fn the_summary_of_each_runner_of_javascript_and_others_is_read() {
+    use Runner::*;
+    for (runner, output, expected) in [
+        (
+            Jest,
+            "Test Suites: 1 passed, 1 total\nTests:       1 skipped, 1 passed, 2 total\n",
+            Some((1, 0, 1, 0)),
+        ),
+        (Jest, "Tests:       2 skipped, 2 total\n", Some((0, 0, 2, 0))),
+        (Jest, "No tests found, exiting with code 0\n", Some((0, 0, 0, 0))),
+        (
+            Vitest,
+            "\u{1b}[2m      Tests \u{1b}[22m \u{1b}[1m\u{1b}[32m1 passed\u{1b}[39m\u{1b}[22m\u{1b}[2m | \u{1b}[22m\u{1b}[33m1 skipped\u{1b}[39m\u{1b}[90m (2)\u{1b}[39m\n",
+            Some((1, 0, 1, 0)),
+        ),
+        (Vitest, "      Tests  2 skipped (2)\n", Some((0, 0, 2, 0))),
+        (Vitest, "\nNo test files found, exiting with code 0\n", Some((0, 0, 0, 0))),
+        (Mocha, "\n\n  1 passing (2ms)\n  1 pending\n\n", Some((1, 0, 1, 0))),
+        (Mocha, "  0 passing (1ms)\n  2 failing\n", Some((2, 2, 0, 0))),
+        (
+            GoTest,
+            "ok  \texample.com/a\t0.003s\n?   \texample.com/b\t[no test files]\nok  \texample.com/c\t(cached)\n",
+            Some((2, 0, 0, 0)),
+        ),
+        (GoTest, "ok  \texample.com/a\t0.003s [no tests to run]\n", Some((0, 0, 0, 0))),
+        (
+            GoTest,
+            "=== RUN   TestA\n--- PASS: TestA (0.00s)\n--- SKIP: TestB (0.00s)\nPASS\nok  \ta\t0.01s\n",
+            Some((1, 0, 1, 0)),
+        ),
+        (GoTest, "okay\n", None),
+        (
+            Ctest,
+            "100% tests passed, 0 tests failed out of 3\n\nThe following tests did not run:\n\t  3 - c (Skipped)\n",
+            Some((2, 0, 1, 0)),
+        ),
+        (Ctest, "No tests were found!!!\n", Some((0, 0, 0, 0))),
+        (
+            Maven,
+            "[INFO] Tests run: 1, Failures: 0, Errors: 0, Skipped: 0, Time elapsed: 0.05 s -- in A\n[INFO] Results:\n[INFO] \n[INFO] Tests run: 4, Failures: 0, Errors: 0, Skipped: 1\n",
+            Some((3, 0, 1, 0)),
+        ),
+        (Maven, "[INFO] No tests to run.\n", Some((0, 0, 0, 0))),
+        (Gradle, "> Task :compileJava\n> Task :test NO-SOURCE\n", Some((0, 0, 0, 0))),
+        (Gradle, "> Task :a:test NO-SOURCE\n> Task :b:test\n", None),
+        (
+            DotnetTest,
+            "Passed!  - Failed:     0, Passed:     3, Skipped:     1, Total:     4, Duration: 5 ms - a.dll (net8.0)\n",
+            Some((3, 0, 1, 0)),
+        ),
+        (Rspec, "Finished in 0.01 seconds\n5 examples, 1 failure, 2 pending\n", Some((3, 1, 2, 0))),
+        (Rspec, "0 examples, 0 failures\n", Some((0, 0, 0, 0))),
+        (Phpunit, "OK (3 tests, 5 assertions)\n", Some((3, 0, 0, 0))),
+        (Phpunit, "Tests: 5, Assertions: 4, Failures: 1, Skipped: 1.\n", Some((4, 1, 1, 0))),
+        (Phpunit, "No tests executed!\n", Some((0, 0, 0, 0))),
+    ] {
+        assert_eq!(counted(runner, output), expected, "{runner:?} {output}");
+    }
+}
+
+#[test]
+fn without_a_summary_no_test_ran_unless_the_line_may_be_silent() {
+    let run =
+        |may_be_silent| TestRun { runners: vec![Runner::Pytest, Runner::NodeTest], may_be_silent };
+    assert_eq!(count(&run(false), b"."), Some(Counts::default()));
+    assert_eq!(count(&run(true), b"."), None);
+    let one = Counts { ran: 1, ..Counts::default() };
+    assert_eq!(count(&run(true), b"1 passed in 0.01s\n"), Some(one));
+    assert_eq!(count(&run(false), b"1 passed in 0.01s\n"), Some(one));
+    // One of several recipes ran nothing, and another one may have been silent.
+    assert_eq!(count(&run(true), b"no tests ran in 0.01s\n"), None);
+}
