@@ -3,9 +3,11 @@
 use anyhow::{Context, Result};
 use std::path::Path;
 use surety_common::domain::fault::Reason;
+use surety_common::wire::client::channel;
 use surety_common::wire::status::from_status;
 use surety_common::wire::v1;
-use surety_e2e::harness::{Deployment, wait_until};
+use surety_common::wire::v1::admin_service_client::AdminServiceClient;
+use surety_e2e::harness::{Database, Deployment, token, wait_until};
 use surety_e2e::script::{self, Trail, plan, shell, step};
 
 fn request(line: &str, workspace: &Path) -> v1::CreateRunRequest {
@@ -124,5 +126,40 @@ async fn folders_that_no_run_may_work_in_are_refused() -> Result<()> {
         assert!(message.starts_with("workspace_refused: "), "{message}");
         assert!(!path.join("x").exists());
     }
+    deployment.finish().await
+}
+
+#[tokio::test]
+async fn a_workspace_lies_in_a_folder_that_the_namespace_allows() -> Result<()> {
+    let mut deployment = Deployment::start_idle(Database::create().await?, &[]).await?;
+    let (root, outside) = (tempfile::tempdir()?, tempfile::tempdir()?);
+    let root = root.path().canonicalize()?;
+    let policy = v1::NamespacePolicy {
+        workspace_roots: vec![root.to_string_lossy().into_owned()],
+        ..Default::default()
+    };
+    let set = v1::SetNamespacePolicyRequest { policy: Some(policy), ..Default::default() };
+    let planner = channel(&deployment.planner.url(), Some(&token()?))?;
+    AdminServiceClient::new(planner).set_namespace_policy(set).await?;
+    std::os::unix::fs::symlink(outside.path(), root.join("link"))?;
+    for path in [outside.path(), &root.join("link"), &root.join("../elsewhere")] {
+        let refused = refusal(&deployment, request("touch x", path)).await?;
+        assert_eq!(refused, "workspace_refused", "{}", path.display());
+    }
+    let (inner, swapped) = (root.join("inner"), root.join("swapped"));
+    for path in [&inner, &swapped] {
+        std::fs::create_dir(path)?;
+    }
+    let good = deployment.create_run(request("touch x", &inner)).await?;
+    let bad = deployment.create_run(request("touch x", &swapped)).await?;
+    std::fs::remove_dir(&swapped)?;
+    std::os::unix::fs::symlink(outside.path(), &swapped)?;
+    deployment.add_executor(&[]).await?;
+    let run = deployment.wait_for_end(&good.id).await?;
+    assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
+    let run = deployment.wait_for_end(&bad.id).await?;
+    let message = run.terminal.unwrap_or_default().user_message;
+    assert!(message.contains("workspace_roots"), "{message}");
+    assert!(!outside.path().join("x").exists());
     deployment.finish().await
 }

@@ -57,6 +57,27 @@ struct Set {
     #[arg(long, value_name = "true|false")]
     refuse_repeatable_commands: Option<bool>,
 
+    /// Whether commands reach no network: a run's `network` may only be `none`.
+    #[arg(long, value_name = "true|false")]
+    refuse_network: Option<bool>,
+
+    /// Whether commands always run in a sandbox: `sandbox: none` is refused.
+    #[arg(long, value_name = "true|false")]
+    refuse_unsandboxed: Option<bool>,
+
+    /// Whether commands of every run need the sandbox's level full.
+    #[arg(long, value_name = "true|false")]
+    require_full_sandbox: Option<bool>,
+
+    /// Whether a verdict that rests on checks of the plan alone is refused.
+    #[arg(long, value_name = "true|false")]
+    require_independent: Option<bool>,
+
+    /// The folders of executors in which workspaces lie, absolute paths separated by colons; empty allows
+    /// every folder.
+    #[arg(long, value_name = "FOLDERS")]
+    workspace_roots: Option<String>,
+
     /// The file with the checks of every run, a list in YAML or JSON; `-` is standard input.
     #[arg(long, value_name = "FILE")]
     checks: Option<PathBuf>,
@@ -130,10 +151,20 @@ impl Set {
                 None => policy.ceilings.remove(&name),
             };
         }
-        policy.refuse_receipts_only =
-            self.refuse_receipts_only.unwrap_or(policy.refuse_receipts_only);
-        policy.refuse_repeatable_commands =
-            self.refuse_repeatable_commands.unwrap_or(policy.refuse_repeatable_commands);
+        for (key, asked) in [
+            (&mut policy.refuse_receipts_only, self.refuse_receipts_only),
+            (&mut policy.refuse_repeatable_commands, self.refuse_repeatable_commands),
+            (&mut policy.refuse_network, self.refuse_network),
+            (&mut policy.refuse_unsandboxed, self.refuse_unsandboxed),
+            (&mut policy.require_full_sandbox, self.require_full_sandbox),
+            (&mut policy.require_independent, self.require_independent),
+        ] {
+            *key = asked.unwrap_or(*key);
+        }
+        if let Some(roots) = self.workspace_roots {
+            let named = roots.split(':').filter(|root| !root.is_empty());
+            policy.workspace_roots = named.map(str::to_owned).collect();
+        }
         if let Some(file) = self.checks {
             policy.checks = checks_of(&read_value(&read_text(&file)?)?)?;
         }
@@ -157,9 +188,15 @@ fn as_text(policy: &v1::NamespacePolicy) -> String {
     for (key, value) in [
         ("refuse_receipts_only", policy.refuse_receipts_only),
         ("refuse_repeatable_commands", policy.refuse_repeatable_commands),
+        ("refuse_network", policy.refuse_network),
+        ("refuse_unsandboxed", policy.refuse_unsandboxed),
+        ("require_full_sandbox", policy.require_full_sandbox),
+        ("require_independent", policy.require_independent),
     ] {
         lines.push(format!("{key}  {value}"));
     }
+    let roots = policy.workspace_roots.iter().map(|root| harmless(root));
+    lines.push(format!("workspace_roots  {}", roots.collect::<Vec<_>>().join(":")));
     lines.push(format!("checks  {}", policy.checks.len()));
     let check = |check: &v1::AcceptCheck| one_line(&format!("  {} {}", check.kind, check.target));
     lines.extend(policy.checks.iter().map(check));

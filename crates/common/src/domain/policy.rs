@@ -4,11 +4,14 @@ use crate::domain::check::{AcceptCheck, Author, Owner, normalise_checks, read_ch
 use crate::domain::json::Value;
 use crate::domain::limits::{Limits, WITHOUT_EFFECT};
 use crate::domain::problem::{Code, Problem};
-use crate::domain::run::{Policy, VerifyCommands};
+use crate::domain::run::{NetworkPolicy, Policy, SandboxPolicy, VerifyCommands};
 use std::collections::BTreeMap;
+use std::path::{Component, Path};
 
 /// The most checks that a namespace may ask of a run.
 const MAX_CHECKS: usize = 100;
+/// The most folders in which a namespace's workspaces lie.
+const MAX_ROOTS: usize = 100;
 
 /// The policy of a namespace. The default asks nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -23,19 +26,39 @@ pub struct NamespacePolicy {
     pub refuse_repeatable_commands: bool,
     /// Checks of every run, in front of its plan's, with the owner `operator`.
     pub checks: Vec<AcceptCheck>,
+    /// Whether commands reach no network.
+    pub refuse_network: bool,
+    /// Whether no run may have commands without a sandbox.
+    pub refuse_unsandboxed: bool,
+    /// Whether commands of every run need the sandbox's level full.
+    pub require_full_sandbox: bool,
+    /// Whether a verdict that rests on checks of the plan alone is refused for every run.
+    pub require_independent: bool,
+    /// The folders in which workspaces lie; empty allows every folder.
+    pub workspace_roots: Vec<String>,
 }
 
 impl NamespacePolicy {
     /// The keys that have an effect; any other is refused when the policy is set. `four_eyes` has none
     /// until confirmations are served.
-    pub const KEYS: [&str; 4] =
-        ["ceilings", "checks", "refuse_receipts_only", "refuse_repeatable_commands"];
+    pub const KEYS: [&str; 9] = [
+        "ceilings",
+        "checks",
+        "refuse_network",
+        "refuse_receipts_only",
+        "refuse_repeatable_commands",
+        "refuse_unsandboxed",
+        "require_full_sandbox",
+        "require_independent",
+        "workspace_roots",
+    ];
 
     /// Looks at the whole policy, and brings its checks into their one form.
     ///
     /// # Errors
     /// `key_without_effect` for a key or a ceiling that has no effect; `limit_out_of_range` for a ceiling
-    /// of no limit or outside the limit's range; `too_large` for too many checks; the codes of checks.
+    /// of no limit or outside the limit's range; `too_large` for too many checks or folders;
+    /// `type_mismatch` for a folder that is no absolute path; the codes of checks.
     pub fn validated(mut self) -> Result<Self, Problem> {
         if self.four_eyes {
             return Err(without_effect("four_eyes".to_owned()));
@@ -59,6 +82,7 @@ impl NamespacePolicy {
             let message = format!("has more than {MAX_CHECKS} checks; leave some out");
             return Err(Problem::at(Code::TooLarge, "checks", message));
         }
+        check_roots(&self.workspace_roots)?;
         let stored = Value::Array(self.checks.iter().map(AcceptCheck::to_json).collect());
         let (checks, _) = read_checks(&stored, "checks", Author::Operator)?;
         self.checks = checks.into_iter().map(of_operator).collect();
@@ -93,22 +117,44 @@ impl NamespacePolicy {
         Ok(limits)
     }
 
-    /// Compares the rules that a run asks for with the floors.
+    /// The rules of a run: what it asks for, tightened to the floors.
     ///
     /// # Errors
-    /// `policy_exceeded`, naming the rule and the policy key.
-    pub fn admit(&self, policy: &Policy) -> Result<(), Problem> {
-        let refused = |field: &str, key: &str| {
-            let message = format!("the namespace's policy key {key} refuses this; leave it out");
-            Err(Problem::at(Code::PolicyExceeded, format!("policy.{field}"), message))
-        };
-        if self.refuse_receipts_only && policy.verify_commands == VerifyCommands::ReceiptsOnly {
-            return refused("verify_commands", "refuse_receipts_only");
+    /// `policy_exceeded`, naming the rule and the policy key, when it asks for what is refused.
+    pub fn admit(&self, policy: Policy) -> Result<Policy, Problem> {
+        let receipts_only = policy.verify_commands == VerifyCommands::ReceiptsOnly;
+        let unsandboxed = policy.sandbox == SandboxPolicy::None;
+        for (refuses, asks, field, key) in [
+            (self.refuse_receipts_only, receipts_only, "verify_commands", "refuse_receipts_only"),
+            (
+                self.refuse_repeatable_commands,
+                !policy.repeatable_commands.is_empty(),
+                "repeatable_commands",
+                "refuse_repeatable_commands",
+            ),
+            (
+                self.refuse_network,
+                policy.network != NetworkPolicy::None,
+                "network",
+                "refuse_network",
+            ),
+            (self.refuse_unsandboxed, unsandboxed, "sandbox", "refuse_unsandboxed"),
+            (self.require_full_sandbox, unsandboxed, "sandbox", "require_full_sandbox"),
+        ] {
+            if refuses && asks {
+                let message =
+                    format!("the namespace's policy key {key} refuses this; leave it out");
+                return Err(Problem::at(Code::PolicyExceeded, format!("policy.{field}"), message));
+            }
         }
-        if self.refuse_repeatable_commands && !policy.repeatable_commands.is_empty() {
-            return refused("repeatable_commands", "refuse_repeatable_commands");
-        }
-        Ok(())
+        let sandbox =
+            if self.require_full_sandbox { SandboxPolicy::RequireFull } else { policy.sandbox };
+        Ok(Policy {
+            sandbox,
+            require_independent: self.require_independent || policy.require_independent,
+            workspace_roots: self.workspace_roots.clone(),
+            ..policy
+        })
     }
 
     /// The checks of a run's plan with the policy's in front.
@@ -124,10 +170,21 @@ impl NamespacePolicy {
     /// The form it is stored in.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let Self { ceilings, four_eyes, refuse_receipts_only, refuse_repeatable_commands, checks } =
-            self;
+        let Self {
+            ceilings,
+            four_eyes,
+            refuse_receipts_only,
+            refuse_repeatable_commands,
+            checks,
+            refuse_network,
+            refuse_unsandboxed,
+            require_full_sandbox,
+            require_independent,
+            workspace_roots,
+        } = self;
         let ceilings =
             ceilings.iter().map(|(name, value)| (name.clone(), Value::Number(value.to_string())));
+        let roots = workspace_roots.iter().cloned().map(Value::String);
         let member = |key: &str, value| (key.to_owned(), value);
         Value::Object(vec![
             member("ceilings", Value::Object(ceilings.collect())),
@@ -135,6 +192,11 @@ impl NamespacePolicy {
             member("refuse_receipts_only", Value::Bool(*refuse_receipts_only)),
             member("refuse_repeatable_commands", Value::Bool(*refuse_repeatable_commands)),
             member("checks", Value::Array(checks.iter().map(AcceptCheck::to_json).collect())),
+            member("refuse_network", Value::Bool(*refuse_network)),
+            member("refuse_unsandboxed", Value::Bool(*refuse_unsandboxed)),
+            member("require_full_sandbox", Value::Bool(*require_full_sandbox)),
+            member("require_independent", Value::Bool(*require_independent)),
+            member("workspace_roots", Value::Array(roots.collect())),
         ])
     }
 
@@ -155,14 +217,38 @@ impl NamespacePolicy {
         let none = Value::Null;
         let stored = value.get("checks").unwrap_or(&none);
         let (checks, _) = read_checks(stored, "checks", Author::Operator)?;
+        let roots = value.get("workspace_roots").and_then(Value::as_array).unwrap_or_default();
+        let roots = roots.iter().filter_map(Value::as_str).map(str::to_owned);
         Ok(Self {
             ceilings,
             four_eyes: truth("four_eyes"),
             refuse_receipts_only: truth("refuse_receipts_only"),
             refuse_repeatable_commands: truth("refuse_repeatable_commands"),
             checks: checks.into_iter().map(of_operator).collect(),
+            refuse_network: truth("refuse_network"),
+            refuse_unsandboxed: truth("refuse_unsandboxed"),
+            require_full_sandbox: truth("require_full_sandbox"),
+            require_independent: truth("require_independent"),
+            workspace_roots: roots.collect(),
         })
     }
+}
+
+fn check_roots(roots: &[String]) -> Result<(), Problem> {
+    if roots.len() > MAX_ROOTS {
+        let message = format!("has more than {MAX_ROOTS} folders; leave some out");
+        return Err(Problem::at(Code::TooLarge, "workspace_roots", message));
+    }
+    for (index, root) in roots.iter().enumerate() {
+        let path = Path::new(root);
+        let climbs = path.components().any(|part| part == Component::ParentDir);
+        if !path.is_absolute() || climbs {
+            let message = format!("{root:?} is not an absolute path without `..`; write it so");
+            let field = format!("workspace_roots[{index}]");
+            return Err(Problem::at(Code::TypeMismatch, field, message));
+        }
+    }
+    Ok(())
 }
 
 fn without_effect(field: String) -> Problem {
@@ -229,13 +315,53 @@ mod tests {
             refuse_repeatable_commands: true,
             ..NamespacePolicy::default()
         };
-        assert_eq!(strict.admit(&Policy::default()), Ok(()));
+        assert_eq!(strict.admit(Policy::default()), Ok(Policy::default()));
         let loose = Policy { verify_commands: VerifyCommands::ReceiptsOnly, ..Policy::default() };
-        let refused = strict.admit(&loose).expect_err("a refusal");
+        let refused = strict.admit(loose).expect_err("a refusal");
         assert!(refused.message.contains("refuse_receipts_only"), "{refused:?}");
         let loose = Policy { repeatable_commands: vec!["make".into()], ..Policy::default() };
-        assert!(strict.admit(&loose).is_err());
-        assert_eq!(NamespacePolicy::default().admit(&loose), Ok(()));
+        assert!(strict.admit(loose.clone()).is_err());
+        assert_eq!(NamespacePolicy::default().admit(loose.clone()), Ok(loose));
+    }
+
+    #[test]
+    fn the_sandbox_and_the_network_of_a_run_are_tightened_or_refused() {
+        let full = NamespacePolicy {
+            require_full_sandbox: true,
+            require_independent: true,
+            workspace_roots: vec!["/srv/work".to_owned()],
+            ..NamespacePolicy::default()
+        };
+        let admitted = full.admit(Policy::default()).expect("a policy");
+        assert_eq!(admitted.sandbox, SandboxPolicy::RequireFull);
+        assert!(admitted.require_independent);
+        assert_eq!(admitted.workspace_roots, ["/srv/work"]);
+        let none = Policy { sandbox: SandboxPolicy::None, ..Policy::default() };
+        let open = Policy { network: NetworkPolicy::All, ..Policy::default() };
+        let some = NamespacePolicy::default;
+        for (namespace, policy, key) in [
+            (full, none.clone(), "require_full_sandbox"),
+            (NamespacePolicy { refuse_unsandboxed: true, ..some() }, none, "refuse_unsandboxed"),
+            (NamespacePolicy { refuse_network: true, ..some() }, open, "refuse_network"),
+        ] {
+            let refused = namespace.admit(policy).expect_err(key);
+            assert!(refused.message.contains(key), "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn a_root_of_workspaces_is_an_absolute_path() {
+        for (root, valid) in [("/srv", true), ("srv", false), ("/srv/../etc", false), ("", false)] {
+            let policy = NamespacePolicy {
+                workspace_roots: vec![root.to_owned()],
+                ..NamespacePolicy::default()
+            };
+            let stored = policy.validated();
+            assert_eq!(stored.is_ok(), valid, "{root}");
+            if let Ok(policy) = stored {
+                assert_eq!(NamespacePolicy::from_json(&policy.to_json()), Ok(policy));
+            }
+        }
     }
 
     #[test]

@@ -110,6 +110,10 @@ pub struct Policy {
     /// How much of the sandbox commands need.
     #[serde(skip_serializing_if = "is_default")]
     pub sandbox: SandboxPolicy,
+    /// The folders in which the workspace must lie, from the policy of the namespace; empty allows every
+    /// folder.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub workspace_roots: Vec<String>,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {

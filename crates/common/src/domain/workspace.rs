@@ -1,6 +1,6 @@
 //! Folders that no run may work in: purely, from their paths.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// Folders whose entries are home folders.
 const HOMES: [&str; 2] = ["/home", "/Users"];
@@ -33,6 +33,27 @@ pub enum Unfit {
         /// The data folder.
         data: PathBuf,
     },
+    /// It lies in no folder that the namespace allows.
+    #[error("{} lies in none of the folders of the namespace's policy key workspace_roots ({roots}); name a folder inside one", .path.display())]
+    Outside {
+        /// The folder.
+        path: PathBuf,
+        /// The allowed folders.
+        roots: String,
+    },
+}
+
+/// Judges whether a path lies in one of the folders that the namespace allows, or is one. No folder
+/// allows every path. A path with `..` lies in none: what it leads to is not known from its text.
+///
+/// # Errors
+/// [`Unfit::Outside`]
+pub fn check_within(path: &Path, roots: &[String]) -> Result<(), Unfit> {
+    let climbs = path.components().any(|part| part == Component::ParentDir);
+    if roots.is_empty() || !climbs && roots.iter().any(|root| path.starts_with(root)) {
+        return Ok(());
+    }
+    Err(Unfit::Outside { path: path.to_owned(), roots: roots.join(", ") })
 }
 
 /// Judges an absolute path.
@@ -83,6 +104,21 @@ mod tests {
             ("/tmp/x", true),
         ] {
             assert_eq!(check_workspace(Path::new(path), &reserved).is_ok(), fits, "{path}");
+        }
+    }
+    #[test]
+    fn a_workspace_lies_in_a_folder_that_the_namespace_allows() {
+        let roots = ["/srv/work".to_owned(), "/data".to_owned()];
+        for (path, fits) in [
+            ("/srv/work", true),
+            ("/srv/work/a", true),
+            ("/data/b", true),
+            ("/srv/workshop", false),
+            ("/srv", false),
+            ("/srv/work/../etc", false),
+        ] {
+            assert_eq!(check_within(Path::new(path), &roots).is_ok(), fits, "{path}");
+            assert_eq!(check_within(Path::new(path), &[]), Ok(()));
         }
     }
 }

@@ -48,6 +48,11 @@ impl From<NamespacePolicy> for v1::NamespacePolicy {
             refuse_receipts_only,
             refuse_repeatable_commands,
             checks,
+            refuse_network,
+            refuse_unsandboxed,
+            require_full_sandbox,
+            require_independent,
+            workspace_roots,
         } = policy;
         Self {
             ceilings,
@@ -55,6 +60,11 @@ impl From<NamespacePolicy> for v1::NamespacePolicy {
             refuse_receipts_only,
             refuse_repeatable_commands,
             checks: checks.into_iter().map(Into::into).collect(),
+            refuse_network,
+            refuse_unsandboxed,
+            require_full_sandbox,
+            require_independent,
+            workspace_roots,
         }
     }
 }
@@ -69,6 +79,11 @@ impl TryFrom<v1::NamespacePolicy> for NamespacePolicy {
             refuse_receipts_only,
             refuse_repeatable_commands,
             checks,
+            refuse_network,
+            refuse_unsandboxed,
+            require_full_sandbox,
+            require_independent,
+            workspace_roots,
         } = policy;
         let read = |(index, check): (usize, v1::AcceptCheck)| {
             AcceptCheck::try_from(check).map_err(|error| error.under(&format!("checks[{index}]")))
@@ -79,6 +94,11 @@ impl TryFrom<v1::NamespacePolicy> for NamespacePolicy {
             refuse_receipts_only,
             refuse_repeatable_commands,
             checks: checks.into_iter().enumerate().map(read).collect::<Result<_, _>>()?,
+            refuse_network,
+            refuse_unsandboxed,
+            require_full_sandbox,
+            require_independent,
+            workspace_roots,
         })
     }
 }

@@ -269,6 +269,7 @@ impl From<Policy> for v1::Policy {
             require_independent,
             network,
             sandbox,
+            workspace_roots: _,
         } = policy;
         let workspace_lock = match workspace_lock {
             WorkspaceLock::Exclusive => v1::WorkspaceLock::Exclusive,

@@ -10,7 +10,7 @@ use surety_common::domain::execution::draft::Ending;
 use surety_common::domain::fault::FaultCode;
 use surety_common::domain::run::{OnBusy, WorkspaceLock};
 use surety_common::domain::stop::{StopReason, WaitingOn};
-use surety_common::domain::workspace::check_workspace;
+use surety_common::domain::workspace::{check_within, check_workspace};
 use surety_common::store::{self, Holder, HostPath};
 use uuid::Uuid;
 
@@ -21,7 +21,10 @@ pub(super) async fn ensure(run: &LeasedRun) -> Result<bool, Ended> {
         return Ok(true);
     }
     let path = real_path(run).await;
-    if let Err(unfit) = check_workspace(&path, &run.engine.reserved) {
+    let roots = &run.spec.policy.workspace_roots;
+    let fits =
+        check_workspace(&path, &run.engine.reserved).and_then(|()| check_within(&path, roots));
+    if let Err(unfit) = fits {
         refuse(run, FaultCode::WorkspaceRefused, &unfit.to_string()).await?;
         return Ok(false);
     }

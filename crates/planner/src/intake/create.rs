@@ -14,7 +14,7 @@ use surety_common::domain::machine::run::RunEvent;
 use surety_common::domain::plan::Plan;
 use surety_common::domain::run::{OnBusy, Policy, RunRecord, RunSpec, WorkspaceLock};
 use surety_common::domain::stop::WaitingOn;
-use surety_common::domain::workspace::{Reserved, check_workspace};
+use surety_common::domain::workspace::{Reserved, Unfit, check_within, check_workspace};
 use surety_common::store::{self, Created, Holder, HostPath, NewRun, StoredPlan};
 use surety_common::telemetry::trace;
 use uuid::Uuid;
@@ -83,15 +83,15 @@ async fn check_folder(planner: &Planner, request: &RunRequest) -> Result<(), Fau
     let real = tokio::task::spawn_blocking(move || resolving.canonicalize()).await;
     let real = real.ok().and_then(Result::ok);
     for path in [Some(&named), real.as_ref()].into_iter().flatten() {
-        check_workspace(path, &Reserved::default()).map_err(|unfit| {
-            Fault::new(FaultCode::WorkspaceRefused, unfit.to_string()).with_field("workspace")
-        })?;
+        check_workspace(path, &Reserved::default()).map_err(unfit)?;
     }
+    let folder = real.as_deref().unwrap_or(&named);
+    check_within(folder, &request.policy.workspace_roots).map_err(unfit)?;
     let Policy { workspace_lock, on_busy, .. } = request.policy;
     if on_busy == OnBusy::Wait || workspace_lock == WorkspaceLock::Shared {
         return Ok(());
     }
-    let folder = HostPath::new(&planner.host_label, real.as_deref().unwrap_or(&named));
+    let folder = HostPath::new(&planner.host_label, folder);
     let Some(Holder { run_id, path }) = store::workspace_holder(&planner.pool, &folder).await?
     else {
         return Ok(());
@@ -103,6 +103,10 @@ async fn check_folder(planner: &Planner, request: &RunRequest) -> Result<(), Fau
         "run {run_id} works in {path}; create the run after its end, or with on_busy: wait"
     );
     Err(Fault::new(FaultCode::WorkspaceBusy, message).with_field("workspace"))
+}
+
+fn unfit(unfit: Unfit) -> Fault {
+    Fault::new(FaultCode::WorkspaceRefused, unfit.to_string()).with_field("workspace")
 }
 
 /// Whether the same request made that run before.

@@ -58,6 +58,7 @@ pub fn read_policy(policy: v1::Policy) -> Result<Policy, Problem> {
         require_independent,
         network,
         sandbox,
+        workspace_roots: Vec::new(),
     })
 }
 

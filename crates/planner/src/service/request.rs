@@ -117,8 +117,7 @@ pub(super) fn read_run_request(
     let limits = limits.unwrap_or_default();
     only_effective(&limits)?;
     let limits = read_limits(limits, &sender.policy)?;
-    let policy = read_policy(policy.unwrap_or_default())?;
-    sender.policy.admit(&policy)?;
+    let policy = sender.policy.admit(read_policy(policy.unwrap_or_default())?)?;
     let (plan, warnings) = read_plan(plan_source, verify, sender, limits.max_plan_steps)?;
     let goal = goal_of(goal, plan.as_ref())?;
     let order = RunRequest {
