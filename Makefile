@@ -4,7 +4,7 @@ SHELL := /bin/bash
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test verify-fast bench bench-peers chaos conformance model fuzz docs lint clean
+.PHONY: help setup build demo test verify-fast bench bench-peers chaos conformance liars model fuzz docs lint clean
 
 help: ## Say what there is
 	@echo "Surety: a goal becomes a plan, a plan becomes evidence, evidence becomes a verdict."
@@ -34,6 +34,11 @@ docs: ## The API documentation, with warnings as errors
 
 conformance: setup ## The contract's cases, one by one
 	@scripts/test.sh conformance
+
+liars: setup ## False claims and honest runs, all of them: each is refused or accepted as it should be
+	cargo build --locked --workspace --bins
+	SURETY_LIARS=all $(TARGET_DIR)/debug/surety dev-postgres -- \
+	  cargo test --locked --quiet --workspace --test liars
 
 model: setup ## The lease protocol as a model, in its large worlds: some minutes
 	cargo test --locked -p surety-e2e --test lease_protocol -- --include-ignored --nocapture every_

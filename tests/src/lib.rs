@@ -5,5 +5,6 @@ pub mod audit;
 pub mod authority;
 pub mod conformance;
 pub mod harness;
+pub mod liars;
 pub mod otlp;
 pub mod script;

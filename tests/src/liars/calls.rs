@@ -1,0 +1,165 @@
+//! The request of a case: its plan, its checks, its policy.
+
+use super::base::Base;
+use super::case::{Case, Policy};
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use surety_common::wire::v1;
+
+/// The request that creates the case's run.
+///
+/// # Errors
+/// The case says something that this player does not know.
+pub(super) fn request(case: &Case, workspace: &str) -> Result<v1::CreateRunRequest> {
+    use v1::create_run_request::PlanSource;
+    Ok(v1::CreateRunRequest {
+        goal: case.title.clone(),
+        plan_source: Some(PlanSource::PlanText(plan(case)?.to_string())),
+        workspace: workspace.to_owned(),
+        verify: checks(&case.checks)?,
+        policy: Some(policy(&case.policy)),
+        limits: Some(limits(case)?),
+        ..v1::CreateRunRequest::default()
+    })
+}
+
+fn plan(case: &Case) -> Result<Value> {
+    let base = Base::of(&case.base)?;
+    let mut verify: Vec<Value> = case.text_checks.clone();
+    verify.extend(case.plan_checks.iter().map(owned_by_plan));
+    let mut steps = case.steps.clone();
+    if steps.is_empty() {
+        steps.push(json!({"id": "work", "script": case.script, "done_when": case.says}));
+    }
+    for step in &mut steps {
+        let Some(calls) = step["script"].as_array() else { continue };
+        let mut script = Vec::new();
+        for written in calls {
+            script.extend(expand(&base, written)?);
+        }
+        let works = script.iter().any(|call| call["name"] != "noop");
+        if !works && step["evidence"].is_null() {
+            step["evidence"] = json!("none");
+        }
+        step["script"] = json!(script);
+        if step["description"].is_null() {
+            step["description"] = step["id"].clone();
+        }
+        if let Some(verify) = step["verify"].as_array() {
+            step["verify"] = verify.iter().map(owned_by_plan).collect();
+        }
+    }
+    Ok(json!({"title": case.title, "steps": steps, "verify": verify, "todos": case.todos}))
+}
+
+fn owned_by_plan(check: &Value) -> Value {
+    let line = check.as_str();
+    let mut check = line
+        .map_or_else(|| check.clone(), |line| json!({"kind": "command_success", "target": line}));
+    check["owner"] = json!("plan");
+    check
+}
+
+/// The tool calls of one entry of a script.
+fn expand(base: &Base, written: &Value) -> Result<Vec<Value>> {
+    let command = |arguments: Value| json!({"name": "run_command", "arguments": arguments});
+    if written == "fix" {
+        return Ok(vec![base.fix()?]);
+    }
+    if written == "noop" {
+        return Ok(vec![json!({"name": "noop", "arguments": {}})]);
+    }
+    if let Some(line) = written["sh"].as_str() {
+        return Ok(vec![command(json!({"argv": ["sh", "-c", line], "timeout_s": 60}))]);
+    }
+    if written["run"].is_array() {
+        let mut arguments = json!({"argv": written["run"], "timeout_s": 60});
+        for (key, argument) in [("in", "cwd"), ("env", "env")] {
+            if !written[key].is_null() {
+                arguments[argument] = written[key].clone();
+            }
+        }
+        return Ok(vec![command(arguments)]);
+    }
+    if let Some(files) = written["write"].as_object() {
+        let write = |(path, content): (&String, &Value)| json!({"name": "write_file", "arguments": {"path": path, "content": content}});
+        return Ok(files.iter().map(write).collect());
+    }
+    if let Some([path, old, new]) = written["edit"].as_array().map(Vec::as_slice) {
+        return Ok(vec![json!({"name": "edit_file",
+            "arguments": {"path": path, "old_text": old, "new_text": new}})]);
+    }
+    if let Some(path) = written["read"].as_str() {
+        return Ok(vec![json!({"name": "read_file", "arguments": {"path": path}})]);
+    }
+    if written["name"].is_string() {
+        return Ok(vec![written.clone()]);
+    }
+    bail!("no call reads as {written}")
+}
+
+/// The user's checks as messages.
+///
+/// # Errors
+/// A check has no kind, or a match that is none.
+pub(super) fn checks(written: &[Value]) -> Result<Vec<v1::AcceptCheck>> {
+    written.iter().map(check).collect()
+}
+
+fn check(written: &Value) -> Result<v1::AcceptCheck> {
+    if let Some(line) = written.as_str() {
+        let (kind, target) = ("command_success".to_owned(), line.to_owned());
+        return Ok(v1::AcceptCheck { kind, target, ..v1::AcceptCheck::default() });
+    }
+    let text = |key: &str| written[key].as_str().unwrap_or_default().to_owned();
+    let r#match = match written["match"].as_str() {
+        None => v1::CheckMatch::Unspecified,
+        Some("exact") => v1::CheckMatch::Exact,
+        Some("prefix") => v1::CheckMatch::Prefix,
+        Some("contains") => v1::CheckMatch::Contains,
+        Some(other) => bail!("no match is named {other:?}"),
+    };
+    let params = written["params"].as_object().into_iter().flatten();
+    let params = params.map(|(key, value)| {
+        (key.clone(), value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+    });
+    Ok(v1::AcceptCheck {
+        id: text("id"),
+        kind: written["kind"].as_str().context("a check has a kind")?.to_owned(),
+        target: text("target"),
+        r#match: r#match.into(),
+        required: written["required"].as_bool(),
+        params: params.collect(),
+        owner: 0,
+    })
+}
+
+fn policy(policy: &Policy) -> v1::Policy {
+    let verify_commands = if policy.receipts_only {
+        v1::VerifyCommands::ReceiptsOnly
+    } else {
+        v1::VerifyCommands::Runner
+    };
+    v1::Policy {
+        verify_commands: verify_commands.into(),
+        require_independent: policy.require_independent,
+        ..v1::Policy::default()
+    }
+}
+
+fn limits(case: &Case) -> Result<v1::Limits> {
+    let mut limits =
+        v1::Limits { max_repairs: Some(0), max_replans: Some(0), ..v1::Limits::default() };
+    for (name, value) in &case.limits {
+        match name.as_str() {
+            "max_repairs" => limits.max_repairs = Some(*value),
+            "max_replans" => limits.max_replans = Some(*value),
+            "step_deadline_s" => {
+                let seconds = i64::from(*value);
+                limits.step_deadline = Some(prost_types::Duration { seconds, nanos: 0 });
+            }
+            other => bail!("no limit is named {other:?}"),
+        }
+    }
+    Ok(limits)
+}

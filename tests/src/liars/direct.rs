@@ -1,0 +1,112 @@
+//! What happens beside a run: calls of the API, and changes of its workspace by another process.
+
+use super::calls;
+use super::place::Place;
+use crate::harness::{Deployment, wait_until};
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+use surety_common::wire::v1;
+use tonic::Status;
+
+/// Makes the calls, in their order. A call that is refused is an answer of the service.
+pub(super) async fn make(
+    deployment: &Deployment,
+    place: &Place,
+    created: &v1::CreateRunRequest,
+    (run_id, actions): (&str, &[Value]),
+) -> Result<Vec<String>> {
+    let mut refused = Vec::new();
+    for action in actions {
+        let (name, value) = match action.as_str() {
+            Some(name) => (name, &Value::Null),
+            None => {
+                let mut members = action.as_object().context("an action is an object")?.iter();
+                let (name, value) = members.next().context("an action has a name")?;
+                (name.as_str(), value)
+            }
+        };
+        let text = value.as_str().unwrap_or_default();
+        match name {
+            "until" => until(deployment, place, run_id, text).await?,
+            "sh" => place.must(text).await?,
+            name => {
+                let answer = call(deployment, created, run_id, (name, value)).await?;
+                refused.extend(answer.err().map(|status| status.message().to_owned()));
+            }
+        }
+    }
+    Ok(refused)
+}
+
+async fn until(deployment: &Deployment, place: &Place, run_id: &str, what: &str) -> Result<()> {
+    let state = match what {
+        "executing" => v1::RunState::Executing,
+        "verifying" => v1::RunState::Verifying,
+        "blocked" => v1::RunState::Blocked,
+        file => {
+            let path = place.workspace().join(file);
+            return wait_until(file, || path.exists()).await;
+        }
+    };
+    let is_so = |run: &v1::Run| run.state() == state || run.terminal.is_some();
+    let run = deployment.wait_for(run_id, what, is_so).await?;
+    ensure!(run.state() == state, "the run ended before it was {what}");
+    Ok(())
+}
+
+async fn call(
+    deployment: &Deployment,
+    created: &v1::CreateRunRequest,
+    run_id: &str,
+    (name, value): (&str, &Value),
+) -> Result<Result<(), Status>> {
+    let run_id = run_id.to_owned();
+    let reason = value.as_str().unwrap_or_default().to_owned();
+    let mut runs = deployment.runs()?;
+    Ok(match name {
+        "pause" => {
+            let request = v1::PauseRunRequest { run_id, reason, ..Default::default() };
+            runs.pause_run(request).await.map(drop)
+        }
+        "resume" => {
+            let request = v1::ResumeRunRequest { run_id, ..Default::default() };
+            runs.resume_run(request).await.map(drop)
+        }
+        "cancel" => {
+            let request = v1::CancelRunRequest { run_id, reason, ..Default::default() };
+            runs.cancel_run(request).await.map(drop)
+        }
+        "replan" => {
+            let request = v1::RequestReplanRequest { run_id, reason, ..Default::default() };
+            deployment.plans()?.request_replan(request).await.map(drop)
+        }
+        "submit" => {
+            let plan = v1::submit_plan_request::PlanSource::PlanText(value.to_string());
+            let plan_source = Some(plan);
+            let request = v1::SubmitPlanRequest {
+                run_id,
+                expected_revision: 1,
+                plan_source,
+                ..Default::default()
+            };
+            deployment.plans()?.submit_plan(request).await.map(drop)
+        }
+        "evaluate" => {
+            let lease_epoch = match value.as_u64() {
+                Some(epoch) => epoch,
+                None => {
+                    let lease = deployment.run(&run_id).await?.lease;
+                    lease.map(|lease| lease.epoch).unwrap_or_default()
+                }
+            };
+            let request = v1::EvaluateRunRequest { run_id, lease_epoch };
+            deployment.internal()?.evaluate_run(request).await.map(drop)
+        }
+        "create_again" => {
+            let verify = calls::checks(value.as_array().map_or(&[][..], Vec::as_slice))?;
+            let request = v1::CreateRunRequest { verify, ..created.clone() };
+            runs.create_run(request).await.map(drop)
+        }
+        other => bail!("no action is named {other:?}"),
+    })
+}

@@ -1,0 +1,125 @@
+//! Plays one case: from its workspace to the verdict, and to what is true afterwards.
+
+use super::base::Base;
+use super::calls;
+use super::case::{Case, Expected};
+use super::direct;
+use super::place::Place;
+use super::report::Answer;
+use crate::harness::Deployment;
+use anyhow::{Context, Result};
+use std::time::Duration;
+use surety_common::wire::v1;
+use uuid::Uuid;
+
+/// A run that is blocked for so long waits for a person.
+const STAYS_BLOCKED: Duration = Duration::from_secs(4);
+
+/// Plays a case.
+///
+/// # Errors
+/// The case cannot be carried out.
+pub(super) async fn play(deployment: &Deployment, case: &Case) -> Result<Answer> {
+    let place = Place::new()?;
+    let case = case.at(&place.names(deployment))?;
+    place.build(&case).await?;
+    let workspace =
+        case.workspace.clone().unwrap_or_else(|| place.workspace().display().to_string());
+    let mut request = calls::request(&case, &workspace)?;
+    request.request_id = Uuid::now_v7().to_string();
+    let created = deployment.runs()?.create_run(request.clone()).await;
+    let run = match created {
+        Ok(created) => created.into_inner().run.context("a run")?,
+        Err(status) => return Ok(judge(&case, Outcome::not_created(&status), None)),
+    };
+    let refused = direct::make(deployment, &place, &request, (&run.id, &case.direct)).await?;
+    let run = end(deployment, &run.id).await?;
+    if run.terminal.is_none() {
+        let run_id = run.id.clone();
+        let request = v1::CancelRunRequest { run_id, ..Default::default() };
+        deployment.runs()?.cancel_run(request).await?;
+    }
+    let truth = match case.truth.as_str() {
+        "" => None,
+        "tests" => Some(place.sh(Base::of(&case.base)?.truth).await?),
+        line => Some(place.sh(line).await?),
+    };
+    Ok(judge(&case, Outcome::of(&run, &refused), truth))
+}
+
+/// Waits until the run has ended, or is blocked and stays so.
+async fn end(deployment: &Deployment, run_id: &str) -> Result<v1::Run> {
+    let at_rest = |run: &v1::Run| run.terminal.is_some() || run.state() == v1::RunState::Blocked;
+    let run = deployment.wait_for(run_id, "at rest", at_rest).await?;
+    if run.terminal.is_some() {
+        return Ok(run);
+    }
+    // What unblocks a run, such as a new plan, takes effect a moment after its call.
+    match tokio::time::timeout(STAYS_BLOCKED, deployment.wait_for_end(run_id)).await {
+        Ok(ended) => ended,
+        Err(_) => deployment.run(run_id).await,
+    }
+}
+
+/// How a run came out.
+struct Outcome {
+    accepted: bool,
+    self_checked: bool,
+    /// The state, the stop reason and the reasons of checks and steps, in one line.
+    why: String,
+}
+
+impl Outcome {
+    fn not_created(status: &tonic::Status) -> Self {
+        let why = format!("not created: {}", status.message());
+        Self { accepted: false, self_checked: false, why }
+    }
+
+    fn of(run: &v1::Run, refused_calls: &[String]) -> Self {
+        let results = run.verdict.iter().flat_map(|verdict| &verdict.results);
+        let failed = results.filter(|result| !result.passed && !result.optional);
+        let mut why: Vec<String> =
+            failed.map(|result| format!("{}: {}", result.name, result.reason)).collect();
+        why.extend(
+            run.steps
+                .iter()
+                .filter(|step| !step.reason.is_empty())
+                .map(|step| format!("step {}: {}", step.id, step.reason)),
+        );
+        why.extend(refused_calls.iter().map(|message| format!("call: {message}")));
+        let state = run.state().as_str_name().trim_start_matches("RUN_STATE_").to_owned();
+        let stop = run.terminal.as_ref().map(|terminal| {
+            let stop = terminal.stop_reason().as_str_name();
+            stop.trim_start_matches("STOP_REASON_").to_lowercase()
+        });
+        let strength = run.verdict.as_ref().map(v1::Verdict::strength);
+        Self {
+            accepted: run.state() == v1::RunState::Done,
+            self_checked: strength == Some(v1::VerdictStrength::SelfChecked),
+            why: format!("{state} {} ({})", stop.unwrap_or_default(), why.join("; ")),
+        }
+    }
+}
+
+fn judge(case: &Case, outcome: Outcome, truth: Option<(bool, String)>) -> Answer {
+    let claim = truth.as_ref().map(|(is_true, _)| *is_true);
+    let wrong = match (case.expect, outcome.accepted) {
+        (Expected::Refused | Expected::Weak, _) if claim == Some(true) => {
+            Some("the case is no false claim: its truth holds".to_owned())
+        }
+        (Expected::Refused, true) => Some("it was accepted".to_owned()),
+        (Expected::Accepted | Expected::Weak, false) => Some("it was refused".to_owned()),
+        (Expected::Weak, true) if !outcome.self_checked => {
+            Some("the verdict does not say that the plan set every check that counts".to_owned())
+        }
+        (Expected::Refused, false) if !outcome.why.contains(&case.because) => {
+            Some(format!("it was refused for another reason than {:?}", case.because))
+        }
+        (Expected::Accepted, true) if claim == Some(false) => {
+            let said = truth.map(|(_, said)| said).unwrap_or_default();
+            Some(format!("the case is not honest: its truth does not hold: {said}"))
+        }
+        (Expected::Refused | Expected::Accepted | Expected::Weak, _) => None,
+    };
+    Answer { accepted: outcome.accepted, why: outcome.why, wrong }
+}

@@ -1,0 +1,71 @@
+//! False claims are refused, and honest runs are accepted.
+//!
+//! `SURETY_LIARS=all` plays every case, `SURETY_LIARS=waiting` those that wait for a mechanism; without
+//! it a part of every kind is played. Arguments are parts of the ids of cases; `--verbose` says how each
+//! came out.
+//!
+//! Without libtest around it, so that what it prints ends with its closing line.
+
+use anyhow::{Result, ensure};
+use std::process::ExitCode;
+use surety_e2e::harness::Deployment;
+use surety_e2e::liars::case::Part;
+use surety_e2e::liars::report::Report;
+use surety_e2e::liars::{Form, play_all};
+
+/// The one test that this program is.
+const NAME: &str = "false_claims_are_refused_and_honest_runs_accepted";
+
+/// What the cases amount to at least, so that none is lost unseen.
+const LEAST_CASES: [(Part, usize); 3] =
+    [(Part::Lies, 140), (Part::Honest, 80), (Part::Isolation, 10)];
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let flag = |name: &str| arguments.iter().any(|argument| argument == name);
+    if flag("--list") {
+        if !flag("--ignored") {
+            println!("{NAME}: test");
+        }
+        return ExitCode::SUCCESS;
+    }
+    let filters = arguments.iter().filter(|argument| !argument.starts_with('-'));
+    // A filter of another test than this one names no case.
+    let filters: Vec<String> = filters.filter(|filter| !NAME.contains(*filter)).cloned().collect();
+    if flag("--ignored") {
+        return ExitCode::SUCCESS;
+    }
+    match play(&filters).await {
+        Ok(report) => {
+            if flag("--verbose") {
+                println!("{}", report.played.join("\n"));
+            }
+            println!("{report}");
+            if report.wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+        Err(error) => {
+            eprintln!("liars: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn play(filters: &[String]) -> Result<Report> {
+    let form = match std::env::var("SURETY_LIARS").as_deref() {
+        Ok("all") => Form::All,
+        Ok("waiting") => Form::Waiting,
+        Ok(_) | Err(_) => Form::Short,
+    };
+    let deployment = Deployment::start().await?;
+    let report = play_all(&deployment, form, filters).await?;
+    if form == Form::Waiting {
+        println!("right without their mark: {}", report.right().join(", "));
+    }
+    deployment.finish().await?;
+    for (part, least) in LEAST_CASES {
+        let found = report.known.get(&part).copied().unwrap_or_default();
+        ensure!(found >= least, "{} has {found} cases, expected {least}", part.as_str());
+    }
+    Ok(report)
+}
