@@ -13,6 +13,7 @@ pub mod driver;
 pub mod fuse;
 pub mod gate;
 mod pauses;
+pub mod revision;
 pub mod round;
 mod service;
 pub mod snapshot;

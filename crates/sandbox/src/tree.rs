@@ -172,6 +172,8 @@ pub struct Folders {
 pub struct HostTree {
     tree: Tree,
     home: Option<PathBuf>,
+    /// What would be shown if it were there.
+    absent: Vec<PathBuf>,
 }
 
 impl HostTree {
@@ -264,12 +266,10 @@ impl HostTree {
         tree
     }
 
-    /// The toolchains, configurations and caches below the home folder that later commands would see, and
-    /// that are not there now.
-    pub fn absent(&self) -> Vec<PathBuf> {
-        let Some(home) = &self.home else { return Vec::new() };
-        let shown = HOME_TOOLS.iter().chain(&HOME_CACHES).map(|path| home.join(path));
-        shown.filter(|path| fs::symlink_metadata(path).is_err()).collect()
+    /// What a later command would see, and what is not there now: toolchains, configurations, caches and
+    /// program folders.
+    pub fn absent(&self) -> &[PathBuf] {
+        &self.absent
     }
 
     /// Shows a path to be read, and where a link leads, that as well.
@@ -290,7 +290,10 @@ impl HostTree {
 
     /// A path without links, when it is there; the link is shown too.
     fn real(&mut self, path: &Path) -> Option<PathBuf> {
-        let real = path.canonicalize().ok()?;
+        let Ok(real) = path.canonicalize() else {
+            self.absent.push(path.to_owned());
+            return None;
+        };
         if fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
             // As the machine has it, which may be relative.
             let target = fs::read_link(path).unwrap_or_else(|_| real.clone());
@@ -303,8 +306,8 @@ impl HostTree {
 
     /// Shows a folder of `PATH`, and what its programs were installed with.
     fn read_program_folder(&mut self, folder: &Path) {
-        let Ok(real) = folder.canonicalize() else { return };
         self.read(folder);
+        let Ok(real) = folder.canonicalize() else { return };
         let is_named_for_programs =
             real.file_name().is_some_and(|name| name == "bin" || name == "shims");
         if let Some(prefix) = real.parent().filter(|_| is_named_for_programs) {

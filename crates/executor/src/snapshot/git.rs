@@ -27,13 +27,13 @@ const FOLDER: u32 = 0o040_000;
 
 /// A folder that git keeps, and where it keeps it.
 #[derive(Debug)]
-pub(super) struct WorkTree {
+pub(crate) struct WorkTree {
     /// The folder that holds `.git`.
-    pub(super) top: PathBuf,
+    pub(crate) top: PathBuf,
     /// What belongs to this work tree alone.
-    git: PathBuf,
+    pub(crate) git: PathBuf,
     /// What all work trees of the repository share.
-    common: PathBuf,
+    pub(crate) common: PathBuf,
 }
 
 /// One path of an index.
@@ -45,12 +45,12 @@ pub(super) struct Tracked {
 
 impl WorkTree {
     /// The work tree that a folder lies in.
-    pub(super) fn around(folder: &Path) -> Option<Self> {
+    pub(crate) fn around(folder: &Path) -> Option<Self> {
         folder.ancestors().find_map(Self::at)
     }
 
     /// The work tree with this top.
-    fn at(top: &Path) -> Option<Self> {
+    pub(crate) fn at(top: &Path) -> Option<Self> {
         let dot_git = top.join(".git");
         let git = if dot_git.join("HEAD").is_file() {
             dot_git
@@ -68,8 +68,15 @@ impl WorkTree {
     }
 
     /// The rules of this repository that are in no file of the work tree.
-    pub(super) fn exclude(&self) -> Option<String> {
+    pub(crate) fn exclude(&self) -> Option<String> {
         read_text(&self.common.join("info/exclude")).ok().flatten()
+    }
+
+    /// The folders in which this repository borrows objects from others.
+    pub(crate) fn borrowed(&self) -> Vec<PathBuf> {
+        let objects = self.common.join("objects");
+        let named = read_text(&objects.join("info/alternates")).ok().flatten().unwrap_or_default();
+        named.lines().filter(|line| !line.is_empty()).map(|line| objects.join(line)).collect()
     }
 
     /// Every path that the index names, those of submodules too, relative to the top.

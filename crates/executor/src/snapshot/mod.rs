@@ -22,8 +22,10 @@ mod tests;
 mod walk;
 mod written;
 
+pub(crate) use git::WorkTree;
 pub use net::{NetChanges, made_by_checks, net_changes};
 pub use reach::{Check, Reach};
+pub(crate) use rules::of_revision;
 pub use written::Written;
 
 use crate::tool::{ToolError, Workspace};

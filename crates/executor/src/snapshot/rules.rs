@@ -123,6 +123,44 @@ fn of_tree(tree: &WorkTree, root: &Path) -> Result<IgnoreRules, ToolError> {
     Ok(IgnoreRules { prefix, sources, tracked, ..IgnoreRules::default() })
 }
 
+/// The rules of a revision, whose files lie in the folder `checkout` as they would in a work tree. `paths`
+/// is every path of the revision in the workspace, relative to it and sorted.
+pub(crate) fn of_revision(
+    tree: &WorkTree,
+    root: &Path,
+    checkout: &Path,
+    paths: Vec<Vec<u8>>,
+    counted: &[String],
+) -> IgnoreRules {
+    let prefix = root.strip_prefix(&tree.top).unwrap_or(Path::new(""));
+    let inside = paths.iter().filter_map(|path| path.strip_suffix(IGNORE_FILE.as_bytes()));
+    let inside = inside.filter_map(|folder| match folder {
+        [] => Some(prefix.to_owned()),
+        folder => folder.strip_suffix(b"/").map(|folder| prefix.join(OsStr::from_bytes(folder))),
+    });
+    let mut above: Vec<_> = prefix.ancestors().skip(1).map(Path::to_owned).collect();
+    above.reverse();
+    let mut inside: Vec<_> = inside.collect();
+    inside.sort_unstable();
+    let exclude = tree.exclude().map(|text| RuleSource { base: Vec::new(), text });
+    let files = above.into_iter().chain(inside).filter_map(|folder| {
+        let file = checkout.join(&folder).join(IGNORE_FILE);
+        // A link is no rule file, as git sees it.
+        let is_file = file.symlink_metadata().is_ok_and(|found| found.is_file());
+        let text = is_file.then(|| git::read_text(&file).ok().flatten()).flatten()?;
+        Some(RuleSource { base: folder.as_os_str().as_bytes().to_vec(), text })
+    });
+    let sources: Vec<_> = exclude.into_iter().chain(files).collect();
+    let prefix = prefix.as_os_str().as_bytes().to_vec();
+    let mut rules = IgnoreRules { prefix, sources, tracked: paths, ..IgnoreRules::default() };
+    if is_ignored_itself(&rules) {
+        rules = IgnoreRules::default();
+    }
+    rules.defaults = rules.sources.iter().all(|source| matcher(source).is_none());
+    rules.counted = counted.to_vec();
+    rules
+}
+
 /// A workspace in a folder that its work tree ignores, and of which git tracks nothing, is no part of
 /// that work tree: by its rules all would be ignored.
 fn is_ignored_itself(rules: &IgnoreRules) -> bool {

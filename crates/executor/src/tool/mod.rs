@@ -31,7 +31,7 @@ pub use environment::Environment;
 pub use error::{ErrorCode, ToolError};
 pub use folder::Folder;
 pub use registry::{Registry, RegistryError};
-pub use sandbox::{Sandbox, SandboxError};
+pub use sandbox::{Attached, Participant, Sandbox, SandboxError};
 pub use scope::WriteScope;
 pub use workspace::{RelPath, Workspace};
 

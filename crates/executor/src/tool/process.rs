@@ -30,6 +30,7 @@ use tokio::net::UnixStream;
 use tokio::process::Child;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{sleep, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
 
 /// The most bytes of output that are stored, both streams together. A command may write more: the middle
 /// is counted and not stored.
@@ -105,7 +106,7 @@ pub struct Finished {
 pub async fn run(ctx: &ToolContext, request: &CommandRequest) -> Result<Finished, ToolError> {
     ctx.check()?;
     let spec = describe(ctx, request).await?;
-    let mut helper = Helper::start(&spec).await?;
+    let mut helper = Helper::start(&spec, Stdio::piped).await?;
     let captured = Arc::new(Captured::default());
     let readers = [
         helper.child.stdout.take().map(|pipe| read(pipe, &captured, OUT)),
@@ -119,23 +120,45 @@ pub async fn run(ctx: &ToolContext, request: &CommandRequest) -> Result<Finished
     };
     let report = match report {
         Some(report) => report?,
-        None => helper.end(ctx).await?,
+        None => helper.end(&ctx.kill).await?,
     };
     drain(readers).await;
     helper.collect().await;
     let [(stdout, out_left), (stderr, err_left)] = captured.take();
+    let ended = finished(report, ending)?;
+    Ok(Finished { stdout, stderr, left_out: out_left + err_left, ..ended })
+}
+
+/// A command that ended, without its output.
+fn finished(report: Report, ending: Ending) -> Result<Finished, ToolError> {
     let Report { in_force, exit, left, limit, network_refused } = report;
     Ok(Finished {
         ending,
         exit_code: code_of(exit, ending)?,
-        stdout,
-        stderr,
-        left_out: out_left + err_left,
+        stdout: Vec::new(),
+        stderr: Vec::new(),
+        left_out: 0,
         left,
         limit,
         network_refused: network_refused.unwrap_or(false),
         sandbox: in_force.to_string(),
     })
+}
+
+/// Runs a person's own command, which has the standard output and error of this process, until it ends or
+/// `cancel` is cancelled. No process that it started outlives the call.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_attached(spec: &Spec, cancel: &CancellationToken) -> Result<Finished, ToolError> {
+    let mut helper = Helper::start(spec, Stdio::inherit).await?;
+    let (ending, report) = tokio::select! {
+        biased;
+        () = cancel.cancelled() => (Ending::Cancel, helper.end(&CancellationToken::new()).await?),
+        report = helper.report() => (Ending::Itself, report?),
+    };
+    helper.collect().await;
+    finished(report, ending)
 }
 
 async fn describe(ctx: &ToolContext, request: &CommandRequest) -> Result<Spec, ToolError> {
@@ -158,11 +181,11 @@ struct Helper {
 }
 
 impl Helper {
-    async fn start(spec: &Spec) -> Result<Self, ToolError> {
+    async fn start(spec: &Spec, output: fn() -> Stdio) -> Result<Self, ToolError> {
         let Launch { command, control, spec } = surety_sandbox::prepare(spec).map_err(launch)?;
         let start = |error: std::io::Error| launch(LaunchError::Start(error));
         let mut command = tokio::process::Command::from(command);
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(start)?;
+        let child = command.stdout(output()).stderr(output()).spawn().map_err(start)?;
         // The helper's end of the socket must not stay open here.
         drop(command);
         control.set_nonblocking(true).map_err(start)?;
@@ -186,12 +209,12 @@ impl Helper {
     }
 
     /// Ends a running command: SIGTERM first, SIGKILL after the grace period or when `kill` is cancelled.
-    async fn end(&mut self, ctx: &ToolContext) -> Result<Report, ToolError> {
+    async fn end(&mut self, kill: &CancellationToken) -> Result<Report, ToolError> {
         if self.control.write_all(&[Launch::TERMINATE]).await.is_ok() {
             tokio::select! {
                 biased;
                 report = self.report() => return report,
-                () = ctx.kill.cancelled() => {}
+                () = kill.cancelled() => {}
                 () = sleep(GRACE) => {}
             }
         }

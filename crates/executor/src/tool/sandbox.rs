@@ -2,9 +2,11 @@
 
 use crate::tool::error::{ErrorCode, ToolError};
 use crate::tool::process::CommandRequest;
-use crate::tool::{Environment, ToolContext};
+use crate::tool::{Environment, ToolContext, Workspace};
+use nix::unistd::geteuid;
+use std::ffi::OsString;
 use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,13 +14,18 @@ use surety_common::config::{ConfigError, SandboxConfig};
 use surety_common::domain::receipt::Command;
 use surety_common::domain::run::{NetworkPolicy, Policy, SandboxPolicy};
 use surety_sandbox::{
-    Confinement, Folders, HostTree, InForce, Limits, Machine, Network, Spec, Tree, Unavailable,
-    Wanted, machine,
+    Confinement, Folders, HostTree, InForce, Limits, Machine, Missing, Network, Spec, Tree,
+    Unavailable, Wanted, machine,
 };
 use tokio::time::Instant;
 
 /// The folder below the data folder in which the helper keeps what goes away with a command.
 const SCRATCH: &str = "scratch";
+
+/// Processes and threads of a person's own command: below the ids that a machine has by default.
+const PARTICIPANT_PROCESSES: u64 = 30_000;
+/// Seconds of processor time of each of its processes: a year on every processor of a large machine.
+const PARTICIPANT_CPU_S: u64 = 365 * 24 * 3600 * 256;
 
 /// Bytes in a MiB.
 const MIB: u64 = 1 << 20;
@@ -54,6 +61,30 @@ pub struct Sandbox {
     allow_none: bool,
     network: NetworkPolicy,
     policy: SandboxPolicy,
+}
+
+/// A person's own command, such as an agent.
+#[derive(Debug, Clone)]
+pub struct Participant {
+    /// The program and its arguments.
+    pub argv: Vec<String>,
+    /// Where it runs.
+    pub folder: PathBuf,
+    /// Its whole environment.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Whether it is confined where the machine can.
+    pub confine: bool,
+}
+
+/// How a person's own command is run.
+#[derive(Debug, Clone)]
+pub struct Attached {
+    /// The helper's spec.
+    pub spec: Spec,
+    /// Whether the service's data and the toolchains are out of its reach.
+    pub is_confined: bool,
+    /// Toolchains, caches and program folders that are not there before it.
+    pub absent: Vec<PathBuf>,
 }
 
 impl Sandbox {
@@ -109,6 +140,22 @@ impl Sandbox {
         Self { network: policy.network.clone(), policy: policy.sandbox, ..self.clone() }
     }
 
+    /// With more folders that commands may read.
+    #[must_use]
+    pub fn reading(&self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
+        let mut folders = Folders::clone(&self.folders);
+        folders.read_only.extend(paths);
+        Self { folders: Arc::new(folders), ..self.clone() }
+    }
+
+    /// With more that no command may see.
+    #[must_use]
+    pub fn hiding(&self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
+        let mut folders = Folders::clone(&self.folders);
+        folders.hidden.extend(paths);
+        Self { folders: Arc::new(folders), ..self.clone() }
+    }
+
     /// The helper's spec of one command. It reads folders, so it blocks.
     ///
     /// # Errors
@@ -145,6 +192,42 @@ impl Sandbox {
         })
     }
 
+    /// The helper's spec of a person's own command, with its home, its network and its terminal, and what
+    /// is not there now of all that later commands would see. It reads folders, so it blocks.
+    pub fn participant(&self, workspace: &Workspace, participant: &Participant) -> Attached {
+        let variables = || {
+            let all = participant.environment.iter();
+            all.map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+        };
+        let root = workspace.root();
+        let host = HostTree::of(variables(), &self.folders);
+        let confinement = self.machine.confinement(root);
+        let lacks = |missing| confinement.in_force().missing().contains(&missing);
+        // Below the strongest level a home cannot be shown with parts of it taken out. As root the sandbox
+        // becomes the owner of the workspace, who has another home.
+        let is_confined = participant.confine
+            && *confinement.in_force() != InForce::None
+            && !lacks(Missing::MountNamespace)
+            && (!geteuid().is_root() || is_of_root(root));
+        let spec = Spec {
+            argv: participant.argv.clone(),
+            cwd: participant.folder.clone(),
+            environment: if is_confined {
+                Tree::environment(variables())
+            } else {
+                participant.environment.clone()
+            },
+            tree: host.participant(root, workspace.given()),
+            network: Network::All,
+            limits: unbounded(),
+            view: None,
+            input: Some(PathBuf::from(format!("/proc/{}/fd/0", std::process::id()))),
+            confinement: if is_confined { confinement } else { self.machine.unconfined() },
+        };
+        let absent = host.absent().iter().filter(|path| !path.starts_with(root));
+        Attached { spec, is_confined, absent: absent.cloned().collect() }
+    }
+
     fn confinement(&self, workspace: &Path) -> Result<Confinement, ToolError> {
         match self.policy {
             SandboxPolicy::AllowPartial => Ok(self.machine.confinement(workspace)),
@@ -176,6 +259,25 @@ impl Sandbox {
         let processors = u64::try_from(processors).unwrap_or(1);
         let cpu_s = left.as_secs().saturating_add(1).saturating_mul(processors);
         Limits { cpu_s, ..self.limits }
+    }
+}
+
+fn is_of_root(folder: &Path) -> bool {
+    folder.metadata().is_ok_and(|found| found.uid() == 0)
+}
+
+/// No limits but those that keep the machine usable: the command is the person's own.
+fn unbounded() -> Limits {
+    let defaults = Limits::default();
+    Limits {
+        processes: PARTICIPANT_PROCESSES,
+        memory_bytes: defaults.memory_bytes.saturating_mul(2),
+        cpu_s: PARTICIPANT_CPU_S,
+        open_files: u64::MAX,
+        file_bytes: u64::MAX >> 1,
+        disk_bytes: u64::MAX,
+        disk_files: u64::MAX,
+        tmp_bytes: defaults.memory_bytes / 2,
     }
 }
 

@@ -1,0 +1,188 @@
+//! Runs git in the sandbox, so that it writes a revision's files into a folder.
+
+use super::list::Listed;
+use super::{Reader, RevisionError};
+use crate::blocking::blocking;
+use crate::snapshot::WorkTree;
+use crate::tool::process::{self, CommandRequest, Finished};
+use crate::tool::{Environment, Folder, ToolContext, ToolError, WriteScope};
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, chown};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use surety_common::domain::receipt::Command;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+/// What the sandbox runs.
+const SCRIPT: &str = include_str!("checkout.sh");
+/// The exit code of the script when no commit has the name.
+const UNKNOWN: i32 = 3;
+/// The longest time for one repository.
+const TIME_LIMIT: Duration = Duration::from_secs(600);
+/// Submodules inside submodules that are read.
+const MAX_DEPTH: u32 = 8;
+
+/// A revision's files.
+#[derive(Debug)]
+pub(super) struct Checkout {
+    pub(super) commit: String,
+    pub(super) tree: WorkTree,
+    /// The files, as below the top of the work tree.
+    pub(super) folder: PathBuf,
+    pub(super) listed: Listed,
+}
+
+/// One repository that has to be read: the work tree itself, or a submodule.
+struct Wanted {
+    tree: WorkTree,
+    revision: String,
+    /// Its path from the top of the first.
+    path: Vec<u8>,
+    depth: u32,
+}
+
+impl Reader {
+    /// Writes the files of a revision, with those of its submodules, into the folder of this reader.
+    pub(super) async fn check_out(
+        &self,
+        tree: WorkTree,
+        revision: &str,
+    ) -> Result<Checkout, RevisionError> {
+        self.give_folder_to_owner_of(&tree.top)?;
+        let folder = self.folder.join("tree");
+        let first = Wanted { tree, revision: revision.to_owned(), path: Vec::new(), depth: 0 };
+        let (commit, mut listed) = self.one(&first, &folder, 0).await?;
+        let mut left = inside(&first, &listed);
+        let mut number = 0;
+        while let Some(wanted) = left.pop() {
+            number += 1;
+            let place = folder.join(OsStr::from_bytes(&wanted.path));
+            let (_, inner) = self.one(&wanted, &place, number).await?;
+            left.extend(inside(&wanted, &inner));
+            listed.extend(&wanted.path, inner);
+        }
+        Ok(Checkout { commit, tree: first.tree, folder, listed })
+    }
+
+    /// The sandbox takes the account of the folder that git writes to: it must be one that can read the
+    /// repository.
+    fn give_folder_to_owner_of(&self, top: &Path) -> Result<(), ToolError> {
+        let failed = |error| ToolError::io(top.display(), &error);
+        let found = fs::metadata(top).map_err(failed)?;
+        if fs::metadata(&self.folder).is_ok_and(|own| own.uid() == found.uid()) {
+            return Ok(());
+        }
+        // Only root can, and only root needs it: the sandbox of another account keeps that account.
+        match chown(&self.folder, Some(found.uid()), Some(found.gid())) {
+            Err(error) if error.kind() != std::io::ErrorKind::PermissionDenied => {
+                Err(failed(error))
+            }
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    async fn one(
+        &self,
+        wanted: &Wanted,
+        place: &Path,
+        number: u32,
+    ) -> Result<(String, Listed), RevisionError> {
+        let Wanted { tree, revision, .. } = wanted;
+        let private = self.folder.join(format!("git-{number}"));
+        let real = |path: &Path| {
+            path.canonicalize().map_err(|error| ToolError::io(path.display(), &error))
+        };
+        let (git, common) = (real(&tree.git)?, real(&tree.common)?);
+        let mut argv =
+            vec!["sh".to_owned(), "-c".to_owned(), SCRIPT.to_owned(), "checkout".to_owned()];
+        for path in [&git, &common] {
+            argv.push(text(path)?);
+        }
+        argv.push(revision.clone());
+        for path in [&private, &place.to_owned()] {
+            argv.push(text(path)?);
+        }
+        let readable = [git, common].into_iter().chain(tree.borrowed());
+        let finished = self.run(argv, readable.collect()).await?;
+        let failed = |message: String| RevisionError::Git {
+            revision: revision.clone(),
+            top: tree.top.clone(),
+            message,
+        };
+        match finished.exit_code {
+            0 => {}
+            UNKNOWN => {
+                let (revision, top) = (revision.clone(), tree.top.clone());
+                return Err(RevisionError::Unknown { revision, top });
+            }
+            code => {
+                let said = String::from_utf8_lossy(&finished.stderr).trim().to_owned();
+                return Err(failed(format!("{said} (exit code {code})")));
+            }
+        }
+        let commit = String::from_utf8_lossy(&finished.stdout).trim().to_owned();
+        let listed = blocking(move || read_list(&private)).await??;
+        let listed = listed.ok_or_else(|| failed("its list of files does not read".to_owned()))?;
+        Ok((commit, listed))
+    }
+
+    async fn run(&self, argv: Vec<String>, readable: Vec<PathBuf>) -> Result<Finished, ToolError> {
+        let context = ToolContext {
+            folder: Arc::new(Folder::given(self.folder.clone())),
+            write_scope: Arc::new(WriteScope::whole()),
+            environment: Arc::clone(&self.environment),
+            sandbox: Arc::new(self.sandbox.reading(readable)),
+            call_id: Uuid::now_v7(),
+            shell_allowed: true,
+            deadline: Instant::now() + TIME_LIMIT,
+            cancel: self.cancel.clone(),
+            kill: self.cancel.clone(),
+        };
+        let request = CommandRequest {
+            command: Command::Argv(argv),
+            folder: context.workspace()?.root().to_owned(),
+            environment: Environment::clone(&self.environment),
+        };
+        process::run(&context, &request).await
+    }
+}
+
+/// The submodules of a repository that are checked out. Of another one there is nothing to compare.
+fn inside(wanted: &Wanted, listed: &Listed) -> Vec<Wanted> {
+    if wanted.depth == MAX_DEPTH {
+        return Vec::new();
+    }
+    let submodule = |(path, commit): &(Vec<u8>, String)| {
+        let tree = WorkTree::at(&wanted.tree.top.join(OsStr::from_bytes(path)))?;
+        let path = match wanted.path.as_slice() {
+            [] => path.clone(),
+            outer => [outer, b"/", path].concat(),
+        };
+        Some(Wanted { tree, revision: commit.clone(), path, depth: wanted.depth + 1 })
+    };
+    listed.submodules.iter().filter_map(submodule).collect()
+}
+
+fn read_list(private: &Path) -> Result<Option<Listed>, ToolError> {
+    let read = |name: &str| {
+        let path = private.join(name);
+        fs::read(&path).map_err(|error| ToolError::io(path.display(), &error))
+    };
+    let configuration = String::from_utf8_lossy(&read("config")?).into_owned();
+    let automatic = configuration
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("autocrlf = "))
+        .any(|value| value != "false");
+    Ok(Listed::read(&read("list")?, automatic))
+}
+
+fn text(path: &Path) -> Result<String, ToolError> {
+    path.to_str().map(str::to_owned).ok_or_else(|| {
+        let message = format!("{} is not UTF-8; rename the folder", path.display());
+        ToolError::new(crate::tool::ErrorCode::PathInvalid, message)
+    })
+}

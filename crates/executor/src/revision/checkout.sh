@@ -1,0 +1,30 @@
+# Reads one revision of a repository without any of its hooks, filters, attributes of a person or
+# replaced objects: a private repository borrows the objects and has a configuration of its own.
+#
+#   checkout.sh GIT_DIR COMMON_DIR REVISION PRIVATE TREE
+#
+# Prints the commit. Exit code 3: no commit has that name.
+set -eu
+git_dir=$1 common=$2 revision=$3 private=$4 tree=$5
+export GIT_NO_REPLACE_OBJECTS=1 GIT_NO_LAZY_FETCH=1 GIT_TERMINAL_PROMPT=0 GIT_OPTIONAL_LOCKS=0
+
+original() { git --git-dir="$git_dir" "$@"; }
+commit=$(original rev-parse --quiet --verify --end-of-options "$revision^{commit}") || exit 3
+format=$(original config --get extensions.objectformat || echo sha1)
+autocrlf=$(original config --get core.autocrlf || echo false)
+eol=$(original config --get core.eol || echo native)
+
+mkdir -p "$private/objects/info" "$private/refs" "$private/info" "$tree"
+echo 'ref: refs/heads/none' >"$private/HEAD"
+{
+  printf '[core]\n\trepositoryformatversion = 1\n\tbare = false\n'
+  printf '\tautocrlf = %s\n\teol = %s\n[extensions]\n\tobjectformat = %s\n' "$autocrlf" "$eol" "$format"
+} >"$private/config"
+printf '%s/objects\n' "$common" >"$private/objects/info/alternates"
+if [ -f "$common/info/attributes" ]; then cp "$common/info/attributes" "$private/info/attributes"; fi
+
+export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null GIT_CONFIG_NOSYSTEM=1
+export GIT_DIR="$private" GIT_WORK_TREE="$tree"
+git read-tree --reset -u "$commit"
+git ls-files --eol --stage -z >"$private/list"
+echo "$commit"

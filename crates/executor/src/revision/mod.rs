@@ -1,0 +1,139 @@
+//! A revision of a git repository as the start of a verification.
+//!
+//! ```text
+//!   revision -- git, in the sandbox --> its files in a folder of their own, and a list of them
+//!            -- manifest of these ----> compared with the workspace by git's end-of-line rules only
+//! ```
+//!
+//! git runs with a private repository that borrows the objects: no hook, filter, replaced object or
+//! configuration of the workspace has an effect.
+
+mod checkout;
+mod compare;
+mod list;
+
+use crate::blocking::blocking;
+use crate::round::Start;
+use crate::snapshot::{Reach, Snapshots, WorkTree, of_revision};
+use crate::tool::{Environment, Sandbox, ToolError, Workspace};
+use checkout::Checkout;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use surety_common::domain::manifest::{IgnoreRules, Place};
+use tokio_util::sync::CancellationToken;
+
+/// What reads a revision.
+#[derive(Debug, Clone)]
+pub struct Reader {
+    /// Confines git.
+    pub sandbox: Arc<Sandbox>,
+    /// The environment of git.
+    pub environment: Arc<Environment>,
+    /// An empty folder that keeps the files of the revision.
+    pub folder: PathBuf,
+    /// Ends the reading.
+    pub cancel: CancellationToken,
+}
+
+/// A revision that was read.
+#[derive(Debug)]
+pub struct Revision {
+    /// The commit that it names, in hexadecimal.
+    pub commit: String,
+    /// The workspace as it would be at this revision. Ignored paths are as they are now.
+    pub start: Start,
+    /// The files of the revision, as they would lie in the workspace.
+    pub files: PathBuf,
+}
+
+/// Why a revision is not read.
+#[derive(Debug, thiserror::Error)]
+pub enum RevisionError {
+    /// The workspace lies in no work tree of git.
+    #[error("{} is in no git work tree, so it has no revision to compare with", .0.display())]
+    NoRepository(PathBuf),
+    /// No commit has that name.
+    #[error("{revision:?} names no commit of the repository at {}", .top.display())]
+    Unknown {
+        /// The name that was asked for.
+        revision: String,
+        /// The top of the work tree.
+        top: PathBuf,
+    },
+    /// git failed.
+    #[error("git could not read {revision:?} of the repository at {}: {message}", .top.display())]
+    Git {
+        /// The name that was asked for.
+        revision: String,
+        /// The top of the work tree.
+        top: PathBuf,
+        /// What git said.
+        message: String,
+    },
+    /// Files or the sandbox could not be used.
+    #[error(transparent)]
+    Tool(#[from] ToolError),
+}
+
+impl Reader {
+    /// Reads a revision and compares the workspace with it. `counted` are the globs of ignored paths that
+    /// checks ask about.
+    ///
+    /// # Errors
+    /// [`RevisionError`]
+    pub async fn read(
+        &self,
+        workspace: &Arc<Workspace>,
+        revision: &str,
+        counted: Vec<String>,
+    ) -> Result<Revision, RevisionError> {
+        let root = workspace.root();
+        let tree =
+            WorkTree::around(root).ok_or_else(|| RevisionError::NoRepository(root.to_owned()))?;
+        let prefix = root.strip_prefix(&tree.top).unwrap_or(Path::new("")).to_owned();
+        let checkout = self.check_out(tree, revision).await?;
+        let commit = checkout.commit.clone();
+        let files = checkout.folder.join(&prefix);
+        std::fs::create_dir_all(&files).map_err(|error| ToolError::io(files.display(), &error))?;
+        let (workspace, inner, cancel) =
+            (Arc::clone(workspace), files.clone(), self.cancel.clone());
+        let start =
+            blocking(move || start(&workspace, &checkout, &inner, &counted, &cancel)).await??;
+        Ok(Revision { commit, start, files })
+    }
+}
+
+/// The workspace at the revision: its files and their ignore rules, with the ignored paths of now.
+fn start(
+    workspace: &Workspace,
+    checkout: &Checkout,
+    files: &Path,
+    counted: &[String],
+    cancel: &CancellationToken,
+) -> Result<Start, ToolError> {
+    let check = || if cancel.is_cancelled() { Err(ToolError::called_off()) } else { Ok(()) };
+    let rules = rules(workspace, checkout, counted);
+    let snapshots = Snapshots::resume(&rules)?;
+    let now = snapshots.take(workspace, None, Reach::Everything, &check)?;
+    // The rules ignore nothing that the revision holds.
+    let revision = Snapshots::resume(&Arc::new(IgnoreRules::default()))?;
+    let revision = revision.take(&Workspace::open(files)?, None, Reach::Everything, &check)?;
+    let place = Place::clone(&now.place);
+    let entries = compare::adopt(revision.entries(), &now, &checkout.listed, (files, workspace))?;
+    let manifest = Arc::new(compare::manifest(place, rules, entries, &now));
+    Ok(Start { snapshots: Arc::new(snapshots), manifest })
+}
+
+fn rules(workspace: &Workspace, checkout: &Checkout, counted: &[String]) -> Arc<IgnoreRules> {
+    let root = workspace.root();
+    let prefix = root.strip_prefix(&checkout.tree.top).unwrap_or(Path::new(""));
+    let prefix = prefix.as_os_str().as_bytes();
+    let inside = checkout.listed.paths().filter_map(|path| match prefix {
+        [] => Some(path.to_vec()),
+        prefix => path.strip_prefix(prefix)?.strip_prefix(b"/").map(<[u8]>::to_vec),
+    });
+    let mut paths: Vec<_> = inside.collect();
+    paths.sort_unstable();
+    Arc::new(of_revision(&checkout.tree, root, &checkout.folder, paths, counted))
+}
