@@ -36,7 +36,10 @@ impl Exit {
         ),
         (Self::Cancelled, "the run was cancelled"),
         (Self::Waiting, "the run is BLOCKED and waits for a person (when not on a terminal)"),
-        (Self::Interrupted, "Ctrl-C: following ended, the run continues"),
+        (
+            Self::Interrupted,
+            "Ctrl-C: following ended, the run continues; a verification ended without a verdict",
+        ),
         (Self::OutputClosed, "the reader of the output closed it"),
     ];
 

@@ -70,13 +70,31 @@ pub enum Code {
     Postgres,
     /// A service of `surety up` ended unexpectedly.
     ServiceEnded,
+    /// A checks file names no check.
+    ChecksMissing,
+    /// There is no checks file where it is looked for.
+    PlanMissing,
+    /// A check names a program that is not there.
+    ProgramMissing,
+    /// No commit has the name of the revision, or there is no repository.
+    RevisionUnknown,
+    /// git could not read a revision.
+    GitFailed,
+    /// A folder may not be a workspace.
+    WorkspaceRefused,
+    /// A verdict names no digest of its workspace.
+    DigestMissing,
+    /// A command could not be started.
+    CommandNotStarted,
+    /// A verification could not be carried out.
+    VerificationFailed,
     /// Any other failure; a defect.
     Internal,
 }
 
 impl Code {
     /// Every code, in the order of the documentation.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 24] = [
         Self::Usage,
         Self::FileUnusable,
         Self::OrderUnreadable,
@@ -91,6 +109,15 @@ impl Code {
         Self::PortUnusable,
         Self::Postgres,
         Self::ServiceEnded,
+        Self::ChecksMissing,
+        Self::PlanMissing,
+        Self::ProgramMissing,
+        Self::RevisionUnknown,
+        Self::GitFailed,
+        Self::WorkspaceRefused,
+        Self::DigestMissing,
+        Self::CommandNotStarted,
+        Self::VerificationFailed,
         Self::Internal,
     ];
 
@@ -112,6 +139,15 @@ impl Code {
             Self::PortUnusable => "port_unusable",
             Self::Postgres => "postgres_failed",
             Self::ServiceEnded => "service_ended",
+            Self::ChecksMissing => "checks_missing",
+            Self::PlanMissing => "plan_missing",
+            Self::ProgramMissing => "program_missing",
+            Self::RevisionUnknown => "revision_unknown",
+            Self::GitFailed => "git_failed",
+            Self::WorkspaceRefused => "workspace_refused",
+            Self::DigestMissing => "digest_missing",
+            Self::CommandNotStarted => "command_not_started",
+            Self::VerificationFailed => "verification_failed",
             Self::Internal => "internal",
         }
     }

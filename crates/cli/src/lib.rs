@@ -7,6 +7,7 @@
 //!     connection                            -> the service
 //!     follow         a run's journal        -> lines, a live view, or JSON
 //!     report         a run's current state  -> text
+//!     verify         a workspace and checks -> a verdict file, without a service
 //!   postgres         the private database of `surety up`
 //! ```
 
@@ -24,4 +25,5 @@ pub mod plan_file;
 pub mod postgres;
 pub mod report;
 pub mod text;
+pub mod verify;
 pub mod wire_json;

@@ -18,6 +18,7 @@ mod runs;
 mod show;
 mod tokens;
 mod up;
+mod verify;
 mod waits;
 mod watch;
 
@@ -45,6 +46,7 @@ pub use runs::Runs;
 pub use show::Show;
 pub use tokens::Tokens;
 pub use up::Up;
+pub use verify::Verify;
 pub use waits::Waits;
 pub use watch::Watch;
 
@@ -71,6 +73,9 @@ pub struct Cli {
 pub enum Command {
     /// Start planner, executor and acceptgate in one process, with a private Postgres.
     Up(Box<Up>),
+    /// Verify a workspace, or what a command changes in it, without a service.
+    #[command(after_help = Exit::help())]
+    Verify(Box<Verify>),
     /// Submit a plan file and follow the run to its verdict.
     #[command(after_help = Exit::help())]
     Run(Box<Run>),
@@ -142,7 +147,8 @@ fn on_threads(matches: &ArgMatches, output: Output) -> Result<Exit, Failure> {
     let cli = Cli::from_arg_matches(matches).map_err(|error| usage(&error))?;
     let wanted = match &cli.command {
         Command::Up(up) => up.worker_threads(),
-        Command::Run(_)
+        Command::Verify(_)
+        | Command::Run(_)
         | Command::Runs(_)
         | Command::Show(_)
         | Command::Watch(_)
@@ -171,6 +177,7 @@ fn on_threads(matches: &ArgMatches, output: Output) -> Result<Exit, Failure> {
 async fn carry_out(cli: Cli, matches: &ArgMatches, output: Output) -> Result<Exit, Failure> {
     match cli.command {
         Command::Up(command) => command.run(innermost(matches), output).await,
+        Command::Verify(command) => command.run(output).await,
         Command::Run(command) => command.run(output).await,
         Command::Runs(command) => command.run(output).await,
         Command::Show(command) => command.run(output).await,

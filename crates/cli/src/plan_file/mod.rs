@@ -85,6 +85,17 @@ pub(crate) fn read_value(text: &str) -> Result<Value, Failure> {
     yaml::parse(text)
 }
 
+/// Reads the options beside the plan; other keys are passed over.
+pub(crate) fn read_options<'v>(
+    members: impl Iterator<Item = (&'v str, &'v Value)>,
+) -> Result<PlanFile, Failure> {
+    let mut plan_file = PlanFile::default();
+    for (key, value) in members {
+        options::take(&mut plan_file, key, value)?;
+    }
+    Ok(plan_file)
+}
+
 fn split(value: Value) -> Result<PlanFile, Failure> {
     let Value::Object(members) = value else {
         return Err(unreadable(

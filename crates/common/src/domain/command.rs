@@ -43,6 +43,11 @@ const SHELL_WORDS: &[&str] = &[
     "ulimit", "umask", "unset", "until", "wait", "while",
 ];
 
+/// Whether a shell does something itself for this word, where no program would.
+pub fn is_shell_word(word: &str) -> bool {
+    SHELL_WORDS.contains(&word)
+}
+
 /// Whether a line means something else to a shell than as programs with their arguments: pipes, globs,
 /// expansions, assignments, redirections, `cd`.
 pub fn needs_shell(line: &str) -> bool {

@@ -36,15 +36,12 @@ pub struct Reader {
     pub cancel: CancellationToken,
 }
 
-/// A revision that was read.
+/// A revision whose files were read.
 #[derive(Debug)]
 pub struct Revision {
-    /// The commit that it names, in hexadecimal.
-    pub commit: String,
-    /// The workspace as it would be at this revision. Ignored paths are as they are now.
-    pub start: Start,
-    /// The files of the revision, as they would lie in the workspace.
-    pub files: PathBuf,
+    checkout: Checkout,
+    /// Its files, as they would lie in the workspace.
+    files: PathBuf,
 }
 
 /// Why a revision is not read.
@@ -76,31 +73,66 @@ pub enum RevisionError {
     Tool(#[from] ToolError),
 }
 
+/// Where git keeps what belongs to the work tree around a folder; none outside of any.
+pub fn git_folder(workspace: &Path) -> Option<PathBuf> {
+    WorkTree::around(workspace).map(|tree| tree.git)
+}
+
 impl Reader {
-    /// Reads a revision and compares the workspace with it. `counted` are the globs of ignored paths that
-    /// checks ask about.
+    /// Reads the files of a revision.
     ///
     /// # Errors
     /// [`RevisionError`]
     pub async fn read(
         &self,
-        workspace: &Arc<Workspace>,
+        workspace: &Workspace,
         revision: &str,
-        counted: Vec<String>,
     ) -> Result<Revision, RevisionError> {
         let root = workspace.root();
         let tree =
             WorkTree::around(root).ok_or_else(|| RevisionError::NoRepository(root.to_owned()))?;
         let prefix = root.strip_prefix(&tree.top).unwrap_or(Path::new("")).to_owned();
         let checkout = self.check_out(tree, revision).await?;
-        let commit = checkout.commit.clone();
         let files = checkout.folder.join(&prefix);
         std::fs::create_dir_all(&files).map_err(|error| ToolError::io(files.display(), &error))?;
-        let (workspace, inner, cancel) =
-            (Arc::clone(workspace), files.clone(), self.cancel.clone());
-        let start =
-            blocking(move || start(&workspace, &checkout, &inner, &counted, &cancel)).await??;
-        Ok(Revision { commit, start, files })
+        Ok(Revision { checkout, files })
+    }
+}
+
+impl Revision {
+    /// The commit that it names, in hexadecimal.
+    pub fn commit(&self) -> &str {
+        &self.checkout.commit
+    }
+
+    /// The top of the work tree that it is a revision of.
+    pub fn top(&self) -> &Path {
+        &self.checkout.tree.top
+    }
+
+    /// The folder with its files, as they would lie in the workspace.
+    pub fn files(&self) -> &Path {
+        &self.files
+    }
+
+    /// The folder with its files, as they would lie at the top of the work tree.
+    pub fn folder(&self) -> &Path {
+        &self.checkout.folder
+    }
+
+    /// The workspace as it would be at this revision; ignored paths are as they are now. `counted` are the
+    /// globs of ignored paths that checks ask about.
+    ///
+    /// # Errors
+    /// Files cannot be read; the reading was cancelled.
+    pub async fn start(
+        self: &Arc<Self>,
+        workspace: &Arc<Workspace>,
+        counted: Vec<String>,
+        cancel: &CancellationToken,
+    ) -> Result<Start, ToolError> {
+        let (own, workspace, cancel) = (Arc::clone(self), Arc::clone(workspace), cancel.clone());
+        blocking(move || start(&workspace, &own.checkout, &own.files, &counted, &cancel)).await?
     }
 }
 

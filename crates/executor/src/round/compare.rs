@@ -5,8 +5,9 @@ use crate::blocking::blocking;
 use crate::snapshot::{Reach, Snapshots, made_by_checks, net_changes};
 use crate::tool::{ToolError, ToolOutcome, Workspace, WriteScope};
 use std::sync::{Arc, MutexGuard, PoisonError};
-use surety_common::domain::check::changed_fact;
+use surety_common::domain::check::{CheckKind, changed_fact, changed_paths};
 use surety_common::domain::manifest::Manifest;
+use surety_common::domain::plan::Plan;
 use surety_common::domain::receipt::Fact;
 use tracing::Instrument;
 
@@ -100,4 +101,16 @@ impl Round {
     fn lock_latest(&self) -> MutexGuard<'_, Option<Arc<Manifest>>> {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The globs of ignored paths that checks ask about.
+pub fn counted(plan: &Plan) -> Vec<String> {
+    let checks = plan.verify.iter().chain(plan.steps.iter().flat_map(|step| &step.verify));
+    let asking = checks.filter(|check| check.kind == CheckKind::WorkspaceChange);
+    let globs = asking.flat_map(changed_paths);
+    let mut globs: Vec<String> =
+        globs.filter(|glob| WriteScope::new(std::slice::from_ref(glob)).is_ok()).collect();
+    globs.sort_unstable();
+    globs.dedup();
+    globs
 }

@@ -15,9 +15,11 @@ mod compare;
 mod observation;
 mod record;
 mod tests_seen;
+mod whole;
 
-pub use compare::Start;
+pub use compare::{Start, counted};
 pub use record::{EndedCall, Place, call_of, observing, receipt};
+pub use whole::{CarriedOut, Chain};
 
 use crate::tool::{Environment, Folder, Sandbox, ToolContext, ToolError, ToolOutcome, WriteScope};
 use std::sync::{Arc, Mutex};

@@ -31,6 +31,8 @@ pub use written::Written;
 use crate::tool::{ToolError, Workspace};
 use rules::Judge;
 use std::num::NonZeroUsize;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::Arc;
 use surety_common::domain::manifest::{IgnoreRules, Manifest};
 use walk::{Supply, Walk};
@@ -80,6 +82,20 @@ impl Snapshots {
     /// The rules do not read.
     pub fn resume(rules: &Arc<IgnoreRules>) -> Result<Self, ToolError> {
         Ok(Self { judge: Judge::of(rules)? })
+    }
+
+    /// Whether the rules ignore a path, which need not be there.
+    pub fn ignores(&self, path: &Path) -> bool {
+        let mut chain = self.judge.at_root();
+        let mut ruled = false;
+        let mut folders: Vec<_> = path.ancestors().skip(1).collect();
+        folders.pop();
+        for folder in folders.into_iter().rev() {
+            let folder = folder.as_os_str().as_bytes();
+            ruled |= self.judge.standing(chain.as_ref(), ruled, folder, true).ruled;
+            chain = self.judge.within(chain, folder);
+        }
+        self.judge.standing(chain.as_ref(), ruled, path.as_os_str().as_bytes(), false).ignored
     }
 
     /// Takes a later snapshot. Files that are as in `previous`, by all that the operating system says,

@@ -10,16 +10,19 @@ use super::history::Base;
 use super::leased_run::LeasedRun;
 use super::resource_wait::wait_for_resources;
 use crate::blocking::blocking;
-use crate::round::Start;
+use crate::round::{Start, counted};
 use crate::snapshot::{Reach, Snapshots, Written};
 use crate::tool::{ErrorCode, Tool, ToolError, ToolOutcome, Workspace, WriteScope};
 use chrono::{DateTime, Utc};
 use std::sync::Arc;
 use std::time::Duration;
-use surety_common::domain::check::{CheckKind, changed_paths};
 use surety_common::domain::json::sha256_hex;
+<<<<<<< HEAD
 use surety_common::domain::manifest::{IgnoreRules, Manifest, Place, decode, digest, encode};
 use surety_common::domain::plan::Plan;
+=======
+use surety_common::domain::manifest::{IgnoreRules, Manifest, Place, decode, encode};
+>>>>>>> fb4b1ab (Add surety verify)
 use surety_common::domain::receipt::Fact;
 use surety_common::domain::run::VerifyCommands;
 use surety_common::domain::step::StepState;
@@ -103,18 +106,6 @@ async fn read_base(run: &LeasedRun, artifact: String) -> Result<Base, ToolError>
     let manifest = decode(&body).map_err(|error| unread(error.to_string()))?;
     let snapshots = Arc::new(Snapshots::resume(&manifest.rules)?);
     Ok(Base { snapshots, manifest: Arc::new(manifest), artifact })
-}
-
-/// The globs of ignored paths that checks ask about.
-fn counted(plan: &Plan) -> Vec<String> {
-    let checks = plan.verify.iter().chain(plan.steps.iter().flat_map(|step| &step.verify));
-    let asking = checks.filter(|check| check.kind == CheckKind::WorkspaceChange);
-    let globs = asking.flat_map(changed_paths);
-    let mut globs: Vec<String> =
-        globs.filter(|glob| WriteScope::new(std::slice::from_ref(glob)).is_ok()).collect();
-    globs.sort_unstable();
-    globs.dedup();
-    globs
 }
 
 async fn in_workspace<T: Send + 'static>(

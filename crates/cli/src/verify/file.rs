@@ -1,0 +1,252 @@
+//! The verdict file: what a verification found, for people, for CI, and for a later comparison.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use surety_common::domain::manifest::{IgnoreRules, Manifest, Place, decode, encode};
+
+use crate::failure::{Code, Failure};
+use crate::plan_file::read_text_within;
+
+/// Names the form of the file; another form has another name.
+pub const FORM: &str = "surety verdict 1";
+/// A larger file is no verdict.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// The verdict, and what it rests on. `docs/verdict.schema.json` describes each field.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VerdictFile {
+    /// [`FORM`].
+    pub form: String,
+    /// The version of the program that wrote it.
+    pub surety: String,
+    /// When the gate decided, RFC 3339.
+    pub decided_at: String,
+    /// Whether every required result passed.
+    pub accepted: bool,
+    /// `accepted`, or the reason of the highest precedence.
+    pub stop_reason: String,
+    /// `independent` or `self_checked`.
+    pub strength: String,
+    /// The number of the verification round, from 1.
+    pub round: u32,
+    /// The title of the checks.
+    pub title: String,
+    /// The file with the checks.
+    pub plan: PlanSource,
+    /// The workspace at the end of the round.
+    pub workspace: Recorded,
+    /// What the workspace was compared with.
+    pub start: Origin,
+    /// The command that ran before the round; none without one.
+    pub command: Option<Ran>,
+    /// What is another than at the start.
+    pub changed: Changed,
+    /// Every result.
+    pub results: Vec<Checked>,
+    /// What a reader must know.
+    pub cautions: Vec<Caution>,
+    /// The receipts of the round.
+    pub receipts: Receipts,
+}
+
+/// The file with the checks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanSource {
+    /// Its path as it was named.
+    pub path: String,
+    /// The SHA-256 of its bytes.
+    pub digest: String,
+}
+
+/// The workspace at the end of the round.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recorded {
+    /// Its absolute path.
+    pub path: String,
+    /// The digest of every path that is not ignored.
+    pub digest: String,
+    /// The ignore rules under which the digest holds, as a stored manifest has them, in hexadecimal.
+    pub ignore_rules: String,
+}
+
+/// What kind of start a verification had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StartKind {
+    /// The workspace before a command.
+    Command,
+    /// A revision of its repository.
+    Revision,
+}
+
+/// What the workspace was compared with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// What kind of start it was.
+    pub kind: StartKind,
+    /// The digest of the workspace at the start.
+    pub digest: String,
+    /// The revision as it was named; none for a command.
+    pub revision: Option<String>,
+    /// The commit that it named.
+    pub commit: Option<String>,
+}
+
+/// A command that ran before the round. Its exit code decides nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ran {
+    /// The program and its arguments.
+    pub argv: Vec<String>,
+    /// How it ended; 128 plus the number of the signal for a killed one.
+    pub exit_code: i32,
+    /// How long it took, in milliseconds.
+    pub duration_ms: u64,
+    /// What confined it.
+    pub sandbox: String,
+    /// Processes that it left, which were killed before the round.
+    pub left: Vec<String>,
+}
+
+/// What is another than at the start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changed {
+    /// How many paths.
+    pub count: u64,
+    /// The first of them, each with what changed.
+    pub paths: Vec<String>,
+}
+
+/// One result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Checked {
+    /// The check's id, its kind without one, or a rule of the gate that begins with `system.`.
+    pub name: String,
+    /// Whether it held.
+    pub passed: bool,
+    /// Whether the verdict does not depend on it.
+    pub optional: bool,
+    /// Why it does not hold; empty when it does.
+    pub reason: String,
+    /// The kind of the check; none for a rule of the gate.
+    pub kind: Option<String>,
+    /// The owner of the check; none for a rule of the gate.
+    pub owner: Option<String>,
+    /// What the check names: the line of a command, a file; none for a rule of the gate.
+    pub target: Option<String>,
+    /// The runner's own probe; none where it made none.
+    pub probe: Option<Probed>,
+}
+
+/// What the runner observed for a check.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Probed {
+    /// What was observed, in one line.
+    pub summary: String,
+    /// How the command ended; none without a command, or where it did not start.
+    pub exit_code: Option<i32>,
+    /// How long it took, in milliseconds.
+    pub duration_ms: u64,
+    /// What confined it; empty without a command.
+    pub sandbox: String,
+    /// The last lines of its output.
+    pub last_lines: Vec<String>,
+}
+
+/// What a reader must know.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Caution {
+    /// The code, such as `participant_unconfined`.
+    pub code: String,
+    /// The check that it is about; empty for the whole verification.
+    pub check: String,
+    /// What was observed.
+    pub detail: String,
+}
+
+/// The receipts of the round.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Receipts {
+    /// How many.
+    pub count: u64,
+    /// The digest of the last, which covers those before it; empty without any.
+    pub chain_digest: String,
+}
+
+impl VerdictFile {
+    /// Reads a verdict file.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no verdict of this form.
+    pub fn read(path: &Path) -> Result<Self, Failure> {
+        let text = read_text_within(path, MOST_BYTES)?;
+        let invalid = |why: String| {
+            let message = format!("{} is no verdict file: {why}", path.display());
+            Failure::new(Code::ValueInvalid, message, "Name a file that `surety verify` wrote.")
+        };
+        let file: Self = serde_json::from_str(&text).map_err(|error| invalid(error.to_string()))?;
+        if file.form != FORM {
+            return Err(invalid(format!("its form is {:?}, not {FORM:?}", file.form)));
+        }
+        Ok(file)
+    }
+
+    /// The text of the file.
+    ///
+    /// # Errors
+    /// A defect: a number that JSON does not have.
+    pub fn text(&self) -> Result<String, Failure> {
+        serde_json::to_string_pretty(self)
+            .map_err(|error| Failure::new(Code::Internal, error.to_string(), ""))
+    }
+
+    /// The same on one line.
+    ///
+    /// # Errors
+    /// As [`Self::text`].
+    pub fn compact(&self) -> Result<String, Failure> {
+        serde_json::to_string(self)
+            .map_err(|error| Failure::new(Code::Internal, error.to_string(), ""))
+    }
+
+    /// Writes the file whole or not at all.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write(&self, path: &Path) -> Result<(), Failure> {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder: PathBuf = folder.map_or_else(|| PathBuf::from("."), Path::to_owned);
+        std::fs::create_dir_all(&folder).map_err(Failure::file(&folder))?;
+        let text = self.text()?;
+        let mut file = tempfile::NamedTempFile::new_in(&folder).map_err(Failure::file(&folder))?;
+        writeln!(file, "{text}").map_err(Failure::file(path))?;
+        file.persist(path).map(drop).map_err(|error| Failure::file(path)(error.error))
+    }
+}
+
+impl Recorded {
+    /// Records a workspace.
+    pub fn new(root: &Path, digest: String, rules: &std::sync::Arc<IgnoreRules>) -> Self {
+        let rules = Manifest::new(Place::default(), std::sync::Arc::clone(rules), Vec::new());
+        Self {
+            path: root.to_string_lossy().into_owned(),
+            digest,
+            ignore_rules: hex::encode(encode(&rules)),
+        }
+    }
+
+    /// The ignore rules under which the digest holds.
+    ///
+    /// # Errors
+    /// They do not read.
+    pub fn rules(&self) -> Result<std::sync::Arc<IgnoreRules>, Failure> {
+        let invalid = |why: String| {
+            let message = format!("the verdict's `workspace.ignore_rules` do not read: {why}");
+            Failure::new(Code::ValueInvalid, message, "Make the verdict again.")
+        };
+        let bytes = hex::decode(&self.ignore_rules).map_err(|error| invalid(error.to_string()))?;
+        let manifest = decode(&bytes).map_err(|error| invalid(error.to_string()))?;
+        Ok(manifest.rules)
+    }
+}

@@ -1,0 +1,155 @@
+//! Makes a verdict file from what a verification found.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use surety_common::domain::check::{AcceptCheck, check_key};
+use surety_common::domain::manifest::IgnoreRules;
+use surety_common::domain::receipt::Fact;
+use surety_common::domain::verdict::CheckResult;
+use surety_common::domain::verification::PROJECT_TESTS_CHECK;
+use surety_executor::round::CarriedOut;
+
+use super::file::{
+    Caution, Changed, Checked, FORM, Origin, PlanSource, Probed, Ran, Receipts, Recorded,
+    VerdictFile,
+};
+use super::plan::VerifyPlan;
+use super::round::Judged;
+
+/// Lines of output that are kept of each check, and the longest one in characters.
+const LAST_LINES: usize = 20;
+const LONGEST_LINE: usize = 400;
+
+/// What a verdict is about.
+#[derive(Debug)]
+pub struct Subject<'s> {
+    /// The workspace.
+    pub root: &'s Path,
+    /// Its ignore rules.
+    pub rules: &'s Arc<IgnoreRules>,
+    /// What it was compared with.
+    pub origin: Origin,
+    /// The command that ran before.
+    pub command: Option<Ran>,
+    /// Cautions beside those of the gate.
+    pub cautions: Vec<Caution>,
+}
+
+impl VerdictFile {
+    /// The file for a verdict.
+    #[must_use]
+    pub fn of(
+        plan: &VerifyPlan,
+        subject: Subject<'_>,
+        judged: &Judged,
+        decided_at: DateTime<Utc>,
+    ) -> Self {
+        let Judged { verdict, digest, carried, chain, changed } = judged;
+        let own = verdict.cautions.iter().map(|caution| Caution {
+            code: caution.code.clone(),
+            check: caution.check.clone(),
+            detail: caution.detail.clone(),
+        });
+        let receipts = chain.receipts();
+        Self {
+            form: FORM.to_owned(),
+            surety: env!("CARGO_PKG_VERSION").to_owned(),
+            decided_at: decided_at.to_rfc3339_opts(SecondsFormat::Millis, true),
+            accepted: verdict.accepted,
+            stop_reason: verdict.stop_reason.as_str().to_owned(),
+            strength: verdict.strength.as_str().to_owned(),
+            round: verdict.round,
+            title: plan.plan.title.clone(),
+            plan: PlanSource {
+                path: plan.path.to_string_lossy().into_owned(),
+                digest: plan.digest.clone(),
+            },
+            workspace: Recorded::new(subject.root, digest.clone(), subject.rules),
+            start: subject.origin,
+            command: subject.command,
+            changed: Changed {
+                count: changed.count as u64,
+                paths: changed.listed.iter().map(|(_, path)| path.clone()).collect(),
+            },
+            results: results(&plan.plan.verify, &verdict.results, carried),
+            cautions: subject.cautions.into_iter().chain(own).collect(),
+            receipts: Receipts {
+                count: receipts.len() as u64,
+                chain_digest: receipts.last().map_or_else(String::new, |last| last.digest.clone()),
+            },
+        }
+    }
+}
+
+/// The results with what they are about: those of the checks are the last ones, in the order of the plan.
+fn results(
+    checks: &[AcceptCheck],
+    results: &[CheckResult],
+    carried: &[CarriedOut],
+) -> Vec<Checked> {
+    let rules = results.len().saturating_sub(checks.len());
+    let about = |(place, result): (usize, &CheckResult)| {
+        let index = place.checked_sub(rules);
+        let check = index.and_then(|index| checks.get(index));
+        let key = match index {
+            Some(index) => check_key(checks, index),
+            None => result.name.clone(),
+        };
+        let is_probed = check.is_some() || result.name == PROJECT_TESTS_CHECK;
+        let probe = carried.iter().rfind(|carried| is_probed && carried.probe.check_id == key);
+        Checked {
+            name: result.name.clone(),
+            passed: result.passed,
+            optional: result.optional,
+            reason: result.reason.clone(),
+            kind: check.map(|check| check.kind.as_str().to_owned()),
+            owner: check.map(|check| check.owner.as_str().to_owned()),
+            target: check.map(|check| check.target.clone()),
+            probe: probe.map(probed),
+        }
+    };
+    results.iter().enumerate().map(about).collect()
+}
+
+fn probed(carried: &CarriedOut) -> Probed {
+    let outcome = &carried.outcome;
+    let exit_code = outcome.facts.iter().rev().find_map(|fact| match fact {
+        Fact::Command { exit_code, .. } => Some(*exit_code),
+        Fact::FileWritten { .. }
+        | Fact::FileObserved { .. }
+        | Fact::Content { .. }
+        | Fact::Verification { .. }
+        | Fact::Output { .. } => None,
+    });
+    let took = carried.finished_at - carried.started_at;
+    Probed {
+        summary: outcome.summary.clone(),
+        exit_code,
+        duration_ms: u64::try_from(took.num_milliseconds()).unwrap_or_default(),
+        sandbox: outcome.sandbox.clone(),
+        last_lines: last_lines(&outcome.output),
+    }
+}
+
+fn last_lines(output: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(output);
+    let lines: Vec<&str> = text.lines().collect();
+    let skipped = lines.len().saturating_sub(LAST_LINES);
+    let kept = lines.into_iter().skip(skipped);
+    kept.map(|line| line.chars().take(LONGEST_LINE).collect()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_an_output_is_kept() {
+        let output: String = (0..30).map(|number| format!("{number}\n")).collect();
+        let kept = last_lines(output.as_bytes());
+        assert_eq!((kept.len(), kept.last().map(String::as_str)), (LAST_LINES, Some("29")));
+        assert_eq!(last_lines("é".repeat(500).as_bytes())[0].chars().count(), LONGEST_LINE);
+    }
+}

@@ -1,0 +1,27 @@
+//! A verification without a service and without a database.
+//!
+//! ```text
+//!   checks file --> VerifyPlan      the checks and the policy, read before anything runs
+//!   workspace ----> Scene           the workspace, its start (S0) and the sandbox
+//!                     -> participant (the command of `surety verify`)
+//!                     -> round: probes, receipts, verdict
+//!                         -> VerdictFile
+//! ```
+
+mod file;
+mod input;
+mod made;
+mod plan;
+mod report;
+mod round;
+mod scene;
+mod still;
+
+pub use file::{Caution, FORM, Origin, Ran, StartKind, VerdictFile};
+pub use input::check_programs;
+pub use made::Subject;
+pub use plan::VerifyPlan;
+pub use report::as_text;
+pub use round::{Judged, judge};
+pub use scene::{Scene, StartFrom};
+pub use still::{Comparison, compare};

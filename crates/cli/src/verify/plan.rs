@@ -1,0 +1,202 @@
+//! The file with the checks of a verification.
+
+use std::path::{Path, PathBuf};
+
+use surety_common::domain::check::{Author, CheckKind, changed_paths, read_checks};
+use surety_common::domain::json::{Value, sha256_hex};
+use surety_common::domain::limits::Limits;
+use surety_common::domain::plan::Plan;
+use surety_common::domain::problem::Warning;
+use surety_common::domain::run::{Policy, VerifyCommands};
+use surety_executor::tool::WriteScope;
+use surety_planner::plan::parse_plan;
+use surety_planner::{read_own_limits, read_policy};
+
+use crate::failure::{Code, Failure};
+use crate::plan_file::{PlanFile, read_options, read_value, unknown_key};
+
+/// The keys of the file.
+const KEYS: [&str; 8] = ["type", "title", "goal", "steps", "verify", "limits", "policy", "driver"];
+/// The one driver of a verification: another program does the work, and Surety observes it.
+const OBSERVER: &str = "observer";
+/// The title of checks that have none.
+const TITLE: &str = "verification";
+
+/// The checks of a verification, and what is allowed on its behalf.
+#[derive(Debug, Clone)]
+pub struct VerifyPlan {
+    /// The file, as it was named.
+    pub path: PathBuf,
+    /// The SHA-256 of its bytes.
+    pub digest: String,
+    /// The checks; the plan has no steps that are carried out.
+    pub plan: Plan,
+    /// What is allowed.
+    pub policy: Policy,
+    /// The limits; those of steps bound each check.
+    pub limits: Limits,
+    /// What the reader corrected.
+    pub warnings: Vec<Warning>,
+}
+
+impl VerifyPlan {
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// It is neither YAML nor JSON, has an unknown key or an invalid value, or names no check.
+    pub fn read(path: &Path, text: &str) -> Result<Self, Failure> {
+        let Value::Object(members) = read_value(text)? else {
+            let message = format!("{} holds no keys and values", path.display());
+            return Err(Failure::new(Code::OrderUnreadable, message, EXAMPLE));
+        };
+        let options = options(&members)?;
+        let (plan, warnings) = plan(members)?;
+        let policy = read_policy(options.policy.unwrap_or_default())?;
+        let limits = read_own_limits(options.limits.unwrap_or_default())?;
+        if plan.verify.is_empty() {
+            let message = format!("{} names no check under `verify`", path.display());
+            return Err(Failure::new(Code::ChecksMissing, message, EXAMPLE).at("verify"));
+        }
+        if policy.verify_commands == VerifyCommands::ReceiptsOnly {
+            let message =
+                "`policy.verify_commands` is receipts_only, and a verification has no steps";
+            let advice = "Leave it out: the runner runs the commands of checks itself.";
+            return Err(
+                Failure::new(Code::ValueInvalid, message, advice).at("policy.verify_commands")
+            );
+        }
+        check_globs(&plan)?;
+        let digest = sha256_hex(text.as_bytes());
+        Ok(Self { path: path.to_owned(), digest, plan, policy, limits, warnings })
+    }
+}
+
+/// What to write.
+const EXAMPLE: &str = "docs/verify.md has an example.";
+
+fn options(members: &[(String, Value)]) -> Result<PlanFile, Failure> {
+    for (key, value) in members {
+        if !KEYS.contains(&key.as_str()) {
+            return Err(unknown_key("", key, &KEYS));
+        }
+        if key == "driver" && !value.is_null() && value.as_str() != Some(OBSERVER) {
+            let message = format!("`driver` is {}", value.to_compact());
+            let advice = "Leave it out, or write observer: `surety verify` carries out no steps.";
+            return Err(Failure::new(Code::ValueInvalid, message, advice).at("driver"));
+        }
+    }
+    let options = members.iter().filter(|(key, _)| key != "driver");
+    read_options(options.map(|(key, value)| (key.as_str(), value)))
+}
+
+/// The plan. Its title and its steps are optional; the checks of steps are refused, because no step is
+/// carried out here.
+fn plan(mut members: Vec<(String, Value)>) -> Result<(Plan, Vec<Warning>), Failure> {
+    let find = |members: &[(String, Value)], wanted: &str| {
+        members.iter().find(|(key, _)| key == wanted).map(|(_, value)| value.clone())
+    };
+    let has = |value: Option<&Value>| value.is_some_and(|value| !value.is_null());
+    if !has(find(&members, "title").as_ref()) {
+        members.retain(|(key, _)| key != "title");
+        members.push(("title".to_owned(), Value::String(TITLE.to_owned())));
+    }
+    if !has(find(&members, "steps").as_ref()) {
+        let checks = find(&members, "verify").unwrap_or(Value::Null);
+        let (verify, warnings) = read_checks(&checks, "verify", Author::Submitter)?;
+        let text = |key: &str| {
+            let value = find(&members, key).filter(|value| !value.is_null());
+            value.map_or(Ok(String::new()), |value| {
+                value.as_str().map(str::to_owned).ok_or_else(|| not_a_text(key, &value))
+            })
+        };
+        let (title, goal) = (text("title")?, text("goal")?);
+        return Ok((Plan { title, goal, verify, ..Plan::default() }, warnings));
+    }
+    members.retain(|(key, _)| !matches!(key.as_str(), "limits" | "policy" | "driver"));
+    let text = Value::Object(members).to_compact();
+    let most = Limits::default().max_plan_steps;
+    let (plan, warnings) = parse_plan(&text, Author::Submitter, most)?;
+    if let Some(index) = plan.steps.iter().position(|step| !step.verify.is_empty()) {
+        let field = format!("steps[{index}].verify");
+        let message = format!("`{field}` has checks, and `surety verify` carries out no steps");
+        let advice = "Move them to `verify`.";
+        return Err(Failure::new(Code::ValueInvalid, message, advice).at(field));
+    }
+    Ok((plan, warnings))
+}
+
+fn not_a_text(key: &str, value: &Value) -> Failure {
+    let message = format!("`{key}` is a {}", value.kind());
+    Failure::new(Code::ValueInvalid, message, "Use a text.").at(key)
+}
+
+/// The globs of checks, which would otherwise fail only after everything has run.
+fn check_globs(plan: &Plan) -> Result<(), Failure> {
+    for (index, check) in plan.verify.iter().enumerate() {
+        if check.kind != CheckKind::WorkspaceChange {
+            continue;
+        }
+        WriteScope::new(&changed_paths(check)).map_err(|error| {
+            let field = format!("verify[{index}].params.paths");
+            let message = format!("`{field}`: {}", error.message);
+            Failure::new(Code::ValueInvalid, message, "Correct the glob.").at(field)
+        })?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use surety_common::domain::check::Owner;
+
+    use super::*;
+
+    fn read(text: &str) -> Result<VerifyPlan, Failure> {
+        VerifyPlan::read(Path::new("checks.yaml"), text)
+    }
+
+    #[test]
+    fn checks_alone_are_enough_and_belong_to_the_user() {
+        let read = read("verify: [\"make test\", README.md]").unwrap();
+        assert_eq!(read.plan.verify.len(), 2);
+        assert!(read.plan.verify.iter().all(|check| check.owner == Owner::User));
+        assert_eq!(read.plan.title, TITLE);
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_named_before_anything_runs() {
+        for (text, code, place) in [
+            ("verify: []", "checks_missing", "verify"),
+            ("title: t", "checks_missing", "verify"),
+            ("verify: [make]\npolicy: {netwrk: all}", "unknown_key", "policy.netwrk"),
+            ("verify: [make]\npolicy: {network: hosts}", "type_mismatch", "policy.network"),
+            ("verify: [make]\npolicy: {verify_commands: receipts_only}", "value_invalid", "policy"),
+            ("verify: [make]\nlimits: {step_deadline: soon}", "value_invalid", "step_deadline"),
+            ("verify: [make]\nworkspace: .", "unknown_key", "workspace"),
+            ("verify: [make]\ndriver: script", "value_invalid", "driver"),
+            (
+                "verify: [{kind: workspace_change, params: {paths: \"a[\"}}]",
+                "value_invalid",
+                "paths",
+            ),
+            ("verify: [\"do something nice\"]", "check_unreadable", "verify"),
+            ("- make", "order_unreadable", "keys"),
+            (
+                "verify: [make]\nsteps: [{id: a, description: d, verify: [make]}]",
+                "value_invalid",
+                "steps[0].verify",
+            ),
+        ] {
+            let failure = read(text).err().unwrap_or_else(|| panic!("accepted: {text}")).to_text();
+            assert!(failure.contains(&format!("[{code}]")), "{text}: {failure}");
+            assert!(failure.contains(place), "{text}: {failure}");
+        }
+    }
+
+    #[test]
+    fn the_plan_file_of_a_run_may_be_reused_for_its_checks() {
+        let text = "title: T\ngoal: G\nsteps: [{id: a, description: d}]\nverify: [make]";
+        let read = read(text).unwrap();
+        assert_eq!((read.plan.title.as_str(), read.plan.steps.len()), ("T", 1));
+    }
+}

@@ -1,0 +1,75 @@
+//! A verdict file as text.
+
+use crate::text::{harmless, one_line};
+
+use super::file::{Checked, VerdictFile};
+
+/// Lines of output that are shown of a failed check.
+const SHOWN: usize = 8;
+
+/// The verdict for people, with what would make a failed check pass.
+#[must_use]
+pub fn as_text(file: &VerdictFile) -> String {
+    let mut lines = vec![if file.accepted {
+        "accepted".to_owned()
+    } else {
+        format!("refused: {}", one_line(&file.stop_reason))
+    }];
+    let strength = match file.strength.as_str() {
+        "self_checked" => "self_checked: no check counts as independent evidence",
+        strength => strength,
+    };
+    lines.push(format!("  strength {}", one_line(strength)));
+    lines.push(format!("  digest   {}", one_line(&file.workspace.digest)));
+    lines.push(format!("  changed  {}", changed(file)));
+    for caution in &file.cautions {
+        let parts = [&caution.code, &caution.check, &caution.detail].map(|part| one_line(part));
+        let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        lines.push(format!("  caution  {}", parts.join("  ")));
+    }
+    for result in &file.results {
+        lines.extend(check(result));
+    }
+    lines.join("\n")
+}
+
+fn changed(file: &VerdictFile) -> String {
+    let since = match (&file.start.revision, &file.start.commit) {
+        (Some(revision), Some(commit)) => {
+            let short: String = commit.chars().take(12).collect();
+            format!("since {} ({short})", one_line(revision))
+        }
+        _ => "since the command began".to_owned(),
+    };
+    match file.changed.count {
+        0 => format!("nothing {since}"),
+        1 => format!("1 path {since}"),
+        count => format!("{count} paths {since}"),
+    }
+}
+
+fn check(result: &Checked) -> Vec<String> {
+    let mark = if result.passed { "passed" } else { "FAILED" };
+    let optional = if result.optional { " (optional)" } else { "" };
+    let target = result.target.as_deref().map(|target| format!("  {}", one_line(target)));
+    let took = result.probe.as_ref().filter(|probe| !probe.sandbox.is_empty()).map(|probe| {
+        format!("  {}.{} s", probe.duration_ms / 1000, probe.duration_ms % 1000 / 100)
+    });
+    let head = [
+        format!("  {mark}  {}{optional}", one_line(&result.name)),
+        target.unwrap_or_default(),
+        took.unwrap_or_default(),
+    ];
+    let mut lines = vec![head.concat()];
+    if result.passed {
+        return lines;
+    }
+    lines.push(format!("          {}", one_line(&result.reason)));
+    if let Some(probe) = &result.probe {
+        lines.push(format!("          {}", one_line(&probe.summary)));
+        let skipped = probe.last_lines.len().saturating_sub(SHOWN);
+        let shown = probe.last_lines.iter().skip(skipped);
+        lines.extend(shown.map(|line| format!("          | {}", harmless(line))));
+    }
+    lines
+}

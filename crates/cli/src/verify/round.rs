@@ -1,0 +1,108 @@
+//! The verification round and its verdict, by the functions of the executor and of the gate.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use surety_acceptgate::check::http_probe::Probes;
+use surety_acceptgate::evidence::RunEvidence;
+use surety_common::domain::check::CheckKind;
+use surety_common::domain::fault::Fault;
+use surety_common::domain::manifest::{Manifest, digest};
+use surety_common::domain::verdict::Verdict;
+use surety_common::domain::verification::{probes, wrote_files};
+use surety_executor::round::{CarriedOut, Chain, Round, Setup, Start};
+use surety_executor::snapshot::{NetChanges, Written, net_changes};
+use surety_executor::tool::WriteScope;
+use tokio::task::spawn_blocking;
+
+use super::plan::VerifyPlan;
+use super::scene::{Scene, defect, failed};
+use crate::failure::{Code, Failure};
+
+/// The number of the one round.
+const ROUND: u32 = 1;
+
+/// What a verification came to.
+#[derive(Debug)]
+pub struct Judged {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The digest of the workspace at the end of the round.
+    pub digest: String,
+    /// The probes of the round, in their order.
+    pub carried: Vec<CarriedOut>,
+    /// The receipts.
+    pub chain: Chain,
+    /// What is another than at the start.
+    pub changed: NetChanges,
+}
+
+/// Carries out the round and decides. `absent` is what no check may see, because it was not there at the
+/// start.
+///
+/// # Errors
+/// The workspace cannot be read; the gate has no capacity; the verification was cancelled.
+pub async fn judge(
+    scene: &Scene,
+    start: Start,
+    plan: &VerifyPlan,
+    absent: Vec<PathBuf>,
+    allowed: Option<&str>,
+) -> Result<Judged, Failure> {
+    let base = Arc::clone(&start.manifest);
+    let round = Round::new(Setup {
+        folder: Arc::clone(&scene.folder),
+        environment: Arc::clone(&scene.environment),
+        sandbox: Arc::new(scene.sandbox.hiding(absent).under(&plan.policy)),
+        latest: Some(Arc::clone(&start.manifest)),
+        start: Ok(Some(start)),
+        receipts: Vec::new(),
+        time_limit: Duration::from_secs(plan.limits.step_deadline_s),
+        cancel: scene.cancel.clone(),
+        kill: scene.cancel.clone(),
+    });
+    let before = snapshot(&round, &base).await?;
+    let mut chain = Chain::default();
+    let written = Written::between(&base, &before, &WriteScope::whole(), &[]);
+    chain.observe("compared with the start of the verification", written.facts);
+    let checks = &plan.plan.verify;
+    let wanted = probes(checks, plan.policy.verify_commands, wrote_files(chain.receipts()));
+    let carried = round.carry_out(wanted, ROUND, &mut chain).await;
+    let carried = carried.map_err(|error| failed(&error))?;
+    let after = snapshot(&round, &base).await?;
+    let changed = net_changes(&base, &after, None, chain.receipts());
+    let answers = match checks.iter().any(|check| check.kind == CheckKind::HttpProbe) {
+        true => {
+            let probes = Probes::new(allowed)
+                .map_err(|error| Failure::new(Code::Internal, error.to_string(), ""))?;
+            probes.answers(checks).await.map_err(Fault::from)?
+        }
+        false => BTreeMap::new(),
+    };
+    let workspace = scene.workspace.root().to_string_lossy().into_owned();
+    let (plan, policy) = (plan.plan.clone(), plan.policy.clone());
+    let judging = spawn_blocking(move || {
+        let evidence = RunEvidence {
+            workspace: &workspace,
+            plan: &plan,
+            policy: &policy,
+            receipts: chain.receipts(),
+            round: ROUND,
+            final_text: "",
+            authored_text: None,
+            answers: &answers,
+        };
+        (evidence.judge(), chain)
+    });
+    let (verdict, chain) = judging.await.map_err(defect)?;
+    let verdict = verdict.map_err(Fault::from)?;
+    Ok(Judged { verdict, digest: digest(&after), carried, chain, changed })
+}
+
+/// The workspace now, without its ignored paths.
+async fn snapshot(round: &Round, base: &Arc<Manifest>) -> Result<Arc<Manifest>, Failure> {
+    let taken = round.snapshot().await.map_err(|error| failed(&error))?;
+    Ok(taken.unwrap_or_else(|| Arc::clone(base)))
+}

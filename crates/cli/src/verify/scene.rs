@@ -1,0 +1,216 @@
+//! What a verification works with: the workspace, its start, the sandbox, and a folder that goes away with
+//! it.
+
+use std::ffi::OsString;
+use std::fs::{DirBuilder, Permissions};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use surety_common::config::{ClientConfig, SandboxConfig};
+use surety_common::domain::workspace::{Reserved, check_workspace};
+use surety_executor::revision::{Reader, Revision, RevisionError};
+use surety_executor::round::{Start, counted};
+use surety_executor::snapshot::Snapshots;
+use surety_executor::tool::{
+    Attached, Environment, Folder, Participant, Sandbox, SandboxError, ToolError, Workspace,
+};
+use tempfile::TempDir;
+use tokio::task::spawn_blocking;
+use tokio_util::sync::CancellationToken;
+
+use super::plan::VerifyPlan;
+use crate::failure::{Code, Failure};
+use crate::folder::DataFolder;
+
+/// The folder below the data folder that keeps what goes away with each verification.
+const KEPT: &str = "verify";
+/// Variables that a participant does not get: the service's own.
+const OWN_PREFIX: &str = "SURETY_";
+const OWN_DATABASE: &str = "DATABASE_URL";
+
+/// What the workspace is compared with.
+#[derive(Debug, Clone)]
+pub enum StartFrom {
+    /// The workspace itself, before a command changes it.
+    Now,
+    /// A revision of its git repository.
+    Revision(Arc<Revision>),
+}
+
+/// The surroundings of one verification.
+#[derive(Debug)]
+pub struct Scene {
+    /// The workspace.
+    pub workspace: Arc<Workspace>,
+    /// The same, for the round.
+    pub folder: Arc<Folder>,
+    /// Confines what is run.
+    pub sandbox: Sandbox,
+    /// The environment of checks.
+    pub environment: Arc<Environment>,
+    /// Ends everything.
+    pub cancel: CancellationToken,
+    scratch: TempDir,
+}
+
+impl Scene {
+    /// Opens a workspace, and finds out what confines commands on this machine.
+    ///
+    /// # Errors
+    /// The folder may not be a workspace; the sandbox cannot be set up.
+    pub async fn open(
+        named: &Path,
+        client: &ClientConfig,
+        config: SandboxConfig,
+    ) -> Result<Self, Failure> {
+        let workspace = Workspace::open(named).map_err(|error| unusable(named, &error))?;
+        let data = DataFolder::choose(&client.folder).ok();
+        refuse(&workspace, data.as_ref())?;
+        let scratch = scratch(data.as_ref())?;
+        let mut hidden: Vec<_> = data.iter().map(|data| data.path().to_owned()).collect();
+        hidden.extend(client.token_file.clone());
+        let data_dir = scratch.path().to_owned();
+        let probing = spawn_blocking(move || Sandbox::probe(&config, &data_dir, hidden));
+        let sandbox = probing.await.map_err(defect)?.map_err(|error| confined(&error))?;
+        let folder = Arc::new(Folder::given(named.to_owned()));
+        let workspace = Arc::new(workspace);
+        let environment = Arc::new(Environment::of_process());
+        let cancel = CancellationToken::new();
+        Ok(Self { workspace, folder, sandbox, environment, cancel, scratch })
+    }
+
+    /// Reads a revision of the workspace's repository.
+    ///
+    /// # Errors
+    /// There is no such commit or no repository; git failed.
+    pub async fn read_revision(&self, revision: &str) -> Result<Arc<Revision>, Failure> {
+        let folder = self.scratch.path().join("revision");
+        std::fs::create_dir(&folder).map_err(Failure::file(&folder))?;
+        let reader = Reader {
+            sandbox: Arc::new(self.sandbox.clone()),
+            environment: Arc::clone(&self.environment),
+            folder,
+            cancel: self.cancel.clone(),
+        };
+        let read = reader.read(&self.workspace, revision).await;
+        read.map(Arc::new).map_err(|error| unread(&error))
+    }
+
+    /// The start of the verification (S0).
+    ///
+    /// # Errors
+    /// The workspace cannot be read.
+    pub async fn start(&self, from: &StartFrom, plan: &VerifyPlan) -> Result<Start, Failure> {
+        let counted = counted(&plan.plan);
+        let started = match from {
+            StartFrom::Revision(revision) => {
+                revision.start(&self.workspace, counted, &self.cancel).await
+            }
+            StartFrom::Now => {
+                let (workspace, cancel) = (Arc::clone(&self.workspace), self.cancel.clone());
+                let begun = spawn_blocking(move || begin(&workspace, &counted, &cancel)).await;
+                begun.map_err(defect)?
+            }
+        };
+        started.map_err(|error| failed(&error))
+    }
+
+    /// How a person's own command is run. `confine` is whether it is confined where the machine can.
+    ///
+    /// # Errors
+    /// The current folder is unknown.
+    pub async fn participant(&self, argv: Vec<String>, confine: bool) -> Result<Attached, Failure> {
+        let here = std::env::current_dir().map_err(Failure::file(Path::new(".")))?;
+        let root = self.workspace.root();
+        // The command begins where the person stands, if that is a part of the workspace.
+        let folder = here.canonicalize().ok().filter(|here| here.starts_with(root));
+        let own = |name: &OsString| {
+            name == OWN_DATABASE || name.to_string_lossy().starts_with(OWN_PREFIX)
+        };
+        let participant = Participant {
+            argv,
+            folder: folder.unwrap_or_else(|| root.to_owned()),
+            environment: std::env::vars_os().filter(|(name, _)| !own(name)).collect(),
+            confine,
+        };
+        let (sandbox, workspace) = (self.sandbox.clone(), Arc::clone(&self.workspace));
+        let describing = spawn_blocking(move || sandbox.participant(&workspace, &participant));
+        describing.await.map_err(defect)
+    }
+}
+
+fn begin(
+    workspace: &Workspace,
+    counted: &[String],
+    cancel: &CancellationToken,
+) -> Result<Start, ToolError> {
+    let check = || if cancel.is_cancelled() { Err(ToolError::called_off()) } else { Ok(()) };
+    let (snapshots, manifest) = Snapshots::begin(workspace, counted, &check)?;
+    Ok(Start { snapshots: Arc::new(snapshots), manifest: Arc::new(manifest) })
+}
+
+fn refuse(workspace: &Workspace, data: Option<&DataFolder>) -> Result<(), Failure> {
+    let both = |path: PathBuf| {
+        let real = path.canonicalize().ok();
+        std::iter::once(path).chain(real)
+    };
+    let home = std::env::home_dir().filter(|home| home.parent().is_some());
+    let reserved = Reserved {
+        homes: home.into_iter().flat_map(both).collect(),
+        data: data.map(|data| data.path().to_owned()).into_iter().flat_map(both).collect(),
+    };
+    check_workspace(workspace.root(), &reserved).map_err(|unfit| {
+        Failure::new(Code::WorkspaceRefused, unfit.to_string(), "").at("--workspace")
+    })
+}
+
+/// A folder in the data folder where that can be written, else in the machine's temporary one.
+fn scratch(data: Option<&DataFolder>) -> Result<TempDir, Failure> {
+    let kept = data.map(|data| data.path().join(KEPT));
+    // A command may run under another account, which has to get through.
+    let made =
+        kept.filter(|kept| DirBuilder::new().recursive(true).mode(0o711).create(kept).is_ok());
+    let inside = made.and_then(|kept| tempfile::tempdir_in(kept).ok());
+    let scratch = match inside {
+        Some(scratch) => scratch,
+        None => tempfile::tempdir().map_err(Failure::file(&std::env::temp_dir()))?,
+    };
+    std::fs::set_permissions(scratch.path(), Permissions::from_mode(0o711))
+        .map_err(Failure::file(scratch.path()))?;
+    Ok(scratch)
+}
+
+fn unusable(path: &Path, error: &ToolError) -> Failure {
+    let message = format!("the workspace {} cannot be used: {}", path.display(), error.message);
+    Failure::new(Code::FileUnusable, message, "Name a folder with --workspace.")
+}
+
+fn confined(error: &SandboxError) -> Failure {
+    Failure::new(Code::VerificationFailed, error.to_string(), "")
+}
+
+fn unread(error: &RevisionError) -> Failure {
+    let (code, advice) = match error {
+        RevisionError::NoRepository(_) => (
+            Code::RevisionUnknown,
+            "Name a command after `--`: the workspace is then compared with itself before the command.",
+        ),
+        RevisionError::Unknown { .. } => (
+            Code::RevisionUnknown,
+            "Name a commit, a branch or a tag with --base; fetch it first in CI.",
+        ),
+        RevisionError::Git { .. } => (Code::GitFailed, ""),
+        RevisionError::Tool(_) => (Code::VerificationFailed, ""),
+    };
+    Failure::new(code, error.to_string(), advice)
+}
+
+/// A failure of the runner, after which there is no verdict.
+pub(super) fn failed(error: &ToolError) -> Failure {
+    Failure::new(Code::VerificationFailed, error.to_string(), "")
+}
+
+pub(super) fn defect(error: tokio::task::JoinError) -> Failure {
+    Failure::new(Code::Internal, error.to_string(), "")
+}

@@ -1,0 +1,101 @@
+//! A whole round at once, for a verification that no database keeps: every probe in its order, and a chain
+//! of their receipts.
+
+use super::record::{EndedCall, Place, call_of, observing, receipt};
+use super::{Round, runs_command};
+use crate::tool::{ToolError, ToolOutcome};
+use chrono::{DateTime, Utc};
+use surety_common::clock;
+use surety_common::domain::plan::ToolCall;
+use surety_common::domain::receipt::{CheckProbe, EvidenceReceipt, EvidenceSource, Fact};
+use surety_common::domain::verification::Probe;
+use uuid::Uuid;
+
+/// Receipts, each sealed behind the one before it.
+#[derive(Debug, Default)]
+pub struct Chain {
+    receipts: Vec<EvidenceReceipt>,
+}
+
+/// A probe that was carried out.
+#[derive(Debug)]
+pub struct CarriedOut {
+    /// The probe.
+    pub probe: Probe,
+    /// What it observed.
+    pub outcome: ToolOutcome,
+    /// When it began.
+    pub started_at: DateTime<Utc>,
+    /// When it ended.
+    pub finished_at: DateTime<Utc>,
+}
+
+impl Chain {
+    /// Every receipt, in order.
+    pub fn receipts(&self) -> &[EvidenceReceipt] {
+        &self.receipts
+    }
+
+    /// Adds what the runner observed without a probe. Nothing is added for no facts.
+    pub fn observe(&mut self, summary: &str, facts: Vec<Fact>) {
+        if facts.is_empty() {
+            return;
+        }
+        let now = clock::now();
+        let outcome = ToolOutcome::done(summary, Vec::new(), facts);
+        self.push(made(&observing(), &outcome, (Uuid::now_v7(), now, now)));
+    }
+
+    fn push(&mut self, mut receipt: EvidenceReceipt) {
+        let last = self.receipts.last().map(|last| (last.seq, last.digest.clone()));
+        let (seq, digest) = last.unwrap_or_default();
+        receipt.seq = seq + 1;
+        receipt.seal(digest);
+        self.receipts.push(receipt);
+    }
+}
+
+fn made(
+    tool_call: &ToolCall,
+    outcome: &ToolOutcome,
+    (id, started_at, finished_at): (Uuid, DateTime<Utc>, DateTime<Utc>),
+) -> EvidenceReceipt {
+    let place = Place { plan_revision: 1, ..Place::default() };
+    let call = EndedCall { id, tool_call, outcome, started_at, finished_at };
+    receipt(place, EvidenceSource::Probe, call)
+}
+
+impl Round {
+    /// Carries out all probes of the round with this number, one after another, and adds their receipts,
+    /// with that of what the checks' own commands wrote.
+    ///
+    /// # Errors
+    /// The workspace cannot be read before or after the commands; the round was cancelled.
+    pub async fn carry_out(
+        &self,
+        probes: Vec<Probe>,
+        number: u32,
+        chain: &mut Chain,
+    ) -> Result<Vec<CarriedOut>, ToolError> {
+        let runs = probes.iter().any(runs_command);
+        let before = if runs { self.snapshot().await? } else { None };
+        let mut carried = Vec::with_capacity(probes.len());
+        for probe in probes {
+            let (id, started_at) = (Uuid::now_v7(), clock::now());
+            let outcome = self.probe(&probe, id).await;
+            if self.setup.cancel.is_cancelled() {
+                return Err(ToolError::called_off());
+            }
+            let finished_at = clock::now();
+            let mut receipt = made(&call_of(&probe), &outcome, (id, started_at, finished_at));
+            receipt.probe_of = Some(CheckProbe { check_id: probe.check_id.clone(), round: number });
+            chain.push(receipt);
+            carried.push(CarriedOut { probe, outcome, started_at, finished_at });
+        }
+        if let Some(before) = before {
+            let facts = self.made_since(&before).await?;
+            chain.observe("the checks' own commands wrote files", facts);
+        }
+        Ok(carried)
+    }
+}
