@@ -10,7 +10,7 @@ use surety_executor::tool::Environment;
 use crate::failure::{Code, Failure};
 
 /// What a shell does itself, besides the words that no program has.
-const BUILTINS: [&str; 2] = [":", "["];
+const BUILTINS: [&str; 3] = ["!", ":", "["];
 
 /// Refuses a check whose program is nowhere. `may_be_made` says whether a program inside the workspace may
 /// still come to be, because a command runs before the checks; `present` asks for a path of the workspace.

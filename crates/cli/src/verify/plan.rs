@@ -6,7 +6,7 @@ use surety_common::domain::check::{Author, CheckKind, changed_paths, read_checks
 use surety_common::domain::json::{Value, sha256_hex};
 use surety_common::domain::limits::Limits;
 use surety_common::domain::plan::Plan;
-use surety_common::domain::problem::Warning;
+use surety_common::domain::problem::{Warning, WarningCode};
 use surety_common::domain::run::{Policy, VerifyCommands};
 use surety_executor::tool::WriteScope;
 use surety_planner::plan::parse_plan;
@@ -66,6 +66,9 @@ impl VerifyPlan {
             );
         }
         check_globs(&plan)?;
+        // A line of text is the usual form of a check here.
+        let warnings = warnings.into_iter();
+        let warnings = warnings.filter(|it| it.code != WarningCode::LegacyCheckMigrated).collect();
         let digest = sha256_hex(text.as_bytes());
         Ok(Self { path: path.to_owned(), digest, plan, policy, limits, warnings })
     }

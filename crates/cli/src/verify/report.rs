@@ -51,7 +51,8 @@ fn changed(file: &VerdictFile) -> String {
 fn check(result: &Checked) -> Vec<String> {
     let mark = if result.passed { "passed" } else { "FAILED" };
     let optional = if result.optional { " (optional)" } else { "" };
-    let target = result.target.as_deref().map(|target| format!("  {}", one_line(target)));
+    let target = result.target.as_deref().filter(|target| !target.is_empty());
+    let target = target.map(|target| format!("  {}", one_line(target)));
     let took = result.probe.as_ref().filter(|probe| !probe.sandbox.is_empty()).map(|probe| {
         format!("  {}.{} s", probe.duration_ms / 1000, probe.duration_ms % 1000 / 100)
     });

@@ -8,8 +8,13 @@ set -eu
 git_dir=$1 common=$2 revision=$3 private=$4 tree=$5
 export GIT_NO_REPLACE_OBJECTS=1 GIT_NO_LAZY_FETCH=1 GIT_TERMINAL_PROMPT=0 GIT_OPTIONAL_LOCKS=0
 
-original() { git --git-dir="$git_dir" "$@"; }
-commit=$(original rev-parse --quiet --verify --end-of-options "$revision^{commit}") || exit 3
+# A repository may name a work tree, which is not there in the sandbox.
+original() { git --git-dir="$git_dir" --work-tree=/ "$@"; }
+commit=$(original rev-parse --quiet --verify --end-of-options "$revision^{commit}") || {
+  code=$?
+  [ "$code" -ne 1 ] || exit 3
+  exit "$code"
+}
 format=$(original config --get extensions.objectformat || echo sha1)
 autocrlf=$(original config --get core.autocrlf || echo false)
 eol=$(original config --get core.eol || echo native)

@@ -1,0 +1,61 @@
+//! Input that cannot be meant is named before anything runs.
+
+use crate::support::Home;
+
+#[test]
+fn bad_checks_are_named_before_the_command_runs() {
+    for (checks, code, place) in [
+        ("verify: [make]\npolicy: {netwrk: all}", "unknown_key", "policy.netwrk"),
+        (
+            "verify: [{kind: command_success, target: no-such-program-x run}]",
+            "program_missing",
+            "no-such-program-x",
+        ),
+        ("verify: [{kind: workspace_change, params: {paths: \"a[\"}}]", "value_invalid", "paths"),
+        ("verify: []", "checks_missing", "verify"),
+        ("verify: [", "order_unreadable", "YAML"),
+    ] {
+        let home = Home::with(&[(".surety/checks.yaml", checks)]);
+        let ended = home.verify(&["--", "touch", "ran"]);
+        ended.is(1, &format!("error[{code}]")).is(1, place);
+        assert!(!home.exists("ran"), "{checks}");
+        assert!(!home.verdict_file().exists(), "{checks}");
+    }
+}
+
+#[test]
+fn a_missing_checks_file_is_named_with_where_it_belongs() {
+    let home = Home::with(&[("a", "")]);
+    let ended = home.verify(&["--", "touch", "ran"]);
+    ended.is(1, "error[plan_missing]").is(1, ".surety/checks.yaml");
+    home.verify(&[]).is(1, "error[plan_missing]").is(1, "Commit the file");
+    home.verify(&["other.yaml", "--", "touch", "ran"]).is(1, "other.yaml");
+    assert!(!home.exists("ran"));
+}
+
+#[test]
+fn an_unknown_revision_is_named() {
+    let home = Home::with(&[(".surety/checks.yaml", "verify: [Makefile]")]);
+    home.verify(&["--base", "nowhere"]).is(1, "error[revision_unknown]").is(1, "nowhere");
+    home.verify(&["--base", "-x"]).is(1, "error[");
+}
+
+#[test]
+fn a_home_folder_is_no_workspace() {
+    let home = Home::with(&[(".surety/checks.yaml", "verify: [Makefile]")]);
+    let named = home.home.to_str().unwrap();
+    home.verify(&["--workspace", named, "--", "true"]).is(1, "error[workspace_refused]");
+    home.verify(&["--workspace", "/", "--", "true"]).is(1, "error[workspace_refused]");
+    home.verify(&["--workspace", "gone", "--", "true"]).is(1, "error[file_unusable]");
+}
+
+#[test]
+fn a_verdict_file_inside_the_workspace_must_be_ignored() {
+    let files = [(".surety/checks.yaml", "verify: [.gitignore]"), (".gitignore", "out/\n")];
+    let home = Home::with(&files);
+    let ended = home.verify(&["--verdict", "verdict.json", "--", "touch", "ran"]);
+    ended.is(1, "error[value_invalid]");
+    assert!(!home.exists("ran"));
+    home.verify(&["--verdict", "out/verdict.json"]).is(0, "accepted");
+    assert!(home.exists("out/verdict.json"));
+}

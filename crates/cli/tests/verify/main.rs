@@ -1,0 +1,9 @@
+//! `surety verify` over real folders and real git repositories: no service runs, and no database is there.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "a test may fail")]
+
+mod command;
+mod input;
+mod revision;
+mod support;
+mod verdict;
