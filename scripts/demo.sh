@@ -149,6 +149,23 @@ repair() {
   "$surety" show "$repair_id" || fail "surety show $repair_id did not answer"
 }
 
+# A command instead of a plan: no service takes part in it.
+verify() {
+  title "6. Any command, verified without a service"
+  examples/repair/fresh.sh "$tmp/verify"
+  printf 'verify: [cargo test --offline]\n' >"$tmp/checks.yaml"
+  say "\$ surety verify checks.yaml -- echo 'all tests pass'"
+  local status=0
+  (cd "$tmp/verify" && "$surety" verify "$tmp/checks.yaml" -- echo 'all tests pass') || status=$?
+  [ "$status" -eq 2 ] || fail "the false claim ended with exit code $status, expected 2"
+  say ""
+  say "\$ surety verify checks.yaml -- sh -c 'cat >src/lib.rs' <repaired.rs"
+  status=0
+  (cd "$tmp/verify" && "$surety" verify "$tmp/checks.yaml" -- sh -c 'cat >src/lib.rs' \
+    <"$tmp/repair/src/lib.rs") || status=$?
+  [ "$status" -eq 0 ] || fail "the repair was not accepted: exit code $status, expected 0"
+}
+
 liar() {
   title "4. A plan that edits nothing says it is done"
   examples/repair/fresh.sh "$tmp/liar"
@@ -173,6 +190,7 @@ start
 repair
 liar
 stop || fail "surety did not stop cleanly"
+verify
 finished=1
 
 title "What you saw"
@@ -183,6 +201,8 @@ cat <<SUMMARY
   liar    refused    run $liar_id
           Same goal, same checks, nothing done: no passing tests, no changelog
           line, no change. Saying "done" moved nothing.
+
+  verify  the same two with `surety verify`, after every service had stopped.
 
   All stopped, no process left. Next: README.md, "Usage on your own repository".
 SUMMARY

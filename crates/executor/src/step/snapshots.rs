@@ -17,12 +17,7 @@ use chrono::{DateTime, Utc};
 use std::sync::Arc;
 use std::time::Duration;
 use surety_common::domain::json::sha256_hex;
-<<<<<<< HEAD
 use surety_common::domain::manifest::{IgnoreRules, Manifest, Place, decode, digest, encode};
-use surety_common::domain::plan::Plan;
-=======
-use surety_common::domain::manifest::{IgnoreRules, Manifest, Place, decode, encode};
->>>>>>> fb4b1ab (Add surety verify)
 use surety_common::domain::receipt::Fact;
 use surety_common::domain::run::VerifyCommands;
 use surety_common::domain::step::StepState;
