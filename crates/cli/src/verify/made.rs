@@ -121,6 +121,7 @@ fn probed(carried: &CarriedOut) -> Probed {
         | Fact::FileObserved { .. }
         | Fact::Content { .. }
         | Fact::Verification { .. }
+        | Fact::Tests { .. }
         | Fact::Output { .. } => None,
     });
     let took = carried.finished_at - carried.started_at;
