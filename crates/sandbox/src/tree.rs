@@ -442,6 +442,6 @@ mod tests {
         }
         assert_eq!(tree.caches, [home.join(".cargo/registry")]);
         let absent = found.absent();
-        assert!(named(&absent, ".local/bin") && !named(&absent, ".cargo/bin"), "{absent:?}");
+        assert!(named(absent, ".local/bin") && !named(absent, ".cargo/bin"), "{absent:?}");
     }
 }
