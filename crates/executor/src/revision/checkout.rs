@@ -1,11 +1,10 @@
 //! Runs git in the sandbox, so that it writes a revision's files into a folder.
 
 use super::list::Listed;
-use super::{Reader, RevisionError};
 use crate::blocking::blocking;
 use crate::snapshot::WorkTree;
 use crate::tool::process::{self, CommandRequest, Finished};
-use crate::tool::{Environment, Folder, ToolContext, ToolError, WriteScope};
+use crate::tool::{Environment, Folder, Sandbox, ToolContext, ToolError, WriteScope};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -15,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use surety_common::domain::receipt::Command;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 /// What the sandbox runs.
@@ -25,6 +25,48 @@ const UNKNOWN: i32 = 3;
 const TIME_LIMIT: Duration = Duration::from_secs(600);
 /// Submodules inside submodules that are read.
 const MAX_DEPTH: u32 = 8;
+
+/// What reads a revision.
+#[derive(Debug, Clone)]
+pub struct Reader {
+    /// Confines git.
+    pub sandbox: Arc<Sandbox>,
+    /// The environment of git.
+    pub environment: Arc<Environment>,
+    /// An empty folder that keeps the files of the revision.
+    pub folder: PathBuf,
+    /// Ends the reading.
+    pub cancel: CancellationToken,
+}
+
+/// Why a revision is not read.
+#[derive(Debug, thiserror::Error)]
+pub enum RevisionError {
+    /// The workspace lies in no work tree of git.
+    #[error("{} is in no git work tree, so it has no revision to compare with", .0.display())]
+    NoRepository(PathBuf),
+    /// No commit has that name.
+    #[error("{revision:?} names no commit of the repository at {}", .top.display())]
+    Unknown {
+        /// The name that was asked for.
+        revision: String,
+        /// The top of the work tree.
+        top: PathBuf,
+    },
+    /// git failed.
+    #[error("git could not read {revision:?} of the repository at {}: {message}", .top.display())]
+    Git {
+        /// The name that was asked for.
+        revision: String,
+        /// The top of the work tree.
+        top: PathBuf,
+        /// What git said.
+        message: String,
+    },
+    /// Files or the sandbox could not be used.
+    #[error(transparent)]
+    Tool(#[from] ToolError),
+}
 
 /// A revision's files.
 #[derive(Debug)]

@@ -12,10 +12,12 @@ mod checkout;
 mod compare;
 mod list;
 
+pub use checkout::{Reader, RevisionError};
+
 use crate::blocking::blocking;
 use crate::round::Start;
 use crate::snapshot::{Reach, Snapshots, WorkTree, of_revision};
-use crate::tool::{Environment, Sandbox, ToolError, Workspace};
+use crate::tool::{ToolError, Workspace};
 use checkout::Checkout;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -23,54 +25,12 @@ use std::sync::Arc;
 use surety_common::domain::manifest::{IgnoreRules, Place};
 use tokio_util::sync::CancellationToken;
 
-/// What reads a revision.
-#[derive(Debug, Clone)]
-pub struct Reader {
-    /// Confines git.
-    pub sandbox: Arc<Sandbox>,
-    /// The environment of git.
-    pub environment: Arc<Environment>,
-    /// An empty folder that keeps the files of the revision.
-    pub folder: PathBuf,
-    /// Ends the reading.
-    pub cancel: CancellationToken,
-}
-
 /// A revision whose files were read.
 #[derive(Debug)]
 pub struct Revision {
     checkout: Checkout,
     /// Its files, as they would lie in the workspace.
     files: PathBuf,
-}
-
-/// Why a revision is not read.
-#[derive(Debug, thiserror::Error)]
-pub enum RevisionError {
-    /// The workspace lies in no work tree of git.
-    #[error("{} is in no git work tree, so it has no revision to compare with", .0.display())]
-    NoRepository(PathBuf),
-    /// No commit has that name.
-    #[error("{revision:?} names no commit of the repository at {}", .top.display())]
-    Unknown {
-        /// The name that was asked for.
-        revision: String,
-        /// The top of the work tree.
-        top: PathBuf,
-    },
-    /// git failed.
-    #[error("git could not read {revision:?} of the repository at {}: {message}", .top.display())]
-    Git {
-        /// The name that was asked for.
-        revision: String,
-        /// The top of the work tree.
-        top: PathBuf,
-        /// What git said.
-        message: String,
-    },
-    /// Files or the sandbox could not be used.
-    #[error(transparent)]
-    Tool(#[from] ToolError),
 }
 
 /// Where git keeps what belongs to the work tree around a folder; none outside of any.
