@@ -22,7 +22,7 @@ impl Step {
     }
 
     fn progress(&self) -> StepProgress {
-        self.0.execution.steps.first().cloned().unwrap_or_default()
+        self.0.execution.step(0).cloned().unwrap_or_default()
     }
 
     fn record(

@@ -8,6 +8,7 @@ use crate::domain::step::StepState;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// One row of `execution`.
@@ -102,7 +103,7 @@ impl ExecutionRow {
             .map(|(index, letter)| {
                 let state = from_letter(letter)
                     .ok_or_else(|| StoreError::corrupt(what("step_states"), letter))?;
-                Ok(StepProgress { state, ..details.remove(&index).unwrap_or_default() })
+                Ok(Arc::new(StepProgress { state, ..details.remove(&index).unwrap_or_default() }))
             })
             .collect::<Result<Vec<_>, StoreError>>()?;
         Ok(Execution {
@@ -140,8 +141,8 @@ pub(super) fn progress(execution: &Execution) -> Result<String, StoreError> {
     for (index, step) in execution.steps.iter().enumerate() {
         if let Some(short) = FinishedStep::of(epoch, index, step) {
             finished.push(short);
-        } else if *step != (StepProgress { state: step.state, ..Default::default() }) {
-            steps.insert(index, step);
+        } else if **step != (StepProgress { state: step.state, ..Default::default() }) {
+            steps.insert(index, &**step);
         }
     }
     let (counters, paused) = (&execution.counters, execution.paused.as_ref());

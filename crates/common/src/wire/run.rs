@@ -112,8 +112,8 @@ fn steps(execution: &Execution, plan: Option<&crate::domain::plan::Plan>) -> Vec
         .iter()
         .enumerate()
         .map(|(index, progress)| {
-            let StepProgress { state, attempt, rounds, tool_calls, started_at, .. } = progress;
-            let StepProgress { finished_at, reason, .. } = progress;
+            let StepProgress { state, attempt, rounds, tool_calls, started_at, .. } = &**progress;
+            let StepProgress { finished_at, reason, .. } = &**progress;
             let lease = (*state == StepState::Running).then(|| lease(execution)).flatten();
             v1::StepProgress {
                 id: planned(index).map_or_else(|| index.to_string(), |step| step.id.clone()),

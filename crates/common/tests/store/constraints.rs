@@ -100,7 +100,7 @@ async fn a_blocked_run_says_what_it_waits_for(pool: PgPool) {
     refused(pool, "execution_blocked_says_why", |row| {
         row.state = RunState::Blocked(Phase::Executing);
         row.lease_owner = None;
-        row.steps.iter_mut().for_each(|step| step.state = StepState::Ready);
+        row.steps.iter_mut().for_each(|step| Arc::make_mut(step).state = StepState::Ready);
     })
     .await;
 }
@@ -158,7 +158,7 @@ async fn an_ended_run_has_no_deadline(pool: PgPool) {
 #[sqlx::test(migrations = "./migrations")]
 async fn a_run_is_not_done_while_a_step_is_open(pool: PgPool) {
     refused_done(pool, "execution_done_left_nothing_open", |row| {
-        row.steps[1].state = StepState::Cancelled;
+        row.step_mut(1).unwrap().state = StepState::Cancelled;
     })
     .await;
 }

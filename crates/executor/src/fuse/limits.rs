@@ -96,6 +96,7 @@ pub fn reached(limits: &Limits, used: &Used, next: Next) -> Option<Reached> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
     use surety_common::domain::execution::StepProgress;
     use uuid::Uuid;
 
@@ -137,12 +138,12 @@ mod tests {
         let mut row = Execution::new(Uuid::nil(), "rows".to_owned(), now, now);
         row.counters.rounds = 7;
         assert_eq!(Used::of(&row, 0, now), used(7, 0, 0, 0));
-        row.steps = vec![StepProgress {
+        row.steps = vec![Arc::new(StepProgress {
             rounds: 5,
             tool_calls: 3,
             started_at: Some(now),
             ..StepProgress::default()
-        }];
+        })];
         let later = now + chrono::TimeDelta::milliseconds(2_900);
         assert_eq!(Used::of(&row, 0, later), used(7, 5, 3, 2));
         assert_eq!(Used::of(&row, 0, now - chrono::TimeDelta::seconds(9)), used(7, 5, 3, 0));

@@ -103,7 +103,7 @@ fn judge_over(
     let nothing = PlanStep::default();
     let step = run.plan.steps.get(index).unwrap_or(&nothing);
     let unknown = StepProgress::default();
-    let progress = execution.steps.get(index).unwrap_or(&unknown);
+    let progress = execution.step(index).unwrap_or(&unknown);
     let tools = tools(run);
     let repeats = repeat::remembered(progress).is_some_and(|cycle| cycle.is_terminated());
     let fits_schema = |call: &surety_common::domain::plan::ToolCall| {

@@ -222,10 +222,10 @@ impl LeasedRun {
     /// # Errors
     /// [`Ended::Refused`] when the plan has no such step, which never happens with a consistent
     /// row.
-    pub async fn step(&self, index: usize) -> Result<(&PlanStep, StepProgress), Ended> {
+    pub async fn step(&self, index: usize) -> Result<(&PlanStep, Arc<StepProgress>), Ended> {
         let execution = self.execution().await;
         match (self.plan.steps.get(index), execution.steps.get(index)) {
-            (Some(step), Some(progress)) => Ok((step, progress.clone())),
+            (Some(step), Some(progress)) => Ok((step, Arc::clone(progress))),
             (None, _) | (_, None) => Err(Ended::Refused(Refusal::Meaningless)),
         }
     }

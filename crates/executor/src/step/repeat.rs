@@ -27,7 +27,7 @@ pub(super) fn count(
     index: usize,
     done: &Done,
 ) -> (Option<RepeatCycle>, Repeat) {
-    let before = draft.execution().steps.get(index).and_then(remembered);
+    let before = draft.execution().step(index).and_then(remembered);
     let fresh = || RepeatCycle::new(run.spec.limits.max_repeat_cycle).ok();
     let Some(mut cycle) = before.or_else(fresh) else { return (None, Repeat::Ok) };
     let result = String::from_utf8_lossy(&done.outcome.output);

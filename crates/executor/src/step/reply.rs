@@ -252,5 +252,5 @@ fn no_completion(run: &LeasedRun, index: usize, fuse: MissingCompletion) -> Endi
 }
 
 fn progress(draft: &Draft, index: usize) -> Result<&StepProgress, Refusal> {
-    draft.execution().steps.get(index).ok_or(Refusal::Meaningless)
+    draft.execution().step(index).ok_or(Refusal::Meaningless)
 }

@@ -103,7 +103,7 @@ impl Draft {
         event: StepEvent,
         cause: impl Into<String>,
     ) -> Result<(), Refusal> {
-        let progress = self.execution.steps.get_mut(index).ok_or(Refusal::Meaningless)?;
+        let progress = self.execution.step_mut(index).ok_or(Refusal::Meaningless)?;
         let from = progress.state;
         let to = step::decide(from, event)?;
         let cause = cause.into();
@@ -252,7 +252,7 @@ impl Draft {
 
     fn cancel_open_steps(&mut self, graph: &Graph) -> Result<(), Refusal> {
         for index in 0..self.execution.steps.len() {
-            let Some(step) = self.execution.steps.get_mut(index) else { continue };
+            let Some(step) = self.execution.step_mut(index) else { continue };
             step.wait = None;
             if !step.state.is_settled() {
                 self.step_event(graph, index, StepEvent::Cancelled, "the run ended")?;

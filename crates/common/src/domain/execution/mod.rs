@@ -25,6 +25,7 @@ use crate::domain::step::StepState;
 use crate::domain::stop::{StopReason, Terminal, WaitingOn};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// The mutable state of a run: one row, one version.
@@ -51,8 +52,9 @@ pub struct Execution {
     pub lease_epoch: i64,
     /// The plan revision being executed, from 1; 0 before there is a plan.
     pub plan_revision: u32,
-    /// One for each step, in the plan's order.
-    pub steps: Vec<StepProgress>,
+    /// One for each step, in the plan's order. Every change of a run copies the list, and shares the
+    /// steps that it leaves as they are.
+    pub steps: Vec<Arc<StepProgress>>,
     /// The used part of the limits, and the last digests.
     pub counters: Counters,
     /// The wait that is shown for the run: what blocks it, else the wait of its first waiting step.
@@ -112,8 +114,7 @@ pub struct Counters {
     pub base_snapshot: String,
 }
 
-/// The state of one step in its current attempt. Every change of a run copies all steps, so rare
-/// data is boxed.
+/// The state of one step in its current attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StepProgress {
@@ -342,6 +343,16 @@ impl Graph {
 }
 
 impl Execution {
+    /// A step.
+    pub fn step(&self, index: usize) -> Option<&StepProgress> {
+        self.steps.get(index).map(Arc::as_ref)
+    }
+
+    /// A step, to be changed.
+    pub fn step_mut(&mut self, index: usize) -> Option<&mut StepProgress> {
+        self.steps.get_mut(index).map(Arc::make_mut)
+    }
+
     /// A new run.
     pub fn new(
         run_id: Uuid,

@@ -15,6 +15,7 @@ use super::{Graph, Paused, Wait};
 use crate::domain::machine::Refusal;
 use crate::domain::machine::run::{Phase, RunEvent, RunState};
 use crate::domain::step::StepState;
+use std::sync::Arc;
 
 impl Draft {
     /// Pauses the run. While it is leased it only starts no new work, and is BLOCKED when running
@@ -77,7 +78,8 @@ impl Draft {
     fn give_time_back(&mut self, paused: &Paused) {
         let Some(since) = paused.rests_since else { return };
         let rested = self.now - since;
-        for step in self.execution.steps.iter_mut().filter(|step| !step.state.is_settled()) {
+        let steps = self.execution.steps.iter_mut().filter(|step| !step.state.is_settled());
+        for step in steps.map(Arc::make_mut) {
             step.started_at = step.started_at.map(|at| at + rested);
         }
     }

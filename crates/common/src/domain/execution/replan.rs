@@ -93,7 +93,7 @@ impl Draft {
         if failed || !has_open_call {
             self.forget_attempt(index);
         }
-        let Some(step) = self.execution.steps.get_mut(index) else { return Ok(()) };
+        let Some(step) = self.execution.step_mut(index) else { return Ok(()) };
         keep_in_place(step, index);
         Ok(())
     }

@@ -9,6 +9,7 @@ use crate::domain::machine::run::{self, RunEvent, RunState};
 use crate::domain::machine::step::StepEvent;
 use crate::domain::step::StepState;
 use crate::domain::stop::StopReason;
+use std::sync::Arc;
 
 impl Draft {
     /// Accepts a validated plan: the run passes through PLANNING, and the steps without
@@ -22,7 +23,7 @@ impl Draft {
         }
         self.run_event(RunEvent::PlanAccepted, format!("plan revision {revision} is valid"))?;
         self.execution.plan_revision = revision;
-        self.execution.steps = vec![StepProgress::default(); graph.len()];
+        self.execution.steps = vec![Arc::default(); graph.len()];
         self.ready_steps(graph)?;
         // A plan without a startable step must not stay in EXECUTING for ever.
         self.settle(graph)
@@ -60,7 +61,7 @@ impl Draft {
         for index in ready {
             self.step_event(graph, index, StepEvent::Leased, "")?;
             let now = self.now;
-            if let Some(step) = self.execution.steps.get_mut(index) {
+            if let Some(step) = self.execution.step_mut(index) {
                 // A step that was released or waited continues its attempt.
                 if step.started_at.is_none() {
                     step.attempt += 1;
@@ -120,7 +121,7 @@ impl Draft {
     /// [`Refusal`] unless the step is running.
     pub fn finish_step(&mut self, graph: &Graph, index: usize, cause: &str) -> Result<(), Refusal> {
         self.step_event(graph, index, StepEvent::Finished, cause)?;
-        if let Some(step) = self.execution.steps.get_mut(index) {
+        if let Some(step) = self.execution.step_mut(index) {
             // The usage of a finished step is in the journal; the row keeps its attempt and its times.
             *step = StepProgress {
                 state: step.state,
@@ -149,7 +150,7 @@ impl Draft {
     /// [`Refusal`] unless the step is running.
     pub fn pause_step(&mut self, graph: &Graph, index: usize, wait: Wait) -> Result<(), Refusal> {
         self.step_event(graph, index, StepEvent::WaitStarted, wait.unblocks.clone())?;
-        if let Some(step) = self.execution.steps.get_mut(index) {
+        if let Some(step) = self.execution.step_mut(index) {
             step.wait = Some(Box::new(Wait { step_index: Some(index), ..wait }));
         }
         self.show_wait();
@@ -171,7 +172,7 @@ impl Draft {
         let shown = self.execution.wait.as_ref();
         let blocked_on_steps = matches!(self.execution.state, RunState::Blocked(_))
             && shown.is_some_and(|wait| wait.step_index.is_some());
-        if let Some(step) = self.execution.steps.get_mut(index) {
+        if let Some(step) = self.execution.step_mut(index) {
             step.wait = None;
         }
         self.show_wait();
@@ -192,7 +193,8 @@ impl Draft {
             return Ok(());
         }
         let (ready, waiting) = (any(StepState::Ready), any(StepState::Waiting));
-        let over = |step: &StepProgress| matches!(step.state, StepState::Done | StepState::Skipped);
+        let over =
+            |step: &Arc<StepProgress>| matches!(step.state, StepState::Done | StepState::Skipped);
         let all_over = self.execution.steps.iter().all(over);
         let failed = self.execution.steps_in(StepState::Failed).next();
         if let Some(failed) = failed {
@@ -329,7 +331,7 @@ impl Draft {
     }
 
     pub(super) fn forget_attempt(&mut self, index: usize) {
-        if let Some(step) = self.execution.steps.get_mut(index) {
+        if let Some(step) = self.execution.step_mut(index) {
             *step = StepProgress { state: step.state, attempt: step.attempt, ..Default::default() };
         }
     }

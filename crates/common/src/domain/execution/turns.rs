@@ -77,7 +77,7 @@ pub struct ClosedCall {
 
 impl Draft {
     fn step_mut(&mut self, index: usize) -> Result<&mut StepProgress, Refusal> {
-        self.execution.steps.get_mut(index).ok_or(Refusal::Meaningless)
+        self.execution.step_mut(index).ok_or(Refusal::Meaningless)
     }
 
     /// Counts a turn of a step and journals it. The reply that it was taken from is used up.
@@ -199,7 +199,7 @@ impl Draft {
     /// Stores the state of a step's repeat detector; a done step has none.
     pub fn remember_fuses(&mut self, index: usize, fuses: serde_json::Value) {
         use crate::domain::step::StepState;
-        let step = self.execution.steps.get_mut(index);
+        let step = self.execution.step_mut(index);
         if let Some(step) = step.filter(|step| step.state != StepState::Done) {
             step.fuses = fuses;
         }

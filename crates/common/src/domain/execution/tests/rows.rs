@@ -299,7 +299,7 @@ fn open_call() -> OpenCall {
 fn a_step_that_failed_because_its_calls_outcome_is_unknown_is_not_retried() {
     let mut world = world(&[("a", &[]), ("b", &[])]);
     play(&mut world, &[Op::Claim, Op::LeaseSteps]);
-    world.execution.steps[1].open_call = Some(Box::new(open_call()));
+    world.execution.step_mut(1).unwrap().open_call = Some(Box::new(open_call()));
     play(&mut world, &[Op::Finish(0), Op::Fail(1), Op::Recover]);
     assert_eq!(world.execution.state, RunState::Failed);
     assert_eq!(world.execution.stop_reason(), Some(StopReason::MaxReplansReached));
@@ -311,8 +311,8 @@ fn a_step_with_a_call_under_way_keeps_it_and_what_waits_for_it() {
     let mut world = world(&[("a", &[]), ("b", &[])]);
     play(&mut world, &[Op::Claim, Op::Pause(0), Op::Fail(0), Op::Replan]);
     let open = open_call();
-    world.execution.steps[0].open_call = Some(Box::new(open.clone()));
-    world.execution.steps[0].proofs = 3;
+    world.execution.step_mut(0).unwrap().open_call = Some(Box::new(open.clone()));
+    world.execution.step_mut(0).unwrap().proofs = 3;
     revise(&mut world, &[("b", &[]), ("a", &[])]);
     let kept = &world.execution.steps[1];
     assert_eq!((kept.state, kept.open_call.as_deref()), (StepState::Waiting, Some(&open)));
