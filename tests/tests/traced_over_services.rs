@@ -7,7 +7,7 @@ use std::time::Duration;
 use surety_common::wire::v1;
 use surety_e2e::harness::{Deployment, PATIENCE};
 use surety_e2e::otlp::{OtlpReceiver, ReceivedSpan};
-use surety_e2e::script::{noop, plan, shell, step};
+use surety_e2e::script::{self, noop, plan, shell, step};
 
 /// Run, subject, from, to, sequence.
 type Moved = (String, String, String, String, u64);
@@ -101,6 +101,45 @@ async fn the_journal_and_the_exported_transitions_are_the_same_list_in_one_trace
         assert_eq!(event.trace_id, run.trace_id);
         assert!(arrived.contains(event.span_id.as_str()), "no span of {event:#?}");
     }
+    tokio::time::timeout(Duration::from_secs(30), deployment.finish()).await?
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_probe_and_each_snapshot_is_a_span_in_the_trace_of_its_run() -> Result<()> {
+    let receiver = OtlpReceiver::start().await?;
+    let mut deployment =
+        Deployment::start_with(&[("OTEL_EXPORTER_OTLP_ENDPOINT", &receiver.endpoint())]).await?;
+    let folder = tempfile::tempdir()?;
+    let mut plan = plan(&[step("only", &[], &[shell("echo x > a.txt")])]);
+    plan["verify"] = json!([
+        {"id": "good", "kind": "command_success", "target": "test -e a.txt"},
+        {"id": "bad", "kind": "command_success", "target": "test -e b.txt", "required": true},
+        {"id": "file", "kind": "file_exists", "target": "a.txt"},
+    ]);
+    let mut request = script::request(&plan, &folder.path().display().to_string());
+    request.limits = Some(v1::Limits { max_repairs: Some(0), ..Default::default() });
+    let run = deployment.create_run(request).await?;
+    let run = deployment.wait_for_end(&run.id).await?;
+    let message = &run.terminal.as_ref().expect("an end").user_message;
+    let needed = "bad needs `test -e b.txt` to end with exit code 0; it ended with 1.";
+    assert!(message.contains(needed), "{message}");
+    deployment.first_executor()?.stop().await?;
+    let probes = |spans: &[ReceivedSpan]| spans.iter().filter(|span| span.name == "probe").count();
+    let spans = receiver.wait_for(|spans| probes(spans) >= 3, PATIENCE).await;
+    let spans = spans.unwrap_or_else(|partial| partial);
+    let of_run = |span: &&ReceivedSpan| span.trace_id == run.trace_id;
+    let snapshots = spans.iter().filter(of_run).filter(|span| span.name == "snapshot").count();
+    ensure!(snapshots >= 2, "{spans:#?}");
+    let probes = spans.iter().filter(of_run).filter(|span| span.name == "probe");
+    let found: BTreeSet<_> = probes
+        .map(|span| {
+            let ran_in_sandbox = span.attribute("surety.sandbox").is_some();
+            let exit_code = span.attribute("surety.exit_code");
+            (span.attribute("surety.check.id").unwrap_or_default(), exit_code, ran_in_sandbox)
+        })
+        .collect();
+    let expected = [("good", Some("0"), true), ("bad", Some("1"), true), ("file", None, false)];
+    assert_eq!(found, BTreeSet::from(expected));
     tokio::time::timeout(Duration::from_secs(30), deployment.finish()).await?
 }
 

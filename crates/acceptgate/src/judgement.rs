@@ -4,6 +4,7 @@
 use crate::check::Answer;
 use crate::evidence::RunEvidence;
 use crate::gate::Gate;
+use crate::remedy::remedies;
 use crate::stateless::beside;
 use chrono::{DateTime, Utc};
 use std::collections::BTreeMap;
@@ -70,7 +71,7 @@ impl Gate {
                 return Ok((now, decided));
             }
             crash::point("gate.before_verdict");
-            if self.store(record, decided.clone(), now).await? == Outcome::Applied {
+            if self.store(&bundle, decided.clone(), now).await? == Outcome::Applied {
                 crash::point("gate.after_verdict");
                 return Ok((now, decided));
             }
@@ -144,10 +145,11 @@ impl Gate {
 
     async fn store(
         &self,
-        record: &RunRecord,
+        bundle: &EvidenceBundle,
         decided: VerdictRecord,
         now: DateTime<Utc>,
     ) -> Result<Outcome, Fault> {
+        let record = &bundle.run;
         let run_id = record.spec.id.to_string();
         let span = trace::evaluation_span(
             "acceptgate",
@@ -156,7 +158,7 @@ impl Gate {
             &record.spec.trace_parent,
         );
         let mut draft = Draft::new(record.execution.clone(), self.actor(), now);
-        move_run(&mut draft, record, decided).map_err(|refusal| {
+        move_run(&mut draft, bundle, decided).map_err(|refusal| {
             Fault::new(
                 FaultCode::Internal,
                 format!("the verdict's transition was refused: {refusal}"),
@@ -259,7 +261,12 @@ fn check_chain(receipts: &[EvidenceReceipt], execution: &Execution) -> Result<()
     Ok(())
 }
 
-fn move_run(draft: &mut Draft, record: &RunRecord, decided: VerdictRecord) -> Result<(), Refusal> {
+fn move_run(
+    draft: &mut Draft,
+    bundle: &EvidenceBundle,
+    decided: VerdictRecord,
+) -> Result<(), Refusal> {
+    let record = &bundle.run;
     let graph = record.plan.as_deref().map(Graph::of).unwrap_or_default();
     let verdict = decided.verdict.clone();
     draft.record_verdict(decided);
@@ -268,10 +275,17 @@ fn move_run(draft: &mut Draft, record: &RunRecord, decided: VerdictRecord) -> Re
     }
     let end = Ending {
         stop_reason: verdict.stop_reason,
-        user_message: format!("Not accepted: {}.", failures(&verdict)),
+        user_message: message(bundle, &verdict),
         internal_reason: format!("max_repairs is {}", record.spec.limits.max_repairs),
     };
     draft.refuse(&graph, &record.spec.limits, end)
+}
+
+/// What failed, and in one sentence each what it needs.
+fn message(bundle: &EvidenceBundle, verdict: &Verdict) -> String {
+    let checks = bundle.run.plan.as_ref().map_or(&[][..], |plan| &plan.verify);
+    let needed = remedies(verdict, checks, &bundle.evidence.receipts);
+    format!("Not accepted: {}. {needed}", failures(verdict))
 }
 
 /// The required results that failed, each with its reason.

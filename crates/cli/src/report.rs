@@ -1,5 +1,6 @@
 //! The current state of a run as text.
 
+mod checks;
 mod history;
 
 use std::fmt::Write;
@@ -37,6 +38,7 @@ pub fn whole(run: &v1::Run, journal: &Journal<'_>, extent: Extent) -> String {
         section("Receipts", &journal.receipts()),
         section("Outputs", &journal.outputs(extent)),
         section("Answers", &journal.answers()),
+        section("Checks", &checks_of(run, journal)),
         section("Verdict", &run.verdict.as_ref().map(verdict).unwrap_or_default()),
         section("Ended", &run.terminal.as_ref().map(terminal).unwrap_or_default()),
         section("Waits", &waits_for(run)),
@@ -205,6 +207,10 @@ fn steps(run: &v1::Run) -> String {
     columns(&[], run.steps.iter().map(row).collect())
 }
 
+fn checks_of(run: &v1::Run, journal: &Journal<'_>) -> String {
+    run.verdict.as_ref().map(|verdict| checks::probes(journal, verdict.round)).unwrap_or_default()
+}
+
 /// The verdict with every check and its reason.
 #[must_use]
 pub fn verdict(verdict: &v1::Verdict) -> String {
@@ -221,6 +227,9 @@ pub fn verdict(verdict: &v1::Verdict) -> String {
             count(verdict.receipt_count, "receipt")
         );
         push_inline(&mut text, &evidence);
+    }
+    if verdict.round > 0 {
+        push_inline(&mut text, &format!("\n  round {}", verdict.round));
     }
     let strength = match verdict.strength() {
         v1::VerdictStrength::Independent => Some("independent"),

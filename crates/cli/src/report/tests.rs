@@ -106,3 +106,47 @@ fn a_paused_run_says_how_to_resume_it_and_requests_no_answer() {
         assert!(!said.contains("surety answer"), "{said}");
     }
 }
+
+#[test]
+fn a_verdict_of_a_round_shows_the_line_its_sandbox_its_time_and_its_last_lines() {
+    let mut run = refused();
+    if let Some(verdict) = &mut run.verdict {
+        verdict.round = 2;
+    }
+    let command = v1::fact::Command {
+        command: Some(v1::fact::command::Command::CommandLine("make test".to_owned())),
+        exit_code: 2,
+        ..Default::default()
+    };
+    let receipt = |round| v1::EvidenceReceipt {
+        check_id: "tests-pass".to_owned(),
+        round,
+        call_id: "c1".to_owned(),
+        sandbox: "full".to_owned(),
+        started_at: Some(Timestamp { seconds: 0, nanos: 0 }),
+        finished_at: Some(Timestamp { seconds: 1, nanos: 0 }),
+        facts: vec![v1::Fact { fact: Some(v1::fact::Fact::Command(command.clone())) }],
+        ..v1::EvidenceReceipt::default()
+    };
+    let text: Vec<_> = (1..=9).map(|line| format!("line {line}")).collect();
+    let output = v1::OutputStored {
+        call_id: "c1".to_owned(),
+        text: Some(text.join("\n")),
+        bytes: 1,
+        ..v1::OutputStored::default()
+    };
+    let kinds = [Kind::Receipt(receipt(1)), Kind::Receipt(receipt(2)), Kind::Output(output)];
+    let events = kinds.map(|kind| v1::Event { kind: Some(kind), ..v1::Event::default() });
+    let said = whole(&run, &Journal(&events), Extent::Short);
+    let expected = "Checks
+  tests-pass  1.0 s, sandbox full
+      command `make test` exit 2
+      | line 5
+      | line 6
+      | line 7
+      | line 8
+      | line 9
+
+Verdict";
+    assert!(said.contains(expected) && said.contains("\n    round 2"), "{said}");
+}

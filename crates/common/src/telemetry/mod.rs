@@ -22,7 +22,8 @@ pub use install::{Guard, Telemetry, init};
 pub use metric::{record_step_duration, record_turn_duration, set_queue_depth};
 pub use observe::observe;
 pub use trace::{
-    StepSpan, TraceParent, evaluation_span, plan_span, start_run, step_span, tool_span,
+    StepSpan, TraceParent, evaluation_span, plan_span, probe_span, snapshot_span, start_run,
+    step_span, tool_span,
 };
 pub use transition::{
     EvaluationRecord, Subject, TransitionRecord, record_evaluation, record_transition,

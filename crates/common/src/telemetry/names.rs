@@ -14,6 +14,11 @@ pub const SPAN_TOOL: &str = "execute_tool";
 /// Span of one evaluation by the gate.
 pub const SPAN_EVALUATION: &str = "evaluate";
 
+/// Span of one probe of a verification.
+pub const SPAN_PROBE: &str = "probe";
+/// Span of one snapshot of a workspace.
+pub const SPAN_SNAPSHOT: &str = "snapshot";
+
 /// Span event of a transition of a run or a step.
 pub const EVENT_TRANSITION: &str = "surety.transition";
 /// Span event of a verdict.

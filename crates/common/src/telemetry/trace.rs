@@ -221,6 +221,33 @@ pub fn tool_span(parent: &Span, tool: &str, call_id: &str) -> Span {
     )
 }
 
+/// Opens the span of one probe of a verification inside `parent`. Record `surety.exit_code` and
+/// `surety.sandbox` on it when it ran a command, and `error.type` when it fails.
+#[must_use]
+pub fn probe_span(parent: &Span, check_id: &str, call_id: &str) -> Span {
+    tracing::info_span!(
+        target: names::TARGET_SPAN,
+        parent: parent,
+        names::SPAN_PROBE,
+        surety.check.id = check_id,
+        gen_ai.tool.call.id = call_id,
+        surety.exit_code = Empty,
+        surety.sandbox = Empty,
+        error.type = Empty,
+    )
+}
+
+/// Opens the span of one snapshot of a workspace inside `parent`; `taken` says when.
+#[must_use]
+pub fn snapshot_span(parent: &Span, taken: &str) -> Span {
+    tracing::info_span!(
+        target: names::TARGET_SPAN,
+        parent: parent,
+        names::SPAN_SNAPSHOT,
+        surety.snapshot = taken,
+    )
+}
+
 /// The id of a span, if it is exported.
 #[must_use]
 pub fn span_id(span: &Span) -> Option<String> {

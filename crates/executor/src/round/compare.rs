@@ -9,6 +9,7 @@ use surety_common::domain::check::{CheckKind, changed_fact, changed_paths};
 use surety_common::domain::manifest::Manifest;
 use surety_common::domain::plan::Plan;
 use surety_common::domain::receipt::Fact;
+use surety_common::telemetry;
 use tracing::Instrument;
 
 /// The workspace before the run.
@@ -71,7 +72,7 @@ impl Round {
     }
 
     async fn snapshot_of(&self, start: &Start, reach: Reach) -> Result<Arc<Manifest>, ToolError> {
-        let span = tracing::info_span!("snapshot", snapshot = "round");
+        let span = telemetry::snapshot_span(&tracing::Span::current(), "round");
         let (snapshots, previous) = (Arc::clone(&start.snapshots), self.latest());
         let (folder, cancel) = (Arc::clone(&self.setup.folder), self.setup.cancel.clone());
         let taken = blocking(move || {

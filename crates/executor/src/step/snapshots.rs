@@ -22,6 +22,7 @@ use surety_common::domain::receipt::Fact;
 use surety_common::domain::run::VerifyCommands;
 use surety_common::domain::step::StepState;
 use surety_common::store::{self, Artifact};
+use surety_common::telemetry;
 use tracing::Instrument;
 
 /// How long a snapshot waits for open files that others hold.
@@ -65,7 +66,7 @@ async fn find_base(run: &LeasedRun) -> Result<Base, ToolError> {
 
 async fn take_base(run: &LeasedRun) -> Result<Base, ToolError> {
     let counted = counted(&run.plan);
-    let span = tracing::info_span!("snapshot", snapshot = "base");
+    let span = telemetry::snapshot_span(&run.present_span(), "base");
     let (snapshots, manifest) = wait_for_resources(run, PATIENCE, || {
         let (counted, lost) = (counted.clone(), run.lease.calls.clone());
         in_workspace(run, move |workspace| {
@@ -122,7 +123,7 @@ async fn in_workspace<T: Send + 'static>(
 /// `workspace_moved`; the workspace cannot be read; the work on the run was called off.
 pub(super) async fn snapshot(run: &LeasedRun, reach: Reach) -> Result<Arc<Manifest>, ToolError> {
     let base = base(run).await?;
-    let span = tracing::info_span!("snapshot", snapshot = "later");
+    let span = telemetry::snapshot_span(&run.present_span(), "later");
     let manifest = wait_for_resources(run, PATIENCE, || {
         let (snapshots, previous) = (Arc::clone(&base.snapshots), run.history.latest());
         let lost = run.lease.lost.clone();

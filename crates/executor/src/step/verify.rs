@@ -24,6 +24,8 @@ use surety_common::domain::plan::ToolCall;
 use surety_common::domain::receipt::{CheckProbe, EvidenceSource};
 use surety_common::domain::stop::{StopReason, WaitingOn};
 use surety_common::domain::verification::{Observation, Probe, probes};
+use surety_common::telemetry;
+use tracing::{Instrument, Span};
 use uuid::Uuid;
 
 /// Observes, unless that is already stored, and calls the gate. Other runs use the slot in the
@@ -260,12 +262,29 @@ async fn carry_out(
         };
         round.probe(&probe, call.id).await
     };
-    let outcome: ToolOutcome = wait_for_resources(run, patience(run), attempt).await;
+    let call_id = call.id.to_string();
+    let span = telemetry::probe_span(&run.present_span(), &probe.check_id, &call_id);
+    let probing = wait_for_resources(run, patience(run), attempt);
+    let outcome: ToolOutcome = probing.instrument(span.clone()).await;
+    describe(&span, &outcome);
     called_off(run, &outcome)?;
     let done = Done { call, outcome, started_at, finished_at: run.engine.now(), source: None };
     let mut record = record(run, done).await?;
     record.receipt.probe_of = Some(CheckProbe { check_id: probe.check_id, round: number });
     Ok(record)
+}
+
+/// Adds to the span of a probe how it ended.
+fn describe(span: &Span, outcome: &ToolOutcome) {
+    if let Some(exit_code) = outcome.exit_code() {
+        span.record("surety.exit_code", exit_code);
+    }
+    if !outcome.sandbox.is_empty() {
+        span.record("surety.sandbox", outcome.sandbox.as_str());
+    }
+    if let Some(code) = outcome.error_code {
+        span.record("error.type", code.as_str());
+    }
 }
 
 /// The intent of a command, committed before it starts.

@@ -217,7 +217,15 @@ impl ToolOutcome {
             return None;
         }
         let code = self.error_code.map_or("failed", ErrorCode::as_str);
-        let exit_code = self.facts.iter().rev().find_map(|fact| match fact {
+        Some(match self.exit_code() {
+            Some(exit_code) => format!("{code}, exit code {exit_code}"),
+            None => code.to_owned(),
+        })
+    }
+
+    /// The exit code of its last command; none when it ran none to its end.
+    pub fn exit_code(&self) -> Option<i32> {
+        self.facts.iter().rev().find_map(|fact| match fact {
             Fact::Command { exit_code, .. } => Some(*exit_code),
             Fact::FileWritten { .. }
             | Fact::FileObserved { .. }
@@ -225,10 +233,6 @@ impl ToolOutcome {
             | Fact::Verification { .. }
             | Fact::Output { .. }
             | Fact::Tests { .. } => None,
-        });
-        Some(match exit_code {
-            Some(exit_code) => format!("{code}, exit code {exit_code}"),
-            None => code.to_owned(),
         })
     }
 }

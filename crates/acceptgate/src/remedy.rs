@@ -1,0 +1,189 @@
+//! What would make a failed check pass, in one sentence each, for the message of a refused run.
+
+use surety_common::domain::check::{
+    AcceptCheck, CheckKind, FileType, Reason, changed_paths, check_key,
+};
+use surety_common::domain::receipt::{EvidenceReceipt, Fact};
+use surety_common::domain::verdict::{CheckResult, Verdict};
+use surety_common::domain::verification::probed;
+
+/// The most characters of a check's own text in a sentence.
+const LONGEST_TEXT: usize = 120;
+/// The most sentences; a reader repairs these first.
+const MOST: usize = 20;
+
+/// One sentence for each required result that failed.
+pub(crate) fn remedies(
+    verdict: &Verdict,
+    checks: &[AcceptCheck],
+    receipts: &[EvidenceReceipt],
+) -> String {
+    let first = verdict.results.len().saturating_sub(checks.len());
+    let sentence = |(place, result): (usize, &CheckResult)| {
+        let own = place.checked_sub(first).and_then(|place| Some((place, checks.get(place)?)));
+        let needed = match own {
+            Some((place, check)) => {
+                let probes = probed(receipts, verdict.round, Some(&check_key(checks, place)));
+                of_check(check, &result.reason, &probes)
+            }
+            None => of_system(result),
+        };
+        format!("{} needs {needed}.", result.name)
+    };
+    let failed = verdict.results.iter().enumerate();
+    let failed = failed.filter(|(_, result)| !result.passed && !result.optional);
+    failed.take(MOST).map(sentence).collect::<Vec<_>>().join(" ")
+}
+
+fn of_check(check: &AcceptCheck, reason: &str, probes: &[EvidenceReceipt]) -> String {
+    let target = shortened(&check.target);
+    let Some(known) = Reason::ALL.iter().find(|known| known.as_str() == reason) else {
+        return match (&check.kind, reason) {
+            (CheckKind::CommandSuccess, reason) => {
+                format!("`{target}` to run its work: {}", shortened(reason))
+            }
+            (CheckKind::Expression, _) => format!("the expression `{target}` to be true"),
+            (_, reason) => format!("another outcome than {}", shortened(reason)),
+        };
+    };
+    match known {
+        Reason::OutputEmpty => "an answer in words at the end".to_owned(),
+        Reason::NoWorkspaceChange => match changed_paths(check).as_slice() {
+            [] => "a change of a file that is not ignored".to_owned(),
+            paths => format!("a change of a file under {}", shortened(&paths.join(", "))),
+        },
+        Reason::NoSuccessfulCommand | Reason::CommandFailedLater => match exit_code(probes) {
+            Some(code) => format!("`{target}` to end with exit code 0; it ended with {code}"),
+            None => format!("`{target}` to end with exit code 0 in the workspace's root"),
+        },
+        Reason::StaleAfterWrite => {
+            format!("`{target}` again, without a write during it or after it")
+        }
+        Reason::NoFileEvidence | Reason::FileGone => {
+            let what = match FileType::of(check).unwrap_or_default() {
+                FileType::File => "a regular file",
+                FileType::Folder => "a folder",
+                FileType::Link => "a symbolic link",
+                FileType::Any => "something",
+            };
+            format!("{what} at `{target}`")
+        }
+        Reason::PathOutsideWorkspace => format!("a path inside the workspace, not `{target}`"),
+        Reason::NoContentEvidence => {
+            let needle = check.params.get("contains").map(|text| shortened(text));
+            format!("the text {:?} in `{target}`", needle.unwrap_or_default())
+        }
+        Reason::NoToolFact | Reason::FactFailedLater => {
+            "a verification of its tool and scope that passed".to_owned()
+        }
+        Reason::UnknownCheckKind => format!("a known kind of check, not `{}`", check.kind),
+        Reason::ProjectTestsFailed | Reason::ProjectTestsNotRun => {
+            "the project's own tests to pass".to_owned()
+        }
+    }
+}
+
+/// What a result needs that belongs to no check of the plan.
+fn of_system(result: &CheckResult) -> String {
+    match result.reason.as_str() {
+        "project_tests_failed" => "the project's own tests to pass".to_owned(),
+        "project_tests_not_run" => "the project's own test command to start".to_owned(),
+        "self_checked" => "a check of a user or an operator that can fail".to_owned(),
+        "output_empty" => "an answer in words at the end".to_owned(),
+        reason => match reason.strip_prefix("todo:") {
+            Some(todos) => format!("its todos to be completed: {}", shortened(todos)),
+            None => format!("another outcome than {}", shortened(reason)),
+        },
+    }
+}
+
+fn exit_code(probes: &[EvidenceReceipt]) -> Option<i32> {
+    let facts = probes.iter().rev().flat_map(|probe| probe.facts.iter().rev());
+    facts.into_iter().find_map(|fact| match fact {
+        Fact::Command { exit_code, .. } => Some(*exit_code),
+        Fact::FileWritten { .. }
+        | Fact::FileObserved { .. }
+        | Fact::Content { .. }
+        | Fact::Verification { .. }
+        | Fact::Output { .. }
+        | Fact::Tests { .. } => None,
+    })
+}
+
+fn shortened(text: &str) -> String {
+    if text.chars().count() <= LONGEST_TEXT {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(LONGEST_TEXT - 1).collect();
+    format!("{kept}…")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surety_common::domain::check::{Author, read_checks};
+    use surety_common::domain::json::parse;
+    use surety_common::domain::receipt::read_receipt;
+    use surety_common::domain::stop::StopReason;
+    use surety_common::domain::verdict::Strength;
+
+    fn refused(names: &[(&str, &str)]) -> Verdict {
+        let result = |(name, reason): &(&str, &str)| CheckResult {
+            name: (*name).to_owned(),
+            passed: reason.is_empty(),
+            reason: (*reason).to_owned(),
+            optional: false,
+        };
+        Verdict {
+            accepted: false,
+            stop_reason: StopReason::AcceptCheckFailed,
+            results: names.iter().map(result).collect(),
+            strength: Strength::Independent,
+            round: 1,
+            cautions: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn each_failed_result_says_what_it_needs() {
+        let value = parse(
+            r#"[{"id": "tests", "kind": "command_success", "target": "make test"},
+                {"id": "report", "kind": "file_exists", "target": "docs", "params": {"type": "folder"}},
+                {"id": "note", "kind": "content_contains", "target": "a.md", "params": {"contains": "x"}},
+                {"id": "lint", "kind": "command_success", "target": "lint"},
+                {"id": "held", "kind": "workspace_change"}]"#,
+        );
+        let (checks, _) = read_checks(&value.unwrap().value, "verify", Author::Operator).unwrap();
+        let receipt = parse(
+            r#"{"step_index": 0, "source": "probe", "success": false, "check_id": "tests", "round": 1,
+                "facts": [{"fact": "command", "command_line": "make test", "exit_code": 2}]}"#,
+        );
+        let receipts = [read_receipt(&receipt.unwrap().value).unwrap()];
+        let verdict = refused(&[
+            ("system.todo_failed", ""),
+            ("system.todo_unconverged", "todo:t1"),
+            ("tests", "no_successful_command"),
+            ("report", "file_gone"),
+            ("note", "no_content_evidence"),
+            ("lint", "command_not_started: program_not_found: lint"),
+            ("held", ""),
+        ]);
+        assert_eq!(
+            remedies(&verdict, &checks, &receipts),
+            "system.todo_unconverged needs its todos to be completed: t1. \
+             tests needs `make test` to end with exit code 0; it ended with 2. \
+             report needs a folder at `docs`. \
+             note needs the text \"x\" in `a.md`. \
+             lint needs `lint` to run its work: command_not_started: program_not_found: lint."
+        );
+    }
+
+    #[test]
+    fn a_run_without_checks_needs_an_answer() {
+        let verdict = refused(&[("system.todo_failed", ""), ("output_only", "output_empty")]);
+        assert_eq!(
+            remedies(&verdict, &[], &[]),
+            "output_only needs an answer in words at the end."
+        );
+    }
+}

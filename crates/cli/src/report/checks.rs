@@ -1,0 +1,52 @@
+//! The probes of a verdict's round as text: for each check the line that was run, under what, how long,
+//! how it ended, and its last lines.
+
+use surety_common::wire::v1;
+use surety_common::wire::v1::event::Kind;
+
+use super::Journal;
+use crate::lines::fact_line;
+use crate::text::{between, harmless, one_line, shortened};
+
+/// The last lines of an output that are shown.
+const LAST_LINES: usize = 5;
+/// The most characters of one of them.
+const LONGEST_LINE: usize = 120;
+
+/// The probes of one round, in their order; empty where the steps' receipts decided.
+pub(super) fn probes(journal: &Journal<'_>, round: u32) -> String {
+    let of_round = |event: &v1::Event| match &event.kind {
+        Some(Kind::Receipt(receipt)) if round > 0 && receipt.round == round => {
+            Some(probe(journal, receipt))
+        }
+        Some(_) | None => None,
+    };
+    journal.0.iter().filter_map(of_round).collect::<Vec<_>>().join("\n")
+}
+
+fn probe(journal: &Journal<'_>, receipt: &v1::EvidenceReceipt) -> String {
+    let took = between(receipt.started_at.as_ref(), receipt.finished_at.as_ref());
+    let mut head = format!("{}  {took}", one_line(&receipt.check_id));
+    if !receipt.sandbox.is_empty() {
+        head.push_str(&format!(", sandbox {}", one_line(&receipt.sandbox)));
+    }
+    let mut lines = vec![head];
+    if receipt.facts.is_empty() {
+        lines.push(format!("    {}", shortened(&receipt.summary, LONGEST_LINE)));
+    }
+    lines.extend(receipt.facts.iter().map(|fact| format!("    {}", fact_line(fact))));
+    lines.extend(last_lines(journal, &receipt.call_id));
+    lines.join("\n")
+}
+
+fn last_lines(journal: &Journal<'_>, call_id: &str) -> Vec<String> {
+    let output = journal.0.iter().rev().find_map(|event| match &event.kind {
+        Some(Kind::Output(output)) if output.call_id == call_id => output.text.as_deref(),
+        Some(_) | None => None,
+    });
+    let text = harmless(output.unwrap_or_default());
+    let lines: Vec<&str> = text.lines().collect();
+    let from = lines.len().saturating_sub(LAST_LINES);
+    let last = lines.get(from..).unwrap_or_default();
+    last.iter().map(|line| format!("    | {}", shortened(line, LONGEST_LINE))).collect()
+}
