@@ -202,7 +202,7 @@ cat <<SUMMARY
           Same goal, same checks, nothing done: no passing tests, no changelog
           line, no change. Saying "done" moved nothing.
 
-  verify  the same two with `surety verify`, after every service had stopped.
+  verify  the same two by the command "surety verify", after every service had stopped.
 
   All stopped, no process left. Next: README.md, "Usage on your own repository".
 SUMMARY
