@@ -9,7 +9,7 @@ pub mod check;
 pub mod evidence;
 mod gate;
 mod judgement;
-mod remedy;
+pub mod remedy;
 mod service;
 pub mod stateless;
 pub mod verdict;

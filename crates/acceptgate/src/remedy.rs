@@ -13,11 +13,8 @@ const LONGEST_TEXT: usize = 120;
 const MOST: usize = 20;
 
 /// One sentence for each required result that failed.
-pub(crate) fn remedies(
-    verdict: &Verdict,
-    checks: &[AcceptCheck],
-    receipts: &[EvidenceReceipt],
-) -> String {
+#[must_use]
+pub fn remedies(verdict: &Verdict, checks: &[AcceptCheck], receipts: &[EvidenceReceipt]) -> String {
     let first = verdict.results.len().saturating_sub(checks.len());
     let sentence = |(place, result): (usize, &CheckResult)| {
         let own = place.checked_sub(first).and_then(|place| Some((place, checks.get(place)?)));

@@ -27,6 +27,8 @@ pub struct VerdictFile {
     pub accepted: bool,
     /// `accepted`, or the reason of the highest precedence.
     pub stop_reason: String,
+    /// What would make the failed checks pass, one sentence each; empty when accepted.
+    pub needed: String,
     /// `independent` or `self_checked`.
     pub strength: String,
     /// The number of the verification round, from 1.

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use chrono::{DateTime, SecondsFormat, Utc};
+use surety_acceptgate::remedy::remedies;
 use surety_common::domain::check::{AcceptCheck, check_key};
 use surety_common::domain::manifest::IgnoreRules;
 use surety_common::domain::receipt::Fact;
@@ -59,6 +60,7 @@ impl VerdictFile {
             decided_at: decided_at.to_rfc3339_opts(SecondsFormat::Millis, true),
             accepted: verdict.accepted,
             stop_reason: verdict.stop_reason.as_str().to_owned(),
+            needed: remedies(verdict, &plan.plan.verify, chain.receipts()),
             strength: verdict.strength.as_str().to_owned(),
             round: verdict.round,
             title: plan.plan.title.clone(),

@@ -30,6 +30,9 @@ pub fn as_text(file: &VerdictFile) -> String {
     for result in &file.results {
         lines.extend(check(result));
     }
+    if !file.needed.is_empty() {
+        lines.push(format!("  {}", one_line(&file.needed)));
+    }
     lines.join("\n")
 }
 

@@ -34,6 +34,7 @@ fn a_command_that_only_says_so_is_refused() {
     home.verify(&["--", "echo", "all tests pass"]).is(2, "no_workspace_change");
     let verdict = home.verdict();
     assert_eq!(verdict["command"]["exit_code"], 0);
+    assert!(verdict["needed"].as_str().unwrap().contains("changed needs"), "{verdict:#}");
     let results = verdict["results"].as_array().unwrap();
     let first = results.iter().find(|result| result["kind"] == "command_success").unwrap();
     assert_eq!(first["probe"]["exit_code"], 1);
