@@ -4,8 +4,9 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 use surety_common::wire::v1;
-use surety_e2e::harness::{Deployment, wait_until};
+use surety_e2e::harness::Deployment;
 use surety_e2e::script::{self, plan, step, write};
 
 /// Ends a run of one step that writes a note, under these checks and without repairs.
@@ -277,18 +278,26 @@ async fn what_was_observed_before_a_pause_does_not_count_after_it() -> Result<()
     let deployment = Deployment::start().await?;
     let workspace = tempfile::tempdir()?;
     let path = |name: &str| workspace.path().join(name);
-    let script = "touch started; until [ -e go ]; do sleep 0.01; done; grep -q good code\n";
-    std::fs::write(path("test.sh"), script)?;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    let wait = format!(
+        "import socket\ntry:\n    socket.create_connection(('127.0.0.1', {})).recv(1)\nexcept OSError:\n    \
+         pass\n",
+        listener.local_addr()?.port()
+    );
+    std::fs::write(path("wait.py"), wait)?;
+    std::fs::write(path("test.sh"), "python3 wait.py; grep -q good code\n")?;
     std::fs::write(path("code"), "good\n")?;
     let mut plan = plan(&[step("writes", &[], &[write("note.txt", "fixed\n")])]);
     plan["verify"] = json!([{"id": "c", "kind": "command_success", "target": "sh test.sh"}]);
     let mut request = script::request(&plan, &workspace.path().display().to_string());
+    request.policy =
+        Some(v1::Policy { network: v1::NetworkPolicy::All.into(), ..Default::default() });
     request.limits = Some(v1::Limits { max_repairs: Some(0), ..Default::default() });
     let run = deployment.create_run(request).await?;
-    wait_until("the check runs", || path("started").exists()).await?;
+    let (held, _) = tokio::time::timeout(Duration::from_secs(60), listener.accept()).await??;
     let pause = v1::PauseRunRequest { run_id: run.id.clone(), ..Default::default() };
     deployment.runs()?.pause_run(pause).await?;
-    std::fs::write(path("go"), "")?;
+    drop((held, listener));
     let blocked = |run: &v1::Run| run.state() == v1::RunState::Blocked;
     deployment.wait_for(&run.id, "paused", blocked).await?;
     std::fs::write(path("code"), "broken\n")?;

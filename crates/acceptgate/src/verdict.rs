@@ -18,7 +18,12 @@ use surety_common::domain::receipt::EvidenceReceipt;
 use surety_common::domain::stop::StopReason;
 use surety_common::domain::todo::{Todo, TodoStatus};
 use surety_common::domain::verdict::{Caution, CheckResult, Strength, Verdict};
-use surety_common::domain::verification::{PROJECT_TESTS_CHECK, ProjectTests, is_probed, probed};
+use surety_common::domain::verification::{
+    PROJECT_TESTS_CHECK, ProjectTests, WORKSPACE_CHANGED, WORKSPACE_CHECK, is_probed, probed,
+    probed_first,
+};
+
+mod runs;
 
 /// The param of `expression` and `tool_fact` that names whose facts count, and its only value.
 const SOURCE: &str = "source";
@@ -79,12 +84,13 @@ pub fn evaluate_within(input: &Evaluation<'_>, allowance: Allowance) -> Result<V
     let failed = todo_result(input, "system.todo_failed", is_failed);
     let open = todo_result(input, "system.todo_unconverged", is_open);
     let strength = strength_of(input.checks);
-    let mut checks: Vec<CheckResult> = project_tests(input).into_iter().collect();
+    let mut cautions = cautions(input.checks);
+    let mut checks: Vec<CheckResult> = project_tests(input, &mut cautions).into_iter().collect();
     if input.require_independent {
         checks.push(independent(strength));
     }
-    checks.extend(check_results(input, &evidence, allowance)?);
-    let mut cautions = cautions(input.checks);
+    checks.extend(workspace_changed(input));
+    checks.extend(check_results(input, &evidence, allowance, &mut cautions)?);
     cautions.extend(judge_tests(input, &mut checks));
     let stop_reason = if !failed.passed {
         StopReason::RequiredTodoFailed
@@ -108,12 +114,34 @@ pub fn evaluate_within(input: &Evaluation<'_>, allowance: Allowance) -> Result<V
 }
 
 /// Required where it is there: a driver that names no command is held to the project's own tests.
-fn project_tests(input: &Evaluation<'_>) -> Option<CheckResult> {
+fn project_tests(input: &Evaluation<'_>, cautions: &mut Vec<Caution>) -> Option<CheckResult> {
     let result = input.project_tests?.result()?;
+    let of_receipt = |own: &[EvidenceReceipt]| {
+        own.last().and_then(|last| ProjectTests::of_receipt(last).result()).unwrap_or(result)
+    };
+    let ruled = runs::rule_over(input, PROJECT_TESTS_CHECK, of_receipt);
+    let reason = match ruled {
+        Some((answer, noted)) => {
+            cautions.extend(runs::cautions(PROJECT_TESTS_CHECK, noted));
+            answer
+        }
+        None => result.err().map_or(String::new(), |reason| reason.as_str().to_owned()),
+    };
     Some(CheckResult {
         name: PROJECT_TESTS_CHECK.to_owned(),
-        passed: result.is_ok(),
-        reason: result.err().map_or("", Reason::as_str).to_owned(),
+        passed: reason.is_empty(),
+        reason,
+        optional: false,
+    })
+}
+
+/// The result of a round during which the workspace changed: it is about no one state.
+fn workspace_changed(input: &Evaluation<'_>) -> Option<CheckResult> {
+    let own = probed(input.receipts, input.round?, Some(WORKSPACE_CHECK));
+    own.last().filter(|receipt| !receipt.success).map(|_| CheckResult {
+        name: WORKSPACE_CHECK.to_owned(),
+        passed: false,
+        reason: WORKSPACE_CHANGED.to_owned(),
         optional: false,
     })
 }
@@ -149,9 +177,9 @@ fn judge_tests(input: &Evaluation<'_>, results: &mut [CheckResult]) -> Vec<Cauti
     let (system, own) = results.split_at_mut(first);
     let project = system.iter_mut().find(|it| it.name == PROJECT_TESTS_CHECK && it.passed);
     if let Some(result) = project
-        && let Some(probe) = probed(input.receipts, round, Some(PROJECT_TESTS_CHECK)).last()
+        && let Some(probe) = runs::deciding(input, round, PROJECT_TESTS_CHECK)
     {
-        of_project = tests_seen::cautions(PROJECT_TESTS_CHECK, probe);
+        of_project = tests_seen::cautions(PROJECT_TESTS_CHECK, &probe);
         if let Some(reason) = tests_seen::missing(&of_project) {
             result.passed = false;
             result.reason = reason;
@@ -160,10 +188,9 @@ fn judge_tests(input: &Evaluation<'_>, results: &mut [CheckResult]) -> Vec<Cauti
     for (place, (check, result)) in input.checks.iter().zip(own).enumerate() {
         let decides = result.passed && is_probed(check) && check.kind == CheckKind::CommandSuccess;
         let key = decides.then(|| check::check_key(input.checks, place));
-        let own = key.map(|key| probed(input.receipts, round, Some(&key))).unwrap_or_default();
-        let Some(probe) = own.last() else { continue };
-        let found = tests_seen::cautions(check.name(), probe);
-        if let Some(reason) = tests_seen::refusal(check, probe, &found) {
+        let Some(probe) = key.and_then(|key| runs::deciding(input, round, &key)) else { continue };
+        let found = tests_seen::cautions(check.name(), &probe);
+        if let Some(reason) = tests_seen::refusal(check, &probe, &found) {
             result.passed = false;
             result.reason = reason;
         }
@@ -215,6 +242,7 @@ fn check_results(
     input: &Evaluation<'_>,
     evidence: &Evidence<'_>,
     allowance: Allowance,
+    cautions: &mut Vec<Caution>,
 ) -> Result<Vec<CheckResult>, Shortage> {
     if input.checks.is_empty() {
         return Ok(vec![result_of(
@@ -222,13 +250,13 @@ fn check_results(
             check::evaluate(&output_only(), evidence).map_err(Reason::as_str),
         )]);
     }
-    let of_round = input.round.map(|round| probed(input.receipts, round, None));
+    let of_round = input.round.map(|round| probed_first(input.receipts, round));
     let (mut facts, mut facts_of_round) = (None, None);
-    let decide = |(place, check): (usize, &AcceptCheck)| {
+    let mut decide = |(place, check): (usize, &AcceptCheck)| {
         if let Some(round) = input.round
             && is_probed(check)
         {
-            return Ok(decided_by_its_probe(input, place, check, round));
+            return Ok(decided_by_its_probe(input, place, check, round, cautions));
         }
         // A driver's calls prove nothing to a user or an operator, unless the check allows it.
         let own = of_round.as_deref().filter(|_| !takes_any_source(check));
@@ -263,7 +291,7 @@ fn check_results(
         };
         Ok(result_of(check, answer))
     };
-    input.checks.iter().enumerate().map(decide).collect()
+    input.checks.iter().enumerate().map(&mut decide).collect()
 }
 
 /// The result of a check that the runner probes. Facts of other probes have no effect on it.
@@ -272,12 +300,31 @@ fn decided_by_its_probe(
     place: usize,
     check: &AcceptCheck,
     round: u32,
+    cautions: &mut Vec<Caution>,
 ) -> CheckResult {
-    let own = probed(input.receipts, round, Some(&check::check_key(input.checks, place)));
-    let evidence = Evidence::new(input.workspace_root, &own, "");
-    let mut result = result_of(check, check::evaluate(check, &evidence).map_err(Reason::as_str));
+    let key = check::check_key(input.checks, place);
+    let evaluated = |own: &[EvidenceReceipt]| {
+        check::evaluate(check, &Evidence::new(input.workspace_root, own, ""))
+    };
+    let own = probed(input.receipts, round, Some(&key));
+    let Some((reason, noted)) = runs::rule_over(input, &key, evaluated) else {
+        let result = result_of(check, evaluated(&own).map_err(Reason::as_str));
+        return with_cause(check, &own, result);
+    };
+    cautions.extend(runs::cautions(check.name(), noted));
+    let result = CheckResult { passed: reason.is_empty(), reason, ..result_of(check, Ok(())) };
+    with_cause(check, &runs::original(input, &key), result)
+}
+
+/// The result with the cause, where the command of the run that decides was not started.
+fn with_cause(
+    check: &AcceptCheck,
+    own: &[EvidenceReceipt],
+    mut result: CheckResult,
+) -> CheckResult {
     let not_started = own.last().filter(|probe| !probe.success && probe.facts.is_empty());
-    if let Some(probe) = not_started.filter(|_| check.kind == CheckKind::CommandSuccess) {
+    let is_command = check.kind == CheckKind::CommandSuccess && !result.passed;
+    if let Some(probe) = not_started.filter(|_| is_command) {
         result.reason = format!("{NOT_STARTED}: {}", probe.summary);
     }
     result

@@ -50,6 +50,11 @@ impl Machine {
             && self.confinement.overlay != Overlay::Unavailable
     }
 
+    /// Whether what is written in a view can be kept for later commands.
+    pub fn keeps_views(&self) -> bool {
+        self.makes_views() && self.confinement.overlay == Overlay::Disk
+    }
+
     /// What confines a command on this workspace: of root's own processes fewer can be bounded than
     /// of those of another account.
     pub fn confinement(&self, workspace: &Path) -> Confinement {

@@ -68,7 +68,11 @@ fn tests_recorded(given: &Value) -> EvidenceReceipt {
     let unknown = given.get("project").is_some();
     let fact = if unknown { ProjectTests::skipped() } else { ran };
     EvidenceReceipt {
-        probe_of: Some(CheckProbe { check_id: PROJECT_TESTS_CHECK.to_owned(), round: 1 }),
+        probe_of: Some(CheckProbe {
+            check_id: PROJECT_TESTS_CHECK.to_owned(),
+            round: 1,
+            ..CheckProbe::default()
+        }),
         source: EvidenceSource::Probe,
         name: PROJECT_TESTS.to_owned(),
         success: success && !unknown,

@@ -92,7 +92,8 @@ fn probe(check_id: &str, exit_code: i32, tests: &[(&str, [u64; 3])]) -> Evidence
     receipt.facts.extend(tests.iter().map(fact));
     receipt.source = EvidenceSource::Probe;
     receipt.success = exit_code == 0;
-    receipt.probe_of = Some(CheckProbe { check_id: check_id.to_owned(), round: 1 });
+    receipt.probe_of =
+        Some(CheckProbe { check_id: check_id.to_owned(), round: 1, ..CheckProbe::default() });
     receipt
 }
 

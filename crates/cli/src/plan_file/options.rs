@@ -10,7 +10,7 @@ use super::content::PlanFile;
 use super::near::{nearest, unknown_key};
 use crate::failure::{Code, Failure};
 
-const POLICY_KEYS: [&str; 9] = [
+const POLICY_KEYS: [&str; 11] = [
     "verify_commands",
     "repeatable_commands",
     "on_budget",
@@ -20,6 +20,8 @@ const POLICY_KEYS: [&str; 9] = [
     "require_independent",
     "network",
     "sandbox",
+    "protect",
+    "may_change",
 ];
 
 /// Reads the value of an option; the planner reads the plan's own keys.
@@ -77,6 +79,8 @@ fn policy(value: &Value) -> Result<v1::Policy, Failure> {
             }
             "require_independent" => policy.require_independent = truth(&path, value)?,
             "on_busy" => policy.set_on_busy(word(&path, value, &ON_BUSY)?),
+            "protect" => policy.protect = texts(&path, value)?,
+            "may_change" => policy.may_change = texts(&path, value)?,
             "network" => policy.set_network(word(&path, value, &NETWORKS)?),
             "sandbox" => policy.set_sandbox(word(&path, value, &SANDBOXES)?),
             _ => return Err(unknown_key("policy", key, &POLICY_KEYS)),

@@ -18,7 +18,7 @@ use surety_executor::tool::WriteScope;
 use tokio::task::spawn_blocking;
 
 use super::plan::VerifyPlan;
-use super::scene::{Scene, defect, failed};
+use super::scene::{Scene, defect, failed, rules};
 use crate::failure::{Code, Failure};
 
 /// The number of the one round.
@@ -58,7 +58,7 @@ pub async fn judge(
         sandbox: Arc::new(scene.sandbox.hiding(absent).under(&plan.policy)),
         latest: Some(Arc::clone(&start.manifest)),
         start: Ok(Some(start)),
-        receipts: Vec::new(),
+        rules: rules(plan)?,
         time_limit: Duration::from_secs(plan.limits.step_deadline_s),
         cancel: scene.cancel.clone(),
         kill: scene.cancel.clone(),
@@ -72,7 +72,7 @@ pub async fn judge(
     let carried = round.carry_out(wanted, ROUND, &mut chain).await;
     let carried = carried.map_err(|error| failed(&error))?;
     let after = snapshot(&round, &base).await?;
-    let changed = net_changes(&base, &after, None, chain.receipts());
+    let changed = net_changes(&base, &after, None);
     let answers = match checks.iter().any(|check| check.kind == CheckKind::HttpProbe) {
         true => {
             let probes = Probes::new(allowed)
@@ -102,7 +102,7 @@ pub async fn judge(
 }
 
 /// The workspace now, without its ignored paths.
-async fn snapshot(round: &Round, base: &Arc<Manifest>) -> Result<Arc<Manifest>, Failure> {
+async fn snapshot(round: &Arc<Round>, base: &Arc<Manifest>) -> Result<Arc<Manifest>, Failure> {
     let taken = round.snapshot().await.map_err(|error| failed(&error))?;
     Ok(taken.unwrap_or_else(|| Arc::clone(base)))
 }

@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use surety_common::config::{ClientConfig, SandboxConfig};
+use surety_common::domain::check_inputs::InputRules;
 use surety_common::domain::workspace::{Reserved, check_workspace};
 use surety_executor::revision::{Reader, Revision, RevisionError};
-use surety_executor::round::{Start, counted};
+use surety_executor::round::{Originals, Start, counted, lines_with_originals};
 use surety_executor::snapshot::Snapshots;
 use surety_executor::tool::{
     Attached, Environment, Folder, Participant, Sandbox, SandboxError, ToolError, Workspace,
@@ -113,7 +114,21 @@ impl Scene {
                 begun.map_err(defect)?
             }
         };
-        started.map_err(|error| failed(&error))
+        let start = started.map_err(|error| failed(&error))?;
+        let folder = match from {
+            StartFrom::Revision(revision) => revision.files().to_owned(),
+            StartFrom::Now => self.workspace.root().to_owned(),
+        };
+        let (rules, lines) = (rules(plan)?, lines_with_originals(&plan.plan));
+        let (manifest, cancel) = (Arc::clone(&start.manifest), self.cancel.clone());
+        let reading = spawn_blocking(move || {
+            let check =
+                || if cancel.is_cancelled() { Err(ToolError::called_off()) } else { Ok(()) };
+            let lines: Vec<_> = lines.iter().map(String::as_str).collect();
+            Originals::read(&Workspace::open(&folder)?, &manifest, &rules, &lines, &check)
+        });
+        let originals = reading.await.map_err(defect)?.map_err(|error| failed(&error))?;
+        Ok(Start { originals: Arc::new(originals), ..start })
     }
 
     /// How a person's own command is run. `confine` is whether it is confined where the machine can.
@@ -147,7 +162,17 @@ fn begin(
 ) -> Result<Start, ToolError> {
     let check = || if cancel.is_cancelled() { Err(ToolError::called_off()) } else { Ok(()) };
     let (snapshots, manifest) = Snapshots::begin(workspace, counted, &check)?;
-    Ok(Start { snapshots: Arc::new(snapshots), manifest: Arc::new(manifest) })
+    Ok(Start {
+        snapshots: Arc::new(snapshots),
+        manifest: Arc::new(manifest),
+        originals: Arc::default(),
+    })
+}
+
+/// Which files are check inputs.
+pub(super) fn rules(plan: &VerifyPlan) -> Result<InputRules, Failure> {
+    InputRules::new(&plan.policy.protect, &plan.policy.may_change)
+        .map_err(|problem| Failure::new(Code::ValueInvalid, problem.to_string(), "").at("policy"))
 }
 
 fn refuse(workspace: &Workspace, data: Option<&DataFolder>) -> Result<(), Failure> {

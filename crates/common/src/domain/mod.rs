@@ -3,6 +3,7 @@
 //! Time, ids and seeds are arguments. The module performs no I/O.
 
 pub mod check;
+pub mod check_inputs;
 pub mod command;
 pub mod control;
 pub mod decision;

@@ -114,6 +114,12 @@ pub struct Policy {
     /// folder.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub workspace_roots: Vec<String>,
+    /// Globs of check inputs beside those that conventions name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub protect: Vec<String>,
+    /// Globs of check inputs that the run may change.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub may_change: Vec<String>,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {

@@ -2,13 +2,19 @@
 //! runner and the gate both go by these rules.
 
 use super::check::{AcceptCheck, CheckKind, FileType, Owner, Reason, changed_paths, check_key};
-use super::receipt::{CheckProbe, EvidenceReceipt, EvidenceSource, Fact};
+use super::receipt::{CheckProbe, EvidenceReceipt, EvidenceSource, Fact, Inputs};
 use super::run::VerifyCommands;
+use std::collections::BTreeSet;
 
 /// The name under which the runner records the project's own tests.
 pub const PROJECT_TESTS: &str = "project_tests";
 /// The check id of the project's own tests, which is also the name of their result.
 pub const PROJECT_TESTS_CHECK: &str = "system.project_tests";
+/// The check id of the runner's observation that the workspace changed during a round, which is also the name
+/// of its result.
+pub const WORKSPACE_CHECK: &str = "system.workspace";
+/// Its reason.
+pub const WORKSPACE_CHANGED: &str = "workspace_changed_during_verification";
 /// The output that says that the project names no test command.
 const SKIPPED: &str = "skipped";
 
@@ -153,6 +159,33 @@ pub fn probed(
     own.cloned().collect()
 }
 
+/// The receipts of one run of a check in a round.
+pub fn probed_with(
+    receipts: &[EvidenceReceipt],
+    round: u32,
+    check_id: &str,
+    inputs: Inputs,
+) -> Vec<EvidenceReceipt> {
+    let mut own = probed(receipts, round, Some(check_id));
+    own.retain(|receipt| receipt.probe_of.as_ref().is_some_and(|probe| probe.inputs == inputs));
+    own
+}
+
+/// The receipts of a round by which a check over all of them is decided: of a check that ran more than once
+/// only the run that decides first.
+pub fn probed_first(receipts: &[EvidenceReceipt], round: u32) -> Vec<EvidenceReceipt> {
+    let mut own = probed(receipts, round, None);
+    let id_of = |receipt: &EvidenceReceipt, inputs: &[Inputs]| {
+        let probe = receipt.probe_of.as_ref().filter(|probe| inputs.contains(&probe.inputs));
+        probe.map(|probe| probe.check_id.clone())
+    };
+    let ran: BTreeSet<String> =
+        own.iter().filter_map(|receipt| id_of(receipt, &[Inputs::Original])).collect();
+    let second = [Inputs::OriginalWithIgnored, Inputs::AsLeft];
+    own.retain(|receipt| id_of(receipt, &second).is_none_or(|id| !ran.contains(&id)));
+    own
+}
+
 /// Whether any receipt says that a file was written.
 pub fn wrote_files(receipts: &[EvidenceReceipt]) -> bool {
     let facts = || receipts.iter().flat_map(|receipt| &receipt.facts);
@@ -178,10 +211,17 @@ impl ProjectTests {
         Fact::Output { key: PROJECT_TESTS.to_owned(), value: SKIPPED.to_owned() }
     }
 
-    /// What the runner's last record in a verification round says.
+    /// What the runner's last record in a verification round says, by the run that decides first.
     pub fn of(receipts: &[EvidenceReceipt], round: u32) -> Self {
-        let own = probed(receipts, round, Some(PROJECT_TESTS_CHECK));
-        let Some(last) = own.last() else { return Self::NotRun };
+        let mut own = probed_first(receipts, round);
+        own.retain(|receipt| {
+            receipt.probe_of.as_ref().is_some_and(|probe| probe.check_id == PROJECT_TESTS_CHECK)
+        });
+        own.last().map_or(Self::NotRun, Self::of_receipt)
+    }
+
+    /// What one record says.
+    pub fn of_receipt(last: &EvidenceReceipt) -> Self {
         let ran = last.facts.iter().any(|fact| matches!(fact, Fact::Command { .. }));
         match (ran, last.success) {
             (true, true) => Self::Passed,

@@ -4,7 +4,7 @@ use super::error::{MessageError, MessageErrorKind as Kind};
 use super::v1;
 use super::value::{list, moment, timestamp, wire_list};
 use crate::domain::receipt::{
-    CheckProbe, Command, Conditions, EvidenceReceipt, EvidenceSource, Fact, probe_of,
+    CheckProbe, Command, Conditions, EvidenceReceipt, EvidenceSource, Fact, Inputs, probe_of,
 };
 use crate::domain::tests_seen::Counts;
 use v1::fact as wire;
@@ -63,6 +63,7 @@ pub fn read_sealed(receipt: v1::EvidenceReceipt) -> Result<EvidenceReceipt, Mess
         proof: _,
         check_id,
         round,
+        inputs,
     } = receipt;
     Ok(EvidenceReceipt {
         step_index: read_step_index(step_index)?,
@@ -70,7 +71,7 @@ pub fn read_sealed(receipt: v1::EvidenceReceipt) -> Result<EvidenceReceipt, Mess
         plan_revision,
         seq,
         call_id,
-        probe_of: probe_of(check_id, round),
+        probe_of: probe_of(check_id, round, read_inputs(inputs)?),
         source: read_source(source)?,
         name,
         arguments_digest,
@@ -109,7 +110,7 @@ impl From<EvidenceReceipt> for v1::EvidenceReceipt {
             digest,
             sandbox,
         } = receipt;
-        let CheckProbe { check_id, round } = probe_of.unwrap_or_default();
+        let CheckProbe { check_id, round, inputs } = probe_of.unwrap_or_default();
         Self {
             step_index: Some(step_index.into()),
             step_id,
@@ -118,6 +119,7 @@ impl From<EvidenceReceipt> for v1::EvidenceReceipt {
             call_id,
             check_id,
             round,
+            inputs: v1::ProbeInputs::from(inputs).into(),
             source: v1::EvidenceSource::from(source).into(),
             name,
             arguments_digest,
@@ -252,6 +254,28 @@ fn read_source(number: i32) -> Result<EvidenceSource, MessageError> {
         Ok(Wire::ActionReport) => Ok(EvidenceSource::ActionReport),
         Ok(Wire::Unspecified) | Err(_) => {
             Err(MessageError::at("source", Kind::EvidenceSourceUnknown(number)))
+        }
+    }
+}
+
+fn read_inputs(number: i32) -> Result<Inputs, MessageError> {
+    use v1::ProbeInputs as Wire;
+    match Wire::try_from(number) {
+        Ok(Wire::Unspecified) => Ok(Inputs::Unstated),
+        Ok(Wire::Original) => Ok(Inputs::Original),
+        Ok(Wire::OriginalWithIgnored) => Ok(Inputs::OriginalWithIgnored),
+        Ok(Wire::AsLeft) => Ok(Inputs::AsLeft),
+        Err(_) => Err(MessageError::at("inputs", Kind::UnknownEnumValue(number))),
+    }
+}
+
+impl From<Inputs> for v1::ProbeInputs {
+    fn from(inputs: Inputs) -> Self {
+        match inputs {
+            Inputs::Unstated => Self::Unspecified,
+            Inputs::Original => Self::Original,
+            Inputs::OriginalWithIgnored => Self::OriginalWithIgnored,
+            Inputs::AsLeft => Self::AsLeft,
         }
     }
 }

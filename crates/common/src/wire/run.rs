@@ -270,6 +270,8 @@ impl From<Policy> for v1::Policy {
             network,
             sandbox,
             workspace_roots: _,
+            protect,
+            may_change,
         } = policy;
         let workspace_lock = match workspace_lock {
             WorkspaceLock::Exclusive => v1::WorkspaceLock::Exclusive,
@@ -291,6 +293,8 @@ impl From<Policy> for v1::Policy {
             workspace_lock: workspace_lock.into(),
             on_busy: on_busy.into(),
             require_independent,
+            protect,
+            may_change,
             network: match network {
                 NetworkPolicy::None => v1::NetworkPolicy::None,
                 NetworkPolicy::All => v1::NetworkPolicy::All,

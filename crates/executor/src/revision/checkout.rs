@@ -178,6 +178,7 @@ impl Reader {
             write_scope: Arc::new(WriteScope::whole()),
             environment: Arc::clone(&self.environment),
             sandbox: Arc::new(self.sandbox.reading(readable)),
+            view: None,
             call_id: Uuid::now_v7(),
             shell_allowed: true,
             deadline: Instant::now() + TIME_LIMIT,

@@ -114,7 +114,8 @@ fn start(
     let place = Place::clone(&now.place);
     let entries = compare::adopt(revision.entries(), &now, &checkout.listed, (files, workspace))?;
     let manifest = Arc::new(compare::manifest(place, rules, entries, &now));
-    Ok(Start { snapshots: Arc::new(snapshots), manifest })
+    let originals = Arc::default();
+    Ok(Start { snapshots: Arc::new(snapshots), manifest, originals })
 }
 
 fn rules(workspace: &Workspace, checkout: &Checkout, counted: &[String]) -> Arc<IgnoreRules> {

@@ -1,6 +1,7 @@
 //! The commands of checks.
 
 use super::tests_seen::add_counts;
+use super::view::Prepared;
 use super::{Round, may_use_shell};
 use crate::blocking::blocking;
 use crate::tool::builtin::run_command::outcome;
@@ -9,67 +10,53 @@ use crate::tool::{Environment, ErrorCode, RelPath, ToolContext, ToolError, ToolO
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use surety_common::domain::check::Owner;
+use surety_common::domain::check_inputs::{Notes, scripts};
 use surety_common::domain::command::{Program, needs_shell, programs};
-use surety_common::domain::receipt::Command;
+use surety_common::domain::receipt::{Command, Inputs};
 use surety_common::domain::verification::ProjectTests;
 use uuid::Uuid;
 
 impl Round {
-    /// Runs a check's line. The fact has the line as it was written, and its exit code.
+    /// Runs a check's line in a view. The fact has the line as it was written, and its exit code.
     ///
     /// A line of a plan gets no shell: its programs run one after another while each succeeds. The author
     /// of a user's or an operator's line is trusted, so what needs a shell gets one.
     pub(super) async fn run_line(
-        &self,
+        self: &Arc<Self>,
         line: &str,
         owner: Owner,
+        inputs: Inputs,
         call_id: Uuid,
     ) -> Result<ToolOutcome, ToolError> {
-        let runs = self.test_runs(&Command::Line(line.to_owned())).await?;
-        let mut outcome = self.run_programs(line, owner, call_id).await?;
-        add_counts(&mut outcome, runs);
-        Ok(outcome)
-    }
-
-    async fn run_programs(
-        &self,
-        line: &str,
-        owner: Owner,
-        call_id: Uuid,
-    ) -> Result<ToolOutcome, ToolError> {
-        let context = self.context(call_id);
-        if may_use_shell(owner) && needs_shell(line) {
-            let argv = ["sh", "-c", line].map(str::to_owned).to_vec();
-            return run_argv(&context, line, argv, Environment::clone(&context.environment)).await;
-        }
-        let Some(programs) = programs(line) else {
+        let shell = may_use_shell(owner) && needs_shell(line);
+        let programs = if shell { None } else { programs(line) };
+        if !shell && programs.is_none() {
             return Err(ToolError::new(
                 ErrorCode::ShellNotAllowed,
                 format!("{line:?} needs a shell, which the policy does not allow; name a program"),
             ));
-        };
-        let mut output = Vec::new();
-        let mut last = None;
-        for Program { argv, environment } in programs {
-            let added: BTreeMap<String, String> = environment.into_iter().collect();
-            let environment = context.environment.with(&added)?;
-            let mut outcome = run_argv(&context, line, argv, environment).await?;
-            output.append(&mut outcome.output);
-            let failed = !outcome.success;
-            last = Some(outcome);
-            if failed {
-                break;
-            }
         }
-        let mut outcome = last.ok_or_else(|| {
-            ToolError::new(ErrorCode::ProgramNotFound, format!("{line:?} names no program"))
-        })?;
-        outcome.output = output;
+        let runs = self.test_runs(&Command::Line(line.to_owned())).await?;
+        let prepared = self.enter_view(owner, line, inputs, call_id).await?;
+        let context = &prepared.context;
+        let ran = match programs {
+            Some(programs) => run_programs(context, line, programs).await,
+            None => {
+                let argv = ["sh", "-c", line].map(str::to_owned).to_vec();
+                run_argv(context, line, argv, Environment::clone(&context.environment)).await
+            }
+        };
+        let mut outcome = self.leave_view(prepared, line, inputs, ran).await?;
+        add_counts(&mut outcome, runs);
         Ok(outcome)
     }
 
     /// Runs the project's own tests; missing tests are recorded as skipped, never as passed.
-    pub(super) async fn run_project_tests(&self, call_id: Uuid) -> Result<ToolOutcome, ToolError> {
+    pub(super) async fn run_project_tests(
+        self: &Arc<Self>,
+        inputs: Inputs,
+        call_id: Uuid,
+    ) -> Result<ToolOutcome, ToolError> {
         let context = self.context(call_id);
         let (workspace, environment) = (context.workspace()?, Arc::clone(&context.environment));
         let found = blocking(move || project::test_command(&workspace, &environment)).await?;
@@ -83,17 +70,95 @@ impl Round {
             outcome.success = false;
             return Ok(outcome);
         };
-        let request = CommandRequest {
-            command: Command::Argv(argv),
-            folder: context.workspace()?.folder(&RelPath::root())?,
-            environment: Environment::clone(&context.environment),
-        };
-        let runs = self.test_runs(&request.command).await?;
-        let finished = process::run(&context, &request).await?;
-        let mut outcome = outcome(request.command, finished);
+        let runs = self.test_runs(&Command::Argv(argv.clone())).await?;
+        let prepared = self.enter_view(Owner::Operator, "", inputs, call_id).await?;
+        let ran = run_tests(&prepared.context, argv).await;
+        let mut outcome = self.leave_view(prepared, "", inputs, ran).await?;
         add_counts(&mut outcome, runs);
         Ok(outcome)
     }
+
+    async fn enter_view(
+        self: &Arc<Self>,
+        owner: Owner,
+        line: &str,
+        inputs: Inputs,
+        call_id: Uuid,
+    ) -> Result<Prepared, ToolError> {
+        let (round, line, context) = (Arc::clone(self), line.to_owned(), self.context(call_id));
+        blocking(move || round.prepare(context, owner, &line, inputs)).await?
+    }
+
+    /// Sorts what the command wrote, and adds to its facts what is known of its check inputs.
+    async fn leave_view(
+        self: &Arc<Self>,
+        prepared: Prepared,
+        line: &str,
+        inputs: Inputs,
+        ran: Result<ToolOutcome, ToolError>,
+    ) -> Result<ToolOutcome, ToolError> {
+        let round = Arc::clone(self);
+        let collected = blocking(move || round.collect(&prepared)).await?;
+        let mut outcome = ran?;
+        collected?;
+        outcome.facts.extend(self.notes(line)?.facts(inputs));
+        Ok(outcome)
+    }
+
+    fn notes(&self, line: &str) -> Result<Notes<'_>, ToolError> {
+        let opening = self.opening()?;
+        let text = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
+        let exam = opening.exams.get(line);
+        let kept =
+            |path: &[u8]| self.originals.get().is_some_and(|given| given.originals.has(path));
+        let put_back = exam.map(|exam| exam.put_back.as_slice()).unwrap_or_default();
+        let not_kept = put_back.iter().filter(|difference| !kept(&difference.path));
+        let is_changed = |path: &str| {
+            opening.changed.iter().any(|changed| changed == path.as_bytes())
+                && self
+                    .start()
+                    .ok()
+                    .flatten()
+                    .is_some_and(|start| start.manifest.get(path.as_bytes()).is_some())
+                && !put_back.iter().any(|difference| difference.path == path.as_bytes())
+        };
+        let programs = scripts(line).into_iter().map(|script| script.path);
+        Ok(Notes {
+            exam,
+            merged: self.merged().map(|(path, _)| path.display().to_string()).collect(),
+            not_kept: not_kept.map(|difference| text(&difference.path)).collect(),
+            ignored: opening.ignored.iter().map(|path| path.display().to_string()).collect(),
+            ignored_unknown: opening.ignored_unknown,
+            dependencies: &opening.dependencies,
+            programs: programs.filter(|path| is_changed(path)).collect(),
+        })
+    }
+}
+
+/// The programs of a line, one after another while each succeeds.
+async fn run_programs(
+    context: &ToolContext,
+    line: &str,
+    programs: Vec<Program>,
+) -> Result<ToolOutcome, ToolError> {
+    let mut output = Vec::new();
+    let mut last = None;
+    for Program { argv, environment } in programs {
+        let added: BTreeMap<String, String> = environment.into_iter().collect();
+        let environment = context.environment.with(&added)?;
+        let mut outcome = run_argv(context, line, argv, environment).await?;
+        output.append(&mut outcome.output);
+        let failed = !outcome.success;
+        last = Some(outcome);
+        if failed {
+            break;
+        }
+    }
+    let mut outcome = last.ok_or_else(|| {
+        ToolError::new(ErrorCode::ProgramNotFound, format!("{line:?} names no program"))
+    })?;
+    outcome.output = output;
+    Ok(outcome)
 }
 
 /// Runs a program of a line. The fact has the whole line.
@@ -110,4 +175,14 @@ async fn run_argv(
     };
     let finished = process::run(context, &request).await?;
     Ok(outcome(Command::Line(line.to_owned()), finished))
+}
+
+async fn run_tests(context: &ToolContext, argv: Vec<String>) -> Result<ToolOutcome, ToolError> {
+    let request = CommandRequest {
+        command: Command::Argv(argv),
+        folder: context.workspace()?.folder(&RelPath::root())?,
+        environment: Environment::clone(&context.environment),
+    };
+    let finished = process::run(context, &request).await?;
+    Ok(outcome(request.command, finished))
 }

@@ -1,8 +1,8 @@
 //! The workspace of a round, compared with what it was before the run.
 
-use super::Round;
+use super::{Originals, Round};
 use crate::blocking::blocking;
-use crate::snapshot::{Reach, Snapshots, made_by_checks, net_changes};
+use crate::snapshot::{Reach, Snapshots, net_changes};
 use crate::tool::{ToolError, ToolOutcome, Workspace, WriteScope};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use surety_common::domain::check::{CheckKind, changed_fact, changed_paths};
@@ -19,6 +19,8 @@ pub struct Start {
     pub snapshots: Arc<Snapshots>,
     /// The first snapshot.
     pub manifest: Arc<Manifest>,
+    /// The check inputs, where they are not stored elsewhere.
+    pub originals: Arc<Originals>,
 }
 
 impl Round {
@@ -41,24 +43,13 @@ impl Round {
         };
         let reach = if asked.is_some() { Reach::Everything } else { Reach::NotIgnored };
         let now = self.snapshot_of(start, reach).await?;
-        let changed = net_changes(&start.manifest, &now, asked.as_ref(), &self.setup.receipts);
+        let changed = net_changes(&start.manifest, &now, asked.as_ref());
         let mut facts = vec![changed_fact(globs, changed.count > 0)];
         facts.extend(changed.facts());
         Ok(facts)
     }
 
-    /// What the checks' own commands wrote since `before` at paths that the run had left as they were,
-    /// so that a later round does not take it for the run's.
-    ///
-    /// # Errors
-    /// As [`Round::snapshot`].
-    pub async fn made_since(&self, before: &Manifest) -> Result<Vec<Fact>, ToolError> {
-        let Some(start) = self.start()? else { return Ok(Vec::new()) };
-        let after = self.snapshot_of(start, Reach::NotIgnored).await?;
-        Ok(made_by_checks(&start.manifest, before, &after))
-    }
-
-    fn start(&self) -> Result<Option<&Start>, ToolError> {
+    pub(super) fn start(&self) -> Result<Option<&Start>, ToolError> {
         self.setup.start.as_ref().map(Option::as_ref).map_err(Clone::clone)
     }
 
@@ -71,7 +62,11 @@ impl Round {
         self.snapshot_of(start, Reach::NotIgnored).await.map(Some)
     }
 
-    async fn snapshot_of(&self, start: &Start, reach: Reach) -> Result<Arc<Manifest>, ToolError> {
+    pub(super) async fn snapshot_of(
+        &self,
+        start: &Start,
+        reach: Reach,
+    ) -> Result<Arc<Manifest>, ToolError> {
         let span = telemetry::snapshot_span(&tracing::Span::current(), "round");
         let (snapshots, previous) = (Arc::clone(&start.snapshots), self.latest());
         let (folder, cancel) = (Arc::clone(&self.setup.folder), self.setup.cancel.clone());

@@ -12,25 +12,36 @@
 
 mod command;
 mod compare;
+mod copy;
 mod observation;
+mod opening;
+mod originals;
 mod record;
 mod tests_seen;
+mod view;
 mod whole;
 
+#[cfg(test)]
+mod tests;
+
 pub use compare::{Start, counted};
+pub use originals::{Originals, lines_with_originals};
 pub use record::{EndedCall, Place, call_of, observing, receipt};
 pub use whole::{CarriedOut, Chain};
 
 use crate::tool::{Environment, Folder, Sandbox, ToolContext, ToolError, ToolOutcome, WriteScope};
-use std::sync::{Arc, Mutex};
+use opening::{Given, Opening, line_with_originals};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use surety_common::domain::check::Owner;
+use surety_common::domain::check_inputs::{Exam, InputRules};
 use surety_common::domain::manifest::Manifest;
-use surety_common::domain::receipt::EvidenceReceipt;
+use surety_common::domain::receipt::Inputs;
 use surety_common::domain::verification::{Observation, Probe};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
+use view::ViewFolder;
 
 /// What a round works with.
 #[derive(Debug)]
@@ -45,8 +56,8 @@ pub struct Setup {
     pub start: Result<Option<Start>, ToolError>,
     /// The last known snapshot: files that did not change since are not read again.
     pub latest: Option<Arc<Manifest>>,
-    /// The run's receipts before the round.
-    pub receipts: Vec<EvidenceReceipt>,
+    /// Which files are check inputs.
+    pub rules: InputRules,
     /// The time limit of each probe.
     pub time_limit: Duration,
     /// Cancels the probe.
@@ -60,24 +71,69 @@ pub struct Setup {
 pub struct Round {
     setup: Setup,
     latest: Mutex<Option<Arc<Manifest>>>,
+    opening: OnceLock<Result<Opening, ToolError>>,
+    /// The opening of a round whose workspace nothing could have changed.
+    unopened: Opening,
+    originals: OnceLock<Given>,
+    views: OnceLock<ViewFolder>,
 }
 
 impl Round {
     /// A round that has carried out nothing yet.
-    pub fn new(mut setup: Setup) -> Self {
+    pub fn new(mut setup: Setup) -> Arc<Self> {
         let latest = Mutex::new(setup.latest.take());
-        Self { setup, latest }
+        Arc::new(Self {
+            setup,
+            latest,
+            opening: OnceLock::new(),
+            unopened: Opening::default(),
+            originals: OnceLock::new(),
+            views: OnceLock::new(),
+        })
     }
 
-    /// Carries out one probe. `call_id` is the idempotency key of its command. Dropping the future ends
-    /// the command.
-    pub async fn probe(&self, probe: &Probe, call_id: Uuid) -> ToolOutcome {
+    /// With which check inputs a probe is carried out next, after runs with these inputs and results; none
+    /// when they decide. A probe without a command has one run.
+    ///
+    /// A check of a user or an operator runs with the original check inputs. Where that fails, it runs with
+    /// the ignored files of the steps as well; where steps changed check inputs, also on the workspace as
+    /// they left it.
+    pub fn next_inputs(&self, probe: &Probe, so_far: &[(Inputs, bool)]) -> Option<Inputs> {
+        let ran = |inputs| so_far.iter().find(|(ran, _)| *ran == inputs).map(|(_, held)| *held);
+        if !runs_command(probe) {
+            return so_far.is_empty().then_some(Inputs::Unstated);
+        }
+        let Some(line) = line_with_originals(probe) else {
+            return so_far.is_empty().then_some(Inputs::AsLeft);
+        };
+        let Some(held) = ran(Inputs::Original) else { return Some(Inputs::Original) };
+        let opening = self.opening().ok()?;
+        if !held && !opening.ignored.is_empty() && ran(Inputs::OriginalWithIgnored).is_none() {
+            return Some(Inputs::OriginalWithIgnored);
+        }
+        let differs =
+            opening.exams.get(line).is_some_and(Exam::differs) || self.merged().next().is_some();
+        (differs && ran(Inputs::AsLeft).is_none()).then_some(Inputs::AsLeft)
+    }
+
+    /// Carries out one probe with the inputs that [`Round::next_inputs`] says. `call_id` is the idempotency
+    /// key of its command. Dropping the future ends the command.
+    pub async fn probe(
+        self: &Arc<Self>,
+        probe: &Probe,
+        inputs: Inputs,
+        call_id: Uuid,
+    ) -> ToolOutcome {
         let observed = match &probe.observation {
             Observation::Change(globs) => return self.observe_change(globs).await,
-            Observation::Command(line) => self.run_line(line, probe.owner, call_id).await,
-            Observation::ProjectTests => self.run_project_tests(call_id).await,
-            Observation::File { path, file_type } => self.observe_file(path, *file_type).await,
-            Observation::Content { path, needle } => self.observe_content(path, needle).await,
+            Observation::Command(line) => self.run_line(line, probe.owner, inputs, call_id).await,
+            Observation::ProjectTests => self.run_project_tests(inputs, call_id).await,
+            Observation::File { path, file_type } => {
+                self.observe_file(path, *file_type, probe.owner).await
+            }
+            Observation::Content { path, needle } => {
+                self.observe_content(path, needle, probe.owner).await
+            }
         };
         observed.unwrap_or_else(ToolOutcome::from)
     }
@@ -89,6 +145,7 @@ impl Round {
             write_scope: Arc::new(WriteScope::whole()),
             environment: Arc::clone(environment),
             sandbox: Arc::clone(sandbox),
+            view: None,
             call_id,
             shell_allowed: false,
             deadline: Instant::now() + *time_limit,
@@ -111,5 +168,14 @@ const fn may_use_shell(owner: Owner) -> bool {
     match owner {
         Owner::Plan => false,
         Owner::User | Owner::Operator => true,
+    }
+}
+
+/// How much an owner is trusted: what a command of less trust wrote counts for no check of more.
+const fn owner_rank(owner: Owner) -> u8 {
+    match owner {
+        Owner::Plan => 0,
+        Owner::Operator => 1,
+        Owner::User => 2,
     }
 }

@@ -4,39 +4,75 @@ use super::Round;
 use crate::blocking::blocking;
 use crate::tool::{ToolError, ToolOutcome, Workspace, observe};
 use std::sync::Arc;
-use surety_common::domain::check::FileType;
+use surety_common::domain::check::{FileType, Owner};
 use surety_common::domain::receipt::Fact;
+
+/// The name of the output that says that a check's command wrote the file.
+const MADE_BY_CHECK: &str = "made_by_check";
 
 impl Round {
     pub(super) async fn observe_file(
         &self,
         path: &str,
         file_type: FileType,
+        owner: Owner,
     ) -> Result<ToolOutcome, ToolError> {
         let path = path.to_owned();
-        self.observe(move |workspace| observe::observe_file(workspace, &path, file_type)).await
+        let look = move |workspace: &Workspace| observe::observe_file(workspace, &path, file_type);
+        self.observe(owner, look).await
     }
 
     pub(super) async fn observe_content(
         &self,
         path: &str,
         needle: &str,
+        owner: Owner,
     ) -> Result<ToolOutcome, ToolError> {
         let (path, needle) = (path.to_owned(), needle.to_owned());
-        self.observe(move |workspace| observe::observe_content(workspace, &path, &needle)).await
+        let look = move |workspace: &Workspace| observe::observe_content(workspace, &path, &needle);
+        self.observe(owner, look).await
     }
 
+    /// Looks in the workspace, and where that has nothing at what commands of this owner class, and of those
+    /// with more trust, wrote in their views.
     async fn observe(
         &self,
-        observation: impl FnOnce(&Workspace) -> Result<Fact, ToolError> + Send + 'static,
+        owner: Owner,
+        look: impl Fn(&Workspace) -> Result<Fact, ToolError> + Send + 'static,
     ) -> Result<ToolOutcome, ToolError> {
-        let folder = Arc::clone(&self.setup.folder);
-        let fact = blocking(move || {
-            let workspace = folder.workspace()?;
-            observation(&workspace)
+        let (folder, made) = (Arc::clone(&self.setup.folder), self.made_for(owner));
+        let facts = blocking(move || {
+            let fact = look(folder.workspace()?.as_ref())?;
+            if let Some(path) = absent(&fact) {
+                for made in made.iter().filter(|made| !made.is_placed(path)) {
+                    let in_view = look(&Workspace::open(&made.folder)?)?;
+                    if absent(&in_view).is_none() {
+                        let key = MADE_BY_CHECK.to_owned();
+                        return Ok(vec![in_view, Fact::Output { key, value: path.to_owned() }]);
+                    }
+                }
+            }
+            Ok(vec![fact])
         })
         .await??;
-        Ok(ToolOutcome::done(summary(&fact), Vec::new(), vec![fact]))
+        let summary = facts.first().map_or_else(String::new, summary);
+        Ok(ToolOutcome::done(summary, Vec::new(), facts))
+    }
+}
+
+/// The path where a fact says that something is not there.
+fn absent(fact: &Fact) -> Option<&str> {
+    match fact {
+        Fact::FileObserved { path, exists: false } | Fact::Content { path, found: false, .. } => {
+            Some(path)
+        }
+        Fact::FileObserved { .. }
+        | Fact::Content { .. }
+        | Fact::FileWritten { .. }
+        | Fact::Command { .. }
+        | Fact::Verification { .. }
+        | Fact::Output { .. }
+        | Fact::Tests { .. } => None,
     }
 }
 

@@ -1,10 +1,11 @@
 //! A whole round at once, for a verification that no database keeps: every probe in its order, and a chain
 //! of their receipts.
 
+use super::Round;
 use super::record::{EndedCall, Place, call_of, observing, receipt};
-use super::{Round, runs_command};
 use crate::tool::{ToolError, ToolOutcome};
 use chrono::{DateTime, Utc};
+use std::sync::Arc;
 use surety_common::clock;
 use surety_common::domain::plan::ToolCall;
 use surety_common::domain::receipt::{CheckProbe, EvidenceReceipt, EvidenceSource, Fact};
@@ -66,35 +67,39 @@ fn made(
 }
 
 impl Round {
-    /// Carries out all probes of the round with this number, one after another, and adds their receipts,
-    /// with that of what the checks' own commands wrote.
+    /// Carries out all probes of the round with this number, one after another, and adds their receipts.
     ///
     /// # Errors
-    /// The workspace cannot be read before or after the commands; the round was cancelled.
+    /// The workspace cannot be read before the commands; the round was cancelled.
     pub async fn carry_out(
-        &self,
+        self: &Arc<Self>,
         probes: Vec<Probe>,
         number: u32,
         chain: &mut Chain,
     ) -> Result<Vec<CarriedOut>, ToolError> {
-        let runs = probes.iter().any(runs_command);
-        let before = if runs { self.snapshot().await? } else { None };
+        if self.open(&probes).await?
+            && let Some(start) = self.start()?
+        {
+            self.give(Arc::clone(&start.originals)).await?;
+        }
         let mut carried = Vec::with_capacity(probes.len());
         for probe in probes {
-            let (id, started_at) = (Uuid::now_v7(), clock::now());
-            let outcome = self.probe(&probe, id).await;
-            if self.setup.cancel.is_cancelled() {
-                return Err(ToolError::called_off());
+            let mut so_far = Vec::new();
+            while let Some(inputs) = self.next_inputs(&probe, &so_far) {
+                let (id, started_at) = (Uuid::now_v7(), clock::now());
+                let outcome = self.probe(&probe, inputs, id).await;
+                if self.setup.cancel.is_cancelled() {
+                    return Err(ToolError::called_off());
+                }
+                let finished_at = clock::now();
+                let mut receipt = made(&call_of(&probe), &outcome, (id, started_at, finished_at));
+                let check_id = probe.check_id.clone();
+                receipt.probe_of = Some(CheckProbe { check_id, round: number, inputs });
+                chain.push(receipt);
+                so_far.push((inputs, outcome.success));
+                let probe = probe.clone();
+                carried.push(CarriedOut { probe, outcome, started_at, finished_at });
             }
-            let finished_at = clock::now();
-            let mut receipt = made(&call_of(&probe), &outcome, (id, started_at, finished_at));
-            receipt.probe_of = Some(CheckProbe { check_id: probe.check_id.clone(), round: number });
-            chain.push(receipt);
-            carried.push(CarriedOut { probe, outcome, started_at, finished_at });
-        }
-        if let Some(before) = before {
-            let facts = self.made_since(&before).await?;
-            chain.observe("the checks' own commands wrote files", facts);
         }
         Ok(carried)
     }

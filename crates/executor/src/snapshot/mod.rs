@@ -23,7 +23,7 @@ mod walk;
 mod written;
 
 pub(crate) use git::WorkTree;
-pub use net::{NetChanges, made_by_checks, net_changes};
+pub use net::{NetChanges, net_changes};
 pub use reach::{Check, Reach};
 pub(crate) use rules::of_revision;
 pub use written::Written;
@@ -86,16 +86,19 @@ impl Snapshots {
 
     /// Whether the rules ignore a path, which need not be there.
     pub fn ignores(&self, path: &Path) -> bool {
+        self.is_ignored(path.as_os_str().as_bytes(), false)
+    }
+
+    /// Whether the rules ignore a file or a folder.
+    pub(crate) fn is_ignored(&self, path: &[u8], is_folder: bool) -> bool {
         let mut chain = self.judge.at_root();
         let mut ruled = false;
-        let mut folders: Vec<_> = path.ancestors().skip(1).collect();
-        folders.pop();
-        for folder in folders.into_iter().rev() {
-            let folder = folder.as_os_str().as_bytes();
+        for (end, _) in path.iter().enumerate().filter(|(_, byte)| **byte == b'/') {
+            let folder = path.get(..end).unwrap_or_default();
             ruled |= self.judge.standing(chain.as_ref(), ruled, folder, true).ruled;
             chain = self.judge.within(chain, folder);
         }
-        self.judge.standing(chain.as_ref(), ruled, path.as_os_str().as_bytes(), false).ignored
+        self.judge.standing(chain.as_ref(), ruled, path, is_folder).ignored
     }
 
     /// Takes a later snapshot. Files that are as in `previous`, by all that the operating system says,

@@ -92,6 +92,7 @@ impl CallSetup {
             write_scope: Arc::new(WriteScope::new(scope)?),
             environment: Arc::clone(&run.engine.environment),
             sandbox: Arc::new(run.engine.sandbox.under(&run.spec.policy)),
+            view: None,
             call_id: call.id,
             shell_allowed: false,
             deadline: until.min(Instant::now() + budget),

@@ -10,12 +10,13 @@ use super::history::Base;
 use super::leased_run::LeasedRun;
 use super::resource_wait::wait_for_resources;
 use crate::blocking::blocking;
-use crate::round::{Start, counted};
+use crate::round::{Originals, Start, counted, lines_with_originals};
 use crate::snapshot::{Reach, Snapshots, Written};
 use crate::tool::{ErrorCode, Tool, ToolError, ToolOutcome, Workspace, WriteScope};
 use chrono::{DateTime, Utc};
 use std::sync::Arc;
 use std::time::Duration;
+use surety_common::domain::check_inputs::InputRules;
 use surety_common::domain::json::sha256_hex;
 use surety_common::domain::manifest::{IgnoreRules, Manifest, Place, decode, digest, encode};
 use surety_common::domain::receipt::Fact;
@@ -27,6 +28,9 @@ use tracing::Instrument;
 
 /// How long a snapshot waits for open files that others hold.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What an artifact begins with that has more than a manifest.
+const JOINED: &[u8] = b"surety-start-1\n";
 
 /// The base of a run: taken now when nothing of the run could have written before, else read.
 ///
@@ -42,7 +46,11 @@ pub(super) async fn base(run: &LeasedRun) -> Result<&Base, ToolError> {
 /// As [`base`].
 pub(super) async fn start(run: &LeasedRun) -> Result<Start, ToolError> {
     let Base { snapshots, manifest, .. } = base(run).await?;
-    Ok(Start { snapshots: Arc::clone(snapshots), manifest: Arc::clone(manifest) })
+    Ok(Start {
+        snapshots: Arc::clone(snapshots),
+        manifest: Arc::clone(manifest),
+        originals: Arc::default(),
+    })
 }
 
 /// Whether the run has a base: without one nothing of it could have written.
@@ -67,16 +75,21 @@ async fn find_base(run: &LeasedRun) -> Result<Base, ToolError> {
 async fn take_base(run: &LeasedRun) -> Result<Base, ToolError> {
     let counted = counted(&run.plan);
     let span = telemetry::snapshot_span(&run.present_span(), "base");
-    let (snapshots, manifest) = wait_for_resources(run, PATIENCE, || {
-        let (counted, lost) = (counted.clone(), run.lease.calls.clone());
+    let rules = rules(run)?;
+    let (snapshots, manifest, originals) = wait_for_resources(run, PATIENCE, || {
+        let (counted, lost, rules) = (counted.clone(), run.lease.calls.clone(), rules.clone());
+        let lines = lines_with_originals(&run.plan);
         in_workspace(run, move |workspace| {
             let check = || if lost.is_cancelled() { Err(ToolError::called_off()) } else { Ok(()) };
-            Snapshots::begin(workspace, &counted, &check)
+            let (snapshots, manifest) = Snapshots::begin(workspace, &counted, &check)?;
+            let lines: Vec<_> = lines.iter().map(String::as_str).collect();
+            let originals = Originals::read(workspace, &manifest, &rules, &lines, &check)?;
+            Ok((snapshots, manifest, originals))
         })
     })
     .instrument(span)
     .await?;
-    let body = encode(&manifest);
+    let body = joined(&encode(&manifest), &originals);
     let artifact = sha256_hex(&body);
     let stored = Artifact { digest: &artifact, body: &body, created_at: run.engine.now() };
     tokio::select! {
@@ -91,15 +104,58 @@ async fn take_base(run: &LeasedRun) -> Result<Base, ToolError> {
     Ok(Base { snapshots: Arc::new(snapshots), manifest, artifact })
 }
 
+/// Which files are check inputs of the run.
+///
+/// # Errors
+/// A glob of the policy does not read.
+pub(super) fn rules(run: &LeasedRun) -> Result<InputRules, ToolError> {
+    let policy = &run.spec.policy;
+    InputRules::new(&policy.protect, &policy.may_change)
+        .map_err(|problem| ToolError::new(ErrorCode::ArgumentsInvalid, problem.to_string()))
+}
+
+/// The manifest, what is kept of check inputs, and in front the length of the manifest.
+fn joined(manifest: &[u8], originals: &Originals) -> Vec<u8> {
+    let length = u64::try_from(manifest.len()).unwrap_or(u64::MAX);
+    [JOINED, &length.to_be_bytes(), manifest, &originals.encode()].concat()
+}
+
+/// The two parts; an artifact of an earlier version is the manifest alone.
+fn parted(body: &[u8]) -> Option<(&[u8], &[u8])> {
+    let Some(rest) = body.strip_prefix(JOINED) else { return Some((body, &[])) };
+    let (length, rest) = rest.split_first_chunk()?;
+    rest.split_at_checked(usize::try_from(u64::from_be_bytes(*length)).ok()?)
+}
+
+/// The check inputs of the start.
+///
+/// # Errors
+/// The artifact is not kept, or does not read.
+pub(super) async fn originals(run: &LeasedRun) -> Result<Arc<Originals>, ToolError> {
+    let artifact = base(run).await?.artifact.as_str();
+    if artifact.is_empty() {
+        return Ok(Arc::default());
+    }
+    let body = stored(run, artifact).await?;
+    let originals = parted(&body).and_then(|(_, originals)| Originals::decode(originals));
+    originals.map(Arc::new).ok_or_else(|| unread(artifact, "it is damaged"))
+}
+
+fn unread(artifact: &str, why: &str) -> ToolError {
+    let message = format!("the first snapshot of the workspace, artifact {artifact}: {why}");
+    ToolError::new(ErrorCode::InternalError, message)
+}
+
+async fn stored(run: &LeasedRun, artifact: &str) -> Result<Vec<u8>, ToolError> {
+    let body = store::patiently(|| store::artifact_body(&run.engine.pool, artifact)).await;
+    let body = body.map_err(|error| unread(artifact, &error.to_string()))?;
+    body.ok_or_else(|| unread(artifact, "it is not kept"))
+}
+
 async fn read_base(run: &LeasedRun, artifact: String) -> Result<Base, ToolError> {
-    let unread = |why: String| {
-        let message = format!("the first snapshot of the workspace, artifact {artifact}: {why}");
-        ToolError::new(ErrorCode::InternalError, message)
-    };
-    let body = store::patiently(|| store::artifact_body(&run.engine.pool, &artifact)).await;
-    let body = body.map_err(|error| unread(error.to_string()))?;
-    let body = body.ok_or_else(|| unread("it is not kept".to_owned()))?;
-    let manifest = decode(&body).map_err(|error| unread(error.to_string()))?;
+    let body = stored(run, &artifact).await?;
+    let (manifest, _) = parted(&body).ok_or_else(|| unread(&artifact, "it is damaged"))?;
+    let manifest = decode(manifest).map_err(|error| unread(&artifact, &error.to_string()))?;
     let snapshots = Arc::new(Snapshots::resume(&manifest.rules)?);
     Ok(Base { snapshots, manifest: Arc::new(manifest), artifact })
 }

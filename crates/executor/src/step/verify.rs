@@ -19,11 +19,12 @@ use surety_common::domain::execution::Wait;
 use surety_common::domain::execution::draft::Ending;
 use surety_common::domain::fault::{Fault, FaultClass};
 use surety_common::domain::journal::{Entry, Intent};
-use surety_common::domain::manifest::Manifest;
 use surety_common::domain::plan::ToolCall;
-use surety_common::domain::receipt::{CheckProbe, EvidenceSource};
+use surety_common::domain::receipt::{CheckProbe, EvidenceSource, Inputs};
 use surety_common::domain::stop::{StopReason, WaitingOn};
-use surety_common::domain::verification::{Observation, Probe, probes};
+use surety_common::domain::verification::{
+    Observation, Probe, WORKSPACE_CHANGED, WORKSPACE_CHECK, probes,
+};
 use surety_common::telemetry;
 use tracing::{Instrument, Span};
 use uuid::Uuid;
@@ -111,31 +112,14 @@ async fn observe_all(run: &LeasedRun) -> Result<bool, Ended> {
     if wanted.is_empty() {
         return Ok(true);
     }
-    let mut records = Vec::new();
-    let mut whole = true;
     let number = run.execution().await.counters.verification_round;
-    let round = begin(run, &wanted).await?;
-    let before = before_checks(run, &round, &wanted).await?;
-    for probe in wanted {
-        if run.engine.drain.is_cancelled() {
-            return Err(Ended::Draining);
-        }
-        match carry_out(run, &round, probe, number).await {
-            Ok(record) => records.push(record),
-            // Another process changed the run, for example to pause it: the observations so far are
-            // kept.
-            Err(Ended::Overtaken) => {
-                whole = false;
-                break;
-            }
-            Err(ended) => return Err(ended),
-        }
+    let (mut records, mut whole, mut moved) = observe_once(run, &wanted, number).await?;
+    if whole && !moved.is_empty() {
+        tracing::warn!(run_id = %run.spec.id, ?moved, "verify: the workspace changed during the verification; observing once more");
+        (records, whole, moved) = observe_once(run, &wanted, number).await?;
     }
-    if let Some(before) = before.filter(|_| whole) {
-        records.extend(made_by_checks(run, &round, &before).await?);
-    }
-    if let Some(latest) = round.latest() {
-        run.history.remember(&latest);
+    if whole && !moved.is_empty() {
+        records.push(record_of_move(run, &moved, number).await?);
     }
     run.insist(|draft| {
         for record in &records {
@@ -151,65 +135,82 @@ async fn observe_all(run: &LeasedRun) -> Result<bool, Ended> {
     Ok(run.execution().await.counters.observed)
 }
 
-/// The round, with the workspace before the run where a probe compares with it.
-async fn begin(run: &LeasedRun, wanted: &[Probe]) -> Result<Round, Ended> {
-    let compares = asks_for_change(wanted) && snapshots::has_base(run).await;
-    let start = if compares { snapshots::start(run).await.map(Some) } else { Ok(None) };
-    if let Err(error) = &start {
+/// Carries out every probe. Answers the records, whether they are complete, and the paths that changed in the
+/// meantime.
+async fn observe_once(
+    run: &LeasedRun,
+    wanted: &[Probe],
+    number: u32,
+) -> Result<(Vec<Record>, bool, Vec<String>), Ended> {
+    let mut records = Vec::new();
+    let round = begin(run, wanted).await?;
+    for probe in wanted {
+        match carry_out(run, &round, probe, number, &mut records).await {
+            Ok(()) => {}
+            // Another process changed the run, for example to pause it: the observations so far are
+            // kept.
+            Err(Ended::Overtaken) => return Ok((records, false, Vec::new())),
+            Err(ended) => return Err(ended),
+        }
+    }
+    let moved = wait_for_resources(run, patience(run), || round.moved_paths()).await;
+    if let Err(error) = &moved {
         called_off(run, &error.clone().into())?;
     }
-    Ok(Round::new(Setup {
+    if let Some(latest) = round.latest() {
+        run.history.remember(&latest);
+    }
+    // What could not be compared failed each probe of a command already.
+    Ok((records, true, moved.unwrap_or_default()))
+}
+
+/// The record of a workspace that changed during the verification, which the gate refuses.
+async fn record_of_move(run: &LeasedRun, moved: &[String], round: u32) -> Result<Record, Ended> {
+    let message = format!("{WORKSPACE_CHANGED}: {}", moved.join(", "));
+    let outcome =
+        ToolOutcome { success: false, ..ToolOutcome::done(message, Vec::new(), Vec::new()) };
+    let mut record = record(run, Done::now(run, call(observing()), outcome)).await?;
+    let check_id = WORKSPACE_CHECK.to_owned();
+    record.receipt.probe_of = Some(CheckProbe { check_id, round, inputs: Inputs::Unstated });
+    Ok(record)
+}
+
+/// The round, compared with the workspace before the run where a probe needs that.
+async fn begin(run: &LeasedRun, wanted: &[Probe]) -> Result<Arc<Round>, Ended> {
+    let needs =
+        |probe: &Probe| runs_command(probe) || matches!(probe.observation, Observation::Change(_));
+    let compares = wanted.iter().any(needs) && snapshots::has_base(run).await;
+    let start = if compares { snapshots::start(run).await.map(Some) } else { Ok(None) };
+    let rules = snapshots::rules(run);
+    if let Err(error) = start.as_ref().map(drop).and(rules.as_ref().map(drop)) {
+        called_off(run, &error.clone().into())?;
+    }
+    let round = Round::new(Setup {
         folder: Arc::clone(&run.folder),
         environment: Arc::clone(&run.engine.environment),
         sandbox: Arc::new(run.engine.sandbox.under(&run.spec.policy)),
-        start,
+        rules: rules.clone().unwrap_or_default(),
+        start: rules.and(start),
         latest: run.history.latest(),
-        receipts: if compares { run.receipts().await? } else { Vec::new() },
         time_limit: patience(run),
         cancel: run.lease.calls.clone(),
         kill: run.lease.kill.clone(),
-    }))
-}
-
-fn asks_for_change(wanted: &[Probe]) -> bool {
-    wanted.iter().any(|probe| matches!(probe.observation, Observation::Change(_)))
-}
-
-/// The workspace before the checks' own commands, where a check asks what the run changed.
-async fn before_checks(
-    run: &LeasedRun,
-    round: &Round,
-    wanted: &[Probe],
-) -> Result<Option<Arc<Manifest>>, Ended> {
-    let runs = wanted.iter().any(runs_command);
-    if !(asks_for_change(wanted) && runs && snapshots::has_base(run).await) {
-        return Ok(None);
-    }
-    match wait_for_resources(run, patience(run), || round.snapshot()).await {
-        Ok(before) => Ok(before),
-        Err(error) => {
-            called_off(run, &error.clone().into())?;
-            // Each check that needs it says so.
-            tracing::warn!(run_id = %run.spec.id, %error, "verify: no snapshot before the checks");
-            Ok(None)
-        }
-    }
-}
-
-/// The record of what the checks' own commands wrote; none when they wrote nothing.
-async fn made_by_checks(
-    run: &LeasedRun,
-    round: &Round,
-    before: &Manifest,
-) -> Result<Option<Record>, Ended> {
-    let made = wait_for_resources(run, patience(run), || round.made_since(before)).await;
-    let outcome = match made {
-        Ok(facts) if facts.is_empty() => return Ok(None),
-        Ok(facts) => ToolOutcome::done("the checks' own commands wrote files", Vec::new(), facts),
-        Err(error) => error.into(),
+    });
+    let opening = wait_for_resources(run, patience(run), || round.open(wanted)).await;
+    let opened = match opening {
+        Ok(true) => match snapshots::originals(run).await {
+            Ok(originals) => round.give(originals).await,
+            Err(error) => Err(error),
+        },
+        Ok(false) => Ok(()),
+        Err(error) => Err(error),
     };
-    called_off(run, &outcome)?;
-    record(run, Done::now(run, call(observing()), outcome)).await.map(Some)
+    if let Err(error) = opened {
+        called_off(run, &error.clone().into())?;
+        // Each check that needs it says so.
+        tracing::warn!(run_id = %run.spec.id, %error, "verify: the workspace could not be compared with its start");
+    }
+    Ok(round)
 }
 
 /// Ends the run when its workspace is another folder than at its start: whatever is seen there is not
@@ -239,15 +240,37 @@ async fn wanted(run: &LeasedRun) -> Vec<Probe> {
     probes(&run.plan.verify, policy, run.wrote_files().await)
 }
 
-/// Makes one observation and its record, which names the check that it decides.
+/// Carries out a probe with each of the inputs that it needs, and makes the records, which name the check
+/// that they decide.
 async fn carry_out(
     run: &LeasedRun,
-    round: &Round,
-    probe: Probe,
+    round: &Arc<Round>,
+    probe: &Probe,
     number: u32,
+    records: &mut Vec<Record>,
+) -> Result<(), Ended> {
+    let mut so_far = Vec::new();
+    while let Some(inputs) = round.next_inputs(probe, &so_far) {
+        if run.engine.drain.is_cancelled() {
+            return Err(Ended::Draining);
+        }
+        let mut record = carry_out_with(run, round, probe, inputs).await?;
+        let check_id = probe.check_id.clone();
+        record.receipt.probe_of = Some(CheckProbe { check_id, round: number, inputs });
+        so_far.push((inputs, record.receipt.success));
+        records.push(record);
+    }
+    Ok(())
+}
+
+async fn carry_out_with(
+    run: &LeasedRun,
+    round: &Arc<Round>,
+    probe: &Probe,
+    inputs: Inputs,
 ) -> Result<Record, Ended> {
-    let call = call(call_of(&probe));
-    let runs = runs_command(&probe);
+    let call = call(call_of(probe));
+    let runs = runs_command(probe);
     if runs {
         write_down(run, &call).await?;
     }
@@ -260,7 +283,7 @@ async fn carry_out(
             },
             None => None,
         };
-        round.probe(&probe, call.id).await
+        round.probe(probe, inputs, call.id).await
     };
     let call_id = call.id.to_string();
     let span = telemetry::probe_span(&run.present_span(), &probe.check_id, &call_id);
@@ -269,9 +292,7 @@ async fn carry_out(
     describe(&span, &outcome);
     called_off(run, &outcome)?;
     let done = Done { call, outcome, started_at, finished_at: run.engine.now(), source: None };
-    let mut record = record(run, done).await?;
-    record.receipt.probe_of = Some(CheckProbe { check_id: probe.check_id, round: number });
-    Ok(record)
+    record(run, done).await
 }
 
 /// Adds to the span of a probe how it ended.

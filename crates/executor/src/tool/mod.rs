@@ -44,6 +44,7 @@ use std::time::Duration;
 use surety_common::domain::json::Value;
 use surety_common::domain::plan::ToolCall;
 use surety_common::domain::receipt::Fact;
+use surety_sandbox::View;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -95,6 +96,8 @@ pub struct ToolContext {
     pub environment: Arc<Environment>,
     /// The sandbox of commands.
     pub sandbox: Arc<Sandbox>,
+    /// What of the workspace its commands see; none for the workspace itself.
+    pub view: Option<Arc<View>>,
     /// The call's idempotency key, the same in every repetition. A tool that can pass it on has its
     /// effect once.
     pub call_id: Uuid,

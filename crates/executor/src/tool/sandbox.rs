@@ -134,6 +134,16 @@ impl Sandbox {
         &self.machine
     }
 
+    /// Whether what a command writes in a view can be kept for later ones.
+    pub fn keeps_views(&self) -> bool {
+        self.policy != SandboxPolicy::None && self.machine.keeps_views()
+    }
+
+    /// The folder on disk for what goes away.
+    pub fn scratch(&self) -> &Path {
+        &self.folders.scratch
+    }
+
     /// With what a run's policy asks for.
     #[must_use]
     pub fn under(&self, policy: &Policy) -> Self {
@@ -186,7 +196,7 @@ impl Sandbox {
                 NetworkPolicy::All => Network::All,
             },
             limits: self.limits_until(ctx.deadline),
-            view: None,
+            view: ctx.view.as_deref().cloned(),
             input: None,
             confinement,
         })

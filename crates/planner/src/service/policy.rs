@@ -1,5 +1,6 @@
 //! The policy of a request.
 
+use surety_common::domain::check_inputs::InputRules;
 use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::run::{
     NetworkPolicy, OnBusy, Policy, SandboxPolicy, VerifyCommands, WorkspaceLock,
@@ -21,6 +22,8 @@ pub fn read_policy(policy: v1::Policy) -> Result<Policy, Problem> {
         require_independent,
         network,
         sandbox,
+        protect,
+        may_change,
     } = policy;
     if on_budget != i32::from(v1::OnBudget::Unspecified) {
         return Err(without_effect("policy.on_budget"));
@@ -49,6 +52,7 @@ pub fn read_policy(policy: v1::Policy) -> Result<Policy, Problem> {
         Ok(v1::OnBusy::Fail) => OnBusy::Fail,
         Err(_) => return Err(no_value("policy.on_busy")),
     };
+    InputRules::new(&protect, &may_change)?;
     let (network, sandbox) = (read_network(network)?, read_sandbox(sandbox)?);
     Ok(Policy {
         verify_commands,
@@ -59,6 +63,8 @@ pub fn read_policy(policy: v1::Policy) -> Result<Policy, Problem> {
         network,
         sandbox,
         workspace_roots: Vec::new(),
+        protect,
+        may_change,
     })
 }
 

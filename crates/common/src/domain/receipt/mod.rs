@@ -66,6 +66,43 @@ pub struct CheckProbe {
     pub check_id: String,
     /// The verification round of the run, from 1.
     pub round: u32,
+    /// What the command of a check ran with.
+    pub inputs: Inputs,
+}
+
+/// The check inputs that the command of a check ran with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Inputs {
+    /// It ran no command of a check.
+    #[default]
+    Unstated,
+    /// Those of the start, without the ignored files that steps wrote.
+    Original,
+    /// Those of the start, with the ignored files that steps wrote.
+    OriginalWithIgnored,
+    /// The workspace as the steps left it.
+    AsLeft,
+}
+
+impl Inputs {
+    /// Every value.
+    pub const ALL: [Self; 4] =
+        [Self::Unstated, Self::Original, Self::OriginalWithIgnored, Self::AsLeft];
+
+    /// The value's name in receipts; empty for none.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unstated => "",
+            Self::Original => "original",
+            Self::OriginalWithIgnored => "original_with_ignored",
+            Self::AsLeft => "as_left",
+        }
+    }
+
+    /// The value with this name.
+    pub fn from_text(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|inputs| inputs.as_str() == text)
+    }
 }
 
 /// The source of a fact.

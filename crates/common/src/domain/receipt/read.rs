@@ -1,7 +1,7 @@
 //! Reads a receipt from JSON: blanks at the edges are trimmed in external input, and kept in stored
 //! text.
 
-use super::{CheckProbe, Command, Conditions, EvidenceReceipt, EvidenceSource, Fact};
+use super::{CheckProbe, Command, Conditions, EvidenceReceipt, EvidenceSource, Fact, Inputs};
 use crate::domain::json::Value;
 use crate::domain::problem::{Code, Problem};
 use crate::domain::tests_seen::Counts;
@@ -45,7 +45,7 @@ fn read(value: &Value, edges: Edges) -> Result<EvidenceReceipt, Problem> {
         plan_revision: fields.integer("plan_revision")?.unwrap_or_default(),
         seq: fields.integer("seq")?.unwrap_or_default(),
         call_id: fields.text("call_id")?,
-        probe_of: probe_of(fields.text("check_id")?, fields.integer("round")?.unwrap_or_default()),
+        probe_of: read_probe(&fields)?,
         source: EvidenceSource::ToolObservation,
         name: fields.text("name")?,
         arguments_digest: fields.text("arguments_digest")?,
@@ -70,9 +70,19 @@ fn read(value: &Value, edges: Edges) -> Result<EvidenceReceipt, Problem> {
     Ok(receipt)
 }
 
+fn read_probe(fields: &Fields<'_>) -> Result<Option<CheckProbe>, Problem> {
+    let (round, inputs) = (fields.integer("round")?.unwrap_or_default(), fields.text("inputs")?);
+    let inputs = Inputs::from_text(&inputs).ok_or_else(|| {
+        let known = "original, original_with_ignored, as_left";
+        let message = format!("`{inputs}` is not what a check runs with; use one of {known}");
+        Problem::at(Code::TypeMismatch, "inputs", message)
+    })?;
+    Ok(probe_of(fields.text("check_id")?, round, inputs))
+}
+
 /// The check that a receipt names; none where it names none.
-pub fn probe_of(check_id: String, round: u32) -> Option<CheckProbe> {
-    (round > 0 || !check_id.is_empty()).then_some(CheckProbe { check_id, round })
+pub fn probe_of(check_id: String, round: u32, inputs: Inputs) -> Option<CheckProbe> {
+    (round > 0 || !check_id.is_empty()).then_some(CheckProbe { check_id, round, inputs })
 }
 
 fn read_step_index(value: Option<&Value>) -> Result<u32, Problem> {

@@ -69,6 +69,7 @@ impl EvidenceReceipt {
         };
         let object = object
             .text("finished_at", &instant(*finished_at))
+            .text("inputs", probe_of.as_ref().map_or("", |probe| probe.inputs.as_str()))
             .text("name", name)
             .text("output_digest", output_digest);
         let object = positive(object, "plan_revision", u64::from(*plan_revision))

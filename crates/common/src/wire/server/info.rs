@@ -26,9 +26,11 @@ const FEATURES: [&str; 7] = [
 ];
 
 /// The keys of a run's policy that have an effect.
-const POLICY_KEYS: [&str; 7] = [
+const POLICY_KEYS: [&str; 9] = [
+    "may_change",
     "network",
     "on_busy",
+    "protect",
     "repeatable_commands",
     "require_independent",
     "sandbox",

@@ -54,6 +54,7 @@ impl ToolFixture {
             folder: Arc::new(Folder::given(root.clone())),
             write_scope: Arc::new(WriteScope::whole()),
             environment: Arc::new(Environment::of_process()),
+            view: None,
             call_id: Uuid::from_u128(7),
             shell_allowed: false,
             deadline: Instant::now() + Duration::from_secs(120),

@@ -1,0 +1,132 @@
+//! What a run did to the check inputs of one check, and how a view gets the originals back.
+
+use super::convention::{language_of, language_of_configuration, recipe_of};
+use super::line::{names, scripts, starts};
+use super::{InputKind, InputRules, convention_of};
+use crate::domain::manifest::{Aspect, Change, Kind, Manifest, changes};
+use std::collections::BTreeSet;
+
+/// One check input that is not as at the start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// Relative to the workspace's root.
+    pub path: Vec<u8>,
+    /// Why it is a check input.
+    pub kind: InputKind,
+    /// What the run did to it.
+    pub aspect: Aspect,
+}
+
+/// The check inputs of one check that a run changed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Exam {
+    /// Changed and deleted ones, which a view gets as they were at the start.
+    pub put_back: Vec<Difference>,
+    /// Added ones, which a view does not have.
+    pub take_out: Vec<Difference>,
+    /// Added ones that stay, because the start has nothing that they could replace: the line names them, or
+    /// they are the first of their kind.
+    pub new: Vec<Difference>,
+}
+
+impl Exam {
+    /// Compares the workspace with the start, for the check that this line runs. A project's own tests have
+    /// an empty line.
+    pub fn of(rules: &InputRules, line: &str, start: &Manifest, now: &Manifest) -> Self {
+        let mut exam = Self::default();
+        let mut tests = None;
+        let scripts = scripts(line);
+        let scripts: BTreeSet<&[u8]> = scripts
+            .iter()
+            .filter(|script| !script.is_product && !rules.may_change(script.path.as_bytes()))
+            .map(|script| script.path.as_bytes())
+            .collect();
+        let content = |change: &Change<'_>| change.is_of_content() && !change.is_ignored();
+        for change in changes(start, now).filter(content) {
+            let path = change.path();
+            let is_script = || scripts.contains(path).then_some(InputKind::Script);
+            let Some(kind) = rules.kind_of(path).or_else(is_script) else { continue };
+            let Some(aspect) = change.aspect() else { continue };
+            let difference = Difference { path: path.to_vec(), kind, aspect };
+            if start.get(path).is_some_and(|entry| entry.kind != Kind::Folder) {
+                exam.put_back.push(difference);
+            } else if kind != InputKind::Shadow
+                && is_new(line, &difference, start, tests.get_or_insert_with(|| Tests::of(start)))
+            {
+                exam.new.push(difference);
+            } else {
+                exam.take_out.push(difference);
+            }
+        }
+        exam
+    }
+
+    /// Whether the originals are other files than those of the run.
+    pub fn differs(&self) -> bool {
+        !self.put_back.is_empty() || !self.take_out.is_empty()
+    }
+
+    /// Every check input that the run changed or added, sorted by path.
+    pub fn differences(&self) -> Vec<&Difference> {
+        let mut all: Vec<_> = self.put_back.iter().chain(&self.take_out).chain(&self.new).collect();
+        all.sort_by(|a, b| a.path.cmp(&b.path));
+        all
+    }
+}
+
+/// What the start has of tests.
+struct Tests {
+    languages: BTreeSet<&'static str>,
+    any: bool,
+}
+
+impl Tests {
+    fn of(start: &Manifest) -> Self {
+        let mut tests = Self { languages: BTreeSet::new(), any: false };
+        for entry in start.entries().iter().filter(|entry| !entry.ignored) {
+            if entry.kind == Kind::Folder {
+                continue;
+            }
+            let path = String::from_utf8_lossy(&entry.path);
+            let Some(kind) = convention_of(&path) else { continue };
+            tests.any |= matches!(kind, InputKind::Test | InputKind::Configuration);
+            if kind == InputKind::Test {
+                tests.languages.extend(language_of(&path));
+            }
+        }
+        tests
+    }
+}
+
+/// Whether an added check input replaces nothing of the start.
+fn is_new(line: &str, added: &Difference, start: &Manifest, tests: &Tests) -> bool {
+    let path = String::from_utf8_lossy(&added.path);
+    if names(line, &path) {
+        return true;
+    }
+    match added.kind {
+        InputKind::Shadow | InputKind::Protected => false,
+        InputKind::Script => true,
+        InputKind::Test => match language_of(&path) {
+            Some(language) => !tests.languages.contains(language),
+            None => !tests.any,
+        },
+        InputKind::Configuration => match (recipe_of(&path), language_of_configuration(&path)) {
+            (Some((programs, recipes)), _) => {
+                starts(line, programs) && !has_recipe(start, &path, recipes)
+            }
+            (None, Some(language)) => !tests.languages.contains(language),
+            (None, None) => !tests.any,
+        },
+    }
+}
+
+/// Whether the start has a recipe of the same program in the same folder.
+fn has_recipe(start: &Manifest, path: &str, recipes: &[&str]) -> bool {
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    start.entries().iter().any(|entry| {
+        let path = String::from_utf8_lossy(&entry.path);
+        let (above, name) = path.rsplit_once('/').unwrap_or(("", &path));
+        above == folder && recipes.contains(&name.to_ascii_lowercase().as_str())
+    })
+}

@@ -1,0 +1,274 @@
+//! The files that a check's line names: the scripts that it starts, and the words that name files to be
+//! made.
+
+use crate::domain::path::Workspace;
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+/// Programs whose first argument that is no option is a script.
+const INTERPRETERS: &[&str] = &[
+    "bash", "bun", "dash", "deno", "groovy", "julia", "ksh", "lua", "node", "nodejs", "perl",
+    "php", "pwsh", "rscript", "ruby", "sh", "ts-node", "tsx", "zsh",
+];
+/// Programs that start the program that follows their own options.
+const STARTERS: &[&str] =
+    &["command", "env", "exec", "nice", "nohup", "setsid", "stdbuf", "sudo", "time", "timeout"];
+/// Programs for which `-f` and its like name a configuration, and no data.
+const RUNNERS: &[&str] = &[
+    "cargo",
+    "ctest",
+    "eslint",
+    "gmake",
+    "golangci-lint",
+    "jest",
+    "just",
+    "make",
+    "mocha",
+    "mypy",
+    "ninja",
+    "nose2",
+    "nox",
+    "npx",
+    "phpunit",
+    "playwright",
+    "pytest",
+    "rake",
+    "rspec",
+    "rubocop",
+    "ruff",
+    "task",
+    "tox",
+    "tsc",
+    "vitest",
+];
+/// The options that name a runner's configuration.
+const CONFIGURATION_OPTIONS: &[&str] = &[
+    "-c",
+    "-f",
+    "--config",
+    "--config-file",
+    "--configuration",
+    "--file",
+    "--justfile",
+    "--makefile",
+    "--rcfile",
+    "--taskfile",
+    "--project",
+];
+/// Folders whose files are products.
+const PRODUCT_FOLDERS: &[&str] = &["src", "lib", "app", "cmd", "pkg"];
+/// Names of products.
+const PRODUCT_NAMES: &[&str] = &["app", "main", "cli", "index", "server"];
+
+/// A file that a line starts.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Script {
+    /// Relative to the workspace's root.
+    pub path: String,
+    /// Whether it is a product by convention: then it is data under test.
+    pub is_product: bool,
+}
+
+/// The files of the workspace that a line starts: programs by their paths, the scripts of interpreters, and
+/// the configuration that a runner is given.
+pub fn scripts(line: &str) -> BTreeSet<Script> {
+    let mut found = BTreeSet::new();
+    let mut folder = String::new();
+    for words in commands(line) {
+        let words = without_starters(&words);
+        let Some((program, arguments)) = words.split_first() else { continue };
+        if program == "cd" {
+            folder = arguments.first().map_or(String::new(), |to| join(&folder, to));
+            continue;
+        }
+        let mut add = |path: &str| {
+            let path = join(&folder, path);
+            if !path.is_empty() {
+                let is_product = is_product(&path);
+                found.insert(Script { path, is_product });
+            }
+        };
+        if program.contains('/') {
+            add(program);
+        }
+        let name = program.rsplit('/').next().unwrap_or(program).to_ascii_lowercase();
+        if is_interpreter(&name)
+            && let Some(script) = script_of(arguments)
+        {
+            add(script);
+        }
+        if let Some(arguments) = arguments_of_runner(&name, arguments) {
+            configurations(arguments).into_iter().for_each(add);
+        }
+    }
+    found
+}
+
+/// Whether a line starts one of these programs.
+pub(super) fn starts(line: &str, programs: &[&str]) -> bool {
+    commands(line).iter().any(|words| {
+        let words = without_starters(words);
+        let name = words.first().map_or("", |first| first.rsplit('/').next().unwrap_or(first));
+        let module = match words.iter().position(|word| word == "-m") {
+            Some(at) if name.starts_with("python") => words.get(at + 1).map_or("", String::as_str),
+            Some(_) | None => "",
+        };
+        programs.contains(&name) || programs.contains(&module)
+    })
+}
+
+/// The arguments of a runner, which Python starts as a module.
+fn arguments_of_runner<'a>(name: &str, arguments: &'a [String]) -> Option<&'a [String]> {
+    if RUNNERS.contains(&name) {
+        return Some(arguments);
+    }
+    let module = arguments.iter().position(|word| word == "-m");
+    module.filter(|_| name.starts_with("python")).and_then(|at| arguments.get(at + 2..))
+}
+
+/// Whether a path is a product by convention.
+pub fn is_product(path: &str) -> bool {
+    let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let stem = name.split_once('.').map_or(name, |(stem, _)| stem).to_ascii_lowercase();
+    folders.split('/').any(|folder| PRODUCT_FOLDERS.contains(&folder))
+        || PRODUCT_NAMES.contains(&stem.as_str())
+}
+
+/// Whether a line names a path, or a folder above it: then what is to be made there is asked for.
+pub(super) fn names(line: &str, path: &str) -> bool {
+    let mut folder = String::new();
+    commands(line).iter().any(|words| {
+        if let [cd, to, ..] = words.as_slice()
+            && cd == "cd"
+        {
+            folder = join(&folder, to);
+            return false;
+        }
+        words.iter().any(|word| word_names(&folder, word, path))
+    })
+}
+
+fn word_names(folder: &str, word: &str, path: &str) -> bool {
+    let word = word.split_once("::").map_or(word, |(file, _)| file);
+    let word = word.split_once('=').map_or(word, |(_, value)| value);
+    let word = word.strip_suffix("/...").unwrap_or(word);
+    if word.is_empty() || word.starts_with('-') {
+        return false;
+    }
+    let whole = join(folder, word);
+    let is_at = |named: &str| {
+        !named.is_empty()
+            && path.strip_prefix(named).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    if is_at(&whole) {
+        return true;
+    }
+    // A module's name, and a test target of cargo.
+    let stem = path.rsplit_once('.').map_or(path, |(stem, _)| stem);
+    let dotted = join(folder, &word.replace('.', "/"));
+    !word.contains('/') && word.contains('.') && (is_at(&dotted) || stem == dotted)
+        || stem
+            .rsplit_once('/')
+            .is_some_and(|(above, name)| name == word && above.ends_with("tests"))
+}
+
+fn is_interpreter(name: &str) -> bool {
+    INTERPRETERS.contains(&name) || name.starts_with("python") || name.starts_with("pypy")
+}
+
+/// The first argument that is no option. Code that is given on the line is no script, and neither is a
+/// module's name.
+fn script_of(arguments: &[String]) -> Option<&str> {
+    let mut arguments = arguments.iter();
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "-c" | "-e" | "-m" | "-p" | "--eval" | "--print" | "-r" => return None,
+            "-W" | "-X" | "-I" | "--require" | "--import" | "--loader" => drop(arguments.next()),
+            "run" | "test" => {}
+            option if option.starts_with('-') => {}
+            script => return Some(script),
+        }
+    }
+    None
+}
+
+fn configurations(arguments: &[String]) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut arguments = arguments.iter();
+    while let Some(argument) = arguments.next() {
+        let (option, value) = match argument.split_once('=') {
+            Some((option, value)) => (option, Some(value)),
+            None => (argument.as_str(), None),
+        };
+        if CONFIGURATION_OPTIONS.contains(&option) {
+            found.extend(value.or_else(|| arguments.next().map(String::as_str)));
+        }
+    }
+    found
+}
+
+/// A path below a folder of the workspace; empty where it is none.
+fn join(folder: &str, path: &str) -> String {
+    if path.starts_with(['/', '~', '$']) {
+        return String::new();
+    }
+    let whole = if folder.is_empty() { path.to_owned() } else { format!("{folder}/{path}") };
+    Workspace::new("").resolve(&whole).map(Cow::into_owned).unwrap_or_default()
+}
+
+fn without_starters(words: &[String]) -> Vec<String> {
+    let mut words = words;
+    loop {
+        let Some((first, rest)) = words.split_first() else { return Vec::new() };
+        let is_starter = STARTERS.contains(&first.as_str());
+        if !is_starter && !is_assignment(first) {
+            return words.to_vec();
+        }
+        words = rest;
+        let is_own = |word: &String| {
+            word.starts_with('-') || word.starts_with(|first: char| first.is_ascii_digit())
+        };
+        while is_starter && words.first().is_some_and(is_own) {
+            words = words.get(1..).unwrap_or_default();
+        }
+    }
+}
+
+fn is_assignment(word: &str) -> bool {
+    word.split_once('=').is_some_and(|(name, _)| {
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    })
+}
+
+/// The words of each command of a line, without quotes. Nothing is expanded.
+fn commands(line: &str) -> Vec<Vec<String>> {
+    let mut commands = vec![Vec::new()];
+    let mut word = String::new();
+    let mut quote = None;
+    let mut letters = line.chars();
+    let end_word = |word: &mut String, commands: &mut Vec<Vec<String>>| {
+        if !word.is_empty()
+            && let Some(last) = commands.last_mut()
+        {
+            last.push(std::mem::take(word));
+        }
+    };
+    while let Some(letter) = letters.next() {
+        match (quote, letter) {
+            (Some(mark), letter) if mark == letter => quote = None,
+            (Some('\''), letter) => word.push(letter),
+            (_, '\\') => word.extend(letters.next()),
+            (Some(_), letter) => word.push(letter),
+            (None, '\'' | '"') => quote = Some(letter),
+            (None, ' ' | '\t' | '<' | '>') => end_word(&mut word, &mut commands),
+            (None, '&' | '|' | ';' | '\n' | '(' | ')' | '`' | '!' | '{' | '}') => {
+                end_word(&mut word, &mut commands);
+                commands.push(Vec::new());
+            }
+            (None, letter) => word.push(letter),
+        }
+    }
+    end_word(&mut word, &mut commands);
+    commands.retain(|words| !words.is_empty());
+    commands
+}

@@ -1,0 +1,252 @@
+//! What the runs of one check come to: with the original check inputs, with the ignored files of the steps,
+//! and on the workspace as the steps left it.
+//!
+//! ```text
+//!   original   with ignored   as left     result
+//!   holds      -              not run     holds
+//!   holds      -              holds       holds; check_inputs_differ
+//!   holds      -              fails       fails
+//!   fails      holds          holds       ignored_inputs_changed
+//!   fails      fails          holds       check_inputs_changed
+//!   fails      fails          fails       fails
+//! ```
+
+use super::Exam;
+use crate::domain::manifest::Aspect;
+use crate::domain::receipt::{EvidenceReceipt, Fact, Inputs};
+
+/// The caution and the reason of a check that only the changed check inputs let hold.
+const CHECK_INPUTS_CHANGED: &str = "check_inputs_changed";
+/// The caution of a check that holds with the original and with the changed check inputs.
+const CHECK_INPUTS_DIFFER: &str = "check_inputs_differ";
+/// The caution and the reason of a check that holds only with ignored files that steps wrote.
+const IGNORED_INPUTS_CHANGED: &str = "ignored_inputs_changed";
+/// The caution where ignored files of the start cannot be told from later ones.
+const IGNORED_INPUTS_AS_LEFT: &str = "ignored_inputs_as_left";
+/// The caution where an original was not kept.
+const ORIGINALS_NOT_RUN: &str = "originals_not_run";
+/// The caution where steps changed the program that a check starts, and no convention makes it a check input.
+const PROGRAM_FROM_WORKSPACE: &str = "program_from_workspace";
+/// The name of the output with a manifest of a package manager that the run changed.
+const DEPENDENCY_CHANGED: &str = "dependency_changed";
+/// Paths that are listed; the rest is counted.
+const MAX_LISTED: usize = 20;
+/// Paths that a reason names.
+const MAX_NAMED: usize = 3;
+
+/// What a round knows of one check, for its receipts.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Notes<'n> {
+    /// What the run did to the check inputs.
+    pub exam: Option<&'n Exam>,
+    /// Manifests whose keys about tests the run changed.
+    pub merged: Vec<String>,
+    /// Originals that were not kept.
+    pub not_kept: Vec<String>,
+    /// Ignored paths that steps wrote.
+    pub ignored: Vec<String>,
+    /// Whether ignored files could not be told apart.
+    pub ignored_unknown: bool,
+    /// Manifests of package managers that the run changed.
+    pub dependencies: &'n [String],
+    /// Programs of the line that steps changed and that are no check inputs.
+    pub programs: Vec<String>,
+}
+
+impl Notes<'_> {
+    /// The facts that a receipt with these inputs carries.
+    pub fn facts(&self, inputs: Inputs) -> Vec<Fact> {
+        let differences = self.exam.map(Exam::differences).unwrap_or_default();
+        let differences = differences.iter().map(|difference| {
+            let path = String::from_utf8_lossy(&difference.path);
+            format!("{} {path} ({})", word(difference.aspect), difference.kind.as_str())
+        });
+        match inputs {
+            Inputs::Original => {
+                let merged = self.merged.iter().map(|path| format!("changed {path} (test keys)"));
+                let mut facts = listed(CHECK_INPUTS_DIFFER, differences.chain(merged).collect());
+                facts.extend(listed(ORIGINALS_NOT_RUN, self.not_kept.clone()));
+                facts.extend(listed(PROGRAM_FROM_WORKSPACE, self.programs.clone()));
+                if self.ignored_unknown {
+                    facts.extend(listed(IGNORED_INPUTS_AS_LEFT, vec!["all".to_owned()]));
+                }
+                facts
+            }
+            Inputs::OriginalWithIgnored => {
+                let mut facts = listed(IGNORED_INPUTS_CHANGED, self.ignored.clone());
+                facts.extend(listed(DEPENDENCY_CHANGED, self.dependencies.to_vec()));
+                facts
+            }
+            Inputs::AsLeft | Inputs::Unstated => Vec::new(),
+        }
+    }
+}
+
+const fn word(aspect: Aspect) -> &'static str {
+    match aspect {
+        Aspect::Added => "added",
+        Aspect::Removed => "removed",
+        Aspect::Kind => "replaced",
+        Aspect::Content => "changed",
+        Aspect::Mode => "mode",
+    }
+}
+
+fn listed(key: &str, mut values: Vec<String>) -> Vec<Fact> {
+    if values.len() > MAX_LISTED {
+        let more = values.len() - MAX_LISTED;
+        values.truncate(MAX_LISTED);
+        values.push(format!("and {more} more"));
+    }
+    values.into_iter().map(|value| Fact::Output { key: key.to_owned(), value }).collect()
+}
+
+/// One run of a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CheckRun<'r, E> {
+    /// The last receipt of this run.
+    pub receipt: &'r EvidenceReceipt,
+    /// Whether the check holds by it.
+    pub result: Result<(), E>,
+}
+
+/// What the runs of a check come to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ruling<E> {
+    /// Whether the check holds.
+    pub result: Result<(), Failure<E>>,
+    /// Codes and what was observed.
+    pub cautions: Vec<(&'static str, String)>,
+}
+
+/// Why a check does not hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failure<E> {
+    /// By a run of it.
+    OfRun(E),
+    /// It holds only with what steps made: a code, and the first paths.
+    OfInputs(String),
+}
+
+/// Rules over the runs of a check. `original` is the run that decides where there is no other.
+pub fn rule<E: Copy>(
+    original: CheckRun<'_, E>,
+    with_ignored: Option<CheckRun<'_, E>>,
+    as_left: Option<CheckRun<'_, E>>,
+) -> Ruling<E> {
+    let failed_as_left = as_left.and_then(|run| run.result.err());
+    let mut ruling = Ruling { result: Ok(()), cautions: Vec::new() };
+    let mut caution = |code, key, run: CheckRun<'_, E>| {
+        let values = values(run.receipt, key);
+        if !values.is_empty() {
+            ruling.cautions.push((code, values.join(", ")));
+        }
+        format!("{code}: {}", values.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>().join(", "))
+    };
+    for code in [ORIGINALS_NOT_RUN, PROGRAM_FROM_WORKSPACE, IGNORED_INPUTS_AS_LEFT] {
+        caution(code, code, original);
+    }
+    let held_with_ignored = with_ignored.filter(|run| run.result.is_ok());
+    let held_as_left = as_left.is_some_and(|run| run.result.is_ok());
+    ruling.result = match (original.result, held_with_ignored, failed_as_left) {
+        (Ok(()), _, None) => {
+            caution(CHECK_INPUTS_DIFFER, CHECK_INPUTS_DIFFER, original);
+            Ok(())
+        }
+        (Ok(()), _, Some(error)) | (Err(_), Some(_), Some(error)) => Err(Failure::OfRun(error)),
+        (Err(_), Some(run), None) => {
+            let reason = caution(IGNORED_INPUTS_CHANGED, IGNORED_INPUTS_CHANGED, run);
+            caution(CHECK_INPUTS_DIFFER, CHECK_INPUTS_DIFFER, original);
+            let is_added = !values(run.receipt, DEPENDENCY_CHANGED).is_empty();
+            if is_added { Ok(()) } else { Err(Failure::OfInputs(reason)) }
+        }
+        (Err(_), None, _) if held_as_left => {
+            Err(Failure::OfInputs(caution(CHECK_INPUTS_CHANGED, CHECK_INPUTS_DIFFER, original)))
+        }
+        (Err(error), None, _) => Err(Failure::OfRun(error)),
+    };
+    ruling
+}
+
+fn values(receipt: &EvidenceReceipt, wanted: &str) -> Vec<String> {
+    let facts = receipt.facts.iter().filter_map(|fact| match fact {
+        Fact::Output { key, value } if key == wanted => Some(value.clone()),
+        Fact::Output { .. }
+        | Fact::Tests { .. }
+        | Fact::FileWritten { .. }
+        | Fact::FileObserved { .. }
+        | Fact::Command { .. }
+        | Fact::Content { .. }
+        | Fact::Verification { .. } => None,
+    });
+    facts.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::json;
+    use crate::domain::receipt::read_receipt;
+
+    fn receipt(facts: &[(&str, &str)]) -> EvidenceReceipt {
+        let text = r#"{"step_index": 0, "source": "probe", "success": true}"#;
+        let receipt = read_receipt(&json::parse(text).unwrap().value).unwrap();
+        let output = |(key, value): &(&str, &str)| Fact::Output {
+            key: (*key).to_owned(),
+            value: (*value).to_owned(),
+        };
+        EvidenceReceipt { facts: facts.iter().map(output).collect(), ..receipt }
+    }
+
+    #[test]
+    fn the_runs_of_a_check_come_to_one_result() {
+        let original = receipt(&[(CHECK_INPUTS_DIFFER, "changed t (test)")]);
+        let ignored = receipt(&[(IGNORED_INPUTS_CHANGED, "target")]);
+        let installed =
+            receipt(&[(IGNORED_INPUTS_CHANGED, "m"), (DEPENDENCY_CHANGED, "package.json")]);
+        let plain = receipt(&[]);
+        let holds = Some(Ok(()));
+        let fails = Some(Err("failed"));
+        let cases = [
+            (Ok(()), &plain, None, None, "", vec![]),
+            (Ok(()), &original, None, holds, "", vec![CHECK_INPUTS_DIFFER]),
+            (Ok(()), &original, None, fails, "failed", vec![]),
+            (
+                Err("o"),
+                &original,
+                None,
+                holds,
+                "check_inputs_changed: changed t (test)",
+                vec![CHECK_INPUTS_CHANGED],
+            ),
+            (Err("o"), &original, None, fails, "o", vec![]),
+            (
+                Err("o"),
+                &plain,
+                Some((&ignored, holds)),
+                None,
+                "ignored_inputs_changed: target",
+                vec![IGNORED_INPUTS_CHANGED],
+            ),
+            (Err("o"), &plain, Some((&installed, holds)), None, "", vec![IGNORED_INPUTS_CHANGED]),
+            (Err("o"), &plain, Some((&installed, fails)), None, "o", vec![]),
+            (Err("o"), &plain, Some((&installed, holds)), fails, "failed", vec![]),
+            (Err("o"), &plain, None, None, "o", vec![]),
+        ];
+        for (result, receipt, with_ignored, as_left, reason, codes) in cases {
+            let run = |result: Option<Result<(), &'static str>>, receipt| {
+                result.map(|result| CheckRun { receipt, result })
+            };
+            let with_ignored = with_ignored.and_then(|(receipt, result)| run(result, receipt));
+            let ruling = rule(CheckRun { receipt, result }, with_ignored, run(as_left, &plain));
+            let said = match ruling.result {
+                Ok(()) => String::new(),
+                Err(Failure::OfRun(reason)) => reason.to_owned(),
+                Err(Failure::OfInputs(reason)) => reason,
+            };
+            assert_eq!(said, reason);
+            let found: Vec<_> = ruling.cautions.iter().map(|(code, _)| *code).collect();
+            assert_eq!(found, codes, "{reason}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+use super::*;
+use crate::domain::manifest::{Content, Entry, FileDigest, Kind, Manifest, Place, Stamp};
+use std::sync::Arc;
+
+fn manifest(files: &[(&str, u8)]) -> Manifest {
+    let entry = |(path, content): &(&str, u8)| Entry {
+        path: path.as_bytes().into(),
+        kind: Kind::File,
+        mode: 0o644,
+        size: 1,
+        ignored: false,
+        stamp: Stamp::default(),
+        content: Content::File(FileDigest { blake3: [*content; 32], sha256: None }),
+    };
+    Manifest::new(Place::default(), Arc::default(), files.iter().map(entry).collect())
+}
+
+fn rules(protect: &[&str], may_change: &[&str]) -> InputRules {
+    let texts = |globs: &[&str]| globs.iter().map(ToString::to_string).collect::<Vec<_>>();
+    InputRules::new(&texts(protect), &texts(may_change)).unwrap()
+}
+
+#[test]
+fn conventions_say_which_files_are_check_inputs() {
+    use InputKind::{Configuration, Shadow, Test};
+    for (path, expected) in [
+        ("tests/data/in.json", Some(Test)),
+        ("crates/a/tests/it.rs", Some(Test)),
+        ("src/test/java/a/FooTest.java", Some(Test)),
+        ("src/main/java/a/Contest.java", None),
+        ("a/FooTest.java", Some(Test)),
+        ("App.Tests/Unit.cs", Some(Test)),
+        ("AppTests/Unit.swift", Some(Test)),
+        ("test_calc.py", Some(Test)),
+        ("calc_test.go", Some(Test)),
+        ("src/calc.test.tsx", Some(Test)),
+        ("src/latest.js", None),
+        ("src/contest.py", None),
+        ("spec/calc_spec.rb", Some(Test)),
+        ("src/tests.rs", Some(Test)),
+        ("src/attest.rs", None),
+        ("calc.py", None),
+        ("README.md", None),
+        ("docs/testing.md", None),
+        ("Makefile", Some(Configuration)),
+        ("build/rules.mk", Some(Configuration)),
+        ("conftest.py", Some(Configuration)),
+        ("pkg/conftest.py", Some(Configuration)),
+        (".github/workflows/ci.yml", Some(Configuration)),
+        (".cargo/config.toml", Some(Configuration)),
+        ("jest.config.mjs", Some(Configuration)),
+        ("Cargo.toml", None),
+        ("package.json", None),
+        ("unittest.py", Some(Shadow)),
+        ("unittest/__init__.py", Some(Shadow)),
+        ("lib/sitecustomize.py", Some(Shadow)),
+        ("app/types.py", None),
+        ("calendar.py", None),
+        ("make", Some(Shadow)),
+        ("x.egg-info/entry_points.txt", Some(Shadow)),
+    ] {
+        assert_eq!(convention_of(path), expected, "{path}");
+    }
+}
+
+#[test]
+fn a_line_names_what_it_starts_and_never_its_operands() {
+    for (line, expected) in [
+        ("grep -q fixed CHANGELOG.md", vec![]),
+        ("python3 app.py", vec![("app.py", true)]),
+        ("python3 check.py --fast", vec![("check.py", false)]),
+        ("python3 -c 'import a' x.py", vec![]),
+        ("python3 -m pytest -c ci.ini tests", vec![("ci.ini", false)]),
+        ("./check.sh data.txt", vec![("check.sh", false)]),
+        ("cd sub && sh ./run.sh", vec![("sub/run.sh", false)]),
+        ("make -f ci/rules.make test", vec![("ci/rules.make", false)]),
+        ("A=1 timeout 60 bash -x scripts/all.sh | tee log", vec![("scripts/all.sh", false)]),
+        ("node src/tool.js", vec![("src/tool.js", true)]),
+        ("sort -f names.txt", vec![]),
+        ("/usr/bin/env python3 check.py", vec![]),
+    ] {
+        let found = scripts(line);
+        let found: Vec<_> =
+            found.iter().map(|script| (script.path.as_str(), script.is_product)).collect();
+        assert_eq!(found, expected, "{line}");
+    }
+}
+
+fn exam(line: &str, start: &[(&str, u8)], now: &[(&str, u8)]) -> [Vec<String>; 3] {
+    let exam = Exam::of(&rules(&[], &[]), line, &manifest(start), &manifest(now));
+    [exam.put_back, exam.take_out, exam.new].map(|list| {
+        let path = |it: &Difference| String::from_utf8_lossy(&it.path).into_owned();
+        list.iter().map(path).collect()
+    })
+}
+
+#[test]
+fn changed_and_deleted_inputs_are_put_back_and_added_ones_are_taken_out() {
+    let start = [("calc.py", 1), ("tests/test_a.py", 1), ("tests/test_b.py", 1), ("CHANGELOG", 1)];
+    let now = [
+        ("CHANGELOG", 2),
+        ("calc.py", 2),
+        ("conftest.py", 1),
+        ("sitecustomize.py", 1),
+        ("tests/test_a.py", 2),
+        ("tests/test_c.py", 1),
+    ];
+    let [put_back, take_out, new] = exam("pytest", &start, &now);
+    assert_eq!(put_back, ["tests/test_a.py", "tests/test_b.py"]);
+    assert_eq!(take_out, ["conftest.py", "sitecustomize.py", "tests/test_c.py"]);
+    assert_eq!(new, Vec::<String>::new());
+}
+
+#[test]
+fn what_a_line_asks_to_be_made_and_the_first_tests_stay() {
+    let tests = [("test_a.py", 1)];
+    for (line, start, added, stays) in [
+        ("pytest tests/test_new.py", &tests[..], "tests/test_new.py", true),
+        ("pytest tests/test_new.py::test_x", &tests, "tests/test_new.py", true),
+        ("python3 -m unittest tests.test_new", &tests, "tests/test_new.py", true),
+        ("cargo test --test new", &[("tests/old.rs", 1)], "tests/new.rs", true),
+        ("go test ./newpkg/...", &[("a_test.go", 1)], "newpkg/b_test.go", true),
+        ("cd sub && pytest t", &tests, "sub/t/test_x.py", true),
+        ("pytest", &tests, "tests/test_new.py", false),
+        ("pytest", &[("calc.py", 1)], "tests/test_new.py", true),
+        ("pytest", &[("web/a.test.js", 1)], "tests/test_new.py", true),
+        ("pytest", &[("calc.py", 1)], "conftest.py", true),
+        ("pytest", &tests, "conftest.py", false),
+        ("make test", &tests, "Makefile", true),
+        ("make test", &[("Makefile", 1)], "GNUmakefile", false),
+        ("pytest", &tests, "Makefile", false),
+        ("./check.sh", &tests, "check.sh", true),
+        ("pytest", &[("calc.py", 1)], "unittest.py", false),
+    ] {
+        let mut now = start.to_vec();
+        now.push((added, 1));
+        let [put_back, take_out, new] = exam(line, start, &now);
+        assert!(put_back.is_empty(), "{line}");
+        let expected = [usize::from(!stays), usize::from(stays)];
+        assert_eq!([take_out.len(), new.len()], expected, "{line} with {added}");
+    }
+}
+
+#[test]
+fn scripts_are_put_back_and_products_are_not() {
+    let changed = |line, path: &str| {
+        let [put_back, ..] = exam(line, &[(path, 1)], &[(path, 2)]);
+        put_back == [path]
+    };
+    assert!(changed("python3 verify.py", "verify.py"));
+    assert!(changed("./ci.sh", "ci.sh"));
+    assert!(!changed("python3 app.py", "app.py"));
+    assert!(!changed("node src/tool.js", "src/tool.js"));
+    assert!(!changed("grep -q fixed CHANGELOG.md", "CHANGELOG.md"));
+}
+
+#[test]
+fn a_policy_protects_and_allows() {
+    let rules = rules(&["schema/"], &["tests/**", "./Makefile"]);
+    assert_eq!(rules.kind_of(b"schema/a.sql"), Some(InputKind::Protected));
+    assert_eq!(rules.kind_of(b"tests/test_a.py"), None);
+    assert_eq!(rules.kind_of(b"Makefile"), None);
+    for (glob, code) in
+        [("a[", "type_mismatch"), ("/etc", "type_mismatch"), ("../x", "type_mismatch")]
+    {
+        let refused = InputRules::new(&[glob.to_owned()], &[]).unwrap_err();
+        assert_eq!(refused.code.as_str(), code, "{glob}");
+        assert_eq!(refused.field.as_deref(), Some("policy.protect"));
+    }
+}
