@@ -36,14 +36,9 @@ async fn main() -> ExitCode {
     if flag("--ignored") {
         return ExitCode::SUCCESS;
     }
-    match play(&filters).await {
-        Ok(report) => {
-            if flag("--verbose") {
-                println!("{}", report.played.join("\n"));
-            }
-            println!("{report}");
-            if report.wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-        }
+    match play(&filters, flag("--verbose")).await {
+        Ok(report) if report.wrong.is_empty() => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("liars: {error:#}");
             ExitCode::FAILURE
@@ -51,7 +46,7 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn play(filters: &[String]) -> Result<Report> {
+async fn play(filters: &[String], verbose: bool) -> Result<Report> {
     let form = match std::env::var("SURETY_LIARS").as_deref() {
         Ok("all") => Form::All,
         Ok("waiting") => Form::Waiting,
@@ -62,6 +57,11 @@ async fn play(filters: &[String]) -> Result<Report> {
     if form == Form::Waiting {
         println!("right without their mark: {}", report.right().join(", "));
     }
+    if verbose {
+        println!("{}", report.played.join("\n"));
+    }
+    // Before the audit, whose findings must not hide it.
+    println!("{report}");
     deployment.finish().await?;
     for (part, least) in LEAST_CASES {
         let found = report.known.get(&part).copied().unwrap_or_default();
