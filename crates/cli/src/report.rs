@@ -12,19 +12,10 @@ use crate::text::{
     step_state, stop_reason, waiting_on,
 };
 
-pub use history::Journal;
+pub use history::{Extent, Journal};
 
 /// The most characters of a goal or a description on one line.
 const LONGEST_TEXT: usize = 100;
-
-/// How much of the outputs to show.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Extent {
-    /// Their first lines.
-    Short,
-    /// All of them.
-    Full,
-}
 
 /// The full report of a run.
 #[must_use]

@@ -3,9 +3,17 @@
 use surety_common::wire::v1;
 use surety_common::wire::v1::event::Kind;
 
-use super::Extent;
 use crate::lines::{event_line, fact_line, intent_line, receipt_line, turn_line};
 use crate::text::{columns, count, harmless, one_line, shortened, time_of_day};
+
+/// How much of the outputs to show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// Their first lines.
+    Short,
+    /// All of them.
+    Full,
+}
 
 /// The lines of an output that are shown by default.
 const SHORT_LINES: usize = 6;
