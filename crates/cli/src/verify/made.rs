@@ -100,7 +100,10 @@ fn results(
             None => result.name.clone(),
         };
         let is_probed = check.is_some() || result.name == PROJECT_TESTS_CHECK;
-        let probe = carried.iter().rfind(|carried| is_probed && carried.probe.check_id == key);
+        // Of several runs with other check inputs, one that agrees with the result says why.
+        let mut runs = carried.iter().filter(|run| is_probed && run.probe.check_id == key);
+        let agrees = |run: &&CarriedOut| run.outcome.success == result.passed;
+        let probe = runs.clone().find(agrees).or_else(|| runs.next_back());
         Checked {
             name: result.name.clone(),
             passed: result.passed,

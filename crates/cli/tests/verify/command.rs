@@ -139,3 +139,32 @@ fn an_interrupt_ends_it_without_a_verdict() {
     ended.is(130, "there is no verdict");
     assert!(!home.verdict_file().exists());
 }
+
+#[test]
+fn a_command_cannot_change_what_examines_it() {
+    let checks = "verify: [\"sh tests/check.sh\"]\n";
+    let files = [
+        (".surety/checks.yaml", checks),
+        ("tests/check.sh", "grep -q fixed product.txt\n"),
+        ("product.txt", "broken\n"),
+    ];
+    let home = Home::with(&files);
+    let lie = "echo 'exit 0' > tests/check.sh";
+    home.verify(&["--", "sh", "-c", lie]).is(2, "check_inputs_changed");
+    let verdict = home.verdict();
+    let results = verdict["results"].as_array().unwrap();
+    let check = results.iter().find(|result| result["kind"] == "command_success").unwrap();
+    assert_eq!(check["probe"]["exit_code"], 1, "{check:#}");
+    // The same lie in the work tree, against the revision.
+    home.verify(&[]).is(2, "check_inputs_changed");
+    home.git(&["checkout", "-q", "."]);
+    home.verify(&["--", "sh", "-c", "echo fixed > product.txt"]).is(0, "accepted");
+}
+
+#[test]
+fn what_a_check_writes_is_dropped() {
+    let checks = "verify:\n  - {kind: command_success, target: \"sh -c 'echo x > made.txt'\"}\n";
+    let home = Home::with(&[(".surety/checks.yaml", checks)]);
+    home.verify(&["--", "true"]).is(0, "nothing since the command began");
+    assert!(!home.exists("made.txt"));
+}
