@@ -25,6 +25,7 @@ pub mod reader;
 pub mod receipt;
 pub mod run;
 pub mod scope;
+pub mod source_tests;
 pub mod step;
 pub mod stop;
 pub mod tests_seen;

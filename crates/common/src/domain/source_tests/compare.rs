@@ -1,0 +1,96 @@
+//! Compares the tests of a source file with those of the start, item by item.
+
+use super::item::{Item, Items};
+use super::items;
+use std::collections::BTreeMap;
+
+/// What a run did to the tests of one file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Comparison {
+    /// The names of tests that are changed or gone.
+    pub changed: Vec<String>,
+    /// The names of items without tests that ask whether they are built for tests, and did not before.
+    pub conditions: Vec<String>,
+    /// The text of now with the original tests; none when they cannot be put back so that it reads, or
+    /// where nothing is changed.
+    pub restored: Option<String>,
+}
+
+impl Comparison {
+    /// Whether the run left the file's tests as they were.
+    pub fn is_same(&self) -> bool {
+        self.changed.is_empty() && self.conditions.is_empty()
+    }
+}
+
+/// Compares two texts of one file. What does not read has no tests, and a file whose tests no longer read
+/// has lost them.
+pub fn compare(path: &[u8], before: &str, after: &str) -> Comparison {
+    let Some(old) = items(path, before) else { return Comparison::default() };
+    let new = items(path, after);
+    let none = Items::default();
+    let now = new.as_ref().unwrap_or(&none);
+    let changed: Vec<&Item> = old.tests.iter().filter(|item| !stands(item, now)).collect();
+    let conditions = now.conditions.iter().filter(|(condition, count)| {
+        old.conditions.get(*condition).is_none_or(|before| before < *count)
+    });
+    Comparison {
+        changed: changed.iter().map(|item| item.name.clone()).collect(),
+        conditions: conditions.map(|((key, question), _)| format!("{key} {question}")).collect(),
+        restored: match &new {
+            Some(new) if !changed.is_empty() => restored(path, before, after, &changed, new),
+            Some(_) | None => None,
+        },
+    }
+}
+
+/// Whether all that an original says is still there.
+fn stands(item: &Item, now: &Items) -> bool {
+    let found = now.tests.iter().find(|other| other.key == item.key);
+    found.is_some_and(|other| {
+        let mut left: BTreeMap<&str, usize> = BTreeMap::new();
+        for part in &other.parts {
+            *left.entry(part).or_default() += 1;
+        }
+        item.parts.iter().all(|part| match left.get_mut(part.as_str()) {
+            Some(count) if *count > 0 => {
+                *count -= 1;
+                true
+            }
+            Some(_) | None => false,
+        })
+    })
+}
+
+fn restored(
+    path: &[u8],
+    before: &str,
+    after: &str,
+    changed: &[&Item],
+    new: &Items,
+) -> Option<String> {
+    let mut edits: Vec<(usize, usize, String)> = Vec::new();
+    for item in changed {
+        let text = before.get(item.range.clone())?;
+        let test = new.tests.iter().find(|other| other.key == item.key).map(|other| &other.range);
+        match test.or_else(|| new.others.get(&item.key)) {
+            Some(range) => edits.push((range.start, range.end, text.to_owned())),
+            None => {
+                let place = new.places.get(&item.home)?;
+                edits.push((place.at, place.at, format!("{}{text}{}", place.before, place.after)));
+            }
+        }
+    }
+    edits.sort_by_key(|(start, end, _)| (*start, *end));
+    let mut out = String::with_capacity(after.len());
+    let mut at = 0;
+    for (start, end, text) in edits {
+        // An edit inside another one: the file is built otherwise than it was.
+        out.push_str(after.get(at..start)?);
+        out.push_str(&text);
+        at = end;
+    }
+    out.push_str(after.get(at..)?);
+    let read = items(path, &out)?;
+    changed.iter().all(|item| stands(item, &read)).then_some(out)
+}

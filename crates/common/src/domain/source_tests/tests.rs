@@ -1,0 +1,250 @@
+use super::*;
+
+const LIB: &str = "\
+//! Adds.
+//!
+//! ```
+//! assert_eq!(it::add(1, 1), 2);
+//! ```
+use std::fmt;
+
+/// Adds two numbers.
+///
+/// ```
+/// assert_eq!(it::add(1, 2), 3);
+/// ```
+pub fn add(a: u8, b: u8) -> u8 { a + b }
+
+impl fmt::Display for X { fn fmt(&self) {} }
+
+pub mod deep {
+    #[cfg(test)]
+    mod tests {
+        #[test]
+        fn below() {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    const THREE: u8 = 3;
+
+    #[test]
+    fn adds() {
+        assert_eq!(add(1, 2), THREE);
+    }
+
+    #[tokio::test]
+    #[should_panic(expected = \"overflow\")]
+    async fn overflows() { add(255, 1); }
+}
+";
+
+fn rust(after: &str) -> Comparison {
+    compare(b"src/lib.rs", LIB, after)
+}
+
+/// Compares the file with one text replaced.
+fn with(from: &str, to: &str) -> Comparison {
+    assert!(LIB.contains(from), "{from}");
+    rust(&LIB.replacen(from, to, 1))
+}
+
+#[test]
+fn product_layout_comments_and_new_tests_are_no_change() {
+    for (from, to) in [
+        ("{ a + b }", "{ b.wrapping_add(a) }"),
+        ("/// Adds two numbers.", "/// Adds two small numbers."),
+        (
+            "assert_eq!(add(1, 2), THREE);",
+            "// it adds\n        assert_eq!(\n            add(1, 2),\n            THREE,\n        );",
+        ),
+        (
+            "    #[test]\n    fn adds",
+            "    #[test]\n    fn more() {}\n    use std::io;\n\n    #[test]\n    fn adds",
+        ),
+        (
+            "use std::fmt;",
+            "use std::fmt;\n\n#[cfg(test)]\nmod more {\n    #[test]\n    fn it() {}\n}\n#[test]\nfn alone() {}",
+        ),
+        (
+            "/// assert_eq!(it::add(1, 2), 3);",
+            "/// assert_eq!(it::add(1, 2), 3);\n/// ```\n/// ```\n/// assert!(true);",
+        ),
+    ] {
+        assert_eq!(with(from, to), Comparison::default(), "{to}");
+    }
+}
+
+#[test]
+fn a_changed_or_lost_test_is_named_and_put_back() {
+    let file_docs = "//!\n//! ```\n//! assert_eq!(it::add(1, 1), 2);\n//! ```\n";
+    let own_docs = "///\n/// ```\n/// assert_eq!(it::add(1, 2), 3);\n/// ```\n";
+    let tests = LIB.split_once("#[cfg(test)]\nmod tests {").unwrap().1;
+    for (from, to, name) in [
+        ("assert_eq!(add(1, 2), THREE);", "", "tests"),
+        ("const THREE: u8 = 3;", "const THREE: u8 = 4;", "tests"),
+        ("use super::*;\n    const", "use crate::fake::*;\n    const", "tests"),
+        ("#[should_panic(expected = \"overflow\")]", "#[ignore]", "tests"),
+        (
+            "#[cfg(test)]\nmod tests {",
+            "#[cfg(all(test, feature = \"none\"))]\nmod tests {",
+            "tests",
+        ),
+        ("#[cfg(test)]\nmod tests {", "mod tests {", "tests"),
+        (tests, "}\n", "tests"),
+        ("fn below() {}", "fn below_it() {}", "deep::tests"),
+        (
+            "    #[cfg(test)]\n    mod tests {\n        #[test]\n        fn below() {}\n    }\n",
+            "",
+            "deep::tests",
+        ),
+        (file_docs, "", "the documentation of "),
+        ("//! assert_eq!(it::add(1, 1), 2);", "//! let _ = 1;", "the documentation of "),
+        (own_docs, "", "the documentation of add"),
+        (
+            "/// ```\n/// assert_eq!(it::add(1, 2)",
+            "/// ```text\n/// assert_eq!(it::add(1, 2)",
+            "the documentation of add",
+        ),
+        (&format!("/// Adds two numbers.\n{own_docs}"), "", "the documentation of add"),
+    ] {
+        let found = with(from, to);
+        assert_eq!(found.changed, [name], "{to}");
+        let restored = found.restored.as_deref().unwrap_or_default();
+        let again = rust(restored);
+        assert!(again.changed.is_empty(), "{to}\n{restored}\n{again:?}");
+    }
+}
+
+#[test]
+fn what_is_put_back_leaves_the_product_of_now() {
+    let after = LIB.replace("a + b", "a - b").replace("assert_eq!(add(1, 2), THREE);", "");
+    let restored = rust(&after).restored.unwrap();
+    assert_eq!(restored, LIB.replace("a + b", "a - b"));
+    // The whole product is gone, and with it the place of the test below it.
+    let found = rust("");
+    assert_eq!(found.changed.len(), 4, "{found:?}");
+    assert_eq!(found.restored, None);
+}
+
+#[test]
+fn a_new_condition_on_what_is_no_test_is_named() {
+    for (from, to, expected) in [
+        ("pub fn add(a: u8", "#[cfg(not(test))]\npub fn add(a: u8", "add cfg ( not ( test ) )"),
+        ("{ a + b }", "{ if cfg!(test) { 3 } else { a + b } }", "add cfg ! ( test )"),
+        ("{ a + b }", "{ #[cfg(test)] return 3; a + b }", "add cfg ( test )"),
+        (
+            "use std::fmt;",
+            "use std::fmt;\n#[cfg(test)]\npub fn three() -> u8 { 3 }",
+            "three cfg ( test )",
+        ),
+        (
+            "pub mod deep",
+            "#[cfg_attr(test, path = \"a.rs\")]\npub mod deep",
+            "deep cfg_attr ( test , path = \"a.rs\" )",
+        ),
+    ] {
+        let found = with(from, to);
+        assert_eq!(found.conditions, [expected], "{to}");
+        assert!(found.changed.is_empty(), "{found:?}");
+    }
+    let both = LIB.replace("{ a + b }", "{ if cfg!(test) { 3 } else { a + b } }");
+    assert!(compare(b"a.rs", &both, &both.replace("a + b", "b + a")).is_same());
+}
+
+#[test]
+fn a_file_that_does_not_read_has_lost_its_tests_and_none_that_did_not_read_before() {
+    let found = rust("fn (((");
+    assert_eq!((found.changed.len(), found.restored), (4, None));
+    assert!(compare(b"a.rs", "fn (((", LIB).is_same());
+    assert!(compare(b"a.txt", LIB, "").is_same());
+    let deep = format!("{}{}", "(".repeat(200_000), ")".repeat(200_000));
+    assert!(compare(b"a.rs", &deep, LIB).is_same());
+    assert_eq!(rust(&format!("{LIB} const A: u8 = {deep};")).changed.len(), 4);
+    let modules = format!("{}{}", "mod a { ".repeat(200), "}".repeat(200));
+    assert!(compare(b"a.rs", &modules, "").is_same());
+}
+
+const APP: &str = "\
+#!/usr/bin/env python3
+\"\"\"An app.
+
+>>> add(1, 1)
+2
+\"\"\"
+import os
+
+
+def add(a, b):
+    \"\"\"Adds.
+
+    >>> add(1, 2)
+    3
+    >>> add(
+    ...     2, 2)
+    4
+
+    The end.
+    \"\"\"
+    return a + b
+
+
+class Box:
+    def size(self):  # a comment: 'open
+        r'''>>> Box().size()
+        0'''
+        return {
+            '#': 0,
+        }['#']
+
+    def other(self): return \"\"\"not a test >>> 1\"\"\"
+";
+
+#[test]
+fn doctests_are_compared_and_put_back() {
+    let python = |from: &str, to: &str| {
+        assert!(APP.contains(from), "{from}");
+        compare(b"app.py", APP, &APP.replacen(from, to, 1))
+    };
+    for (from, to) in [
+        ("return a + b", "return b + a"),
+        ("Adds.", "Adds two."),
+        ("    The end.", "    >>> add(0, 0)\n    0\n\n    The end."),
+        ("import os\n", "import os\n\n\ndef new():\n    '''>>> new()\n    1\n    '''\n"),
+    ] {
+        assert_eq!(python(from, to), Comparison::default(), "{to}");
+    }
+    let docs = "    \"\"\"Adds.\n\n    >>> add(1, 2)\n    3\n    >>> add(\n    ...     2, 2)\n    4\n\n    The end.\n    \"\"\"\n";
+    for (from, to, name) in [
+        ("    3\n", "    4\n", "the doctests of add"),
+        (">>> add(1, 2)\n    3\n    ", "", "the doctests of add"),
+        (docs, "", "the doctests of add"),
+        (">>> add(1, 1)", "add(1, 1)", "the doctests of the module"),
+        ("0'''", "1'''", "the doctests of Box.size"),
+    ] {
+        let found = python(from, to);
+        assert_eq!(found.changed, [name], "{to}");
+        let restored = found.restored.unwrap_or_default();
+        assert!(compare(b"app.py", APP, &restored).is_same(), "{to}\n{restored}");
+    }
+    let gone = python("def add(a, b):", "def plus(a, b):");
+    assert_eq!((gone.changed.len(), gone.restored), (1, None));
+    for text in ["'''", "\"", "(((", "\\", "'\\"] {
+        assert_eq!(compare(b"app.py", APP, text).restored, None, "{text}");
+    }
+}
+
+#[test]
+fn files_with_tests_are_found_by_their_words() {
+    for (path, text, expected) in [
+        (&b"src/a.rs"[..], &b"#[test] fn a() {}"[..], true),
+        (b"src/a.rs", b"fn a() {}", false),
+        (b"a.py", b"def a():\n  '''>>> a()'''", true),
+        (b"a.py", b"def test_a(): pass", false),
+        (b"a.c", b"#[test]", false),
+    ] {
+        assert_eq!(has_tests(path, text), expected);
+    }
+}
