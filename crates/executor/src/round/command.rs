@@ -125,7 +125,7 @@ impl Round {
         let programs = scripts(line).into_iter().map(|script| script.path);
         Ok(Notes {
             exam,
-            merged: self.merged().map(|(path, _)| path.display().to_string()).collect(),
+            merged: self.merged().flat_map(|(_, merged)| merged.notes.clone()).collect(),
             not_kept: not_kept.map(|difference| text(&difference.path)).collect(),
             ignored: opening.ignored.iter().map(|path| path.display().to_string()).collect(),
             ignored_unknown: opening.ignored_unknown,

@@ -111,8 +111,8 @@ impl Round {
         if !held && !opening.ignored.is_empty() && ran(Inputs::OriginalWithIgnored).is_none() {
             return Some(Inputs::OriginalWithIgnored);
         }
-        let differs =
-            opening.exams.get(line).is_some_and(Exam::differs) || self.merged().next().is_some();
+        let differs = opening.exams.get(line).is_some_and(Exam::differs)
+            || self.merged().any(|(_, merged)| merged.text.is_some());
         (differs && ran(Inputs::AsLeft).is_none()).then_some(Inputs::AsLeft)
     }
 

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use surety_common::domain::check::Owner;
 use surety_common::domain::check_inputs::{Exam, is_merged, merged};
 use surety_common::domain::manifest::{Change, Kind, Manifest, changes};
+use surety_common::domain::source_tests::{Comparison, compare, may_have_tests};
 use surety_common::domain::verification::{Observation, Probe};
 
 /// The largest manifest that is merged, in bytes.
@@ -25,8 +26,17 @@ const MAX_MOVED: usize = 5;
 pub(super) struct Given {
     /// The check inputs.
     pub(super) originals: Arc<Originals>,
-    /// Manifests of now with some keys of the start.
-    merged: BTreeMap<Vec<u8>, String>,
+    /// Files of now with some parts of the start.
+    merged: BTreeMap<Vec<u8>, Merged>,
+}
+
+/// A file of which a view has some parts as they were at the start.
+#[derive(Debug)]
+pub(super) struct Merged {
+    /// The file with these parts; none where they cannot be put back.
+    pub(super) text: Option<String>,
+    /// What the run did to these parts.
+    pub(super) notes: Vec<String>,
 }
 
 /// The workspace at the start of a round, against that of the run.
@@ -39,7 +49,8 @@ pub(super) struct Opening {
     /// Files whose content steps changed: a view gets them with a new time, so that no build answers for an
     /// older text.
     pub(super) changed: Vec<Vec<u8>>,
-    /// Changed manifests of package managers, of which a view has some keys as they were at the start.
+    /// Changed manifests of package managers and changed or deleted sources, of which a view has some keys and
+    /// the tests as they were at the start.
     mergeable: Vec<Vec<u8>>,
     /// Ignored files and folders that steps wrote.
     pub(super) ignored: Vec<PathBuf>,
@@ -82,13 +93,17 @@ impl Round {
         let known = &start.manifest.place;
         let ignored_unknown = known.boot.is_empty() || known.mount == 0 || *known != now.place;
         let changed = changed(&start.manifest, &now);
-        let mergeable = changed.iter().filter(|path| {
-            is_merged(&String::from_utf8_lossy(path))
-                && start.manifest.get(path).is_some()
-                && !self.setup.rules.may_change(path)
+        let rules = &self.setup.rules;
+        let mergeable = changes(&start.manifest, &now).filter_map(|change| {
+            let path = change.path();
+            let is_one = is_merged(&String::from_utf8_lossy(path)) && is_file(&change)
+                || may_have_tests(path) && rules.kind_of(path).is_none();
+            let is_changed =
+                change.is_of_content() && !change.is_ignored() && change.before.is_some();
+            (is_one && is_changed && !rules.may_change(path)).then(|| path.to_vec())
         });
         Ok(Opening {
-            mergeable: mergeable.cloned().collect(),
+            mergeable: mergeable.collect(),
             exams: lines.iter().map(exam).collect(),
             changed,
             ignored: if ignored_unknown { Vec::new() } else { ignored(&start.manifest, &now) },
@@ -98,7 +113,7 @@ impl Round {
         })
     }
 
-    /// Takes the originals, where [`Round::open`] asked for them, and reads the manifests that are merged with
+    /// Takes the originals, where [`Round::open`] asked for them, and reads the files that are merged with
     /// them.
     ///
     /// # Errors
@@ -113,13 +128,21 @@ impl Round {
         .await?
     }
 
-    fn merge(&self, originals: &Originals) -> Result<BTreeMap<Vec<u8>, String>, ToolError> {
+    fn merge(&self, originals: &Originals) -> Result<BTreeMap<Vec<u8>, Merged>, ToolError> {
         let workspace = self.setup.folder.workspace()?;
         let merge = |path: &Vec<u8>| {
             let place = RelPath::root().join(OsStr::from_bytes(path));
-            let now = String::from_utf8(workspace.read(&place, MAX_MERGED).ok()?).ok()?;
-            let text = merged(&String::from_utf8_lossy(path), originals.text(path)?, &now)?;
-            Some((path.clone(), text))
+            let now = workspace.read(&place, MAX_MERGED).unwrap_or_default();
+            let now = String::from_utf8(now).unwrap_or_default();
+            let name = String::from_utf8_lossy(path);
+            let before = originals.text(path)?;
+            let merged = if is_merged(&name) {
+                let notes = vec![format!("changed {name} (test keys)")];
+                Merged { text: Some(merged(&name, before, &now)?), notes }
+            } else {
+                with_tests(path, before, &now)?
+            };
+            Some((path.clone(), merged))
         };
         Ok(self.opening()?.mergeable.iter().filter_map(merge).collect())
     }
@@ -140,9 +163,9 @@ impl Round {
         Ok(moved.take(MAX_MOVED).collect())
     }
 
-    pub(super) fn merged(&self) -> impl Iterator<Item = (&Path, &str)> {
+    pub(super) fn merged(&self) -> impl Iterator<Item = (&Path, &Merged)> {
         let merged = self.originals.get().into_iter().flat_map(|given| &given.merged);
-        merged.map(|(path, text)| (Path::new(OsStr::from_bytes(path)), text.as_str()))
+        merged.map(|(path, merged)| (Path::new(OsStr::from_bytes(path)), merged))
     }
 
     pub(super) fn opening(&self) -> Result<&Opening, ToolError> {
@@ -155,6 +178,16 @@ impl Round {
             }
         }
     }
+}
+
+/// A source file with its tests of the start; none where the run left these as they were.
+fn with_tests(path: &[u8], before: &str, now: &str) -> Option<Merged> {
+    let Comparison { changed, conditions, restored } = compare(path, before, now);
+    let path = String::from_utf8_lossy(path);
+    let changed = changed.iter().map(|name| format!("changed {path}: {name} (test)"));
+    let conditions = conditions.iter().map(|name| format!("changed {path}: {name} (condition)"));
+    let notes: Vec<String> = changed.chain(conditions).collect();
+    (!notes.is_empty()).then_some(Merged { text: restored, notes })
 }
 
 /// The line of a probe that runs with the original check inputs; empty for the project's own tests.

@@ -12,11 +12,14 @@ use surety_common::domain::check::{CheckKind, Owner};
 use surety_common::domain::check_inputs::{InputRules, is_merged, scripts};
 use surety_common::domain::manifest::{Content, Entry, Kind, Manifest};
 use surety_common::domain::plan::Plan;
+use surety_common::domain::source_tests::{MAX_BYTES, has_tests, may_have_tests};
 
 /// The largest file that is kept, in bytes.
 const MAX_FILE: u64 = 8 << 20;
 /// All files that are kept, in bytes.
 const MAX_ALL: u64 = 64 << 20;
+/// The largest source file whose tests are compared, in bytes.
+const SOURCE_LIMIT: u64 = MAX_BYTES as u64;
 /// The kinds of entries in the stored form.
 const FILE: u8 = 0;
 const LINK: u8 = 1;
@@ -40,8 +43,8 @@ enum Original {
 }
 
 impl Originals {
-    /// Reads the check inputs of the first snapshot: those of the rules, and the scripts of these lines. It
-    /// blocks.
+    /// Reads the check inputs of the first snapshot: those of the rules, the scripts of these lines, and source
+    /// files with tests inside. It blocks.
     ///
     /// # Errors
     /// What `check` answers. A file that cannot be read is left out.
@@ -86,6 +89,25 @@ impl Originals {
                 left = left.saturating_sub(u64::try_from(text.len()).unwrap_or(u64::MAX));
             }
             originals.files.insert(entry.path.to_vec(), original);
+        }
+        let is_source = |entry: &&Entry| {
+            entry.kind == Kind::File
+                && !entry.ignored
+                && entry.size <= SOURCE_LIMIT
+                && may_have_tests(&entry.path)
+                && !originals.files.contains_key(entry.path.as_ref())
+                && !rules.may_change(&entry.path)
+        };
+        let sources: Vec<&Entry> = start.entries().iter().filter(is_source).collect();
+        for entry in sources {
+            check()?;
+            let path = RelPath::root().join(OsStr::from_bytes(&entry.path));
+            // What cannot be read has no tests to compare with.
+            let Ok(text) = workspace.read(&path, SOURCE_LIMIT) else { continue };
+            if has_tests(&entry.path, &text) && entry.size <= left {
+                left -= entry.size;
+                originals.files.insert(entry.path.to_vec(), Original::File(entry.mode, text));
+            }
         }
         Ok(originals)
     }

@@ -245,6 +245,55 @@ async fn a_manifest_has_the_test_keys_of_the_start_and_the_other_keys_of_the_run
     assert_eq!(case.check(line).await, (String::new(), vec![]));
 }
 
+/// A library in one file with its tests, as `cargo test` would take it; the script plays the runner.
+const LIBRARY: &str = "\
+pub fn add(a: u8, b: u8) -> u8 { a - b }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn adds() { assert_eq!(super::add(1, 2), 3); }
+}
+";
+
+#[tokio::test]
+async fn tests_inside_source_files_are_those_of_the_start() {
+    let line = "rustc --test --edition 2021 -o lib.bin lib.rs && ./lib.bin";
+    let good = LIBRARY.replace("a - b", "a + b");
+    let case = Case::new(&[("lib.rs", LIBRARY)]).begin(line);
+    case.put("lib.rs", &LIBRARY.replace("(1, 2), 3", "(2, 1), 1"));
+    let (reason, _) = case.check(line).await;
+    assert_eq!(reason, "check_inputs_changed: changed lib.rs: tests (test)");
+    case.put("lib.rs", &LIBRARY.replace("#[test]", ""));
+    let (reason, _) = case.check(line).await;
+    assert!(reason.starts_with("check_inputs_changed: changed lib.rs: tests (test)"), "{reason}");
+    case.put("lib.rs", "pub fn add(a: u8, b: u8) -> u8 { a - b }\n");
+    assert_eq!(case.check(line).await.0, "check_inputs_changed: changed lib.rs: tests (test)");
+    case.put("lib.rs", &good);
+    assert_eq!(case.check(line).await, (String::new(), vec![]));
+    let more = "    #[test]\n    fn more() { assert_eq!(super::add(0, 0), 0); }\n}\n";
+    let added = format!("{}{more}", good.trim_end().trim_end_matches('}'));
+    case.put("lib.rs", &added);
+    assert_eq!(case.check(line).await, (String::new(), vec![]));
+    case.put("lib.rs", &good.replace("fn adds()", "fn adds_small_numbers()"));
+    assert_eq!(case.check(line).await, (String::new(), vec!["check_inputs_differ"]));
+    let two = "#[cfg(test)] pub fn add(a: u8, b: u8) -> u8 { a + b }\n#[cfg(not(test))]";
+    case.put("lib.rs", &LIBRARY.replacen("pub fn", &format!("{two} pub fn"), 1));
+    assert_eq!(case.check(line).await, (String::new(), vec!["check_inputs_differ"]));
+}
+
+#[tokio::test]
+async fn doctests_of_python_are_those_of_the_start() {
+    let app = "def add(a, b):\n    \"\"\"Adds.\n\n    >>> add(1, 2)\n    3\n    \"\"\"\n    return a - b\n";
+    let line = "python3 -m doctest app.py";
+    let case = Case::new(&[("app.py", app)]).begin(line);
+    case.put("app.py", &app.replace("    3\n", "    -1\n"));
+    let (reason, _) = case.check(line).await;
+    assert_eq!(reason, "check_inputs_changed: changed app.py: the doctests of add (test)");
+    case.put("app.py", &app.replace("a - b", "a + b").replace("Adds.", "Adds two."));
+    assert_eq!(case.check(line).await, (String::new(), vec![]));
+}
+
 #[tokio::test]
 async fn operands_and_products_are_what_the_run_made_of_them() {
     let files = [("CHANGELOG.md", "open\n"), ("app.py", "raise SystemExit(1)\n")];

@@ -201,7 +201,8 @@ impl Round {
             restore(exam, opening, &given.originals, &folder, &mut changes)?;
         }
         let folder = self.views()?.0.join("merged");
-        for (path, text) in self.merged() {
+        for (path, merged) in self.merged() {
+            let Some(text) = &merged.text else { continue };
             let to = folder.join(path);
             let written = write_merged(&root.join(path), &to, text);
             written.map_err(|error| ToolError::io(to.display(), &error))?;

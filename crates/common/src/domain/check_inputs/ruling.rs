@@ -39,7 +39,7 @@ const MAX_NAMED: usize = 3;
 pub struct Notes<'n> {
     /// What the run did to the check inputs.
     pub exam: Option<&'n Exam>,
-    /// Manifests whose keys about tests the run changed.
+    /// What the run did to parts of files: keys about tests, and tests inside source files.
     pub merged: Vec<String>,
     /// Originals that were not kept.
     pub not_kept: Vec<String>,
@@ -63,7 +63,7 @@ impl Notes<'_> {
         });
         match inputs {
             Inputs::Original => {
-                let merged = self.merged.iter().map(|path| format!("changed {path} (test keys)"));
+                let merged = self.merged.iter().cloned();
                 let mut facts = listed(CHECK_INPUTS_DIFFER, differences.chain(merged).collect());
                 facts.extend(listed(ORIGINALS_NOT_RUN, self.not_kept.clone()));
                 facts.extend(listed(PROGRAM_FROM_WORKSPACE, self.programs.clone()));

@@ -28,7 +28,9 @@ pub fn may_have_tests(path: &[u8]) -> bool {
 /// Whether a text of this name has tests; a short test by words that every such file has.
 pub fn has_tests(path: &[u8], text: &[u8]) -> bool {
     let words: &[&[u8]] = match language(path) {
-        Some(Language::Rust) => &[b"test", b"```", b"bench"],
+        Some(Language::Rust) => {
+            &[b"test]", b"test)", b"test(", b"test,", b"bench]", b"quickcheck]", b"```"]
+        }
         Some(Language::Python) => &[b">>>"],
         None => return false,
     };
