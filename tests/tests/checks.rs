@@ -250,6 +250,46 @@ async fn announced_tests_that_did_not_run_are_missing() -> Result<()> {
 }
 
 #[tokio::test]
+async fn tests_inside_source_files_are_those_of_the_start() -> Result<()> {
+    let deployment = Deployment::start().await?;
+    let test = "#[cfg(test)]\nmod tests {\n    #[test]\n    fn adds() { assert_eq!(super::add(1, 2), 3); }\n}\n";
+    let (broken, good) = (
+        "pub fn add(a: u8, b: u8) -> u8 { a.abs_diff(b) }\n",
+        "pub fn add(a: u8, b: u8) -> u8 { a + b }\n",
+    );
+    let more = test
+        .replace("}\n}", "}\n    #[test]\n    fn more() { assert_eq!(super::add(0, 0), 0); }\n}");
+    let twice = format!("#[cfg(test)]\n{good}#[cfg(not(test))]\n{broken}");
+    for (product, tests, code, noted) in [
+        (good, test.to_owned(), None, vec![]),
+        (good, more, None, vec![]),
+        (
+            broken,
+            test.replace("2), 3", "2), 1"),
+            Some("check_inputs_changed"),
+            vec!["check_inputs_changed"],
+        ),
+        (broken, String::new(), Some("check_inputs_changed"), vec!["check_inputs_changed"]),
+        (&twice, test.to_owned(), None, vec!["check_inputs_differ"]),
+    ] {
+        let workspace = tempfile::tempdir()?;
+        let manifest = "[package]\nname = \"it\"\nversion = \"0.1.0\"\nedition = \"2021\"\n";
+        std::fs::write(workspace.path().join("Cargo.toml"), manifest)?;
+        std::fs::create_dir(workspace.path().join("src"))?;
+        let library = workspace.path().join("src/lib.rs");
+        std::fs::write(&library, format!("{broken}{test}"))?;
+        let written = format!("{product}{tests}");
+        let written = ("src/lib.rs", written.as_str());
+        let run = end_writing(&deployment, workspace.path(), written, "cargo test --lib").await?;
+        let reason = reasons(&run)?.get("c").copied().unwrap_or_default();
+        assert_eq!(reason.split_once(':').map(|(code, _)| code), code, "{run:#?}");
+        assert_eq!(cautions(&run), noted, "{run:#?}");
+        assert_eq!(std::fs::read_to_string(&library)?, written.1, "a view changes no workspace");
+    }
+    deployment.finish().await
+}
+
+#[tokio::test]
 async fn a_check_bounds_the_tests_of_its_command() -> Result<()> {
     let deployment = Deployment::start().await?;
     let workspace = tempfile::tempdir()?;

@@ -36,7 +36,7 @@ impl Round {
                 format!("{line:?} needs a shell, which the policy does not allow; name a program"),
             ));
         }
-        let runs = self.test_runs(&Command::Line(line.to_owned())).await?;
+        let runs = self.test_runs(&Command::Line(line.to_owned()), inputs).await?;
         let prepared = self.enter_view(owner, line, inputs, call_id).await?;
         let context = &prepared.context;
         let ran = match programs {
@@ -70,7 +70,7 @@ impl Round {
             outcome.success = false;
             return Ok(outcome);
         };
-        let runs = self.test_runs(&Command::Argv(argv.clone())).await?;
+        let runs = self.test_runs(&Command::Argv(argv.clone()), inputs).await?;
         let prepared = self.enter_view(Owner::Operator, "", inputs, call_id).await?;
         let ran = run_tests(&prepared.context, argv).await;
         let mut outcome = self.leave_view(prepared, "", inputs, ran).await?;

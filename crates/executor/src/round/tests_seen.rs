@@ -1,13 +1,15 @@
 //! The tests that a check's command ran, as its runner reported them.
 
-use super::Round;
+use super::{Originals, Round};
 use crate::blocking::blocking;
 use crate::tool::scan::{Ignores, walk};
 use crate::tool::{ErrorCode, RelPath, ToolError, ToolOutcome, Workspace};
 use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
-use surety_common::domain::receipt::{Command, Fact};
+use surety_common::domain::check_inputs::InputRules;
+use surety_common::domain::receipt::{Command, Fact, Inputs};
 use surety_common::domain::tests_seen::{Project, TestRun, count, test_runs};
 
 /// The largest file that is read for its recipes, in bytes.
@@ -16,17 +18,24 @@ const FILE_LIMIT: u64 = 1 << 20;
 const MAX_VISITED: usize = 20_000;
 
 impl Round {
-    /// The test runners that a command starts. It is read before the command runs, because what it
-    /// tests may write.
-    pub(super) async fn test_runs(&self, command: &Command) -> Result<Vec<TestRun>, ToolError> {
+    /// The test runners that a command starts with these check inputs. It is read before the command runs,
+    /// because what it tests may write.
+    pub(super) async fn test_runs(
+        &self,
+        command: &Command,
+        inputs: Inputs,
+    ) -> Result<Vec<TestRun>, ToolError> {
         let line = match command {
             Command::Line(line) => line.clone(),
             Command::Argv(argv) => argv.join(" "),
         };
-        let folder = Arc::clone(&self.setup.folder);
+        let (folder, rules) = (Arc::clone(&self.setup.folder), self.setup.rules.clone());
+        let given = self.originals.get().filter(|_| inputs != Inputs::AsLeft);
+        let originals = given.map(|given| Arc::clone(&given.originals)).unwrap_or_default();
         blocking(move || {
             let workspace = folder.workspace()?;
-            Ok(test_runs(&line, &Files { workspace: &workspace }))
+            let files = Files { workspace: &workspace, originals: &originals, rules: &rules };
+            Ok(test_runs(&line, &files))
         })
         .await?
     }
@@ -44,13 +53,19 @@ pub(super) fn add_counts(outcome: &mut ToolOutcome, runs: Vec<TestRun>) {
     }
 }
 
-/// The workspace's files, as runners read them.
+/// The files as the runners of a view read them.
 struct Files<'w> {
     workspace: &'w Workspace,
+    originals: &'w Originals,
+    rules: &'w InputRules,
 }
 
 impl Files<'_> {
     fn text(&self, path: &RelPath) -> Option<String> {
+        let name = path.as_path().as_os_str().as_bytes();
+        if let Some(text) = self.originals.text(name).filter(|_| !self.rules.may_change(name)) {
+            return Some(text.to_owned());
+        }
         let bytes = self.workspace.read(path, FILE_LIMIT).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }

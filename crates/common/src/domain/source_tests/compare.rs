@@ -1,7 +1,7 @@
 //! Compares the tests of a source file with those of the start, item by item.
 
 use super::item::{Item, Items};
-use super::items;
+use super::language::items;
 use std::collections::BTreeMap;
 
 /// What a run did to the tests of one file.

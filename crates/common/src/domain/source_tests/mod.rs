@@ -10,59 +10,12 @@
 
 mod compare;
 mod item;
+mod language;
 mod python;
 mod rust;
 
 pub use compare::{Comparison, compare};
-
-use item::Items;
-
-/// The largest file that is read, in bytes.
-pub const MAX_BYTES: usize = 1 << 20;
-
-/// Whether a file of this name may have tests beside its product.
-pub fn may_have_tests(path: &[u8]) -> bool {
-    language(path).is_some()
-}
-
-/// Whether a text of this name has tests; a short test by words that every such file has.
-pub fn has_tests(path: &[u8], text: &[u8]) -> bool {
-    let words: &[&[u8]] = match language(path) {
-        Some(Language::Rust) => {
-            &[b"test]", b"test)", b"test(", b"test,", b"bench]", b"quickcheck]", b"```"]
-        }
-        Some(Language::Python) => &[b">>>"],
-        None => return false,
-    };
-    text.len() <= MAX_BYTES
-        && words.iter().any(|word| text.windows(word.len()).any(|window| window == *word))
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Language {
-    Rust,
-    Python,
-}
-
-fn language(path: &[u8]) -> Option<Language> {
-    let name = path.rsplit(|byte| *byte == b'/').next()?;
-    match name.rsplit(|byte| *byte == b'.').next()? {
-        b"rs" => Some(Language::Rust),
-        b"py" => Some(Language::Python),
-        _ => None,
-    }
-}
-
-/// The items of a text; none when it does not read.
-fn items(path: &[u8], text: &str) -> Option<Items> {
-    if text.len() > MAX_BYTES {
-        return None;
-    }
-    match language(path)? {
-        Language::Rust => rust::items(text),
-        Language::Python => python::items(text),
-    }
-}
+pub use language::{MAX_BYTES, has_tests, may_have_tests};
 
 #[cfg(test)]
 mod tests;
