@@ -1,5 +1,7 @@
 //! What a service asks the helper for, and what the helper answers.
 
+mod bytes;
+
 use crate::level::{InForce, Level};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -11,6 +13,7 @@ pub struct Spec {
     /// The program and its arguments; the program is found by the environment's `PATH`.
     pub argv: Vec<String>,
     /// Where it runs; absolute.
+    #[serde(with = "bytes::path")]
     pub cwd: PathBuf,
     /// Its whole environment.
     pub environment: Vec<(OsString, OsString)>,
@@ -34,24 +37,33 @@ pub struct Spec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tree {
     /// The workspace.
+    #[serde(with = "bytes::path")]
     pub workspace: PathBuf,
     /// What may be written inside the workspace; the workspace itself opens all of it.
+    #[serde(with = "bytes::paths")]
     pub writable: Vec<PathBuf>,
     /// What of it is read-only all the same, where a mount namespace can make it so.
+    #[serde(with = "bytes::paths")]
     pub protected: Vec<PathBuf>,
     /// What can be read and run, where it exists.
+    #[serde(with = "bytes::paths")]
     pub read_only: Vec<PathBuf>,
     /// Caches: their content is there, and what is written goes away with the command.
+    #[serde(with = "bytes::paths")]
     pub caches: Vec<PathBuf>,
     /// Folders that are empty and writable, and go away with the command: the home folder.
+    #[serde(with = "bytes::paths")]
     pub private: Vec<PathBuf>,
     /// Symbolic links, and what each names.
+    #[serde(with = "bytes::pairs")]
     pub links: Vec<(PathBuf, PathBuf)>,
     /// Files that only the command has, and their texts.
     pub files: Vec<(PathBuf, String)>,
     /// What stays out of sight, even inside a folder named above.
+    #[serde(with = "bytes::paths")]
     pub hidden: Vec<PathBuf>,
     /// A folder on disk in which the helper keeps what goes away with the command.
+    #[serde(with = "bytes::path")]
     pub scratch: PathBuf,
 }
 
@@ -96,8 +108,10 @@ pub struct View {
     /// A folder that keeps what is written, for later commands; without one it is dropped.
     pub upper: Option<PathBuf>,
     /// Paths inside the workspace, and the files whose content they get.
+    #[serde(with = "bytes::pairs")]
     pub replace: Vec<(PathBuf, PathBuf)>,
     /// Paths inside the workspace that are taken out.
+    #[serde(with = "bytes::paths")]
     pub remove: Vec<PathBuf>,
 }
 

@@ -47,6 +47,10 @@ impl Exam {
             let is_script = || scripts.contains(path).then_some(InputKind::Script);
             let Some(kind) = rules.kind_of(path).or_else(is_script) else { continue };
             let Some(aspect) = change.aspect() else { continue };
+            // The text of the script is still the original; a run may make it executable.
+            if aspect == Aspect::Mode && kind == InputKind::Script {
+                continue;
+            }
             let difference = Difference { path: path.to_vec(), kind, aspect };
             if start.get(path).is_some_and(|entry| entry.kind != Kind::Folder) {
                 exam.put_back.push(difference);
