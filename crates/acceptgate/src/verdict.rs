@@ -23,7 +23,10 @@ use surety_common::domain::verification::{
     probed_first,
 };
 
+mod evaluation;
 mod runs;
+
+pub use evaluation::Evaluation;
 
 /// The param of `expression` and `tool_fact` that names whose facts count, and its only value.
 const SOURCE: &str = "source";
@@ -34,36 +37,6 @@ const INDEPENDENT: &str = "system.independent";
 const THIN_CHECK: &str = "thin_check";
 /// The reason of a command check whose command could not be started; the cause follows it.
 const NOT_STARTED: &str = "command_not_started";
-
-/// The input of a verdict. It includes no claim of a caller.
-#[derive(Debug, Clone, Copy)]
-pub struct Evaluation<'a> {
-    /// The root that paths are resolved against.
-    pub workspace_root: &'a str,
-    /// The plan's checks; an empty list means one `output_only`.
-    pub checks: &'a [AcceptCheck],
-    /// The run's receipts in the order of their chain, already verified.
-    pub receipts: &'a [EvidenceReceipt],
-    /// The run's final text.
-    pub final_text: &'a str,
-    /// The part of the final text that the runner did not write itself, where it wrote some: the only one
-    /// that an `output_only` of a user or an operator goes by.
-    pub authored_text: Option<&'a str>,
-    /// The plan's own todos and the run's.
-    pub todos: &'a [Todo],
-    /// The plan's creation time: older todos belong to an earlier plan. None includes all.
-    pub plan_made_at: Option<DateTime<Utc>>,
-    /// Results of checks that receipts cannot decide (`http_probe`, `action_report`), by the
-    /// check's index in the list. Ignored for other kinds.
-    pub answers: &'a BTreeMap<usize, Answer>,
-    /// What the project's own tests came to, where they are required; else none.
-    pub project_tests: Option<ProjectTests>,
-    /// The verification round, where the runner verifies: then a check that the runner probes is decided
-    /// by its own probe of this round and by no other receipt. None where the steps' receipts decide.
-    pub round: Option<u32>,
-    /// Whether a verdict that rests on checks of the plan alone is refused.
-    pub require_independent: bool,
-}
 
 /// Decides. The same input gives the same verdict, except when an `expression` uses about as much
 /// processor time as its limit. Blocks the calling thread, usually for microseconds, at most for

@@ -1,6 +1,6 @@
 //! A check that ran more than once in a round: with the original check inputs and without them.
 
-use super::Evaluation;
+use super::evaluation::Evaluation;
 use surety_common::domain::check::Reason;
 use surety_common::domain::check_inputs::{CheckRun, Failure, rule};
 use surety_common::domain::receipt::{EvidenceReceipt, Inputs};

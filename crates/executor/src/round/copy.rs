@@ -1,6 +1,7 @@
 //! Views as copies of the workspace, where the sandbox makes no overlays.
 
-use super::view::{Changes, same_content};
+use super::view_changes::{Changes, same_content};
+use super::view_folder::remove;
 use std::fs::{self, File, FileTimes, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
@@ -142,27 +143,4 @@ impl Finding<'_> {
         }
         Ok(found.len() == before.len() && found.modified()? == before.modified()?)
     }
-}
-
-/// Removes a folder even where folders in it are closed to their owner, as overlays leave them.
-pub(super) fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            unlock(path)?;
-            fs::remove_dir_all(path)
-        }
-        ended => ended,
-    }
-}
-
-fn unlock(folder: &Path) -> io::Result<()> {
-    fs::set_permissions(folder, Permissions::from_mode(0o700))?;
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            unlock(&entry.path())?;
-        }
-    }
-    Ok(())
 }

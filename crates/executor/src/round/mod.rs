@@ -10,6 +10,7 @@
 //! Nothing here needs a database, a lease or a run: the engine records what a probe observed, and a
 //! command line without any service uses the same round. The caller decides the order of the probes.
 
+mod begin;
 mod command;
 mod compare;
 mod copy;
@@ -19,6 +20,8 @@ mod originals;
 mod record;
 mod tests_seen;
 mod view;
+mod view_changes;
+mod view_folder;
 mod whole;
 
 #[cfg(test)]
@@ -41,7 +44,7 @@ use surety_common::domain::verification::{Observation, Probe};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
-use view::ViewFolder;
+use view_folder::ViewFolder;
 
 /// What a round works with.
 #[derive(Debug)]

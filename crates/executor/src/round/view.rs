@@ -11,10 +11,12 @@
 use super::copy;
 use super::opening::Opening;
 use super::originals::Originals;
+use super::view_changes::{Changes, same_content};
+use super::view_folder::{ViewFolder, make, remove};
 use super::{Round, owner_rank};
 use crate::snapshot::Snapshots;
 use crate::tool::{Folder, ToolContext, ToolError};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -43,46 +45,6 @@ impl Made {
     pub(super) fn is_placed(&self, path: &str) -> bool {
         self.placed.contains(Path::new(path))
     }
-}
-
-/// What a view changes in the workspace.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(super) struct Changes {
-    /// Paths of the workspace, and the files whose content they get.
-    pub(super) replace: BTreeMap<PathBuf, PathBuf>,
-    /// Paths that are taken out.
-    pub(super) remove: BTreeSet<PathBuf>,
-}
-
-/// The folder of one round's views, which goes away with the round.
-#[derive(Debug)]
-pub(super) struct ViewFolder(PathBuf);
-
-impl ViewFolder {
-    /// Makes a folder that an account of a workspace can pass.
-    pub(super) fn make(scratch: &Path) -> Result<Self, ToolError> {
-        let path = scratch.join(format!("view-{}", uuid::Uuid::now_v7().simple()));
-        make(&path).map_err(|error| ToolError::io(path.display(), &error))?;
-        Ok(Self(path))
-    }
-
-    pub(super) fn class(&self, owner: Owner) -> PathBuf {
-        self.0.join(owner.as_str())
-    }
-}
-
-impl Drop for ViewFolder {
-    fn drop(&mut self) {
-        if let Err(error) = copy::remove(&self.0) {
-            let path = self.0.display();
-            tracing::warn!(%path, %error, "verify: a folder of views could not be removed; remove it");
-        }
-    }
-}
-
-fn make(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    fs::DirBuilder::new().recursive(true).mode(0o711).create(path)
 }
 
 /// The view of one command that runs.
@@ -122,7 +84,7 @@ impl Round {
         let class = if is_own { views.class(owner) } else { views.0.join(inputs.as_str()) };
         let failed = |error: io::Error| ToolError::io(class.display(), &error);
         if !is_own {
-            copy::remove(&class).map_err(failed)?;
+            remove(&class).map_err(failed)?;
         }
         let upper = class.join("upper");
         if !upper.is_dir() {
@@ -161,7 +123,7 @@ impl Round {
         if let Some(copied) = copied {
             let workspace = self.setup.folder.workspace()?;
             copy::written(copied, workspace.root(), changes, sorting.upper).map_err(failed)?;
-            copy::remove(copied).map_err(failed)?;
+            remove(copied).map_err(failed)?;
         }
         sorting.folder(Path::new("")).map(drop).map_err(failed)
     }
@@ -298,34 +260,14 @@ fn read_placed(file: &Path) -> BTreeSet<PathBuf> {
     parts.map(|part| PathBuf::from(OsStr::from_bytes(part))).collect()
 }
 
-impl Changes {
-    pub(super) fn has(&self, path: &Path) -> bool {
-        self.replace.contains_key(path) || self.remove.contains(path)
-    }
-}
-
 fn remove_at(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
-        Ok(found) if found.is_dir() => copy::remove(path),
+        Ok(found) if found.is_dir() => remove(path),
         Ok(_) => fs::remove_file(path),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(()),
         Err(error) => Err(error),
     }
-}
-
-pub(super) fn same_content(one: &Path, other: &Path) -> bool {
-    let (Ok(a), Ok(b)) = (fs::symlink_metadata(one), fs::symlink_metadata(other)) else {
-        return false;
-    };
-    if a.is_symlink() || b.is_symlink() {
-        return fs::read_link(one).is_ok_and(|a| fs::read_link(other).is_ok_and(|b| a == b));
-    }
-    a.is_file()
-        && b.is_file()
-        && a.len() == b.len()
-        && a.mode() == b.mode()
-        && fs::read(one).is_ok_and(|a| fs::read(other).is_ok_and(|b| a == b))
 }
 
 /// Sorts what lies below an overlay after a command.
