@@ -160,6 +160,10 @@ def steps_of(plan, statuses, expected):
     return found
 
 
+# Fields of a command fact that are left out where they are empty.
+CONDITIONS = ("environment", "workspace_before", "workspace_after")
+
+
 def fact_of(fact):
     kind = fact.WhichOneof("fact")
     value = getattr(fact, kind)
@@ -168,6 +172,9 @@ def fact_of(fact):
         if field.name == "argv":
             if value.WhichOneof("command") == "argv":
                 found["argv"] = list(value.argv.args)
+        elif field.name in CONDITIONS:
+            item = getattr(value, field.name)
+            found.update(filled([(field.name, item if type(item) is str else list(item))]))
         elif not field.has_presence or value.HasField(field.name):
             item = getattr(value, field.name)
             found[field.name] = Number(item) if type(item) is int else item
