@@ -94,7 +94,10 @@ impl ExecutionRow {
             let step = step.ok_or_else(|| {
                 StoreError::corrupt(what("progress"), format!("{finished:?} has no time"))
             })?;
-            details.insert(finished.0, step);
+            if details.insert(finished.0, step).is_some() {
+                let twice = format!("step {} is stored twice", finished.0);
+                return Err(StoreError::corrupt(what("progress"), twice));
+            }
         }
         let steps = self
             .step_states
