@@ -46,8 +46,8 @@ pub struct Verify {
     #[arg(long, value_name = "REV", conflicts_with = "command")]
     base: Option<String>,
 
-    /// Only say whether the workspace is still what a verdict file, or the verdict of a run, is about.
-    #[arg(long, value_name = "FILE|RUN", conflicts_with_all = ["plan", "base", "command"])]
+    /// Only say whether the workspace is still what a verdict file is about.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["plan", "base", "command"])]
     still: Option<String>,
 
     /// Where to write the verdict file; by default `surety/verdict.json` in git's own folder, and without
