@@ -112,7 +112,7 @@ async fn the_auditor_names_what_a_step_is_wrongly_said_to_have_used_up() -> Resu
             let mut progress: Value = serde_json::from_str(&whole)?;
             // A finished step is stored in a short form, without what it used up.
             if let Some(finished) = progress["finished"].as_array_mut() {
-                finished.retain(|step| step[0].to_string() != place);
+                finished.retain(|step| step[0].as_u64() != place.parse().ok());
             }
             progress["steps"][place]["attempt"] = 1.into();
             progress["steps"][place][field] = 77.into();
