@@ -124,7 +124,7 @@ async fn each_service_says_what_it_is() -> Result<()> {
         assert_eq!(level == v1::SandboxLevel::Partial, !info.sandbox_missing.is_empty());
         assert!(!info.stateless && info.schema_version.is_some_and(|version| version > 0));
         assert!(info.features.contains(&"request_id".to_owned()), "{info:?}");
-        assert!(!info.namespace_policy_keys.contains(&"four_eyes".to_owned()), "{info:?}");
+        assert!(info.namespace_policy_keys.contains(&"four_eyes".to_owned()), "{info:?}");
         assert!(info.limits.iter().any(|limit| limit.name == "step_deadline"), "{info:?}");
         assert!(!info.limits.iter().any(|limit| limit.name == "token_budget"), "{info:?}");
         names.push(info.service);

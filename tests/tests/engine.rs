@@ -252,6 +252,42 @@ async fn each_fuse_of_a_step_fails_the_step_and_says_so() -> Result<()> {
 }
 
 #[tokio::test]
+async fn steps_that_run_together_take_no_more_turns_than_the_run_has() -> Result<()> {
+    let deployment = Deployment::start().await?;
+    let names: Vec<String> = (0..20).map(|number| format!("s{number}")).collect();
+    let steps: Vec<_> = names
+        .iter()
+        .map(|name| {
+            let file = format!("{name}/f.txt");
+            scoped(step(name, &[], &[write(&file, "x")]), &[&format!("{name}/**")])
+        })
+        .collect();
+    for turns in [1, 3, 7] {
+        let workspace = tempfile::tempdir()?;
+        let limits = v1::Limits {
+            max_run_rounds: Some(turns),
+            max_parallel_steps: Some(20),
+            max_plan_steps: Some(20),
+            ..v1::Limits::default()
+        };
+        let order = v1::CreateRunRequest {
+            limits: Some(limits),
+            ..script::request(&plan(&steps), &workspace.path().to_string_lossy())
+        };
+        let run = deployment.create_run(order).await?;
+        let run = deployment.wait_for_end(&run.id).await?;
+        assert_eq!(stop_reason(&run), v1::StopReason::MaxRoundsReached, "{run:#?}");
+        let files = names.iter().filter(|name| workspace.path().join(name).join("f.txt").exists());
+        let counters = run.counters.unwrap_or_default();
+        let used = (counters.rounds, counters.tool_calls, counters.receipts);
+        // A step's end is a turn of its own where it does not fit into the turn of its call.
+        assert!(used.0 <= turns && used.1 == used.2, "{used:?} of {turns}");
+        assert_eq!(u32::try_from(files.count())?, used.1, "each write has its receipt: {used:?}");
+    }
+    deployment.finish().await
+}
+
+#[tokio::test]
 async fn a_step_deadline_ends_the_command_that_runs_over_it() -> Result<()> {
     let deployment = Deployment::start().await?;
     let trail = Trail::new()?;

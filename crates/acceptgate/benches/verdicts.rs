@@ -4,6 +4,7 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use surety_acceptgate::verdict::{Evaluation, evaluate};
+use surety_common::domain::caution::CautionRules;
 use surety_common::domain::check::{AcceptCheck, CheckKind, Match, Owner};
 use surety_common::domain::json::parse_stored;
 use surety_common::domain::receipt::{
@@ -19,6 +20,7 @@ fn check(kind: &str, target: &str) -> AcceptCheck {
         required: true,
         params: BTreeMap::new(),
         owner: Owner::Plan,
+        overlay: surety_common::domain::check::Overlay::default(),
     }
 }
 
@@ -84,6 +86,7 @@ fn verdicts(c: &mut Criterion) {
                     project_tests: None,
                     round: None,
                     require_independent: false,
+                    cautions: CautionRules::default(),
                     authored_text: None,
                 })
             });

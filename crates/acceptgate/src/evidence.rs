@@ -1,13 +1,14 @@
 //! The verdict over one plan and all receipts of its run: the same rules for a stored run and for a
 //! verification without a database.
 
+use crate::check::expression::Allowance;
 use crate::check::{Answer, Shortage};
-use crate::verdict::{Evaluation, evaluate};
+use crate::verdict::{Evaluation, Judgement, decide};
 use std::collections::BTreeMap;
+use surety_common::domain::caution::CautionRules;
 use surety_common::domain::plan::Plan;
 use surety_common::domain::receipt::EvidenceReceipt;
 use surety_common::domain::run::{Policy, VerifyCommands};
-use surety_common::domain::verdict::Verdict;
 use surety_common::domain::verification::{ProjectTests, wants_project_tests, wrote_files};
 
 /// What a verdict over a plan rests on.
@@ -32,16 +33,16 @@ pub struct RunEvidence<'a> {
 }
 
 impl RunEvidence<'_> {
-    /// The verdict. Blocks the calling thread, as [`evaluate`] does.
+    /// The verdict, or what a person is to be asked. Blocks the calling thread, as [`decide`] does.
     ///
     /// # Errors
     /// [`Shortage`] when the gate had no capacity for a check; then there is no verdict.
-    pub fn judge(&self) -> Result<Verdict, Shortage> {
+    pub fn judge(&self) -> Result<Judgement, Shortage> {
         let Self { plan, policy, receipts, round, .. } = *self;
         let wrote = wrote_files(receipts);
         let held_to_tests = wants_project_tests(&plan.verify, policy.verify_commands, wrote);
         let verified = policy.verify_commands == VerifyCommands::Runner;
-        evaluate(&Evaluation {
+        let input = Evaluation {
             project_tests: held_to_tests.then(|| ProjectTests::of(receipts, round)),
             round: verified.then_some(round),
             require_independent: policy.require_independent,
@@ -53,6 +54,8 @@ impl RunEvidence<'_> {
             todos: &plan.todos,
             plan_made_at: None,
             answers: self.answers,
-        })
+            cautions: CautionRules::of(policy),
+        };
+        decide(&input, Allowance::default())
     }
 }

@@ -4,8 +4,10 @@
 use crate::check::Answer;
 use crate::evidence::RunEvidence;
 use crate::gate::Gate;
+use crate::question::wait_for_answer;
 use crate::remedy::remedies;
 use crate::stateless::beside;
+use crate::verdict::{Judgement, Question};
 use chrono::{DateTime, Utc};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,9 +35,18 @@ use uuid::Uuid;
 /// Up to this many receipts a verdict takes less than a tenth of a millisecond.
 const AT_ONCE: usize = 1_000;
 
+/// What the gate decided about a run.
+#[derive(Debug, Clone)]
+struct Decided {
+    verdict: VerdictRecord,
+    /// What a person is to be asked before there is a verdict.
+    question: Option<Question>,
+}
+
 impl Gate {
     /// Decides about a stored run and changes its state: DONE when accepted, else RECOVERING while
-    /// repairs remain, else FAILED. With `lease_epoch` 0 it stores nothing.
+    /// repairs remain, else FAILED. A verdict in doubt blocks the run on an approver where its policy asks;
+    /// then there is none yet. With `lease_epoch` 0 it stores nothing.
     ///
     /// A call whose answer was lost may be repeated: a run that moved on returns the verdict that
     /// moved it.
@@ -50,13 +61,13 @@ impl Gate {
         caller: &Caller,
         run_id: Uuid,
         lease_epoch: i64,
-    ) -> Result<DatedVerdict, Fault> {
+    ) -> Result<Option<DatedVerdict>, Fault> {
         loop {
             let bundle = Arc::new(self.bundle(run_id).await?);
             let record = &bundle.run;
             may_reach(caller, record)?;
             if let Some(given) = self.given_before(record).await? {
-                return Ok(given);
+                return Ok(Some(given));
             }
             if lease_epoch != 0 && record.execution.lease_epoch != lease_epoch {
                 return Err(Fault::new(
@@ -68,12 +79,12 @@ impl Gate {
             let decided = self.decide(&bundle).await?;
             let now = self.now();
             if lease_epoch == 0 {
-                return Ok((now, decided));
+                return Ok(Some((now, decided.verdict)));
             }
             crash::point("gate.before_verdict");
             if self.store(&bundle, decided.clone(), now).await? == Outcome::Applied {
                 crash::point("gate.after_verdict");
-                return Ok((now, decided));
+                return Ok(decided.question.is_none().then_some((now, decided.verdict)));
             }
         }
     }
@@ -119,7 +130,7 @@ impl Gate {
         })
     }
 
-    async fn decide(&self, bundle: &Arc<EvidenceBundle>) -> Result<VerdictRecord, Fault> {
+    async fn decide(&self, bundle: &Arc<EvidenceBundle>) -> Result<Decided, Fault> {
         let record = &bundle.run;
         let checks = record.plan.as_ref().map_or(&[][..], |plan| &plan.verify);
         let answers = self.probes.answers(checks).await?;
@@ -129,24 +140,25 @@ impl Gate {
             let bundle = Arc::clone(bundle);
             move || judge(&bundle, &answers)
         };
-        let verdict = match takes_long {
+        let Judgement { verdict, question } = match takes_long {
             // Outside the runtime's own threads; an expression may block for its whole time limit.
             true => beside(judge).await??,
             false => judge()?,
         };
-        Ok(VerdictRecord {
+        let verdict = VerdictRecord {
             plan_revision: record.execution.plan_revision,
             verdict,
             receipts: record.execution.counters.receipts,
             last_receipt_digest: record.execution.counters.last_receipt_digest.clone(),
             plan_digest: record.plan_digest.clone(),
-        })
+        };
+        Ok(Decided { verdict, question })
     }
 
     async fn store(
         &self,
         bundle: &EvidenceBundle,
-        decided: VerdictRecord,
+        decided: Decided,
         now: DateTime<Utc>,
     ) -> Result<Outcome, Fault> {
         let record = &bundle.run;
@@ -203,7 +215,7 @@ fn check_observed(bundle: &EvidenceBundle) -> Result<(), Fault> {
     ))
 }
 
-fn judge(bundle: &EvidenceBundle, answers: &BTreeMap<usize, Answer>) -> Result<Verdict, Fault> {
+fn judge(bundle: &EvidenceBundle, answers: &BTreeMap<usize, Answer>) -> Result<Judgement, Fault> {
     let EvidenceBundle { run, evidence, .. } = bundle;
     check_chain(&evidence.receipts, &run.execution)?;
     let nothing = Plan::default();
@@ -261,15 +273,15 @@ fn check_chain(receipts: &[EvidenceReceipt], execution: &Execution) -> Result<()
     Ok(())
 }
 
-fn move_run(
-    draft: &mut Draft,
-    bundle: &EvidenceBundle,
-    decided: VerdictRecord,
-) -> Result<(), Refusal> {
+fn move_run(draft: &mut Draft, bundle: &EvidenceBundle, decided: Decided) -> Result<(), Refusal> {
     let record = &bundle.run;
     let graph = record.plan.as_deref().map(Graph::of).unwrap_or_default();
-    let verdict = decided.verdict.clone();
-    draft.record_verdict(decided);
+    if let Some(question) = decided.question {
+        let wait = wait_for_answer(question, draft.now());
+        return draft.block(&graph, wait);
+    }
+    let verdict = decided.verdict.verdict.clone();
+    draft.record_verdict(decided.verdict);
     if verdict.accepted {
         return draft.accept(&graph);
     }

@@ -9,6 +9,7 @@ pub mod check;
 pub mod evidence;
 mod gate;
 mod judgement;
+mod question;
 pub mod remedy;
 mod service;
 pub mod stateless;

@@ -19,6 +19,9 @@ pub fn remedies(verdict: &Verdict, checks: &[AcceptCheck], receipts: &[EvidenceR
     let sentence = |(place, result): (usize, &CheckResult)| {
         let own = place.checked_sub(first).and_then(|place| Some((place, checks.get(place)?)));
         let needed = match own {
+            Some((_, check)) if check.is_hidden() => {
+                "to hold; its output is for its owner".to_owned()
+            }
             Some((place, check)) => {
                 let probes = probed(receipts, verdict.round, Some(&check_key(checks, place)));
                 of_check(check, &result.reason, &probes)
@@ -138,6 +141,8 @@ mod tests {
             strength: Strength::Independent,
             round: 1,
             cautions: Vec::new(),
+            approvals: Vec::new(),
+            workspace_digest: String::new(),
         }
     }
 

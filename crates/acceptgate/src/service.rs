@@ -94,8 +94,8 @@ impl InternalService for Service {
         let v1::EvaluateRunRequest { run_id, lease_epoch } = request.into_inner();
         let run_id = id("run_id", &run_id).map_err(Fault::from).map_err(status)?;
         let lease_epoch = i64::try_from(lease_epoch).unwrap_or(i64::MAX);
-        let (at, record) = gate.judge(&caller, run_id, lease_epoch).await.map_err(status)?;
-        let verdict = Some(verdict_of(run_id, at, record));
+        let decided = gate.judge(&caller, run_id, lease_epoch).await.map_err(status)?;
+        let verdict = decided.map(|(at, record)| verdict_of(run_id, at, record));
         Ok(Response::new(v1::EvaluateRunResponse { verdict }))
     }
 }

@@ -4,6 +4,7 @@ use crate::check::http_probe::Probes;
 use crate::check::{Answer, Shortage};
 use crate::verdict::{self, Evaluation};
 use std::collections::BTreeMap;
+use surety_common::domain::caution::CautionRules;
 use surety_common::domain::check::{
     AcceptCheck, Author, normalise_checks, read_checks, validate_check,
 };
@@ -113,6 +114,7 @@ impl SubmittedEvidence {
             project_tests: None,
             round: None,
             require_independent: false,
+            cautions: CautionRules::default(),
             authored_text: None,
         })?;
         let Self { checks, receipts, warnings, .. } = self;

@@ -10,6 +10,7 @@
 use crate::check::expression::{self, Allowance, FactList};
 use crate::check::{Answer, Shortage};
 use chrono::{DateTime, Utc};
+use doubt::{Noted, Settled, Standing, settle};
 use std::collections::BTreeMap;
 use surety_common::domain::check::{
     self, AcceptCheck, CheckKind, Evidence, Match, Owner, Reason, is_thin, strength_of,
@@ -17,15 +18,19 @@ use surety_common::domain::check::{
 use surety_common::domain::receipt::EvidenceReceipt;
 use surety_common::domain::stop::StopReason;
 use surety_common::domain::todo::{Todo, TodoStatus};
-use surety_common::domain::verdict::{Caution, CheckResult, Strength, Verdict};
+use surety_common::domain::verdict::{CheckResult, Strength, Verdict};
 use surety_common::domain::verification::{
     PROJECT_TESTS_CHECK, ProjectTests, WORKSPACE_CHANGED, WORKSPACE_CHECK, is_probed, probed,
-    probed_first,
+    probed_first, workspace_digest,
 };
 
+mod canary;
+mod doubt;
 mod evaluation;
+mod hidden;
 mod runs;
 
+pub use doubt::Question;
 pub use evaluation::Evaluation;
 
 /// The param of `expression` and `tool_fact` that names whose facts count, and its only value.
@@ -38,7 +43,16 @@ const THIN_CHECK: &str = "thin_check";
 /// The reason of a command check whose command could not be started; the cause follows it.
 const NOT_STARTED: &str = "command_not_started";
 
-/// Decides. The same input gives the same verdict, except when an `expression` uses about as much
+/// What the gate decides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judgement {
+    /// The verdict. Where a person is to be asked, it is the one without an answer.
+    pub verdict: Verdict,
+    /// What a person is to be asked before there is a verdict; none when it stands.
+    pub question: Option<Question>,
+}
+
+/// Decides where no person can be asked. The same input gives the same verdict, except when an `expression` uses about as much
 /// processor time as its limit. Blocks the calling thread, usually for microseconds, at most for
 /// the time limit of each `expression`.
 ///
@@ -53,18 +67,31 @@ pub fn evaluate(input: &Evaluation<'_>) -> Result<Verdict, Shortage> {
 /// # Errors
 /// Those of [`evaluate`].
 pub fn evaluate_within(input: &Evaluation<'_>, allowance: Allowance) -> Result<Verdict, Shortage> {
+    Ok(decide(input, allowance)?.verdict)
+}
+
+/// As [`evaluate_within`], and what a person is to be asked.
+///
+/// # Errors
+/// Those of [`evaluate`].
+pub fn decide(input: &Evaluation<'_>, allowance: Allowance) -> Result<Judgement, Shortage> {
     let evidence = Evidence::new(input.workspace_root, input.receipts, input.final_text);
     let failed = todo_result(input, "system.todo_failed", is_failed);
     let open = todo_result(input, "system.todo_unconverged", is_open);
     let strength = strength_of(input.checks);
-    let mut cautions = cautions(input.checks);
-    let mut checks: Vec<CheckResult> = project_tests(input, &mut cautions).into_iter().collect();
+    let mut standings: Vec<Standing> = project_tests(input).into_iter().collect();
     if input.require_independent {
-        checks.push(independent(strength));
+        standings.push(independent(strength));
     }
-    checks.extend(workspace_changed(input));
-    checks.extend(check_results(input, &evidence, allowance, &mut cautions)?);
-    cautions.extend(judge_tests(input, &mut checks));
+    standings.extend(workspace_changed(input));
+    let mut of_checks = check_results(input, &evidence, allowance)?;
+    note_thin(input.checks, &mut of_checks);
+    standings.extend(of_checks);
+    judge_tests(input, &mut standings);
+    hidden::conceal_noted(input.checks, &mut standings);
+    let settled = settle(input, standings, failed.passed && open.passed);
+    let Settled { results: mut checks, cautions, approvals, question } = settled;
+    hidden::conceal(input.checks, &mut checks);
     let stop_reason = if !failed.passed {
         StopReason::RequiredTodoFailed
     } else if !open.passed {
@@ -76,100 +103,87 @@ pub fn evaluate_within(input: &Evaluation<'_>, allowance: Allowance) -> Result<V
     };
     let mut results = vec![failed, open];
     results.extend(checks);
-    Ok(Verdict {
+    let verdict = Verdict {
         accepted: stop_reason == StopReason::Accepted,
         stop_reason,
         results,
         strength,
         round: input.round.unwrap_or_default(),
         cautions,
-    })
+        workspace_digest: input
+            .round
+            .map(|round| workspace_digest(input.receipts, round))
+            .unwrap_or_default(),
+        approvals,
+    };
+    Ok(Judgement { verdict, question })
 }
 
 /// Required where it is there: a driver that names no command is held to the project's own tests.
-fn project_tests(input: &Evaluation<'_>, cautions: &mut Vec<Caution>) -> Option<CheckResult> {
+fn project_tests(input: &Evaluation<'_>) -> Option<Standing> {
     let result = input.project_tests?.result()?;
     let of_receipt = |own: &[EvidenceReceipt]| {
         own.last().and_then(|last| ProjectTests::of_receipt(last).result()).unwrap_or(result)
     };
-    let ruled = runs::rule_over(input, PROJECT_TESTS_CHECK, of_receipt);
-    let reason = match ruled {
-        Some((answer, noted)) => {
-            cautions.extend(runs::cautions(PROJECT_TESTS_CHECK, noted));
-            answer
-        }
-        None => result.err().map_or(String::new(), |reason| reason.as_str().to_owned()),
+    let (reason, noted) = match runs::rule_over(input, PROJECT_TESTS_CHECK, of_receipt) {
+        Some(ruled) => ruled,
+        None => (result.err().map_or("", Reason::as_str).to_owned(), Vec::new()),
     };
-    Some(CheckResult {
-        name: PROJECT_TESTS_CHECK.to_owned(),
-        passed: reason.is_empty(),
-        reason,
-        optional: false,
-    })
+    Some(Standing { noted, ..Standing::of_rule(PROJECT_TESTS_CHECK, reason) })
 }
 
 /// The result of a round during which the workspace changed: it is about no one state.
-fn workspace_changed(input: &Evaluation<'_>) -> Option<CheckResult> {
+fn workspace_changed(input: &Evaluation<'_>) -> Option<Standing> {
     let own = probed(input.receipts, input.round?, Some(WORKSPACE_CHECK));
-    own.last().filter(|receipt| !receipt.success).map(|_| CheckResult {
-        name: WORKSPACE_CHECK.to_owned(),
-        passed: false,
-        reason: WORKSPACE_CHANGED.to_owned(),
-        optional: false,
-    })
+    let changed = own.last().filter(|receipt| !receipt.success);
+    changed.map(|_| Standing::of_rule(WORKSPACE_CHECK, WORKSPACE_CHANGED.to_owned()))
 }
 
 /// The result of the rule that the author of the plan may not be the only one who sets checks.
-fn independent(strength: Strength) -> CheckResult {
-    let passed = strength == Strength::Independent;
-    CheckResult {
-        name: INDEPENDENT.to_owned(),
-        passed,
-        reason: if passed { String::new() } else { strength.as_str().to_owned() },
-        optional: false,
+fn independent(strength: Strength) -> Standing {
+    let reason = match strength {
+        Strength::Independent => "",
+        Strength::SelfChecked => strength.as_str(),
+    };
+    Standing::of_rule(INDEPENDENT, reason.to_owned())
+}
+
+/// Notes the required checks that cannot fail.
+fn note_thin(checks: &[AcceptCheck], standings: &mut [Standing]) {
+    for (check, standing) in checks.iter().zip(standings) {
+        if check.required && is_thin(check) {
+            let detail = format!("`{}` cannot fail", check.target);
+            standing.noted.insert(0, Noted::new(THIN_CHECK, detail));
+        }
     }
 }
 
-/// What the checks themselves give a reader to know.
-fn cautions(checks: &[AcceptCheck]) -> Vec<Caution> {
-    let thin = checks.iter().filter(|check| check.required && is_thin(check));
-    let caution = |check: &AcceptCheck| Caution {
-        code: THIN_CHECK.to_owned(),
-        check: check.name().to_owned(),
-        detail: format!("`{}` cannot fail", check.target),
-    };
-    thin.map(caution).collect()
-}
-
-/// Fails the checks whose commands ended with 0 and whose tests say otherwise, and answers the cautions
-/// about tests. A project without tests is not held to any.
-fn judge_tests(input: &Evaluation<'_>, results: &mut [CheckResult]) -> Vec<Caution> {
-    let Some(round) = input.round else { return Vec::new() };
-    let (mut of_project, mut of_checks) = (Vec::new(), Vec::new());
-    let first = results.len().saturating_sub(input.checks.len());
-    let (system, own) = results.split_at_mut(first);
-    let project = system.iter_mut().find(|it| it.name == PROJECT_TESTS_CHECK && it.passed);
-    if let Some(result) = project
+/// Notes what the tests of commands that ended with 0 say, and fails the checks whose own bounds they do not
+/// keep. A project without tests is not held to any.
+fn judge_tests(input: &Evaluation<'_>, standings: &mut [Standing]) {
+    let Some(round) = input.round else { return };
+    let first = standings.len().saturating_sub(input.checks.len());
+    let (system, own) = standings.split_at_mut(first);
+    let is_project = |it: &&mut Standing| it.result.name == PROJECT_TESTS_CHECK && it.result.passed;
+    if let Some(standing) = system.iter_mut().find(is_project)
         && let Some(probe) = runs::deciding(input, round, PROJECT_TESTS_CHECK)
     {
-        of_project = tests_seen::cautions(PROJECT_TESTS_CHECK, &probe);
-        if let Some(reason) = tests_seen::missing(&of_project) {
-            result.passed = false;
-            result.reason = reason;
-        }
+        standing.noted.extend(tests_seen::of_project(&probe));
+        standing.noted.extend(canary::noted(input, round, PROJECT_TESTS_CHECK));
     }
-    for (place, (check, result)) in input.checks.iter().zip(own).enumerate() {
-        let decides = result.passed && is_probed(check) && check.kind == CheckKind::CommandSuccess;
+    for (place, (check, standing)) in input.checks.iter().zip(own).enumerate() {
+        let decides =
+            standing.result.passed && is_probed(check) && check.kind == CheckKind::CommandSuccess;
         let key = decides.then(|| check::check_key(input.checks, place));
-        let Some(probe) = key.and_then(|key| runs::deciding(input, round, &key)) else { continue };
-        let found = tests_seen::cautions(check.name(), &probe);
-        if let Some(reason) = tests_seen::refusal(check, &probe, &found) {
-            result.passed = false;
-            result.reason = reason;
+        let Some(key) = key else { continue };
+        let Some(probe) = runs::deciding(input, round, &key) else { continue };
+        standing.noted.extend(tests_seen::cautions(&probe));
+        standing.noted.extend(canary::noted(input, round, &key));
+        if let Some(reason) = tests_seen::out_of_bounds(check, &probe) {
+            standing.result.passed = false;
+            standing.result.reason = reason;
         }
-        of_checks.extend(found);
     }
-    of_project.into_iter().chain(of_checks).collect()
 }
 
 /// Passes when no todo of this plan has such a status; else the reason lists them in order.
@@ -215,13 +229,10 @@ fn check_results(
     input: &Evaluation<'_>,
     evidence: &Evidence<'_>,
     allowance: Allowance,
-    cautions: &mut Vec<Caution>,
-) -> Result<Vec<CheckResult>, Shortage> {
+) -> Result<Vec<Standing>, Shortage> {
     if input.checks.is_empty() {
-        return Ok(vec![result_of(
-            &output_only(),
-            check::evaluate(&output_only(), evidence).map_err(Reason::as_str),
-        )]);
+        let answer = check::evaluate(&output_only(), evidence).map_err(Reason::as_str);
+        return Ok(vec![standing_of(&output_only(), answer)]);
     }
     let of_round = input.round.map(|round| probed_first(input.receipts, round));
     let (mut facts, mut facts_of_round) = (None, None);
@@ -229,7 +240,7 @@ fn check_results(
         if let Some(round) = input.round
             && is_probed(check)
         {
-            return Ok(decided_by_its_probe(input, place, check, round, cautions));
+            return Ok(decided_by_its_probe(input, place, check, round));
         }
         // A driver's calls prove nothing to a user or an operator, unless the check allows it.
         let own = of_round.as_deref().filter(|_| !takes_any_source(check));
@@ -262,7 +273,7 @@ fn check_results(
             | CheckKind::ToolFact
             | CheckKind::Unknown(_) => check::evaluate(check, evidence).map_err(Reason::as_str),
         };
-        Ok(result_of(check, answer))
+        Ok(standing_of(check, answer))
     };
     input.checks.iter().enumerate().map(&mut decide).collect()
 }
@@ -273,20 +284,20 @@ fn decided_by_its_probe(
     place: usize,
     check: &AcceptCheck,
     round: u32,
-    cautions: &mut Vec<Caution>,
-) -> CheckResult {
+) -> Standing {
     let key = check::check_key(input.checks, place);
     let evaluated = |own: &[EvidenceReceipt]| {
         check::evaluate(check, &Evidence::new(input.workspace_root, own, ""))
     };
     let own = probed(input.receipts, round, Some(&key));
     let Some((reason, noted)) = runs::rule_over(input, &key, evaluated) else {
-        let result = result_of(check, evaluated(&own).map_err(Reason::as_str));
-        return with_cause(check, &own, result);
+        let standing = standing_of(check, evaluated(&own).map_err(Reason::as_str));
+        let result = with_cause(check, &own, standing.result);
+        return Standing { result, ..standing };
     };
-    cautions.extend(runs::cautions(check.name(), noted));
     let result = CheckResult { passed: reason.is_empty(), reason, ..result_of(check, Ok(())) };
-    with_cause(check, &runs::original(input, &key), result)
+    let result = with_cause(check, &runs::original(input, &key), result);
+    Standing { result, owner: check.owner, noted }
 }
 
 /// The result with the cause, where the command of the run that decides was not started.
@@ -308,6 +319,10 @@ fn takes_any_source(check: &AcceptCheck) -> bool {
     check.owner == Owner::Plan || check.params.get(SOURCE).is_some_and(|source| source == ANY)
 }
 
+fn standing_of(check: &AcceptCheck, answer: Answer) -> Standing {
+    Standing { result: result_of(check, answer), owner: check.owner, noted: Vec::new() }
+}
+
 fn result_of(check: &AcceptCheck, answer: Answer) -> CheckResult {
     CheckResult {
         name: check.name().to_owned(),
@@ -327,6 +342,7 @@ fn output_only() -> AcceptCheck {
         required: true,
         params: BTreeMap::new(),
         owner: Owner::default(),
+        overlay: surety_common::domain::check::Overlay::default(),
     }
 }
 

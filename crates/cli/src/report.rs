@@ -87,8 +87,13 @@ pub fn waits(waits: &[v1::Wait]) -> String {
         push(&mut text, "question", &harmless(&wait.question));
         push(&mut text, "choices", &harmless(&wait.choices.join(", ")));
         push(&mut text, "unblocks", &harmless(&wait.unblocks));
+        push(&mut text, "digest", &one_line(&wait.call_digest));
+        push(&mut text, "until", &day_and_time(wait.expires_at.as_ref()));
         if is_answered_in_words(wait.waiting_on(), &wait.question) {
             push(&mut text, "answer", &format!("surety answer {} TEXT", wait.id));
+        } else if wait.acceptance.is_some() {
+            push(&mut text, "approve", &format!("surety approve {}", wait.id));
+            push(&mut text, "deny", &format!("surety deny {}", wait.id));
         } else if wait.waiting_on() == v1::WaitingOn::Operator {
             push(&mut text, "resume", &format!("surety resume {}", wait.run_id));
         }
@@ -96,6 +101,37 @@ pub fn waits(waits: &[v1::Wait]) -> String {
     };
     let paragraphs: Vec<_> = waits.iter().map(paragraph).collect();
     paragraphs.join("\n\n")
+}
+
+/// What a person is asked to accept, with the whole difference.
+#[must_use]
+pub fn acceptance(wait: &v1::Wait, difference: &str, four_eyes: Option<bool>) -> String {
+    let asked = wait.acceptance.clone().unwrap_or_default();
+    let mut text = format!("{}\n", harmless(difference.trim_end()));
+    for v1::Caution { code, check, detail } in &asked.cautions {
+        let caution = format!("caution {code} of {check}: {detail}");
+        push_inline(&mut text, &format!("\n{}", one_line(&caution)));
+    }
+    if !asked.not_shown.is_empty() {
+        let hidden = one_line(&asked.not_shown);
+        push_inline(&mut text, &format!("\nit can only be denied, because {hidden}"));
+    }
+    let creator = match four_eyes {
+        Some(true) => "not the run's creator (four_eyes)",
+        Some(false) => "the run's creator",
+        None => "the run's creator unless the namespace asks for four eyes",
+    };
+    let rows = [
+        ("run", wait.run_id.clone()),
+        ("workspace", asked.workspace_digest),
+        ("digest", wait.call_digest.clone()),
+        ("who", format!("approvers of namespace {}, {creator}", wait.namespace)),
+        ("until", day_and_time(wait.expires_at.as_ref())),
+    ];
+    for (name, value) in rows {
+        push(&mut text, name, &one_line(&value));
+    }
+    text
 }
 
 /// What a blocked run waits for and how to continue it; empty in any other state.
@@ -108,6 +144,9 @@ pub fn waits_for(run: &v1::Run) -> String {
     push(&mut text, "unblocks", &harmless(&blocked.unblocks));
     if is_answered_in_words(blocked.waiting_on(), &blocked.question) {
         push(&mut text, "answer", &format!("surety answer {} TEXT", blocked.wait_id));
+    } else if blocked.waiting_on() == v1::WaitingOn::Approver {
+        push(&mut text, "approve", &format!("surety approve {}", blocked.wait_id));
+        push(&mut text, "deny", &format!("surety deny {}", blocked.wait_id));
     } else if blocked.waiting_on() == v1::WaitingOn::Operator {
         push(&mut text, "resume", &format!("surety resume {}", run.id));
     }
@@ -230,10 +269,17 @@ pub fn verdict(verdict: &v1::Verdict) -> String {
     if let Some(strength) = strength {
         push_inline(&mut text, &format!("\n  strength {strength}"));
     }
+    if !verdict.workspace_digest.is_empty() {
+        push_inline(&mut text, &format!("\n  digest {}", one_line(&verdict.workspace_digest)));
+    }
     for caution in &verdict.cautions {
         let [code, check, detail] =
             [&caution.code, &caution.check, &caution.detail].map(|text| one_line(text));
         push_inline(&mut text, &format!("\n  caution {code} {check}: {detail}"));
+    }
+    for v1::Approval { by, digest } in &verdict.approvals {
+        let approved = format!("approved by {by}: digest {digest}");
+        push_inline(&mut text, &format!("\n  {}", one_line(&approved)));
     }
     for result in &verdict.results {
         let mark = if result.passed { "passed" } else { "FAILED" };

@@ -287,6 +287,19 @@ fn run_control(place: &Place, workspace: &Path) {
     }
 }
 
+/// Compares the workspace with the verdict of a run, before and after a change.
+fn compare_with_the_run(place: &Place, workspace: &Path, run: &str) {
+    let still = || place.run(&["verify", "--still", run]);
+    let same = still();
+    same.says(0, &[]);
+    assert!(same.out.contains("is still what the verdict is about"), "{}", same.out);
+    fs::write(workspace.join("later.txt"), "x").expect("a file");
+    let changed = still();
+    changed.says(2, &[]);
+    assert!(changed.out.contains("changed since the verdict"), "{}", changed.out);
+    fs::remove_file(workspace.join("later.txt")).expect("the file");
+}
+
 #[test]
 fn a_run_goes_from_its_file_to_its_verdict_and_up_leaves_nothing_behind() {
     let place = Place::new();
@@ -311,6 +324,9 @@ fn a_run_goes_from_its_file_to_its_verdict_and_up_leaves_nothing_behind() {
     for part in [&id, "Receipts", "file_written note.txt", "accepted"] {
         assert!(shown.out.contains(part), "{part} is not in {}", shown.out);
     }
+    let digest = shown.out.lines().any(|line| line.trim_start().starts_with("digest "));
+    assert!(digest, "{}", shown.out);
+    compare_with_the_run(&place, &workspace, "last");
     let prefix = id.get(..13).expect("a prefix");
     place.run(&["watch", prefix, "--json"]).says(0, &[]);
     assert!(place.run(&["runs", "--state", "done"]).out.contains(&id));

@@ -7,7 +7,9 @@ use std::fs;
 use std::hint::black_box;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use surety_common::domain::check_inputs::InputRules;
 use surety_common::domain::manifest::{Manifest, changes};
+use surety_executor::round::{Originals, Reading, StartFacts};
 use surety_executor::snapshot::{Reach, Snapshots};
 use surety_executor::tool::Workspace;
 
@@ -21,11 +23,14 @@ fn tree(files: usize) -> (tempfile::TempDir, Workspace) {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join(".gitignore"), "target/\n*.log\nnode_modules/\n.env\n").unwrap();
     let text = "fn main() { println!(\"a line\"); }\n".repeat(BYTES / 34);
+    // One file in four has tests inside, as in a crate of this size.
+    let tested = format!("{text}#[cfg(test)]\nmod tests {{\n    #[test]\n    fn runs() {{}}\n}}\n");
     for number in 0..files / WIDTH {
         let inner = folder.path().join(format!("crates/{}/src/{number}", number % 40));
         fs::create_dir_all(&inner).unwrap();
         for file in 0..WIDTH {
-            fs::write(inner.join(format!("file_{file}.rs")), format!("{number} {file}\n{text}"))
+            let text = if file % 4 == 0 { &tested } else { &text };
+            fs::write(inner.join(format!("file_{file}.rs")), format!("// {number} {file}\n{text}"))
                 .unwrap();
         }
     }
@@ -40,6 +45,17 @@ fn tree(files: usize) -> (tempfile::TempDir, Workspace) {
 
 fn begin(workspace: &Workspace) -> (Snapshots, Manifest) {
     Snapshots::begin(workspace, &[], &|| Ok(())).unwrap()
+}
+
+/// The first snapshot of a run, with the check inputs that it keeps.
+fn begin_run(workspace: &Workspace) -> (Snapshots, Manifest, Originals) {
+    let (snapshots, manifest) = begin(workspace);
+    let rules = InputRules::default();
+    let lines = ["make test"];
+    let reading = Reading { rules: &rules, lines: &lines, revision_of: None };
+    let read = StartFacts::read(workspace, &manifest, reading, &|| Ok(()));
+    let (_, kept) = read.unwrap();
+    (snapshots, manifest, kept)
 }
 
 fn take(snapshots: &Snapshots, workspace: &Workspace, previous: &Manifest) -> Manifest {
@@ -58,6 +74,9 @@ fn medium(c: &mut Criterion) {
     let mut group = c.benchmark_group("snapshot of 10,000 files");
     group.sample_size(20);
     group.bench_function("the first", |b| b.iter(|| black_box(begin(&workspace))));
+    group.bench_function("the first, with check inputs", |b| {
+        b.iter(|| black_box(begin_run(&workspace)));
+    });
     group.bench_function("again after one change", |b| {
         b.iter_batched(
             || change(folder.path(), &mut round),
@@ -82,6 +101,9 @@ fn large(c: &mut Criterion) {
     let mut group = c.benchmark_group("snapshot of 200,000 files");
     group.sample_size(10).measurement_time(Duration::from_secs(30));
     group.bench_function("the first", |b| b.iter(|| black_box(begin(&workspace))));
+    group.bench_function("the first, with check inputs", |b| {
+        b.iter(|| black_box(begin_run(&workspace)));
+    });
     group.finish();
 }
 

@@ -12,9 +12,11 @@ pub mod decision;
 pub mod driver;
 pub mod fuse;
 pub mod gate;
+mod git_reader;
 mod pauses;
 pub mod revision;
 pub mod round;
+pub mod scratch;
 mod service;
 pub mod snapshot;
 pub mod stateless;
@@ -111,6 +113,7 @@ pub async fn serve(
     };
     let sandbox = confine(&setup).await?;
     let in_force = sandbox.machine().in_force().clone();
+    sweep(&sandbox).await;
     warn_of_open_files(setup.executor.executor_slots);
     let channel = gate_channel(&setup)?;
     let connecting = store::connect_with_patience(database_url, PoolSize::of(&setup.common));
@@ -151,6 +154,7 @@ pub async fn serve(
         ),
         cut: CancellationToken::new(),
         drain_timeout: setup.common.drain_timeout(),
+        max_deaths: setup.executor.executor_max_deaths,
     });
     let working = tokio::spawn(work(engine, setup.executor));
     let handlers = service::Service::new(tools);
@@ -230,6 +234,17 @@ async fn confine(setup: &Setup) -> Result<tool::Sandbox, ServeError> {
         );
     }
     Ok(sandbox)
+}
+
+/// Removes the views of processes that were killed on this machine.
+async fn sweep(sandbox: &tool::Sandbox) {
+    let scratch = sandbox.scratch().to_owned();
+    match blocking::blocking(move || round::sweep_views(&scratch)).await {
+        Ok(0) | Err(_) => {}
+        Ok(removed) => {
+            tracing::info!(removed, "executor: removed the views that killed processes left");
+        }
+    }
 }
 
 /// The folder of the database's socket, where the address names one.

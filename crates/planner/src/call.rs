@@ -64,6 +64,7 @@ mutations! {
     CancelRunRequest: "CancelRun", |request| request.expected_version;
     PauseRunRequest: "PauseRun", |request| request.expected_version;
     RequestReplanRequest: "RequestReplan", |request| request.expected_version;
+    ResolveConfirmationRequest: "ResolveConfirmation", |request| request.expected_version;
     ResumeRunRequest: "ResumeRun", |request| request.expected_version;
     RevokeTokenRequest: "RevokeToken", |_| None;
     SetNamespacePolicyRequest: "SetNamespacePolicy", |request| request.expected_version;

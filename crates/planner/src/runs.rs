@@ -1,7 +1,10 @@
 //! Existing runs: reading, following, pausing, cancelling, answering.
 
+mod confirmation;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use confirmation::Confirmation;
 
 use crate::call::Call;
 use crate::planner::Planner;
@@ -103,6 +106,7 @@ impl Planner {
                 question: String::new(),
                 choices: Vec::new(),
                 step_index: None,
+                acceptance: None,
             };
             draft.pause(&graph_of(record), wait, &cause).map_err(|_| terminal(record))
         })

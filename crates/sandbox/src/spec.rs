@@ -107,6 +107,9 @@ pub struct Limits {
 pub struct View {
     /// A folder that keeps what is written, for later commands; without one it is dropped.
     pub upper: Option<PathBuf>,
+    /// Folders with what earlier commands kept, over the workspace; the first is on top.
+    #[serde(with = "bytes::paths")]
+    pub below: Vec<PathBuf>,
     /// Paths inside the workspace, and the files whose content they get.
     #[serde(with = "bytes::pairs")]
     pub replace: Vec<(PathBuf, PathBuf)>,

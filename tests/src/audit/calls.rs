@@ -2,6 +2,7 @@
 
 use anyhow::{Result, ensure};
 use std::collections::HashMap;
+use surety_common::domain::acceptance::Resolution;
 use surety_common::domain::journal::Intent;
 use surety_common::domain::json;
 use surety_common::domain::receipt::{EvidenceReceipt, Fact};
@@ -41,6 +42,10 @@ impl Calls {
     /// Every call has an earlier intent, except observations and refused calls.
     pub(super) fn begun(&self, receipt: &EvidenceReceipt, call_id: Uuid) -> Result<()> {
         let Some(intent) = self.intents.get(&call_id) else {
+            // A person's answer is no call.
+            if Resolution::of(receipt).is_some() {
+                return Ok(());
+            }
             let observations = self.reads(&receipt.name) || receipt.name == LOOK;
             let acted = acted(receipt) || !(observations || refused(receipt));
             ensure!(!acted, "{} had an effect before its intent was stored", receipt.name);

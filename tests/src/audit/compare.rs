@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use surety_common::domain::execution::{CallAnswer, StepProgress};
 use surety_common::domain::machine::run::RunState;
 use surety_common::domain::plan::Evidence;
-use surety_common::domain::receipt::{EvidenceReceipt, Fact, verify_chain};
+use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource, Fact, verify_chain};
 use surety_common::domain::run::RunRecord;
 
 pub(super) fn compare(replay: &Replay, record: &RunRecord, events: usize) -> Result<()> {
@@ -76,7 +76,7 @@ fn one_step(replay: &Replay, id: &str, progress: &StepProgress) -> Result<()> {
 fn counters(replay: &Replay, record: &RunRecord) -> Result<()> {
     let counters = &record.execution.counters;
     let receipts = &replay.receipts;
-    let of_steps = receipts.iter().filter(|receipt| !receipt.step_id.is_empty()).count();
+    let of_steps = receipts.iter().filter(|receipt| is_of_a_step(receipt)).count();
     let write = |fact: &Fact| matches!(fact, Fact::FileWritten { .. });
     let wrote = receipts.iter().any(|receipt| receipt.facts.iter().any(write));
     let verdict = replay.verdict.as_ref().map_or(0, |(sequence, _)| *sequence);
@@ -105,8 +105,15 @@ fn proven(replay: &Replay) -> Result<()> {
     ensure!(given.verdict.accepted, "the last verdict refused");
     let needed = replay.plan.steps.iter().filter(|step| step.evidence == Evidence::Required);
     for step in needed {
-        let proof = |receipt: &&EvidenceReceipt| receipt.success && receipt.step_id == step.id;
+        let proof = |receipt: &&EvidenceReceipt| {
+            receipt.success && receipt.step_id == step.id && is_of_a_step(receipt)
+        };
         ensure!(replay.receipts.iter().any(|r| proof(&r)), "step {} has no proof", step.id);
     }
     Ok(())
+}
+
+/// Whether a receipt is of a step's own call, and not of the runner's probe at the step's end.
+fn is_of_a_step(receipt: &EvidenceReceipt) -> bool {
+    !receipt.step_id.is_empty() && receipt.source != EvidenceSource::Probe
 }

@@ -7,6 +7,8 @@ use super::writes;
 use anyhow::{Context, Result, ensure};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use surety_acceptgate::verdict::{Evaluation, evaluate};
+use surety_common::domain::acceptance::Resolution;
+use surety_common::domain::caution::CautionRules;
 use surety_common::domain::check::CheckKind;
 use surety_common::domain::decision::Action;
 use surety_common::domain::journal::{
@@ -16,14 +18,19 @@ use surety_common::domain::machine::run::{self, Phase, RunEvent, RunState};
 use surety_common::domain::machine::step::StepEvent;
 use surety_common::domain::plan::{Plan, PlanStep};
 use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource};
-use surety_common::domain::run::{DriverKind, RunRecord, VerifyCommands};
+use surety_common::domain::run::{DriverKind, Policy, RunRecord, VerifyCommands};
 use surety_common::domain::step::StepState;
 use surety_common::domain::stop::StopReason;
-use surety_common::domain::verification::{ProjectTests, wants_project_tests, wrote_files};
+use surety_common::domain::verification::{
+    HIDDEN_CHECK, ProjectTests, wants_project_tests, wrote_files,
+};
 use uuid::Uuid;
 
 /// Checks of these kinds use external answers, which the journal does not have.
 const ASKED: [CheckKind; 2] = [CheckKind::HttpProbe, CheckKind::ActionReport];
+
+/// The name of the runner's commands for checks.
+const PROBE: &str = "verify_command";
 
 /// The state after the journal so far.
 pub(super) struct Replay {
@@ -32,7 +39,7 @@ pub(super) struct Replay {
     pub(super) revision: u32,
     workspace: String,
     verify_commands: VerifyCommands,
-    require_independent: bool,
+    policy: Policy,
     driver: DriverKind,
     max_parallel: usize,
     pub(super) state: RunState,
@@ -67,7 +74,7 @@ impl Replay {
             steps: HashMap::new(),
             workspace: record.spec.workspace.clone(),
             verify_commands: record.spec.policy.verify_commands,
-            require_independent: record.spec.policy.require_independent,
+            policy: record.spec.policy.clone(),
             driver: record.spec.driver,
             max_parallel: usize::try_from(record.spec.limits.max_parallel_steps).unwrap_or(0),
             state: RunState::Intake,
@@ -225,7 +232,9 @@ impl Replay {
     fn intent(&mut self, intent: &Intent, writer: &str) -> Result<()> {
         self.calls.intend(intent)?;
         match intent.step_id.as_str() {
+            // A probe of the runner is no call of a step: after a crash it is begun again.
             "" => Ok(()),
+            _ if [PROBE, HIDDEN_CHECK].contains(&intent.tool.as_str()) => Ok(()),
             id => self.steps.get_mut(id).context("no step of the plan")?.intent(intent, writer),
         }
     }
@@ -242,6 +251,11 @@ impl Replay {
             ensure!(planned.id == receipt.step_id, "the step at {place} is {}", planned.id);
             writes::stayed_inside(planned, receipt)?;
             let step = self.steps.get_mut(&receipt.step_id).context("no step of the plan")?;
+            if receipt.source == EvidenceSource::Probe {
+                step.works(writer)?;
+                self.receipts.push(receipt.clone());
+                return Ok(());
+            }
             let evidence = receipt.success && receipt.name != "noop";
             let testified = receipt.source == EvidenceSource::UserReply;
             let call = Outcome { id: call_id, success: receipt.success, evidence, testified };
@@ -250,7 +264,24 @@ impl Replay {
         if let Some(observed) = &mut self.observed {
             observed.receipt(receipt);
         }
+        if let Some(resolution) = Resolution::of(receipt) {
+            self.resolved(&resolution)?;
+        }
         self.receipts.push(receipt.clone());
+        Ok(())
+    }
+
+    /// A person answered what a verdict is in doubt about. After an approval everything is verified anew.
+    fn resolved(&mut self, resolution: &Resolution) -> Result<()> {
+        let waits = self.state == RunState::Blocked(Phase::Verifying);
+        ensure!(waits, "a doubt was answered while {:?}", self.state);
+        let earlier = self.receipts.iter().filter_map(Resolution::of);
+        let again = earlier.filter(|earlier| earlier.digest == resolution.digest).count();
+        ensure!(again == 0, "the same doubt was answered twice");
+        if resolution.approved {
+            self.verifications += 1;
+            self.observed = Some(Observed::begin(&self.plan));
+        }
         Ok(())
     }
 
@@ -271,7 +302,8 @@ impl Replay {
         let tested = wants_project_tests(&self.plan.verify, self.verify_commands, wrote);
         let again = evaluate(&Evaluation {
             project_tests: tested.then(|| ProjectTests::of(&self.receipts, self.verifications)),
-            require_independent: self.require_independent,
+            require_independent: self.policy.require_independent,
+            cautions: CautionRules::of(&self.policy),
             authored_text: (self.driver == DriverKind::Script)
                 .then_some(self.authored_text.as_str()),
             round: (self.verify_commands == VerifyCommands::Runner).then_some(self.verifications),

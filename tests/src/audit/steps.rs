@@ -157,7 +157,7 @@ impl Step {
     }
 
     /// Only a running step has entries, and only its holder writes them.
-    fn works(&self, writer: &str) -> Result<()> {
+    pub(super) fn works(&self, writer: &str) -> Result<()> {
         ensure!(self.state == StepState::Running, "it happened in a step that is {:?}", self.state);
         self.held_by(writer)
     }

@@ -6,6 +6,7 @@ use super::{Row, compare, text_of, verification};
 use chrono::{DateTime, TimeDelta, Utc};
 use std::collections::BTreeMap;
 use surety_acceptgate::verdict::{Evaluation, evaluate};
+use surety_common::domain::caution::CautionRules;
 use surety_common::domain::decision::{Action, ExecuteDecision};
 use surety_common::domain::execution::draft::{Draft, Ending};
 use surety_common::domain::execution::{Execution, Graph};
@@ -269,6 +270,7 @@ fn check_new_run(given: &Value, expect: &Value) -> Checked {
         project_tests: None,
         round: None,
         require_independent: false,
+        cautions: CautionRules::default(),
         authored_text: None,
     });
     let results = verdict.iter().flat_map(|verdict| &verdict.results);

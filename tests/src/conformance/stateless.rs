@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use surety_acceptgate::check::expression::Allowance;
 use surety_acceptgate::verdict::{Evaluation, evaluate_within};
+use surety_common::domain::caution::CautionRules;
 use surety_common::domain::check::{Author, read_checks};
 use surety_common::domain::control::{Control, ControlKind};
 use surety_common::domain::fault::Reason;
@@ -197,6 +198,7 @@ fn evaluate_here(case: &GateCase) -> Answer<Verdict> {
         project_tests: None,
         round: None,
         require_independent: false,
+        cautions: CautionRules::default(),
         authored_text: None,
     };
     evaluate_within(&input, PLENTY).map(Ok).map_err(said)

@@ -6,6 +6,7 @@ use super::movement::{Played, not_accepted};
 use super::runtime::{compare_stated, text};
 use std::collections::BTreeMap;
 use surety_acceptgate::verdict::{Evaluation, evaluate};
+use surety_common::domain::caution::CautionRules;
 use surety_common::domain::json::Value;
 use surety_common::domain::machine::run::RunState;
 use surety_common::domain::receipt::{CheckProbe, Command, EvidenceReceipt, EvidenceSource, Fact};
@@ -37,6 +38,7 @@ pub(super) fn check(given: &Value, expect: &Value) -> Result<(), String> {
         project_tests: tests,
         round: None,
         require_independent: false,
+        cautions: CautionRules::default(),
         authored_text: None,
         workspace_root: "/",
         checks: &[],

@@ -18,6 +18,7 @@ use surety_common::wire::client::{ServiceChannel, channel};
 use surety_common::wire::token::Token;
 use surety_common::wire::v1;
 use surety_common::wire::v1::accept_gate_service_client::AcceptGateServiceClient;
+use surety_common::wire::v1::admin_service_client::AdminServiceClient;
 use surety_common::wire::v1::executor_service_client::ExecutorServiceClient;
 use surety_common::wire::v1::internal_service_client::InternalServiceClient;
 use surety_common::wire::v1::planner_service_client::PlannerServiceClient;
@@ -239,6 +240,14 @@ impl Deployment {
     pub fn executor(&self) -> Result<ExecutorServiceClient<ServiceChannel>> {
         let executor = self.executors.first().context("no executor runs")?;
         Ok(ExecutorServiceClient::new(self.channel(executor)?))
+    }
+
+    /// A client of tokens and policies.
+    ///
+    /// # Errors
+    /// The address is none.
+    pub fn admin(&self) -> Result<AdminServiceClient<ServiceChannel>> {
+        Ok(AdminServiceClient::new(self.channel(&self.planner)?))
     }
 
     /// A client of the gate.

@@ -17,7 +17,8 @@ pub(super) fn request(case: &Case, workspace: &str) -> Result<v1::CreateRunReque
         plan_source: Some(PlanSource::PlanText(plan(case)?.to_string())),
         workspace: workspace.to_owned(),
         verify: checks(&case.checks)?,
-        policy: Some(policy(&case.policy)),
+        namespace: case.namespace.clone(),
+        policy: Some(policy(&case.policy)?),
         limits: Some(limits(case)?),
         ..v1::CreateRunRequest::default()
     })
@@ -45,9 +46,10 @@ fn plan(case: &Case) -> Result<Value> {
         if step["description"].is_null() {
             step["description"] = step["id"].clone();
         }
-        if let Some(verify) = step["verify"].as_array() {
-            step["verify"] = verify.iter().map(owned_by_plan).collect();
-        }
+        let own = step.as_object_mut().and_then(|step| step.remove("checks"));
+        let own = own.as_ref().and_then(Value::as_array).into_iter().flatten().cloned();
+        let of_plan = step["verify"].as_array().into_iter().flatten().map(owned_by_plan);
+        step["verify"] = of_plan.chain(own).collect();
     }
     Ok(json!({"title": case.title, "steps": steps, "verify": verify, "todos": case.todos}))
 }
@@ -123,6 +125,10 @@ fn check(written: &Value) -> Result<v1::AcceptCheck> {
     let params = params.map(|(key, value)| {
         (key.clone(), value.as_str().map_or_else(|| value.to_string(), str::to_owned))
     });
+    let overlay = written["overlay"].as_object().into_iter().flatten();
+    let overlay = overlay.map(|(path, content)| {
+        (path.clone(), content.as_str().unwrap_or_default().as_bytes().to_vec())
+    });
     Ok(v1::AcceptCheck {
         id: text("id"),
         kind: written["kind"].as_str().context("a check has a kind")?.to_owned(),
@@ -131,20 +137,33 @@ fn check(written: &Value) -> Result<v1::AcceptCheck> {
         required: written["required"].as_bool(),
         params: params.collect(),
         owner: 0,
+        overlay: overlay.collect(),
+        overlay_digest: String::new(),
     })
 }
 
-fn policy(policy: &Policy) -> v1::Policy {
+fn policy(policy: &Policy) -> Result<v1::Policy> {
     let verify_commands = if policy.receipts_only {
         v1::VerifyCommands::ReceiptsOnly
     } else {
         v1::VerifyCommands::Runner
     };
-    v1::Policy {
+    let in_doubt = match policy.in_doubt.as_str() {
+        "" => v1::InDoubt::Unspecified,
+        "ask" => v1::InDoubt::Ask,
+        "refuse" => v1::InDoubt::Refuse,
+        "allow" => v1::InDoubt::Allow,
+        other => bail!("no in_doubt is named {other:?}"),
+    };
+    Ok(v1::Policy {
         verify_commands: verify_commands.into(),
         require_independent: policy.require_independent,
+        in_doubt: in_doubt.into(),
+        refuse_on: policy.refuse_on.clone(),
+        protect: policy.protect.clone(),
+        may_change: policy.may_change.clone(),
         ..v1::Policy::default()
-    }
+    })
 }
 
 fn limits(case: &Case) -> Result<v1::Limits> {

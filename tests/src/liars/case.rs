@@ -73,6 +73,9 @@ pub struct Case {
     /// The run's policy.
     #[serde(default)]
     pub policy: Policy,
+    /// The run's namespace; the default one where it is empty.
+    #[serde(default)]
+    pub namespace: String,
     /// The run's limits; no repairs and no replans where it names none.
     #[serde(default)]
     pub limits: BTreeMap<String, u32>,
@@ -94,6 +97,18 @@ pub struct Policy {
     /// Whether the plan's own checks alone are refused.
     #[serde(default)]
     pub require_independent: bool,
+    /// What is done in doubt: `ask`, `refuse` or `allow`.
+    #[serde(default)]
+    pub in_doubt: String,
+    /// Cautions that refuse.
+    #[serde(default)]
+    pub refuse_on: Vec<String>,
+    /// Globs of further check inputs.
+    #[serde(default)]
+    pub protect: Vec<String>,
+    /// Globs of files that the run may change.
+    #[serde(default)]
+    pub may_change: Vec<String>,
 }
 
 /// What the verdict must be.

@@ -5,8 +5,12 @@ use super::place::Place;
 use crate::harness::{Deployment, wait_until};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
+use std::time::Duration;
 use surety_common::wire::v1;
 use tonic::Status;
+
+/// How long a line of shell may take to succeed.
+const LONGEST: Duration = Duration::from_secs(30);
 
 /// Makes the calls, in their order. A call that is refused is an answer of the service.
 pub(super) async fn make(
@@ -29,6 +33,10 @@ pub(super) async fn make(
         match name {
             "until" => until(deployment, place, run_id, text).await?,
             "sh" => place.must(text).await?,
+            "until_sh" => {
+                let holds = || async { place.sh(text).await.is_ok_and(|(held, _)| held) };
+                until_held(text, holds).await?;
+            }
             name => {
                 let answer = call(deployment, created, run_id, (name, value)).await?;
                 refused.extend(answer.err().map(|status| status.message().to_owned()));
@@ -36,6 +44,16 @@ pub(super) async fn make(
         }
     }
     Ok(refused)
+}
+
+/// Waits until a line of shell succeeds.
+async fn until_held<F: Future<Output = bool>>(line: &str, holds: impl Fn() -> F) -> Result<()> {
+    let deadline = tokio::time::Instant::now() + LONGEST;
+    while !holds().await {
+        ensure!(tokio::time::Instant::now() < deadline, "{line}: it did not succeed in time");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Ok(())
 }
 
 async fn until(deployment: &Deployment, place: &Place, run_id: &str, what: &str) -> Result<()> {
@@ -102,6 +120,20 @@ async fn call(
             let request = v1::EvaluateRunRequest { run_id, lease_epoch };
             deployment.internal()?.evaluate_run(request).await.map(drop)
         }
+        "approve" => resolve(deployment, &run_id, v1::ConfirmationAnswer::Approve, reason).await?,
+        "deny" => resolve(deployment, &run_id, v1::ConfirmationAnswer::Deny, reason).await?,
+        "four_eyes" => {
+            let policy = v1::NamespacePolicy { four_eyes: true, ..Default::default() };
+            let request = v1::SetNamespacePolicyRequest {
+                namespace: created.namespace.clone(),
+                policy: Some(policy),
+                ..Default::default()
+            };
+            let set = deployment.admin()?.set_namespace_policy(request).await.map(drop);
+            // A policy holds from one second later on.
+            tokio::time::sleep(Duration::from_millis(1500)).await;
+            set
+        }
         "create_again" => {
             let verify = calls::checks(value.as_array().map_or(&[][..], Vec::as_slice))?;
             let request = v1::CreateRunRequest { verify, ..created.clone() };
@@ -109,4 +141,24 @@ async fn call(
         }
         other => bail!("no action is named {other:?}"),
     })
+}
+
+/// Answers what the verdict of the run is in doubt about.
+async fn resolve(
+    deployment: &Deployment,
+    run_id: &str,
+    answer: v1::ConfirmationAnswer,
+    comment: String,
+) -> Result<Result<(), Status>> {
+    let list = v1::ListWaitsRequest { run_id: run_id.to_owned(), ..Default::default() };
+    let waits = deployment.runs()?.list_waits(list).await?.into_inner().waits;
+    let wait = waits.into_iter().find(|wait| wait.acceptance.is_some()).context("a doubt")?;
+    let request = v1::ResolveConfirmationRequest {
+        wait_id: wait.id,
+        answer: answer.into(),
+        call_digest: wait.call_digest,
+        comment,
+        ..Default::default()
+    };
+    Ok(deployment.runs()?.resolve_confirmation(request).await.map(drop))
 }

@@ -86,12 +86,16 @@ impl Outcome {
                 .filter(|step| !step.reason.is_empty())
                 .map(|step| format!("step {}: {}", step.id, step.reason)),
         );
+        why.extend(run.blocked.iter().map(|blocked| format!("asks: {}", blocked.question)));
         why.extend(refused_calls.iter().map(|message| format!("call: {message}")));
         let state = run.state().as_str_name().trim_start_matches("RUN_STATE_").to_owned();
         let stop = run.terminal.as_ref().map(|terminal| {
             let stop = terminal.stop_reason().as_str_name();
             stop.trim_start_matches("STOP_REASON_").to_lowercase()
         });
+        // Of a run without a verdict the message says why.
+        let message = run.terminal.as_ref().filter(|_| run.verdict.is_none());
+        why.extend(message.map(|terminal| terminal.user_message.clone()));
         let strength = run.verdict.as_ref().map(v1::Verdict::strength);
         Self {
             accepted: run.state() == v1::RunState::Done,

@@ -68,6 +68,31 @@ async fn a_command_that_was_declared_repeatable_is_run_again_under_the_same_call
 }
 
 #[tokio::test]
+async fn a_call_in_whose_middle_three_executors_died_waits_for_an_operator() -> Result<()> {
+    let trail = Trail::new()?;
+    let (mut deployment, run) = killed_in_a_command(&trail, &["sh -c"]).await?;
+    for begun in [2, 3] {
+        wait_until("the command was run again", || trail.marks("middle") == begun).await?;
+        deployment.executors.last_mut().context("an executor")?.kill().await?;
+        deployment.add_executor(&[]).await?;
+    }
+    let is_blocked = |run: &v1::Run| run.state() == v1::RunState::Blocked;
+    let held = deployment.wait_for(&run.id, "blocked", is_blocked).await?;
+    let blocked = held.blocked.context("a blocked run says what it waits for")?;
+    assert_eq!(blocked.waiting_on(), v1::WaitingOn::Operator);
+    for said in ["poison", "3 executors died", "run_command", "step middle", "ResumeRun"] {
+        assert!(blocked.unblocks.contains(said), "no {said} in {}", blocked.unblocks);
+    }
+    assert_eq!(trail.marks("middle"), 3, "a fourth executor ran the call");
+    trail.let_go()?;
+    deployment.command_line(&["resume", &run.id]).await?;
+    let run = deployment.wait_for_end(&run.id).await?;
+    assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
+    assert_eq!(["before", "middle", "after"].map(|name| trail.marks(name)), [1, 4, 1]);
+    deployment.finish().await
+}
+
+#[tokio::test]
 async fn a_command_that_must_not_be_repeated_is_asked_about_and_an_answer_lets_it_be() -> Result<()>
 {
     let trail = Trail::new()?;

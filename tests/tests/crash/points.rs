@@ -15,7 +15,7 @@ use surety_e2e::script::{self, Trail, noop, plan, shell, step, write};
 /// More changes than one such run makes.
 const MANY: usize = 40;
 /// The executor's places: those of its own, and those of every writer.
-const OF_EXECUTORS: [&str; 10] = [
+const OF_EXECUTORS: [&str; 11] = [
     "executor.before_register",
     "executor.after_register",
     "executor.before_claim",
@@ -24,6 +24,7 @@ const OF_EXECUTORS: [&str; 10] = [
     "executor.after_effect",
     "executor.before_output",
     "executor.after_output",
+    "executor.after_step_checks",
     "committer.before_write",
     "committer.after_write",
 ];
@@ -47,9 +48,9 @@ const MUCH: &str = "head -c 40000 /dev/zero | tr '\\0' x";
 /// A run's effects: two in files, and a command.
 const EFFECTS: usize = 3;
 const OF_EFFECTS: [&str; 2] = ["executor.after_intent", "executor.after_effect"];
-/// Writes that nothing can be handed in behind: before and after each effect, before the command of
-/// a check, and before the gate is asked.
-const WRITES: usize = 2 * EFFECTS + 2;
+/// Writes that nothing can be handed in behind: before and after each effect, before the commands of
+/// two checks, and before the gate is asked.
+const WRITES: usize = 2 * EFFECTS + 3;
 
 /// The places in Rust files under a folder.
 fn points_under(folder: &Path, found: &mut BTreeSet<String>) -> Result<()> {
@@ -86,8 +87,10 @@ pub(super) fn order(trail: &Trail, mark: &str, workspace: &str) -> v1::CreateRun
     let look = json!({"name": "read_file", "arguments": {"path": "a.txt"}});
     let edit = json!({"path": "a.txt", "old_text": "one", "new_text": "two"});
     let edit = json!({"name": "edit_file", "arguments": edit});
+    let mut checked = step("write", &[], &[write("a.txt", "one\n"), edit]);
+    checked["verify"] = json!([{"kind": "command_success", "target": "grep -q two a.txt"}]);
     let steps = [
-        step("write", &[], &[write("a.txt", "one\n"), edit]),
+        checked,
         step("command", &["write"], &[shell(&format!("{}; {MUCH}", trail.mark(mark)))]),
         step("look", &["write"], &[look]),
     ];

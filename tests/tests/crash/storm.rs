@@ -74,7 +74,10 @@ impl Storm {
     async fn begin(seed: u64) -> Result<Self> {
         let cluster = Cluster::start().await?;
         let database = Database::at(&cluster.url()?)?;
-        let mut deployment = Deployment::start_idle(database, &QUICK).await?;
+        // A storm kills executors more often than any call of its runs is given.
+        let [age_limit, interval] = QUICK;
+        let environment = [age_limit, interval, ("SURETY_EXECUTOR_MAX_DEATHS", "1000000")];
+        let mut deployment = Deployment::start_idle(database, &environment).await?;
         deployment.add_executor(&[]).await?;
         deployment.add_executor(&[]).await?;
         Ok(Self { deployment, cluster, dice: Dice(seed) })

@@ -196,6 +196,7 @@ mod tests {
             required: true,
             params: params.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
             owner: Owner::Operator,
+            overlay: surety_common::domain::check::Overlay::default(),
         }
     }
 

@@ -3,6 +3,7 @@
 use crate::check::Answer;
 use chrono::{DateTime, Utc};
 use std::collections::BTreeMap;
+use surety_common::domain::caution::CautionRules;
 use surety_common::domain::check::AcceptCheck;
 use surety_common::domain::receipt::EvidenceReceipt;
 use surety_common::domain::todo::Todo;
@@ -36,4 +37,6 @@ pub struct Evaluation<'a> {
     pub round: Option<u32>,
     /// Whether a verdict that rests on checks of the plan alone is refused.
     pub require_independent: bool,
+    /// What cautions do to results that hold.
+    pub cautions: CautionRules<'a>,
 }

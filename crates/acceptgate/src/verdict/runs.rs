@@ -1,22 +1,22 @@
 //! A check that ran more than once in a round: with the original check inputs and without them.
 
+use super::doubt::Noted;
 use super::evaluation::Evaluation;
 use surety_common::domain::check::Reason;
 use surety_common::domain::check_inputs::{CheckRun, Failure, rule};
 use surety_common::domain::receipt::{EvidenceReceipt, Inputs};
-use surety_common::domain::verdict::Caution;
 use surety_common::domain::verification::{probed, probed_with};
 
-/// What was observed, by the codes of cautions.
-pub(super) type Noted = Vec<(&'static str, String)>;
+/// Cautions that refuse only where the check holds by nothing else.
+const OF_INPUTS: [&str; 2] = ["check_inputs_changed", "ignored_inputs_changed"];
 
-/// The reason why a check does not hold, empty where it holds, and what was observed; none for a check without
-/// a run on the original check inputs.
+/// The reason why a check does not hold, empty where it holds but for what was observed, and that; none for a
+/// check without a run on the original check inputs.
 pub(super) fn rule_over(
     input: &Evaluation<'_>,
     key: &str,
     evaluated: impl Fn(&[EvidenceReceipt]) -> Result<(), Reason>,
-) -> Option<(String, Noted)> {
+) -> Option<(String, Vec<Noted>)> {
     let runs = [Inputs::Original, Inputs::OriginalWithIgnored, Inputs::AsLeft]
         .map(|inputs| of_run(input, key, inputs));
     let [original, with_ignored, as_left] = runs.each_ref().map(|own| {
@@ -24,12 +24,19 @@ pub(super) fn rule_over(
         Some(CheckRun { receipt, result: evaluated(own) })
     });
     let ruling = rule(original?, with_ignored, as_left);
-    let reason = match ruling.result {
-        Ok(()) => String::new(),
-        Err(Failure::OfRun(reason)) => reason.as_str().to_owned(),
-        Err(Failure::OfInputs(reason)) => reason,
+    let (failure, inputs) = match ruling.result {
+        Ok(()) => (String::new(), None),
+        Err(Failure::OfRun(reason)) => (reason.as_str().to_owned(), None),
+        Err(Failure::OfInputs { code, reason }) => (String::new(), Some((code, reason))),
     };
-    Some((reason, ruling.cautions))
+    let noted = ruling.cautions.into_iter().map(|(code, detail)| match &inputs {
+        Some((refusing, reason)) if *refusing == code => {
+            Noted { reason: reason.clone(), ..Noted::new(code, detail) }
+        }
+        Some(_) => Noted::new(code, detail),
+        None => Noted { only_shown: OF_INPUTS.contains(&code), ..Noted::new(code, detail) },
+    });
+    Some((failure, noted.collect()))
 }
 
 /// The receipts of the run on the original check inputs.
@@ -39,15 +46,6 @@ pub(super) fn original(input: &Evaluation<'_>, key: &str) -> Vec<EvidenceReceipt
 
 fn of_run(input: &Evaluation<'_>, key: &str, inputs: Inputs) -> Vec<EvidenceReceipt> {
     input.round.map_or_else(Vec::new, |round| probed_with(input.receipts, round, key, inputs))
-}
-
-/// The cautions of one check.
-pub(super) fn cautions(check: &str, noted: Noted) -> impl Iterator<Item = Caution> + use<'_> {
-    noted.into_iter().map(move |(code, detail)| Caution {
-        code: code.to_owned(),
-        check: check.to_owned(),
-        detail,
-    })
 }
 
 /// The receipt of the run by which a check that holds is decided.

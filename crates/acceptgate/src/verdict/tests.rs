@@ -1,6 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 use std::time::Duration;
+use surety_common::domain::caution::CautionRules;
 use surety_common::domain::check::{Author, read_checks};
 use surety_common::domain::json::parse;
 use surety_common::domain::receipt::{CheckProbe, EvidenceSource, Fact, read_receipt};
@@ -46,6 +47,7 @@ fn verdict(checks: &[AcceptCheck], receipts: &[EvidenceReceipt], todos: &[Todo])
         project_tests: None,
         round: None,
         require_independent: false,
+        cautions: CautionRules::default(),
         authored_text: None,
     };
     evaluate_within(&input, PLENTY).unwrap()
@@ -65,6 +67,7 @@ fn the_projects_own_tests_are_a_required_result_unless_they_were_skipped() {
             project_tests,
             round: None,
             require_independent: false,
+            cautions: CautionRules::default(),
             authored_text: None,
         };
         let found = evaluate(&input).unwrap();
@@ -114,6 +117,7 @@ fn judged(
         project_tests,
         round: Some(1),
         require_independent: false,
+        cautions: CautionRules::default(),
         authored_text: None,
     };
     let found = evaluate(&input).unwrap();
@@ -234,6 +238,7 @@ fn checks_that_receipts_cannot_decide_use_their_answer_or_fail() {
             project_tests: None,
             round: None,
             require_independent: false,
+            cautions: CautionRules::default(),
             authored_text: None,
         });
         let reasons = found.unwrap().results.into_iter().skip(2).map(|result| result.reason);

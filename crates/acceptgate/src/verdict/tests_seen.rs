@@ -2,14 +2,14 @@
 //!
 //! ```text
 //!   params.min_tests, params.max_skipped not kept  -> the check fails
-//!   a runner ran no test                           -> no_tests_seen  \ of users and operators the
-//!   announced tests neither ran nor were skipped   -> tests_missing  / check fails, else shown only
+//!   a runner ran no test                           -> caution no_tests_seen
+//!   announced tests neither ran nor were skipped   -> caution tests_missing
 //! ```
 
-use surety_common::domain::check::{AcceptCheck, MAX_SKIPPED, MIN_TESTS, Owner};
+use super::doubt::Noted;
+use surety_common::domain::check::{AcceptCheck, MAX_SKIPPED, MIN_TESTS};
 use surety_common::domain::receipt::{EvidenceReceipt, Fact};
 use surety_common::domain::tests_seen::Counts;
-use surety_common::domain::verdict::Caution;
 
 /// The cautions.
 const NO_TESTS_SEEN: &str = "no_tests_seen";
@@ -33,55 +33,30 @@ fn reports(probe: &EvidenceReceipt) -> impl Iterator<Item = (&str, Counts)> {
 }
 
 /// The cautions about the tests of a check, by the probe of its command that ended with 0.
-pub(super) fn cautions(name: &str, probe: &EvidenceReceipt) -> Vec<Caution> {
-    let caution = |code: &str, detail: String| Caution {
-        code: code.to_owned(),
-        check: name.to_owned(),
-        detail,
-    };
+pub(super) fn cautions(probe: &EvidenceReceipt) -> Vec<Noted> {
     let of = |(runner, counts): (&str, Counts)| {
         let Counts { ran, failed: _, skipped, missing } = counts;
         let gone = (missing > 0).then(|| {
             let detail = format!("`{runner}` announced {missing} tests that it did not run");
-            caution(TESTS_MISSING, detail)
+            Noted::new(TESTS_MISSING, detail)
         });
         let none = (ran == 0).then(|| {
             let detail = format!("`{runner}` ended with 0 and ran no test ({skipped} skipped)");
-            caution(NO_TESTS_SEEN, detail)
+            Noted::new(NO_TESTS_SEEN, detail)
         });
         [none, gone]
     };
     reports(probe).flat_map(of).flatten().collect()
 }
 
-/// Why a check fails although its command ended with 0; none when it does not.
-pub(super) fn refusal(
-    check: &AcceptCheck,
-    probe: &EvidenceReceipt,
-    cautions: &[Caution],
-) -> Option<String> {
-    if let Some(reason) = out_of_bounds(check, probe) {
-        return Some(reason);
-    }
-    let refuses = match check.owner {
-        Owner::Plan => None,
-        Owner::User | Owner::Operator => cautions.first(),
-    };
-    refuses.map(reason)
-}
-
-/// Why the project's own tests fail although their command ended with 0. A project without any test is
-/// in order.
-pub(super) fn missing(cautions: &[Caution]) -> Option<String> {
-    cautions.iter().find(|caution| caution.code == TESTS_MISSING).map(reason)
-}
-
-fn reason(caution: &Caution) -> String {
-    format!("{}: {}", caution.code, caution.detail)
+/// The cautions about the project's own tests. A project without any test is in order.
+pub(super) fn of_project(probe: &EvidenceReceipt) -> Vec<Noted> {
+    let shown = |noted: Noted| Noted { only_shown: noted.code == NO_TESTS_SEEN, ..noted };
+    cautions(probe).into_iter().map(shown).collect()
 }
 
 /// The first bound of the check's own params that was not kept.
-fn out_of_bounds(check: &AcceptCheck, probe: &EvidenceReceipt) -> Option<String> {
+pub(super) fn out_of_bounds(check: &AcceptCheck, probe: &EvidenceReceipt) -> Option<String> {
     let bound = |key: &str| check.params.get(key).and_then(|value| value.parse::<u64>().ok());
     let (least, most) = (bound(MIN_TESTS), bound(MAX_SKIPPED));
     if least.is_none() && most.is_none() {

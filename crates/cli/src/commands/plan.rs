@@ -4,16 +4,18 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use surety_common::domain::check::Author;
+use surety_common::domain::check_inputs::{InputRules, assumptions};
 use surety_common::domain::json::Value;
 use surety_common::domain::limits::Limits;
 use surety_common::domain::plan::Plan as PlanData;
 use surety_common::domain::problem::{Problem, Warning};
 use surety_planner::plan::parse_plan;
+use surety_planner::read_policy;
 
 use crate::exit::Exit;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
-use crate::plan_file::{read_plan_file, read_text};
+use crate::plan_file::{folder_of, read_plan_file, read_text};
 use crate::text::{count, one_line, warning_line};
 use crate::wire_json::{object, text};
 
@@ -37,7 +39,7 @@ enum PlanCommand {
 impl Plan {
     pub(super) fn run(self, output: Output) -> Result<Exit, Failure> {
         let PlanCommand::Check { file } = self.command;
-        let plan_file = read_plan_file(&read_text(&file)?)?;
+        let plan_file = read_plan_file(&read_text(&file)?, folder_of(&file))?;
         let Some(plan_text) = plan_file.plan_text else {
             return Err(Failure::new(
                 Code::ValueInvalid,
@@ -49,7 +51,10 @@ impl Plan {
         let most = plan_file.limits.and_then(|limits| limits.max_plan_steps).unwrap_or(default);
         let read = parse_plan(&plan_text, Author::Submitter, most);
         match read {
-            Ok((plan, warnings)) => {
+            Ok((plan, mut warnings)) => {
+                let policy = read_policy(plan_file.policy.unwrap_or_default())?;
+                let rules = InputRules::new(&policy.protect, &policy.may_change)?;
+                warnings.extend(assumptions(&plan.verify, &rules));
                 output.either(&accepted(&plan, &warnings), || accepted_text(&plan, &warnings))?;
                 Ok(Exit::Done)
             }
@@ -86,7 +91,7 @@ fn warning_value(warning: &Warning) -> Value {
     object([
         ("code", text(warning.code.as_str())),
         ("field", warning.field.as_deref().map_or(Value::Null, text)),
-        ("message", text(warning.code.meaning())),
+        ("message", text(warning.message())),
     ])
 }
 

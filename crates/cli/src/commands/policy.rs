@@ -13,7 +13,7 @@ use crate::connection::{Connection, bounded};
 use crate::exit::Exit;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
-use crate::plan_file::{read_text, read_value};
+use crate::plan_file::{IN_DOUBT, read_text, read_value};
 use crate::text::{day_and_time, harmless, one_line};
 use crate::wire_json;
 
@@ -77,6 +77,29 @@ struct Set {
     /// every folder.
     #[arg(long, value_name = "FOLDERS")]
     workspace_roots: Option<String>,
+
+    /// Whether the creator of a run may not answer what its verdict is in doubt about.
+    #[arg(long, value_name = "true|false")]
+    four_eyes: Option<bool>,
+
+    /// The most lenient `in_doubt` of a run: refuse, ask or allow; empty allows every one.
+    #[arg(long, value_name = "VALUE", value_parser = read_in_doubt)]
+    in_doubt: Option<v1::InDoubt>,
+
+    /// The cautions that refuse in every run, separated by commas; empty is none beside the default ones.
+    #[arg(long, value_name = "CAUTIONS")]
+    refuse_on: Option<String>,
+    /// A glob of check inputs of every run; repeat it for more. All are replaced; an empty one takes them away.
+    #[arg(long, value_name = "GLOB")]
+    protect: Vec<String>,
+
+    /// Whether no run may name check inputs that it changes.
+    #[arg(long, value_name = "true|false")]
+    refuse_may_change: Option<bool>,
+
+    /// A glob that bounds what runs may change; repeat it for more. All are replaced; an empty one takes them away.
+    #[arg(long, value_name = "GLOB")]
+    may_change_within: Vec<String>,
 
     /// The file with the checks of every run, a list in YAML or JSON; `-` is standard input.
     #[arg(long, value_name = "FILE")]
@@ -158,12 +181,29 @@ impl Set {
             (&mut policy.refuse_unsandboxed, self.refuse_unsandboxed),
             (&mut policy.require_full_sandbox, self.require_full_sandbox),
             (&mut policy.require_independent, self.require_independent),
+            (&mut policy.four_eyes, self.four_eyes),
+            (&mut policy.refuse_may_change, self.refuse_may_change),
         ] {
             *key = asked.unwrap_or(*key);
         }
         if let Some(roots) = self.workspace_roots {
             let named = roots.split(':').filter(|root| !root.is_empty());
             policy.workspace_roots = named.map(str::to_owned).collect();
+        }
+        if let Some(most) = self.in_doubt {
+            policy.set_in_doubt(most);
+        }
+        if let Some(codes) = self.refuse_on {
+            let codes = codes.split(',').map(str::trim).filter(|code| !code.is_empty());
+            policy.refuse_on = codes.map(str::to_owned).collect();
+        }
+        for (key, asked) in [
+            (&mut policy.protect, self.protect),
+            (&mut policy.may_change_within, self.may_change_within),
+        ] {
+            if !asked.is_empty() {
+                *key = asked.into_iter().filter(|glob| !glob.is_empty()).collect();
+            }
         }
         if let Some(file) = self.checks {
             policy.checks = checks_of(&read_value(&read_text(&file)?)?)?;
@@ -192,11 +232,24 @@ fn as_text(policy: &v1::NamespacePolicy) -> String {
         ("refuse_unsandboxed", policy.refuse_unsandboxed),
         ("require_full_sandbox", policy.require_full_sandbox),
         ("require_independent", policy.require_independent),
+        ("four_eyes", policy.four_eyes),
+        ("refuse_may_change", policy.refuse_may_change),
     ] {
         lines.push(format!("{key}  {value}"));
     }
     let roots = policy.workspace_roots.iter().map(|root| harmless(root));
     lines.push(format!("workspace_roots  {}", roots.collect::<Vec<_>>().join(":")));
+    let in_doubt = IN_DOUBT.iter().find(|(_, value)| *value == policy.in_doubt());
+    lines
+        .push(format!("in_doubt  {}", in_doubt.map_or("", |(word, _)| word)).trim_end().to_owned());
+    let refuse_on = harmless(&policy.refuse_on.join(","));
+    lines.push(format!("refuse_on  {refuse_on}").trim_end().to_owned());
+    for (key, globs) in
+        [("protect", &policy.protect), ("may_change_within", &policy.may_change_within)]
+    {
+        let globs = globs.iter().map(|glob| harmless(glob));
+        lines.push(format!("{key}  {}", globs.collect::<Vec<_>>().join(" ")));
+    }
     lines.push(format!("checks  {}", policy.checks.len()));
     let check = |check: &v1::AcceptCheck| one_line(&format!("  {} {}", check.kind, check.target));
     lines.extend(policy.checks.iter().map(check));
@@ -212,6 +265,15 @@ fn read_ceiling(text: &str) -> Result<(String, Option<u64>), String> {
     }
     let value = value.parse().map_err(|_| refused())?;
     Ok((name.to_owned(), Some(value)))
+}
+
+/// The most lenient `in_doubt`; an empty text takes the ceiling away.
+fn read_in_doubt(text: &str) -> Result<v1::InDoubt, String> {
+    if text.is_empty() {
+        return Ok(v1::InDoubt::Unspecified);
+    }
+    let found = IN_DOUBT.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
+    found.ok_or_else(|| format!("{text:?} is none of ask, refuse, allow"))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::exit::Exit;
 use crate::failure::{Code, Failure};
 use crate::follow::{Screen, follow};
 use crate::output::{Output, note};
-use crate::plan_file::{PlanFile, read_plan_file, read_text};
+use crate::plan_file::{PlanFile, folder_of, read_plan_file, read_text};
 use crate::text::one_line;
 use crate::wire_json;
 
@@ -24,7 +24,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 #[derive(Debug, Args)]
 pub struct Run {
     /// The plan file, YAML or JSON; `-` is standard input. Besides the plan's own keys (title,
-    /// goal, steps, verify, todos) it may have limits, policy, workspace, labels and driver.
+    /// goal, steps, verify, todos) it may have limits, policy, workspace, labels, driver and interactive.
     #[arg(value_name = "PLAN.yaml")]
     plan: PathBuf,
 
@@ -40,6 +40,10 @@ pub struct Run {
     #[arg(long, value_name = "ID")]
     request_id: Option<String>,
 
+    /// A person follows the run: it asks where its verdict is in doubt, unless the policy says otherwise.
+    #[arg(long)]
+    interactive: bool,
+
     /// Print the run's id and end.
     #[arg(long)]
     no_follow: bool,
@@ -50,7 +54,7 @@ pub struct Run {
 
 impl Run {
     pub(super) async fn run(self, output: Output) -> Result<Exit, Failure> {
-        let plan_file = read_plan_file(&read_text(&self.plan)?)?;
+        let plan_file = read_plan_file(&read_text(&self.plan)?, folder_of(&self.plan))?;
         let request = self.request(plan_file)?;
         let connection = Connection::open(&self.client)?;
         let answer = submit(&connection, request).await?;
@@ -90,6 +94,7 @@ impl Run {
             workspace,
             policy: plan_file.policy,
             labels: plan_file.labels.into_iter().collect(),
+            interactive: self.interactive || plan_file.interactive,
             ..v1::CreateRunRequest::default()
         };
         request.set_driver(plan_file.driver);

@@ -6,6 +6,7 @@ use std::time::Instant;
 use clap::Args;
 use surety_common::clock;
 use surety_common::config::{ClientConfig, GateProbeConfig, SandboxConfig};
+use surety_common::domain::check::AcceptCheck;
 use surety_common::domain::manifest::digest;
 use surety_executor::revision::{Revision, git_folder};
 use surety_executor::round::Start;
@@ -13,21 +14,24 @@ use surety_executor::snapshot::Snapshots;
 use surety_executor::tool::process::{Finished, run_attached};
 use surety_executor::tool::{Attached, Workspace};
 
+use crate::connection::Connection;
 use crate::exit::Exit;
 use crate::failure::{Code, Failure};
 use crate::folder::DataFolder;
 use crate::output::{Output, note};
-use crate::plan_file::read_text;
+use crate::plan_file::{folder_of, read_beside, read_text};
 use crate::text::warning_line;
 use crate::verify::{
-    Caution, Origin, Ran, Scene, StartFrom, StartKind, Subject, VerdictFile, VerifyPlan, as_text,
-    check_programs, compare, judge,
+    Caution, Origin, Ran, Recorded, Scene, StartFrom, StartKind, Subject, VerdictFile, VerifyPlan,
+    as_text, check_programs, compare, judge, of_run,
 };
 
 /// Where the checks are, below the workspace or the top of its work tree.
 const DEFAULT_PLAN: &str = ".surety/checks.yaml";
 /// What the workspace is compared with, where no command changes it.
 const DEFAULT_BASE: &str = "HEAD";
+/// The caution about hidden checks whose files a participant could read.
+const OVERLAY_READABLE: &str = "overlay_readable";
 /// The largest checks file in bytes.
 const MOST_BYTES: u64 = 16 << 20;
 
@@ -46,8 +50,9 @@ pub struct Verify {
     #[arg(long, value_name = "REV", conflicts_with = "command")]
     base: Option<String>,
 
-    /// Only say whether the workspace is still what a verdict file is about.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["plan", "base", "command"])]
+    /// Only say whether the workspace is still what a verdict is about: a verdict file, or a run's id, the
+    /// beginning of one, or `last`.
+    #[arg(long, value_name = "FILE|RUN", conflicts_with_all = ["plan", "base", "command"])]
     still: Option<String>,
 
     /// Where to write the verdict file; by default `surety/verdict.json` in git's own folder, and without
@@ -109,6 +114,9 @@ impl Verify {
         let plan = self.read_plan(scene, &from)?;
         self.check_programs(scene, &plan, &from)?;
         let start = scene.start(&from, &plan).await?;
+        for warning in scene.assumptions(&start, &plan)? {
+            note(&warning_line(&warning.into()));
+        }
         let file = self.verdict_file(scene.workspace.root(), &start.snapshots)?;
         let origin = origin(&from, base, &start);
         let mut cautions = Vec::new();
@@ -124,6 +132,7 @@ impl Verify {
                 (None, Vec::new())
             }
         };
+        cautions.extend(self.readable(scene, &plan));
         let rules = std::sync::Arc::clone(&start.manifest.rules);
         let allowed = self.probe.gate_probe_allow.as_deref();
         let judged = judge(scene, start, &plan, absent, allowed).await?;
@@ -148,7 +157,10 @@ impl Verify {
         let text = match from {
             _ if named == Path::new("-") => read_text(&named)?,
             StartFrom::Revision(revision) => match self.in_revision(&named, revision)? {
-                Some(text) => text,
+                Some(bytes) => String::from_utf8(bytes).map_err(|error| {
+                    let message = format!("{} is not UTF-8 text: {error}", named.display());
+                    Failure::new(Code::PlanMissing, message, "Check that it is the right file.")
+                })?,
                 None => read_text(&named)?,
             },
             StartFrom::Now if named.exists() => read_text(&named)?,
@@ -157,13 +169,37 @@ impl Verify {
                 return Err(Failure::new(Code::PlanMissing, message, WRITE_ONE));
             }
         };
-        let plan = VerifyPlan::read(&named, &text)?;
+        let folder = folder_of(&named);
+        let beside = |path: &Path| match from {
+            StartFrom::Revision(revision) => {
+                match self.in_revision(&folder.join(path), revision)? {
+                    Some(bytes) => Ok(bytes),
+                    None => read_beside(folder, path),
+                }
+            }
+            StartFrom::Now => read_beside(folder, path),
+        };
+        let plan = VerifyPlan::read(&named, &text, &beside)?;
         plan.warnings.iter().for_each(|warning| note(&warning_line(&warning.clone().into())));
         Ok(plan)
     }
 
-    /// The text of a file in a revision; none for a path outside its work tree.
-    fn in_revision(&self, named: &Path, revision: &Revision) -> Result<Option<String>, Failure> {
+    /// The caution about hidden checks that the participant could read: the checks file is in the work tree.
+    fn readable(&self, scene: &Scene, plan: &VerifyPlan) -> Option<Caution> {
+        let hides = plan.plan.verify.iter().any(AcceptCheck::is_hidden);
+        let inside = real(&plan.path).is_ok_and(|path| path.starts_with(scene.workspace.root()));
+        (hides && inside).then(|| Caution {
+            code: OVERLAY_READABLE.to_owned(),
+            check: String::new(),
+            detail: format!(
+                "{} is in the workspace, where a participant reads it; keep it elsewhere",
+                plan.path.display()
+            ),
+        })
+    }
+
+    /// The content of a file in a revision; none for a path outside its work tree.
+    fn in_revision(&self, named: &Path, revision: &Revision) -> Result<Option<Vec<u8>>, Failure> {
         let whole = real(named)?;
         let Ok(inner) = whole.strip_prefix(revision.top()) else { return Ok(None) };
         let missing = |why: String| {
@@ -180,8 +216,7 @@ impl Verify {
             let folder = Workspace::open(revision.folder())?;
             folder.read(&folder.locate(&inner.to_string_lossy())?, MOST_BYTES)
         };
-        let bytes = read().map_err(|error| missing(error.code.meaning().to_owned()))?;
-        String::from_utf8(bytes).map(Some).map_err(|error| missing(error.to_string()))
+        read().map(Some).map_err(|error| missing(error.code.meaning().to_owned()))
     }
 
     fn check_programs(
@@ -243,20 +278,39 @@ impl Verify {
         Ok(DataFolder::choose(&self.client.folder)?.path().join("verdicts").join(name))
     }
 
-    async fn compare(&self, still: &str, output: Output) -> Result<Exit, Failure> {
+    /// What a verdict recorded of its workspace.
+    async fn recorded(&self, still: &str) -> Result<Recorded, Failure> {
         let path = Path::new(still);
-        if !path.exists() {
-            let message = format!("there is no verdict file {still:?}");
-            let advice = "Verdicts of runs name no digest of their workspace yet; name a file that \
-                          `surety verify` wrote.";
-            return Err(Failure::new(Code::DigestMissing, message, advice));
+        if path.exists() {
+            return Ok(VerdictFile::read(path)?.workspace);
         }
-        let recorded = VerdictFile::read(path)?.workspace;
+        if is_path(still) {
+            let message = format!("there is no verdict file {still:?}");
+            let advice = "Name a file that `surety verify` wrote, or a run.";
+            return Err(Failure::new(Code::FileUnusable, message, advice).at("--still"));
+        }
+        let connection = Connection::open(&self.client)?;
+        let run_id = connection.resolve(still).await?;
+        of_run(&connection, &run_id).await
+    }
+
+    async fn compare(&self, still: &str, output: Output) -> Result<Exit, Failure> {
+        let recorded = self.recorded(still).await?;
         let workspace = self.workspace.clone().unwrap_or_else(|| recorded.path.clone().into());
+        if workspace.as_os_str().is_empty() {
+            let message = format!("run {still} worked in a folder of its own");
+            let advice = "Name the folder with --workspace.";
+            return Err(Failure::new(Code::ValueInvalid, message, advice).at("--workspace"));
+        }
         let comparison = compare(&workspace, &recorded).await?;
         output.either(&comparison.to_json(), || comparison.to_text())?;
         Ok(if comparison.holds() { Exit::Done } else { Exit::NotAccepted })
     }
+}
+
+/// Whether a text can only be the path of a file.
+fn is_path(text: &str) -> bool {
+    text.contains(['/', '.'])
 }
 
 /// What to do without a checks file.

@@ -23,6 +23,8 @@ pub struct PlanFile {
     pub labels: Vec<(String, String)>,
     /// The kind of driver.
     pub driver: v1::Driver,
+    /// Whether a person follows the run and can be asked.
+    pub interactive: bool,
 }
 
 /// The error for a file that cannot be parsed.

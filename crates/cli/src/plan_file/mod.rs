@@ -2,12 +2,13 @@
 //!
 //! ```text
 //!   text --YAML or JSON--> Value --split--> the plan, as JSON text, for the planner to read
-//!                                      +--> goal, limits, policy, workspace, labels, driver
+//!                                      +--> goal, limits, policy, workspace, labels, driver, interactive
 //! ```
 
 mod content;
 mod near;
 mod options;
+mod overlay;
 mod yaml;
 
 use std::io::Read;
@@ -21,11 +22,14 @@ use crate::failure::{Code, Failure};
 pub use content::PlanFile;
 pub use near::nearest;
 pub(crate) use near::unknown_key;
+pub(crate) use options::IN_DOUBT;
+pub(crate) use overlay::{ReadFile, read_beside, resolve};
 
 /// The keys of the plan itself.
 pub const PLAN_KEYS: [&str; 6] = ["type", "title", "goal", "steps", "verify", "todos"];
 /// The keys other than the plan's.
-pub const ORDER_KEYS: [&str; 6] = ["goal", "limits", "policy", "workspace", "labels", "driver"];
+pub const ORDER_KEYS: [&str; 7] =
+    ["goal", "limits", "policy", "workspace", "labels", "driver", "interactive"];
 /// Far larger than any plan that is accepted; a larger file is a mistake.
 const MOST_BYTES: u64 = 16 * 1024 * 1024;
 
@@ -62,12 +66,17 @@ pub fn read_text_within(path: &Path, most: u64) -> Result<String, Failure> {
     })
 }
 
-/// Reads a plan file.
+/// Reads a plan file. Files of overlays are named by their paths from `folder`.
 ///
 /// # Errors
-/// It is neither YAML nor JSON, has an unknown key, or an invalid value.
-pub fn read_plan_file(text: &str) -> Result<PlanFile, Failure> {
-    split(read_value(text)?)
+/// It is neither YAML nor JSON, has an unknown key, or an invalid value; a file of an overlay cannot be read.
+pub fn read_plan_file(text: &str, folder: &Path) -> Result<PlanFile, Failure> {
+    split(read_value(text)?, &|path| read_beside(folder, path))
+}
+
+/// The folder that a plan file stands in.
+pub fn folder_of(plan: &Path) -> &Path {
+    plan.parent().unwrap_or_else(|| Path::new(""))
 }
 
 /// JSON is read by the services' own parser, everything else as YAML.
@@ -96,7 +105,7 @@ pub(crate) fn read_options<'v>(
     Ok(plan_file)
 }
 
-fn split(value: Value) -> Result<PlanFile, Failure> {
+fn split(value: Value, read: ReadFile<'_>) -> Result<PlanFile, Failure> {
     let Value::Object(members) = value else {
         return Err(unreadable(
             format!("the file contains a {}, not keys and values", value.kind()),
@@ -106,9 +115,12 @@ fn split(value: Value) -> Result<PlanFile, Failure> {
     let mut plan_file = PlanFile::default();
     let mut plan = Vec::new();
     let mut is_plan = false;
-    for (key, value) in members {
+    for (key, mut value) in members {
+        if key == "verify" {
+            resolve(&mut value, read)?;
+        }
         if !PLAN_KEYS.contains(&key.as_str()) && !ORDER_KEYS.contains(&key.as_str()) {
-            return Err(near::unknown_key("", &key, &[PLAN_KEYS, ORDER_KEYS].concat()));
+            return Err(near::unknown_key("", &key, &[&PLAN_KEYS[..], &ORDER_KEYS].concat()));
         }
         if PLAN_KEYS.contains(&key.as_str()) {
             is_plan |= key != "goal";

@@ -10,7 +10,8 @@ use super::content::PlanFile;
 use super::near::{nearest, unknown_key};
 use crate::failure::{Code, Failure};
 
-const POLICY_KEYS: [&str; 11] = [
+const POLICY_KEYS: [&str; 14] = [
+    "canary",
     "verify_commands",
     "repeatable_commands",
     "on_budget",
@@ -22,6 +23,8 @@ const POLICY_KEYS: [&str; 11] = [
     "sandbox",
     "protect",
     "may_change",
+    "in_doubt",
+    "refuse_on",
 ];
 
 /// Reads the value of an option; the planner reads the plan's own keys.
@@ -36,6 +39,7 @@ pub(super) fn take(plan_file: &mut PlanFile, key: &str, value: &Value) -> Result
         "workspace" => plan_file.workspace = Some(PathBuf::from(text(key, value)?)),
         "labels" => plan_file.labels = labels(value)?,
         "driver" => plan_file.driver = word(key, value, &DRIVERS)?,
+        "interactive" => plan_file.interactive = truth(key, value)?,
         _ => {}
     }
     Ok(())
@@ -51,6 +55,14 @@ const ON_BUSY: [(&str, v1::OnBusy); 2] = [("wait", v1::OnBusy::Wait), ("fail", v
 const ON_BUDGET: [(&str, v1::OnBudget); 2] =
     [("block", v1::OnBudget::Block), ("fail", v1::OnBudget::Fail)];
 
+/// The words of `in_doubt`, in plan files and in policies of namespaces.
+pub(crate) const IN_DOUBT: [(&str, v1::InDoubt); 3] =
+    [("ask", v1::InDoubt::Ask), ("refuse", v1::InDoubt::Refuse), ("allow", v1::InDoubt::Allow)];
+const CANARIES: [(&str, v1::CanaryPolicy); 3] = [
+    ("auto", v1::CanaryPolicy::Auto),
+    ("always", v1::CanaryPolicy::Always),
+    ("never", v1::CanaryPolicy::Never),
+];
 const NETWORKS: [(&str, v1::NetworkPolicy); 4] = [
     ("none", v1::NetworkPolicy::None),
     ("host_loopback", v1::NetworkPolicy::HostLoopback),
@@ -81,6 +93,9 @@ fn policy(value: &Value) -> Result<v1::Policy, Failure> {
             "on_busy" => policy.set_on_busy(word(&path, value, &ON_BUSY)?),
             "protect" => policy.protect = texts(&path, value)?,
             "may_change" => policy.may_change = texts(&path, value)?,
+            "in_doubt" => policy.set_in_doubt(word(&path, value, &IN_DOUBT)?),
+            "refuse_on" => policy.refuse_on = texts(&path, value)?,
+            "canary" => policy.set_canary(word(&path, value, &CANARIES)?),
             "network" => policy.set_network(word(&path, value, &NETWORKS)?),
             "sandbox" => policy.set_sandbox(word(&path, value, &SANDBOXES)?),
             _ => return Err(unknown_key("policy", key, &POLICY_KEYS)),

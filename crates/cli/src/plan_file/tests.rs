@@ -4,11 +4,11 @@ use super::*;
 use surety_common::wire::v1;
 
 fn refused(text: &str) -> String {
-    read_plan_file(text).expect_err("a refusal").to_text()
+    read_plan_file(text, Path::new("")).expect_err("a refusal").to_text()
 }
 
 fn plan_of(text: &str) -> String {
-    read_plan_file(text).expect("a plan file").plan_text.expect("a plan")
+    read_plan_file(text, Path::new("")).expect("a plan file").plan_text.expect("a plan")
 }
 
 #[test]
@@ -23,7 +23,8 @@ fn the_examples_are_plan_files_that_the_planner_accepts() {
             surety_planner::plan::parse_plan(&plan, Author::Submitter, 12).expect("a plan");
         assert!(warnings.is_empty() && plan.verify.len() == 4, "{warnings:?}");
     }
-    let liar = read_plan_file(include_str!("../../../../examples/liar/plan.yaml")).unwrap();
+    let liar =
+        read_plan_file(include_str!("../../../../examples/liar/plan.yaml"), Path::new("")).unwrap();
     assert_eq!(liar.limits.unwrap().max_repairs, Some(1));
     let policy = liar.policy.unwrap();
     assert_eq!(policy.verify_commands(), v1::VerifyCommands::Runner);
@@ -72,8 +73,11 @@ fn words_stay_words() {
 
 #[test]
 fn a_goal_alone_is_no_plan() {
-    let plan_file =
-        read_plan_file("goal: Make it so.\nlabels: {team: a, build: 17}\ndriver: model").unwrap();
+    let plan_file = read_plan_file(
+        "goal: Make it so.\nlabels: {team: a, build: 17}\ndriver: model",
+        Path::new(""),
+    )
+    .unwrap();
     assert_eq!(plan_file.goal, "Make it so.");
     assert_eq!(plan_file.plan_text, None);
     assert_eq!(plan_file.driver, v1::Driver::Model);
@@ -136,7 +140,7 @@ fn invalid_yaml_is_refused_with_its_line() {
 proptest! {
     #[test]
     fn no_text_can_panic_the_reader(text in ".{0,200}") {
-        read_plan_file(&text).ok();
+        read_plan_file(&text, Path::new("")).ok();
     }
 
     #[test]

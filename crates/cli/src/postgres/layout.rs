@@ -24,13 +24,26 @@ const LONGEST_SOCKET_FOLDER: usize = 103 - 14;
 /// The part of the log that an error quotes, in bytes.
 const LOG_TAIL_BYTES: u64 = 3000;
 
+/// The lock of a data folder. It is given back by name: a process that is being started holds a copy of the
+/// file until its program begins, and closing this one alone would leave the folder locked until then.
+#[derive(Debug)]
+struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        if let Err(error) = self.0.unlock() {
+            tracing::warn!(%error, "the data folder's lock ends with this process");
+        }
+    }
+}
+
 /// A locked data folder.
 #[derive(Debug)]
 pub(super) struct Layout {
     data_dir: PathBuf,
     cluster: PathBuf,
     socket: PathBuf,
-    _lock: File,
+    _lock: Lock,
 }
 
 impl Layout {
@@ -176,7 +189,7 @@ pub(super) fn temporary_folder() -> Result<tempfile::TempDir, PostgresError> {
     Ok(folder)
 }
 
-fn take_lock(data_dir: &Path) -> Result<File, PostgresError> {
+fn take_lock(data_dir: &Path) -> Result<Lock, PostgresError> {
     let path = data_dir.join("lock");
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
@@ -194,7 +207,7 @@ fn take_lock(data_dir: &Path) -> Result<File, PostgresError> {
     file.set_len(0)
         .and_then(|()| writeln!(file, "{}", std::process::id()))
         .map_err(PostgresError::folder(&path))?;
-    Ok(file)
+    Ok(Lock(file))
 }
 
 fn socket_folder(data_dir: &Path) -> PathBuf {

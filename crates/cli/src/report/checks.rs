@@ -1,6 +1,7 @@
 //! The probes of a verdict's round as text: for each check the line that was run, under what, how long,
 //! how it ended, and its last lines.
 
+use surety_common::domain::verification::WORKSPACE_CHECK;
 use surety_common::wire::v1;
 use surety_common::wire::v1::event::Kind;
 
@@ -16,7 +17,12 @@ const LONGEST_LINE: usize = 120;
 /// The probes of one round, in their order; empty where the steps' receipts decided.
 pub(super) fn probes(journal: &Journal<'_>, round: u32) -> String {
     let of_round = |event: &v1::Event| match &event.kind {
-        Some(Kind::Receipt(receipt)) if round > 0 && receipt.round == round => {
+        Some(Kind::Receipt(receipt))
+            if round > 0
+                && receipt.round == round
+                && receipt.step_id.is_empty()
+                && !(receipt.success && receipt.check_id == WORKSPACE_CHECK) =>
+        {
             Some(probe(journal, receipt))
         }
         Some(_) | None => None,
@@ -35,7 +41,10 @@ fn probe(journal: &Journal<'_>, receipt: &v1::EvidenceReceipt) -> String {
         lines.push(format!("    {}", shortened(&receipt.summary, LONGEST_LINE)));
     }
     lines.extend(receipt.facts.iter().map(|fact| format!("    {}", fact_line(fact))));
-    lines.extend(last_lines(journal, &receipt.call_id));
+    // The output of that one is for programs.
+    if receipt.check_id != WORKSPACE_CHECK {
+        lines.extend(last_lines(journal, &receipt.call_id));
+    }
     lines.join("\n")
 }
 

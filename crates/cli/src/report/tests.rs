@@ -150,3 +150,37 @@ fn a_verdict_of_a_round_shows_the_line_its_sandbox_its_time_and_its_last_lines()
 Verdict";
     assert!(said.contains(expected) && said.contains("\n    round 2"), "{said}");
 }
+
+#[test]
+fn what_is_to_be_accepted_is_shown_whole_with_its_digest_and_who_may_answer() {
+    let caution = v1::Caution {
+        code: "check_inputs_changed".to_owned(),
+        check: "tests".to_owned(),
+        detail: "changed t (test)".to_owned(),
+    };
+    let wait = v1::Wait {
+        id: "0191".to_owned(),
+        run_id: "0190".to_owned(),
+        namespace: "default".to_owned(),
+        waiting_on: v1::WaitingOn::Approver.into(),
+        call_digest: "d1".to_owned(),
+        acceptance: Some(v1::Acceptance {
+            not_shown: "a.png is binary".to_owned(),
+            cautions: vec![caution],
+            ..v1::Acceptance::default()
+        }),
+        ..v1::Wait::default()
+    };
+    let said = acceptance(&wait, "--- a/t\n+++ b/t\n-x\u{1b}\n", Some(true));
+    for part in [
+        "+++ b/t\n-x\\u{1b}",
+        "caution check_inputs_changed of tests: changed t (test)",
+        "only be denied, because a.png is binary",
+        "digest     d1",
+        "not the run's creator",
+    ] {
+        assert!(said.contains(part), "{said}");
+    }
+    let listed = waits(&[wait]);
+    assert!(listed.contains("surety approve 0191") && listed.contains("surety deny 0191"));
+}

@@ -36,7 +36,7 @@ pub fn check_programs(
             } else if path.is_absolute() {
                 path.exists()
             } else if name.contains('/') {
-                may_be_made || moves || present(path)
+                may_be_made || moves || present(path) || covers(check, path)
             } else {
                 is_on_path(name, environment)
             };
@@ -46,6 +46,13 @@ pub fn check_programs(
         }
     }
     Ok(())
+}
+
+/// Whether the overlay of a check has a file.
+fn covers(check: &AcceptCheck, path: &Path) -> bool {
+    let files = check.overlay.files();
+    let path = path.strip_prefix(".").unwrap_or(path);
+    files.is_some_and(|files| files.keys().any(|file| Path::new(file) == path))
 }
 
 fn first(argv: &[String]) -> &str {

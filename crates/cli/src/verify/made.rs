@@ -112,10 +112,19 @@ fn results(
             kind: check.map(|check| check.kind.as_str().to_owned()),
             owner: check.map(|check| check.owner.as_str().to_owned()),
             target: check.map(|check| check.target.clone()),
-            probe: probe.map(probed),
+            probe: probe.map(|run| {
+                let is_hidden = check.is_some_and(AcceptCheck::is_hidden);
+                if is_hidden { concealed(probed(run)) } else { probed(run) }
+            }),
         }
     };
     results.iter().enumerate().map(about).collect()
+}
+
+/// What the file says of a hidden check: a participant may read it.
+fn concealed(probed: Probed) -> Probed {
+    let summary = "hidden check".to_owned();
+    Probed { summary, exit_code: None, last_lines: Vec::new(), ..probed }
 }
 
 fn probed(carried: &CarriedOut) -> Probed {

@@ -16,8 +16,9 @@ mod report;
 mod round;
 mod scene;
 mod still;
+mod still_run;
 
-pub use file::{Caution, FORM, Origin, Ran, StartKind, VerdictFile};
+pub use file::{Caution, FORM, Origin, Ran, Recorded, StartKind, VerdictFile};
 pub use input::check_programs;
 pub use made::Subject;
 pub use plan::VerifyPlan;
@@ -25,3 +26,4 @@ pub use report::as_text;
 pub use round::{Judged, judge};
 pub use scene::{Scene, StartFrom};
 pub use still::{Comparison, compare};
+pub use still_run::of_run;

@@ -2,18 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
-use surety_common::domain::check::{Author, CheckKind, changed_paths, read_checks};
+use surety_common::domain::check::{AcceptCheck, Author, CheckKind, changed_paths, read_checks};
 use surety_common::domain::json::{Value, sha256_hex};
 use surety_common::domain::limits::Limits;
 use surety_common::domain::plan::Plan;
-use surety_common::domain::problem::{Warning, WarningCode};
+use surety_common::domain::problem::{Code as ProblemCode, Problem, Warning, WarningCode};
 use surety_common::domain::run::{Policy, VerifyCommands};
 use surety_executor::tool::WriteScope;
 use surety_planner::plan::parse_plan;
 use surety_planner::{read_own_limits, read_policy};
 
 use crate::failure::{Code, Failure};
-use crate::plan_file::{PlanFile, read_options, read_value, unknown_key};
+use crate::plan_file::{PlanFile, ReadFile, read_options, read_value, resolve, unknown_key};
 
 /// The keys of the file.
 const KEYS: [&str; 8] = ["type", "title", "goal", "steps", "verify", "limits", "policy", "driver"];
@@ -40,16 +40,19 @@ pub struct VerifyPlan {
 }
 
 impl VerifyPlan {
-    /// Reads the text of a file.
+    /// Reads the text of a file. `file` reads one that an overlay names.
     ///
     /// # Errors
     /// It is neither YAML nor JSON, has an unknown key or an invalid value, or names no check.
-    pub fn read(path: &Path, text: &str) -> Result<Self, Failure> {
-        let Value::Object(members) = read_value(text)? else {
+    pub fn read(path: &Path, text: &str, file: ReadFile<'_>) -> Result<Self, Failure> {
+        let Value::Object(mut members) = read_value(text)? else {
             let message = format!("{} holds no keys and values", path.display());
             return Err(Failure::new(Code::OrderUnreadable, message, EXAMPLE));
         };
         let options = options(&members)?;
+        for (_, checks) in members.iter_mut().filter(|(key, _)| key == "verify") {
+            resolve(checks, file)?;
+        }
         let (plan, warnings) = plan(members)?;
         let policy = read_policy(options.policy.unwrap_or_default())?;
         let limits = read_own_limits(options.limits.unwrap_or_default())?;
@@ -66,6 +69,12 @@ impl VerifyPlan {
             );
         }
         check_globs(&plan)?;
+        let unknown = |check: &AcceptCheck| check.is_hidden() && check.overlay.files().is_none();
+        if let Some(index) = plan.verify.iter().position(unknown) {
+            let field = format!("verify[{index}].overlay_digest");
+            let message = "a verification has the files of an overlay, and no digest of them";
+            return Err(Problem::at(ProblemCode::OverlayUnknown, field, message).into());
+        }
         // A line of text is the usual form of a check here.
         let warnings = warnings.into_iter();
         let warnings = warnings.filter(|it| it.code != WarningCode::LegacyCheckMigrated).collect();
@@ -155,7 +164,9 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<VerifyPlan, Failure> {
-        VerifyPlan::read(Path::new("checks.yaml"), text)
+        let none =
+            |path: &Path| Err(Failure::new(Code::FileUnusable, path.display().to_string(), ""));
+        VerifyPlan::read(Path::new("checks.yaml"), text, &none)
     }
 
     #[test]
@@ -184,6 +195,16 @@ mod tests {
             ),
             ("verify: [\"do something nice\"]", "check_unreadable", "verify"),
             ("- make", "order_unreadable", "keys"),
+            (
+                "verify: [{kind: command_success, target: make, overlay: {../a: x}}]",
+                "overlay_path_invalid",
+                "verify[0].overlay",
+            ),
+            (
+                "verify: [{kind: command_success, target: make, overlay: {a: {file: none}}}]",
+                "file_unusable",
+                "none",
+            ),
             (
                 "verify: [make]\nsteps: [{id: a, description: d, verify: [make]}]",
                 "value_invalid",

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use surety_acceptgate::check::http_probe::Probes;
 use surety_acceptgate::evidence::RunEvidence;
-use surety_common::domain::check::CheckKind;
+use surety_common::domain::check::{AcceptCheck, CheckKind};
 use surety_common::domain::fault::Fault;
 use surety_common::domain::manifest::{Manifest, digest};
 use surety_common::domain::verdict::Verdict;
 use surety_common::domain::verification::{probes, wrote_files};
-use surety_executor::round::{CarriedOut, Chain, Round, Setup, Start};
+use surety_executor::round::{Additions, CarriedOut, Chain, Round, Setup, Start};
 use surety_executor::snapshot::{NetChanges, Written, net_changes};
 use surety_executor::tool::WriteScope;
 use tokio::task::spawn_blocking;
@@ -21,8 +21,8 @@ use super::plan::VerifyPlan;
 use super::scene::{Scene, defect, failed, rules};
 use crate::failure::{Code, Failure};
 
-/// The number of the one round.
-const ROUND: u32 = 1;
+/// The most rounds: a workspace that changes during the first one is verified once more.
+const MOST_ROUNDS: u32 = 2;
 
 /// What a verification came to.
 #[derive(Debug)]
@@ -52,26 +52,43 @@ pub async fn judge(
     allowed: Option<&str>,
 ) -> Result<Judged, Failure> {
     let base = Arc::clone(&start.manifest);
-    let round = Round::new(Setup {
-        folder: Arc::clone(&scene.folder),
-        environment: Arc::clone(&scene.environment),
-        sandbox: Arc::new(scene.sandbox.hiding(absent).under(&plan.policy)),
-        latest: Some(Arc::clone(&start.manifest)),
-        start: Ok(Some(start)),
-        rules: rules(plan)?,
-        time_limit: Duration::from_secs(plan.limits.step_deadline_s),
-        cancel: scene.cancel.clone(),
-        kill: scene.cancel.clone(),
-    });
+    let sandbox = Arc::new(scene.sandbox.hiding(absent).under(&plan.policy));
+    let rules = rules(plan)?;
+    let additions = additions(plan);
+    let begin = |latest: Arc<Manifest>| {
+        Round::new(Setup {
+            folder: Arc::clone(&scene.folder),
+            environment: Arc::clone(&scene.environment),
+            sandbox: Arc::clone(&sandbox),
+            latest: Some(latest),
+            start: Ok(Some(start.clone())),
+            rules: rules.clone(),
+            additions: additions.clone(),
+            time_limit: Duration::from_secs(plan.limits.step_deadline_s),
+            copies: false,
+            cancel: scene.cancel.clone(),
+            kill: scene.cancel.clone(),
+        })
+    };
+    let mut round = begin(Arc::clone(&base));
     let before = snapshot(&round, &base).await?;
     let mut chain = Chain::default();
     let written = Written::between(&base, &before, &WriteScope::whole(), &[]);
     chain.observe("compared with the start of the verification", written.facts);
     let checks = &plan.plan.verify;
     let wanted = probes(checks, plan.policy.verify_commands, wrote_files(chain.receipts()));
-    let carried = round.carry_out(wanted, ROUND, &mut chain).await;
-    let carried = carried.map_err(|error| failed(&error))?;
-    let after = snapshot(&round, &base).await?;
+    let mut number = 1;
+    let carried = loop {
+        let carried = round.carry_out(wanted.clone(), number, &mut chain).await;
+        let (carried, end) = carried.map_err(|error| failed(&error))?;
+        let moved = end.is_some_and(|end| !end.moved.is_empty());
+        if !moved || number == MOST_ROUNDS {
+            break carried;
+        }
+        number += 1;
+        round = begin(round.latest().unwrap_or_else(|| Arc::clone(&base)));
+    };
+    let after = round.latest().unwrap_or_else(|| Arc::clone(&base));
     let changed = net_changes(&base, &after, None);
     let answers = match checks.iter().any(|check| check.kind == CheckKind::HttpProbe) {
         true => {
@@ -89,7 +106,7 @@ pub async fn judge(
             plan: &plan,
             policy: &policy,
             receipts: chain.receipts(),
-            round: ROUND,
+            round: number,
             final_text: "",
             authored_text: None,
             answers: &answers,
@@ -97,8 +114,19 @@ pub async fn judge(
         (evidence.judge(), chain)
     });
     let (verdict, chain) = judging.await.map_err(defect)?;
-    let verdict = verdict.map_err(Fault::from)?;
+    // No person is asked here: what a policy would ask about is refused.
+    let verdict = verdict.map_err(Fault::from)?.verdict;
     Ok(Judged { verdict, digest: digest(&after), carried, chain, changed })
+}
+
+/// What the checks have beside the workspace.
+fn additions(plan: &VerifyPlan) -> Additions {
+    let files = |check: &AcceptCheck| {
+        let files = check.overlay.files()?;
+        Some((check.overlay.digest().to_owned(), Arc::clone(files)))
+    };
+    let overlays = plan.plan.verify.iter().filter_map(files).collect();
+    Additions { overlays, canary: plan.policy.canary }
 }
 
 /// The workspace now, without its ignored paths.

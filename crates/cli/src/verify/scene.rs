@@ -2,21 +2,23 @@
 //! it.
 
 use std::ffi::OsString;
-use std::fs::{DirBuilder, Permissions};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::fs::DirBuilder;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use surety_common::config::{ClientConfig, SandboxConfig};
-use surety_common::domain::check_inputs::InputRules;
+use surety_common::domain::check_inputs::{InputRules, StartInputs, assumptions_at_start};
+use surety_common::domain::problem::Warning;
 use surety_common::domain::workspace::{Reserved, check_workspace};
 use surety_executor::revision::{Reader, Revision, RevisionError};
-use surety_executor::round::{Originals, Start, counted, lines_with_originals};
+use surety_executor::round::{Reading, Start, StartFacts, counted, lines_with_originals};
+use surety_executor::scratch::{self, ScratchFolder};
 use surety_executor::snapshot::Snapshots;
 use surety_executor::tool::{
     Attached, Environment, Folder, Participant, Sandbox, SandboxError, ToolError, Workspace,
 };
-use tempfile::TempDir;
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
@@ -26,6 +28,8 @@ use crate::folder::DataFolder;
 
 /// The folder below the data folder that keeps what goes away with each verification.
 const KEPT: &str = "verify";
+/// What the names of these folders begin with.
+const PREFIX: &str = "surety-verify-";
 /// Variables that a participant does not get: the service's own.
 const OWN_PREFIX: &str = "SURETY_";
 const OWN_DATABASE: &str = "DATABASE_URL";
@@ -52,7 +56,7 @@ pub struct Scene {
     pub environment: Arc<Environment>,
     /// Ends everything.
     pub cancel: CancellationToken,
-    scratch: TempDir,
+    scratch: ScratchFolder,
 }
 
 impl Scene {
@@ -68,7 +72,7 @@ impl Scene {
         let workspace = Workspace::open(named).map_err(|error| unusable(named, &error))?;
         let data = DataFolder::choose(&client.folder).ok();
         refuse(&workspace, data.as_ref())?;
-        let scratch = scratch(data.as_ref())?;
+        let scratch = scratch_folder(data.as_ref())?;
         let mut hidden: Vec<_> = data.iter().map(|data| data.path().to_owned()).collect();
         hidden.extend(client.token_file.clone());
         let data_dir = scratch.path().to_owned();
@@ -115,9 +119,10 @@ impl Scene {
             }
         };
         let start = started.map_err(|error| failed(&error))?;
-        let folder = match from {
-            StartFrom::Revision(revision) => revision.files().to_owned(),
-            StartFrom::Now => self.workspace.root().to_owned(),
+        let root = self.workspace.root().to_owned();
+        let (folder, revision_of) = match from {
+            StartFrom::Revision(revision) => (revision.files().to_owned(), Some(root)),
+            StartFrom::Now => (root, None),
         };
         let (rules, lines) = (rules(plan)?, lines_with_originals(&plan.plan));
         let (manifest, cancel) = (Arc::clone(&start.manifest), self.cancel.clone());
@@ -125,10 +130,31 @@ impl Scene {
             let check =
                 || if cancel.is_cancelled() { Err(ToolError::called_off()) } else { Ok(()) };
             let lines: Vec<_> = lines.iter().map(String::as_str).collect();
-            Originals::read(&Workspace::open(&folder)?, &manifest, &rules, &lines, &check)
+            let folder = Workspace::open(&folder)?;
+            let revision_of = revision_of.as_deref();
+            let reading = Reading { rules: &rules, lines: &lines, revision_of };
+            StartFacts::read(&folder, &manifest, reading, &check)
         });
-        let originals = reading.await.map_err(defect)?.map_err(|error| failed(&error))?;
-        Ok(Start { originals: Arc::new(originals), ..start })
+        let read = reading.await.map_err(defect)?;
+        let (facts, originals) = read.map_err(|error| failed(&error))?;
+        Ok(Start { facts: Arc::new(facts), originals: Arc::new(originals), ..start })
+    }
+
+    /// What is assumed of the files that checks name.
+    ///
+    /// # Errors
+    /// `value_invalid` for a protected glob that names nothing.
+    pub fn assumptions(&self, start: &Start, plan: &VerifyPlan) -> Result<Vec<Warning>, Failure> {
+        let rules = rules(plan)?;
+        if let Some(glob) = rules.unmatched(&start.manifest) {
+            let message =
+                format!("`policy.protect` has {glob:?}, which names nothing at the start");
+            let advice = "Name a file or a folder that is there, or leave it out.";
+            return Err(Failure::new(Code::ValueInvalid, message, advice).at("policy.protect"));
+        }
+        let root = self.workspace.root().as_os_str().as_bytes();
+        let inputs = StartInputs::new(&rules, &start.facts.imports, &start.manifest, root);
+        Ok(assumptions_at_start(&plan.plan.verify, &inputs))
     }
 
     /// How a person's own command is run. `confine` is whether it is confined where the machine can.
@@ -165,6 +191,7 @@ fn begin(
     Ok(Start {
         snapshots: Arc::new(snapshots),
         manifest: Arc::new(manifest),
+        facts: Arc::default(),
         originals: Arc::default(),
     })
 }
@@ -191,19 +218,22 @@ fn refuse(workspace: &Workspace, data: Option<&DataFolder>) -> Result<(), Failur
 }
 
 /// A folder in the data folder where that can be written, else in the machine's temporary one.
-fn scratch(data: Option<&DataFolder>) -> Result<TempDir, Failure> {
+fn scratch_folder(data: Option<&DataFolder>) -> Result<ScratchFolder, Failure> {
     let kept = data.map(|data| data.path().join(KEPT));
     // A command may run under another account, which has to get through.
     let made =
         kept.filter(|kept| DirBuilder::new().recursive(true).mode(0o711).create(kept).is_ok());
-    let inside = made.and_then(|kept| tempfile::tempdir_in(kept).ok());
-    let scratch = match inside {
-        Some(scratch) => scratch,
-        None => tempfile::tempdir().map_err(Failure::file(&std::env::temp_dir()))?,
-    };
-    std::fs::set_permissions(scratch.path(), Permissions::from_mode(0o711))
-        .map_err(Failure::file(scratch.path()))?;
-    Ok(scratch)
+    let inside = made.and_then(|kept| {
+        scratch::sweep(&kept, PREFIX);
+        ScratchFolder::make(&kept, PREFIX).ok()
+    });
+    match inside {
+        Some(scratch) => Ok(scratch),
+        None => {
+            let temporary = std::env::temp_dir();
+            ScratchFolder::make(&temporary, PREFIX).map_err(Failure::file(&temporary))
+        }
+    }
 }
 
 fn unusable(path: &Path, error: &ToolError) -> Failure {

@@ -12,6 +12,8 @@ fn bad_checks_are_named_before_the_command_runs() {
             "no-such-program-x",
         ),
         ("verify: [{kind: workspace_change, params: {paths: \"a[\"}}]", "value_invalid", "paths"),
+        ("verify: [make]\npolicy: {protect: [gone/**]}", "value_invalid", "gone/**"),
+        ("verify: [make]\npolicy: {protect: [\"a[\"]}", "type_mismatch", "policy.protect"),
         ("verify: []", "checks_missing", "verify"),
         ("verify: [", "order_unreadable", "YAML"),
     ] {
@@ -21,6 +23,30 @@ fn bad_checks_are_named_before_the_command_runs() {
         assert!(!home.exists("ran"), "{checks}");
         assert!(!home.verdict_file().exists(), "{checks}");
     }
+}
+
+#[test]
+fn what_is_assumed_of_a_file_that_a_check_starts_is_said_first() {
+    let checks = "verify: [python3 tool.py, sh ci.sh, python3 app.py, sh gone.sh]";
+    let files = [
+        (".surety/checks.yaml", checks),
+        ("tool.py", "print(1)\n"),
+        ("other.py", "import tool\n"),
+        ("ci.sh", "true\n"),
+        ("app.py", "print(1)\n"),
+    ];
+    let home = Home::with(&files);
+    let ended = home.verify(&["--", "touch", "gone.sh"]);
+    ended.is(
+        0,
+        "warning[check_names_product] at verify[0].target: tool.py is taken for the product (other",
+    );
+    ended.is(0, "warning[check_script_protected] at verify[1].target: ci.sh");
+    ended.is(
+        0,
+        "warning[check_names_product] at verify[2].target: app.py is taken for the product (by",
+    );
+    assert!(!ended.stderr.contains("gone.sh"), "{ended:#?}");
 }
 
 #[test]

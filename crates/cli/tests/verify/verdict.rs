@@ -70,5 +70,6 @@ fn a_workspace_is_still_what_a_verdict_is_about_until_it_changes() {
 fn a_file_that_is_no_verdict_is_named() {
     let home = Home::with(&[("a.json", "{}"), (".surety/checks.yaml", CHECKS)]);
     home.verify(&["--still", "a.json"]).is(1, "error[value_invalid]");
-    home.verify(&["--still", "nowhere"]).is(1, "error[digest_missing]");
+    home.verify(&["--still", "nowhere.json"]).is(1, "error[file_unusable]");
+    home.verify(&["--still", "nowhere"]).is(1, "error[run_unclear]");
 }

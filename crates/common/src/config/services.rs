@@ -71,6 +71,13 @@ pub struct ExecutorConfig {
           value_parser = s::EXECUTOR_HEARTBEAT_AGE_LIMIT_MS.reads::<u64>())]
     pub executor_heartbeat_age_limit_ms: u64,
 
+    /// Deaths of executors in the middle of one turn or verification after which its run waits for an operator,
+    /// 1..1000000.
+    #[arg(long = s::EXECUTOR_MAX_DEATHS.flag, env = s::EXECUTOR_MAX_DEATHS.env,
+          default_value = s::EXECUTOR_MAX_DEATHS.default, help = s::EXECUTOR_MAX_DEATHS.meaning,
+          value_parser = s::EXECUTOR_MAX_DEATHS.reads::<u32>())]
+    pub executor_max_deaths: u32,
+
     /// The folder for keys and cloned workspaces.
     #[arg(long = s::EXECUTOR_DATA_DIR.flag, env = s::EXECUTOR_DATA_DIR.env,
           default_value = s::EXECUTOR_DATA_DIR.default, help = s::EXECUTOR_DATA_DIR.meaning,

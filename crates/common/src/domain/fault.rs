@@ -88,6 +88,7 @@ codes! {
         ReplansUsedUp = "replans_used_up", "The run has no replans left.";
         WaitClosed = "wait_closed", "The wait was answered before, or has expired.";
         ConfirmationMismatch = "confirmation_mismatch", "The confirmation names a different call than the waiting one.";
+        DifferenceNotShown = "difference_not_shown", "What is to be approved cannot be shown whole, so it cannot be approved.";
         ReceiptsInvalid = "receipts_invalid", "The receipts' chain or a signature is invalid.";
         StepCallOpen = "step_call_open", "A call of the step is running or its outcome is unknown, so the step cannot be changed or skipped.";
         WorkspaceBusy = "workspace_busy", "Another run works in the workspace, in a folder above it or below it.";
@@ -325,6 +326,7 @@ impl FaultCode {
             | Self::ReplansUsedUp
             | Self::WaitClosed
             | Self::ConfirmationMismatch
+            | Self::DifferenceNotShown
             | Self::ReceiptsInvalid
             | Self::StepCallOpen
             | Self::WorkspaceBusy
@@ -373,6 +375,8 @@ impl FaultCode {
             "Ask GetServerInfo what is served; check the address and the versions."
         } else if matches!(self, Self::ConfirmationMismatch) {
             "List the waits again and confirm the call that is shown."
+        } else if matches!(self, Self::DifferenceNotShown) {
+            "Deny it, or let the run leave out what cannot be shown; allow such files with may_change."
         } else {
             self.class().advice()
         }

@@ -2,6 +2,9 @@
 //!
 //! Time, ids and seeds are arguments. The module performs no I/O.
 
+pub mod acceptance;
+pub mod canary;
+pub mod caution;
 pub mod check;
 pub mod check_inputs;
 pub mod command;
@@ -27,6 +30,7 @@ pub mod run;
 pub mod scope;
 pub mod source_tests;
 pub mod step;
+pub mod step_checks;
 pub mod stop;
 pub mod tests_seen;
 pub mod todo;

@@ -1,10 +1,12 @@
 //! What operators ask of every run of a namespace. A request can only tighten it.
 
+use crate::domain::caution::check_codes;
 use crate::domain::check::{AcceptCheck, Author, Owner, normalise_checks, read_checks};
+use crate::domain::check_inputs::read_globs;
 use crate::domain::json::Value;
 use crate::domain::limits::{Limits, WITHOUT_EFFECT};
 use crate::domain::problem::{Code, Problem};
-use crate::domain::run::{NetworkPolicy, Policy, SandboxPolicy, VerifyCommands};
+use crate::domain::run::{InDoubt, NetworkPolicy, Policy, SandboxPolicy, VerifyCommands};
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
 
@@ -36,15 +38,30 @@ pub struct NamespacePolicy {
     pub require_independent: bool,
     /// The folders in which workspaces lie; empty allows every folder.
     pub workspace_roots: Vec<String>,
+    /// The most lenient value of a run's `in_doubt`; none allows every one.
+    pub in_doubt: Option<InDoubt>,
+    /// Cautions that refuse in every run.
+    pub refuse_on: Vec<String>,
+    /// Globs of check inputs of every run.
+    pub protect: Vec<String>,
+    /// Whether no run may name check inputs that it changes.
+    pub refuse_may_change: bool,
+    /// Globs that bound what runs may change; empty bounds nothing.
+    pub may_change_within: Vec<String>,
 }
 
 impl NamespacePolicy {
-    /// The keys that have an effect; any other is refused when the policy is set. `four_eyes` has none
-    /// until confirmations are served.
-    pub const KEYS: [&str; 9] = [
+    /// The keys that have an effect; any other is refused when the policy is set.
+    pub const KEYS: [&str; 15] = [
         "ceilings",
         "checks",
+        "four_eyes",
+        "in_doubt",
+        "may_change_within",
+        "protect",
+        "refuse_may_change",
         "refuse_network",
+        "refuse_on",
         "refuse_receipts_only",
         "refuse_repeatable_commands",
         "refuse_unsandboxed",
@@ -56,13 +73,11 @@ impl NamespacePolicy {
     /// Looks at the whole policy, and brings its checks into their one form.
     ///
     /// # Errors
-    /// `key_without_effect` for a key or a ceiling that has no effect; `limit_out_of_range` for a ceiling
-    /// of no limit or outside the limit's range; `too_large` for too many checks or folders;
-    /// `type_mismatch` for a folder that is no absolute path; the codes of checks.
+    /// `key_without_effect` for a ceiling that has no effect; `limit_out_of_range` for a ceiling of no limit
+    /// or outside the limit's range; `too_large` for too many checks or folders; `overlay_not_allowed`;
+    /// `type_mismatch` for a folder that is no absolute path and for a name that is no caution; the codes of
+    /// checks.
     pub fn validated(mut self) -> Result<Self, Problem> {
-        if self.four_eyes {
-            return Err(without_effect("four_eyes".to_owned()));
-        }
         for (name, ceiling) in &self.ceilings {
             if WITHOUT_EFFECT.contains(&name.as_str()) {
                 return Err(without_effect(format!("ceilings.{name}")));
@@ -82,7 +97,16 @@ impl NamespacePolicy {
             let message = format!("has more than {MAX_CHECKS} checks; leave some out");
             return Err(Problem::at(Code::TooLarge, "checks", message));
         }
+        if let Some(index) = self.checks.iter().position(AcceptCheck::is_hidden) {
+            let message =
+                "a check of a namespace has no overlay; send it with the runs that need it";
+            let field = format!("checks[{index}].overlay");
+            return Err(Problem::at(Code::OverlayNotAllowed, field, message));
+        }
         check_roots(&self.workspace_roots)?;
+        self.refuse_on = check_codes("refuse_on", self.refuse_on)?;
+        read_globs("protect", &self.protect)?;
+        read_globs("may_change_within", &self.may_change_within)?;
         let stored = Value::Array(self.checks.iter().map(AcceptCheck::to_json).collect());
         let (checks, _) = read_checks(&stored, "checks", Author::Operator)?;
         self.checks = checks.into_iter().map(of_operator).collect();
@@ -117,11 +141,21 @@ impl NamespacePolicy {
         Ok(limits)
     }
 
-    /// The rules of a run: what it asks for, tightened to the floors.
+    /// The rules of a run: what it asks for, tightened to the floors. `asked` says what the request sets
+    /// `in_doubt` to itself; none leaves it to the policies.
     ///
     /// # Errors
     /// `policy_exceeded`, naming the rule and the policy key, when it asks for what is refused.
-    pub fn admit(&self, policy: Policy) -> Result<Policy, Problem> {
+    pub fn admit(&self, policy: Policy, asked: Option<InDoubt>) -> Result<Policy, Problem> {
+        let most = self.in_doubt.unwrap_or(InDoubt::Allow);
+        if let Some(asked) = asked.filter(|asked| *asked > most) {
+            let message = format!(
+                "{} is more lenient than {}, the namespace's policy key in_doubt; ask for less",
+                asked.as_str(),
+                most.as_str()
+            );
+            return Err(Problem::at(Code::PolicyExceeded, "policy.in_doubt", message));
+        }
         let receipts_only = policy.verify_commands == VerifyCommands::ReceiptsOnly;
         let unsandboxed = policy.sandbox == SandboxPolicy::None;
         for (refuses, asks, field, key) in [
@@ -138,6 +172,12 @@ impl NamespacePolicy {
                 "network",
                 "refuse_network",
             ),
+            (
+                self.refuse_may_change,
+                !policy.may_change.is_empty(),
+                "may_change",
+                "refuse_may_change",
+            ),
             (self.refuse_unsandboxed, unsandboxed, "sandbox", "refuse_unsandboxed"),
             (self.require_full_sandbox, unsandboxed, "sandbox", "require_full_sandbox"),
         ] {
@@ -153,6 +193,13 @@ impl NamespacePolicy {
             sandbox,
             require_independent: self.require_independent || policy.require_independent,
             workspace_roots: self.workspace_roots.clone(),
+            in_doubt: policy.in_doubt.min(most),
+            refuse_on: check_codes(
+                "refuse_on",
+                [self.refuse_on.clone(), policy.refuse_on].concat(),
+            )?,
+            always_protect: self.protect.clone(),
+            may_change_within: self.may_change_within.clone(),
             ..policy
         })
     }
@@ -181,11 +228,18 @@ impl NamespacePolicy {
             require_full_sandbox,
             require_independent,
             workspace_roots,
+            in_doubt,
+            refuse_on,
+            protect,
+            refuse_may_change,
+            may_change_within,
         } = self;
         let ceilings =
             ceilings.iter().map(|(name, value)| (name.clone(), Value::Number(value.to_string())));
-        let roots = workspace_roots.iter().cloned().map(Value::String);
+        let texts =
+            |texts: &[String]| Value::Array(texts.iter().cloned().map(Value::String).collect());
         let member = |key: &str, value| (key.to_owned(), value);
+        let text = |text: &str| Value::String(text.to_owned());
         Value::Object(vec![
             member("ceilings", Value::Object(ceilings.collect())),
             member("four_eyes", Value::Bool(*four_eyes)),
@@ -196,7 +250,12 @@ impl NamespacePolicy {
             member("refuse_unsandboxed", Value::Bool(*refuse_unsandboxed)),
             member("require_full_sandbox", Value::Bool(*require_full_sandbox)),
             member("require_independent", Value::Bool(*require_independent)),
-            member("workspace_roots", Value::Array(roots.collect())),
+            member("workspace_roots", texts(workspace_roots)),
+            member("in_doubt", in_doubt.map_or(Value::Null, |most| text(most.as_str()))),
+            member("refuse_on", Value::Array(refuse_on.iter().map(|code| text(code)).collect())),
+            member("protect", texts(protect)),
+            member("refuse_may_change", Value::Bool(*refuse_may_change)),
+            member("may_change_within", texts(may_change_within)),
         ])
     }
 
@@ -217,8 +276,16 @@ impl NamespacePolicy {
         let none = Value::Null;
         let stored = value.get("checks").unwrap_or(&none);
         let (checks, _) = read_checks(stored, "checks", Author::Operator)?;
-        let roots = value.get("workspace_roots").and_then(Value::as_array).unwrap_or_default();
-        let roots = roots.iter().filter_map(Value::as_str).map(str::to_owned);
+        let texts = |key: &str| -> Vec<String> {
+            let list = value.get(key).and_then(Value::as_array).unwrap_or_default();
+            list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+        };
+        let in_doubt = value.get("in_doubt").and_then(Value::as_str);
+        let in_doubt = in_doubt.map(|word| {
+            let message = format!("{word:?} is none of refuse, ask, allow");
+            let unknown = || Problem::at(Code::TypeMismatch, "in_doubt", message);
+            InDoubt::from_text(word).ok_or_else(unknown)
+        });
         Ok(Self {
             ceilings,
             four_eyes: truth("four_eyes"),
@@ -229,7 +296,12 @@ impl NamespacePolicy {
             refuse_unsandboxed: truth("refuse_unsandboxed"),
             require_full_sandbox: truth("require_full_sandbox"),
             require_independent: truth("require_independent"),
-            workspace_roots: roots.collect(),
+            workspace_roots: texts("workspace_roots"),
+            in_doubt: in_doubt.transpose()?,
+            refuse_on: texts("refuse_on"),
+            protect: texts("protect"),
+            refuse_may_change: truth("refuse_may_change"),
+            may_change_within: texts("may_change_within"),
         })
     }
 }
@@ -298,14 +370,43 @@ mod tests {
 
     #[test]
     fn a_key_without_effect_is_refused_by_its_name() {
+        let refused = policy("token_budget", 7).validated().expect_err("a refusal");
+        assert_eq!(refused.code, Code::KeyWithoutEffect);
+        assert_eq!(refused.field.as_deref(), Some("ceilings.token_budget"));
         let four_eyes = NamespacePolicy { four_eyes: true, ..NamespacePolicy::default() };
-        let cases =
-            [(four_eyes, "four_eyes"), (policy("token_budget", 7), "ceilings.token_budget")];
-        for (policy, field) in cases {
-            let refused = policy.validated().expect_err(field);
-            assert_eq!(refused.code, Code::KeyWithoutEffect);
-            assert_eq!(refused.field.as_deref(), Some(field));
+        assert!(four_eyes.validated().is_ok());
+    }
+
+    #[test]
+    fn a_request_is_in_doubt_as_the_namespace_allows_and_refuses_on_what_both_name() {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let strict = NamespacePolicy {
+            in_doubt: Some(InDoubt::Ask),
+            refuse_on: names(&["thin_check"]),
+            ..NamespacePolicy::default()
+        };
+        let strict = strict.validated().expect("a policy");
+        assert_eq!(NamespacePolicy::from_json(&strict.to_json()), Ok(strict.clone()));
+        let policy =
+            |in_doubt| Policy { in_doubt, refuse_on: names(&["flaky"]), ..Policy::default() };
+        let admit = |in_doubt, asked| strict.admit(policy(in_doubt), asked);
+        let refused = admit(InDoubt::Allow, Some(InDoubt::Allow)).expect_err("a refusal");
+        assert_eq!(refused.code, Code::PolicyExceeded);
+        assert_eq!(refused.field.as_deref(), Some("policy.in_doubt"));
+        for (in_doubt, asked, expected) in [
+            (InDoubt::Refuse, Some(InDoubt::Refuse), InDoubt::Refuse),
+            (InDoubt::Ask, Some(InDoubt::Ask), InDoubt::Ask),
+            // What the request does not say is tightened.
+            (InDoubt::Allow, None, InDoubt::Ask),
+        ] {
+            let admitted = admit(in_doubt, asked).expect("a policy");
+            assert_eq!(admitted.in_doubt, expected);
+            assert_eq!(admitted.refuse_on, ["flaky", "thin_check"]);
         }
+        let unknown =
+            NamespacePolicy { refuse_on: names(&["flaki"]), ..NamespacePolicy::default() };
+        let refused = unknown.validated().expect_err("a refusal");
+        assert_eq!(refused.field.as_deref(), Some("refuse_on[0]"));
     }
 
     #[test]
@@ -315,13 +416,13 @@ mod tests {
             refuse_repeatable_commands: true,
             ..NamespacePolicy::default()
         };
-        assert_eq!(strict.admit(Policy::default()), Ok(Policy::default()));
+        assert_eq!(strict.admit(Policy::default(), None), Ok(Policy::default()));
         let loose = Policy { verify_commands: VerifyCommands::ReceiptsOnly, ..Policy::default() };
-        let refused = strict.admit(loose).expect_err("a refusal");
+        let refused = strict.admit(loose, None).expect_err("a refusal");
         assert!(refused.message.contains("refuse_receipts_only"), "{refused:?}");
         let loose = Policy { repeatable_commands: vec!["make".into()], ..Policy::default() };
-        assert!(strict.admit(loose.clone()).is_err());
-        assert_eq!(NamespacePolicy::default().admit(loose.clone()), Ok(loose));
+        assert!(strict.admit(loose.clone(), None).is_err());
+        assert_eq!(NamespacePolicy::default().admit(loose.clone(), None), Ok(loose));
     }
 
     #[test]
@@ -332,7 +433,7 @@ mod tests {
             workspace_roots: vec!["/srv/work".to_owned()],
             ..NamespacePolicy::default()
         };
-        let admitted = full.admit(Policy::default()).expect("a policy");
+        let admitted = full.admit(Policy::default(), None).expect("a policy");
         assert_eq!(admitted.sandbox, SandboxPolicy::RequireFull);
         assert!(admitted.require_independent);
         assert_eq!(admitted.workspace_roots, ["/srv/work"]);
@@ -344,7 +445,7 @@ mod tests {
             (NamespacePolicy { refuse_unsandboxed: true, ..some() }, none, "refuse_unsandboxed"),
             (NamespacePolicy { refuse_network: true, ..some() }, open, "refuse_network"),
         ] {
-            let refused = namespace.admit(policy).expect_err(key);
+            let refused = namespace.admit(policy, None).expect_err(key);
             assert!(refused.message.contains(key), "{refused:?}");
         }
     }

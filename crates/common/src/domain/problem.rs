@@ -38,17 +38,24 @@ pub struct Warning {
     pub code: WarningCode,
     /// The path of the field; none for the whole input.
     pub field: Option<String>,
+    /// What is meant here; none where the code says all.
+    pub detail: Option<String>,
 }
 
 impl Warning {
     /// A warning about the whole input.
     pub fn new(code: WarningCode) -> Self {
-        Self { code, field: None }
+        Self { code, field: None, detail: None }
     }
 
     /// A warning about one field.
     pub fn at(code: WarningCode, field: impl Into<String>) -> Self {
-        Self { code, field: Some(field.into()) }
+        Self { code, field: Some(field.into()), detail: None }
+    }
+
+    /// One sentence: what was assumed or corrected.
+    pub fn message(&self) -> &str {
+        self.detail.as_deref().unwrap_or(self.code.meaning())
     }
 }
 
@@ -118,6 +125,9 @@ codes! {
         CheckTargetEmpty = "check_target_empty", "A check of this kind needs a target.";
         CheckUnreadable = "check_unreadable", "A check written as text is neither a command nor a file.";
         CheckNeedleEmpty = "check_needle_empty", "A content_contains check needs params.contains.";
+        OverlayNotAllowed = "overlay_not_allowed", "Only a required command_success check of a plan, of a user or an operator, has an overlay.";
+        OverlayPathInvalid = "overlay_path_invalid", "A path of an overlay is none of a file inside the workspace.";
+        OverlayUnknown = "overlay_unknown", "A check names an overlay by a digest that no check of the run's plan has.";
         CheckOwnerProtected = "check_owner_protected", "A patch may not remove or weaken a check owned by a user or an operator.";
 
         ForbiddenField = "forbidden_field", "A patch contains a field that patches must not contain.";
@@ -190,6 +200,8 @@ codes! {
         LegacyCheckMigrated = "legacy_check_migrated", "A check written as plain text was read as its current form.";
         ParamStringified = "param_stringified", "A parameter that is a number or a boolean became text.";
         DuplicateCheckDropped = "duplicate_check_dropped", "Two equivalent checks became one.";
+        CheckNamesProduct = "check_names_product", "A file that a check names is taken for the product: the run may change it.";
+        CheckScriptProtected = "check_script_protected", "A file that a check names is taken for a part of the check, which runs with the original.";
         PlanClipped = "plan_clipped", "The plan was truncated to its first steps.";
         ControlProtocolLegacy = "control_protocol_legacy", "The old marker form of the control envelope was read.";
     }

@@ -114,16 +114,44 @@ pub struct Policy {
     /// folder.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub workspace_roots: Vec<String>,
+    /// Globs of check inputs, from the policy of the namespace: the run may change none of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub always_protect: Vec<String>,
+    /// Globs that bound what the run may change, from the policy of the namespace; empty bounds nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub may_change_within: Vec<String>,
     /// Globs of check inputs beside those that conventions name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub protect: Vec<String>,
     /// Globs of check inputs that the run may change.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub may_change: Vec<String>,
+    /// What is done where a check holds with a caution that a person may accept.
+    #[serde(skip_serializing_if = "is_default")]
+    pub in_doubt: InDoubt,
+    /// Cautions that refuse beside those that do by default.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refuse_on: Vec<String>,
+    /// When checks of users and operators run with failing tests as well.
+    #[serde(skip_serializing_if = "is_default")]
+    pub canary: CanaryPolicy,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
+}
+
+/// When checks run with failing tests, which their lines must report as failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CanaryPolicy {
+    /// Where the run changed a file that the tests can load.
+    #[default]
+    Auto,
+    /// In every round.
+    Always,
+    /// In none.
+    Never,
 }
 
 /// Whether other runs may work in a run's workspace.
@@ -170,6 +198,41 @@ pub enum SandboxPolicy {
     AllowPartial,
     /// None, where the operator allows it.
     None,
+}
+
+/// What is done where a check holds with a caution that a person may accept. The order is from the strictest
+/// to the most lenient.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum InDoubt {
+    /// The check fails.
+    #[default]
+    Refuse,
+    /// The run waits for a person, who approves or denies.
+    Ask,
+    /// The check holds, and the verdict has the caution.
+    Allow,
+}
+
+impl InDoubt {
+    /// Every value, the strictest first.
+    pub const ALL: [Self; 3] = [Self::Refuse, Self::Ask, Self::Allow];
+
+    /// The value's name in policies.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Refuse => "refuse",
+            Self::Ask => "ask",
+            Self::Allow => "allow",
+        }
+    }
+
+    /// The value with this name.
+    pub fn from_text(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|value| value.as_str() == text)
+    }
 }
 
 /// Who runs the commands in checks.

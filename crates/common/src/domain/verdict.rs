@@ -1,6 +1,7 @@
 //! A verdict: the gate's answer for one plan revision.
 
 use crate::domain::stop::StopReason;
+use serde::{Deserialize, Serialize};
 
 /// Accepted or not, with every result.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +18,19 @@ pub struct Verdict {
     pub round: u32,
     /// What a reader of the verdict must know, in the order of the checks.
     pub cautions: Vec<Caution>,
+    /// The digest of the workspace at the end of the round; empty where none was recorded.
+    pub workspace_digest: String,
+    /// What persons approved, without which it would not accept.
+    pub approvals: Vec<Approval>,
+}
+
+/// The approval of what a verdict was in doubt about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Approval {
+    /// The identity that approved.
+    pub by: String,
+    /// The digest of what it approved: the workspace, the difference and the cautions.
+    pub digest: String,
 }
 
 /// Whose checks a verdict rests on.
@@ -46,7 +60,7 @@ impl Strength {
 }
 
 /// Something that a reader of a verdict must know.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Caution {
     /// The contract's code, such as `thin_check`.
     pub code: String,

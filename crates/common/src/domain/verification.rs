@@ -13,8 +13,15 @@ pub const PROJECT_TESTS_CHECK: &str = "system.project_tests";
 /// The check id of the runner's observation that the workspace changed during a round, which is also the name
 /// of its result.
 pub const WORKSPACE_CHECK: &str = "system.workspace";
+/// The output with the digest of the workspace at the end of a round, in the last receipt of that id.
+pub const WORKSPACE_DIGEST: &str = "workspace_digest";
 /// Its reason.
 pub const WORKSPACE_CHANGED: &str = "workspace_changed_during_verification";
+/// The name under which the runner records the commands of hidden checks: only owners and operators see
+/// such receipts and their outputs whole.
+pub const HIDDEN_CHECK: &str = "hidden_check";
+/// The reason of a hidden check that does not hold, whatever it failed by.
+pub const HIDDEN_CHECK_FAILED: &str = "hidden_check_failed";
 /// The output that says that the project names no test command.
 const SKIPPED: &str = "skipped";
 
@@ -27,6 +34,15 @@ pub struct Probe {
     pub owner: Owner,
     /// What is observed.
     pub observation: Observation,
+    /// The digest of the files that only the view of this check has; empty for none.
+    pub overlay: String,
+}
+
+impl Probe {
+    /// Whether participants see nothing of it but its result.
+    pub const fn is_hidden(&self) -> bool {
+        !self.overlay.is_empty()
+    }
 }
 
 /// What the runner observes.
@@ -63,7 +79,9 @@ pub fn probes(checks: &[AcceptCheck], policy: VerifyCommands, wrote_files: bool)
     let of = |wanted: fn(&AcceptCheck) -> Option<Observation>| {
         let probes = checks.iter().enumerate().filter_map(move |(index, check)| {
             let observation = wanted(check)?;
-            Some(Probe { check_id: check_key(checks, index), owner: check.owner, observation })
+            let check_id = check_key(checks, index);
+            let overlay = check.overlay.digest().to_owned();
+            Some(Probe { check_id, owner: check.owner, observation, overlay })
         });
         probes.collect::<Vec<_>>()
     };
@@ -79,6 +97,7 @@ pub fn probes(checks: &[AcceptCheck], policy: VerifyCommands, wrote_files: bool)
             check_id: PROJECT_TESTS_CHECK.to_owned(),
             owner: Owner::Operator,
             observation: Observation::ProjectTests,
+            overlay: String::new(),
         });
     }
     probes.extend(of(file));
@@ -144,7 +163,8 @@ pub fn is_probed(check: &AcceptCheck) -> bool {
     [change, command, file].into_iter().any(|probe| probe(check).is_some())
 }
 
-/// The receipts of the runner's probes of one round, or of one check in it.
+/// The receipts of the runner's probes of one round, or of one check in it. Probes at the end of a step are
+/// of no round.
 pub fn probed(
     receipts: &[EvidenceReceipt],
     round: u32,
@@ -154,7 +174,9 @@ pub fn probed(
         probe.round == round && check_id.is_none_or(|check_id| probe.check_id == check_id)
     };
     let own = receipts.iter().filter(|receipt| {
-        receipt.source == EvidenceSource::Probe && receipt.probe_of.as_ref().is_some_and(is_of)
+        receipt.source == EvidenceSource::Probe
+            && receipt.step_id.is_empty()
+            && receipt.probe_of.as_ref().is_some_and(is_of)
     });
     own.cloned().collect()
 }
@@ -182,8 +204,51 @@ pub fn probed_first(receipts: &[EvidenceReceipt], round: u32) -> Vec<EvidenceRec
     let ran: BTreeSet<String> =
         own.iter().filter_map(|receipt| id_of(receipt, &[Inputs::Original])).collect();
     let second = [Inputs::OriginalWithIgnored, Inputs::AsLeft];
-    own.retain(|receipt| id_of(receipt, &second).is_none_or(|id| !ran.contains(&id)));
+    let canary = [Inputs::Canary, Inputs::CanaryAtStart];
+    own.retain(|receipt| {
+        id_of(receipt, &canary).is_none()
+            && id_of(receipt, &second).is_none_or(|id| !ran.contains(&id))
+    });
     own
+}
+
+/// Whether a receipt is of a hidden check: only owners and operators see it whole.
+pub fn is_hidden(receipt: &EvidenceReceipt) -> bool {
+    receipt.source == EvidenceSource::Probe && receipt.name == HIDDEN_CHECK
+}
+
+/// A receipt as participants see it: of a hidden check only that it held or not. Its digest is that of the
+/// whole one.
+#[must_use]
+pub fn concealed(receipt: EvidenceReceipt) -> EvidenceReceipt {
+    if !is_hidden(&receipt) {
+        return receipt;
+    }
+    let held = if receipt.success { "held" } else { "failed" };
+    EvidenceReceipt {
+        summary: format!("hidden check {held}"),
+        facts: Vec::new(),
+        output_digest: String::new(),
+        started_at: None,
+        finished_at: None,
+        ..receipt
+    }
+}
+
+/// The digest of the workspace at the end of a round; empty where none was recorded.
+pub fn workspace_digest(receipts: &[EvidenceReceipt], round: u32) -> String {
+    let last = probed(receipts, round, Some(WORKSPACE_CHECK)).pop();
+    let named = last.iter().flat_map(|receipt| &receipt.facts).find_map(|fact| match fact {
+        Fact::Output { key, value } if key == WORKSPACE_DIGEST => Some(value.clone()),
+        Fact::Output { .. }
+        | Fact::FileWritten { .. }
+        | Fact::FileObserved { .. }
+        | Fact::Command { .. }
+        | Fact::Content { .. }
+        | Fact::Verification { .. }
+        | Fact::Tests { .. } => None,
+    });
+    named.unwrap_or_default()
 }
 
 /// Whether any receipt says that a file was written.

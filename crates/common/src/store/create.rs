@@ -29,6 +29,8 @@ pub struct NewRun {
     pub request_digest: String,
     /// The plan that came with the request.
     pub plan: Option<StoredPlan>,
+    /// Content that the plan names by its digest: the digest, and the bytes.
+    pub artifacts: Vec<(String, Vec<u8>)>,
     /// The run's first transitions.
     pub write: Write,
 }
@@ -199,11 +201,14 @@ struct NewColumns {
     plan_reason: Vec<Option<String>>,
     plan_body: Vec<Option<String>>,
     submitter: Vec<String>,
+    artifact_run: Vec<Uuid>,
+    artifact_digest: Vec<String>,
+    artifact_body: Vec<Vec<u8>>,
 }
 
 impl NewColumns {
     fn push(&mut self, new: &NewRun, span_id: Option<&str>) -> Result<(), StoreError> {
-        let NewRun { spec, submitter, request_digest, plan, write } = new;
+        let NewRun { spec, submitter, request_digest, plan, artifacts, write } = new;
         self.rows.push(&Change { write, span_id }.into())?;
         self.namespace.push(spec.namespace.clone());
         self.request_id.push(spec.request_id.clone());
@@ -220,6 +225,11 @@ impl NewColumns {
         self.plan_reason.push(plan.as_ref().map(|plan| plan.reason.clone()));
         self.plan_body.push(plan.as_ref().map(|plan| plan.body.clone()));
         self.submitter.push(submitter.clone());
+        for (digest, body) in artifacts {
+            self.artifact_run.push(spec.id);
+            self.artifact_digest.push(digest.clone());
+            self.artifact_body.push(body.clone());
+        }
         Ok(())
     }
 
@@ -263,7 +273,10 @@ impl NewColumns {
             .bind(&rows.actor)
             .bind(notified.channels)
             .bind(notified.texts)
-            .bind(&self.submitter);
+            .bind(&self.submitter)
+            .bind(&self.artifact_run)
+            .bind(&self.artifact_digest)
+            .bind(&self.artifact_body);
         let ids: Vec<Uuid> =
             dedicated.ask(async |connection| making.fetch_all(connection).await).await?;
         Ok(ids.into_iter().collect())

@@ -61,7 +61,7 @@ pub use journal::{events, output_text, verdict, verdict_about};
 pub use migrate::{migrate, schema_version};
 pub use namespace_policy::{NewPolicy, Policies, SetPolicy, StoredPolicy, find_policy, set_policy};
 pub use open::{connect_with_patience, open};
-pub use output::{OutputParts, find_output};
+pub use output::{OutputParts, find_output, is_hidden_call};
 pub use pages::{ReceiptPages, WorkPage, latest_work, receipts, work_page};
 pub use partition::{drop_partitions, prepare_partitions};
 pub use plan::{StoredPlan, find_plan, plan_of};

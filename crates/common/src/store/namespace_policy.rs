@@ -83,7 +83,7 @@ pub async fn find_policy(
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SetPolicy {
     /// It is stored.
-    Stored(StoredPolicy),
+    Stored(Box<StoredPolicy>),
     /// The stored policy has another version than the expected one; nothing was stored.
     OtherVersion,
     /// The same call was answered concurrently; nothing was stored.
@@ -119,7 +119,7 @@ pub async fn set_policy(
             return Ok(SetPolicy::Repeated);
         }
         transaction.commit().await?;
-        Ok(SetPolicy::Stored(stored))
+        Ok(SetPolicy::Stored(Box::new(stored)))
     })
     .await
 }

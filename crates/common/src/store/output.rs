@@ -5,6 +5,7 @@ use super::artifact::patience;
 use super::pages::Pages;
 use super::pool::within_at_most;
 use crate::domain::journal::{Entry, Event, Output, Wanted};
+use crate::domain::verification::is_hidden;
 use sqlx::PgPool;
 use uuid::Uuid;
 
@@ -28,6 +29,31 @@ pub async fn find_output(
         }
     }
     Ok(None)
+}
+
+/// Whether a call of a run was the command of a hidden check.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn is_hidden_call(
+    pool: &PgPool,
+    run_id: Uuid,
+    call_id: &str,
+) -> Result<bool, StoreError> {
+    let mut pages = Pages::new(pool.clone(), run_id, 0, i64::MAX);
+    while let Some(rows) = pages.next().await? {
+        for row in rows {
+            let (events, _) = row.measured(run_id, Wanted::Receipts)?;
+            let is_it = |event: &Event| {
+                matches!(&event.entry, Entry::Receipt(receipt)
+                    if receipt.call_id == call_id && is_hidden(receipt))
+            };
+            if events.iter().any(is_it) {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
 }
 
 fn output_in(event: Event) -> Option<Output> {

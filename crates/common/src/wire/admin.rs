@@ -1,6 +1,7 @@
 //! Tokens, policies and audit events on the wire.
 
 use super::error::{MessageError, MessageErrorKind as Kind};
+use super::run::read_in_doubt;
 use super::v1;
 use super::value::timestamp;
 use crate::domain::check::AcceptCheck;
@@ -53,6 +54,11 @@ impl From<NamespacePolicy> for v1::NamespacePolicy {
             require_full_sandbox,
             require_independent,
             workspace_roots,
+            in_doubt,
+            refuse_on,
+            protect,
+            refuse_may_change,
+            may_change_within,
         } = policy;
         Self {
             ceilings,
@@ -65,6 +71,11 @@ impl From<NamespacePolicy> for v1::NamespacePolicy {
             require_full_sandbox,
             require_independent,
             workspace_roots,
+            in_doubt: in_doubt.map_or(v1::InDoubt::Unspecified, v1::InDoubt::from).into(),
+            refuse_on,
+            protect,
+            refuse_may_change,
+            may_change_within,
         }
     }
 }
@@ -84,6 +95,11 @@ impl TryFrom<v1::NamespacePolicy> for NamespacePolicy {
             require_full_sandbox,
             require_independent,
             workspace_roots,
+            in_doubt,
+            refuse_on,
+            protect,
+            refuse_may_change,
+            may_change_within,
         } = policy;
         let read = |(index, check): (usize, v1::AcceptCheck)| {
             AcceptCheck::try_from(check).map_err(|error| error.under(&format!("checks[{index}]")))
@@ -99,6 +115,11 @@ impl TryFrom<v1::NamespacePolicy> for NamespacePolicy {
             require_full_sandbox,
             require_independent,
             workspace_roots,
+            in_doubt: read_in_doubt(in_doubt)?,
+            refuse_on,
+            protect,
+            refuse_may_change,
+            may_change_within,
         })
     }
 }

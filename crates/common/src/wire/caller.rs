@@ -1,7 +1,9 @@
 //! Who makes a call, as its handler sees it.
 
 use crate::domain::fault::{Fault, FaultCode};
-use crate::domain::identity::{Decision, Denial, Identity, Namespaces, Object, Role, Rule, allow};
+use crate::domain::identity::{
+    Decision, Denial, Identity, Means, Namespaces, Object, Role, Rule, Scope, allow,
+};
 use std::sync::Arc;
 
 /// The identity behind a call and the rule of the call. Every handler finds it in the request's
@@ -48,6 +50,12 @@ impl Caller {
         }
     }
 
+    /// Whether the call approves something.
+    #[must_use]
+    pub fn approves(&self) -> bool {
+        self.rule.means == Means::Approval
+    }
+
     /// Decides whether the call may be made on an object that was loaded, and answers the role that
     /// allows it.
     ///
@@ -77,10 +85,15 @@ impl Caller {
                     "{name:?} has no role that allows {service}.{method}; it needs one of: {roles}"
                 )
             }
-            Denial::NotOwn => format!(
-                "{name:?} may call {service}.{method} only for runs that it created; the role operator \
-                 covers the others"
-            ),
+            Denial::NotOwn => {
+                let any = grants.iter().filter(|grant| grant.scope == Scope::Any);
+                let any: Vec<_> = any.map(|grant| grant.role.as_str()).collect();
+                format!(
+                    "{name:?} may call {service}.{method} only for runs that it created; the role {} \
+                     covers the others",
+                    any.join(" or ")
+                )
+            }
             Denial::MachineApproves => {
                 format!("{name:?} has the role driver or worker, which never approves")
             }

@@ -4,13 +4,25 @@
 
 use super::error::{MessageError, MessageErrorKind as Kind};
 use super::v1;
-use crate::domain::check::{AcceptCheck, CheckKind, Match, Owner};
+use crate::domain::check::{AcceptCheck, CheckKind, Match, Overlay, Owner};
 
 impl TryFrom<v1::AcceptCheck> for AcceptCheck {
     type Error = MessageError;
 
     fn try_from(check: v1::AcceptCheck) -> Result<Self, Self::Error> {
-        let v1::AcceptCheck { id, kind, target, r#match, required, params, owner } = check;
+        let v1::AcceptCheck {
+            id,
+            kind,
+            target,
+            r#match,
+            required,
+            params,
+            owner,
+            overlay,
+            overlay_digest,
+        } = check;
+        let overlay =
+            if overlay.is_empty() { Overlay::stored(overlay_digest) } else { Overlay::of(overlay) };
         Ok(Self {
             id,
             kind: CheckKind::from_text(&kind),
@@ -19,13 +31,15 @@ impl TryFrom<v1::AcceptCheck> for AcceptCheck {
             required: required.unwrap_or(true),
             params,
             owner: read_owner(owner)?,
+            overlay,
         })
     }
 }
 
 impl From<AcceptCheck> for v1::AcceptCheck {
+    /// A check without the content of its overlay.
     fn from(check: AcceptCheck) -> Self {
-        let AcceptCheck { id, kind, target, r#match, required, params, owner } = check;
+        let AcceptCheck { id, kind, target, r#match, required, params, owner, overlay } = check;
         Self {
             id,
             kind: kind.as_str().to_owned(),
@@ -34,6 +48,8 @@ impl From<AcceptCheck> for v1::AcceptCheck {
             required: Some(required),
             params,
             owner: v1::CheckOwner::from(owner).into(),
+            overlay: Default::default(),
+            overlay_digest: overlay.digest().to_owned(),
         }
     }
 }

@@ -32,8 +32,9 @@ impl TryFrom<v1::Problem> for Problem {
 
 impl From<Warning> for v1::Warning {
     fn from(warning: Warning) -> Self {
-        let Warning { code, field } = warning;
-        Self { code: code.as_str().to_owned(), field, message: code.meaning().to_owned() }
+        let message = warning.message().to_owned();
+        let Warning { code, field, detail: _ } = warning;
+        Self { code: code.as_str().to_owned(), field, message }
     }
 }
 
@@ -41,10 +42,12 @@ impl TryFrom<v1::Warning> for Warning {
     type Error = UnknownCode;
 
     fn try_from(warning: v1::Warning) -> Result<Self, Self::Error> {
-        // The message is the code's meaning, which is known here.
-        let v1::Warning { code, field, message: _ } = warning;
+        let v1::Warning { code, field, message } = warning;
         match WarningCode::from_text(&code) {
-            Some(code) => Ok(Self { code, field }),
+            Some(code) => {
+                let detail = (message != code.meaning()).then_some(message);
+                Ok(Self { code, field, detail })
+            }
             None => Err(UnknownCode::Unknown(code)),
         }
     }

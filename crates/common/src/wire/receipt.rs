@@ -265,6 +265,8 @@ fn read_inputs(number: i32) -> Result<Inputs, MessageError> {
         Ok(Wire::Original) => Ok(Inputs::Original),
         Ok(Wire::OriginalWithIgnored) => Ok(Inputs::OriginalWithIgnored),
         Ok(Wire::AsLeft) => Ok(Inputs::AsLeft),
+        Ok(Wire::Canary) => Ok(Inputs::Canary),
+        Ok(Wire::CanaryAtStart) => Ok(Inputs::CanaryAtStart),
         Err(_) => Err(MessageError::at("inputs", Kind::UnknownEnumValue(number))),
     }
 }
@@ -276,6 +278,8 @@ impl From<Inputs> for v1::ProbeInputs {
             Inputs::Original => Self::Original,
             Inputs::OriginalWithIgnored => Self::OriginalWithIgnored,
             Inputs::AsLeft => Self::AsLeft,
+            Inputs::Canary => Self::Canary,
+            Inputs::CanaryAtStart => Self::CanaryAtStart,
         }
     }
 }

@@ -1,13 +1,15 @@
 //! Runs, as they are shown. They are output only.
 
+use super::error::{MessageError, MessageErrorKind as Kind};
 use super::v1;
 use super::value::timestamp;
+use crate::domain::acceptance::{Acceptance, Difference};
 use crate::domain::execution::{Execution, StepProgress, Wait};
 use crate::domain::journal::VerdictRecord;
 use crate::domain::machine::run::RunState;
 use crate::domain::run::{
-    DriverKind, NetworkPolicy, OnBusy, Policy, RunRecord, SandboxPolicy, VerifyCommands,
-    WorkspaceLock,
+    CanaryPolicy, DriverKind, InDoubt, NetworkPolicy, OnBusy, Policy, RunRecord, SandboxPolicy,
+    VerifyCommands, WorkspaceLock,
 };
 use crate::domain::step::StepState;
 use crate::domain::stop::{Terminal, WaitingOn};
@@ -135,8 +137,7 @@ fn steps(execution: &Execution, plan: Option<&crate::domain::plan::Plan>) -> Vec
 
 fn blocked(execution: &Execution) -> Option<v1::Blocked> {
     let RunState::Blocked(phase) = execution.state else { return None };
-    let Wait { id, waiting_on, since, unblocks, question, choices: _, step_index: _ } =
-        execution.wait.clone()?;
+    let Wait { id, waiting_on, since, unblocks, question, .. } = execution.wait.clone()?;
     Some(v1::Blocked {
         waiting_on: v1::WaitingOn::from(waiting_on).into(),
         since: Some(timestamp(since)),
@@ -153,7 +154,8 @@ pub fn waits(record: &RunRecord, step_ids: &BTreeMap<usize, String>) -> Vec<v1::
 }
 
 fn wait_of(record: &RunRecord, step_ids: &BTreeMap<usize, String>, wait: Wait) -> v1::Wait {
-    let Wait { id, waiting_on, since, unblocks, question, choices, step_index } = wait;
+    let kind = kind_of(&wait);
+    let Wait { id, waiting_on, since, unblocks, question, choices, step_index, acceptance } = wait;
     let step_id = step_index.and_then(|place| step_ids.get(&place).cloned()).unwrap_or_default();
     v1::Wait {
         id: id.to_string(),
@@ -166,8 +168,38 @@ fn wait_of(record: &RunRecord, step_ids: &BTreeMap<usize, String>, wait: Wait) -
         since: Some(timestamp(since)),
         expires_at: record.execution.deadline_at.map(timestamp),
         tool_call: None,
-        call_digest: String::new(),
+        call_digest: acceptance.as_ref().map_or(String::new(), |asked| asked.digest.clone()),
         choices,
+        kind: kind.into(),
+        acceptance: acceptance.map(|asked| (*asked).into()),
+    }
+}
+
+const fn kind_of(wait: &Wait) -> v1::WaitKind {
+    match wait.waiting_on {
+        WaitingOn::User => v1::WaitKind::Question,
+        WaitingOn::Approver if wait.acceptance.is_some() => v1::WaitKind::Acceptance,
+        WaitingOn::Approver => v1::WaitKind::Confirmation,
+        WaitingOn::Worker => v1::WaitKind::Tool,
+        WaitingOn::Model => v1::WaitKind::Plan,
+        WaitingOn::Operator => v1::WaitKind::Resume,
+        WaitingOn::Timer => v1::WaitKind::Timer,
+        WaitingOn::Driver => v1::WaitKind::Decision,
+        WaitingOn::Workspace => v1::WaitKind::Workspace,
+    }
+}
+
+impl From<Acceptance> for v1::Acceptance {
+    fn from(asked: Acceptance) -> Self {
+        let Acceptance { digest: _, difference, cautions } = asked;
+        let Difference { workspace, digest, call_id, not_shown } = difference;
+        Self {
+            workspace_digest: workspace,
+            difference_call_id: call_id,
+            difference_digest: digest,
+            not_shown,
+            cautions: cautions.into_iter().map(Into::into).collect(),
+        }
     }
 }
 
@@ -259,6 +291,30 @@ impl From<DriverKind> for v1::Driver {
     }
 }
 
+impl From<InDoubt> for v1::InDoubt {
+    fn from(in_doubt: InDoubt) -> Self {
+        match in_doubt {
+            InDoubt::Ask => Self::Ask,
+            InDoubt::Refuse => Self::Refuse,
+            InDoubt::Allow => Self::Allow,
+        }
+    }
+}
+
+/// The value of a number on the wire; none for the one that is not said.
+///
+/// # Errors
+/// [`Kind::UnknownEnumValue`]
+pub fn read_in_doubt(number: i32) -> Result<Option<InDoubt>, MessageError> {
+    match v1::InDoubt::try_from(number) {
+        Ok(v1::InDoubt::Unspecified) => Ok(None),
+        Ok(v1::InDoubt::Ask) => Ok(Some(InDoubt::Ask)),
+        Ok(v1::InDoubt::Refuse) => Ok(Some(InDoubt::Refuse)),
+        Ok(v1::InDoubt::Allow) => Ok(Some(InDoubt::Allow)),
+        Err(_) => Err(MessageError::at("in_doubt", Kind::UnknownEnumValue(number))),
+    }
+}
+
 impl From<Policy> for v1::Policy {
     fn from(policy: Policy) -> Self {
         let Policy {
@@ -270,8 +326,13 @@ impl From<Policy> for v1::Policy {
             network,
             sandbox,
             workspace_roots: _,
+            always_protect: _,
+            may_change_within: _,
             protect,
             may_change,
+            in_doubt,
+            refuse_on,
+            canary,
         } = policy;
         let workspace_lock = match workspace_lock {
             WorkspaceLock::Exclusive => v1::WorkspaceLock::Exclusive,
@@ -295,6 +356,14 @@ impl From<Policy> for v1::Policy {
             require_independent,
             protect,
             may_change,
+            in_doubt: v1::InDoubt::from(in_doubt).into(),
+            refuse_on,
+            canary: match canary {
+                CanaryPolicy::Auto => v1::CanaryPolicy::Auto,
+                CanaryPolicy::Always => v1::CanaryPolicy::Always,
+                CanaryPolicy::Never => v1::CanaryPolicy::Never,
+            }
+            .into(),
             network: match network {
                 NetworkPolicy::None => v1::NetworkPolicy::None,
                 NetworkPolicy::All => v1::NetworkPolicy::All,

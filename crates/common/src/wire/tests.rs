@@ -11,7 +11,7 @@ use crate::domain::receipt::{Command, Conditions, EvidenceReceipt, EvidenceSourc
 use crate::domain::stop::StopReason;
 use crate::domain::tests_seen::Counts;
 use crate::domain::todo::{Todo, TodoStatus};
-use crate::domain::verdict::{Caution, CheckResult, Strength, Verdict};
+use crate::domain::verdict::{Approval, Caution, CheckResult, Strength, Verdict};
 use chrono::DateTime;
 use proptest::collection::{btree_map, vec};
 use proptest::option;
@@ -47,6 +47,7 @@ fn check() -> impl Strategy<Value = AcceptCheck> {
             required,
             params,
             owner,
+            overlay: crate::domain::check::Overlay::default(),
         },
     )
 }
@@ -218,6 +219,8 @@ fn every_verdict_survives_the_wire_and_its_reason_has_the_contracts_name() {
                 check: "c".into(),
                 detail: "`true` cannot fail".into(),
             }],
+            approvals: vec![Approval { by: "alice".into(), digest: "d".into() }],
+            workspace_digest: "d1".into(),
         };
         assert_eq!(travel::<_, v1::Verdict>(verdict.clone()), verdict);
         let name = v1::StopReason::from(reason).as_str_name();

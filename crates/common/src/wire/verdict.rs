@@ -4,7 +4,7 @@ use super::error::{MessageError, MessageErrorKind as Kind};
 use super::v1;
 use super::value::wire_list;
 use crate::domain::stop::StopReason;
-use crate::domain::verdict::{Caution, CheckResult, Strength, Verdict};
+use crate::domain::verdict::{Approval, Caution, CheckResult, Strength, Verdict};
 
 impl TryFrom<v1::Verdict> for Verdict {
     type Error = MessageError;
@@ -26,6 +26,8 @@ impl TryFrom<v1::Verdict> for Verdict {
             strength,
             round,
             cautions,
+            approvals,
+            workspace_digest,
         } = verdict;
         Ok(Self {
             accepted,
@@ -38,6 +40,8 @@ impl TryFrom<v1::Verdict> for Verdict {
             },
             round,
             cautions: cautions.into_iter().map(Caution::from).collect(),
+            approvals: approvals.into_iter().map(Approval::from).collect(),
+            workspace_digest,
         })
     }
 }
@@ -45,7 +49,16 @@ impl TryFrom<v1::Verdict> for Verdict {
 impl From<Verdict> for v1::Verdict {
     /// A verdict without its subject; the caller that stored it adds subject and signature.
     fn from(verdict: Verdict) -> Self {
-        let Verdict { accepted, stop_reason, results, strength, round, cautions } = verdict;
+        let Verdict {
+            accepted,
+            stop_reason,
+            results,
+            strength,
+            round,
+            cautions,
+            approvals,
+            workspace_digest,
+        } = verdict;
         Self {
             accepted,
             stop_reason: v1::StopReason::from(stop_reason).into(),
@@ -57,8 +70,24 @@ impl From<Verdict> for v1::Verdict {
             .into(),
             round,
             cautions: wire_list(cautions),
+            approvals: wire_list(approvals),
+            workspace_digest,
             ..Self::default()
         }
+    }
+}
+
+impl From<v1::Approval> for Approval {
+    fn from(approval: v1::Approval) -> Self {
+        let v1::Approval { by, digest } = approval;
+        Self { by, digest }
+    }
+}
+
+impl From<Approval> for v1::Approval {
+    fn from(approval: Approval) -> Self {
+        let Approval { by, digest } = approval;
+        Self { by, digest }
     }
 }
 

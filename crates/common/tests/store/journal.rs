@@ -138,6 +138,8 @@ async fn a_verdict_is_found_at_its_number_and_at_no_other(pool: PgPool) {
             strength: Strength::SelfChecked,
             round: 1,
             cautions: Vec::new(),
+            approvals: Vec::new(),
+            workspace_digest: String::new(),
         },
         receipts: 0,
         last_receipt_digest: String::new(),
@@ -279,6 +281,8 @@ async fn the_latest_verdict_about_a_revision_is_found(pool: PgPool) {
             strength: Strength::SelfChecked,
             round: 1,
             cautions: Vec::new(),
+            approvals: Vec::new(),
+            workspace_digest: String::new(),
         };
         let record = VerdictRecord {
             plan_revision,

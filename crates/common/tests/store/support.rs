@@ -90,6 +90,7 @@ pub(crate) fn order(spec: RunSpec, steps: usize, at: DateTime<Utc>) -> NewRun {
         submitter: "tester".to_owned(),
         request_digest: "digest".to_owned(),
         plan: Some(stored),
+        artifacts: Vec::new(),
         write,
     }
 }
@@ -193,6 +194,7 @@ pub(crate) fn wait(id: u128) -> Wait {
         question: "Which\u{0} of Größe, 東京?".to_owned(),
         choices: vec!["a".to_owned()],
         step_index: None,
+        acceptance: None,
     }
 }
 

@@ -2,42 +2,20 @@
 
 use super::list::Listed;
 use crate::blocking::blocking;
+use crate::git_reader::{Reader, text};
 use crate::snapshot::WorkTree;
-use crate::tool::process::{self, CommandRequest, Finished};
-use crate::tool::{Environment, Folder, Sandbox, ToolContext, ToolError, WriteScope};
+use crate::tool::ToolError;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
-use surety_common::domain::receipt::Command;
-use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 
 /// What the sandbox runs.
 const SCRIPT: &str = include_str!("checkout.sh");
 /// The exit code of the script when no commit has the name.
 const UNKNOWN: i32 = 3;
-/// The longest time for one repository.
-const TIME_LIMIT: Duration = Duration::from_secs(600);
 /// Submodules inside submodules that are read.
 const MAX_DEPTH: u32 = 8;
-
-/// What reads a revision.
-#[derive(Debug, Clone)]
-pub struct Reader {
-    /// Confines git.
-    pub sandbox: Arc<Sandbox>,
-    /// The environment of git.
-    pub environment: Arc<Environment>,
-    /// An empty folder that keeps the files of the revision.
-    pub folder: PathBuf,
-    /// Ends the reading.
-    pub cancel: CancellationToken,
-}
 
 /// Why a revision is not read.
 #[derive(Debug, thiserror::Error)]
@@ -110,23 +88,6 @@ impl Reader {
         Ok(Checkout { commit, tree: first.tree, folder, listed })
     }
 
-    /// The sandbox takes the account of the folder that git writes to: it must be one that can read the
-    /// repository.
-    fn give_folder_to_owner_of(&self, top: &Path) -> Result<(), ToolError> {
-        let failed = |error| ToolError::io(top.display(), &error);
-        let found = fs::metadata(top).map_err(failed)?;
-        if fs::metadata(&self.folder).is_ok_and(|own| own.uid() == found.uid()) {
-            return Ok(());
-        }
-        // Only root can, and only root needs it: the sandbox of another account keeps that account.
-        match chown(&self.folder, Some(found.uid()), Some(found.gid())) {
-            Err(error) if error.kind() != std::io::ErrorKind::PermissionDenied => {
-                Err(failed(error))
-            }
-            Ok(()) | Err(_) => Ok(()),
-        }
-    }
-
     async fn one(
         &self,
         wanted: &Wanted,
@@ -171,27 +132,6 @@ impl Reader {
         let listed = listed.ok_or_else(|| failed("its list of files does not read".to_owned()))?;
         Ok((commit, listed))
     }
-
-    async fn run(&self, argv: Vec<String>, readable: Vec<PathBuf>) -> Result<Finished, ToolError> {
-        let context = ToolContext {
-            folder: Arc::new(Folder::given(self.folder.clone())),
-            write_scope: Arc::new(WriteScope::whole()),
-            environment: Arc::clone(&self.environment),
-            sandbox: Arc::new(self.sandbox.reading(readable)),
-            view: None,
-            call_id: Uuid::now_v7(),
-            shell_allowed: true,
-            deadline: Instant::now() + TIME_LIMIT,
-            cancel: self.cancel.clone(),
-            kill: self.cancel.clone(),
-        };
-        let request = CommandRequest {
-            command: Command::Argv(argv),
-            folder: context.workspace()?.root().to_owned(),
-            environment: Environment::clone(&self.environment),
-        };
-        process::run(&context, &request).await
-    }
 }
 
 /// The submodules of a repository that are checked out. Of another one there is nothing to compare.
@@ -221,11 +161,4 @@ fn read_list(private: &Path) -> Result<Option<Listed>, ToolError> {
         .filter_map(|line| line.trim().strip_prefix("autocrlf = "))
         .any(|value| value != "false");
     Ok(Listed::read(&read("list")?, automatic))
-}
-
-fn text(path: &Path) -> Result<String, ToolError> {
-    path.to_str().map(str::to_owned).ok_or_else(|| {
-        let message = format!("{} is not UTF-8; rename the folder", path.display());
-        ToolError::new(crate::tool::ErrorCode::PathInvalid, message)
-    })
 }

@@ -12,7 +12,8 @@ mod checkout;
 mod compare;
 mod list;
 
-pub use checkout::{Reader, RevisionError};
+pub use crate::git_reader::Reader;
+pub use checkout::RevisionError;
 
 use crate::blocking::blocking;
 use crate::round::Start;
@@ -114,8 +115,8 @@ fn start(
     let place = Place::clone(&now.place);
     let entries = compare::adopt(revision.entries(), &now, &checkout.listed, (files, workspace))?;
     let manifest = Arc::new(compare::manifest(place, rules, entries, &now));
-    let originals = Arc::default();
-    Ok(Start { snapshots: Arc::new(snapshots), manifest, originals })
+    let (facts, originals) = (Arc::default(), Arc::default());
+    Ok(Start { snapshots: Arc::new(snapshots), manifest, facts, originals })
 }
 
 fn rules(workspace: &Workspace, checkout: &Checkout, counted: &[String]) -> Arc<IgnoreRules> {

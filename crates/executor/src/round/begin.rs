@@ -1,17 +1,20 @@
 //! What a round finds out before its first command: what steps changed since the start.
 
+use super::ended::Ended;
 use super::opening::{Given, Merged, Opening, line_with_originals};
 use super::{Originals, Round, Start};
 use crate::blocking::blocking;
 use crate::snapshot::Reach;
 use crate::tool::{ErrorCode, RelPath, ToolError};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use surety_common::domain::check_inputs::{Exam, is_merged, merged};
-use surety_common::domain::manifest::{Change, Kind, Manifest, changes};
+use surety_common::domain::check_inputs::{
+    Assumed, Exam, InputRules, StartInputs, ecosystem_of, installs, is_merged, language_of, merged,
+};
+use surety_common::domain::manifest::{Change, Entry, Kind, Manifest, changes};
 use surety_common::domain::source_tests::{Comparison, compare, may_have_tests};
 use surety_common::domain::verification::Probe;
 
@@ -22,7 +25,8 @@ const MAX_MERGED: u64 = 8 << 20;
 const MAX_MOVED: usize = 5;
 
 impl Round {
-    /// Compares the workspace with the start, where a probe runs a command. Call it before the first probe.
+    /// Reads the workspace (V0), and compares it with the start where a probe runs a command. Call it before the
+    /// first probe.
     /// Answers whether the round needs the originals, which [`Round::give`] takes.
     ///
     /// # Errors
@@ -32,7 +36,11 @@ impl Round {
         let runs = probes.iter().any(super::runs_command);
         let opening = match self.start() {
             Ok(Some(start)) if runs => self.compare(start, &lines).await,
-            Ok(_) => Ok(Opening::default()),
+            Ok(Some(start)) => {
+                let now = self.snapshot_of(start, Reach::NotIgnored).await;
+                now.map(|now| Opening { now: Some(now), ..Opening::default() })
+            }
+            Ok(None) => Ok(Opening::default()),
             Err(error) => Err(error),
         };
         let answer = opening.as_ref().map_err(Clone::clone).map(|opening| {
@@ -48,8 +56,14 @@ impl Round {
 
     async fn compare(&self, start: &Start, lines: &[&str]) -> Result<Opening, ToolError> {
         let now = self.snapshot_of(start, Reach::Everything).await?;
+        let root = self.setup.folder.workspace()?.root().to_owned();
+        let git = self.git_changes(start, &root).await?;
+        let (facts, root) = (&start.facts, root.as_os_str().as_bytes());
+        let inputs = StartInputs::new(&self.setup.rules, &facts.imports, &start.manifest, root);
         let exam = |line: &&str| {
-            ((*line).to_owned(), Exam::of(&self.setup.rules, line, &start.manifest, &now))
+            let mut exam = Exam::of(&inputs, line, &start.manifest, &now);
+            exam.add_git(&git);
+            ((*line).to_owned(), exam)
         };
         let known = &start.manifest.place;
         let ignored_unknown = known.boot.is_empty() || known.mount == 0 || *known != now.place;
@@ -58,18 +72,25 @@ impl Round {
         let mergeable = changes(&start.manifest, &now).filter_map(|change| {
             let path = change.path();
             let is_one = is_merged(&String::from_utf8_lossy(path)) && is_file(&change)
-                || may_have_tests(path) && rules.kind_of(path).is_none();
+                || may_have_tests(path) && inputs.kind_of(path).is_none();
             let is_changed =
                 change.is_of_content() && !change.is_ignored() && change.before.is_some();
             (is_one && is_changed && !rules.may_change(path)).then(|| path.to_vec())
         });
+        let mergeable = mergeable.collect();
+        let ignored = if ignored_unknown { Vec::new() } else { ignored(&start.manifest, &now) };
+        let dependencies = dependencies(&start.manifest, &now);
         Ok(Opening {
-            mergeable: mergeable.collect(),
+            mergeable,
             exams: lines.iter().map(exam).collect(),
+            imported: imported(&inputs, lines),
+            git,
             changed,
-            ignored: if ignored_unknown { Vec::new() } else { ignored(&start.manifest, &now) },
+            installed: installed(&ignored, &dependencies),
+            ignored,
             ignored_unknown: ignored_unknown && now.entries().iter().any(|entry| entry.ignored),
-            dependencies: dependencies(&start.manifest, &now),
+            loadable: loadable(rules, &start.manifest, &now),
+            dependencies,
             now: Some(now),
         })
     }
@@ -108,20 +129,29 @@ impl Round {
         Ok(self.opening()?.mergeable.iter().filter_map(merge).collect())
     }
 
-    /// The paths that changed since [`Round::open`], ignored ones apart, at most a few of them. Call it after
-    /// the last probe: what was observed is then not about one state of the workspace.
+    /// Whether the originals were taken: the canary with the code of the start needs them.
+    pub fn has_originals(&self) -> bool {
+        self.originals.get().is_some()
+    }
+
+    /// The workspace at the end of the round (V1); none when nothing is known of it before the run. Call it
+    /// after the last probe.
     ///
     /// # Errors
     /// As [`Round::snapshot`].
-    pub async fn moved_paths(&self) -> Result<Vec<String>, ToolError> {
+    pub async fn end(&self) -> Result<Option<Ended>, ToolError> {
         let (Some(before), Some(start)) = (&self.opening()?.now, self.start()?) else {
-            return Ok(Vec::new());
+            return Ok(None);
         };
         let after = self.snapshot_of(start, Reach::NotIgnored).await?;
-        let moved = changes(before, &after)
+        let differs = changes(before, &after)
             .filter(|change| change.is_of_content() && !change.is_ignored())
-            .map(|change| String::from_utf8_lossy(change.path()).into_owned());
-        Ok(moved.take(MAX_MOVED).collect())
+            .map(|change| change.path());
+        // A file may be as it was, and have been another one while a check ran.
+        let moved = differs.chain(rewritten(before, &after));
+        let moved = moved.map(|path| String::from_utf8_lossy(path).into_owned());
+        let moved = moved.take(MAX_MOVED).collect();
+        blocking(move || Ended::of(&after, moved)).await.map(Some)
     }
 
     pub(super) fn merged(&self) -> impl Iterator<Item = (&Path, &Merged)> {
@@ -151,6 +181,38 @@ fn with_tests(path: &[u8], before: &str, now: &str) -> Option<Merged> {
     (!notes.is_empty()).then_some(Merged { text: restored, notes })
 }
 
+fn loadable(rules: &InputRules, start: &Manifest, now: &Manifest) -> BTreeSet<&'static str> {
+    changes(start, now)
+        .filter(|change| change.is_of_content() && !change.is_ignored())
+        .filter(|change| rules.kind_of(change.path()).is_none())
+        .filter_map(|change| language_of(&String::from_utf8_lossy(change.path())))
+        .collect()
+}
+
+/// Files that were written in between and are as they were. No check writes to the workspace itself.
+fn rewritten<'m>(before: &'m Manifest, after: &'m Manifest) -> impl Iterator<Item = &'m [u8]> {
+    let times =
+        |entry: &Entry| (entry.stamp.modified_ns, entry.stamp.changed_ns, entry.stamp.inode);
+    let entries = before.entries().iter().filter(|entry| entry.stamp.steady && !entry.ignored);
+    let written = entries.filter_map(move |entry| {
+        let now = after.get(&entry.path)?;
+        (now.content == entry.content && times(now) != times(entry)).then_some(&*entry.path)
+    });
+    let same_place = before.place == after.place;
+    written.take_while(move |_| same_place)
+}
+
+/// The scripts of each line that are products because other files import them.
+fn imported(inputs: &StartInputs<'_>, lines: &[&str]) -> BTreeMap<String, Vec<String>> {
+    let of_line = |line: &&str| {
+        let scripts = inputs.scripts(line).into_iter();
+        let scripts = scripts.filter(|(_, (_, assumed))| *assumed == Assumed::ImportedProduct);
+        let paths = scripts.map(|(path, _)| String::from_utf8_lossy(&path).into_owned());
+        ((*line).to_owned(), paths.collect())
+    };
+    lines.iter().map(of_line).collect()
+}
+
 fn is_file(change: &Change<'_>) -> bool {
     change.after.is_some_and(|entry| entry.kind == Kind::File)
 }
@@ -177,51 +239,20 @@ fn ignored(start: &Manifest, now: &Manifest) -> Vec<PathBuf> {
     found
 }
 
-/// What package managers install by.
-const DEPENDENCIES: [&str; 30] = [
-    "Cargo.lock",
-    "Cargo.toml",
-    "Gemfile",
-    "Gemfile.lock",
-    "Pipfile",
-    "Pipfile.lock",
-    "build.gradle",
-    "build.gradle.kts",
-    "bun.lock",
-    "bun.lockb",
-    "composer.json",
-    "composer.lock",
-    "deno.json",
-    "deno.lock",
-    "environment.yml",
-    "go.mod",
-    "go.sum",
-    "mix.exs",
-    "mix.lock",
-    "npm-shrinkwrap.json",
-    "package-lock.json",
-    "package.json",
-    "pnpm-lock.yaml",
-    "poetry.lock",
-    "pom.xml",
-    "pyproject.toml",
-    "requirements.txt",
-    "setup.py",
-    "uv.lock",
-    "yarn.lock",
-];
-
+/// Manifests and lock files of package managers that differ.
 fn dependencies(start: &Manifest, now: &Manifest) -> Vec<String> {
-    let name = |path: &[u8]| {
-        let text = String::from_utf8_lossy(path).into_owned();
-        let name = text.rsplit('/').next().unwrap_or(&text);
-        let is_one = DEPENDENCIES.contains(&name)
-            || name.starts_with("requirements") && name.ends_with(".txt")
-            || name.ends_with(".csproj");
-        is_one.then_some(text)
-    };
     changes(start, now)
         .filter(|change| change.is_of_content() && !change.is_ignored())
-        .filter_map(|change| name(change.path()))
+        .map(|change| String::from_utf8_lossy(change.path()).into_owned())
+        .filter(|path| ecosystem_of(path).is_some())
         .collect()
+}
+
+/// What the package managers of changed manifests installed.
+fn installed(ignored: &[PathBuf], dependencies: &[String]) -> Vec<PathBuf> {
+    let ecosystems: BTreeSet<_> = dependencies.iter().filter_map(|it| ecosystem_of(it)).collect();
+    let is_one = |path: &&PathBuf| {
+        ecosystems.iter().any(|ecosystem| installs(ecosystem, &path.to_string_lossy()))
+    };
+    ignored.iter().filter(is_one).cloned().collect()
 }

@@ -1,5 +1,6 @@
 //! The commands of checks.
 
+use super::additions::ViewOrder;
 use super::tests_seen::add_counts;
 use super::view::Prepared;
 use super::{Round, may_use_shell};
@@ -9,11 +10,12 @@ use crate::tool::process::{self, CommandRequest};
 use crate::tool::{Environment, ErrorCode, RelPath, ToolContext, ToolError, ToolOutcome, project};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 use surety_common::domain::check::Owner;
-use surety_common::domain::check_inputs::{Notes, scripts};
+use surety_common::domain::check_inputs::{Notes, Role, scripts};
 use surety_common::domain::command::{Program, needs_shell, programs};
 use surety_common::domain::receipt::{Command, Inputs};
-use surety_common::domain::verification::ProjectTests;
+use surety_common::domain::verification::{Probe, ProjectTests};
 use uuid::Uuid;
 
 impl Round {
@@ -23,29 +25,17 @@ impl Round {
     /// of a user's or an operator's line is trusted, so what needs a shell gets one.
     pub(super) async fn run_line(
         self: &Arc<Self>,
-        line: &str,
-        owner: Owner,
-        inputs: Inputs,
+        probe: &Probe,
+        order: ViewOrder,
         call_id: Uuid,
     ) -> Result<ToolOutcome, ToolError> {
-        let shell = may_use_shell(owner) && needs_shell(line);
-        let programs = if shell { None } else { programs(line) };
-        if !shell && programs.is_none() {
-            return Err(ToolError::new(
-                ErrorCode::ShellNotAllowed,
-                format!("{line:?} needs a shell, which the policy does not allow; name a program"),
-            ));
-        }
-        let runs = self.test_runs(&Command::Line(line.to_owned()), inputs).await?;
-        let prepared = self.enter_view(owner, line, inputs, call_id).await?;
-        let context = &prepared.context;
-        let ran = match programs {
-            Some(programs) => run_programs(context, line, programs).await,
-            None => {
-                let argv = ["sh", "-c", line].map(str::to_owned).to_vec();
-                run_argv(context, line, argv, Environment::clone(&context.environment)).await
-            }
-        };
+        let (line, inputs) = (order.line.as_str(), order.inputs);
+        ensure_startable(line, order.owner)?;
+        let runs = self.test_runs(&Command::Line(line.to_owned()), &order).await?;
+        let prepared = self.enter_view(&order, call_id).await?;
+        let began = Instant::now();
+        let ran = start(&prepared.context, line, order.owner).await;
+        self.remember(probe, inputs, began.elapsed(), &runs);
         let mut outcome = self.leave_view(prepared, line, inputs, ran).await?;
         add_counts(&mut outcome, runs);
         Ok(outcome)
@@ -54,7 +44,8 @@ impl Round {
     /// Runs the project's own tests; missing tests are recorded as skipped, never as passed.
     pub(super) async fn run_project_tests(
         self: &Arc<Self>,
-        inputs: Inputs,
+        probe: &Probe,
+        order: ViewOrder,
         call_id: Uuid,
     ) -> Result<ToolOutcome, ToolError> {
         let context = self.context(call_id);
@@ -70,23 +61,39 @@ impl Round {
             outcome.success = false;
             return Ok(outcome);
         };
-        let runs = self.test_runs(&Command::Argv(argv.clone()), inputs).await?;
-        let prepared = self.enter_view(Owner::Operator, "", inputs, call_id).await?;
+        let runs = self.test_runs(&Command::Argv(argv.clone()), &order).await?;
+        let prepared = self.enter_view(&order, call_id).await?;
+        let began = Instant::now();
         let ran = run_tests(&prepared.context, argv).await;
-        let mut outcome = self.leave_view(prepared, "", inputs, ran).await?;
+        self.remember(probe, order.inputs, began.elapsed(), &runs);
+        let mut outcome = self.leave_view(prepared, "", order.inputs, ran).await?;
         add_counts(&mut outcome, runs);
         Ok(outcome)
     }
 
-    async fn enter_view(
+    /// Runs a line in a view of which nothing is kept.
+    pub(super) async fn run_in_view(
         self: &Arc<Self>,
-        owner: Owner,
+        prepared: Prepared,
         line: &str,
-        inputs: Inputs,
+        owner: Owner,
+    ) -> Result<ToolOutcome, ToolError> {
+        ensure_startable(line, owner)?;
+        let ran = start(&prepared.context, line, owner).await;
+        let round = Arc::clone(self);
+        let collected = blocking(move || round.collect(&prepared)).await?;
+        let outcome = ran?;
+        collected?;
+        Ok(outcome)
+    }
+
+    pub(super) async fn enter_view(
+        self: &Arc<Self>,
+        order: &ViewOrder,
         call_id: Uuid,
     ) -> Result<Prepared, ToolError> {
-        let (round, line, context) = (Arc::clone(self), line.to_owned(), self.context(call_id));
-        blocking(move || round.prepare(context, owner, &line, inputs)).await?
+        let (round, order, context) = (Arc::clone(self), order.clone(), self.context(call_id));
+        blocking(move || round.prepare(context, &order)).await?
     }
 
     /// Sorts what the command wrote, and adds to its facts what is known of its check inputs.
@@ -109,29 +116,62 @@ impl Round {
         let opening = self.opening()?;
         let text = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
         let exam = opening.exams.get(line);
-        let kept =
-            |path: &[u8]| self.originals.get().is_some_and(|given| given.originals.has(path));
+        let kept = |path: &[u8]| {
+            self.originals.get().is_some_and(|given| given.originals.has(path))
+                || opening.git.iter().any(|it| it.path == path && it.content.is_some())
+        };
         let put_back = exam.map(|exam| exam.put_back.as_slice()).unwrap_or_default();
         let not_kept = put_back.iter().filter(|difference| !kept(&difference.path));
+        let start = self.start()?.map(|start| &start.manifest);
+        // A program that only became executable still has the text of the start.
         let is_changed = |path: &str| {
-            opening.changed.iter().any(|changed| changed == path.as_bytes())
-                && self
-                    .start()
-                    .ok()
-                    .flatten()
-                    .is_some_and(|start| start.manifest.get(path.as_bytes()).is_some())
-                && !put_back.iter().any(|difference| difference.path == path.as_bytes())
+            let before = start.and_then(|start| start.get(path.as_bytes()));
+            let after = opening.now.as_ref().and_then(|now| now.get(path.as_bytes()));
+            let differs = before.zip(after).is_some_and(|(before, after)| {
+                (before.kind, &before.content) != (after.kind, &after.content)
+            });
+            differs && !put_back.iter().any(|difference| difference.path == path.as_bytes())
         };
-        let programs = scripts(line).into_iter().map(|script| script.path);
+        let programs = scripts(line).into_iter().filter(|it| it.role == Role::Program);
+        let programs = programs.map(|script| script.path);
+        let (ignored, dependencies) = match opening.installed.as_slice() {
+            [] => (opening.ignored.as_slice(), &[][..]),
+            installed => (installed, opening.dependencies.as_slice()),
+        };
         Ok(Notes {
             exam,
             merged: self.merged().flat_map(|(_, merged)| merged.notes.clone()).collect(),
             not_kept: not_kept.map(|difference| text(&difference.path)).collect(),
-            ignored: opening.ignored.iter().map(|path| path.display().to_string()).collect(),
+            ignored: ignored.iter().map(|path| path.display().to_string()).collect(),
             ignored_unknown: opening.ignored_unknown,
-            dependencies: &opening.dependencies,
+            dependencies,
             programs: programs.filter(|path| is_changed(path)).collect(),
+            imported: opening.imported.get(line).cloned().unwrap_or_default(),
         })
+    }
+}
+
+/// Refuses a line of a plan that needs a shell.
+fn ensure_startable(line: &str, owner: Owner) -> Result<(), ToolError> {
+    let shell = may_use_shell(owner) && needs_shell(line);
+    if shell || programs(line).is_some() {
+        return Ok(());
+    }
+    Err(ToolError::new(
+        ErrorCode::ShellNotAllowed,
+        format!("{line:?} needs a shell, which the policy does not allow; name a program"),
+    ))
+}
+
+/// Runs a line, with a shell where its owner may use one and it needs one.
+async fn start(context: &ToolContext, line: &str, owner: Owner) -> Result<ToolOutcome, ToolError> {
+    let shell = may_use_shell(owner) && needs_shell(line);
+    match programs(line).filter(|_| !shell) {
+        Some(programs) => run_programs(context, line, programs).await,
+        None => {
+            let argv = ["sh", "-c", line].map(str::to_owned).to_vec();
+            run_argv(context, line, argv, Environment::clone(&context.environment)).await
+        }
     }
 }
 

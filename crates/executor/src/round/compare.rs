@@ -1,6 +1,6 @@
 //! The workspace of a round, compared with what it was before the run.
 
-use super::{Originals, Round};
+use super::{Originals, Round, StartFacts};
 use crate::blocking::blocking;
 use crate::snapshot::{Reach, Snapshots, net_changes};
 use crate::tool::{ToolError, ToolOutcome, Workspace, WriteScope};
@@ -19,6 +19,8 @@ pub struct Start {
     pub snapshots: Arc<Snapshots>,
     /// The first snapshot.
     pub manifest: Arc<Manifest>,
+    /// What else is known of it.
+    pub facts: Arc<StartFacts>,
     /// The check inputs, where they are not stored elsewhere.
     pub originals: Arc<Originals>,
 }

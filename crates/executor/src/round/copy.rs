@@ -1,18 +1,28 @@
 //! Views as copies of the workspace, where the sandbox makes no overlays.
 
 use super::view_changes::{Changes, same_content};
-use super::view_folder::remove;
+use crate::scratch::remove;
 use std::fs::{self, File, FileTimes, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Copies the workspace with these changes, and with what earlier commands wrote to ignored paths. Files that
 /// are not changed keep their times, so that what was built stays valid.
-pub(super) fn workspace(from: &Path, to: &Path, changes: &Changes, kept: &Path) -> io::Result<()> {
+pub(super) fn workspace(
+    from: &Path,
+    to: &Path,
+    changes: &Changes,
+    kept: &[PathBuf],
+) -> io::Result<()> {
     remove(to)?;
     let mut copying = Copying { from, to, changes };
     copying.folder(Path::new(""))?;
+    let nothing = Changes::default();
+    for layer in kept {
+        copying = Copying { from: layer, to, changes: &nothing };
+        copying.folder(Path::new(""))?;
+    }
     for (path, file) in &changes.replace {
         let target = to.join(path);
         if let Some(above) = target.parent() {
@@ -26,9 +36,7 @@ pub(super) fn workspace(from: &Path, to: &Path, changes: &Changes, kept: &Path) 
         }
         own_as(&target, from)?;
     }
-    let nothing = Changes::default();
-    copying = Copying { from: kept, to, changes: &nothing };
-    copying.folder(Path::new(""))
+    Ok(())
 }
 
 struct Copying<'c> {

@@ -10,29 +10,43 @@
 //! Nothing here needs a database, a lease or a run: the engine records what a probe observed, and a
 //! command line without any service uses the same round. The caller decides the order of the probes.
 
+mod additions;
 mod begin;
+mod canary;
+mod canary_memory;
 mod command;
 mod compare;
 mod copy;
+mod difference;
+mod ended;
 mod observation;
 mod opening;
 mod originals;
 mod record;
+mod repository;
+mod start_facts;
 mod tests_seen;
 mod view;
 mod view_changes;
 mod view_folder;
+mod view_time;
 mod whole;
 
 #[cfg(test)]
 mod tests;
 
+pub use additions::Additions;
 pub use compare::{Start, counted};
+pub use ended::{Ended, rules_text};
 pub use originals::{Originals, lines_with_originals};
 pub use record::{EndedCall, Place, call_of, observing, receipt};
+pub use start_facts::{Reading, StartFacts};
+pub use view_folder::sweep_views;
 pub use whole::{CarriedOut, Chain};
 
 use crate::tool::{Environment, Folder, Sandbox, ToolContext, ToolError, ToolOutcome, WriteScope};
+use additions::ViewOrder;
+use canary_memory::{Memory, base_of};
 use opening::{Given, Opening, line_with_originals};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -61,8 +75,12 @@ pub struct Setup {
     pub latest: Option<Arc<Manifest>>,
     /// Which files are check inputs.
     pub rules: InputRules,
+    /// What the request gives its checks beside the workspace.
+    pub additions: Additions,
     /// The time limit of each probe.
     pub time_limit: Duration,
+    /// Whether views are copies, because the workspace may be written while they are in use.
+    pub copies: bool,
     /// Cancels the probe.
     pub cancel: CancellationToken,
     /// Ends a cancelled command at once, without a grace period.
@@ -79,6 +97,7 @@ pub struct Round {
     unopened: Opening,
     originals: OnceLock<Given>,
     views: OnceLock<ViewFolder>,
+    memory: Mutex<Memory>,
 }
 
 impl Round {
@@ -92,6 +111,7 @@ impl Round {
             unopened: Opening::default(),
             originals: OnceLock::new(),
             views: OnceLock::new(),
+            memory: Mutex::default(),
         })
     }
 
@@ -100,8 +120,16 @@ impl Round {
     ///
     /// A check of a user or an operator runs with the original check inputs. Where that fails, it runs with
     /// the ignored files of the steps as well; where steps changed check inputs, also on the workspace as
-    /// they left it.
+    /// they left it. A check that holds then runs with failing tests, where its canary is due.
     pub fn next_inputs(&self, probe: &Probe, so_far: &[(Inputs, bool)]) -> Option<Inputs> {
+        let next = self.next_run(probe, so_far);
+        next.or_else(|| {
+            line_with_originals(probe)?;
+            self.next_canary(probe, so_far)
+        })
+    }
+
+    fn next_run(&self, probe: &Probe, so_far: &[(Inputs, bool)]) -> Option<Inputs> {
         let ran = |inputs| so_far.iter().find(|(ran, _)| *ran == inputs).map(|(_, held)| *held);
         if !runs_command(probe) {
             return so_far.is_empty().then_some(Inputs::Unstated);
@@ -119,18 +147,28 @@ impl Round {
         (differs && ran(Inputs::AsLeft).is_none()).then_some(Inputs::AsLeft)
     }
 
-    /// Carries out one probe with the inputs that [`Round::next_inputs`] says. `call_id` is the idempotency
-    /// key of its command. Dropping the future ends the command.
+    /// Carries out one probe with the inputs that [`Round::next_inputs`] says, after runs with these. `call_id`
+    /// is the idempotency key of its command. Dropping the future ends the command.
     pub async fn probe(
         self: &Arc<Self>,
         probe: &Probe,
         inputs: Inputs,
+        so_far: &[(Inputs, bool)],
         call_id: Uuid,
     ) -> ToolOutcome {
+        if matches!(inputs, Inputs::Canary | Inputs::CanaryAtStart) {
+            let base = base_of(so_far).unwrap_or(Inputs::Original);
+            let ran = self.run_canary(probe, (inputs, base), call_id).await;
+            return ran.unwrap_or_else(ToolOutcome::from);
+        }
         let observed = match &probe.observation {
             Observation::Change(globs) => return self.observe_change(globs).await,
-            Observation::Command(line) => self.run_line(line, probe.owner, inputs, call_id).await,
-            Observation::ProjectTests => self.run_project_tests(inputs, call_id).await,
+            Observation::Command(_) => {
+                self.run_line(probe, ViewOrder::of(probe, inputs), call_id).await
+            }
+            Observation::ProjectTests => {
+                self.run_project_tests(probe, ViewOrder::of(probe, inputs), call_id).await
+            }
             Observation::File { path, file_type } => {
                 self.observe_file(path, *file_type, probe.owner).await
             }

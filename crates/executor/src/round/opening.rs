@@ -1,11 +1,11 @@
 //! What a round knows before its first command.
 
 use super::originals::Originals;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use surety_common::domain::check::Owner;
-use surety_common::domain::check_inputs::Exam;
+use surety_common::domain::check_inputs::{Exam, GitChange};
 use surety_common::domain::manifest::Manifest;
 use surety_common::domain::verification::{Observation, Probe};
 
@@ -34,6 +34,10 @@ pub(super) struct Opening {
     pub(super) now: Option<Arc<Manifest>>,
     /// What the run did to the check inputs of each line.
     pub(super) exams: BTreeMap<String, Exam>,
+    /// The scripts of each line that are products because other files import them.
+    pub(super) imported: BTreeMap<String, Vec<String>>,
+    /// What steps did to the repository.
+    pub(super) git: Vec<GitChange>,
     /// Files whose content steps changed: a view gets them with a new time, so that no build answers for an
     /// older text.
     pub(super) changed: Vec<Vec<u8>>,
@@ -42,8 +46,12 @@ pub(super) struct Opening {
     pub(super) mergeable: Vec<Vec<u8>>,
     /// Ignored files and folders that steps wrote.
     pub(super) ignored: Vec<PathBuf>,
+    /// Of these, what package managers installed whose manifests steps changed.
+    pub(super) installed: Vec<PathBuf>,
     /// Whether ignored files of the start cannot be told from later ones.
     pub(super) ignored_unknown: bool,
+    /// The languages of changed, added and deleted files that are no check inputs: tests may load these.
+    pub(super) loadable: BTreeSet<&'static str>,
     /// Manifests and lock files of package managers that steps changed.
     pub(super) dependencies: Vec<String>,
 }

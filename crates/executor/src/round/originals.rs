@@ -1,15 +1,16 @@
 //! The check inputs as they were at the start of a run: their content, kept so that a view gets it back.
 
 use crate::snapshot::Check;
-use crate::tool::{RelPath, ToolError, Workspace};
+use crate::tool::{ErrorCode, RelPath, ToolError, Workspace};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::thread;
 use surety_common::domain::check::{CheckKind, Owner};
-use surety_common::domain::check_inputs::{InputRules, is_merged, scripts};
+use surety_common::domain::check_inputs::{StartInputs, is_merged, language_of};
 use surety_common::domain::manifest::{Content, Entry, Kind, Manifest};
 use surety_common::domain::plan::Plan;
 use surety_common::domain::source_tests::{MAX_BYTES, has_tests, may_have_tests};
@@ -20,15 +21,27 @@ const MAX_FILE: u64 = 8 << 20;
 const MAX_ALL: u64 = 64 << 20;
 /// The largest source file whose tests are compared, in bytes.
 const SOURCE_LIMIT: u64 = MAX_BYTES as u64;
+/// Sources that are read at once, so that what is read and not kept takes little memory.
+const WAVE: usize = 4_096;
+/// Threads that read sources at most.
+const MAX_WORKERS: usize = 16;
+/// Fewer sources than these are read by one thread.
+const ALONE: usize = 128;
 /// The kinds of entries in the stored form.
 const FILE: u8 = 0;
 const LINK: u8 = 1;
 const LEFT_OUT: u8 = 2;
+const SOURCE: u8 = 3;
+/// The largest file that is kept although it is no check input, and all of them, in bytes.
+const MAX_SOURCE: u64 = 512 << 10;
+const MAX_SOURCES: u64 = 4 << 20;
 
 /// The content of check inputs at the start.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Originals {
     files: BTreeMap<Vec<u8>, Original>,
+    /// Other files of a small workspace, for the canary with the code of the start.
+    sources: BTreeMap<Vec<u8>, Original>,
 }
 
 /// One check input at the start.
@@ -43,26 +56,23 @@ enum Original {
 }
 
 impl Originals {
-    /// Reads the check inputs of the first snapshot: those of the rules, the scripts of these lines, and source
-    /// files with tests inside. It blocks.
+    /// Reads the check inputs of the first snapshot, the scripts of these lines, and source files with tests
+    /// inside. It blocks.
     ///
     /// # Errors
     /// What `check` answers. A file that cannot be read is left out.
     pub fn read(
         workspace: &Workspace,
         start: &Manifest,
-        rules: &InputRules,
+        inputs: &StartInputs<'_>,
         lines: &[&str],
         check: Check<'_>,
     ) -> Result<Self, ToolError> {
-        let scripts: BTreeSet<Vec<u8>> = lines
-            .iter()
-            .flat_map(|line| scripts(line))
-            .map(|script| script.path.into_bytes())
-            .collect();
+        let scripts: BTreeSet<Vec<u8>> =
+            lines.iter().flat_map(|line| inputs.scripts(line)).map(|(path, _)| path).collect();
         let wanted = |entry: &&Entry| {
             !entry.ignored
-                && (rules.kind_of(&entry.path).is_some()
+                && (inputs.kind_of(&entry.path).is_some()
                     || scripts.contains(entry.path.as_ref())
                     || is_merged(&String::from_utf8_lossy(&entry.path)))
         };
@@ -96,20 +106,51 @@ impl Originals {
                 && entry.size <= SOURCE_LIMIT
                 && may_have_tests(&entry.path)
                 && !originals.files.contains_key(entry.path.as_ref())
-                && !rules.may_change(&entry.path)
+                && !inputs.rules().may_change(&entry.path)
         };
         let sources: Vec<&Entry> = start.entries().iter().filter(is_source).collect();
-        for entry in sources {
-            check()?;
-            let path = RelPath::root().join(OsStr::from_bytes(&entry.path));
-            // What cannot be read has no tests to compare with.
-            let Ok(text) = workspace.read(&path, SOURCE_LIMIT) else { continue };
-            if has_tests(&entry.path, &text) && entry.size <= left {
-                left -= entry.size;
-                originals.files.insert(entry.path.to_vec(), Original::File(entry.mode, text));
+        for wave in sources.chunks(WAVE) {
+            for (entry, text) in with_tests(workspace, wave, check)? {
+                if entry.size <= left {
+                    left -= entry.size;
+                    originals.files.insert(entry.path.to_vec(), Original::File(entry.mode, text));
+                }
             }
         }
+        originals.read_sources(workspace, start, check)?;
         Ok(originals)
+    }
+
+    /// Reads the files that are no check inputs: all where they are small together, else the code, else
+    /// none.
+    fn read_sources(
+        &mut self,
+        workspace: &Workspace,
+        start: &Manifest,
+        check: Check<'_>,
+    ) -> Result<(), ToolError> {
+        let is_kept = |entry: &&Entry| {
+            entry.kind == Kind::File
+                && !entry.ignored
+                && entry.size <= MAX_SOURCE
+                && !self.files.contains_key(entry.path.as_ref())
+        };
+        let mut kept: Vec<&Entry> = start.entries().iter().filter(is_kept).collect();
+        let size = |kept: &[&Entry]| kept.iter().map(|entry| entry.size).sum::<u64>();
+        if size(&kept) > MAX_SOURCES {
+            kept.retain(|entry| language_of(&String::from_utf8_lossy(&entry.path)).is_some());
+        }
+        if size(&kept) > MAX_SOURCES {
+            return Ok(());
+        }
+        for entry in kept {
+            check()?;
+            let path = RelPath::root().join(OsStr::from_bytes(&entry.path));
+            // What cannot be read is not known at the start.
+            let Ok(text) = workspace.read(&path, MAX_SOURCE) else { continue };
+            self.sources.insert(entry.path.to_vec(), Original::File(entry.mode, text));
+        }
+        Ok(())
     }
 
     /// Adds a file, as a revision of a repository has it.
@@ -122,6 +163,14 @@ impl Originals {
         matches!(self.files.get(path), Some(Original::File(..) | Original::Link(_)))
     }
 
+    /// The permissions and the content of a file; none where it was not kept.
+    pub(super) fn file(&self, path: &[u8]) -> Option<(u32, &[u8])> {
+        match self.files.get(path)? {
+            Original::File(mode, text) => Some((*mode, text)),
+            Original::Link(_) | Original::LeftOut => None,
+        }
+    }
+
     /// The text of a file; none where it was not kept, or is no text.
     pub(super) fn text(&self, path: &[u8]) -> Option<&str> {
         match self.files.get(path)? {
@@ -132,27 +181,23 @@ impl Originals {
 
     /// Writes one original into a folder; answers its path there. None where it was not kept. It blocks.
     pub(super) fn write(&self, path: &[u8], folder: &Path) -> io::Result<Option<PathBuf>> {
-        let to = folder.join(OsStr::from_bytes(path));
-        let Some(original) = self.files.get(path) else { return Ok(None) };
-        if let Some(above) = to.parent() {
-            std::fs::DirBuilder::new().recursive(true).mode(0o711).create(above)?;
-        }
-        match original {
-            Original::File(mode, text) => {
-                std::fs::write(&to, text)?;
-                std::fs::set_permissions(&to, std::fs::Permissions::from_mode(*mode))?;
-            }
-            Original::Link(target) => symlink(OsStr::from_bytes(target), &to)?,
-            Original::LeftOut => return Ok(None),
-        }
-        Ok(Some(to))
+        write_original(self.files.get(path), path, folder)
+    }
+
+    /// As [`Originals::write`], for every file that was kept.
+    pub(super) fn write_any(&self, path: &[u8], folder: &Path) -> io::Result<Option<PathBuf>> {
+        let kept = self.files.get(path).filter(|kept| **kept != Original::LeftOut);
+        write_original(kept.or_else(|| self.sources.get(path)), path, folder)
     }
 
     /// The stored form: entries one after another, each with its lengths in front.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        for (path, original) in &self.files {
+        let sources = self.sources.iter().map(|(path, source)| (path, source, true));
+        let files = self.files.iter().map(|(path, original)| (path, original, false));
+        for (path, original, is_source) in files.chain(sources) {
             let (kind, mode, body) = match original {
+                Original::File(mode, text) if is_source => (SOURCE, *mode, text.as_slice()),
                 Original::File(mode, text) => (FILE, *mode, text.as_slice()),
                 Original::Link(target) => (LINK, 0, target.as_slice()),
                 Original::LeftOut => (LEFT_OUT, 0, &[][..]),
@@ -170,6 +215,7 @@ impl Originals {
     /// Reads the stored form; none when it is damaged.
     pub fn decode(mut bytes: &[u8]) -> Option<Self> {
         let mut files = BTreeMap::new();
+        let mut sources = BTreeMap::new();
         while !bytes.is_empty() {
             let kind = *take(&mut bytes, 1)?.first()?;
             let mode = u32::from_be_bytes(take(&mut bytes, 4)?.try_into().ok()?);
@@ -179,19 +225,96 @@ impl Originals {
                 FILE => Original::File(mode, body),
                 LINK => Original::Link(body),
                 LEFT_OUT => Original::LeftOut,
+                SOURCE => {
+                    sources.insert(path, Original::File(mode, body));
+                    continue;
+                }
                 _ => return None,
             };
             files.insert(path, original);
         }
-        Some(Self { files })
+        Some(Self { files, sources })
     }
 }
 
-/// The lines of a plan's checks that run with the original check inputs.
+fn write_original(
+    original: Option<&Original>,
+    path: &[u8],
+    folder: &Path,
+) -> io::Result<Option<PathBuf>> {
+    let to = folder.join(OsStr::from_bytes(path));
+    let Some(original) = original else { return Ok(None) };
+    // An earlier run of the round wrote it.
+    if to.symlink_metadata().is_ok() {
+        return Ok(Some(to));
+    }
+    if let Some(above) = to.parent() {
+        std::fs::DirBuilder::new().recursive(true).mode(0o711).create(above)?;
+    }
+    match original {
+        Original::File(mode, text) => {
+            std::fs::write(&to, text)?;
+            std::fs::set_permissions(&to, std::fs::Permissions::from_mode(*mode))?;
+        }
+        Original::Link(target) => symlink(OsStr::from_bytes(target), &to)?,
+        Original::LeftOut => return Ok(None),
+    }
+    Ok(Some(to))
+}
+
+/// The sources with tests inside, in their order, with their texts.
+fn with_tests<'e>(
+    workspace: &Workspace,
+    sources: &[&'e Entry],
+    check: Check<'_>,
+) -> Result<Vec<(&'e Entry, Vec<u8>)>, ToolError> {
+    let read = |entry: &'e Entry| {
+        let path = RelPath::root().join(OsStr::from_bytes(&entry.path));
+        // What cannot be read has no tests to compare with.
+        let text = workspace.read(&path, SOURCE_LIMIT).ok()?;
+        has_tests(&entry.path, &text).then_some((entry, text))
+    };
+    let read_all = |part: &[&'e Entry]| -> Result<Vec<_>, ToolError> {
+        let mut found = Vec::new();
+        for entry in part {
+            check()?;
+            found.extend(read(entry));
+        }
+        Ok(found)
+    };
+    let workers = thread::available_parallelism().map_or(1, usize::from).min(MAX_WORKERS);
+    let (own, others) =
+        sources.split_at(sources.len().div_ceil(workers).max(ALONE).min(sources.len()));
+    thread::scope(|scope| {
+        let read_all = &read_all;
+        let begin = |part| {
+            let thread = thread::Builder::new().name("sources".to_owned());
+            (part, thread.spawn_scoped(scope, move || read_all(part)).ok())
+        };
+        let begun: Vec<_> = others.chunks(own.len().max(1)).map(begin).collect();
+        let mut found = read_all(own)?;
+        for (part, thread) in begun {
+            // Without a thread for it the reading only takes longer.
+            let Some(thread) = thread else {
+                found.append(&mut read_all(part)?);
+                continue;
+            };
+            let read = thread.join().map_err(|_| {
+                let message = "reading the sources of the workspace failed: a defect";
+                ToolError::new(ErrorCode::InternalError, message)
+            })?;
+            found.append(&mut read?);
+        }
+        Ok(found)
+    })
+}
+
+/// The lines of a plan's checks, and of those of its steps, that run with the original check inputs.
 pub fn lines_with_originals(plan: &Plan) -> Vec<String> {
     let checks = plan
         .verify
         .iter()
+        .chain(plan.steps.iter().flat_map(|step| &step.verify))
         .filter(|check| check.kind == CheckKind::CommandSuccess && check.owner != Owner::Plan);
     checks.map(|check| check.target.clone()).collect()
 }
@@ -212,6 +335,7 @@ mod tests {
     use super::*;
     use crate::snapshot::Snapshots;
     use std::fs;
+    use surety_common::domain::check_inputs::{Imports, InputRules};
 
     #[test]
     fn check_inputs_are_kept_and_come_back_with_their_permissions() {
@@ -232,7 +356,9 @@ mod tests {
         let (_, start) = Snapshots::begin(&workspace, &[], &|| Ok(())).unwrap();
         let rules = InputRules::new(&[], &[]).unwrap();
         let lines = ["python3 verify.py"];
-        let read = Originals::read(&workspace, &start, &rules, &lines, &|| Ok(())).unwrap();
+        let imports = Imports::default();
+        let inputs = StartInputs::new(&rules, &imports, &start, b"/");
+        let read = Originals::read(&workspace, &start, &inputs, &lines, &|| Ok(())).unwrap();
         let read = Originals::decode(&read.encode()).unwrap();
         let to = tempfile::tempdir().unwrap();
         for (path, kept) in [

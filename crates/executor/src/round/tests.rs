@@ -1,5 +1,7 @@
 //! Rounds on real folders, with real commands in the sandbox.
 
+mod repository;
+
 use super::*;
 use crate::snapshot::Snapshots;
 use crate::tool::Workspace;
@@ -72,12 +74,15 @@ impl Case {
     fn begin(mut self, line: &str) -> Self {
         let workspace = Workspace::open(&self.root).unwrap();
         let (snapshots, manifest) = Snapshots::begin(&workspace, &[], &|| Ok(())).unwrap();
-        let originals =
-            Originals::read(&workspace, &manifest, &self.rules, &[line], &|| Ok(())).unwrap();
+        let check = || Ok(());
+        let reading = Reading { rules: &self.rules, lines: &[line], revision_of: None };
+        let read = StartFacts::read(&workspace, &manifest, reading, &check);
+        let (facts, originals) = read.unwrap();
         let originals = Arc::new(originals);
         let start = Start {
             snapshots: Arc::new(snapshots),
             manifest: Arc::new(manifest),
+            facts: Arc::new(facts),
             originals: Arc::clone(&originals),
         };
         self.before = Some((start, originals));
@@ -93,7 +98,9 @@ impl Case {
             start: Ok(start),
             latest: None,
             rules: self.rules.clone(),
+            additions: Additions::default(),
             time_limit: Duration::from_secs(300),
+            copies: false,
             cancel: CancellationToken::new(),
             kill: CancellationToken::new(),
         });
@@ -120,7 +127,7 @@ impl Case {
         let reason = match ruling.result {
             Ok(()) => String::new(),
             Err(Failure::OfRun(_)) => format!("failed: {}", original.receipt.summary),
-            Err(Failure::OfInputs(reason)) => reason,
+            Err(Failure::OfInputs { reason, .. }) => reason,
         };
         (reason, ruling.cautions.into_iter().map(|(code, _)| code).collect())
     }
@@ -139,7 +146,7 @@ impl Case {
 
 fn command(line: &str, owner: Owner) -> Probe {
     let observation = Observation::Command(line.to_owned());
-    Probe { check_id: line.to_owned(), owner, observation }
+    Probe { check_id: line.to_owned(), owner, observation, overlay: String::new() }
 }
 
 async fn runs_of(round: &Arc<Round>, probe: &Probe) -> Vec<(Inputs, EvidenceReceipt)> {
@@ -147,7 +154,7 @@ async fn runs_of(round: &Arc<Round>, probe: &Probe) -> Vec<(Inputs, EvidenceRece
     let empty = read_receipt(&json::parse(text).unwrap().value).unwrap();
     let (mut runs, mut so_far) = (Vec::new(), Vec::new());
     while let Some(inputs) = round.next_inputs(probe, &so_far) {
-        let outcome = round.probe(probe, inputs, Uuid::now_v7()).await;
+        let outcome = round.probe(probe, inputs, &so_far, Uuid::now_v7()).await;
         so_far.push((inputs, outcome.success));
         let output = String::from_utf8_lossy(&outcome.output).into_owned();
         let summary = format!("{} {output}", outcome.summary);
@@ -296,13 +303,24 @@ async fn doctests_of_python_are_those_of_the_start() {
 
 #[tokio::test]
 async fn operands_and_products_are_what_the_run_made_of_them() {
-    let files = [("CHANGELOG.md", "open\n"), ("app.py", "raise SystemExit(1)\n")];
-    let case = Case::new(&files).begin("grep -q fixed CHANGELOG.md");
+    let files =
+        [("CHANGELOG.md", "open\n"), ("app.py", "raise SystemExit(1)\n"), ("app", "exit 1\n")];
+    let case = Case::new(&files);
+    case.run("chmod +x app");
+    let case = case.begin("grep -q fixed CHANGELOG.md");
     case.put("CHANGELOG.md", "fixed\n");
     assert_eq!(case.check("grep -q fixed CHANGELOG.md").await, (String::new(), vec![]));
     case.put("app.py", "print('ok')\n");
+    assert_eq!(case.check("python3 app.py").await, (String::new(), vec![]));
+    case.put("app", "#!/bin/sh\nexit 0\n");
     let expected = (String::new(), vec!["program_from_workspace"]);
-    assert_eq!(case.check("python3 app.py").await, expected);
+    assert_eq!(case.check("./app").await, expected);
+    let case = Case::new(&[("src/run.sh", "#!/bin/sh\ntrue\n")]).begin("./src/run.sh");
+    case.run("chmod +x src/run.sh");
+    assert_eq!(case.check("./src/run.sh").await, (String::new(), vec![]), "its text is the same");
+    case.put("src/run.sh", "#!/bin/sh\nexit 0\n");
+    let expected = (String::new(), vec!["program_from_workspace"]);
+    assert_eq!(case.check("./src/run.sh").await, expected);
 }
 
 #[tokio::test]
@@ -384,6 +402,7 @@ async fn writes_of_checks_are_dropped_and_seen_by_checks_of_no_more_trust() {
             check_id: path.to_owned(),
             owner,
             observation: Observation::File { path: path.to_owned(), file_type: FileType::File },
+            overlay: String::new(),
         };
         let probes = [
             (plan.clone(), false),

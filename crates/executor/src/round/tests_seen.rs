@@ -1,5 +1,6 @@
 //! The tests that a check's command ran, as its runner reported them.
 
+use super::additions::ViewOrder;
 use super::{Originals, Round};
 use crate::blocking::blocking;
 use crate::tool::scan::{Ignores, walk};
@@ -8,6 +9,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
+use surety_common::domain::check::OverlayFiles;
 use surety_common::domain::check_inputs::InputRules;
 use surety_common::domain::receipt::{Command, Fact, Inputs};
 use surety_common::domain::tests_seen::{Project, TestRun, count, test_runs};
@@ -23,18 +25,21 @@ impl Round {
     pub(super) async fn test_runs(
         &self,
         command: &Command,
-        inputs: Inputs,
+        order: &ViewOrder,
     ) -> Result<Vec<TestRun>, ToolError> {
         let line = match command {
             Command::Line(line) => line.clone(),
             Command::Argv(argv) => argv.join(" "),
         };
         let (folder, rules) = (Arc::clone(&self.setup.folder), self.setup.rules.clone());
-        let given = self.originals.get().filter(|_| inputs != Inputs::AsLeft);
+        let given = self.originals.get().filter(|_| order.inputs != Inputs::AsLeft);
+        let overlay = self.setup.additions.overlays.get(&order.overlay).cloned();
         let originals = given.map(|given| Arc::clone(&given.originals)).unwrap_or_default();
         blocking(move || {
             let workspace = folder.workspace()?;
-            let files = Files { workspace: &workspace, originals: &originals, rules: &rules };
+            let overlay = overlay.as_deref();
+            let files =
+                Files { workspace: &workspace, originals: &originals, rules: &rules, overlay };
             Ok(test_runs(&line, &files))
         })
         .await?
@@ -58,11 +63,16 @@ struct Files<'w> {
     workspace: &'w Workspace,
     originals: &'w Originals,
     rules: &'w InputRules,
+    overlay: Option<&'w OverlayFiles>,
 }
 
 impl Files<'_> {
     fn text(&self, path: &RelPath) -> Option<String> {
         let name = path.as_path().as_os_str().as_bytes();
+        let covered = std::str::from_utf8(name).ok().and_then(|name| self.overlay?.get(name));
+        if let Some(content) = covered {
+            return Some(String::from_utf8_lossy(content).into_owned());
+        }
         if let Some(text) = self.originals.text(name).filter(|_| !self.rules.may_change(name)) {
             return Some(text.to_owned());
         }

@@ -6,32 +6,42 @@
 //!                        commands only ignored paths and what the view itself changed stay in it
 //!   FOLDER/CLASS/made    the other writes: files that checks look for afterwards
 //!   FOLDER/originals     the check inputs of the start
+//!   FOLDER/single        what a command wrote whose writes no other one may find
+//!   FOLDER/overlay       the files of hidden checks
 //! ```
 
+use super::additions::{ViewOrder, mode_of};
 use super::copy;
 use super::opening::Opening;
 use super::originals::Originals;
-use super::view_changes::{Changes, same_content};
-use super::view_folder::{ViewFolder, make, remove};
+use super::view_changes::{Changes, same_content, write_reference};
+use super::view_folder::ViewFolder;
 use super::{Round, owner_rank};
+use crate::scratch::{make, remove};
 use crate::snapshot::Snapshots;
-use crate::tool::{Folder, ToolContext, ToolError};
+use crate::tool::{ErrorCode, Folder, ToolContext, ToolError};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use surety_common::domain::check::Owner;
-use surety_common::domain::check_inputs::Exam;
-use surety_common::domain::manifest::Kind;
+use surety_common::domain::check_inputs::{Exam, language_of};
+use surety_common::domain::manifest::{Kind, changes};
 use surety_common::domain::receipt::Inputs;
 use surety_sandbox::View;
 
 /// The file with the paths that a view changed itself.
 const PLACED: &str = "placed";
+/// The folder of a command whose writes no other one may find.
+const SINGLE: &str = "single";
+/// The folder with the files of hidden checks.
+const OVERLAY: &str = "overlay";
+/// The folder with test files that have failing tests.
+const CANARY: &str = "canary";
 
 /// What commands of one owner class wrote.
 #[derive(Debug)]
@@ -54,13 +64,15 @@ pub(super) struct Prepared {
     changes: Changes,
     class: PathBuf,
     keeps_ignored: bool,
+    /// Whether all that the command wrote goes away with it.
+    dropped: bool,
     /// The copy that the command runs in, where the sandbox makes no views.
     copied: Option<PathBuf>,
 }
 
 impl Round {
     /// The folder of this round's views.
-    fn views(&self) -> Result<&ViewFolder, ToolError> {
+    pub(super) fn views(&self) -> Result<&ViewFolder, ToolError> {
         if let Some(folder) = self.views.get() {
             return Ok(folder);
         }
@@ -72,18 +84,24 @@ impl Round {
     pub(super) fn prepare(
         &self,
         mut context: ToolContext,
-        owner: Owner,
-        line: &str,
-        inputs: Inputs,
+        order: &ViewOrder,
     ) -> Result<Prepared, ToolError> {
         let workspace = context.workspace()?;
         let views = self.views()?;
-        let changes = self.changes(line, inputs, workspace.root())?;
-        let is_own = matches!(inputs, Inputs::Original) || owner == Owner::Plan;
-        // A second run of a check leaves nothing to later ones.
-        let class = if is_own { views.class(owner) } else { views.0.join(inputs.as_str()) };
+        let own = views.class(order.owner);
+        let mut changes = self.changes(&order.line, order.inputs, workspace.root())?;
+        self.let_second_pass(&changes);
+        let mut below = Vec::new();
+        if !order.is_kept() && order.sees_earlier() && own.join("upper").is_dir() {
+            undo_placed(&own, workspace.root(), &mut changes);
+            below.push(own.join("upper"));
+        }
+        self.cover(&order.overlay, &mut changes)?;
+        self.plant(order, workspace.root(), &mut changes)?;
+        // A second run of a check, and a hidden one, leave nothing to later ones.
+        let class = if order.is_kept() { own } else { views.join(SINGLE) };
         let failed = |error: io::Error| ToolError::io(class.display(), &error);
-        if !is_own {
+        if !order.is_kept() {
             remove(&class).map_err(failed)?;
         }
         let upper = class.join("upper");
@@ -94,18 +112,20 @@ impl Round {
             copy::own_as(&class, workspace.root()).map_err(failed)?;
         }
         let mut copied = None;
-        if self.setup.sandbox.keeps_views() {
-            let view = settle(&class, &changes).map_err(failed)?;
+        if self.setup.sandbox.keeps_views() && !self.setup.copies {
+            let view = settle(&class, &changes, below).map_err(failed)?;
             context.view = Some(Arc::new(view));
         } else {
             let to = class.join("copy");
-            let made = copy::workspace(workspace.root(), &to, &changes, &class.join("upper"));
+            below.push(class.join("upper"));
+            let made = copy::workspace(workspace.root(), &to, &changes, &below);
             made.map_err(failed)?;
             context.folder = Arc::new(Folder::given(to.clone()));
             copied = Some(to);
         }
-        let keeps_ignored = matches!(inputs, Inputs::Original);
-        Ok(Prepared { context, changes, class, keeps_ignored, copied })
+        let keeps_ignored = matches!(order.inputs, Inputs::Original);
+        let dropped = !order.is_kept() && order.sees_earlier();
+        Ok(Prepared { context, changes, class, keeps_ignored, dropped, copied })
     }
 
     /// Sorts what a command wrote into its view. It blocks.
@@ -120,6 +140,9 @@ impl Round {
             keeps_ignored: *keeps_ignored,
         };
         let failed = |error: io::Error| ToolError::io(class.display(), &error);
+        if prepared.dropped {
+            return remove(class).map_err(failed);
+        }
         if let Some(copied) = copied {
             let workspace = self.setup.folder.workspace()?;
             copy::written(copied, workspace.root(), changes, sorting.upper).map_err(failed)?;
@@ -145,7 +168,97 @@ impl Round {
             .collect()
     }
 
+    /// Adds the files of a hidden check, over whatever stands there.
+    fn cover(&self, overlay: &str, changes: &mut Changes) -> Result<(), ToolError> {
+        if overlay.is_empty() {
+            return Ok(());
+        }
+        let Some(files) = self.setup.additions.overlays.get(overlay) else {
+            let message = "the files of the hidden check are not kept; create the run again";
+            return Err(ToolError::new(ErrorCode::InternalError, message));
+        };
+        let folder = self.views()?.join(OVERLAY).join(overlay);
+        for (path, content) in files.iter() {
+            let (path, from) = (Path::new(path), folder.join(path));
+            write_file(&from, content, mode_of(content))
+                .map_err(|error| ToolError::io(from.display(), &error))?;
+            clear_way(self.opening()?, path, changes);
+            changes.remove.remove(path);
+            changes.replace.insert(path.to_owned(), from);
+        }
+        Ok(())
+    }
+
+    /// Adds failing tests to the test files of the view.
+    fn plant(
+        &self,
+        order: &ViewOrder,
+        root: &Path,
+        changes: &mut Changes,
+    ) -> Result<(), ToolError> {
+        let Some(canary) = &order.canary else { return Ok(()) };
+        let folder = self.views()?.join(CANARY).join(order.inputs.as_str());
+        for (path, added) in &canary.hosts {
+            let from = changes.replace.get(path).cloned().unwrap_or_else(|| root.join(path));
+            if changes.remove.contains(path) || !from.is_file() {
+                continue;
+            }
+            let to = folder.join(path);
+            let written = fs::read(&from).and_then(|mut text| {
+                text.extend(added.as_bytes());
+                let mode = fs::metadata(&from)?.permissions().mode();
+                drop(remove_at(&to));
+                write_file(&to, &text, mode & 0o777)
+            });
+            written.map_err(|error| ToolError::io(to.display(), &error))?;
+            changes.replace.insert(path.clone(), to);
+        }
+        Ok(())
+    }
+
+    /// What a view of the workspace at the start changes: everything that is not ignored. A file that is no
+    /// code and whose content was not kept stays.
+    fn at_start(&self) -> Result<Changes, ToolError> {
+        let opening = self.opening()?;
+        let mut view = Changes::default();
+        let (Some(start), Some(now)) = (self.start()?, &opening.now) else { return Ok(view) };
+        let folder = self.views()?.join("start");
+        for change in changes(&start.manifest, now) {
+            if change.is_ignored() || !change.is_of_content() {
+                continue;
+            }
+            let path = Path::new(OsStr::from_bytes(change.path()));
+            if change.before.is_none_or(|before| before.kind == Kind::Folder) {
+                if change.before.is_none()
+                    && change.after.is_some_and(|now| now.kind != Kind::Folder)
+                {
+                    view.remove.insert(path.to_owned());
+                }
+                continue;
+            }
+            let given = self.originals.get().map(|given| &given.originals);
+            let written = given.map_or(Ok(None), |given| given.write_any(change.path(), &folder));
+            match written.map_err(|error| ToolError::io(folder.display(), &error))? {
+                Some(from) => {
+                    clear_way(opening, path, &mut view);
+                    view.replace.insert(path.to_owned(), from);
+                }
+                None if language_of(&path.to_string_lossy()).is_none() => {}
+                None => {
+                    let message =
+                        format!("the content of {} at the start was not kept", path.display());
+                    return Err(ToolError::new(ErrorCode::OutputNotKept, message));
+                }
+            }
+        }
+        view.remove.extend(opening.ignored.iter().cloned());
+        Ok(view)
+    }
+
     fn changes(&self, line: &str, inputs: Inputs, root: &Path) -> Result<Changes, ToolError> {
+        if inputs == Inputs::CanaryAtStart {
+            return self.at_start();
+        }
         let opening = self.opening()?;
         let mut changes = Changes::default();
         let Some(exam) = opening.exams.get(line).filter(|_| inputs != Inputs::AsLeft) else {
@@ -155,14 +268,23 @@ impl Round {
             let path = Path::new(OsStr::from_bytes(path));
             changes.replace.insert(path.to_owned(), root.join(path));
         }
-        if inputs == Inputs::Original {
-            changes.remove.extend(opening.ignored.iter().cloned());
-        }
+        // With the packages of a changed manifest a check gets nothing else that steps left.
+        let kept: &[PathBuf] = match inputs {
+            Inputs::OriginalWithIgnored if opening.installed.is_empty() => &opening.ignored,
+            Inputs::OriginalWithIgnored => &opening.installed,
+            Inputs::Original
+            | Inputs::AsLeft
+            | Inputs::Unstated
+            | Inputs::Canary
+            | Inputs::CanaryAtStart => &[],
+        };
+        let removed = opening.ignored.iter().filter(|path| !kept.contains(path));
+        changes.remove.extend(removed.cloned());
         if let Some(given) = self.originals.get() {
-            let folder = self.views()?.0.join("originals");
+            let folder = self.views()?.join("originals");
             restore(exam, opening, &given.originals, &folder, &mut changes)?;
         }
-        let folder = self.views()?.0.join("merged");
+        let folder = self.views()?.join("merged");
         for (path, merged) in self.merged() {
             let Some(text) = &merged.text else { continue };
             let to = folder.join(path);
@@ -199,53 +321,93 @@ fn restore(
     folder: &Path,
     changes: &mut Changes,
 ) -> Result<(), ToolError> {
-    let stands = |path: &Path| {
-        let entry = opening.now.as_ref()?.get(path.as_os_str().as_bytes())?;
-        Some(entry.kind)
-    };
     for difference in &exam.put_back {
         let path = Path::new(OsStr::from_bytes(&difference.path));
         let from = folder.join(path);
         let from = if from.symlink_metadata().is_ok() {
             Some(from)
         } else {
-            let written = originals.write(&difference.path, folder);
+            let of_git = opening.git.iter().find(|it| it.path == difference.path);
+            let written = match of_git.and_then(|it| it.content.as_deref()) {
+                Some(content) => write_reference(&from, content).map(|()| Some(from)),
+                None => originals.write(&difference.path, folder),
+            };
             written.map_err(|error| ToolError::io(folder.display(), &error))?
         };
         let Some(from) = from else { continue };
-        // Neither through a link that steps made of a folder, nor below a file.
-        let above = path
-            .ancestors()
-            .skip(1)
-            .find(|above| stands(above).is_some_and(|kind| kind != Kind::Folder));
-        changes.remove.extend(above.map(Path::to_owned));
-        if stands(path).is_some_and(|kind| kind == Kind::Folder) {
-            changes.remove.insert(path.to_owned());
-        }
+        clear_way(opening, path, changes);
         changes.replace.insert(path.to_owned(), from);
     }
     Ok(())
 }
 
+/// Makes room for a file: neither through a link that steps made of a folder, nor below a file.
+fn clear_way(opening: &Opening, path: &Path, changes: &mut Changes) {
+    let stands = |path: &Path| {
+        let entry = opening.now.as_ref()?.get(path.as_os_str().as_bytes())?;
+        Some(entry.kind)
+    };
+    let above = path
+        .ancestors()
+        .skip(1)
+        .find(|above| stands(above).is_some_and(|kind| kind != Kind::Folder));
+    changes.remove.extend(above.map(Path::to_owned));
+    if stands(path).is_some_and(|kind| kind == Kind::Folder) {
+        changes.remove.insert(path.to_owned());
+    }
+}
+
+/// Undoes what the kept view of an owner changed and this one does not: that view lies below this one.
+fn undo_placed(class: &Path, root: &Path, changes: &mut Changes) {
+    for path in read_placed(&class.join(PLACED)) {
+        let from = root.join(&path);
+        if changes.has(&path) {
+            continue;
+        }
+        match fs::symlink_metadata(&from) {
+            Ok(found) if found.is_dir() => {}
+            Ok(_) => drop(changes.replace.insert(path, from)),
+            Err(_) => drop(changes.remove.insert(path)),
+        }
+    }
+}
+
+fn write_file(to: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    if to.exists() {
+        return Ok(());
+    }
+    if let Some(above) = to.parent() {
+        make(above)?;
+    }
+    fs::write(to, content)?;
+    fs::set_permissions(to, fs::Permissions::from_mode(mode))
+}
+
 /// Brings what is below an overlay to these changes; answers what is left for the sandbox to do.
-fn settle(class: &Path, changes: &Changes) -> io::Result<View> {
+fn settle(class: &Path, changes: &Changes, below: Vec<PathBuf>) -> io::Result<View> {
     let upper = class.join("upper");
     let placed = class.join(PLACED);
     let before = read_placed(&placed);
     for path in before.iter().filter(|path| !changes.has(path)) {
         remove_at(&upper.join(path))?;
     }
-    let mut view = View { upper: Some(class.to_owned()), ..View::default() };
+    let mut view = View { upper: Some(class.to_owned()), below, ..View::default() };
+    let is_in = |layer: &Path, path: &Path| layer.join(path).symlink_metadata().is_ok();
     for (path, from) in &changes.replace {
-        if !same_content(&upper.join(path), from) {
+        let layers = [&upper].into_iter().chain(&view.below);
+        let on_top = layers.into_iter().find(|layer| is_in(layer, path));
+        // What stands there already keeps its time, so that what was built from it stays valid.
+        if !on_top.is_some_and(|layer| same_content(&layer.join(path), from)) {
             view.replace.push((path.clone(), from.clone()));
         }
     }
     // What a command made in the place of an ignored path stays there.
     let is_out = |path: &&PathBuf| {
-        before.contains(path.as_path()) && upper.join(path).symlink_metadata().is_ok()
+        before.contains(path.as_path()) && is_in(&upper, path)
+            || view.below.iter().any(|layer| is_in(layer, path))
     };
-    view.remove = changes.remove.iter().filter(|path| !is_out(path)).cloned().collect();
+    let removed = changes.remove.iter().filter(|path| !is_out(path)).cloned().collect();
+    view.remove = removed;
     let all = changes.replace.keys().chain(&changes.remove);
     let lines: Vec<u8> =
         all.flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat()).collect();

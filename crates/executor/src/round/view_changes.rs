@@ -1,7 +1,9 @@
 //! What a view changes in a workspace.
 
+use crate::scratch::make;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -32,4 +34,12 @@ pub(super) fn same_content(one: &Path, other: &Path) -> bool {
         && a.len() == b.len()
         && a.mode() == b.mode()
         && fs::read(one).is_ok_and(|a| fs::read(other).is_ok_and(|b| a == b))
+}
+
+/// Writes a reference as it was at the start.
+pub(super) fn write_reference(to: &Path, content: &[u8]) -> io::Result<()> {
+    if let Some(above) = to.parent() {
+        make(above)?;
+    }
+    fs::write(to, content)
 }

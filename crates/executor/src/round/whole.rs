@@ -2,14 +2,15 @@
 //! of their receipts.
 
 use super::Round;
+use super::ended::Ended;
 use super::record::{EndedCall, Place, call_of, observing, receipt};
 use crate::tool::{ToolError, ToolOutcome};
 use chrono::{DateTime, Utc};
 use std::sync::Arc;
 use surety_common::clock;
 use surety_common::domain::plan::ToolCall;
-use surety_common::domain::receipt::{CheckProbe, EvidenceReceipt, EvidenceSource, Fact};
-use surety_common::domain::verification::Probe;
+use surety_common::domain::receipt::{CheckProbe, EvidenceReceipt, EvidenceSource, Fact, Inputs};
+use surety_common::domain::verification::{Probe, WORKSPACE_CHECK};
 use uuid::Uuid;
 
 /// Receipts, each sealed behind the one before it.
@@ -67,16 +68,17 @@ fn made(
 }
 
 impl Round {
-    /// Carries out all probes of the round with this number, one after another, and adds their receipts.
+    /// Carries out all probes of the round with this number, one after another, and adds their receipts and that
+    /// of the workspace at the end. Answers the probes and that workspace.
     ///
     /// # Errors
-    /// The workspace cannot be read before the commands; the round was cancelled.
+    /// The workspace cannot be read before or after the commands; the round was cancelled.
     pub async fn carry_out(
         self: &Arc<Self>,
         probes: Vec<Probe>,
         number: u32,
         chain: &mut Chain,
-    ) -> Result<Vec<CarriedOut>, ToolError> {
+    ) -> Result<(Vec<CarriedOut>, Option<Ended>), ToolError> {
         if self.open(&probes).await?
             && let Some(start) = self.start()?
         {
@@ -86,8 +88,14 @@ impl Round {
         for probe in probes {
             let mut so_far = Vec::new();
             while let Some(inputs) = self.next_inputs(&probe, &so_far) {
+                if inputs == Inputs::CanaryAtStart
+                    && !self.has_originals()
+                    && let Some(start) = self.start()?
+                {
+                    self.give(Arc::clone(&start.originals)).await?;
+                }
                 let (id, started_at) = (Uuid::now_v7(), clock::now());
-                let outcome = self.probe(&probe, inputs, id).await;
+                let outcome = self.probe(&probe, inputs, &so_far, id).await;
                 if self.setup.cancel.is_cancelled() {
                     return Err(ToolError::called_off());
                 }
@@ -101,6 +109,15 @@ impl Round {
                 carried.push(CarriedOut { probe, outcome, started_at, finished_at });
             }
         }
-        Ok(carried)
+        let end = self.end().await?;
+        if let Some(end) = &end {
+            let now = clock::now();
+            let mut receipt = made(&observing(), &end.outcome(), (Uuid::now_v7(), now, now));
+            let check_id = WORKSPACE_CHECK.to_owned();
+            receipt.probe_of =
+                Some(CheckProbe { check_id, round: number, inputs: Inputs::Unstated });
+            chain.push(receipt);
+        }
+        Ok((carried, end))
     }
 }

@@ -157,7 +157,7 @@ pub(super) fn read_text(path: &Path) -> io::Result<Option<String>> {
     Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
 }
 
-fn read(path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
+pub(super) fn read(path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
     // A pipe in its place must not be waited for.
     let flags = nix::fcntl::OFlag::O_NONBLOCK.bits();
     let file: File = match OpenOptions::new().read(true).custom_flags(flags).open(path) {

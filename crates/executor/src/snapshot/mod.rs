@@ -12,6 +12,7 @@
 //! are read once, at the first snapshot: what a run does to them later changes no judgement.
 
 mod git;
+mod git_state;
 mod net;
 mod place;
 mod reach;
@@ -23,6 +24,7 @@ mod walk;
 mod written;
 
 pub(crate) use git::WorkTree;
+pub(crate) use git_state::Repository;
 pub use net::{NetChanges, net_changes};
 pub use reach::{Check, Reach};
 pub(crate) use rules::of_revision;

@@ -8,6 +8,7 @@ use super::judge::Passed;
 use super::leased_run::LeasedRun;
 use super::outcome;
 use super::snapshots;
+use crate::fuse::limits::Next;
 use crate::tool::Effect;
 use surety_common::crash;
 use surety_common::domain::execution::OpenCall;
@@ -45,7 +46,9 @@ pub(super) async fn carry_out(
             conclude(run, index, done, Some(passed)).await
         }
         Ok((effect, base)) => {
-            open(run, index, passed, &call, (&effect, base)).await?;
+            if !open(run, index, passed, &call, (&effect, base)).await? {
+                return Ok(Vec::new());
+            }
             crash::point("executor.after_intent");
             let done = setup.perform(run, call).await;
             crash::point("executor.after_effect");
@@ -54,14 +57,14 @@ pub(super) async fn carry_out(
     }
 }
 
-/// Commits the intent together with the turn that decided it.
+/// Commits the intent together with the turn that decided it. Returns false when a limit forbids the turn.
 async fn open(
     run: &LeasedRun,
     index: usize,
     passed: &Passed,
     call: &Call,
     (effect, base): (&Effect, &Base),
-) -> Result<(), Ended> {
+) -> Result<bool, Ended> {
     let effect = serde_json::to_value(effect).map_err(|error| StoreError::Corrupt {
         what: "the effect of a call".to_owned(),
         why: error.to_string(),
@@ -73,10 +76,14 @@ async fn open(
         effect,
         intended_at: run.engine.now(),
     };
-    run.change_now(|draft| {
-        outcome::record_applied(draft, run, index, &passed.judgement, passed.usage)?;
-        base.refer(draft);
-        draft.open_call(&run.graph, index, open.clone())
-    })
-    .await
+    let opened = run
+        .change_now(|draft| {
+            outcome::turn(draft, run, index, Next::Call, |draft| {
+                outcome::record_applied(draft, run, index, &passed.judgement, passed.usage)?;
+                base.refer(draft);
+                draft.open_call(&run.graph, index, open.clone())
+            })
+        })
+        .await?;
+    Ok(opened.is_some())
 }

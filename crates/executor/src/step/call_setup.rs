@@ -125,8 +125,11 @@ impl CallSetup {
     /// Starts the tool and waits for its end.
     pub(super) async fn perform(&self, run: &LeasedRun, call: Call) -> Done {
         let annotations = self.tool.spec().annotations;
+        let entered = if annotations.read_only { None } else { run.enter_workspace().await };
         let _begun = if annotations.read_only {
             None
+        } else if entered.is_none() {
+            return Done::now(run, call, ToolError::called_off().into());
         } else {
             let repeated = self.may_repeat(run, &call);
             match run.begin_call(repeated).await {

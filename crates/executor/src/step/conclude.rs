@@ -9,6 +9,7 @@ use super::leased_run::LeasedRun;
 use super::outcome;
 use super::repeat;
 use crate::driver::{Content, Driver, Next, Reply, Situation};
+use crate::fuse::limits;
 use crate::fuse::repeat::{REMINDER, Repeat};
 use surety_common::domain::decision::{Action, Usage};
 use surety_common::domain::execution::draft::Draft;
@@ -32,7 +33,13 @@ pub(super) async fn conclude(
     let (done, record) = evidence::keep(run, done, left, make).await?;
     let conclusion = |draft: &mut Draft| {
         if let Some(Passed { judgement, usage }) = passed {
-            outcome::record_applied(draft, run, index, judgement, *usage)?;
+            let recorded = outcome::turn(draft, run, index, limits::Next::Call, |draft| {
+                outcome::record_applied(draft, run, index, judgement, *usage)
+            })?;
+            // The call changed nothing: without its turn it has no outcome to record.
+            if recorded.is_none() {
+                return Ok(Vec::new());
+            }
         }
         let receipt = record.receipt.clone();
         let proves = counts_as_evidence(&receipt, place, draft.execution().plan_revision);

@@ -57,6 +57,9 @@ pub struct Engine {
     pub cut: CancellationToken,
     /// How long turns under way may take to end while draining.
     pub drain_timeout: Duration,
+    /// How many executors may die in the middle of the same turn or verification before its run waits for an
+    /// operator.
+    pub max_deaths: u32,
 }
 
 impl Engine {

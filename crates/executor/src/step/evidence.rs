@@ -9,6 +9,7 @@ use std::time::Duration;
 use surety_common::crash;
 use surety_common::domain::journal::Output;
 use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource, Fact};
+use surety_common::domain::verification::HIDDEN_CHECK;
 use surety_common::store::{self, Artifact};
 use tokio::time::timeout;
 
@@ -85,7 +86,7 @@ pub(super) fn record(run: &LeasedRun, index: usize, done: &Done) -> Record {
 }
 
 /// The position of a step's receipt.
-fn of_step(run: &LeasedRun, index: usize) -> Place {
+pub(super) fn of_step(run: &LeasedRun, index: usize) -> Place {
     Place {
         plan_revision: run.plan_revision,
         step_index: u32::try_from(index).unwrap_or(u32::MAX),
@@ -102,7 +103,9 @@ pub(super) fn of_run(run: &LeasedRun) -> Place {
 /// The record of a call for `place`, observed by `source`.
 pub(super) fn record_as(place: Place, source: EvidenceSource, done: &Done) -> Record {
     let bytes = &done.outcome.output;
-    let text = std::str::from_utf8(bytes).ok().filter(|text| text.len() <= INLINE_OUTPUT_BYTES);
+    // The output of a hidden check never stands in the journal, which more people read.
+    let is_inline = done.call.tool_call.name != HIDDEN_CHECK && bytes.len() <= INLINE_OUTPUT_BYTES;
+    let text = std::str::from_utf8(bytes).ok().filter(|_| is_inline);
     let call = EndedCall {
         id: done.call.id,
         tool_call: &done.call.tool_call,

@@ -1,5 +1,6 @@
 //! The snapshots of a run's workspace that this process remembers.
 
+use crate::round::StartFacts;
 use crate::snapshot::Snapshots;
 use std::sync::{Arc, Mutex, PoisonError};
 use surety_common::domain::execution::draft::Draft;
@@ -18,6 +19,7 @@ pub(super) struct History {
 pub(super) struct Base {
     pub(super) snapshots: Arc<Snapshots>,
     pub(super) manifest: Arc<Manifest>,
+    pub(super) facts: Arc<StartFacts>,
     /// Names the artifact; empty for a folder of the run's own, which begins empty.
     pub(super) artifact: String,
 }

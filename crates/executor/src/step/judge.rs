@@ -2,10 +2,9 @@
 
 use super::ended::Ended;
 use super::leased_run::LeasedRun;
-use super::repeat;
+use super::{repeat, step_checks};
 use crate::decision::{self, Legal, RunView, Spent, StepView, ToolView};
 use crate::fuse::limits::Used;
-use surety_common::domain::check::{self, Evidence};
 use surety_common::domain::decision::{Action, ExecuteDecision, Usage};
 use surety_common::domain::execution::{Execution, StepProgress};
 use surety_common::domain::journal::Validation;
@@ -63,34 +62,12 @@ pub(super) async fn judge(
     let execution = run.execution().await;
     let ends = matches!(decision.action, Action::NextPlan | Action::Done);
     let checks = match run.plan.steps.get(index) {
-        Some(step) if ends && !step.verify.is_empty() => checks(run, step, decision).await?,
+        Some(step) if ends && !step.verify.is_empty() => {
+            step_checks::results(run, index, step, decision).await?
+        }
         Some(_) | None => Vec::new(),
     };
     Ok(judge_over(run, &execution, index, decision.clone(), &checks))
-}
-
-/// The results of the step's own checks, over every receipt of the run.
-async fn checks(
-    run: &LeasedRun,
-    step: &PlanStep,
-    decision: &ExecuteDecision,
-) -> Result<Vec<CheckResult>, Ended> {
-    let receipts = run.receipts().await?;
-    let root = run.spec.workspace.as_str();
-    let evidence = Evidence::new(root, &receipts, decision::words(decision));
-    Ok(step
-        .verify
-        .iter()
-        .map(|check| {
-            let answer = check::evaluate(check, &evidence);
-            CheckResult {
-                name: check.name().to_owned(),
-                passed: answer.is_ok(),
-                reason: answer.err().map_or("", check::Reason::as_str).to_owned(),
-                optional: !check.required,
-            }
-        })
-        .collect())
 }
 
 fn judge_over(

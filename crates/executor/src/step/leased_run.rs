@@ -22,7 +22,8 @@ use surety_common::domain::run::RunSpec;
 use surety_common::domain::step::StepState;
 use surety_common::store;
 use surety_common::telemetry;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use tokio::time::timeout;
 
 /// A run under this process's lease.
 pub struct LeasedRun {
@@ -50,6 +51,8 @@ pub struct LeasedRun {
     pub(super) history: History,
     /// Set once the workspace is locked for the run, or needs no lock.
     pub(super) workspace_locked: OnceLock<()>,
+    /// Shared by calls that may write, and held alone by the probes at the end of a step.
+    writers: RwLock<()>,
 }
 
 impl LeasedRun {
@@ -76,6 +79,7 @@ impl LeasedRun {
             timeouts: std::sync::Mutex::default(),
             history: History::default(),
             workspace_locked: OnceLock::new(),
+            writers: RwLock::new(()),
         }
     }
 
@@ -105,6 +109,33 @@ impl LeasedRun {
                 () = self.lease.calls.cancelled() => return None,
                 () = self.engine.lease_validity.valid() => {}
             }
+        }
+    }
+
+    /// Blocks until no probe at the end of a step looks at the workspace. None when the work is cancelled
+    /// first. Take it before a call that may write.
+    pub(super) async fn enter_workspace(&self) -> Option<RwLockReadGuard<'_, ()>> {
+        tokio::select! {
+            biased;
+            () = self.lease.calls.cancelled() => None,
+            entered = self.writers.read() => Some(entered),
+        }
+    }
+
+    /// Waits until no call that may write is under way, and holds back those that would begin, for as long
+    /// as the answer lives. None when calls take longer than `patience`.
+    ///
+    /// # Errors
+    /// [`Ended::NotHeld`], [`Ended::Draining`] when the work is cancelled first.
+    pub(super) async fn hold_calls(
+        &self,
+        patience: Duration,
+    ) -> Result<Option<RwLockWriteGuard<'_, ()>>, Ended> {
+        tokio::select! {
+            biased;
+            () = self.lease.calls.cancelled() => Err(self.called_off()),
+            () = self.engine.drain.cancelled() => Err(Ended::Draining),
+            held = timeout(patience, self.writers.write()) => Ok(held.ok()),
         }
     }
 

@@ -16,6 +16,7 @@
 //! ```text
 //!   work --> turn --> call, open_call --> conclude --> judge, repeat, outcome
 //!            turn --> reply (how a reply is taken), replies (how a late one arrives)
+//!                              judge --> step_checks --> verify
 //!                call, verify --> snapshots (what the workspace was and is)
 //!                                           all --> changes --> leased_run --> lease, engine
 //! ```
@@ -47,6 +48,7 @@ mod resource_wait;
 mod run_registry;
 mod slots;
 mod snapshots;
+mod step_checks;
 mod takeover;
 mod turn;
 mod verify;

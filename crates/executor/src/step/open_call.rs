@@ -102,6 +102,7 @@ async fn ask(run: &LeasedRun, index: usize, open: &OpenCall) -> Result<Vec<usize
         ),
         choices: CHOICES.map(|answer| answer.as_str().to_owned()).to_vec(),
         step_index: Some(index),
+        acceptance: None,
     };
     run.change(|draft| draft.pause_step(&run.graph, index, wait.clone())).await?;
     Ok(Vec::new())

@@ -69,13 +69,13 @@ pub(super) async fn take(run: &LeasedRun, index: usize, reply: Reply) -> Result<
 /// The driver requests another plan: the turn is recorded, and its step fails with that reason.
 async fn replan(run: &LeasedRun, index: usize, usage: Usage, reason: &str) -> Result<(), Ended> {
     let reason = if reason.is_empty() { "the driver requested a replan" } else { reason };
-    run.change(|draft| {
+    let failed = |draft: &mut Draft| {
         let (decision, validations) = (None, Vec::new());
         let record = TurnRecord { decision, validations, outcome: TurnOutcome::Applied, usage };
         draft.record_turn(&run.graph, index, record)?;
         draft.fail_step(&run.graph, index, reason)
-    })
-    .await
+    };
+    run.change(|draft| outcome::turn(draft, run, index, Next::Turn, failed)).await.map(drop)
 }
 
 /// Answers a decision that a validation refused.
@@ -87,7 +87,7 @@ async fn correct(
 ) -> Result<(), Ended> {
     let refused = |said: &Validation| said.code == Some(Code::FuseReached);
     let by_limit = judgement.validations.iter().any(refused);
-    run.change(|draft| {
+    let corrected = |draft: &mut Draft| {
         let record = Corrected {
             decision: Some(judgement.decision.clone()),
             validations: judgement.validations.clone(),
@@ -99,14 +99,14 @@ async fn correct(
         let used = Used::of(draft.execution(), index, draft.now());
         let reached = limits::reached(&run.spec.limits, &used, Next::Call).filter(|_| by_limit);
         match (reached, after) {
-            (Some(reached), _) => outcome::end_for_limit(draft, run, index, reached),
+            (Some(reached), _) => outcome::end_for_limit(draft, run, index, reached).map(drop),
             (None, AfterRefusal::Correct) => Ok(()),
             (None, AfterRefusal::Stop) => {
                 stop_for_corrections(draft, run, index, &judgement.validations)
             }
         }
-    })
-    .await
+    };
+    run.change(|draft| outcome::turn(draft, run, index, Next::Turn, corrected)).await.map(drop)
 }
 
 /// Answers a reply that shows a decision and could not be read.
@@ -124,7 +124,7 @@ async fn unreadable(
     };
     let execution = run.execution().await;
     let notice = judge::correction(run, &execution, index, problem.code, &problem.message);
-    run.change(|draft| {
+    let refused = |draft: &mut Draft| {
         let validations = vec![validation.clone()];
         let record = Corrected {
             decision: None,
@@ -136,8 +136,8 @@ async fn unreadable(
             AfterRefusal::Correct => Ok(()),
             AfterRefusal::Stop => stop_for_corrections(draft, run, index, &validations),
         }
-    })
-    .await
+    };
+    run.change(|draft| outcome::turn(draft, run, index, Next::Turn, refused)).await.map(drop)
 }
 
 /// A refused turn.
@@ -210,7 +210,7 @@ async fn remind(
     usage: Usage,
     count: fn(&mut MissingCompletion, &surety_common::domain::limits::Limits) -> Reminder,
 ) -> Result<(), Ended> {
-    run.change(|draft| {
+    let reminded = |draft: &mut Draft| {
         let StepProgress { missing_completions, thinking_only, .. } = progress(draft, index)?;
         let mut fuse =
             MissingCompletion { text_only: *missing_completions, thinking_only: *thinking_only };
@@ -230,8 +230,8 @@ async fn remind(
             Reminder::Normal | Reminder::FinalWarning => Ok(()),
             Reminder::Stop => draft.stop(&run.graph, no_completion(run, index, fuse)),
         }
-    })
-    .await
+    };
+    run.change(|draft| outcome::turn(draft, run, index, Next::Turn, reminded)).await.map(drop)
 }
 
 fn no_completion(run: &LeasedRun, index: usize, fuse: MissingCompletion) -> Ending {

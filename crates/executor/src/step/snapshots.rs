@@ -10,18 +10,21 @@ use super::history::Base;
 use super::leased_run::LeasedRun;
 use super::resource_wait::wait_for_resources;
 use crate::blocking::blocking;
-use crate::round::{Originals, Start, counted, lines_with_originals};
+use crate::round::{Originals, Reading, Start, StartFacts, counted, lines_with_originals};
 use crate::snapshot::{Reach, Snapshots, Written};
 use crate::tool::{ErrorCode, Tool, ToolError, ToolOutcome, Workspace, WriteScope};
 use chrono::{DateTime, Utc};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use surety_common::domain::check::{OverlayFiles, decode_overlay};
 use surety_common::domain::check_inputs::InputRules;
 use surety_common::domain::json::sha256_hex;
 use surety_common::domain::manifest::{IgnoreRules, Manifest, Place, decode, digest, encode};
 use surety_common::domain::receipt::Fact;
 use surety_common::domain::run::VerifyCommands;
 use surety_common::domain::step::StepState;
+use surety_common::domain::verification::Probe;
 use surety_common::store::{self, Artifact};
 use surety_common::telemetry;
 use tracing::Instrument;
@@ -29,8 +32,8 @@ use tracing::Instrument;
 /// How long a snapshot waits for open files that others hold.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What an artifact begins with that has more than a manifest.
-const JOINED: &[u8] = b"surety-start-1\n";
+/// What an artifact begins with.
+const JOINED: &[u8] = b"surety-start-2\n";
 
 /// The base of a run: taken now when nothing of the run could have written before, else read.
 ///
@@ -45,10 +48,11 @@ pub(super) async fn base(run: &LeasedRun) -> Result<&Base, ToolError> {
 /// # Errors
 /// As [`base`].
 pub(super) async fn start(run: &LeasedRun) -> Result<Start, ToolError> {
-    let Base { snapshots, manifest, .. } = base(run).await?;
+    let Base { snapshots, manifest, facts, .. } = base(run).await?;
     Ok(Start {
         snapshots: Arc::clone(snapshots),
         manifest: Arc::clone(manifest),
+        facts: Arc::clone(facts),
         originals: Arc::default(),
     })
 }
@@ -60,13 +64,19 @@ pub(super) async fn has_base(run: &LeasedRun) -> bool {
         || !run.execution().await.counters.base_snapshot.is_empty()
 }
 
+/// The base, where this process knows it.
+pub(super) fn known_base(run: &LeasedRun) -> Option<&Base> {
+    run.history.base.get()
+}
+
 async fn find_base(run: &LeasedRun) -> Result<Base, ToolError> {
     if run.spec.workspace.is_empty() {
         let counted = counted(&run.plan);
         let rules = Arc::new(IgnoreRules { defaults: true, counted, ..IgnoreRules::default() });
         let snapshots = Arc::new(Snapshots::resume(&rules)?);
         let manifest = Arc::new(Manifest::new(Place::default(), rules, Vec::new()));
-        return Ok(Base { snapshots, manifest, artifact: String::new() });
+        let facts = Arc::default();
+        return Ok(Base { snapshots, manifest, facts, artifact: String::new() });
     }
     let artifact = run.execution().await.counters.base_snapshot.clone();
     if artifact.is_empty() { take_base(run).await } else { read_base(run, artifact).await }
@@ -76,20 +86,21 @@ async fn take_base(run: &LeasedRun) -> Result<Base, ToolError> {
     let counted = counted(&run.plan);
     let span = telemetry::snapshot_span(&run.present_span(), "base");
     let rules = rules(run)?;
-    let (snapshots, manifest, originals) = wait_for_resources(run, PATIENCE, || {
+    let (snapshots, manifest, (facts, originals)) = wait_for_resources(run, PATIENCE, || {
         let (counted, lost, rules) = (counted.clone(), run.lease.calls.clone(), rules.clone());
         let lines = lines_with_originals(&run.plan);
         in_workspace(run, move |workspace| {
             let check = || if lost.is_cancelled() { Err(ToolError::called_off()) } else { Ok(()) };
             let (snapshots, manifest) = Snapshots::begin(workspace, &counted, &check)?;
             let lines: Vec<_> = lines.iter().map(String::as_str).collect();
-            let originals = Originals::read(workspace, &manifest, &rules, &lines, &check)?;
-            Ok((snapshots, manifest, originals))
+            let reading = Reading { rules: &rules, lines: &lines, revision_of: None };
+            let read = StartFacts::read(workspace, &manifest, reading, &check)?;
+            Ok((snapshots, manifest, read))
         })
     })
     .instrument(span)
     .await?;
-    let body = joined(&encode(&manifest), &originals);
+    let body = joined(&encode(&manifest), &facts, &originals);
     let artifact = sha256_hex(&body);
     let stored = Artifact { digest: &artifact, body: &body, created_at: run.engine.now() };
     tokio::select! {
@@ -101,7 +112,7 @@ async fn take_base(run: &LeasedRun) -> Result<Base, ToolError> {
     }
     let manifest = Arc::new(manifest);
     run.history.remember(&manifest);
-    Ok(Base { snapshots: Arc::new(snapshots), manifest, artifact })
+    Ok(Base { snapshots: Arc::new(snapshots), manifest, facts: Arc::new(facts), artifact })
 }
 
 /// Which files are check inputs of the run.
@@ -109,22 +120,39 @@ async fn take_base(run: &LeasedRun) -> Result<Base, ToolError> {
 /// # Errors
 /// A glob of the policy does not read.
 pub(super) fn rules(run: &LeasedRun) -> Result<InputRules, ToolError> {
-    let policy = &run.spec.policy;
-    InputRules::new(&policy.protect, &policy.may_change)
+    InputRules::of(&run.spec.policy)
         .map_err(|problem| ToolError::new(ErrorCode::ArgumentsInvalid, problem.to_string()))
 }
 
-/// The manifest, what is kept of check inputs, and in front the length of the manifest.
-fn joined(manifest: &[u8], originals: &Originals) -> Vec<u8> {
-    let length = u64::try_from(manifest.len()).unwrap_or(u64::MAX);
-    [JOINED, &length.to_be_bytes(), manifest, &originals.encode()].concat()
+/// The manifest and the facts, each behind its length, and what is kept of check inputs.
+fn joined(manifest: &[u8], facts: &StartFacts, originals: &Originals) -> Vec<u8> {
+    let length = |part: &[u8]| u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes();
+    let facts = facts.encode();
+    let mut body = JOINED.to_vec();
+    for part in [manifest, &facts] {
+        body.extend(length(part));
+        body.extend(part);
+    }
+    body.extend(originals.encode());
+    body
 }
 
-/// The two parts; an artifact of an earlier version is the manifest alone.
-fn parted(body: &[u8]) -> Option<(&[u8], &[u8])> {
-    let Some(rest) = body.strip_prefix(JOINED) else { return Some((body, &[])) };
-    let (length, rest) = rest.split_first_chunk()?;
-    rest.split_at_checked(usize::try_from(u64::from_be_bytes(*length)).ok()?)
+/// The parts of an artifact.
+struct Parted<'b> {
+    manifest: &'b [u8],
+    facts: &'b [u8],
+    originals: &'b [u8],
+}
+
+/// The parts; none when the artifact is damaged.
+fn parted(body: &[u8]) -> Option<Parted<'_>> {
+    fn part(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+        let (length, rest) = bytes.split_first_chunk()?;
+        rest.split_at_checked(usize::try_from(u64::from_be_bytes(*length)).ok()?)
+    }
+    let (manifest, rest) = part(body.strip_prefix(JOINED)?)?;
+    let (facts, originals) = part(rest)?;
+    Some(Parted { manifest, facts, originals })
 }
 
 /// The check inputs of the start.
@@ -137,12 +165,35 @@ pub(super) async fn originals(run: &LeasedRun) -> Result<Arc<Originals>, ToolErr
         return Ok(Arc::default());
     }
     let body = stored(run, artifact).await?;
-    let originals = parted(&body).and_then(|(_, originals)| Originals::decode(originals));
+    let originals = parted(&body).and_then(|parted| Originals::decode(parted.originals));
     originals.map(Arc::new).ok_or_else(|| unread(artifact, "it is damaged"))
 }
 
+/// The files of the hidden checks among these probes. One that cannot be read fails the check that names it.
+pub(super) async fn overlays(
+    run: &LeasedRun,
+    probes: &[Probe],
+) -> BTreeMap<String, Arc<OverlayFiles>> {
+    let mut overlays = BTreeMap::new();
+    for digest in probes.iter().map(|probe| &probe.overlay).filter(|digest| !digest.is_empty()) {
+        if overlays.contains_key(digest) {
+            continue;
+        }
+        match stored(run, digest).await.map(|body| decode_overlay(&body)) {
+            Ok(Some(files)) => drop(overlays.insert(digest.clone(), Arc::new(files))),
+            Ok(None) => {
+                tracing::error!(run_id = %run.spec.id, digest, "verify: the files of a hidden check are damaged");
+            }
+            Err(error) => {
+                tracing::error!(run_id = %run.spec.id, %error, "verify: the files of a hidden check could not be read");
+            }
+        }
+    }
+    overlays
+}
+
 fn unread(artifact: &str, why: &str) -> ToolError {
-    let message = format!("the first snapshot of the workspace, artifact {artifact}: {why}");
+    let message = format!("the artifact {artifact}: {why}");
     ToolError::new(ErrorCode::InternalError, message)
 }
 
@@ -154,10 +205,13 @@ async fn stored(run: &LeasedRun, artifact: &str) -> Result<Vec<u8>, ToolError> {
 
 async fn read_base(run: &LeasedRun, artifact: String) -> Result<Base, ToolError> {
     let body = stored(run, &artifact).await?;
-    let (manifest, _) = parted(&body).ok_or_else(|| unread(&artifact, "it is damaged"))?;
-    let manifest = decode(manifest).map_err(|error| unread(&artifact, &error.to_string()))?;
+    let damaged = || unread(&artifact, "it is damaged");
+    let parted = parted(&body).ok_or_else(damaged)?;
+    let manifest = decode(parted.manifest);
+    let manifest = manifest.map_err(|error| unread(&artifact, &error.to_string()))?;
+    let facts = StartFacts::decode(parted.facts).ok_or_else(damaged)?;
     let snapshots = Arc::new(Snapshots::resume(&manifest.rules)?);
-    Ok(Base { snapshots, manifest: Arc::new(manifest), artifact })
+    Ok(Base { snapshots, manifest: Arc::new(manifest), facts: Arc::new(facts), artifact })
 }
 
 async fn in_workspace<T: Send + 'static>(

@@ -11,26 +11,32 @@ use super::bounds::graph_of;
 use super::claim::{Claimer, Taken};
 use super::leased_run::RunAssignment;
 use super::slots::Free;
+use crate::round::sweep_views;
 use chrono::{DateTime, Utc};
 use std::sync::Arc;
 use std::time::Duration;
 use surety_common::crash;
+use surety_common::domain::execution::deaths;
 use surety_common::domain::execution::draft::Draft;
-use surety_common::domain::execution::{Execution, Graph};
+use surety_common::domain::execution::{Deaths, Execution, Graph, OpenCall, Wait};
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::machine::run::RunState;
 use surety_common::domain::plan::Plan;
 use surety_common::domain::run::RunRecord;
+use surety_common::domain::stop::WaitingOn;
 use surety_common::store::{
     self, Claimed, Commit, Outcome, Owner, RunLease, StoreError, Topic, Unread,
 };
 use surety_common::telemetry::{self, trace};
 use tokio::sync::watch;
 use tokio::time::timeout;
+use uuid::Uuid;
 
 /// How long a process that shuts down searches for unknown leases: if the database is unavailable,
 /// others find them by the heartbeat's age.
 const LAST_LOOK: Duration = Duration::from_secs(1);
+/// Why the leases of a dead executor's runs end.
+const EXECUTOR_DIED: &str = "its executor is dead";
 
 /// The work that a heartbeat found.
 #[derive(Debug, Clone, Default)]
@@ -106,7 +112,12 @@ impl Claimer {
         let except = self.left_alone(now);
         let orphans = store::orphans(&self.engine.pool, silent, count, &except).await?;
         self.leave_alone(&orphans.unread, now);
-        self.take_up(orphans, free, now, "its executor is dead").await
+        if !orphans.runs.is_empty() {
+            let scratch = self.engine.sandbox.scratch().to_owned();
+            // What it cannot remove it logs itself.
+            drop(tokio::task::spawn_blocking(move || sweep_views(&scratch)));
+        }
+        self.take_up(orphans, free, now, EXECUTOR_DIED).await
     }
 
     async fn take_up(
@@ -201,8 +212,41 @@ impl Claimer {
         let plan = record.plan.clone().unwrap_or_default();
         let graph = graph_of(&plan, record.spec.driver, &self.engine.tools);
         let mut draft = Draft::new(record.execution.clone(), self.engine.actor(), now);
+        if cause == EXECUTOR_DIED {
+            self.hold_if_deadly(record, &graph, &mut draft)?;
+        }
         draft.end_leases(&graph, cause)?;
         Ok(Ending { plan, graph, draft })
+    }
+
+    /// Pauses a run when so many executors died in the middle of the same work that it may be the cause.
+    fn hold_if_deadly(
+        &self,
+        record: &RunRecord,
+        graph: &Graph,
+        draft: &mut Draft,
+    ) -> Result<(), Refusal> {
+        let Some(work) = draft.count_death().filter(|work| work.count >= self.engine.max_deaths)
+        else {
+            return Ok(());
+        };
+        // It rests already.
+        if draft.execution().paused.is_some() {
+            return Ok(());
+        }
+        let known = poison(draft.execution(), graph, &work);
+        tracing::error!(run_id = %record.spec.id, %known, "takeover: the run waits for an operator");
+        let wait = Wait {
+            id: Uuid::now_v7(),
+            waiting_on: WaitingOn::Operator,
+            since: draft.now(),
+            unblocks: format!("call ResumeRun once the cause is repaired, or CancelRun: {known}"),
+            question: String::new(),
+            choices: Vec::new(),
+            step_index: work.step,
+            acceptance: None,
+        };
+        draft.pause(graph, wait, &known)
     }
 
     /// Releases the leases of this process in the rows although all its work is over: leases whose
@@ -288,6 +332,22 @@ fn commit(record: &RunRecord, draft: Draft) -> Commit {
     let span = trace::work_span("executor", &record.spec.id.to_string(), &record.spec.trace_parent);
     let span_id = trace::span_id(&span);
     Commit::new(draft.into_write(), span, span_id)
+}
+
+/// What is known of work in whose middle executors died.
+fn poison(execution: &Execution, graph: &Graph, work: &Deaths) -> String {
+    let middle = match work.step {
+        None => "its verification".to_owned(),
+        Some(index) => match deaths::open_call(execution, work) {
+            None => format!("turn {} of step {}", work.round.saturating_add(1), graph.id(index)),
+            Some(OpenCall { call_id, tool, intended_at, .. }) => format!(
+                "call {call_id} of {tool} in step {}, begun at {}",
+                graph.id(index),
+                intended_at.to_rfc3339()
+            ),
+        },
+    };
+    format!("poison: {} executors died in the middle of {middle}", work.count)
 }
 
 fn refused(record: &RunRecord, refusal: &Refusal) {

@@ -34,7 +34,9 @@ pub(super) async fn work_step(run: &LeasedRun, index: usize) -> Result<Vec<usize
         started = if let Some(open) = progress.open_call.as_deref().cloned() {
             open_call::settle(run, index, open).await?
         } else if let Some(reached) = limit_reached(run, index).await {
-            run.change(|draft| outcome::end_for_limit(draft, run, index, reached)).await?;
+            if !run.change(|draft| outcome::end_for_limit(draft, run, index, reached)).await? {
+                return Ok(Vec::new());
+            }
             Vec::new()
         } else {
             take_turn(run, index, step, &progress).await?
@@ -86,16 +88,24 @@ async fn apply(run: &LeasedRun, index: usize, passed: Passed) -> Result<Vec<usiz
             ask(run, index, &passed, wait).await
         }
         (Action::Continue | Action::Confirm, None) => {
-            run.change(|draft| outcome::record_applied(draft, run, index, judgement, *usage))
-                .await?;
+            run.change(|draft| {
+                outcome::turn(draft, run, index, limits::Next::Turn, |draft| {
+                    outcome::record_applied(draft, run, index, judgement, *usage)
+                })
+            })
+            .await?;
             Ok(Vec::new())
         }
         (Action::NextPlan | Action::Done, _) => {
-            run.change(|draft| {
-                outcome::record_applied(draft, run, index, judgement, *usage)?;
-                outcome::finish(draft, run, index, &decision)
-            })
-            .await
+            let started = run
+                .change(|draft| {
+                    outcome::turn(draft, run, index, limits::Next::Turn, |draft| {
+                        outcome::record_applied(draft, run, index, judgement, *usage)?;
+                        outcome::finish(draft, run, index, &decision)
+                    })
+                })
+                .await?;
+            Ok(started.unwrap_or_default())
         }
         (Action::AskUser, _) => {
             let wait = question(run, index, &decision);
@@ -146,8 +156,10 @@ async fn ask(
     wait: Wait,
 ) -> Result<Vec<usize>, Ended> {
     run.change(|draft| {
-        outcome::record_applied(draft, run, index, &passed.judgement, passed.usage)?;
-        draft.pause_step(&run.graph, index, wait.clone())
+        outcome::turn(draft, run, index, limits::Next::Turn, |draft| {
+            outcome::record_applied(draft, run, index, &passed.judgement, passed.usage)?;
+            draft.pause_step(&run.graph, index, wait.clone())
+        })
     })
     .await?;
     Ok(Vec::new())
@@ -192,6 +204,7 @@ fn wait(run: &LeasedRun, index: usize, question: String) -> Wait {
         question,
         choices: Vec::new(),
         step_index: Some(index),
+        acceptance: None,
     }
 }
 

@@ -11,23 +11,37 @@ use super::resource_wait::wait_for_resources;
 use super::slots::Slot;
 use super::snapshots;
 use crate::gate::Moved;
-use crate::round::{Round, Setup, call_of, observing, runs_command};
+use crate::round::{
+    Additions, Ended as RoundEnd, Place, Round, Setup, call_of, observing, runs_command,
+};
 use crate::tool::{ErrorCode, ToolError, ToolOutcome};
 use std::sync::Arc;
 use std::time::Duration;
+use surety_common::domain::acceptance::DIFFERENCE_CHECK;
 use surety_common::domain::execution::Wait;
 use surety_common::domain::execution::draft::Ending;
 use surety_common::domain::fault::{Fault, FaultClass};
 use surety_common::domain::journal::{Entry, Intent};
 use surety_common::domain::plan::ToolCall;
 use surety_common::domain::receipt::{CheckProbe, EvidenceSource, Inputs};
+use surety_common::domain::run::{InDoubt, VerifyCommands};
 use surety_common::domain::stop::{StopReason, WaitingOn};
-use surety_common::domain::verification::{
-    Observation, Probe, WORKSPACE_CHANGED, WORKSPACE_CHECK, probes,
-};
+use surety_common::domain::verification::{Observation, Probe, WORKSPACE_CHECK, probes};
 use surety_common::telemetry;
 use tracing::{Instrument, Span};
 use uuid::Uuid;
+
+/// What probes are carried out for.
+pub(super) struct About {
+    /// Where their receipts stand.
+    pub(super) place: Place,
+    /// The number of the round, or of the attempt to end a step.
+    pub(super) number: u32,
+    /// The time limit of each.
+    pub(super) patience: Duration,
+    /// Whether their views are copies of the workspace, because calls of the run may write there meanwhile.
+    pub(super) copies: bool,
+}
 
 /// Observes, unless that is already stored, and calls the gate. Other runs use the slot in the
 /// meantime; a run that is not accepted is left without a slot.
@@ -98,6 +112,7 @@ async fn leave_to_operator(run: &LeasedRun, fault: &Fault) -> Result<(), Ended> 
             question: String::new(),
             choices: Vec::new(),
             step_index: None,
+            acceptance: None,
         };
         draft.pause(&run.graph, wait, &cause)?;
         draft.end_leases(&run.graph, &cause)
@@ -113,15 +128,17 @@ async fn observe_all(run: &LeasedRun) -> Result<bool, Ended> {
         return Ok(true);
     }
     let number = run.execution().await.counters.verification_round;
-    let (mut records, mut whole, mut moved) = observe_once(run, &wanted, number).await?;
-    if whole && !moved.is_empty() {
+    let (mut records, mut whole, mut end) = observe_once(run, &wanted, number).await?;
+    if let Some(RoundEnd { moved, .. }) = end.take_if(|end| !end.moved.is_empty()) {
         tracing::warn!(run_id = %run.spec.id, ?moved, "verify: the workspace changed during the verification; observing once more");
-        (records, whole, moved) = observe_once(run, &wanted, number).await?;
+        (records, whole, end) = observe_once(run, &wanted, number).await?;
     }
-    if whole && !moved.is_empty() {
-        records.push(record_of_move(run, &moved, number).await?);
+    if let Some(end) = end {
+        records.push(record_of_end(run, &end, number).await?);
     }
+    let base = snapshots::known_base(run);
     run.insist(|draft| {
+        base.iter().for_each(|base| base.refer(draft));
         for record in &records {
             draft.receipt(record.receipt.clone());
             record.output.iter().for_each(|output| draft.journal(Entry::Output(output.clone())));
@@ -135,51 +152,101 @@ async fn observe_all(run: &LeasedRun) -> Result<bool, Ended> {
     Ok(run.execution().await.counters.observed)
 }
 
-/// Carries out every probe. Answers the records, whether they are complete, and the paths that changed in the
-/// meantime.
+/// Carries out every probe. Answers the records, whether they are complete, and the workspace after them.
 async fn observe_once(
     run: &LeasedRun,
     wanted: &[Probe],
     number: u32,
-) -> Result<(Vec<Record>, bool, Vec<String>), Ended> {
+) -> Result<(Vec<Record>, bool, Option<RoundEnd>), Ended> {
     let mut records = Vec::new();
-    let round = begin(run, wanted).await?;
+    let about = About { place: of_run(run), number, patience: patience(run), copies: false };
+    let round = begin(run, wanted, &about).await?;
     for probe in wanted {
-        match carry_out(run, &round, probe, number, &mut records).await {
+        match carry_out(run, &round, probe, &about, &mut records).await {
             Ok(()) => {}
             // Another process changed the run, for example to pause it: the observations so far are
             // kept.
-            Err(Ended::Overtaken) => return Ok((records, false, Vec::new())),
+            Err(Ended::Overtaken) => return Ok((records, false, None)),
             Err(ended) => return Err(ended),
         }
     }
-    let moved = wait_for_resources(run, patience(run), || round.moved_paths()).await;
-    if let Err(error) = &moved {
+    let end = wait_for_resources(run, patience(run), || round.end()).await;
+    if let Err(error) = &end {
         called_off(run, &error.clone().into())?;
+    }
+    let is_still = |end: &Option<RoundEnd>| end.as_ref().is_none_or(|end| end.moved.is_empty());
+    if run.spec.policy.in_doubt == InDoubt::Ask && end.as_ref().is_ok_and(is_still) {
+        records.extend(record_of_difference(run, &round, &about, &records).await?);
     }
     if let Some(latest) = round.latest() {
         run.history.remember(&latest);
     }
     // What could not be compared failed each probe of a command already.
-    Ok((records, true, moved.unwrap_or_default()))
+    Ok((records, true, end.ok().flatten()))
 }
 
-/// The record of a workspace that changed during the verification, which the gate refuses.
-async fn record_of_move(run: &LeasedRun, moved: &[String], round: u32) -> Result<Record, Ended> {
-    let message = format!("{WORKSPACE_CHANGED}: {}", moved.join(", "));
-    let outcome =
-        ToolOutcome { success: false, ..ToolOutcome::done(message, Vec::new(), Vec::new()) };
-    let mut record = record(run, Done::now(run, call(observing()), outcome)).await?;
+/// The record of the workspace at the end of a round. The gate refuses one that changed during the round.
+async fn record_of_end(run: &LeasedRun, end: &RoundEnd, round: u32) -> Result<Record, Ended> {
+    let outcome = end.outcome();
+    let about = About { place: of_run(run), number: round, patience: patience(run), copies: false };
+    let mut record = record(run, Done::now(run, call(observing()), outcome), &about).await?;
     let check_id = WORKSPACE_CHECK.to_owned();
     record.receipt.probe_of = Some(CheckProbe { check_id, round, inputs: Inputs::Unstated });
     Ok(record)
 }
 
+/// The record of what the run did to check inputs, for a person who may be asked to accept it; none where the
+/// round ran no command.
+async fn record_of_difference(
+    run: &LeasedRun,
+    round: &Arc<Round>,
+    about: &About,
+    records: &[Record],
+) -> Result<Option<Record>, Ended> {
+    let needed = |record: &Record| {
+        let inputs = record.receipt.probe_of.as_ref().map(|probe| probe.inputs);
+        inputs == Some(Inputs::OriginalWithIgnored)
+    };
+    let with_ignored = records.iter().any(needed);
+    let started_at = run.engine.now();
+    let differing = wait_for_resources(run, patience(run), || async {
+        let originals = snapshots::originals(run).await?;
+        round.difference(originals, with_ignored).await
+    });
+    let outcome = match differing.await {
+        Ok(Some(outcome)) => outcome,
+        Ok(None) => return Ok(None),
+        Err(error) => {
+            called_off(run, &error.clone().into())?;
+            // Without the record a doubt is refused.
+            tracing::warn!(run_id = %run.spec.id, %error, "verify: the difference of the check inputs could not be made");
+            return Ok(None);
+        }
+    };
+    let finished_at = run.engine.now();
+    let done = Done { call: call(observing()), outcome, started_at, finished_at, source: None };
+    let mut record = record(run, done, about).await?;
+    let (check_id, round) = (DIFFERENCE_CHECK.to_owned(), about.number);
+    record.receipt.probe_of = Some(CheckProbe { check_id, round, inputs: Inputs::Unstated });
+    Ok(Some(record))
+}
+
 /// The round, compared with the workspace before the run where a probe needs that.
-async fn begin(run: &LeasedRun, wanted: &[Probe]) -> Result<Arc<Round>, Ended> {
+pub(super) async fn begin(
+    run: &LeasedRun,
+    wanted: &[Probe],
+    about: &About,
+) -> Result<Arc<Round>, Ended> {
     let needs =
         |probe: &Probe| runs_command(probe) || matches!(probe.observation, Observation::Change(_));
-    let compares = wanted.iter().any(needs) && snapshots::has_base(run).await;
+    let is_of_step = !about.place.step_id.is_empty();
+    // The verdict names the workspace, so a round of the whole run always reads it.
+    let compares = match run.spec.policy.verify_commands {
+        VerifyCommands::Runner if !is_of_step => true,
+        VerifyCommands::Runner | VerifyCommands::ReceiptsOnly => {
+            wanted.iter().any(needs) && snapshots::has_base(run).await
+        }
+    };
     let start = if compares { snapshots::start(run).await.map(Some) } else { Ok(None) };
     let rules = snapshots::rules(run);
     if let Err(error) = start.as_ref().map(drop).and(rules.as_ref().map(drop)) {
@@ -190,13 +257,15 @@ async fn begin(run: &LeasedRun, wanted: &[Probe]) -> Result<Arc<Round>, Ended> {
         environment: Arc::clone(&run.engine.environment),
         sandbox: Arc::new(run.engine.sandbox.under(&run.spec.policy)),
         rules: rules.clone().unwrap_or_default(),
+        additions: additions(run, wanted).await,
         start: rules.and(start),
         latest: run.history.latest(),
-        time_limit: patience(run),
+        time_limit: about.patience,
+        copies: about.copies,
         cancel: run.lease.calls.clone(),
         kill: run.lease.kill.clone(),
     });
-    let opening = wait_for_resources(run, patience(run), || round.open(wanted)).await;
+    let opening = wait_for_resources(run, about.patience, || round.open(wanted)).await;
     let opened = match opening {
         Ok(true) => match snapshots::originals(run).await {
             Ok(originals) => round.give(originals).await,
@@ -211,6 +280,11 @@ async fn begin(run: &LeasedRun, wanted: &[Probe]) -> Result<Arc<Round>, Ended> {
         tracing::warn!(run_id = %run.spec.id, %error, "verify: the workspace could not be compared with its start");
     }
     Ok(round)
+}
+
+async fn additions(run: &LeasedRun, wanted: &[Probe]) -> Additions {
+    let overlays = snapshots::overlays(run, wanted).await;
+    Additions { overlays, canary: run.spec.policy.canary }
 }
 
 /// Ends the run when its workspace is another folder than at its start: whatever is seen there is not
@@ -242,11 +316,11 @@ async fn wanted(run: &LeasedRun) -> Vec<Probe> {
 
 /// Carries out a probe with each of the inputs that it needs, and makes the records, which name the check
 /// that they decide.
-async fn carry_out(
+pub(super) async fn carry_out(
     run: &LeasedRun,
     round: &Arc<Round>,
     probe: &Probe,
-    number: u32,
+    about: &About,
     records: &mut Vec<Record>,
 ) -> Result<(), Ended> {
     let mut so_far = Vec::new();
@@ -254,9 +328,9 @@ async fn carry_out(
         if run.engine.drain.is_cancelled() {
             return Err(Ended::Draining);
         }
-        let mut record = carry_out_with(run, round, probe, inputs).await?;
+        let mut record = carry_out_with(run, round, (probe, &so_far), inputs, about).await?;
         let check_id = probe.check_id.clone();
-        record.receipt.probe_of = Some(CheckProbe { check_id, round: number, inputs });
+        record.receipt.probe_of = Some(CheckProbe { check_id, round: about.number, inputs });
         so_far.push((inputs, record.receipt.success));
         records.push(record);
     }
@@ -266,13 +340,17 @@ async fn carry_out(
 async fn carry_out_with(
     run: &LeasedRun,
     round: &Arc<Round>,
-    probe: &Probe,
+    (probe, so_far): (&Probe, &[(Inputs, bool)]),
     inputs: Inputs,
+    about: &About,
 ) -> Result<Record, Ended> {
+    if inputs == Inputs::CanaryAtStart && !round.has_originals() {
+        give_originals(run, round).await?;
+    }
     let call = call(call_of(probe));
     let runs = runs_command(probe);
     if runs {
-        write_down(run, &call).await?;
+        write_down(run, &call, about).await?;
     }
     let started_at = run.engine.now();
     let attempt = || async {
@@ -283,16 +361,29 @@ async fn carry_out_with(
             },
             None => None,
         };
-        round.probe(probe, inputs, call.id).await
+        round.probe(probe, inputs, so_far, call.id).await
     };
     let call_id = call.id.to_string();
     let span = telemetry::probe_span(&run.present_span(), &probe.check_id, &call_id);
-    let probing = wait_for_resources(run, patience(run), attempt);
+    let probing = wait_for_resources(run, about.patience, attempt);
     let outcome: ToolOutcome = probing.instrument(span.clone()).await;
     describe(&span, &outcome);
     called_off(run, &outcome)?;
     let done = Done { call, outcome, started_at, finished_at: run.engine.now(), source: None };
-    record(run, done).await
+    record(run, done, about).await
+}
+
+/// Takes the originals for a canary that is run with the code of the start. Without them it is not run.
+async fn give_originals(run: &LeasedRun, round: &Arc<Round>) -> Result<(), Ended> {
+    let given = match snapshots::originals(run).await {
+        Ok(originals) => round.give(originals).await,
+        Err(error) => Err(error),
+    };
+    if let Err(error) = given {
+        called_off(run, &error.clone().into())?;
+        tracing::warn!(run_id = %run.spec.id, %error, "verify: the code of the start could not be read");
+    }
+    Ok(())
 }
 
 /// Adds to the span of a probe how it ended.
@@ -309,10 +400,10 @@ fn describe(span: &Span, outcome: &ToolOutcome) {
 }
 
 /// The intent of a command, committed before it starts.
-async fn write_down(run: &LeasedRun, call: &Call) -> Result<(), Ended> {
+async fn write_down(run: &LeasedRun, call: &Call, about: &About) -> Result<(), Ended> {
     run.change_now(|draft| {
         draft.journal(Entry::Intent(Intent {
-            step_id: String::new(),
+            step_id: about.place.step_id.clone(),
             call_id: call.id,
             tool: call.tool_call.name.clone(),
             arguments_json: call.tool_call.arguments.to_compact(),
@@ -326,9 +417,9 @@ fn call(tool_call: ToolCall) -> Call {
     Call { id: Uuid::now_v7(), tool_call }
 }
 
-async fn record(run: &LeasedRun, done: Done) -> Result<Record, Ended> {
-    let make = |done: &Done| record_as(of_run(run), EvidenceSource::Probe, done);
-    let (_, record) = keep(run, done, patience(run), make).await?;
+async fn record(run: &LeasedRun, done: Done, about: &About) -> Result<Record, Ended> {
+    let make = |done: &Done| record_as(about.place.clone(), EvidenceSource::Probe, done);
+    let (_, record) = keep(run, done, about.patience, make).await?;
     Ok(record)
 }
 

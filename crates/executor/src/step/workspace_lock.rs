@@ -2,6 +2,7 @@
 
 use super::ended::Ended;
 use super::leased_run::LeasedRun;
+use super::snapshots;
 use crate::blocking::blocking;
 use crate::tool::ToolError;
 use std::path::PathBuf;
@@ -37,9 +38,29 @@ pub(super) async fn ensure(run: &LeasedRun) -> Result<bool, Ended> {
             return Ok(false);
         }
     }
+    if !protected_is_there(run).await? {
+        return Ok(false);
+    }
     // Set once by the first work; a second one found the same lock.
     run.workspace_locked.get_or_init(|| ());
     Ok(true)
+}
+
+/// Whether each protected glob names something, before anything was written. Else the run ends. What cannot be
+/// read is said by the first call.
+async fn protected_is_there(run: &LeasedRun) -> Result<bool, Ended> {
+    if run.spec.policy.protect.is_empty() || snapshots::has_base(run).await {
+        return Ok(true);
+    }
+    let (Ok(rules), Ok(base)) = (snapshots::rules(run), snapshots::base(run).await) else {
+        return Ok(true);
+    };
+    let Some(glob) = rules.unmatched(&base.manifest) else { return Ok(true) };
+    let why = format!(
+        "policy.protect has {glob:?}, which names nothing in the workspace; name a file or a folder that is there"
+    );
+    refuse(run, FaultCode::BadRequest, &why).await?;
+    Ok(false)
 }
 
 /// The folder without links; as it was named where it cannot be resolved, which the first call will say.
@@ -65,6 +86,7 @@ async fn give_way(run: &LeasedRun, holder: &Holder) -> Result<(), Ended> {
         question: String::new(),
         choices: Vec::new(),
         step_index: None,
+        acceptance: None,
     };
     run.change(|draft| draft.block(&run.graph, wait.clone())).await
 }

@@ -5,6 +5,7 @@ use crate::planner::Planner;
 use chrono::{DateTime, TimeDelta, Utc};
 use std::path::PathBuf;
 use std::sync::Arc;
+use surety_common::domain::check::{AcceptCheck, encode_overlay};
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::execution::{Execution, Graph, Wait};
 use surety_common::domain::fault::{Fault, FaultCode};
@@ -49,7 +50,8 @@ pub async fn create(planner: &Planner, request: RunRequest) -> Result<Accepted, 
     execution.priority = priority;
     let draft = Draft::new(execution, planner.actor_for(&submitter), now);
     let write = first_moves(draft, first_plan).map_err(refused)?.into_write();
-    let new = Arc::new(NewRun { spec, submitter, request_digest, plan: stored, write });
+    let artifacts = plan.as_ref().map(overlays).unwrap_or_default();
+    let new = Arc::new(NewRun { spec, submitter, request_digest, plan: stored, artifacts, write });
     match planner.creator.create(Arc::clone(&new), trace::span_id(&span)).await? {
         Created::New => {
             surety_common::telemetry::observe(&new.write, &span);
@@ -70,6 +72,15 @@ pub async fn create(planner: &Planner, request: RunRequest) -> Result<Accepted, 
         )
         .with_field("request_id")),
     }
+}
+
+/// The content of the overlays that came with a plan, by their digests.
+pub(super) fn overlays(plan: &Plan) -> Vec<(String, Vec<u8>)> {
+    let files = |check: &AcceptCheck| {
+        let files = check.overlay.files()?;
+        Some((check.overlay.digest().to_owned(), encode_overlay(files)))
+    };
+    plan.verify.iter().filter_map(files).collect()
 }
 
 /// Refuses a folder that no run may work in, and one that is in use where the policy says so. The
@@ -182,6 +193,7 @@ pub(super) fn wait_for_plan(now: DateTime<Utc>) -> Wait {
         question: String::new(),
         choices: Vec::new(),
         step_index: None,
+        acceptance: None,
     }
 }
 

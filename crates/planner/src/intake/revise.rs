@@ -1,6 +1,6 @@
 //! Stores a plan for a waiting run, and returns a run to planning.
 
-use super::create::{first_revision, refused, stored_entry, wait_for_plan};
+use super::create::{first_revision, overlays, refused, stored_entry, wait_for_plan};
 use super::request::NewPlan;
 use crate::call::{Call, Changed};
 use crate::planner::Planner;
@@ -15,7 +15,7 @@ use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::run::RunRecord;
 use surety_common::domain::step::StepState;
 use surety_common::domain::stop::StopReason;
-use surety_common::store::{StoreError, StoredPlan, Topic};
+use surety_common::store::{self, Artifact, StoreError, StoredPlan, Topic};
 use surety_common::wire::v1;
 use uuid::Uuid;
 
@@ -64,6 +64,11 @@ pub(crate) async fn submit(
     let before = record.plan.clone().unwrap_or_default();
     keep_open_calls(&record.execution, &before, &new.plan)?;
     let now = planner.now();
+    // Before the plan that names them: a crash in between leaves content that nothing refers to.
+    for (digest, body) in overlays(&new.plan) {
+        let artifact = Artifact { digest: &digest, body: &body, created_at: now };
+        store::keep(&planner.pool, new.run_id, artifact).await?;
+    }
     let stored = StoredPlan {
         revision: new.expected_revision + 1,
         parent_digest: record.plan_digest.clone(),

@@ -1,8 +1,8 @@
 //! Reads a plan from the text of a model or a user.
 
-use super::validate::{validate_length, validate_rest, validate_structure};
+use super::validate::{validate_length, validate_list, validate_rest, validate_structure};
 use std::collections::HashSet;
-use surety_common::domain::check::{Author, Owner};
+use surety_common::domain::check::{AcceptCheck, Author, Owner};
 use surety_common::domain::json::Value;
 use surety_common::domain::plan::{Draft, Plan, read_plan};
 use surety_common::domain::problem::{Problem, Warning};
@@ -36,7 +36,7 @@ pub fn normalise_plan(
     author: Author,
     max_plan_steps: u32,
 ) -> Result<(Plan, Vec<Warning>), Problem> {
-    normalise(&plan.to_json(), author, max_plan_steps)
+    normalise(plan, &plan.to_json(), author, max_plan_steps)
 }
 
 /// As [`normalise_plan`], for a plan whose checks all name their owner: none is replaced by the owner
@@ -49,10 +49,11 @@ pub fn normalise_owned_plan(
     author: Author,
     max_plan_steps: u32,
 ) -> Result<(Plan, Vec<Warning>), Problem> {
-    normalise(&with_owners(plan.to_json()), author, max_plan_steps)
+    normalise(plan, &with_owners(plan.to_json()), author, max_plan_steps)
 }
 
 fn normalise(
+    sent: &Plan,
     plan: &Value,
     author: Author,
     max_plan_steps: u32,
@@ -61,7 +62,22 @@ fn normalise(
     let warnings = std::mem::take(&mut draft.warnings);
     validate_structure(&draft.plan, &HashSet::new())?;
     validate_length(&draft.plan, max_plan_steps)?;
-    Ok((accept(draft)?, warnings))
+    let mut plan = accept(draft)?;
+    carry_overlays(sent, &mut plan)?;
+    Ok((plan, warnings))
+}
+
+/// Gives each check the content of its overlay back, which the stored form of a plan does not have.
+fn carry_overlays(sent: &Plan, plan: &mut Plan) -> Result<(), Problem> {
+    if !sent.verify.iter().any(AcceptCheck::is_hidden) {
+        return Ok(());
+    }
+    for check in plan.verify.iter_mut().filter(|check| check.is_hidden()) {
+        if let Some(same) = sent.verify.iter().find(|sent| sent.overlay == check.overlay) {
+            check.overlay = same.overlay.clone();
+        }
+    }
+    validate_list(&plan.verify, "verify")
 }
 
 /// The stored form leaves the owner `plan` out; here it is written.

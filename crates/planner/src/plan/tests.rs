@@ -30,6 +30,7 @@ fn check(target: &str, owner: Owner) -> AcceptCheck {
         required: true,
         params: std::collections::BTreeMap::new(),
         owner,
+        overlay: surety_common::domain::check::Overlay::default(),
     }
 }
 

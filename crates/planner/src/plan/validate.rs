@@ -120,7 +120,7 @@ fn validate_checks(plan: &Plan) -> Result<(), Problem> {
     validate_list(&plan.verify, "verify")
 }
 
-fn validate_list(checks: &[AcceptCheck], path: &str) -> Result<(), Problem> {
+pub(super) fn validate_list(checks: &[AcceptCheck], path: &str) -> Result<(), Problem> {
     let mut checks = checks.iter().enumerate();
     checks.try_for_each(|(at, check)| validate_check(check, &item_path(path, at)))
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use chrono::{DateTime, Utc};
+use surety_common::domain::acceptance::{Acceptance, Difference};
 use surety_common::domain::execution::{Execution, OpenCall};
 use surety_common::domain::limits::Limits;
 use surety_common::domain::plan::{Plan, PlanStep};
@@ -55,6 +56,7 @@ fn wait(id: Uuid, choices: &[&str], step_index: Option<usize>) -> Wait {
         question: "What now?".to_owned(),
         choices: choices.iter().map(|choice| (*choice).to_owned()).collect(),
         step_index,
+        acceptance: None,
     }
 }
 
@@ -122,4 +124,50 @@ fn a_pause_accepts_no_answer_and_keeps_the_question_open() {
     let (draft, given) = answered(&record, QUESTION, "repeat");
     given.expect("the question can be answered meanwhile");
     assert_eq!(draft.execution().steps[0].answer, Some(CallAnswer::Repeat));
+}
+
+/// A run that waits for a person to accept what its verdict is in doubt about.
+fn in_doubt(not_shown: &str) -> RunRecord {
+    let (spec, plan) = (spec(), plan());
+    let graph = Graph::of(&plan);
+    let execution = Execution::new(spec.id, spec.namespace.clone(), now(), now());
+    let mut draft = Draft::new(execution, Actor("executor".into()), now());
+    draft.start_plan(&graph, 1).unwrap();
+    draft.lease(Uuid::from_u128(5));
+    assert_eq!(draft.lease_steps(&graph, 1).unwrap(), [0]);
+    draft.finish_step(&graph, 0, "").unwrap();
+    let difference = Difference { not_shown: not_shown.to_owned(), ..Difference::default() };
+    let acceptance = Some(Box::new(Acceptance::new(difference, Vec::new())));
+    let asked = Wait { waiting_on: WaitingOn::Approver, acceptance, ..wait(QUESTION, &[], None) };
+    draft.block(&graph, asked).unwrap();
+    let execution = draft.execution().clone();
+    RunRecord { spec, execution, plan: Some(plan.into()), plan_digest: String::new() }
+}
+
+#[test]
+fn a_doubt_is_answered_once_by_its_digest_and_approved_only_where_it_is_shown_whole() {
+    let digest = Acceptance::new(Difference::default(), Vec::new()).digest;
+    for (not_shown, wait_id, digest, approved, expected) in [
+        ("", QUESTION, digest.as_str(), true, ""),
+        ("", QUESTION, digest.as_str(), false, ""),
+        ("", QUESTION, "other", true, "confirmation_mismatch"),
+        ("", QUESTION, "", false, "confirmation_mismatch"),
+        ("", PAUSE, digest.as_str(), true, "wait_closed"),
+        ("a.png is binary", QUESTION, digest.as_str(), true, "difference_not_shown"),
+        ("a.png is binary", QUESTION, digest.as_str(), false, ""),
+    ] {
+        let record = in_doubt(not_shown);
+        let mut draft = Draft::new(record.execution.clone(), Actor("planner".into()), now());
+        let comment = String::new();
+        let answer = Confirmation { approved, digest: digest.to_owned(), comment };
+        let given = confirmation::give_resolution(&record, &mut draft, (wait_id, "alice"), &answer);
+        let code = given.err().map(|fault| fault.reason.to_string()).unwrap_or_default();
+        assert_eq!(code, expected, "{not_shown} {digest} {approved}");
+        assert_eq!(draft.is_empty(), !expected.is_empty());
+    }
+    let record = asking(&["repeat"], true);
+    let mut draft = Draft::new(record.execution.clone(), Actor("planner".into()), now());
+    let answer = Confirmation { approved: true, digest, comment: String::new() };
+    let given = confirmation::give_resolution(&record, &mut draft, (QUESTION, "alice"), &answer);
+    assert_eq!(given.err().map(|fault| fault.reason.to_string()).as_deref(), Some("wait_closed"));
 }

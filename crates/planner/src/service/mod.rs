@@ -1,6 +1,7 @@
 //! The RPCs of the planner: wire to domain, one call, domain to wire.
 
 mod admin;
+mod overlays;
 mod page;
 mod planner;
 mod policy;
@@ -47,9 +48,15 @@ impl Service {
     async fn find_run(&self, caller: &Caller, id: Uuid) -> Result<NamedRun, Fault> {
         let not_found = || runs::not_found(id);
         let (found, planner) = self.shards.of_run(id).await?.ok_or_else(not_found)?;
-        let object = Object::run(&found.owner.namespace, &found.owner.submitter);
+        let namespace = &found.owner.namespace;
+        let mut object = Object::run(namespace, &found.owner.submitter);
+        if caller.approves() {
+            let policies = &self.shards.of_namespace(namespace).await?.policies;
+            object.four_eyes = policies.find(namespace).await?.four_eyes;
+        }
         let role = caller.may(&object, not_found)?;
-        Ok(NamedRun { id, planner, role })
+        let sees_hidden = overlays::sees(caller, &found.owner.submitter);
+        Ok(NamedRun { id, planner, role, sees_hidden })
     }
 }
 
@@ -60,6 +67,8 @@ struct NamedRun {
     planner: Arc<Planner>,
     /// The role that allows the call.
     role: Role,
+    /// Whether the caller sees the outputs of hidden checks.
+    sees_hidden: bool,
 }
 
 /// The handlers of `PlannerService`, some of which need no planner.

@@ -65,7 +65,7 @@ impl PlannerService for Plans {
         let service = self.stateful("SubmitPlan")?;
         let caller = caller(&request)?;
         let request = request.into_inner();
-        let NamedRun { id, planner, role } = service.of_run(&caller, &request.run_id).await?;
+        let NamedRun { id, planner, role, .. } = service.of_run(&caller, &request.run_id).await?;
         let call = Call::of(id, caller.name(), &request).map_err(status)?;
         if let Some(first) = planner.answered_before(&call).await.map_err(status)? {
             return Ok(Response::new(first));

@@ -1,10 +1,13 @@
 //! The policy of a request.
 
+use surety_common::domain::caution::check_codes;
 use surety_common::domain::check_inputs::InputRules;
 use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::run::{
-    NetworkPolicy, OnBusy, Policy, SandboxPolicy, VerifyCommands, WorkspaceLock,
+    CanaryPolicy, InDoubt, NetworkPolicy, OnBusy, Policy, SandboxPolicy, VerifyCommands,
+    WorkspaceLock,
 };
+use surety_common::wire::run::read_in_doubt;
 use surety_common::wire::v1;
 
 /// What a request allows on its run's behalf.
@@ -24,6 +27,9 @@ pub fn read_policy(policy: v1::Policy) -> Result<Policy, Problem> {
         sandbox,
         protect,
         may_change,
+        in_doubt,
+        refuse_on,
+        canary,
     } = policy;
     if on_budget != i32::from(v1::OnBudget::Unspecified) {
         return Err(without_effect("policy.on_budget"));
@@ -53,6 +59,14 @@ pub fn read_policy(policy: v1::Policy) -> Result<Policy, Problem> {
         Err(_) => return Err(no_value("policy.on_busy")),
     };
     InputRules::new(&protect, &may_change)?;
+    let in_doubt = asked_in_doubt(in_doubt)?.unwrap_or_default();
+    let refuse_on = check_codes("policy.refuse_on", refuse_on)?;
+    let canary = match v1::CanaryPolicy::try_from(canary) {
+        Ok(v1::CanaryPolicy::Unspecified | v1::CanaryPolicy::Auto) => CanaryPolicy::Auto,
+        Ok(v1::CanaryPolicy::Always) => CanaryPolicy::Always,
+        Ok(v1::CanaryPolicy::Never) => CanaryPolicy::Never,
+        Err(_) => return Err(no_value("policy.canary")),
+    };
     let (network, sandbox) = (read_network(network)?, read_sandbox(sandbox)?);
     Ok(Policy {
         verify_commands,
@@ -63,9 +77,24 @@ pub fn read_policy(policy: v1::Policy) -> Result<Policy, Problem> {
         network,
         sandbox,
         workspace_roots: Vec::new(),
+        always_protect: Vec::new(),
+        may_change_within: Vec::new(),
         protect,
         may_change,
+        in_doubt,
+        refuse_on,
+        canary,
     })
+}
+
+/// What a request sets `in_doubt` to; none where it leaves that to the policies.
+///
+/// # Errors
+/// `type_mismatch` for an unknown value.
+pub(super) fn asked_in_doubt(number: i32) -> Result<Option<InDoubt>, Problem> {
+    let unknown =
+        |_| Problem::at(Code::TypeMismatch, "policy.in_doubt", "is no value of this enum");
+    read_in_doubt(number).map_err(unknown)
 }
 
 fn read_network(network: i32) -> Result<NetworkPolicy, Problem> {

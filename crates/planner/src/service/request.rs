@@ -1,20 +1,23 @@
 //! Requests that contain a plan: converts them to the input of intake.
 
-use super::policy::{read_policy, without_effect};
+use super::overlays;
+use super::policy::{asked_in_doubt, read_policy, without_effect};
 use crate::call::MAX_REQUEST_ID;
 use crate::intake::{NewPlan, RunRequest};
 use crate::plan::patch::{apply_patch, parse_patch};
 use crate::plan::{PlanState, normalise_owned_plan, parse_plan, replace_plan};
+use crate::runs::Confirmation;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use surety_common::domain::check::{AcceptCheck, Author, Owner, normalise_checks, validate_check};
+use surety_common::domain::check_inputs::{InputRules, assumptions};
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::identity::Role;
 use surety_common::domain::limits::{Limits, WITHOUT_EFFECT};
 use surety_common::domain::plan::Plan;
 use surety_common::domain::policy::NamespacePolicy;
 use surety_common::domain::problem::{Code, Problem, Warning};
-use surety_common::domain::run::{DriverKind, MAX_NAMESPACE, RunRecord};
+use surety_common::domain::run::{DriverKind, InDoubt, MAX_NAMESPACE, Policy, RunRecord};
 use surety_common::wire::error::MessageError;
 use surety_common::wire::v1::{self, create_run_request, submit_plan_request};
 use surety_common::wire::value::sha256_of;
@@ -25,6 +28,8 @@ const MAX_WORKSPACE: usize = 4095;
 const MAX_LABELS: usize = 64;
 const MAX_LABEL_NAME: usize = 200;
 const MAX_LABEL_TEXT: usize = 2000;
+/// The longest comment of an answer, in bytes.
+const MAX_COMMENT: usize = 2000;
 
 /// Who sends a plan or its checks.
 pub(super) struct Sender {
@@ -77,15 +82,18 @@ impl Sender {
         let check = AcceptCheck::try_from(check)
             .map_err(|error: MessageError| error.under(path))?
             .normalised();
+        let check = match self.author {
+            Author::Model | Author::Service => AcceptCheck { owner: Owner::Plan, ..check },
+            Author::Submitter | Author::Operator => check,
+        };
         validate_check(&check, path)?;
         match (self.author, check.owner) {
-            (Author::Model | Author::Service, _) => Ok(AcceptCheck { owner: Owner::Plan, ..check }),
             (Author::Submitter, Owner::Operator) => Err(Problem::at(
                 Code::TypeMismatch,
                 format!("{path}.owner"),
                 "only an operator may write a check for the operator; leave the owner out",
             )),
-            (Author::Submitter | Author::Operator, _) => Ok(check),
+            (_, _) => Ok(check),
         }
     }
 }
@@ -112,13 +120,19 @@ pub(super) fn read_run_request(
         labels,
         verify,
         priority,
+        interactive,
     } = request;
     let namespace = named(namespace)?;
     let limits = limits.unwrap_or_default();
     only_effective(&limits)?;
     let limits = read_limits(limits, &sender.policy)?;
-    let policy = sender.policy.admit(read_policy(policy.unwrap_or_default())?)?;
-    let (plan, warnings) = read_plan(plan_source, verify, sender, limits.max_plan_steps)?;
+    let policy = read_run_policy(policy.unwrap_or_default(), interactive, &sender.policy)?;
+    let (plan, mut warnings) = read_plan(plan_source, verify, sender, limits.max_plan_steps)?;
+    if let Some(plan) = &plan {
+        overlays::check(plan, None, &policy)?;
+        let rules = InputRules::of(&policy)?;
+        warnings.extend(assumptions(&plan.verify, &rules));
+    }
     let goal = goal_of(goal, plan.as_ref())?;
     let order = RunRequest {
         namespace,
@@ -138,6 +152,21 @@ pub(super) fn read_run_request(
         caller_trace,
     };
     Ok((order, warnings))
+}
+
+/// The policy of a run, under that of its namespace. A person who follows the run is asked where the request
+/// does not say what is done in doubt.
+fn read_run_policy(
+    policy: v1::Policy,
+    interactive: bool,
+    namespace: &NamespacePolicy,
+) -> Result<Policy, Problem> {
+    let asked = asked_in_doubt(policy.in_doubt)?;
+    let mut policy = read_policy(policy)?;
+    if asked.is_none() && interactive {
+        policy.in_doubt = InDoubt::Ask;
+    }
+    namespace.admit(policy, asked)
 }
 
 /// A plan for a run that waits for one, with the reader's corrections.
@@ -187,6 +216,7 @@ pub(super) fn read_new_plan(
         }
         PlanSource::PatchText(text) => read.take_patch(&text, sender.author, state, most)?,
     }
+    overlays::check(&read.new.plan, record.plan.as_deref(), &record.spec.policy)?;
     if expected_revision == 0 {
         let own = std::mem::take(&mut read.new.plan.verify);
         read.new.plan.verify = sender.policy.with_checks(own);
@@ -231,6 +261,28 @@ impl ReadPlan {
         self.warnings.extend(patched.warnings);
         Ok(())
     }
+}
+
+/// The answer of a request to a confirmation.
+///
+/// # Errors
+/// `field_missing` without an answer, `type_mismatch` for an unknown one and for a comment that cannot be
+/// stored, `too_large` for a long comment.
+pub(super) fn read_confirmation(
+    request: v1::ResolveConfirmationRequest,
+) -> Result<Confirmation, Problem> {
+    let v1::ResolveConfirmationRequest { answer, call_digest, comment, .. } = request;
+    let approved = match v1::ConfirmationAnswer::try_from(answer) {
+        Ok(v1::ConfirmationAnswer::Approve) => true,
+        Ok(v1::ConfirmationAnswer::Deny) => false,
+        Ok(v1::ConfirmationAnswer::Unspecified) => return Err(missing("answer")),
+        Err(_) => {
+            let message = "is no value of this enum";
+            return Err(Problem::at(Code::TypeMismatch, "answer", message));
+        }
+    };
+    let comment = bounded("comment", comment.trim().to_owned(), MAX_COMMENT)?;
+    Ok(Confirmation { approved, digest: call_digest, comment })
 }
 
 /// The limits that a request sets, and the defaults of the others.

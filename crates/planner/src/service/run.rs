@@ -2,7 +2,7 @@
 
 use super::page::{page_size, page_token};
 use super::request::Sender;
-use super::{NamedRun, Service, caller, request, status, waits, work};
+use super::{NamedRun, Service, caller, overlays, request, status, waits, work};
 use crate::call::Call;
 use crate::intake::{self, Accepted, RunRequest};
 use crate::planner::Planner;
@@ -10,9 +10,10 @@ use crate::runs::Watch;
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt, TryStreamExt};
 use std::sync::Arc;
+use surety_common::domain::check::AcceptCheck;
 use surety_common::domain::fault::{Fault, FaultClass, FaultCode};
 use surety_common::domain::identity::Object;
-use surety_common::domain::journal::{Entry, Event, Wanted};
+use surety_common::domain::journal::{Entry, Wanted};
 use surety_common::domain::problem::{Code, Problem, Warning};
 use surety_common::domain::receipt::{ChainEnd, export_line};
 use surety_common::domain::run::RunRecord;
@@ -67,11 +68,11 @@ impl RunService for Service {
     ) -> Result<Response<v1::GetRunResponse>, Status> {
         let caller = caller(&request)?;
         let v1::GetRunRequest { run_id, view } = request.into_inner();
-        let NamedRun { id, planner, .. } = self.of_run(&caller, &run_id).await?;
+        let NamedRun { id, planner, sees_hidden, .. } = self.of_run(&caller, &run_id).await?;
         let record = planner.find(id).await.map_err(status)?;
         let verdict = planner.verdict(&record).await.map_err(status)?;
         let mut response = match view == i32::from(v1::RunView::Full) {
-            true => full_view(&planner, &record).await.map_err(status)?,
+            true => full_view(&planner, &record, sees_hidden).await.map_err(status)?,
             false => v1::GetRunResponse::default(),
         };
         let mut run = run(record, verdict);
@@ -86,9 +87,10 @@ impl RunService for Service {
     ) -> Result<Response<v1::ListReceiptsResponse>, Status> {
         let caller = caller(&request)?;
         let v1::ListReceiptsRequest { run_id, page_size, page_token } = request.into_inner();
-        let NamedRun { id, planner, .. } = self.of_run(&caller, &run_id).await?;
+        let NamedRun { id, planner, sees_hidden, .. } = self.of_run(&caller, &run_id).await?;
         let page = work::page(&planner, id, Wanted::Receipts, page_size, &page_token).await?;
-        let receipts = page.events.into_iter().filter_map(work::receipt_in).collect();
+        let receipts = page.events.into_iter();
+        let receipts = receipts.filter_map(|event| work::receipt_in(event, sees_hidden)).collect();
         let next_page_token = work::token(page.next);
         Ok(Response::new(v1::ListReceiptsResponse { receipts, next_page_token }))
     }
@@ -114,8 +116,9 @@ impl RunService for Service {
     ) -> Result<Response<Self::GetOutputStream>, Status> {
         let caller = caller(&request)?;
         let request = request.into_inner();
-        let NamedRun { id, planner, .. } = self.of_run(&caller, &request.run_id).await?;
-        let parts = work::output(&planner, id, &request).await.map_err(status)?;
+        let NamedRun { id, planner, sees_hidden, .. } =
+            self.of_run(&caller, &request.run_id).await?;
+        let parts = work::output(&planner, id, &request, sees_hidden).await.map_err(status)?;
         Ok(Response::new(work::stream(parts, request.offset).boxed()))
     }
 
@@ -140,13 +143,16 @@ impl RunService for Service {
     ) -> Result<Response<Self::WatchRunStream>, Status> {
         let caller = caller(&request)?;
         let v1::WatchRunRequest { run_id, from_sequence, follow } = request.into_inner();
-        let NamedRun { id, planner, .. } = self.of_run(&caller, &run_id).await?;
+        let NamedRun { id, planner, sees_hidden, .. } = self.of_run(&caller, &run_id).await?;
         let from = i64::try_from(from_sequence).unwrap_or(i64::MAX);
         let Watch { trace_parent, events } =
             planner.watch(id, from, follow).await.map_err(status)?;
         let trace_id = trace_id(&trace_parent).to_owned();
         let stream = events.map(move |found| match found {
-            Ok(found) => Ok(v1::WatchRunResponse { event: Some(event(id, &trace_id, found)) }),
+            Ok(found) => {
+                let found = work::shown(found, sees_hidden);
+                Ok(v1::WatchRunResponse { event: Some(event(id, &trace_id, found)) })
+            }
             Err(fault) => Err(status(fault)),
         });
         Ok(Response::new(stream.boxed()))
@@ -213,9 +219,16 @@ impl RunService for Service {
 
     async fn resolve_confirmation(
         &self,
-        _: Request<v1::ResolveConfirmationRequest>,
+        request: Request<v1::ResolveConfirmationRequest>,
     ) -> Result<Response<v1::ResolveConfirmationResponse>, Status> {
-        Err(unimplemented("ResolveConfirmation"))
+        let caller = caller(&request)?;
+        let request = request.into_inner();
+        let wait_id = id("wait_id", &request.wait_id).map_err(status)?;
+        let NamedRun { id, planner, .. } = self.of_wait(&caller, wait_id).await.map_err(status)?;
+        let call = Call::of(wait_id, caller.name(), &request).map_err(status)?;
+        let answer = request::read_confirmation(request).map_err(status)?;
+        let run = planner.resolve(id, wait_id, &call, &answer).await.map_err(status)?;
+        Ok(Response::new(v1::ResolveConfirmationResponse { run: Some(run) }))
     }
 
     async fn extend_budget(
@@ -233,7 +246,12 @@ impl RunService for Service {
     ) -> Result<Response<Self::ExportReceiptsStream>, Status> {
         let caller = caller(&request)?;
         let run_id = request.into_inner().run_id;
-        let NamedRun { id, planner, .. } = self.of_run(&caller, &run_id).await?;
+        let NamedRun { id, planner, sees_hidden, .. } = self.of_run(&caller, &run_id).await?;
+        let record = planner.find(id).await.map_err(status)?;
+        let hides = record.plan.iter().flat_map(|plan| &plan.verify).any(AcceptCheck::is_hidden);
+        if hides && !sees_hidden {
+            return Err(status(overlays::hidden("a part of the evidence")));
+        }
         let receipts = planner.receipts(id).await.map_err(status)?;
         let lines = stream::try_unfold(Some((receipts, ChainEnd::of(id, &[]))), exported);
         let lines = lines.map_err(status).try_flatten();
@@ -304,11 +322,15 @@ pub(super) async fn shown(planner: &Planner, id: Uuid) -> Result<v1::Run, Status
     Ok(run(record, verdict))
 }
 
-async fn full_view(planner: &Planner, record: &RunRecord) -> Result<v1::GetRunResponse, Fault> {
+async fn full_view(
+    planner: &Planner,
+    record: &RunRecord,
+    sees_hidden: bool,
+) -> Result<v1::GetRunResponse, Fault> {
     let events = store::latest_work(&planner.pool, record.spec.id, FULL_VIEW).await?;
     let (mut receipts, mut turns) = (Vec::new(), Vec::new());
-    for Event { entry, .. } in events {
-        match entry {
+    for event in events {
+        match work::shown(event, sees_hidden).entry {
             Entry::Receipt(receipt) => receipts.push((*receipt).into()),
             Entry::Turn(turn) => turns.push((*turn).into()),
             Entry::Transition(_)

@@ -1,13 +1,15 @@
 //! The receipts and turns of a run in pages, and the outputs of its calls.
 
 use super::page::{not_a_token, page_size};
-use super::status;
+use super::{overlays, status};
 use crate::planner::Planner;
 use futures::Stream;
 use futures::stream;
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::journal::{Entry, Event, Wanted};
 use surety_common::domain::problem::{Code, Problem};
+use surety_common::domain::receipt::EvidenceReceipt;
+use surety_common::domain::verification::{concealed, is_hidden};
 use surety_common::store::{self, OutputParts, WorkPage};
 use surety_common::wire::v1;
 use tonic::Status;
@@ -46,9 +48,22 @@ pub(super) fn token(next: Option<i64>) -> String {
     next.map(|next| next.to_string()).unwrap_or_default()
 }
 
-pub(super) fn receipt_in(event: Event) -> Option<v1::EvidenceReceipt> {
-    let Entry::Receipt(receipt) = event.entry else { return None };
+/// The receipt of an event; of a hidden check whole only for those who may see it.
+pub(super) fn receipt_in(event: Event, sees_hidden: bool) -> Option<v1::EvidenceReceipt> {
+    let Entry::Receipt(receipt) = shown(event, sees_hidden).entry else { return None };
     Some((*receipt).into())
+}
+
+/// An event as a caller sees it.
+pub(super) fn shown(event: Event, sees_hidden: bool) -> Event {
+    let Event { sequence, at, span_id, mut entry } = event;
+    if let Entry::Receipt(receipt) = &mut entry
+        && !sees_hidden
+        && is_hidden(receipt)
+    {
+        **receipt = concealed(EvidenceReceipt::clone(receipt));
+    }
+    Event { sequence, at, span_id, entry }
 }
 
 pub(super) fn turn_in(event: Event) -> Option<v1::Turn> {
@@ -59,11 +74,13 @@ pub(super) fn turn_in(event: Event) -> Option<v1::Turn> {
 /// The wanted bytes of a call's output.
 ///
 /// # Errors
-/// `field_missing`, `run_not_found`, `artifact_not_found`, `database_unavailable`.
+/// `field_missing`, `run_not_found`, `artifact_not_found`, `permission_denied` for a hidden check,
+/// `database_unavailable`.
 pub(super) async fn output(
     planner: &Planner,
     run_id: Uuid,
     request: &v1::GetOutputRequest,
+    sees_hidden: bool,
 ) -> Result<OutputParts, Fault> {
     let v1::GetOutputRequest { run_id: _, call_id, offset, length } = request;
     if call_id.is_empty() {
@@ -75,6 +92,9 @@ pub(super) async fn output(
         let message = format!("run {run_id} has no output of a call {call_id:?}");
         Fault::new(FaultCode::ArtifactNotFound, message).with_field("call_id")
     })?;
+    if !sees_hidden && store::is_hidden_call(&planner.pool, run_id, call_id).await? {
+        return Err(overlays::hidden("the output"));
+    }
     Ok(OutputParts::new(planner.pool.clone(), output, *offset, *length))
 }
 

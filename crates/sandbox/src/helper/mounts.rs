@@ -147,7 +147,10 @@ impl Overlays<'_> {
             Some(kept) => self.upper_in(&host(&kept))?,
             None => self.own_upper()?,
         };
-        overlay(&[host(path)], &upper, path)
+        let below = self.spec().view.as_ref().map(|view| view.below.as_slice());
+        let layers: Vec<_> =
+            below.unwrap_or_default().iter().map(|layer| host(layer)).chain([host(path)]).collect();
+        overlay(&layers, &upper, path)
             .map_err(|error| unsupported(&format!("overlay at {}: {error}", path.display())))
     }
 
@@ -178,7 +181,9 @@ impl Overlays<'_> {
 
     /// Puts the view's own files into it, and takes out what it does not have.
     fn change_view(&self) -> Result<(), NotStarted> {
-        let Some(View { upper: _, replace, remove }) = &self.spec().view else { return Ok(()) };
+        let Some(View { upper: _, below: _, replace, remove }) = &self.spec().view else {
+            return Ok(());
+        };
         let workspace = &self.spec().tree.workspace;
         for path in remove {
             let path = workspace.join(path);

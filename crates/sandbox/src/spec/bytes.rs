@@ -93,6 +93,7 @@ mod tests {
         let odd = PathBuf::from(OsString::from_vec(b"caf\xe9.txt".to_vec()));
         let view = View {
             upper: None,
+            below: vec![PathBuf::from("/layer")],
             replace: vec![(odd.clone(), PathBuf::from("/original"))],
             remove: vec![odd, PathBuf::from("plain")],
         };

@@ -186,6 +186,7 @@ fn a_view_shows_changes_that_the_workspace_does_not_get() {
         fs::create_dir_all(&upper).unwrap();
         sandbox.view = Some(View {
             upper: Some(upper),
+            below: Vec::new(),
             replace: vec![("changed".into(), original.clone()), ("new/deep/file".into(), original)],
             remove: vec!["tests/removed".into(), "folder".into(), "never-there".into()],
         });

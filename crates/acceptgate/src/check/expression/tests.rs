@@ -1,6 +1,7 @@
 use super::*;
 use crate::verdict::{Evaluation, evaluate_within};
 use std::collections::BTreeMap;
+use surety_common::domain::caution::CautionRules;
 use surety_common::domain::check::{Author, read_checks};
 use surety_common::domain::fault::{Fault, FaultCode, Reason};
 use surety_common::domain::json::parse;
@@ -216,6 +217,7 @@ fn a_verdict_without_a_slot_is_a_shortage_and_may_be_retried() {
         project_tests: None,
         round: None,
         require_independent: false,
+        cautions: CautionRules::default(),
         authored_text: None,
     };
     let far = Instant::now() + PLENTY.patience;

@@ -58,6 +58,17 @@ pub(in crate::config) const EXECUTOR_HEARTBEAT_AGE_LIMIT_MS: Setting = Setting {
     secret: false,
 };
 
+pub(in crate::config) const EXECUTOR_MAX_DEATHS: Setting = Setting {
+    group: Group::Executor,
+    flag: "executor-max-deaths",
+    env: "SURETY_EXECUTOR_MAX_DEATHS",
+    default: "3",
+    accepts: Accepts::Whole { min: 1, max: 1_000_000, unit: "executors" },
+    meaning: "How many executors may die in the middle of the same turn or verification of a run before it waits \
+              for an operator (`poison`) instead of being taken over again. All runs of a dead executor are counted.",
+    secret: false,
+};
+
 pub(in crate::config) const EXECUTOR_DATA_DIR: Setting = Setting {
     group: Group::Executor,
     flag: "executor-data-dir",

@@ -1,6 +1,6 @@
 //! One acceptance check.
 
-use super::CheckKind;
+use super::{CheckKind, Overlay};
 use std::collections::BTreeMap;
 
 /// One acceptance criterion, normalized: trimmed (except the needle), match in lower case, empty
@@ -21,9 +21,16 @@ pub struct AcceptCheck {
     pub params: BTreeMap<String, String>,
     /// The author of the check; a patch may not weaken a check of a user or an operator.
     pub owner: Owner,
+    /// Files that only its view has: then it is a hidden check.
+    pub overlay: Overlay,
 }
 
 impl AcceptCheck {
+    /// Whether participants see nothing of it but its line and its result.
+    pub const fn is_hidden(&self) -> bool {
+        !self.overlay.is_none()
+    }
+
     /// The name of its result: its id, or its kind when it has no id.
     pub fn name(&self) -> &str {
         if self.id.is_empty() { self.kind.as_str() } else { &self.id }

@@ -11,6 +11,8 @@ mod kind;
 mod legacy;
 mod normal;
 mod output_only;
+mod overlay;
+mod overlay_rules;
 mod read;
 mod reason;
 mod strength;
@@ -30,6 +32,9 @@ pub use evidence::Evidence;
 pub use file_type::FileType;
 pub use kind::CheckKind;
 pub use normal::normalise_checks;
+pub use overlay::{
+    MAX_OVERLAY_BYTES, MAX_OVERLAY_FILES, Overlay, OverlayFiles, decode_overlay, encode_overlay,
+};
 pub use read::{Author, ScannedChecks, read_checks, scan_checks, validate_check};
 pub use reason::Reason;
 pub use strength::{is_thin, strength_of};

@@ -53,6 +53,7 @@ pub(super) fn collapse(checks: Vec<AcceptCheck>, path: &str) -> (Vec<AcceptCheck
             check.params.clone(),
             check.required,
             check.owner,
+            check.overlay.digest().to_owned(),
         );
         match seen.get(&question) {
             None => {

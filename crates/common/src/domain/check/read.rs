@@ -2,15 +2,18 @@
 
 use super::legacy::{migrate, read_line};
 use super::normal::collapse;
+use super::overlay::read_overlay;
+use super::overlay_rules::validate_overlay;
 use super::test_bounds;
-use super::{AcceptCheck, CheckKind, FileType, Match, Owner};
+use super::{AcceptCheck, CheckKind, FileType, Match, Overlay, Owner};
 use crate::domain::command::CommandLine;
 use crate::domain::fields::{TypedFields, item_path, join, mismatch};
 use crate::domain::json::Value;
 use crate::domain::problem::{Code, Problem, Warning, WarningCode};
 use std::collections::{BTreeMap, HashSet};
 
-const KEYS: &[&str] = &["id", "kind", "target", "match", "required", "params", "owner"];
+const KEYS: &[&str] =
+    &["id", "kind", "target", "match", "required", "params", "owner", "overlay", "overlay_digest"];
 
 /// The prefix of ids that are reserved for the gate.
 const RESERVED: &str = "system.";
@@ -44,7 +47,7 @@ pub struct ScannedChecks {
 /// # Errors
 /// `type_mismatch` first, wherever it is; then check by check `check_unreadable` for a text of a user or
 /// an operator, `check_id_reserved`, `check_kind_missing`, `match_unknown`, `check_target_empty`,
-/// `check_needle_empty`.
+/// `check_needle_empty`, `overlay_not_allowed`, `too_large`, `overlay_path_invalid`.
 pub fn read_checks(
     value: &Value,
     path: &str,
@@ -86,11 +89,12 @@ pub fn scan_checks(value: &Value, path: &str, author: Author) -> Result<ScannedC
     Ok(read)
 }
 
-/// Validates one normalized check: its id, its kind, its target, its needle.
+/// Validates one normalized check: its id, its kind, its target, its needle, its overlay.
 ///
 /// # Errors
 /// `check_id_reserved`, `check_kind_missing`, `check_target_empty`, `type_mismatch` for an unknown
-/// `params.type`, `check_needle_empty`, `type_mismatch` for a bound in the params, the first in this order.
+/// `params.type`, `check_needle_empty`, `overlay_not_allowed`, `too_large`, `overlay_path_invalid`,
+/// `type_mismatch` for a bound in the params, the first in this order.
 pub fn validate_check(check: &AcceptCheck, path: &str) -> Result<(), Problem> {
     validate_name(check, path)?;
     validate_object(check, path)?;
@@ -167,7 +171,7 @@ fn validate_object(check: &AcceptCheck, path: &str) -> Result<(), Problem> {
             "a content_contains check needs the text in params.contains",
         ));
     }
-    Ok(())
+    validate_overlay(check, path)
 }
 
 struct Scan<'a> {
@@ -210,6 +214,7 @@ impl<'a> Scan<'a> {
             required: true,
             params: BTreeMap::new(),
             owner: default_owner(self.author),
+            overlay: Overlay::default(),
         });
     }
 
@@ -228,6 +233,10 @@ impl<'a> Scan<'a> {
         let required = fields.truth("required", true)?;
         let params = read_params(&fields, warnings)?;
         let owner = read_owner(&fields, self.author)?;
+        let overlay = match fields.get("overlay") {
+            Some(value) => read_overlay(value, &fields.path("overlay"))?,
+            None => Overlay::stored(fields.text("overlay_digest")?),
+        };
         let by = read_match(&match_word, &fields.path("match"));
         let check = AcceptCheck {
             id,
@@ -237,6 +246,7 @@ impl<'a> Scan<'a> {
             required,
             params,
             owner,
+            overlay,
         }
         .normalised();
         if self.read.refused.is_none() {

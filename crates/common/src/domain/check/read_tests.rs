@@ -107,6 +107,7 @@ fn loose_check() -> impl Strategy<Value = AcceptCheck> {
             required,
             params,
             owner: Owner::User,
+            overlay: Overlay::default(),
         },
     )
 }

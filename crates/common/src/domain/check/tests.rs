@@ -22,6 +22,7 @@ fn check(kind: &str, target: &str, params: &[(&str, &str)]) -> AcceptCheck {
             .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
             .collect(),
         owner: Owner::Plan,
+        overlay: Overlay::default(),
     }
 }
 

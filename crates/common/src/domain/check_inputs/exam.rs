@@ -1,8 +1,10 @@
 //! What a run did to the check inputs of one check, and how a view gets the originals back.
 
-use super::convention::{language_of, language_of_configuration, recipe_of};
+use super::configuration::{language_of_configuration, recipe_of};
+use super::git::GitChange;
+use super::language::language_of;
 use super::line::{names, scripts, starts};
-use super::{InputKind, InputRules, convention_of};
+use super::{InputKind, StartInputs, convention_of};
 use crate::domain::manifest::{Aspect, Change, Kind, Manifest, changes};
 use std::collections::BTreeSet;
 
@@ -27,32 +29,41 @@ pub struct Exam {
     /// Added ones that stay, because the start has nothing that they could replace: the line names them, or
     /// they are the first of their kind.
     pub new: Vec<Difference>,
+    /// Those outside the workspace: a view has them as they are.
+    pub outside: Vec<Difference>,
 }
 
 impl Exam {
     /// Compares the workspace with the start, for the check that this line runs. A project's own tests have
     /// an empty line.
-    pub fn of(rules: &InputRules, line: &str, start: &Manifest, now: &Manifest) -> Self {
+    pub fn of(inputs: &StartInputs<'_>, line: &str, start: &Manifest, now: &Manifest) -> Self {
         let mut exam = Self::default();
         let mut tests = None;
-        let scripts = scripts(line);
-        let scripts: BTreeSet<&[u8]> = scripts
-            .iter()
-            .filter(|script| !script.is_product && !rules.may_change(script.path.as_bytes()))
-            .map(|script| script.path.as_bytes())
+        let protected = inputs.protected_scripts(line);
+        let named: BTreeSet<String> = scripts(line)
+            .into_iter()
+            .filter(|script| !script.is_product)
+            .map(|script| script.path)
             .collect();
         let content = |change: &Change<'_>| change.is_of_content() && !change.is_ignored();
         for change in changes(start, now).filter(content) {
             let path = change.path();
-            let is_script = || scripts.contains(path).then_some(InputKind::Script);
-            let Some(kind) = rules.kind_of(path).or_else(is_script) else { continue };
-            let Some(aspect) = change.aspect() else { continue };
+            let was_there = start.get(path).is_some_and(|entry| entry.kind != Kind::Folder);
+            let kind = if was_there {
+                let is_script = || protected.contains(path).then_some(InputKind::Script);
+                inputs.kind_of(path).or_else(is_script)
+            } else {
+                let is_script = || named.contains(String::from_utf8_lossy(path).as_ref());
+                let is_script = || is_script().then_some(InputKind::Script);
+                inputs.kind_of_added(path).or_else(is_script)
+            };
+            let (Some(kind), Some(aspect)) = (kind, change.aspect()) else { continue };
             // The text of the script is still the original; a run may make it executable.
             if aspect == Aspect::Mode && kind == InputKind::Script {
                 continue;
             }
             let difference = Difference { path: path.to_vec(), kind, aspect };
-            if start.get(path).is_some_and(|entry| entry.kind != Kind::Folder) {
+            if was_there {
                 exam.put_back.push(difference);
             } else if kind != InputKind::Shadow
                 && is_new(line, &difference, start, tests.get_or_insert_with(|| Tests::of(start)))
@@ -65,6 +76,22 @@ impl Exam {
         exam
     }
 
+    /// Adds what a run did to the repository. What lies outside the workspace is in no view.
+    pub fn add_git(&mut self, changes: &[GitChange]) {
+        for change in changes {
+            let GitChange { path, aspect, .. } = change;
+            let difference =
+                Difference { path: path.clone(), kind: InputKind::Git, aspect: *aspect };
+            match aspect {
+                _ if path.starts_with(b"/") => self.outside.push(difference),
+                Aspect::Added => self.take_out.push(difference),
+                Aspect::Removed | Aspect::Kind | Aspect::Content | Aspect::Mode => {
+                    self.put_back.push(difference);
+                }
+            }
+        }
+    }
+
     /// Whether the originals are other files than those of the run.
     pub fn differs(&self) -> bool {
         !self.put_back.is_empty() || !self.take_out.is_empty()
@@ -72,7 +99,8 @@ impl Exam {
 
     /// Every check input that the run changed or added, sorted by path.
     pub fn differences(&self) -> Vec<&Difference> {
-        let mut all: Vec<_> = self.put_back.iter().chain(&self.take_out).chain(&self.new).collect();
+        let inside = self.put_back.iter().chain(&self.take_out).chain(&self.new);
+        let mut all: Vec<_> = inside.chain(&self.outside).collect();
         all.sort_by(|a, b| a.path.cmp(&b.path));
         all
     }
@@ -109,7 +137,7 @@ fn is_new(line: &str, added: &Difference, start: &Manifest, tests: &Tests) -> bo
         return true;
     }
     match added.kind {
-        InputKind::Shadow | InputKind::Protected => false,
+        InputKind::Shadow | InputKind::Protected | InputKind::Git => false,
         InputKind::Script => true,
         InputKind::Test => match language_of(&path) {
             Some(language) => !tests.languages.contains(language),

@@ -55,6 +55,8 @@ const CONFIGURATION_OPTIONS: &[&str] = &[
     "--taskfile",
     "--project",
 ];
+/// The same for a script, whose short options may name data.
+const LONG_OPTIONS: &[&str] = &["--config", "--config-file", "--configuration", "--rcfile"];
 /// Folders whose files are products.
 const PRODUCT_FOLDERS: &[&str] = &["src", "lib", "app", "cmd", "pkg"];
 /// Names of products.
@@ -67,6 +69,19 @@ pub struct Script {
     pub path: String,
     /// Whether it is a product by convention: then it is data under test.
     pub is_product: bool,
+    /// What the line does with it.
+    pub role: Role,
+}
+
+/// What a line does with a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// It is the program that is started.
+    Program,
+    /// An interpreter reads it.
+    Script,
+    /// A runner, or a script of the check, is given it as its configuration.
+    Configuration,
 }
 
 /// The files of the workspace that a line starts: programs by their paths, the scripts of interpreters, and
@@ -81,24 +96,29 @@ pub fn scripts(line: &str) -> BTreeSet<Script> {
             folder = arguments.first().map_or(String::new(), |to| join(&folder, to));
             continue;
         }
-        let mut add = |path: &str| {
+        let is_path = program.contains('/');
+        let mut add = |path: &str, role| {
             let path = join(&folder, path);
             if !path.is_empty() {
                 let is_product = is_product(&path);
-                found.insert(Script { path, is_product });
+                found.insert(Script { path, is_product, role });
             }
         };
-        if program.contains('/') {
-            add(program);
+        if is_path {
+            add(program, Role::Program);
         }
         let name = program.rsplit('/').next().unwrap_or(program).to_ascii_lowercase();
-        if is_interpreter(&name)
-            && let Some(script) = script_of(arguments)
-        {
-            add(script);
-        }
+        let script = script_of(arguments).filter(|_| is_interpreter(&name));
+        script.into_iter().for_each(|script| add(script, Role::Script));
+        // A script of the check is a runner of its own; what a product reads is its own data.
+        let started = script.or_else(|| is_path.then_some(program.as_str()));
+        let is_check = started.is_some_and(|it| !is_product(&join(&folder, it)));
         if let Some(arguments) = arguments_of_runner(&name, arguments) {
-            configurations(arguments).into_iter().for_each(add);
+            let named = configurations(arguments, CONFIGURATION_OPTIONS);
+            named.into_iter().for_each(|path| add(path, Role::Configuration));
+        } else if is_check {
+            let named = configurations(arguments, LONG_OPTIONS);
+            named.into_iter().for_each(|path| add(path, Role::Configuration));
         }
     }
     found
@@ -135,7 +155,7 @@ pub fn is_product(path: &str) -> bool {
 }
 
 /// Whether a line names a path, or a folder above it: then what is to be made there is asked for.
-pub(super) fn names(line: &str, path: &str) -> bool {
+pub fn names(line: &str, path: &str) -> bool {
     let mut folder = String::new();
     commands(line).iter().any(|words| {
         if let [cd, to, ..] = words.as_slice()
@@ -192,7 +212,7 @@ fn script_of(arguments: &[String]) -> Option<&str> {
     None
 }
 
-fn configurations(arguments: &[String]) -> Vec<&str> {
+fn configurations<'a>(arguments: &'a [String], options: &[&str]) -> Vec<&'a str> {
     let mut found = Vec::new();
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
@@ -200,7 +220,7 @@ fn configurations(arguments: &[String]) -> Vec<&str> {
             Some((option, value)) => (option, Some(value)),
             None => (argument.as_str(), None),
         };
-        if CONFIGURATION_OPTIONS.contains(&option) {
+        if options.contains(&option) {
             found.extend(value.or_else(|| arguments.next().map(String::as_str)));
         }
     }

@@ -2,30 +2,48 @@
 //!
 //! ```text
 //!   path ---> convention: a test, a runner's configuration, a name that shadows a module
-//!   line ---> named: the scripts that a check's line starts
+//!   line ---> named: the scripts that a check's line starts, unless other files import them
+//!   link ---> what a check input of the start leads to
 //!   policy -> protect adds, may_change takes away
-//!        \--> Exam: what differs from the start, and how a view gets the originals back
+//!        \--> StartInputs --> Exam: what differs from the start, and how a view gets the originals back
 //! ```
 //!
-//! Everything here is decided from paths and manifests. Operands of a line are data under test and never
-//! check inputs.
+//! Everything here is decided from paths, manifests and the imports of the start. Operands of a line are data
+//! under test and never check inputs.
 
+mod assumed;
+mod configuration;
 mod convention;
+mod ecosystem;
 mod exam;
+mod git;
+mod imports;
 mod keys;
+mod language;
 mod line;
+mod linked;
 mod ruling;
+mod shadow;
+mod start;
 
 #[cfg(test)]
 mod tests;
 
-pub use convention::{convention_of, language_of};
+pub use assumed::{assumptions, assumptions_at_start};
+pub use convention::convention_of;
+pub use ecosystem::{ecosystem_of, installs};
 pub use exam::{Difference, Exam};
+pub use git::{GitChange, GitState, Moved, effective_configuration, read_packed};
+pub use imports::Imports;
 pub use keys::{is_merged, merged};
-pub use line::{Script, is_product, scripts};
+pub use language::language_of;
+pub use line::{Role, Script, is_product, names as is_named, scripts};
 pub use ruling::{CheckRun, Failure, Notes, Ruling, rule};
+pub use start::{Assumed, StartInputs, imports_wanted};
 
+use super::manifest::{Entry, Manifest};
 use super::problem::{Code, Problem};
+use super::run::Policy;
 use super::scope::glob_set;
 use globset::GlobSet;
 use std::ffi::OsStr;
@@ -52,6 +70,8 @@ pub enum InputKind {
     Script,
     /// The policy protects it.
     Protected,
+    /// It belongs to the repository: configuration, hooks, attributes, references.
+    Git,
 }
 
 impl InputKind {
@@ -63,6 +83,7 @@ impl InputKind {
             Self::Shadow => "shadow",
             Self::Script => "script",
             Self::Protected => "protected",
+            Self::Git => "git",
         }
     }
 }
@@ -71,7 +92,11 @@ impl InputKind {
 #[derive(Debug, Clone, Default)]
 pub struct InputRules {
     protect: GlobSet,
+    protected: Vec<String>,
     may_change: GlobSet,
+    /// Globs of the namespace, which win over those of the run.
+    always: GlobSet,
+    within: Option<GlobSet>,
 }
 
 impl InputRules {
@@ -80,25 +105,73 @@ impl InputRules {
     /// # Errors
     /// `type_mismatch`, naming the key and the glob that does not read.
     pub fn new(protect: &[String], may_change: &[String]) -> Result<Self, Problem> {
-        Ok(Self { protect: globs(PROTECT, protect)?, may_change: globs(MAY_CHANGE, may_change)? })
+        Ok(Self {
+            protect: globs(PROTECT, protect)?,
+            protected: protect.to_vec(),
+            may_change: globs(MAY_CHANGE, may_change)?,
+            ..Self::default()
+        })
+    }
+
+    /// The rules of a run, with those of its namespace.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn of(policy: &Policy) -> Result<Self, Problem> {
+        let within = match policy.may_change_within.as_slice() {
+            [] => None,
+            within => Some(globs("may_change_within", within)?),
+        };
+        let always = globs("always_protect", &policy.always_protect)?;
+        Ok(Self { always, within, ..Self::new(&policy.protect, &policy.may_change)? })
     }
 
     /// Why a path is a check input of every check; none when it is none.
     pub fn kind_of(&self, path: &[u8]) -> Option<InputKind> {
         let as_path = Path::new(OsStr::from_bytes(path));
-        if self.may_change.is_match(as_path) {
+        if self.may_change(path) {
             return None;
         }
-        if self.protect.is_match(as_path) {
+        if self.protect.is_match(as_path) || self.always.is_match(as_path) {
             return Some(InputKind::Protected);
         }
         convention_of(&String::from_utf8_lossy(path))
     }
 
+    /// The first protected glob that names nothing at the start.
+    pub fn unmatched(&self, start: &Manifest) -> Option<&str> {
+        let names_nothing = |glob: &&String| {
+            let glob = glob_set(std::slice::from_ref(*glob));
+            let is_match = |entry: &Entry| {
+                let path = Path::new(OsStr::from_bytes(&entry.path));
+                glob.as_ref().is_ok_and(|glob| glob.is_match(path))
+            };
+            !start.entries().iter().any(is_match)
+        };
+        self.protected.iter().find(names_nothing).map(String::as_str)
+    }
+
+    /// Whether a glob of the policy names a path.
+    pub fn names(&self, path: &[u8]) -> bool {
+        let path = Path::new(OsStr::from_bytes(path));
+        [&self.protect, &self.may_change, &self.always].iter().any(|globs| globs.is_match(path))
+    }
+
     /// Whether the policy says that a run may change a path.
     pub fn may_change(&self, path: &[u8]) -> bool {
-        self.may_change.is_match(Path::new(OsStr::from_bytes(path)))
+        let path = Path::new(OsStr::from_bytes(path));
+        self.may_change.is_match(path)
+            && !self.always.is_match(path)
+            && self.within.as_ref().is_none_or(|within| within.is_match(path))
     }
+}
+
+/// Reads the globs of a key of a namespace's policy.
+///
+/// # Errors
+/// As [`InputRules::new`].
+pub fn read_globs(key: &str, texts: &[String]) -> Result<GlobSet, Problem> {
+    globs(key, texts).map_err(|problem| Problem { field: Some(key.to_owned()), ..problem })
 }
 
 fn globs(key: &str, globs: &[String]) -> Result<GlobSet, Problem> {

@@ -7,12 +7,13 @@
 //!   holds      -              holds       holds; check_inputs_differ
 //!   holds      -              fails       fails
 //!   fails      holds          holds       ignored_inputs_changed
-//!   fails      fails          holds       check_inputs_changed
+//!   fails      fails          holds       check_inputs_changed; ignored_inputs_changed beside it
 //!   fails      fails          fails       fails
 //! ```
 
 use super::Exam;
 use crate::domain::manifest::Aspect;
+use crate::domain::problem::WarningCode;
 use crate::domain::receipt::{EvidenceReceipt, Fact, Inputs};
 
 /// The caution and the reason of a check that only the changed check inputs let hold.
@@ -51,6 +52,8 @@ pub struct Notes<'n> {
     pub dependencies: &'n [String],
     /// Programs of the line that steps changed and that are no check inputs.
     pub programs: Vec<String>,
+    /// Scripts of the line that are taken for products because other files import them.
+    pub imported: Vec<String>,
 }
 
 impl Notes<'_> {
@@ -67,6 +70,10 @@ impl Notes<'_> {
                 let mut facts = listed(CHECK_INPUTS_DIFFER, differences.chain(merged).collect());
                 facts.extend(listed(ORIGINALS_NOT_RUN, self.not_kept.clone()));
                 facts.extend(listed(PROGRAM_FROM_WORKSPACE, self.programs.clone()));
+                let imported = self.imported.iter().map(|path| {
+                    format!("{path}: other files import it; policy.protect: [{path:?}] protects it")
+                });
+                facts.extend(listed(WarningCode::CheckNamesProduct.as_str(), imported.collect()));
                 if self.ignored_unknown {
                     facts.extend(listed(IGNORED_INPUTS_AS_LEFT, vec!["all".to_owned()]));
                 }
@@ -77,7 +84,9 @@ impl Notes<'_> {
                 facts.extend(listed(DEPENDENCY_CHANGED, self.dependencies.to_vec()));
                 facts
             }
-            Inputs::AsLeft | Inputs::Unstated => Vec::new(),
+            Inputs::AsLeft | Inputs::Unstated | Inputs::Canary | Inputs::CanaryAtStart => {
+                Vec::new()
+            }
         }
     }
 }
@@ -124,8 +133,13 @@ pub struct Ruling<E> {
 pub enum Failure<E> {
     /// By a run of it.
     OfRun(E),
-    /// It holds only with what steps made: a code, and the first paths.
-    OfInputs(String),
+    /// It holds only with what steps made.
+    OfInputs {
+        /// The caution.
+        code: &'static str,
+        /// The caution and the first paths.
+        reason: String,
+    },
 }
 
 /// Rules over the runs of a check. `original` is the run that decides where there is no other.
@@ -158,10 +172,19 @@ pub fn rule<E: Copy>(
             let reason = caution(IGNORED_INPUTS_CHANGED, IGNORED_INPUTS_CHANGED, run);
             caution(CHECK_INPUTS_DIFFER, CHECK_INPUTS_DIFFER, original);
             let is_added = !values(run.receipt, DEPENDENCY_CHANGED).is_empty();
-            if is_added { Ok(()) } else { Err(Failure::OfInputs(reason)) }
+            let code = IGNORED_INPUTS_CHANGED;
+            if is_added { Ok(()) } else { Err(Failure::OfInputs { code, reason }) }
         }
         (Err(_), None, _) if held_as_left => {
-            Err(Failure::OfInputs(caution(CHECK_INPUTS_CHANGED, CHECK_INPUTS_DIFFER, original)))
+            let code = CHECK_INPUTS_CHANGED;
+            let reason = caution(code, CHECK_INPUTS_DIFFER, original);
+            // The run that holds had the ignored files of the steps, too.
+            let installs =
+                |run: &CheckRun<'_, E>| !values(run.receipt, DEPENDENCY_CHANGED).is_empty();
+            if let Some(run) = with_ignored.filter(|run| !installs(run)) {
+                caution(IGNORED_INPUTS_CHANGED, IGNORED_INPUTS_CHANGED, run);
+            }
+            Err(Failure::OfInputs { code, reason })
         }
         (Err(error), None, _) => Err(Failure::OfRun(error)),
     };
@@ -222,6 +245,22 @@ mod tests {
             (Err("o"), &original, None, fails, "o", vec![]),
             (
                 Err("o"),
+                &original,
+                Some((&ignored, fails)),
+                holds,
+                "check_inputs_changed: changed t (test)",
+                vec![CHECK_INPUTS_CHANGED, IGNORED_INPUTS_CHANGED],
+            ),
+            (
+                Err("o"),
+                &original,
+                Some((&installed, fails)),
+                holds,
+                "check_inputs_changed: changed t (test)",
+                vec![CHECK_INPUTS_CHANGED],
+            ),
+            (
+                Err("o"),
                 &plain,
                 Some((&ignored, holds)),
                 None,
@@ -242,7 +281,7 @@ mod tests {
             let said = match ruling.result {
                 Ok(()) => String::new(),
                 Err(Failure::OfRun(reason)) => reason.to_owned(),
-                Err(Failure::OfInputs(reason)) => reason,
+                Err(Failure::OfInputs { reason, .. }) => reason,
             };
             assert_eq!(said, reason);
             let found: Vec<_> = ruling.cautions.iter().map(|(code, _)| *code).collect();

@@ -1,5 +1,6 @@
 use super::*;
 use crate::domain::manifest::{Content, Entry, FileDigest, Kind, Manifest, Place, Stamp};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 fn manifest(files: &[(&str, u8)]) -> Manifest {
@@ -56,6 +57,15 @@ fn conventions_say_which_files_are_check_inputs() {
         ("lib/sitecustomize.py", Some(Shadow)),
         ("app/types.py", None),
         ("calendar.py", None),
+        ("uuid.py", None),
+        ("zoneinfo.py", Some(Shadow)),
+        (".eslintrc.json", Some(Configuration)),
+        ("web/.prettierrc", Some(Configuration)),
+        ("phpstan.neon", Some(Configuration)),
+        (".coveragerc", Some(Configuration)),
+        ("analysis_options.yaml", Some(Configuration)),
+        (".gitattributes", Some(Configuration)),
+        ("tsconfig.json", None),
         ("make", Some(Shadow)),
         ("x.egg-info/entry_points.txt", Some(Shadow)),
     ] {
@@ -69,6 +79,10 @@ fn a_line_names_what_it_starts_and_never_its_operands() {
         ("grep -q fixed CHANGELOG.md", vec![]),
         ("python3 app.py", vec![("app.py", true)]),
         ("python3 check.py --fast", vec![("check.py", false)]),
+        ("sh tests/lint.sh --config lint.cfg", vec![("lint.cfg", false), ("tests/lint.sh", false)]),
+        ("./ci.py --rcfile=x.rc -f data.txt", vec![("ci.py", false), ("x.rc", false)]),
+        ("python3 app.py --config app.toml", vec![("app.py", true)]),
+        ("./build/tool -c a", vec![("build/tool", false)]),
         ("python3 -c 'import a' x.py", vec![]),
         ("python3 -m pytest -c ci.ini tests", vec![("ci.ini", false)]),
         ("./check.sh data.txt", vec![("check.sh", false)]),
@@ -87,7 +101,13 @@ fn a_line_names_what_it_starts_and_never_its_operands() {
 }
 
 fn exam(line: &str, start: &[(&str, u8)], now: &[(&str, u8)]) -> [Vec<String>; 3] {
-    let exam = Exam::of(&rules(&[], &[]), line, &manifest(start), &manifest(now));
+    exam_with(line, &Imports::default(), &manifest(start), &manifest(now))
+}
+
+fn exam_with(line: &str, imports: &Imports, start: &Manifest, now: &Manifest) -> [Vec<String>; 3] {
+    let rules = rules(&[], &[]);
+    let inputs = StartInputs::new(&rules, imports, start, b"/w");
+    let exam = Exam::of(&inputs, line, start, now);
     [exam.put_back, exam.take_out, exam.new].map(|list| {
         let path = |it: &Difference| String::from_utf8_lossy(&it.path).into_owned();
         list.iter().map(path).collect()
@@ -155,11 +175,128 @@ fn scripts_are_put_back_and_products_are_not() {
 }
 
 #[test]
+fn a_script_that_another_file_imports_is_a_product() {
+    let start = [("tool.py", 1), ("other.py", 1)];
+    let now = [("tool.py", 2), ("other.py", 1)];
+    let mut imports = Imports::default();
+    let wanted = BTreeSet::from(["tool.py".to_owned()]);
+    let put_back = |imports: &Imports| {
+        let (start, now) = (manifest(&start), manifest(&now));
+        exam_with("python3 tool.py", imports, &start, &now)[0].len()
+    };
+    assert_eq!(put_back(&imports), 1);
+    imports.add("other.py", "import tool\n", &wanted, false);
+    assert_eq!(put_back(&imports), 0);
+}
+
+#[test]
+fn an_added_module_takes_no_place_of_one_that_the_start_imports() {
+    let start = [("dice.py", 1), ("tests/test_dice.py", 1)];
+    let mut imports = Imports::default();
+    let added = |imports: &Imports, path| {
+        let now = manifest(&[&start[..], &[(path, 1)]].concat());
+        exam_with("python3 -m unittest", imports, &manifest(&start), &now)[1].len()
+    };
+    assert_eq!(added(&imports, "secrets.py"), 0);
+    assert_eq!(added(&imports, "random.py"), 1);
+    imports.add("dice.py", "import secrets, random, queue\n", &BTreeSet::new(), false);
+    for (path, taken_out) in [
+        ("secrets.py", 1),
+        ("src/secrets.py", 1),
+        ("src/random.py", 1),
+        ("queue/__init__.py", 1),
+        ("app/secrets.py", 0),
+        ("statistics.py", 0),
+    ] {
+        assert_eq!(added(&imports, path), taken_out, "{path}");
+    }
+}
+
+#[test]
+fn what_links_of_check_inputs_lead_to_is_a_check_input() {
+    let links = [
+        ("tests/expected.txt", "../data/expected.txt"),
+        ("tests/fixtures", "../shared"),
+        ("tests/now.txt", "../current/x.txt"),
+        ("current", "v1"),
+        ("tests/whole.txt", "/w/data/whole.txt"),
+        ("tests/calc.py", "../calc.py"),
+        ("tests/src", "../src"),
+        ("tests/helper.py", "../tools/helper.py"),
+        ("tests/away", "../../etc/passwd"),
+        ("tests/round", "round"),
+        ("check.sh", "tools/check.sh"),
+        ("docs/link", "../data/other.txt"),
+    ];
+    let files = |content| {
+        [
+            ("data/expected.txt", true),
+            ("shared/a/in.json", true),
+            ("shared/code.py", false),
+            ("v1/x.txt", true),
+            ("data/whole.txt", true),
+            ("calc.py", false),
+            ("src/a.txt", false),
+            ("tools/helper.py", true),
+            ("tools/check.sh", true),
+            ("data/other.txt", false),
+        ]
+        .map(|(path, expected)| ((path, content), expected))
+    };
+    let with_links = |content| {
+        let plain = manifest(&files(content).map(|(file, _)| file));
+        let folders = ["shared", "src", "v1"].map(|path| Entry {
+            path: path.as_bytes().into(),
+            kind: Kind::Folder,
+            content: Content::None,
+            ..plain.entries()[0].clone()
+        });
+        let links = links.map(|(path, target)| Entry {
+            path: path.as_bytes().into(),
+            kind: Kind::Link,
+            content: Content::Target(target.as_bytes().into()),
+            ..plain.entries()[0].clone()
+        });
+        let all = [plain.entries(), &links, &folders].concat();
+        Manifest::new(Place::default(), Arc::default(), all)
+    };
+    let (start, now) = (with_links(1), with_links(2));
+    let [put_back, take_out, _] = exam_with("./check.sh", &Imports::default(), &start, &now);
+    for ((path, _), expected) in files(1) {
+        assert_eq!(put_back.iter().any(|it| it == path), expected, "{path}");
+    }
+    assert_eq!(take_out, Vec::<String>::new());
+}
+
+#[test]
+fn a_namespace_protects_and_bounds_what_runs_may_change() {
+    let texts = |globs: &[&str]| globs.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let policy = Policy {
+        may_change: texts(&["tests/**"]),
+        always_protect: texts(&["tests/security/**", "schema/**"]),
+        may_change_within: texts(&["tests/unit/**", "tests/security/**"]),
+        ..Policy::default()
+    };
+    let rules = InputRules::of(&policy).unwrap();
+    for (path, expected) in [
+        ("tests/unit/a.py", None),
+        ("tests/other/a.py", Some(InputKind::Test)),
+        ("tests/security/a.py", Some(InputKind::Protected)),
+        ("schema/a.sql", Some(InputKind::Protected)),
+    ] {
+        assert_eq!(rules.kind_of(path.as_bytes()), expected, "{path}");
+    }
+}
+
+#[test]
 fn a_policy_protects_and_allows() {
     let rules = rules(&["schema/"], &["tests/**", "./Makefile"]);
     assert_eq!(rules.kind_of(b"schema/a.sql"), Some(InputKind::Protected));
     assert_eq!(rules.kind_of(b"tests/test_a.py"), None);
     assert_eq!(rules.kind_of(b"Makefile"), None);
+    let start = manifest(&[("schema/a.sql", 1)]);
+    assert_eq!(rules.unmatched(&start), None);
+    assert_eq!(rules.unmatched(&manifest(&[("other", 1)])), Some("schema/"));
     for (glob, code) in
         [("a[", "type_mismatch"), ("/etc", "type_mismatch"), ("../x", "type_mismatch")]
     {

@@ -8,6 +8,8 @@
 //! A [`draft::Draft`] is the only way to change an [`Execution`]. Each transition is decided by
 //! [`machine`](super::machine) and journalled, so that no state is set without a record.
 
+pub mod deaths;
+mod doubt;
 pub mod draft;
 mod pause;
 mod replan;
@@ -17,6 +19,7 @@ pub mod turns;
 #[cfg(test)]
 mod tests;
 
+use crate::domain::acceptance::Acceptance;
 use crate::domain::decision::Usage;
 use crate::domain::machine::run::RunState;
 use crate::domain::plan::Plan;
@@ -112,6 +115,24 @@ pub struct Counters {
     /// empty before there is one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub base_snapshot: String,
+    /// Deaths of executors in the middle of the work that was in progress at the last of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub deaths: Vec<Deaths>,
+}
+
+/// How often executors died in the middle of one turn or one verification.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deaths {
+    /// The step by its index in the plan; none for a verification.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<usize>,
+    /// The attempt at the step; 0 for a verification.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub attempt: u32,
+    /// The finished turns of that attempt, or the number of the verification.
+    pub round: u32,
+    /// How many, at least 1.
+    pub count: u32,
 }
 
 /// The state of one step in its current attempt.
@@ -263,6 +284,9 @@ pub struct Wait {
     /// The step it is about; none when it is about the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step_index: Option<usize>,
+    /// What a person is asked to accept, if it waits for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acceptance: Option<Box<Acceptance>>,
 }
 
 /// A requested pause that has not ended.

@@ -50,6 +50,7 @@ impl Draft {
         self.run_event(RunEvent::ResumeRequested, cause)?;
         let Some(paused) = self.execution.paused.take() else { return Err(Refusal::Meaningless) };
         self.give_time_back(&paused);
+        self.forget_deaths();
         self.execution.wait = paused.behind;
         self.show_wait();
         // The workspace can have changed during the pause.

@@ -73,7 +73,7 @@ const SUBMITTERS: &[Grant] = &[any(Submitter), any(Operator)];
 const OWNERS: &[Grant] = &[own(Submitter), any(Operator)];
 const PLANNERS: &[Grant] = &[any(Driver), own(Submitter), any(Operator)];
 const ASSIGNEES: &[Grant] = &[any(Driver), any(Submitter), any(Operator)];
-const APPROVERS: &[Grant] = &[any(Approver)];
+const APPROVERS: &[Grant] = &[own(Submitter), own(Operator), any(Approver)];
 const DRIVERS: &[Grant] = &[any(Driver)];
 const WORKERS: &[Grant] = &[any(Worker)];
 const SERVICES: &[Grant] = &[any(Service)];
@@ -167,8 +167,8 @@ decided before any object is read.
 does not exist. Lists leave such objects out.
 4. A role marked *own* covers only the runs that the identity created. Other runs of its namespaces answer \
 PERMISSION_DENIED.
-5. Drivers and workers never approve. The policy key `four_eyes` is refused until `ResolveConfirmation` is \
-served.
+5. Drivers and workers never approve. Under the policy key `four_eyes` the identity that created a run does \
+not approve what the run is in doubt about either.
 
 Of several roles of one identity the lowest that allows the call counts, in the order of the columns: \
 a check that arrives from a submitter belongs to the owner `user`, from an operator to `operator`, from a driver to \

@@ -6,7 +6,7 @@ use crate::domain::json::{self, Value};
 use crate::domain::plan::ToolCall;
 use crate::domain::receipt::{Command, Conditions, EvidenceSource, Fact};
 use crate::domain::tests_seen::Counts;
-use crate::domain::verdict::{Caution, CheckResult, Strength};
+use crate::domain::verdict::{Approval, Caution, CheckResult, Strength};
 use chrono::TimeDelta;
 use proptest::option::of;
 use proptest::prelude::*;
@@ -283,6 +283,8 @@ fn verdict() -> impl Strategy<Value = VerdictRecord> {
             strength: if accepted { Strength::Independent } else { Strength::SelfChecked },
             round: 3,
             cautions: vec![Caution { code: "c".into(), check: "d".into(), detail: "e".into() }],
+            approvals: vec![Approval { by: "f".into(), digest: "g".into() }],
+            workspace_digest: "f".into(),
         },
     );
     (any::<u32>(), verdict, any::<u32>(), text(), text()).prop_map(

@@ -67,6 +67,7 @@ fn check() -> impl Strategy<Value = AcceptCheck> {
             required,
             params,
             owner,
+            overlay: crate::domain::check::Overlay::default(),
         },
     )
 }

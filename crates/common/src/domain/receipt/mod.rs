@@ -64,7 +64,7 @@ pub struct EvidenceReceipt {
 pub struct CheckProbe {
     /// The check, as [`check_key`](crate::domain::check::check_key) names it.
     pub check_id: String,
-    /// The verification round of the run, from 1.
+    /// The verification round of the run, from 1; in the receipt of a step the attempt to end it, from 1.
     pub round: u32,
     /// What the command of a check ran with.
     pub inputs: Inputs,
@@ -82,12 +82,27 @@ pub enum Inputs {
     OriginalWithIgnored,
     /// The workspace as the steps left it.
     AsLeft,
+    /// Those of the run that holds, with failing tests that the line must report.
+    Canary,
+    /// The whole workspace of the start, with the same failing tests.
+    CanaryAtStart,
 }
 
 impl Inputs {
     /// Every value.
-    pub const ALL: [Self; 4] =
-        [Self::Unstated, Self::Original, Self::OriginalWithIgnored, Self::AsLeft];
+    pub const ALL: [Self; 6] = [
+        Self::Unstated,
+        Self::Original,
+        Self::OriginalWithIgnored,
+        Self::AsLeft,
+        Self::Canary,
+        Self::CanaryAtStart,
+    ];
+
+    /// Whether it is a run with failing tests, which says nothing about the check itself.
+    pub const fn is_canary(self) -> bool {
+        matches!(self, Self::Canary | Self::CanaryAtStart)
+    }
 
     /// The value's name in receipts; empty for none.
     pub const fn as_str(self) -> &'static str {
@@ -96,6 +111,8 @@ impl Inputs {
             Self::Original => "original",
             Self::OriginalWithIgnored => "original_with_ignored",
             Self::AsLeft => "as_left",
+            Self::Canary => "canary",
+            Self::CanaryAtStart => "canary_at_start",
         }
     }
 

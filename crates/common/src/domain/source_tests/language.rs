@@ -1,5 +1,6 @@
 //! Which files may have tests inside, by their names and their words.
 
+use super::block::{self, Form};
 use super::item::Items;
 use super::{python, rust};
 
@@ -18,6 +19,8 @@ pub fn has_tests(path: &[u8], text: &[u8]) -> bool {
             &[b"test]", b"test)", b"test(", b"test,", b"bench]", b"quickcheck]", b"```"]
         }
         Some(Language::Python) => &[b">>>"],
+        Some(Language::Zig) => &[b"test \"", b"test {", b"test "],
+        Some(Language::D) => &[b"unittest"],
         None => return false,
     };
     text.len() <= MAX_BYTES
@@ -28,6 +31,8 @@ pub fn has_tests(path: &[u8], text: &[u8]) -> bool {
 enum Language {
     Rust,
     Python,
+    Zig,
+    D,
 }
 
 fn language(path: &[u8]) -> Option<Language> {
@@ -35,6 +40,8 @@ fn language(path: &[u8]) -> Option<Language> {
     match name.rsplit(|byte| *byte == b'.').next()? {
         b"rs" => Some(Language::Rust),
         b"py" => Some(Language::Python),
+        b"zig" => Some(Language::Zig),
+        b"d" => Some(Language::D),
         _ => None,
     }
 }
@@ -47,5 +54,7 @@ pub(super) fn items(path: &[u8], text: &str) -> Option<Items> {
     match language(path)? {
         Language::Rust => rust::items(text),
         Language::Python => python::items(text),
+        Language::Zig => block::items(Form::Zig, text),
+        Language::D => block::items(Form::D, text),
     }
 }

@@ -5,9 +5,11 @@
 //!                                       \--> the text of now with the original items, where it reads
 //! ```
 //!
-//! Rust: items under `cfg(test)`, `#[test]` functions and the code in doc comments. Python: doctests. A
+//! Rust: items under `cfg(test)`, `#[test]` functions and the code in doc comments. Python: doctests. Zig:
+//! `test`. D: `unittest`. A
 //! file that does not read, or that is too large or too deep, has no items.
 
+mod block;
 mod compare;
 mod item;
 mod language;

@@ -248,3 +248,24 @@ fn files_with_tests_are_found_by_their_words() {
         assert_eq!(has_tests(path, text), expected);
     }
 }
+
+#[test]
+fn tests_of_zig_and_d_are_blocks() {
+    let zig = "fn add(a: i32) i32 {\n    return a;\n}\n\ntest \"adds }\" {\n    // {\n    try expect(add(1) == 2);\n}\n\ntest {\n    _ = add;\n}\n";
+    let d = "int add(int a) { return a; }\n/* unittest { */\n@safe unittest {\n    assert(add(1) == 2); /+ { /+ +/ +/\n}\n";
+    for (path, text, broken, test) in [
+        (&b"a.zig"[..], zig, "try expect(true);", "try expect(add(1) == 2);"),
+        (b"a.d", d, "assert(true);", "assert(add(1) == 2);"),
+    ] {
+        let honest = text.replace("return a;", "return a + 1;");
+        assert!(compare(path, text, &honest).is_same());
+        let changed = honest.replace(test, broken);
+        let comparison = compare(path, text, &changed);
+        assert_eq!(comparison.changed.len(), 1, "{comparison:?}");
+        assert!(comparison.restored.unwrap().contains(test));
+        let added = format!("{honest}\n{}", text.get(text.len() - 1..).unwrap());
+        assert!(compare(path, text, &added).is_same());
+        let gone = compare(path, text, "\n");
+        assert!(!gone.changed.is_empty() && gone.restored.unwrap().contains(test));
+    }
+}

@@ -40,6 +40,22 @@ executing as (
            progress::json, wait::json, wait_ids::uuid[], terminal::json, deadline_at, created_at
     from new join made using (id)
 ),
+-- Content that plans name by its digest.
+content as (
+    select * from unnest($34::uuid[], $35::text[], $36::bytea[]) as content (run_id, digest, body)
+),
+stored as (
+    insert into artifact (digest, bytes, body, stored_at)
+    select distinct on (digest) digest, octet_length(body), body, created_at
+    from content join new on new.id = content.run_id join made using (id)
+    order by digest
+    on conflict on constraint artifact_pkey
+        do update set stored_at = greatest(artifact.stored_at, excluded.stored_at)
+),
+used as (
+    insert into artifact_use (run_id, digest)
+    select distinct run_id, digest from content join made on made.id = content.run_id
+),
 written as (
     insert into journal (run_id, sequence, at, actor, entries)
     select id, sequence, created_at, actor, entries

@@ -26,11 +26,13 @@ const FEATURES: [&str; 7] = [
 ];
 
 /// The keys of a run's policy that have an effect.
-const POLICY_KEYS: [&str; 9] = [
+const POLICY_KEYS: [&str; 11] = [
+    "in_doubt",
     "may_change",
     "network",
     "on_busy",
     "protect",
+    "refuse_on",
     "repeatable_commands",
     "require_independent",
     "sandbox",

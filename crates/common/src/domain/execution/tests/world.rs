@@ -1,6 +1,7 @@
 //! A run and all operations on it, each applied only where it is legal.
 
 use super::{check_counters, check_row};
+use crate::domain::acceptance::{Acceptance, Resolution};
 use crate::domain::decision::Usage;
 use crate::domain::execution::draft::{Draft, Ending, Write};
 use crate::domain::execution::{Execution, Graph, SuppliedReply, Wait};
@@ -43,6 +44,8 @@ pub(super) enum Op {
     Accept,
     Refuse,
     Block,
+    Doubt,
+    Resolve(bool),
     Unblock,
     PauseRun,
     ResumeRun,
@@ -145,6 +148,8 @@ pub(super) fn ops() -> impl Strategy<Value = Vec<Op>> {
         1 => Just(Op::Accept),
         3 => Just(Op::Refuse),
         1 => Just(Op::Block),
+        3 => Just(Op::Doubt),
+        3 => any::<bool>().prop_map(Op::Resolve),
         3 => Just(Op::Unblock),
         2 => Just(Op::PauseRun),
         4 => Just(Op::ResumeRun),
@@ -189,7 +194,7 @@ impl World {
         self.ops.push(op);
         self.ids += 1;
         self.change(|world, draft| world.apply(op, draft));
-        if op == Op::Receipt {
+        if matches!(op, Op::Receipt | Op::Resolve(_)) {
             self.check_chain();
         }
     }
@@ -215,13 +220,14 @@ impl World {
             Op::Recover => held && row.state == RunState::Recovering,
             Op::Replan => self.may_replan(),
             Op::Revise => row.state == PLANNING,
-            Op::Accept | Op::Refuse => row.state == RunState::Verifying,
+            Op::Accept | Op::Refuse | Op::Doubt => row.state == RunState::Verifying,
             Op::Block => open && !matches!(row.state, RunState::Blocked(_)),
             Op::Unblock => {
                 matches!(row.state, RunState::Blocked(_))
                     && row.own_wait().is_some()
                     && row.state != PLANNING
             }
+            Op::Resolve(_) => row.own_wait().is_some_and(|wait| wait.acceptance.is_some()),
             Op::PauseRun => open && row.paused.is_none(),
             Op::ResumeRun => row.paused.is_some(),
             Op::Rest => held && row.is_pausing(),
@@ -275,13 +281,7 @@ impl World {
                 let wait = Wait { waiting_on: WaitingOn::Driver, ..self.wait(Some(index)) };
                 draft.await_reply(graph, index, wait)
             }
-            Op::Supply(number) => {
-                let steps: Vec<usize> = self.execution.waits_of_participants().collect();
-                let step = &self.execution.steps[steps[number % steps.len()]];
-                let wait_id = step.wait.as_deref().map(|wait| wait.id).unwrap_or_default();
-                let text = "a reply".to_owned();
-                draft.supply_reply(graph, SuppliedReply { wait_id, text, usage: Usage::default() })
-            }
+            Op::Supply(number) => draft.supply_reply(graph, self.reply(number)),
             Op::Resume(number) => draft.resume_step(graph, pick(StepState::Waiting, number), ""),
             Op::FailWaiting(number) => draft.fail_step(graph, pick(StepState::Waiting, number), ""),
             Op::Skip(number) => {
@@ -302,6 +302,14 @@ impl World {
             Op::Accept => draft.accept(graph),
             Op::Refuse => draft.refuse(graph, &self.limits, ending(StopReason::AcceptCheckFailed)),
             Op::Block => draft.block(graph, self.wait(None)),
+            Op::Doubt => {
+                let acceptance = Some(Box::default());
+                draft.block(graph, Wait { acceptance, ..self.wait(None) })
+            }
+            Op::Resolve(approved) => {
+                let wait_id = self.execution.own_wait().map(|wait| wait.id).unwrap_or_default();
+                draft.resolve(graph, wait_id, &resolution(approved))
+            }
             Op::Unblock => draft.unblock(graph, "came"),
             Op::PauseRun => {
                 let wait = Wait { waiting_on: WaitingOn::Operator, ..self.wait(None) };
@@ -312,6 +320,13 @@ impl World {
             Op::Stop => draft.stop(graph, ending(StopReason::Aborted)),
             Op::Cancel => draft.cancel(graph, "cancelled".to_owned()),
         }
+    }
+
+    fn reply(&self, number: usize) -> SuppliedReply {
+        let steps: Vec<usize> = self.execution.waits_of_participants().collect();
+        let step = &self.execution.steps[steps[number % steps.len()]];
+        let wait_id = step.wait.as_deref().map(|wait| wait.id).unwrap_or_default();
+        SuppliedReply { wait_id, text: "a reply".to_owned(), usage: Usage::default() }
     }
 
     fn claim(&self, draft: &mut Draft) -> Result<(), Refusal> {
@@ -336,6 +351,7 @@ impl World {
             question: "Which?".to_owned(),
             choices: Vec::new(),
             step_index,
+            acceptance: None,
         }
     }
 
@@ -405,6 +421,12 @@ impl World {
 
 pub(super) fn ending(stop_reason: StopReason) -> Ending {
     Ending { stop_reason, user_message: "it ends".to_owned(), internal_reason: String::new() }
+}
+
+pub(super) fn resolution(approved: bool) -> Resolution {
+    let Acceptance { digest, difference, .. } = Acceptance::default();
+    let (by, comment) = ("alice".to_owned(), String::new());
+    Resolution { by, approved, digest, workspace: difference.workspace, comment }
 }
 
 fn receipt() -> EvidenceReceipt {

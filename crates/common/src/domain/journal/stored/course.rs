@@ -5,7 +5,7 @@ use super::fields::{Fields, missing};
 use crate::domain::journal::{Actor, Answer, PlanStored, Subject, Transition, VerdictRecord};
 use crate::domain::json::{ObjectText, write_list};
 use crate::domain::stop::StopReason;
-use crate::domain::verdict::{Caution, CheckResult, Strength, Verdict};
+use crate::domain::verdict::{Approval, Caution, CheckResult, Strength, Verdict};
 
 pub(super) fn write_transition(out: &mut String, transition: &Transition, actor: &Actor) {
     let other = if transition.actor == *actor { "" } else { &transition.actor.0 };
@@ -71,6 +71,8 @@ pub(super) fn write_verdict(out: &mut String, record: &VerdictRecord) {
         .text("strength", record.verdict.strength.as_str())
         .number("round", record.verdict.round)
         .with("cautions", |out| write_list(out, &record.verdict.cautions, write_caution))
+        .with("approvals", |out| write_list(out, &record.verdict.approvals, write_approval))
+        .text("workspace_digest", &record.verdict.workspace_digest)
         .number("receipts", record.receipts)
         .text("last_receipt_digest", &record.last_receipt_digest)
         .text("plan_digest", &record.plan_digest)
@@ -81,6 +83,8 @@ pub(super) fn read_verdict(body: &Fields<'_>) -> Result<VerdictRecord, StoredErr
     let stop_reason = StopReason::from_text(&body.text("stop_reason")?);
     let results = body.list("results")?.iter().map(|result| read_result(&Fields::of(result)?));
     let strength = Strength::from_text(&body.text("strength")?);
+    let approvals = body.list("approvals")?.iter();
+    let approvals = approvals.map(|approval| read_approval(&Fields::of(approval)?));
     let cautions = body.list("cautions")?.iter().map(|caution| read_caution(&Fields::of(caution)?));
     Ok(VerdictRecord {
         plan_revision: body.number("plan_revision")?,
@@ -91,6 +95,8 @@ pub(super) fn read_verdict(body: &Fields<'_>) -> Result<VerdictRecord, StoredErr
             strength: strength.ok_or_else(|| missing("strength"))?,
             round: body.number("round")?,
             cautions: cautions.collect::<Result<_, _>>()?,
+            approvals: approvals.collect::<Result<_, _>>()?,
+            workspace_digest: body.text("workspace_digest")?,
         },
         receipts: body.number("receipts")?,
         last_receipt_digest: body.text("last_receipt_digest")?,
@@ -113,6 +119,14 @@ fn read_caution(caution: &Fields<'_>) -> Result<Caution, StoredError> {
         check: caution.text("check")?,
         detail: caution.text("detail")?,
     })
+}
+
+fn read_approval(approval: &Fields<'_>) -> Result<Approval, StoredError> {
+    Ok(Approval { by: approval.text("by")?, digest: approval.text("digest")? })
+}
+
+fn write_approval(out: &mut String, approval: &Approval) {
+    ObjectText::begin(out).text("by", &approval.by).text("digest", &approval.digest).end();
 }
 
 fn write_caution(out: &mut String, caution: &Caution) {

@@ -1,0 +1,181 @@
+//! `surety approve` and `surety deny`
+
+use std::io::{BufRead, IsTerminal};
+
+use clap::Args;
+use surety_common::config::ClientConfig;
+use surety_common::domain::acceptance::{Acceptance, Difference};
+use surety_common::domain::json::sha256_hex;
+use surety_common::wire::v1;
+
+use crate::connection::{Connection, bounded};
+use crate::exit::Exit;
+use crate::failure::{Code, Failure};
+use crate::output::{Output, note};
+use crate::report;
+use crate::text::run_state;
+use crate::wire_json;
+
+/// Answers what the verdict of a run is in doubt about, once it is shown.
+#[derive(Debug, Args)]
+pub struct Approval {
+    /// The wait's id from `surety waits`, or the run: an id, a unique beginning of one, or `last`.
+    #[arg(value_name = "RUN|WAIT")]
+    subject: String,
+
+    /// Answer without a question where this is the digest of what is asked, as it was shown before.
+    #[arg(long, value_name = "DIGEST")]
+    digest: Option<String>,
+
+    /// Answer without a question, whatever is asked.
+    #[arg(long)]
+    yes: bool,
+
+    /// A comment, stored with the answer.
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    comment: String,
+
+    #[command(flatten)]
+    client: ClientConfig,
+}
+
+impl Approval {
+    pub(super) async fn run(
+        self,
+        answer: v1::ConfirmationAnswer,
+        output: Output,
+    ) -> Result<Exit, Failure> {
+        let connection = Connection::open(&self.client)?;
+        let wait = self.find(&connection).await?;
+        let asked = wait.acceptance.clone().unwrap_or_default();
+        let difference = difference(&connection, &wait, &asked).await?;
+        if !output.json {
+            let four_eyes = four_eyes(&connection, &wait.namespace).await;
+            output.line(&report::acceptance(&wait, &difference, four_eyes))?;
+        }
+        self.confirm(&wait, answer)?;
+        let request = v1::ResolveConfirmationRequest {
+            wait_id: wait.id.clone(),
+            answer: answer.into(),
+            call_digest: wait.call_digest.clone(),
+            comment: self.comment,
+            ..Default::default()
+        };
+        let answered = connection.runs().resolve_confirmation(bounded(request)).await;
+        let answered = answered.map_err(|status| connection.failure(&status))?.into_inner();
+        let run = answered.run.unwrap_or_default();
+        let shown = || format!("{}; run {} is {}", word(answer), run.id, run_state(run.state()));
+        output.either(&wire_json::message("Run", &run), shown)?;
+        Ok(Exit::Done)
+    }
+
+    /// The wait that is named, or that of the run that is.
+    async fn find(&self, connection: &Connection) -> Result<v1::Wait, Failure> {
+        let mut waits = acceptances(connection).await?;
+        let named = self.subject.trim().to_ascii_lowercase();
+        if let Some(at) = waits.iter().position(|wait| wait.id == named) {
+            return Ok(waits.swap_remove(at));
+        }
+        let run_id = connection.resolve(&self.subject).await?;
+        let found = waits.into_iter().find(|wait| wait.run_id == run_id);
+        found.ok_or_else(|| {
+            let message = format!("no wait for an acceptance is {named:?} or of run {run_id}");
+            Failure::new(Code::RunUnclear, message, "List the open waits with `surety waits`.")
+        })
+    }
+
+    fn confirm(&self, wait: &v1::Wait, answer: v1::ConfirmationAnswer) -> Result<(), Failure> {
+        if let Some(digest) = &self.digest {
+            if *digest == wait.call_digest {
+                return Ok(());
+            }
+            let message = format!("the digest of what is asked is {}", wait.call_digest);
+            let advice = "Look at it again: it is not what the given digest is of.";
+            return Err(Failure::new(Code::ValueInvalid, message, advice).at("digest"));
+        }
+        if self.yes {
+            return Ok(());
+        }
+        let stdin = std::io::stdin();
+        if stdin.is_terminal() {
+            note(&format!("Type yes to {} exactly this:", verb(answer)));
+            let mut line = String::new();
+            let read = stdin.lock().read_line(&mut line);
+            if read.is_ok() && line.trim() == "yes" {
+                return Ok(());
+            }
+            return Err(Failure::new(Code::Usage, "nothing was answered", ""));
+        }
+        let message = "there is no terminal to confirm on";
+        let advice = format!("Add --digest {} to answer exactly this.", wait.call_digest);
+        Err(Failure::new(Code::Usage, message, advice))
+    }
+}
+
+fn verb(answer: v1::ConfirmationAnswer) -> &'static str {
+    match answer {
+        v1::ConfirmationAnswer::Approve => "approve",
+        v1::ConfirmationAnswer::Deny | v1::ConfirmationAnswer::Unspecified => "deny",
+    }
+}
+
+fn word(answer: v1::ConfirmationAnswer) -> &'static str {
+    match answer {
+        v1::ConfirmationAnswer::Approve => "approved",
+        v1::ConfirmationAnswer::Deny | v1::ConfirmationAnswer::Unspecified => "denied",
+    }
+}
+
+/// The open waits for an acceptance.
+async fn acceptances(connection: &Connection) -> Result<Vec<v1::Wait>, Failure> {
+    let waiting_on = vec![v1::WaitingOn::Approver.into()];
+    let mut request = v1::ListWaitsRequest { waiting_on, ..Default::default() };
+    let mut waits = Vec::new();
+    loop {
+        let answer = connection.runs().list_waits(bounded(request.clone())).await;
+        let page = answer.map_err(|status| connection.failure(&status))?.into_inner();
+        waits.extend(page.waits.into_iter().filter(|wait| wait.acceptance.is_some()));
+        request.page_token = page.next_page_token;
+        if request.page_token.is_empty() {
+            return Ok(waits);
+        }
+    }
+}
+
+/// The whole difference. It must be the one that the digest of the wait is over.
+async fn difference(
+    connection: &Connection,
+    wait: &v1::Wait,
+    asked: &v1::Acceptance,
+) -> Result<String, Failure> {
+    let request = v1::GetOutputRequest {
+        run_id: wait.run_id.clone(),
+        call_id: asked.difference_call_id.clone(),
+        ..Default::default()
+    };
+    let failure = |status: tonic::Status| connection.failure(&status);
+    let answer = connection.runs().get_output(bounded(request)).await.map_err(failure)?;
+    let mut parts = answer.into_inner();
+    let mut text = Vec::new();
+    while let Some(part) = parts.message().await.map_err(failure)? {
+        text.extend(part.data);
+    }
+    let difference = Difference {
+        workspace: asked.workspace_digest.clone(),
+        digest: sha256_hex(&text),
+        ..Difference::default()
+    };
+    let cautions = asked.cautions.iter().cloned().map(Into::into).collect();
+    if Acceptance::new(difference, cautions).digest != wait.call_digest {
+        let message = "the difference is not the one that the digest of the wait is over";
+        return Err(Failure::new(Code::Internal, message, "Do not answer; report this."));
+    }
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// Whether another person than the creator has to answer; none when that is not known.
+async fn four_eyes(connection: &Connection, namespace: &str) -> Option<bool> {
+    let request = v1::GetNamespacePolicyRequest { namespace: namespace.to_owned() };
+    let answer = connection.admin().get_namespace_policy(bounded(request)).await.ok()?;
+    Some(answer.into_inner().policy.unwrap_or_default().four_eyes)
+}

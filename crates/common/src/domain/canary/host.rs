@@ -1,0 +1,97 @@
+//! The test files that get the canary.
+
+use super::language_of_runner;
+use crate::domain::check_inputs::{is_named, language_of};
+use crate::domain::source_tests::has_tests;
+use crate::domain::tests_seen::Runner;
+
+/// The most files that get the canary for one runner.
+const MAX_HOSTS: usize = 6;
+/// The largest file that gets it, in bytes.
+const MAX_TEXT: usize = 512 << 10;
+
+/// Whether a runner takes tests from a file of this name and text.
+pub fn is_host(runner: Runner, path: &str, text: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let (stem, extension) = name.rsplit_once('.').unwrap_or((name, ""));
+    if text.len() > MAX_TEXT || language_of(path) != language_of_runner(runner) {
+        return false;
+    }
+    match runner {
+        Runner::Unittest => extension == "py" && stem.starts_with("test"),
+        Runner::Pytest => {
+            extension == "py" && (stem.starts_with("test_") || stem.ends_with("_test"))
+        }
+        Runner::GoTest => {
+            stem.ends_with("_test") && text.contains("\"testing\"") && text.contains("*testing.T")
+        }
+        Runner::CargoTest | Runner::Nextest => {
+            let is_program = path.starts_with("tests/") || path.contains("/tests/");
+            is_program && text.contains("#[test]") || has_tests(path.as_bytes(), text.as_bytes())
+        }
+        Runner::NodeTest => matches!(extension, "js" | "mjs" | "cjs") && text.contains("node:test"),
+        Runner::Jest | Runner::Vitest | Runner::Mocha => {
+            let calls = ["test(", "it(", "describe(", "suite("];
+            extension != "vue" && calls.iter().any(|call| text.contains(call))
+        }
+        Runner::Ctest
+        | Runner::Maven
+        | Runner::Gradle
+        | Runner::DotnetTest
+        | Runner::Rspec
+        | Runner::Phpunit => false,
+    }
+}
+
+/// The files that get the canary, among test files with their texts: those that the line names, else all; of
+/// them those that mention a changed file, else the first ones.
+pub fn hosts<'f>(
+    runner: Runner,
+    line: &str,
+    files: &[(&'f str, &str)],
+    changed: &[&str],
+) -> Vec<&'f str> {
+    let stem = |path: &&str| {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        name.split_once('.').map_or(name, |(stem, _)| stem).to_owned()
+    };
+    let stems: Vec<String> = changed.iter().map(stem).filter(|stem| stem.len() > 1).collect();
+    let fit = files.iter().filter(|(path, text)| is_host(runner, path, text));
+    let fit: Vec<&(&str, &str)> = fit.collect();
+    let is_in_line = |file: &&&(&str, &str)| {
+        let module = file.0.strip_suffix(".py").map(|stem| stem.replace('/', "."));
+        is_named(line, file.0) || module.is_some_and(|module| line.contains(&module))
+    };
+    let some = fit.iter().any(|file| is_in_line(&file));
+    let mut ranked: Vec<(usize, &str)> = fit
+        .iter()
+        .filter(|file| !some || is_in_line(file))
+        .map(|(path, text)| {
+            let mentions = stems.iter().filter(|stem| text.contains(stem.as_str())).count();
+            (usize::MAX - mentions, *path)
+        })
+        .collect();
+    ranked.sort_unstable();
+    ranked.into_iter().map(|(_, path)| path).take(MAX_HOSTS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_the_line_names_and_that_mention_a_change_are_preferred() {
+        let files = [
+            ("tests/test_a.py", "import other"),
+            ("tests/test_b.py", "from stats import mean"),
+            ("tests/helper.py", "import stats"),
+        ];
+        let of = |line: &str| hosts(Runner::Unittest, line, &files, &["stats.py"]);
+        assert_eq!(of("python3 -m unittest"), ["tests/test_b.py", "tests/test_a.py"]);
+        assert_eq!(of("python3 -m unittest tests/test_a.py"), ["tests/test_a.py"]);
+        let go =
+            [("a/a_test.go", "import \"testing\"\nfunc TestA(t *testing.T) {}"), ("a/a.go", "")];
+        assert_eq!(hosts(Runner::GoTest, "go test ./...", &go, &[]), ["a/a_test.go"]);
+        assert!(hosts(Runner::Maven, "mvn test", &files, &[]).is_empty());
+    }
+}

@@ -1,0 +1,143 @@
+//! A check's line, for the canary's files alone.
+
+use crate::domain::tests_seen::Runner;
+
+/// What only a shell reads.
+const SHELL: &[char] =
+    &['|', '&', ';', '<', '>', '$', '`', '\'', '"', '(', ')', '{', '}', '*', '#', '\\'];
+
+/// The line for these files alone; none where it starts more than the runner, or selects tests itself.
+pub fn narrow(line: &str, runner: Runner, hosts: &[&str]) -> Option<String> {
+    let odd = |host: &str| host.contains(|c: char| c.is_whitespace() || SHELL.contains(&c));
+    if line.contains(SHELL)
+        || line.contains('\n')
+        || hosts.is_empty()
+        || hosts.iter().any(|host| odd(host))
+    {
+        return None;
+    }
+    let words: Vec<&str> = line.split_whitespace().collect();
+    match runner {
+        Runner::Unittest => {
+            let (_, rest) = after(&words, "unittest")?;
+            let modules: Option<Vec<String>> = hosts.iter().map(|host| module(host)).collect();
+            only_options(rest).then_some(format!("{line} {}", modules?.join(" ")))
+        }
+        Runner::Pytest => {
+            let (_, rest) = after(&words, "pytest")?;
+            // The value of an option looks like a file.
+            let valued =
+                |word: &&str| matches!(*word, "-k" | "-m" | "-c" | "-p" | "-n" | "-W" | "-o");
+            let plain = only_options(rest) && !rest.iter().any(valued);
+            plain.then(|| format!("{line} {}", hosts.join(" ")))
+        }
+        Runner::NodeTest => {
+            let (start, rest) = after(&words, "--test")?;
+            let options: Vec<&str> =
+                rest.iter().copied().filter(|word| word.starts_with('-')).collect();
+            Some([start, &options, hosts].concat().join(" "))
+        }
+        Runner::GoTest => go_packages(&words, hosts),
+        Runner::CargoTest => {
+            let (_, rest) = after(&words, "test")?;
+            let known = |word: &&str| matches!(*word, "-q" | "--quiet" | "--offline" | "--locked");
+            let targets: Option<Vec<String>> = hosts.iter().map(|host| target(host)).collect();
+            let mut targets = targets?;
+            targets.dedup();
+            rest.iter().all(known).then(|| format!("{line} {}", targets.join(" ")))
+        }
+        Runner::Jest => {
+            let (_, rest) = after(&words, "jest")?;
+            only_options(rest).then(|| format!("{line} {}", hosts.join(" ")))
+        }
+        Runner::Nextest
+        | Runner::Vitest
+        | Runner::Mocha
+        | Runner::Ctest
+        | Runner::Maven
+        | Runner::Gradle
+        | Runner::DotnetTest
+        | Runner::Rspec
+        | Runner::Phpunit => None,
+    }
+}
+
+/// The words up to the program or subcommand of this name, and those after it.
+fn after<'w, 'l>(words: &'w [&'l str], name: &str) -> Option<(&'w [&'l str], &'w [&'l str])> {
+    let named = |word: &&str| *word == name || word.ends_with(&format!("/{name}"));
+    words.split_at_checked(words.iter().position(named)? + 1)
+}
+
+fn only_options(words: &[&str]) -> bool {
+    words.iter().all(|word| word.starts_with('-'))
+}
+
+/// `go test` of all packages, for the packages of these files alone.
+fn go_packages(words: &[&str], hosts: &[&str]) -> Option<String> {
+    let all = words.iter().filter(|word| **word == "./...").count() == 1;
+    let selects = words.iter().any(|word| matches!(*word, "-run" | "-list" | "-skip"));
+    let mut folders: Vec<String> = hosts.iter().map(|host| format!("./{}", folder(host))).collect();
+    folders.dedup();
+    let folders = folders.join(" ");
+    let words: Vec<&str> =
+        words.iter().map(|word| if *word == "./..." { &*folders } else { *word }).collect();
+    (all && !selects).then(|| words.join(" "))
+}
+
+fn module(host: &str) -> Option<String> {
+    let stem = host.strip_suffix(".py")?;
+    let is_name = |part: &str| {
+        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    stem.split('/').all(is_name).then(|| stem.replace('/', "."))
+}
+
+fn folder(host: &str) -> &str {
+    host.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+/// The target of a package at the root that a file belongs to.
+fn target(host: &str) -> Option<String> {
+    if let Some(name) = host.strip_prefix("tests/").and_then(|name| name.strip_suffix(".rs")) {
+        return (!name.contains('/')).then(|| format!("--test {name}"));
+    }
+    let inside = host.strip_prefix("src/")?;
+    (inside != "main.rs" && !inside.starts_with("bin/")).then(|| "--lib".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_narrowed_where_its_runner_selects_files() {
+        use Runner::{CargoTest, GoTest, Jest, NodeTest, Pytest, Unittest};
+        for (line, runner, host, expected) in [
+            (
+                "python3 -m unittest",
+                Unittest,
+                "tests/test_a.py",
+                Some("python3 -m unittest tests.test_a"),
+            ),
+            ("python3 -m unittest -v tests.test_b", Unittest, "tests/test_a.py", None),
+            ("python3 -m unittest | tail", Unittest, "tests/test_a.py", None),
+            ("pytest -q", Pytest, "t/test_a.py", Some("pytest -q t/test_a.py")),
+            ("pytest -k a", Pytest, "t/test_a.py", None),
+            ("make test", Pytest, "t/test_a.py", None),
+            ("node --test test/", NodeTest, "test/a.test.js", Some("node --test test/a.test.js")),
+            ("go test ./...", GoTest, "pkg/a/a_test.go", Some("go test ./pkg/a")),
+            ("go test -run X ./...", GoTest, "a_test.go", None),
+            (
+                "cargo test --offline",
+                CargoTest,
+                "tests/a.rs",
+                Some("cargo test --offline --test a"),
+            ),
+            ("cargo test", CargoTest, "src/lib.rs", Some("cargo test --lib")),
+            ("cargo test name", CargoTest, "src/lib.rs", None),
+            ("npx jest", Jest, "a.test.js", Some("npx jest a.test.js")),
+        ] {
+            assert_eq!(narrow(line, runner, &[host]).as_deref(), expected, "{line}");
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! The canary's tests in what a runner printed.
+
+use std::collections::BTreeSet;
+
+/// The longest output that is read, in bytes, from its end.
+const MAX_BYTES: usize = 16 << 20;
+/// Signs of a test that failed, in the lines of runners.
+const MARKS: &[&str] = &[
+    "FAIL", "ERROR", "not ok", "\u{2716}", "\u{2715}", "\u{2717}", "\u{d7}", "\u{25cf}", "panicked",
+];
+
+/// Which of these tests the output names as failed.
+pub fn reported<'t>(output: &[u8], tests: impl Iterator<Item = &'t str>) -> BTreeSet<&'t str> {
+    let from = output.len().saturating_sub(MAX_BYTES);
+    let text = String::from_utf8_lossy(output.get(from..).unwrap_or_default());
+    let mut lines = String::new();
+    let mut in_failures = false;
+    for line in text.lines() {
+        match line.trim() {
+            "failures:" => in_failures = true,
+            "successes:" => in_failures = false,
+            name if in_failures && !name.contains(' ') => add(&mut lines, line),
+            _ if is_failed(line) => add(&mut lines, line),
+            _ => {}
+        }
+    }
+    tests.filter(|test| lines.contains(test)).collect()
+}
+
+fn add(lines: &mut String, line: &str) {
+    lines.push_str(line);
+    lines.push('\n');
+}
+
+fn is_failed(line: &str) -> bool {
+    let trimmed = line.trim_start();
+    let numbered = trimmed.split_once(')').is_some_and(|(number, _)| {
+        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    });
+    numbered || trimmed.starts_with("___") || MARKS.iter().any(|mark| line.contains(mark))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_is_reported_where_its_runner_says_that_it_failed() {
+        for (line, failed) in [
+            ("FAIL: test_zx_01 (tests.test_a.Zzx.test_zx_01)", true),
+            ("test_zx_01 (tests.test_a.Zzx.test_zx_01) ... ok", false),
+            ("ERROR: test_zx_01 (tests.test_a.Zzx)", true),
+            ("FAILED tests/test_a.py::Zzx::test_zx_01 - AssertionError", true),
+            ("______ Zzx.test_zx_01 ______", true),
+            ("tests/test_a.py::Zzx::test_zx_01 PASSED", false),
+            ("test zx::zx_01 ... FAILED", true),
+            ("test zx::zx_01 ... ok", false),
+            ("failures:\n    zx::zx_01\n", true),
+            ("successes:\n    zx::zx_01\n", false),
+            ("--- FAIL: Test_zx_01 (0.00s)", true),
+            ("--- PASS: Test_zx_01 (0.00s)", false),
+            ("\u{2716} zx_01 (0.5ms)", true),
+            ("\u{2714} zx_01 (0.5ms)", false),
+            ("not ok 3 - zx_01", true),
+            ("ok 3 - zx_01", false),
+            ("  1) zx_01", true),
+            ("    \u{2713} zx_01", false),
+            ("  \u{25cf} zx_01", true),
+            ("    \u{2715} zx_01 (2 ms)", true),
+            (" FAIL  test/a.test.js > zx_01", true),
+            ("   \u{d7} zx_01 5ms", true),
+            ("zx_01", false),
+        ] {
+            let found = reported(line.as_bytes(), ["zx_01", "zx_02"].into_iter());
+            assert_eq!(found.contains("zx_01"), failed, "{line}");
+            assert!(!found.contains("zx_02"));
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! What of a repository decides how git behaves: its configuration, hooks, attributes and references.
+//!
+//! ```text
+//!   state at the start, state now --changes--> files and references that differ
+//!     the branch of HEAD may move forward, and references may be added
+//! ```
+
+use crate::domain::manifest::Aspect;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// References by which git reads another object than the one that is named.
+const REPLACED: &[u8] = b"refs/replace/";
+/// Sections of a configuration that name people and remote branches, and change nothing of what git does.
+const WITHOUT_EFFECT: &[&str] =
+    &["author", "branch", "color", "committer", "credential", "gui", "user"];
+
+/// A repository at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GitState {
+    /// Digests of its files. A path is relative to the workspace, or absolute outside of it.
+    pub files: BTreeMap<Vec<u8>, [u8; 32]>,
+    /// The folder that references lie in, as a path like those of files.
+    pub folder: Vec<u8>,
+    /// References, such as `refs/heads/main`, and the objects that they name.
+    pub references: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// The packed references, as git stores them.
+    pub packed: Vec<u8>,
+    /// What HEAD says.
+    pub head: Vec<u8>,
+}
+
+/// One part of a repository that is not as at the start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GitChange {
+    /// Its file: relative to the workspace, or absolute outside of it.
+    pub path: Vec<u8>,
+    /// What the run did to it.
+    pub aspect: Aspect,
+    /// The content that puts it back, where that is no kept file.
+    pub content: Option<Vec<u8>>,
+}
+
+/// A branch that a run moved.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moved {
+    /// Such as `refs/heads/main`.
+    pub branch: Vec<u8>,
+    /// The commit at the start.
+    pub from: Vec<u8>,
+    /// The commit now.
+    pub to: Vec<u8>,
+}
+
+impl GitState {
+    /// Whether there was a repository.
+    pub fn is_empty(&self) -> bool {
+        self.head.is_empty() && self.files.is_empty() && self.references.is_empty()
+    }
+
+    /// The branches of HEAD, then and now, that name another commit. A commit moves such a branch forward.
+    pub fn moved(&self, now: &Self) -> BTreeSet<Moved> {
+        let heads = [branch(&self.head), branch(&now.head)];
+        let moved = heads.into_iter().flatten().filter_map(|branch| {
+            let (from, to) = (self.references.get(branch)?, now.references.get(branch)?);
+            let moved = || Moved { branch: branch.to_vec(), from: from.clone(), to: to.clone() };
+            (from != to).then(moved)
+        });
+        moved.collect()
+    }
+
+    /// What differs. `forward` are the branches that moved to a descendant.
+    pub fn changes(&self, now: &Self, forward: &BTreeSet<Vec<u8>>) -> Vec<GitChange> {
+        if self.is_empty() {
+            return Vec::new();
+        }
+        let mut changes = Vec::new();
+        for (path, digest) in &self.files {
+            let aspect = match now.files.get(path) {
+                Some(other) if other == digest => continue,
+                Some(_) => Aspect::Content,
+                None => Aspect::Removed,
+            };
+            changes.push(GitChange { path: path.clone(), aspect, content: None });
+        }
+        let added = now.files.keys().filter(|path| !self.files.contains_key(*path));
+        changes.extend(added.map(|path| GitChange {
+            path: path.clone(),
+            aspect: Aspect::Added,
+            content: None,
+        }));
+        for (name, object) in &self.references {
+            let aspect = match now.references.get(name) {
+                Some(other) if other == object => continue,
+                Some(_) if forward.contains(name) => continue,
+                Some(_) => Aspect::Content,
+                None => Aspect::Removed,
+            };
+            let content = Some([object.as_slice(), b"\n"].concat());
+            changes.push(GitChange { path: self.file(name), aspect, content });
+        }
+        self.add_replacements(now, &mut changes);
+        changes.sort_by(|a, b| a.path.cmp(&b.path));
+        changes
+    }
+
+    /// References that replace objects are taken out, whichever way git stores them.
+    fn add_replacements(&self, now: &Self, changes: &mut Vec<GitChange>) {
+        let is_new = |name: &&Vec<u8>| {
+            name.starts_with(REPLACED) && !self.references.contains_key(name.as_slice())
+        };
+        let mut any = false;
+        for name in now.references.keys().filter(is_new) {
+            any = true;
+            changes.push(GitChange { path: self.file(name), aspect: Aspect::Added, content: None });
+        }
+        let is_one = |line: &&[u8]| line.windows(REPLACED.len()).any(|part| part == REPLACED);
+        let lines = || now.packed.split_inclusive(|byte| *byte == b'\n');
+        if any && lines().any(|line| is_one(&line)) {
+            let content = Some(lines().filter(|line| !is_one(line)).collect::<Vec<_>>().concat());
+            let path = self.file(b"packed-refs");
+            changes.push(GitChange { path, aspect: Aspect::Content, content });
+        }
+    }
+
+    fn file(&self, name: &[u8]) -> Vec<u8> {
+        [self.folder.as_slice(), b"/", name].concat()
+    }
+
+    /// The stored form.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        for part in [&self.folder, &self.packed, &self.head] {
+            put(&mut out, part);
+        }
+        put(&mut out, &self.files.len().to_be_bytes());
+        for (path, digest) in &self.files {
+            put(&mut out, path);
+            put(&mut out, digest);
+        }
+        for (name, object) in &self.references {
+            put(&mut out, name);
+            put(&mut out, object);
+        }
+        out
+    }
+
+    /// Reads the stored form; none when it is damaged.
+    pub fn decode(mut bytes: &[u8]) -> Option<Self> {
+        let bytes = &mut bytes;
+        let (folder, packed, head) = (take(bytes)?, take(bytes)?, take(bytes)?);
+        let count = usize::from_be_bytes(take(bytes)?.try_into().ok()?);
+        let mut state = Self { folder, packed, head, ..Self::default() };
+        for _ in 0..count {
+            let path = take(bytes)?;
+            state.files.insert(path, take(bytes)?.try_into().ok()?);
+        }
+        while !bytes.is_empty() {
+            let name = take(bytes)?;
+            state.references.insert(name, take(bytes)?);
+        }
+        Some(state)
+    }
+}
+
+fn put(out: &mut Vec<u8>, part: &[u8]) {
+    out.extend(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+    out.extend(part);
+}
+
+fn take(bytes: &mut &[u8]) -> Option<Vec<u8>> {
+    let (length, rest) = bytes.split_first_chunk()?;
+    let length = usize::try_from(u64::from_be_bytes(*length)).ok()?;
+    let (part, rest) = rest.split_at_checked(length)?;
+    *bytes = rest;
+    Some(part.to_vec())
+}
+
+/// The branch that a HEAD names; none where it names a commit.
+fn branch(head: &[u8]) -> Option<&[u8]> {
+    head.strip_prefix(b"ref:").map(<[u8]>::trim_ascii)
+}
+
+/// Adds the lines of a file of packed references.
+pub fn read_packed(text: &[u8], references: &mut BTreeMap<Vec<u8>, Vec<u8>>) {
+    for line in text.split(|byte| *byte == b'\n') {
+        let mut words = line.splitn(2, |byte| *byte == b' ');
+        if let (Some(object), Some(name)) = (words.next(), words.next())
+            && name.starts_with(b"refs/")
+        {
+            references.insert(name.trim_ascii().to_vec(), object.to_vec());
+        }
+    }
+}
+
+/// The part of a configuration that has an effect on what git does.
+pub fn effective_configuration(text: &str) -> String {
+    let (mut counts, mut goes_on) = (true, false);
+    let mut out = String::new();
+    for line in text.lines().map(str::trim) {
+        // A value that goes on in the next line begins no section there.
+        let is_first = !std::mem::replace(&mut goes_on, line.ends_with('\\'));
+        if let Some(section) = line.strip_prefix('[').filter(|_| is_first) {
+            let end = section.find(|letter: char| !(letter.is_alphanumeric() || letter == '-'));
+            let name = section.get(..end.unwrap_or(section.len())).unwrap_or_default();
+            counts = !WITHOUT_EFFECT.contains(&name.to_ascii_lowercase().as_str());
+        }
+        if counts && !line.is_empty() && !line.starts_with(['#', ';']) {
+            out.push_str(line);
+            out.push('\n');
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(references: &[(&str, &str)], files: &[(&str, u8)]) -> GitState {
+        let bytes = |text: &str| text.as_bytes().to_vec();
+        GitState {
+            files: files.iter().map(|(path, digest)| (bytes(path), [*digest; 32])).collect(),
+            folder: b".git".to_vec(),
+            references: references.iter().map(|(name, to)| (bytes(name), bytes(to))).collect(),
+            packed: Vec::new(),
+            head: b"ref: refs/heads/main".to_vec(),
+        }
+    }
+
+    #[test]
+    fn a_branch_may_move_forward_and_references_may_be_added() {
+        let start = state(
+            &[("refs/heads/main", "1"), ("refs/heads/old", "1"), ("refs/tags/v1", "1")],
+            &[(".git/config", 1), (".git/hooks/a", 1)],
+        );
+        let now = state(
+            &[
+                ("refs/heads/main", "2"),
+                ("refs/heads/new", "2"),
+                ("refs/replace/1", "2"),
+                ("refs/tags/v1", "2"),
+            ],
+            &[(".git/config", 2), (".git/hooks/b", 1)],
+        );
+        let main = b"refs/heads/main".to_vec();
+        let moved = Moved { branch: main.clone(), from: b"1".to_vec(), to: b"2".to_vec() };
+        assert_eq!(start.moved(&now), BTreeSet::from([moved]));
+        let found = |forward: &BTreeSet<Vec<u8>>| {
+            let changes = start.changes(&now, forward).into_iter();
+            let text = |it: GitChange| (String::from_utf8(it.path).unwrap(), it.aspect);
+            changes.map(text).collect::<Vec<_>>()
+        };
+        let expected = [
+            (".git/config", Aspect::Content),
+            (".git/hooks/a", Aspect::Removed),
+            (".git/hooks/b", Aspect::Added),
+            (".git/refs/heads/old", Aspect::Removed),
+            (".git/refs/replace/1", Aspect::Added),
+            (".git/refs/tags/v1", Aspect::Content),
+        ];
+        let expected = expected.map(|(path, aspect)| (path.to_owned(), aspect));
+        assert_eq!(found(&BTreeSet::from([main])), expected);
+        assert_eq!(found(&BTreeSet::new()).len(), expected.len() + 1);
+        assert_eq!(GitState::decode(&start.encode()), Some(start.clone()));
+        assert_eq!(GitState::default().changes(&now, &BTreeSet::new()), []);
+        assert_eq!(GitState::decode(b"x"), None);
+    }
+
+    #[test]
+    fn packed_replacements_are_taken_out() {
+        let start = state(&[("refs/tags/v1", "1")], &[]);
+        let mut now = start.clone();
+        now.packed = b"# pack-refs with: peeled\n1 refs/tags/v1\n2 refs/replace/1\n".to_vec();
+        read_packed(&now.packed.clone(), &mut now.references);
+        let changes = start.changes(&now, &BTreeSet::new());
+        let packed = changes.iter().find(|it| it.path == b".git/packed-refs").unwrap();
+        let left = b"# pack-refs with: peeled\n1 refs/tags/v1\n";
+        assert_eq!(packed.content.as_deref(), Some(left.as_slice()));
+    }
+
+    #[test]
+    fn names_of_people_and_branches_have_no_effect() {
+        let start = "[core]\n\tbare = false\n";
+        let named = "[core]\n\tbare = false\n[user]\n\tname = A\n[branch \"x\"]\n\tremote = o\n";
+        assert_eq!(effective_configuration(start), effective_configuration(named));
+        for hooks in ["\thooksPath = x\n", "\tx = \\\n[user]\n\thooksPath = x\n"] {
+            let changed = format!("{start}{hooks}");
+            assert_ne!(effective_configuration(start), effective_configuration(&changed));
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! What the sources of the start import: scripts of checks, which are then products, and standard modules, whose
+//! place no added file may take.
+
+use super::language::{language_of, name_of};
+use super::shadow::is_standard_module;
+use crate::domain::path::Workspace;
+use std::collections::BTreeSet;
+
+/// Words in front of a quoted path that is imported.
+const KEYWORDS: &[&str] = &[
+    "do",
+    "dofile",
+    "from",
+    "import",
+    "include",
+    "include_once",
+    "load",
+    "loadfile",
+    "require",
+    "require_once",
+    "require_relative",
+    "source",
+];
+/// Extensions that an import may leave out.
+const EXTENSIONS: &[&str] = &[
+    "",
+    ".js",
+    ".ts",
+    ".mjs",
+    ".cjs",
+    ".mts",
+    ".cts",
+    ".jsx",
+    ".tsx",
+    ".rb",
+    ".php",
+    ".pl",
+    ".lua",
+    ".jl",
+    ".R",
+    ".sh",
+    "/index.js",
+    "/index.ts",
+    "/index.mjs",
+];
+/// Folders, beside that of a file, from which Python finds modules.
+const PYTHON_ROOTS: &[&str] = &["", "src", "lib", "python"];
+
+/// What the sources of the start import.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Imports {
+    /// Files that other files import.
+    files: BTreeSet<String>,
+    /// Of these, those that a file imports that is no check input.
+    by_products: BTreeSet<String>,
+    /// Standard modules of Python.
+    modules: BTreeSet<String>,
+}
+
+impl Imports {
+    /// Whether the text of a file can say anything about these files.
+    pub fn reads(path: &str, wanted: &BTreeSet<String>) -> bool {
+        match language_of(path) {
+            Some("python") => true,
+            Some(language) => wanted.iter().any(|it| language_of(it) == Some(language)),
+            None => false,
+        }
+    }
+
+    /// Adds what one file imports of the wanted files, and which standard modules.
+    pub fn add(&mut self, path: &str, text: &str, wanted: &BTreeSet<String>, is_check_input: bool) {
+        let mut found = Vec::new();
+        if language_of(path) == Some("python") {
+            let mut modules = Vec::new();
+            for module in python(text) {
+                if !module.starts_with('.') {
+                    let first = module.split('.').next().unwrap_or(&module).to_owned();
+                    modules.extend(is_standard_module(&first).then_some(first));
+                }
+                found.extend(files_of_module(path, &module));
+            }
+            self.modules.extend(modules);
+        } else {
+            found.extend(quoted(text).iter().flat_map(|named| files_of_path(path, named)));
+        }
+        if language_of(path) == Some("shell") {
+            found.extend(sourced(text).flat_map(|named| files_of_path(path, named)));
+        }
+        for file in found.into_iter().filter(|file| file != path && wanted.contains(file)) {
+            if !is_check_input {
+                self.by_products.insert(file.clone());
+            }
+            self.files.insert(file);
+        }
+    }
+
+    /// Whether another file imports a file.
+    pub fn has(&self, path: &str) -> bool {
+        self.files.contains(path)
+    }
+
+    /// Whether a file imports it that is no check input.
+    pub fn has_product(&self, path: &str) -> bool {
+        self.by_products.contains(path)
+    }
+
+    /// Whether a file imports a standard module.
+    pub fn has_module(&self, module: &str) -> bool {
+        self.modules.contains(module)
+    }
+
+    /// The stored form: lines of a kind and a name.
+    pub fn encode(&self) -> Vec<u8> {
+        let kinds = [("f", &self.files), ("p", &self.by_products), ("m", &self.modules)];
+        let line = |(kind, names): (&str, &BTreeSet<String>)| {
+            names.iter().map(|name| format!("{kind}{name}\0")).collect::<String>()
+        };
+        kinds.into_iter().map(line).collect::<String>().into_bytes()
+    }
+
+    /// Reads the stored form; what does not read is left out.
+    pub fn decode(bytes: &[u8]) -> Self {
+        let mut imports = Self::default();
+        for line in String::from_utf8_lossy(bytes).split('\0') {
+            let Some((kind, name)) = line.split_at_checked(1) else { continue };
+            let names = match kind {
+                "f" => &mut imports.files,
+                "p" => &mut imports.by_products,
+                _ => &mut imports.modules,
+            };
+            names.insert(name.to_owned());
+        }
+        imports
+    }
+}
+
+/// The modules that a Python text imports, each with its dots. `from a import b` may mean `a.b`.
+fn python(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        let line = line.trim();
+        if let Some(names) = line.strip_prefix("import ") {
+            found.extend(names.split(',').filter_map(first_word).map(str::to_owned));
+            continue;
+        }
+        let Some((module, names)) =
+            line.strip_prefix("from ").and_then(|rest| rest.split_once(" import"))
+        else {
+            continue;
+        };
+        let module = module.trim();
+        let mut names = names.replace(['(', '\\'], " ");
+        if line.contains('(') {
+            for _ in 0..MAX_LINES {
+                if names.contains(')') {
+                    break;
+                }
+                let Some(more) = lines.next() else { break };
+                names.push(' ');
+                names.push_str(more);
+            }
+        }
+        let join = |name: &str| match module.ends_with('.') {
+            true => format!("{module}{name}"),
+            false => format!("{module}.{name}"),
+        };
+        found.extend(names.split(',').filter_map(first_word).map(join));
+        found.push(module.to_owned());
+    }
+    found
+}
+
+/// The longest list of names that is read, in lines.
+const MAX_LINES: usize = 200;
+
+fn first_word(text: &str) -> Option<&str> {
+    let word = text.split_whitespace().next()?;
+    let end = word.find(|letter: char| !(letter.is_alphanumeric() || "_.".contains(letter)));
+    word.get(..end.unwrap_or(word.len())).filter(|word| !word.is_empty())
+}
+
+/// The files that a module may be.
+fn files_of_module(importer: &str, module: &str) -> Vec<String> {
+    let own = importer.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let dots = module.len() - module.trim_start_matches('.').len();
+    let path = module.trim_start_matches('.').replace('.', "/");
+    let mut folders: Vec<&str> = Vec::new();
+    if dots == 0 {
+        folders.push(own);
+        folders.extend(PYTHON_ROOTS);
+    } else {
+        let mut above = own;
+        for _ in 1..dots {
+            above = above.rsplit_once('/').map_or("", |(above, _)| above);
+        }
+        folders.push(above);
+    }
+    let whole =
+        |folder: &str| [format!("{folder}/{path}.py"), format!("{folder}/{path}/__init__.py")];
+    let files = folders.into_iter().flat_map(whole);
+    files.map(|file| file.trim_start_matches('/').to_owned()).collect()
+}
+
+/// The quoted texts behind a word that imports.
+fn quoted(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for line in text.lines() {
+        for (at, mark) in line.char_indices().filter(|(_, letter)| "'\"`".contains(*letter)) {
+            let before = line.get(..at).unwrap_or_default();
+            let before = before.trim_end_matches([' ', '\t', '(', '.', '<']);
+            let before = before.trim_end_matches("__DIR__").trim_end_matches("__dir__");
+            let before = before.trim_end_matches([' ', '\t', '(']);
+            let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
+            let word = before.rsplit(|letter| !is_word(letter)).next();
+            if !word.is_some_and(|word| KEYWORDS.contains(&word)) {
+                continue;
+            }
+            let rest = line.get(at + 1..).unwrap_or_default();
+            found.extend(rest.split_once(mark).map(|(named, _)| named.to_owned()));
+        }
+    }
+    found
+}
+
+/// The files that a shell text reads into itself.
+fn sourced(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().flat_map(|line| line.split([';', '&', '|'])).filter_map(|command| {
+        let mut words = command.split_whitespace();
+        let first = words.next()?;
+        let path = words.next().filter(|_| matches!(first, "." | "source"))?;
+        // The folder of the script itself is often written as an expression.
+        let path = path.trim_matches(['"', '\'']);
+        Some(
+            path.rsplit_once("}/")
+                .or_else(|| path.rsplit_once(")/"))
+                .map_or(path, |(_, path)| path),
+        )
+    })
+}
+
+fn files_of_path(importer: &str, named: &str) -> Vec<String> {
+    let own = importer.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let is_lua = name_of(importer).ends_with(".lua");
+    let named = if is_lua { named.replace('.', "/") } else { named.to_owned() };
+    let named = named.trim_start_matches('/');
+    let mut found = Vec::new();
+    for folder in [own, ""] {
+        let whole = if folder.is_empty() { named.to_owned() } else { format!("{folder}/{named}") };
+        let Some(path) = Workspace::new("").resolve(&whole).map(|path| path.into_owned()) else {
+            continue;
+        };
+        found.extend(EXTENSIONS.iter().map(|end| format!("{path}{end}")));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_files_and_modules_that_a_source_imports_are_found() {
+        let wanted =
+            ["tool.py", "scripts/gen.py", "lint.js", "ci/all.sh", "x.rb", "page.php", "m.lua"];
+        let wanted: BTreeSet<String> = wanted.iter().map(ToString::to_string).collect();
+        for (path, text, expected) in [
+            ("a.py", "import os, tool as t\n", Some("tool.py")),
+            ("pkg/a.py", "from tool import x\n", Some("tool.py")),
+            ("pkg/a.py", "from .tool import x\n", None),
+            ("pkg/a.py", "from ..tool import x\n", Some("tool.py")),
+            ("a.py", "from scripts import (\n    other,\n    gen,\n)\n", Some("scripts/gen.py")),
+            ("scripts/b.py", "import gen\n", Some("scripts/gen.py")),
+            ("a.py", "# tool\ntext = 'tool.py'\n", None),
+            ("tool.py", "import tool\n", None),
+            ("web/a.js", "const { x } = require('../lint');\n", Some("lint.js")),
+            ("a.ts", "import x from './lint.js';\n", Some("lint.js")),
+            ("a.js", "spawn('./lint.js')\n", None),
+            ("b.sh", "set -e; . ci/all.sh\n", Some("ci/all.sh")),
+            ("ci/b.sh", "source \"${HERE}/all.sh\"\n", Some("ci/all.sh")),
+            ("y.rb", "require_relative 'x'\n", Some("x.rb")),
+            ("y.php", "require_once __DIR__ . '/page.php';\n", Some("page.php")),
+            ("y.lua", "local m = require(\"m\")\n", Some("m.lua")),
+        ] {
+            assert!(Imports::reads(path, &wanted), "{path}");
+            let mut imports = Imports::default();
+            imports.add(path, text, &wanted, false);
+            let found: Vec<_> = imports.files.iter().map(String::as_str).collect();
+            assert_eq!(found, expected.into_iter().collect::<Vec<_>>(), "{path}: {text}");
+            assert_eq!(Imports::decode(&imports.encode()), imports);
+        }
+    }
+
+    #[test]
+    fn standard_modules_are_kept() {
+        let mut imports = Imports::default();
+        let text = "import secrets, own\nfrom queue import Queue\nfrom . import html\n";
+        imports.add("a.py", text, &BTreeSet::new(), false);
+        let known = ["secrets", "queue", "own", "html"].map(|module| imports.has_module(module));
+        assert_eq!(known, [true, true, false, false]);
+    }
+}

@@ -1,0 +1,85 @@
+//! Files that are found in the place of a standard module or of a program.
+
+/// Modules of Python's standard library and of its runners, without names that programs use for themselves.
+const MODULES: &str = "__future__ _pytest abc aifc argparse ast asynchat asyncio asyncore atexit audioop base64 \
+     bdb binascii bisect builtins bz2 cProfile cgitb cmath codecs codeop collections \
+     compileall contextlib contextvars copy copyreg csv ctypes curses dataclasses datetime \
+     dbm decimal difflib dis doctest encodings enum errno faulthandler fcntl filecmp \
+     fileinput fnmatch fractions ftplib functools gc genericpath getopt gettext glob gzip \
+     hashlib heapq hmac hypothesis imaplib importlib iniconfig inspect io itertools json \
+     keyword linecache locale logging lzma marshal math mimetypes mmap modulefinder nntplib \
+     nose nose2 ntpath nturl2path numpy opcode operator optparse os pathlib pdb pickle \
+     pickletools pkgutil plistlib pluggy poplib posix posixpath pprint pstats py_compile \
+     pyclbr pydoc pyexpat pytest quopri random re reprlib rlcompleter runpy shlex shutil \
+     signal site sitecustomize smtpd smtplib socket socketserver sqlite3 sre_compile \
+     sre_constants sre_parse ssl stat string stringprep struct subprocess sys sysconfig \
+     tabnanny tempfile termios textwrap threading time timeit tokenize tomllib trace \
+     traceback tracemalloc types typing unicodedata unittest urllib usercustomize warnings \
+     weakref wsgiref xmlrpc zipimport zlib zoneinfo";
+
+/// Modules of the standard library whose names programs use for themselves: such a file is a shadow only
+/// where a file of the start meant the module.
+const COMMON_MODULES: &str = "antigravity array calendar cgi chunk cmd code colorsys concurrent configparser crypt \
+     email getpass graphlib grp html http imghdr imp ipaddress mailbox mailcap msilib \
+     multiprocessing netrc nis nt numbers parser pipes platform profile pty pwd queue \
+     readline resource sched secrets select selectors shelve sndhdr spwd statistics sunau \
+     symbol symtable syslog tarfile test this token tty turtle user uu uuid venv wave \
+     webbrowser xml zipapp zipfile";
+
+/// Programs that checks start by their bare names.
+const PROGRAMS: &str = "bash bun cargo cat cmake ctest deno diff dotnet env git go gradle grep jest just make mocha mvn \
+     ninja node npm npx nox phpunit pnpm pytest python python3 rake rspec ruby rustc sh test tox tsc uv \
+     vitest yarn";
+/// Folders, beside the root, that are put in front of Python's own: those of products without a package.
+const PYTHON_ROOTS: &[&str] = &["", "src", "lib", "python"];
+
+/// Whether a path shadows a module or a program. Python finds modules in the folder that it is started in
+/// before its own; elsewhere such a name may be a part of a package.
+pub(super) fn shadows(folders: &str, lower: &str) -> bool {
+    let module = module_file(lower);
+    let is_module = |module: &str| has(MODULES, module);
+    let always = |module: &str| matches!(module, "sitecustomize" | "usercustomize");
+    if module.is_some_and(|module| always(module) || folders.is_empty() && is_module(module)) {
+        return true;
+    }
+    let first = folders.split('/').next().unwrap_or_default();
+    let in_package = lower.ends_with(".py") && !first.is_empty() && is_module(first);
+    let is_metadata =
+        |folder: &str| [".dist-info", ".egg-info"].iter().any(|end| folder.ends_with(end));
+    in_package
+        || folders.split('/').any(is_metadata)
+        || lower.ends_with(".pth")
+        || matches!(folders, "" | "bin") && has(PROGRAMS, lower)
+}
+
+/// The standard module that an added file takes the place of, where its name or its folder is one that
+/// programs use for themselves too.
+pub(super) fn module_in_place(path: &str) -> Option<&str> {
+    let root = |root: &&&str| {
+        let rest = path.strip_prefix(**root)?;
+        if root.is_empty() { Some(rest) } else { rest.strip_prefix('/') }
+    };
+    let known = |module: &&str| has(COMMON_MODULES, module) || has(MODULES, module);
+    PYTHON_ROOTS.iter().filter_map(|it| root(&it)).find_map(|rest| {
+        let module = match rest.split_once('/') {
+            Some((package, inside)) => inside.ends_with(".py").then_some(package),
+            None => module_file(rest),
+        };
+        module.filter(known)
+    })
+}
+
+/// Whether a name is one of a module that [`module_in_place`] knows.
+pub(super) fn is_standard_module(name: &str) -> bool {
+    has(COMMON_MODULES, name) || has(MODULES, name)
+}
+
+/// The module that a file is by its name.
+fn module_file(name: &str) -> Option<&str> {
+    let module = [".py", ".pyc", ".so"].iter().find_map(|end| name.strip_suffix(end))?;
+    module.split('.').next()
+}
+
+fn has(words: &str, wanted: &str) -> bool {
+    words.split_ascii_whitespace().any(|word| word == wanted)
+}

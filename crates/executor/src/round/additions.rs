@@ -1,0 +1,72 @@
+//! What a round has beside the workspace and its start.
+
+use super::canary_memory::Canary;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use surety_common::domain::check::{OverlayFiles, Owner};
+use surety_common::domain::receipt::Inputs;
+use surety_common::domain::run::CanaryPolicy;
+use surety_common::domain::verification::{Observation, Probe};
+
+/// What a request gives the checks of a round.
+#[derive(Debug, Clone)]
+pub struct Additions {
+    /// The files of hidden checks, by the digests that probes name.
+    pub overlays: BTreeMap<String, Arc<OverlayFiles>>,
+    /// When checks run with failing tests as well.
+    pub canary: CanaryPolicy,
+}
+
+impl Default for Additions {
+    /// Nothing beside the workspace, and no canary.
+    fn default() -> Self {
+        Self { overlays: BTreeMap::new(), canary: CanaryPolicy::Never }
+    }
+}
+
+/// What the view of one command is made for.
+#[derive(Debug, Clone)]
+pub(super) struct ViewOrder {
+    /// The owner of the check.
+    pub(super) owner: Owner,
+    /// Its line; empty for the project's own tests.
+    pub(super) line: String,
+    /// The check inputs that it gets.
+    pub(super) inputs: Inputs,
+    /// The digest of the files that only this view has; empty for none.
+    pub(super) overlay: String,
+    /// The failing tests that it has.
+    pub(super) canary: Option<Arc<Canary>>,
+}
+
+impl ViewOrder {
+    /// The view of a probe that runs a command.
+    pub(super) fn of(probe: &Probe, inputs: Inputs) -> Self {
+        let line = match &probe.observation {
+            Observation::Command(line) => line.clone(),
+            Observation::ProjectTests
+            | Observation::Change(_)
+            | Observation::File { .. }
+            | Observation::Content { .. } => String::new(),
+        };
+        Self { owner: probe.owner, line, inputs, overlay: probe.overlay.clone(), canary: None }
+    }
+
+    /// Whether later commands of this owner find what this one wrote to ignored paths.
+    pub(super) fn is_kept(&self) -> bool {
+        let is_first = matches!(self.inputs, Inputs::Original)
+            && self.overlay.is_empty()
+            && self.canary.is_none();
+        is_first || self.owner == Owner::Plan
+    }
+
+    /// Whether this command finds what earlier ones of this owner wrote to ignored paths.
+    pub(super) const fn sees_earlier(&self) -> bool {
+        matches!(self.inputs, Inputs::Original)
+    }
+}
+
+/// The permissions of a file of an overlay: a script can be started.
+pub(super) fn mode_of(content: &[u8]) -> u32 {
+    if content.starts_with(b"#!") { 0o755 } else { 0o644 }
+}

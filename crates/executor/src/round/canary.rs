@@ -1,0 +1,256 @@
+//! The canary of a check: failing tests in its view, which its line must report as failed.
+
+use super::Round;
+use super::additions::ViewOrder;
+use super::canary_memory::{Canary, Memory, Ran, base_of};
+use super::opening::Opening;
+use crate::blocking::blocking;
+use crate::tool::{ErrorCode, RelPath, ToolError, ToolOutcome, Workspace, project};
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
+use surety_common::domain::canary::{
+    facts_of, hosts, language_of_runner, narrow, not_run, plant, reported,
+};
+use surety_common::domain::check_inputs::{InputKind, convention_of, language_of};
+use surety_common::domain::manifest::{Entry, Kind};
+use surety_common::domain::receipt::Inputs;
+use surety_common::domain::run::CanaryPolicy;
+use surety_common::domain::source_tests::may_have_tests;
+use surety_common::domain::tests_seen::{Runner, TestRun};
+use surety_common::domain::verification::{Observation, Probe};
+use uuid::Uuid;
+
+/// A check that took longer has a canary only where its line can be narrowed.
+const LONGEST: Duration = Duration::from_secs(60);
+/// The most test files that are read to choose from.
+const MAX_FILES: usize = 500;
+/// The largest of them, in bytes.
+const MAX_BYTES: u64 = 512 << 10;
+
+impl Round {
+    /// Remembers how long a run of a check took, and which runners it started.
+    pub(super) fn remember(&self, probe: &Probe, inputs: Inputs, took: Duration, runs: &[TestRun]) {
+        let runners = runs.iter().flat_map(|run| run.runners.iter().copied()).collect();
+        let key = (probe.check_id.clone(), inputs);
+        self.memory().runs.insert(key, Ran { took, runners });
+    }
+
+    /// The run of a canary that is due after these runs of a check.
+    pub(super) fn next_canary(&self, probe: &Probe, so_far: &[(Inputs, bool)]) -> Option<Inputs> {
+        let base = base_of(so_far)?;
+        let ran = |inputs| so_far.iter().find(|(ran, _)| *ran == inputs).map(|(_, held)| *held);
+        match ran(Inputs::Canary) {
+            None => self.is_due(probe, base).then_some(Inputs::Canary),
+            Some(true) => None,
+            Some(false) => {
+                let is_known = self.memory().canaries.contains_key(&probe.check_id);
+                let doubt = is_known && ran(Inputs::CanaryAtStart).is_none();
+                doubt.then_some(Inputs::CanaryAtStart)
+            }
+        }
+    }
+
+    fn is_due(&self, probe: &Probe, base: Inputs) -> bool {
+        let Ok(opening) = self.opening() else { return false };
+        let memory = self.memory();
+        let Some(ran) = memory.runs.get(&(probe.check_id.clone(), base)) else { return false };
+        let languages = ran.runners.iter().filter_map(|runner| language_of_runner(*runner));
+        let languages: Vec<_> = languages.collect();
+        let is_installed = base == Inputs::OriginalWithIgnored;
+        match self.setup.additions.canary {
+            CanaryPolicy::Never => false,
+            CanaryPolicy::Always => !languages.is_empty(),
+            CanaryPolicy::Auto if is_installed => {
+                !languages.is_empty() && !opening.dependencies.is_empty()
+            }
+            CanaryPolicy::Auto => {
+                languages.iter().any(|language| opening.loadable.contains(language))
+            }
+        }
+    }
+
+    /// Runs the canary of a check, with the code of the round or with that of the start.
+    pub(super) async fn run_canary(
+        self: &Arc<Self>,
+        probe: &Probe,
+        (inputs, base): (Inputs, Inputs),
+        call_id: Uuid,
+    ) -> Result<ToolOutcome, ToolError> {
+        let line = self.line_of(probe, call_id).await?;
+        let canary = match inputs {
+            Inputs::Canary => {
+                let (round, probe, line) = (Arc::clone(self), probe.clone(), line.clone());
+                match blocking(move || round.plan(&probe, base, &line)).await?? {
+                    Ok(canary) => canary,
+                    Err(why) => return Ok(is_not_run(&why)),
+                }
+            }
+            Inputs::Unstated
+            | Inputs::AsLeft
+            | Inputs::Original
+            | Inputs::OriginalWithIgnored
+            | Inputs::CanaryAtStart => match self.memory().canaries.get(&probe.check_id) {
+                Some(canary) => Arc::clone(canary),
+                None => return Ok(is_not_run("it is not known")),
+            },
+        };
+        let view_of = if inputs == Inputs::Canary { base } else { inputs };
+        let order =
+            ViewOrder { canary: Some(Arc::clone(&canary)), ..ViewOrder::of(probe, view_of) };
+        let prepared = match self.enter_view(&order, call_id).await {
+            Ok(prepared) => prepared,
+            // The start cannot be made again.
+            Err(error)
+                if inputs == Inputs::CanaryAtStart && error.code == ErrorCode::OutputNotKept =>
+            {
+                return Ok(is_not_run(&error.message));
+            }
+            Err(error) => return Err(error),
+        };
+        let line = canary.line.as_deref().unwrap_or(&line);
+        let ran = self.run_in_view(prepared, line, probe.owner).await?;
+        Ok(ended(&canary, ran))
+    }
+
+    /// The line of a check; the words of their command for the project's own tests.
+    async fn line_of(&self, probe: &Probe, call_id: Uuid) -> Result<String, ToolError> {
+        if let Observation::Command(line) = &probe.observation {
+            return Ok(line.clone());
+        }
+        let context = self.context(call_id);
+        let (workspace, environment) = (context.workspace()?, Arc::clone(&context.environment));
+        let found = blocking(move || project::test_command(&workspace, &environment)).await?;
+        Ok(found.unwrap_or_default().join(" "))
+    }
+
+    /// Chooses the files that get failing tests, or says why there is no canary. It blocks.
+    fn plan(
+        &self,
+        probe: &Probe,
+        base: Inputs,
+        line: &str,
+    ) -> Result<Result<Arc<Canary>, String>, ToolError> {
+        let opening = self.opening()?;
+        let key = (probe.check_id.clone(), base);
+        let Some(ran) = self.memory().runs.get(&key).cloned() else {
+            return Ok(Err("the check did not run".to_owned()));
+        };
+        let runners: BTreeSet<Runner> = ran.runners.iter().copied().collect();
+        let workspace = self.setup.folder.workspace()?;
+        let files = self.test_files(&workspace, &probe.overlay, &runners)?;
+        let files: Vec<(&str, &str)> =
+            files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+        let changed: Vec<&str> = changed_paths(opening);
+        let (mut chosen, mut tests) = (Vec::new(), Vec::new());
+        let mut narrowed = None;
+        for runner in &runners {
+            let hosts = hosts(*runner, line, &files, &changed);
+            narrowed = (runners.len() == 1).then(|| narrow(line, *runner, &hosts)).flatten();
+            for host in hosts {
+                let text = files.iter().find(|(path, _)| *path == host).map(|(_, text)| *text);
+                let token = token();
+                let Some(planted) = plant(*runner, host, text.unwrap_or_default(), &token) else {
+                    continue;
+                };
+                chosen.push((PathBuf::from(host), planted.added));
+                tests.extend(planted.tests);
+            }
+        }
+        if chosen.is_empty() {
+            return Ok(Err("no test file of the start can take a failing test".to_owned()));
+        }
+        if narrowed.is_none() && ran.took > LONGEST {
+            let seconds = ran.took.as_secs();
+            return Ok(Err(format!(
+                "the line took {seconds} s and cannot be narrowed to one file"
+            )));
+        }
+        let canary = Arc::new(Canary { line: narrowed, hosts: chosen, tests });
+        self.memory().canaries.insert(probe.check_id.clone(), Arc::clone(&canary));
+        Ok(Ok(canary))
+    }
+
+    /// The test files of the start and of a hidden check, with their texts. It blocks.
+    fn test_files(
+        &self,
+        workspace: &Workspace,
+        overlay: &str,
+        runners: &BTreeSet<Runner>,
+    ) -> Result<Vec<(String, String)>, ToolError> {
+        let languages: BTreeSet<_> =
+            runners.iter().filter_map(|runner| language_of_runner(*runner)).collect();
+        let of_language =
+            |path: &str| language_of(path).is_some_and(|language| languages.contains(language));
+        let overlay = self.setup.additions.overlays.get(overlay);
+        let mut files: Vec<(String, String)> = overlay
+            .into_iter()
+            .flat_map(|files| files.iter())
+            .filter(|(path, _)| of_language(path))
+            .map(|(path, content)| (path.clone(), String::from_utf8_lossy(content).into_owned()))
+            .collect();
+        let Some(start) = self.start()? else { return Ok(files) };
+        let given = self.originals.get();
+        let is_one = |entry: &&Entry| {
+            let path = String::from_utf8_lossy(&entry.path);
+            entry.kind == Kind::File
+                && !entry.ignored
+                && entry.size <= MAX_BYTES
+                && of_language(&path)
+                && (convention_of(&path) == Some(InputKind::Test) || may_have_tests(&entry.path))
+        };
+        for entry in start.manifest.entries().iter().filter(is_one).take(MAX_FILES) {
+            let Ok(path) = String::from_utf8(entry.path.to_vec()) else { continue };
+            if files.iter().any(|(known, _)| *known == path) {
+                continue;
+            }
+            let kept = given.and_then(|given| given.originals.text(&entry.path));
+            let text = kept.map(str::to_owned).or_else(|| {
+                let place = RelPath::root().join(OsStr::from_bytes(&entry.path));
+                String::from_utf8(workspace.read(&place, MAX_BYTES).ok()?).ok()
+            });
+            files.extend(text.map(|text| (path, text)));
+        }
+        Ok(files)
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn changed_paths(opening: &Opening) -> Vec<&str> {
+    opening.changed.iter().filter_map(|path| std::str::from_utf8(path).ok()).collect()
+}
+
+/// A word that no file has.
+fn token() -> String {
+    let random = Uuid::now_v7().simple().to_string();
+    let (_, end) = random.split_at_checked(20).unwrap_or(("", &random));
+    format!("z{end}")
+}
+
+fn is_not_run(why: &str) -> ToolOutcome {
+    let summary = format!("the canary is not run: {why}");
+    ToolOutcome { success: false, ..ToolOutcome::done(summary, Vec::new(), vec![not_run(why)]) }
+}
+
+/// What the line reported of the failing tests.
+fn ended(canary: &Canary, ran: ToolOutcome) -> ToolOutcome {
+    if ran.timed_out {
+        return ToolOutcome { output: ran.output, ..is_not_run("the line did not end in time") };
+    }
+    let failed = if ran.success {
+        BTreeSet::new()
+    } else {
+        reported(&ran.output, canary.tests.iter().map(String::as_str))
+    };
+    let (some, all) = (failed.len(), canary.tests.len());
+    let summary =
+        format!("{some} of {all} failing tests that were added were reported; {}", ran.summary);
+    let facts = facts_of(&canary.tests, &failed);
+    ToolOutcome { success: some == all, error_code: None, summary, facts, ..ran }
+}

@@ -1,0 +1,68 @@
+//! What steps did to the repository of a workspace.
+
+use super::{Round, Start};
+use crate::blocking::blocking;
+use crate::git_reader::Reader;
+use crate::snapshot::{Repository, WorkTree};
+use crate::tool::ToolError;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use surety_common::domain::check_inputs::{GitChange, GitState, Moved};
+
+impl Round {
+    /// What differs from the start, other than a branch of HEAD that moved to a descendant.
+    pub(super) async fn git_changes(
+        &self,
+        start: &Start,
+        root: &Path,
+    ) -> Result<Vec<GitChange>, ToolError> {
+        let before = &start.facts.git;
+        if before.is_empty() {
+            return Ok(Vec::new());
+        }
+        let place = root.to_owned();
+        let now = blocking(move || Repository::around(&place).state).await?;
+        let forward = self.forward(before, &now, root).await?;
+        Ok(before.changes(&now, &forward))
+    }
+
+    /// The branches of HEAD that moved to a descendant of their commit at the start.
+    async fn forward(
+        &self,
+        before: &GitState,
+        now: &GitState,
+        root: &Path,
+    ) -> Result<BTreeSet<Vec<u8>>, ToolError> {
+        let mut forward = BTreeSet::new();
+        let moved = before.moved(now);
+        let Some(tree) = WorkTree::around(root).filter(|_| !moved.is_empty()) else {
+            return Ok(forward);
+        };
+        let folder = self.views()?.join("order");
+        crate::scratch::make(&folder).map_err(|error| ToolError::io(folder.display(), &error))?;
+        let reader = Reader {
+            sandbox: Arc::clone(&self.setup.sandbox),
+            environment: Arc::clone(&self.setup.environment),
+            folder,
+            cancel: self.setup.cancel.clone(),
+        };
+        for Moved { branch, from, to } in moved {
+            let [from, to] = [from, to].map(|it| String::from_utf8_lossy(&it).into_owned());
+            let is_name =
+                |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_hexdigit());
+            if !is_name(&from) || !is_name(&to) {
+                continue;
+            }
+            match reader.is_ancestor(&tree, &from, &to).await {
+                Ok(true) => drop(forward.insert(branch)),
+                Ok(false) => {}
+                // What cannot be told is shown as a change.
+                Err(error) => {
+                    tracing::warn!(%error, "verify: git could not compare two commits of a branch");
+                }
+            }
+        }
+        Ok(forward)
+    }
+}

@@ -1,0 +1,110 @@
+//! What a round has to know of the start besides the manifest: what its sources import, and how git behaved.
+
+use super::originals::Originals;
+use crate::snapshot::{Check, Repository};
+use crate::tool::{RelPath, ToolError, Workspace};
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use surety_common::domain::check_inputs::{
+    GitState, Imports, InputRules, StartInputs, imports_wanted,
+};
+use surety_common::domain::manifest::{Kind, Manifest};
+
+/// The largest source that is read, and all of them, in bytes.
+const SOURCE_LIMIT: u64 = 1 << 20;
+const ALL_SOURCES: u64 = 256 << 20;
+
+/// What is known of the start.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StartFacts {
+    /// What its sources import.
+    pub imports: Imports,
+    /// The repository; empty where there is none, or where it was not looked at.
+    pub git: GitState,
+}
+
+/// For which checks the start is read.
+#[derive(Debug, Clone, Copy)]
+pub struct Reading<'a> {
+    /// Which files are check inputs.
+    pub rules: &'a InputRules,
+    /// The lines of checks that run with the original check inputs.
+    pub lines: &'a [&'a str],
+    /// The workspace, where the folder that is read holds a revision of it: its repository is then not as it
+    /// was.
+    pub revision_of: Option<&'a Path>,
+}
+
+impl StartFacts {
+    /// Reads the start: its facts, and the content of check inputs. It blocks.
+    ///
+    /// # Errors
+    /// As [`Originals::read`].
+    pub fn read(
+        workspace: &Workspace,
+        start: &Manifest,
+        reading: Reading<'_>,
+        check: Check<'_>,
+    ) -> Result<(Self, Originals), ToolError> {
+        let Reading { rules, lines, revision_of } = reading;
+        let root = revision_of.unwrap_or(workspace.root());
+        let wanted = imports_wanted(rules, start, root.as_os_str().as_bytes(), lines);
+        let imports = imports(workspace, start, rules, &wanted, check)?;
+        let inputs = StartInputs::new(rules, &imports, start, root.as_os_str().as_bytes());
+        let mut originals = Originals::read(workspace, start, &inputs, lines, check)?;
+        let repository = match revision_of {
+            None => Repository::around(root),
+            Some(_) => Repository::default(),
+        };
+        for (path, mode, content) in repository.files {
+            // What lies outside the workspace is in no view.
+            if !path.starts_with(b"/") {
+                originals.add_file(path, mode, content);
+            }
+        }
+        Ok((Self { imports, git: repository.state }, originals))
+    }
+
+    /// The stored form: the imports, and in front their length.
+    pub fn encode(&self) -> Vec<u8> {
+        let imports = self.imports.encode();
+        let length = u64::try_from(imports.len()).unwrap_or(u64::MAX);
+        [&length.to_be_bytes(), imports.as_slice(), &self.git.encode()].concat()
+    }
+
+    /// Reads the stored form; none when it is damaged.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let (length, rest) = bytes.split_first_chunk()?;
+        let length = usize::try_from(u64::from_be_bytes(*length)).ok()?;
+        let (imports, git) = rest.split_at_checked(length)?;
+        Some(Self { imports: Imports::decode(imports), git: GitState::decode(git)? })
+    }
+}
+
+fn imports(
+    workspace: &Workspace,
+    start: &Manifest,
+    rules: &InputRules,
+    wanted: &BTreeSet<String>,
+    check: Check<'_>,
+) -> Result<Imports, ToolError> {
+    let mut imports = Imports::default();
+    let mut left = ALL_SOURCES;
+    for entry in start.entries() {
+        let path = String::from_utf8_lossy(&entry.path);
+        let is_source = entry.kind == Kind::File && !entry.ignored;
+        if !is_source || entry.size > SOURCE_LIMIT.min(left) || !Imports::reads(&path, wanted) {
+            continue;
+        }
+        check()?;
+        left -= entry.size;
+        let place = RelPath::root().join(OsStr::from_bytes(&entry.path));
+        // What cannot be read imports nothing.
+        let Ok(text) = workspace.read(&place, SOURCE_LIMIT) else { continue };
+        let is_check_input = rules.kind_of(&entry.path).is_some();
+        imports.add(&path, &String::from_utf8_lossy(&text), wanted, is_check_input);
+    }
+    Ok(imports)
+}

@@ -1,0 +1,76 @@
+//! What a run does to the repository, and to what links lead to.
+
+use super::*;
+
+const COMMIT: &str =
+    "git -c user.name=Test -c user.email=test@localhost commit -q --allow-empty -m";
+
+/// A repository with one commit, a tag and an alias that fails.
+fn repository(line: &str) -> Case {
+    let case = Case::new(&[("a.txt", "one\n")]);
+    case.run(&format!("git init -q -b main && git add -A && {COMMIT} first"));
+    case.run("git tag v1 && git branch other && git config alias.passes '!false'");
+    case.begin(line)
+}
+
+#[tokio::test]
+async fn commits_and_new_branches_are_no_change_of_the_repository() {
+    let line = "git log --format=%s --grep=second --grep=first | grep -q second";
+    let case = repository(line);
+    case.run("git config user.name Somebody && git checkout -q -b topic main");
+    case.run(&format!("git checkout -q main && {COMMIT} second && git tag v2"));
+    assert_eq!(case.check(line).await, (String::new(), vec![]));
+}
+
+#[tokio::test]
+async fn references_configuration_and_hooks_are_those_of_the_start() {
+    for (line, step, reason) in [
+        ("git passes", "git config alias.passes '!true'", "changed .git/config (git)"),
+        (
+            "git describe --tags --exact-match HEAD",
+            "COMMIT second && git tag -f v1",
+            "changed .git/refs/tags/v1 (git)",
+        ),
+        (
+            "! git rev-parse --verify -q other",
+            "git branch -D other && git pack-refs --all",
+            "removed .git/refs/heads/other (git)",
+        ),
+        (
+            "[ \"$(git log -1 --format=%s v1)\" = other ]",
+            "git checkout -q --orphan x && COMMIT other && git replace -f v1 x && git checkout -q main",
+            "added .git/refs/replace/",
+        ),
+        (
+            "git hook run --ignore-missing pre-push && test -x .git/hooks/pre-push",
+            "printf '#!/bin/sh\\n' > .git/hooks/pre-push && chmod +x .git/hooks/pre-push",
+            "added .git/hooks/pre-push (git)",
+        ),
+    ] {
+        let case = repository(line);
+        case.run(&step.replace("COMMIT", COMMIT));
+        let (found, cautions) = case.check(line).await;
+        assert!(found.starts_with(&format!("check_inputs_changed: {reason}")), "{line}: {found}");
+        assert_eq!(cautions, ["check_inputs_changed"], "{line}");
+    }
+}
+
+#[tokio::test]
+async fn a_branch_that_is_rewritten_is_a_change_of_the_repository() {
+    let line = "true";
+    let case = repository(line);
+    case.run(&format!("{COMMIT} other --amend"));
+    assert_eq!(case.check(line).await, (String::new(), vec!["check_inputs_differ"]));
+}
+
+#[tokio::test]
+async fn a_file_that_is_another_one_while_checks_run_is_found_out() {
+    let case = Case::new(&[("a.txt", "one\n")]).begin("true");
+    let probe = command("true", Owner::User);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let round = case.round(std::slice::from_ref(&probe)).await;
+    assert_eq!(round.end().await.unwrap().unwrap().moved, Vec::<String>::new());
+    case.put("a.txt", "two\n");
+    case.put("a.txt", "one\n");
+    assert_eq!(round.end().await.unwrap().unwrap().moved, ["a.txt"]);
+}

@@ -1,0 +1,139 @@
+//! Folders that go away with what made them, and those that a killed process left.
+
+use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The file in a folder that its maker keeps locked for as long as it lives.
+const LOCK: &str = ".lock";
+/// A folder without that file is being made, unless it is older than this.
+const BEING_MADE: Duration = Duration::from_secs(60);
+
+/// A folder that goes away with this value. Accounts of workspaces can pass through it.
+#[derive(Debug)]
+pub struct ScratchFolder {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl ScratchFolder {
+    /// Makes a folder whose name begins with `prefix`, and those above it. It blocks.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn make(parent: &Path, prefix: &str) -> io::Result<Self> {
+        make(parent)?;
+        let path = parent.join(format!("{prefix}{}", uuid::Uuid::now_v7().simple()));
+        // Not recursive: a folder of this name that is there already is none of this process.
+        DirBuilder::new().mode(0o711).create(&path)?;
+        let lock = File::create(path.join(LOCK))?;
+        lock.try_lock()?;
+        Ok(Self { path, _lock: lock })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for ScratchFolder {
+    fn drop(&mut self) {
+        if let Err(error) = remove(&self.path) {
+            let path = self.path.display();
+            tracing::warn!(%path, %error, "scratch: a folder could not be removed; remove it");
+        }
+    }
+}
+
+/// Removes the folders of this prefix whose makers were killed. Answers how many. It blocks.
+pub fn sweep(parent: &Path, prefix: &str) -> usize {
+    let Ok(entries) = fs::read_dir(parent) else { return 0 };
+    let mut removed = 0;
+    for entry in entries.flatten() {
+        let path = entry.path();
+        if !entry.file_name().to_string_lossy().starts_with(prefix) || !is_left(&path) {
+            continue;
+        }
+        match remove(&path) {
+            Ok(()) => removed += 1,
+            Err(error) => {
+                let path = path.display();
+                tracing::warn!(%path, %error, "scratch: the folder of a killed process could not be removed; remove it");
+            }
+        }
+    }
+    removed
+}
+
+fn is_left(path: &Path) -> bool {
+    match File::open(path.join(LOCK)) {
+        Ok(lock) => match lock.try_lock() {
+            Ok(()) => true,
+            Err(TryLockError::WouldBlock | TryLockError::Error(_)) => false,
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let made = fs::metadata(path).and_then(|found| found.modified());
+            made.is_ok_and(|made| made.elapsed().is_ok_and(|age| age > BEING_MADE))
+        }
+        Err(_) => false,
+    }
+}
+
+/// Makes a folder, with those above it, that every account can pass.
+pub(crate) fn make(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o711).create(path)
+}
+
+/// Removes a folder even where folders in it are closed to their owner, as overlays leave them.
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            unlock(path)?;
+            fs::remove_dir_all(path)
+        }
+        ended => ended,
+    }
+}
+
+fn unlock(folder: &Path) -> io::Result<()> {
+    fs::set_permissions(folder, Permissions::from_mode(0o700))?;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            unlock(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_folders_of_the_dead_are_swept() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = |name: &str| {
+            let path = parent.path().join(name);
+            fs::create_dir(&path).unwrap();
+            path
+        };
+        let left = folder("view-left");
+        fs::write(left.join(LOCK), "").unwrap();
+        fs::create_dir(left.join("upper")).unwrap();
+        fs::set_permissions(left.join("upper"), Permissions::from_mode(0o0)).unwrap();
+        let (new, other) = (folder("view-new"), folder("call-7"));
+        fs::write(other.join(LOCK), "").unwrap();
+        let held = ScratchFolder::make(parent.path(), "view-").unwrap();
+        assert_eq!(sweep(parent.path(), "view-"), 1);
+        assert!(!left.exists() && new.exists() && other.exists() && held.path().exists());
+        let path = held.path().to_owned();
+        drop(held);
+        assert!(!path.exists());
+        assert_eq!(sweep(&parent.path().join("nowhere"), "view-"), 0);
+    }
+}

@@ -1,0 +1,133 @@
+//! What a repository says about how git behaves in a workspace, read from its files. No git is started.
+
+use super::git::{WorkTree, read};
+use std::collections::BTreeMap;
+use std::fs::{self, DirEntry};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use surety_common::domain::check_inputs::{GitState, effective_configuration, read_packed};
+
+/// The largest file that is read, in bytes; packed references apart.
+const FILE_LIMIT: u64 = 1 << 20;
+const PACKED_LIMIT: u64 = 16 << 20;
+/// Files of one folder, and references, that are read.
+const MAX_FILES: usize = 500;
+const MAX_REFERENCES: usize = 20_000;
+/// Repositories of submodules inside each other that are entered.
+const MAX_DEPTH: u32 = 4;
+
+/// A repository's state, and the files behind it: path, permissions and content.
+#[derive(Debug, Default)]
+pub(crate) struct Repository {
+    pub(crate) state: GitState,
+    pub(crate) files: Vec<(Vec<u8>, u32, Vec<u8>)>,
+}
+
+impl Repository {
+    /// The repository around a workspace; empty where there is none. It blocks.
+    pub(crate) fn around(root: &Path) -> Self {
+        let mut found = Self::default();
+        let Some(tree) = WorkTree::around(root) else { return found };
+        let (git, common) = (real(&tree.git), real(&tree.common));
+        found.state.folder = named(root, &common);
+        found.gather(root, &common, MAX_DEPTH);
+        if git != common {
+            for name in ["config.worktree", "info/attributes", "info/sparse-checkout"] {
+                found.add(root, &git.join(name));
+            }
+        }
+        found.state.head = small(&git.join("HEAD")).trim_ascii().to_vec();
+        let packed = read(&common.join("packed-refs"), PACKED_LIMIT).ok().flatten();
+        found.state.packed = packed.unwrap_or_default();
+        let mut references = BTreeMap::new();
+        read_packed(&found.state.packed, &mut references);
+        loose(&common, Path::new("refs"), &mut references);
+        found.state.references = references;
+        found
+    }
+
+    /// The files that decide how git behaves, those of submodules too.
+    fn gather(&mut self, root: &Path, folder: &Path, depth: u32) {
+        for name in ["config", "config.worktree", "shallow"] {
+            self.add(root, &folder.join(name));
+        }
+        for name in ["hooks", "info"] {
+            for entry in entries(&folder.join(name)) {
+                // git never runs an example.
+                if entry.path().extension().is_none_or(|end| end != "sample") {
+                    self.add(root, &entry.path());
+                }
+            }
+        }
+        if depth > 0 {
+            self.submodules(root, &folder.join("modules"), depth - 1);
+        }
+    }
+
+    fn submodules(&mut self, root: &Path, folder: &Path, depth: u32) {
+        for entry in entries(folder) {
+            let path = entry.path();
+            if path.join("HEAD").is_file() {
+                self.gather(root, &path, depth);
+            } else if depth > 0 && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                self.submodules(root, &path, depth - 1);
+            }
+        }
+    }
+
+    fn add(&mut self, root: &Path, path: &Path) {
+        let Some(content) = read(path, FILE_LIMIT).ok().flatten() else { return };
+        let mode = fs::metadata(path).map_or(0o644, |found| found.permissions().mode() & 0o7777);
+        let is_configuration = path.file_name().is_some_and(|name| {
+            name.as_bytes() == b"config" || name.as_bytes() == b"config.worktree"
+        });
+        let mut hash = blake3::Hasher::new();
+        hash.update(if mode & 0o111 == 0 { b"-" } else { b"x" });
+        if is_configuration {
+            hash.update(effective_configuration(&String::from_utf8_lossy(&content)).as_bytes());
+        } else {
+            hash.update(&content);
+        }
+        let name = named(root, path);
+        self.state.files.insert(name.clone(), *hash.finalize().as_bytes());
+        self.files.push((name, mode, content));
+    }
+}
+
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+/// A path relative to the workspace where it lies inside.
+fn named(root: &Path, path: &Path) -> Vec<u8> {
+    path.strip_prefix(root).unwrap_or(path).as_os_str().as_bytes().to_vec()
+}
+
+fn small(path: &Path) -> Vec<u8> {
+    read(path, FILE_LIMIT).ok().flatten().unwrap_or_default()
+}
+
+/// The entries of a folder, in the order of their names.
+fn entries(folder: &Path) -> Vec<DirEntry> {
+    let Ok(listing) = fs::read_dir(folder) else { return Vec::new() };
+    let mut entries: Vec<_> = listing.filter_map(Result::ok).take(MAX_FILES).collect();
+    entries.sort_by_key(DirEntry::file_name);
+    entries
+}
+
+/// The references that lie in files of their own. They win over packed ones.
+fn loose(common: &Path, below: &Path, references: &mut BTreeMap<Vec<u8>, Vec<u8>>) {
+    for entry in entries(&common.join(below)) {
+        if references.len() > MAX_REFERENCES {
+            return;
+        }
+        let name = below.join(entry.file_name());
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            loose(common, &name, references);
+        } else {
+            let object = small(&entry.path()).trim_ascii().to_vec();
+            references.insert(name.into_os_string().into_vec(), object);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! A step's own checks: probes at the end of the step, in a view, which the step's calls have no part in.
+//!
+//! Nothing of an attempt is kept but its receipts: after a crash the driver ends the step again, and the
+//! probes are repeated.
+
+use super::ended::Ended;
+use super::evidence::{Record, of_step};
+use super::leased_run::LeasedRun;
+use super::verify::{About, begin, carry_out};
+use crate::decision;
+use std::time::Duration;
+use surety_common::crash;
+use surety_common::domain::check::{self, Evidence, Reason};
+use surety_common::domain::decision::ExecuteDecision;
+use surety_common::domain::journal::Entry;
+use surety_common::domain::plan::PlanStep;
+use surety_common::domain::receipt::EvidenceReceipt;
+use surety_common::domain::run::VerifyCommands;
+use surety_common::domain::step_checks::{StepEvidence, next_attempt, step_results};
+use surety_common::domain::verdict::CheckResult;
+use surety_common::domain::verification::{Probe, probes};
+
+/// How long probes wait until no call of another step runs. Calls that would begin wait meanwhile. After it
+/// the probes run beside the calls, in copies of the workspace.
+const CALLS_MAY_TAKE: Duration = Duration::from_secs(30);
+/// The shortest time limit of a probe, even at the end of the step's deadline.
+const LEAST_PATIENCE: Duration = Duration::from_secs(1);
+
+/// The results of a step's own checks, for the driver's decision to end it.
+pub(super) async fn results(
+    run: &LeasedRun,
+    index: usize,
+    step: &PlanStep,
+    decision: &ExecuteDecision,
+) -> Result<Vec<CheckResult>, Ended> {
+    // What the step did last may not be committed yet.
+    run.settle().await?;
+    let receipts = run.receipts().await?;
+    let (workspace_root, final_text) = (run.spec.workspace.as_str(), decision::words(decision));
+    match run.spec.policy.verify_commands {
+        VerifyCommands::ReceiptsOnly => {
+            let evidence = Evidence::new(workspace_root, &receipts, final_text);
+            Ok(by_receipts(step, &evidence))
+        }
+        VerifyCommands::Runner => {
+            let own = probe(run, index, step, &receipts).await?;
+            let evidence =
+                StepEvidence { workspace_root, probes: &own, receipts: &receipts, final_text };
+            Ok(step_results(&step.verify, &evidence))
+        }
+    }
+}
+
+/// The results by what the calls of the run recorded.
+fn by_receipts(step: &PlanStep, evidence: &Evidence<'_>) -> Vec<CheckResult> {
+    let result = |check: &check::AcceptCheck| {
+        let answer = check::evaluate(check, evidence);
+        CheckResult {
+            name: check.name().to_owned(),
+            passed: answer.is_ok(),
+            reason: answer.err().map_or("", Reason::as_str).to_owned(),
+            optional: !check.required,
+        }
+    };
+    step.verify.iter().map(result).collect()
+}
+
+/// Carries out a probe for each check, and records them.
+async fn probe(
+    run: &LeasedRun,
+    index: usize,
+    step: &PlanStep,
+    receipts: &[EvidenceReceipt],
+) -> Result<Vec<EvidenceReceipt>, Ended> {
+    let wanted = probes(&step.verify, VerifyCommands::Runner, false);
+    if wanted.is_empty() {
+        return Ok(Vec::new());
+    }
+    let left = run.time_left(index).await;
+    let alone = run.hold_calls(CALLS_MAY_TAKE.min(left / 2)).await?;
+    let about = About {
+        place: of_step(run, index),
+        number: next_attempt(receipts, &step.id, run.plan_revision),
+        patience: run.time_left(index).await.max(LEAST_PATIENCE),
+        copies: alone.is_none(),
+    };
+    let records = observe(run, &wanted, &about).await?;
+    drop(alone);
+    crash::point("executor.after_step_checks");
+    run.change(|draft| {
+        for record in &records {
+            draft.receipt(record.receipt.clone());
+            record.output.iter().for_each(|output| draft.journal(Entry::Output(output.clone())));
+        }
+        Ok(())
+    })
+    .await?;
+    Ok(records.into_iter().map(|record| record.receipt).collect())
+}
+
+async fn observe(run: &LeasedRun, wanted: &[Probe], about: &About) -> Result<Vec<Record>, Ended> {
+    let round = begin(run, wanted, about).await?;
+    let mut records = Vec::new();
+    for probe in wanted {
+        carry_out(run, &round, probe, about, &mut records).await?;
+    }
+    if let Some(latest) = round.latest() {
+        run.history.remember(&latest);
+    }
+    Ok(records)
+}

@@ -1,0 +1,204 @@
+//! Hidden checks: files that only the check's view has, and outputs that only their owners read.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use surety_common::domain::fault::FaultClass;
+use surety_common::wire::status::from_status;
+use surety_common::wire::token::Token;
+use surety_common::wire::v1;
+use surety_e2e::harness::Deployment;
+use surety_e2e::script::{self, plan, shell, step, write};
+use tonic::Status;
+
+/// What the hidden file says, which only its owners may read.
+const SECRET: &str = "the-hidden-needle";
+
+fn secret(name: &str) -> String {
+    format!("{name}-0123456789abcdef0123456789abcdef")
+}
+
+fn token_file() -> Result<tempfile::NamedTempFile> {
+    let mut file = tempfile::NamedTempFile::new()?;
+    std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(0o600))?;
+    for (name, roles) in [
+        ("submitter", "submitter"),
+        ("other", "submitter"),
+        ("operator", "operator"),
+        ("viewer", "viewer"),
+        ("both", "submitter,driver"),
+        ("service", "service"),
+    ] {
+        writeln!(file, "{} {name} {roles} *", secret(name))?;
+    }
+    Ok(file)
+}
+
+/// A run of one step whose product special-cases the test that it sees, under a visible and a hidden check.
+fn request(workspace: &Path, product: &str) -> v1::CreateRunRequest {
+    let mut plan = plan(&[step("writes", &[], &[write("sum.sh", product)])]);
+    let hidden = format!(
+        "# {SECRET}\necho {SECRET} > leak.txt; mkdir -p target; echo {SECRET} > target/leak.txt\n\
+         [ \"$(sh sum.sh 20 22)\" = 42 ] || {{ echo {SECRET}; exit 1; }}\n"
+    );
+    plan["verify"] = json!([
+        {"id": "seen", "kind": "command_success", "target": "sh seen.sh"},
+        {"id": "hidden", "kind": "command_success", "target": "sh held/back.sh",
+            "overlay": {"held/back.sh": hidden}},
+        {"id": "after", "kind": "command_success",
+            "target": "! test -e held && ! test -e leak.txt && ! test -e target/leak.txt"},
+    ]);
+    let mut request = script::request(&plan, &workspace.display().to_string());
+    request.limits = Some(v1::Limits { max_repairs: Some(0), ..Default::default() });
+    request
+}
+
+fn workspace() -> Result<tempfile::TempDir> {
+    let workspace = tempfile::tempdir()?;
+    std::fs::write(workspace.path().join("seen.sh"), "[ \"$(sh sum.sh 2 3)\" = 5 ]\n")?;
+    std::fs::write(workspace.path().join("sum.sh"), "echo 0\n")?;
+    Ok(workspace)
+}
+
+/// Everything that a caller reads of a run, as text.
+async fn all_that_is_read(deployment: &Deployment, run_id: &str) -> Result<String> {
+    let mut runs = deployment.runs()?;
+    let view = v1::RunView::Full.into();
+    let full = runs.get_run(v1::GetRunRequest { run_id: run_id.to_owned(), view }).await?;
+    let list = v1::ListReceiptsRequest { run_id: run_id.to_owned(), ..Default::default() };
+    let listed = runs.list_receipts(list).await?;
+    let events = deployment.events(run_id).await?;
+    Ok(format!("{full:?} {listed:?} {events:?}"))
+}
+
+/// The output of a check's command.
+async fn output(
+    deployment: &Deployment,
+    run_id: &str,
+    check: &str,
+) -> Result<Result<String, Status>> {
+    let list = v1::ListReceiptsRequest { run_id: run_id.to_owned(), ..Default::default() };
+    let listed = deployment.runs()?.list_receipts(list).await?.into_inner().receipts;
+    let of = listed.into_iter().find(|receipt| receipt.check_id == check);
+    let call_id = of.context("a receipt")?.call_id;
+    let asked = v1::GetOutputRequest { run_id: run_id.to_owned(), call_id, offset: 0, length: 0 };
+    let mut parts = match deployment.runs()?.get_output(asked).await {
+        Ok(answer) => answer.into_inner(),
+        Err(status) => return Ok(Err(status)),
+    };
+    let mut bytes = Vec::new();
+    while let Some(part) = parts.message().await? {
+        bytes.extend(part.data);
+    }
+    Ok(Ok(String::from_utf8(bytes)?))
+}
+
+#[tokio::test]
+async fn a_special_case_meets_inputs_that_it_never_saw_and_only_owners_read_them() -> Result<()> {
+    let file = token_file()?;
+    let path = file.path().to_string_lossy().into_owned();
+    let mut deployment = Deployment::start_with(&[("SURETY_TOKEN_FILE", &path)]).await?;
+    deployment.use_token(Token::new(&secret("submitter"))?);
+    let place = workspace()?;
+    let run = deployment.create_run(request(place.path(), "echo 5\n")).await?;
+    let run = deployment.wait_for_end(&run.id).await?;
+    let results = &run.verdict.as_ref().context("a verdict")?.results;
+    let reason = |name: &str| {
+        let result = results.iter().find(|result| result.name == name);
+        result.map(|result| result.reason.as_str())
+    };
+    assert_eq!(reason("seen"), Some(""), "{results:#?}");
+    assert_eq!(reason("hidden"), Some("hidden_check_failed"), "{results:#?}");
+    assert_eq!(reason("after"), Some(""), "what it wrote is gone: {results:#?}");
+    assert!(!place.path().join("held").exists(), "the workspace never has its files");
+    let message = run.terminal.as_ref().map(|terminal| terminal.user_message.as_str());
+    assert!(message.is_some_and(|message| !message.contains("exit code")), "{message:?}");
+    for (name, reads) in [
+        ("submitter", true),
+        ("operator", true),
+        ("other", false),
+        ("viewer", false),
+        ("both", false),
+    ] {
+        deployment.use_token(Token::new(&secret(name))?);
+        let read = all_that_is_read(&deployment, &run.id).await?;
+        assert!(!read.contains(SECRET), "{name}: neither plans nor events have its text");
+        let line = read.matches("sh held/back.sh").count();
+        assert!(line > 0, "{name}: the line itself is in the plan");
+        match output(&deployment, &run.id, "hidden").await? {
+            Ok(text) => assert!(reads && text.contains(SECRET), "{name}: {text}"),
+            Err(status) => {
+                assert!(!reads, "{name}: {status}");
+                assert_eq!(from_status(&status).class, FaultClass::PermissionDenied, "{name}");
+            }
+        }
+        let export = v1::ExportReceiptsRequest { run_id: run.id.clone() };
+        let exported = deployment.runs()?.export_receipts(export).await;
+        assert_eq!(exported.is_ok(), reads, "{name}");
+    }
+    deployment.use_token(Token::new(&secret("submitter"))?);
+    let honest = workspace()?;
+    let run = deployment.create_run(request(honest.path(), "echo $(($1 + $2))\n")).await?;
+    let run = deployment.wait_for_end(&run.id).await?;
+    assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
+    deployment.finish().await
+}
+
+#[tokio::test]
+async fn an_overlay_that_cannot_be_is_named_before_anything_runs() -> Result<()> {
+    let deployment = Deployment::start().await?;
+    let check = |overlay: Value, more: Value| {
+        let mut check = json!({"kind": "command_success", "target": "sh a.sh", "overlay": overlay});
+        for (key, value) in more.as_object().into_iter().flatten() {
+            check[key] = value.clone();
+        }
+        check
+    };
+    let inside = || json!({"a.sh": "true"});
+    for (check, policy, expected) in [
+        (
+            check(json!({"../a.sh": "x"}), json!({})),
+            v1::VerifyCommands::Runner,
+            "overlay_path_invalid",
+        ),
+        (
+            check(json!({"/a.sh": "x"}), json!({})),
+            v1::VerifyCommands::Runner,
+            "overlay_path_invalid",
+        ),
+        (
+            check(inside(), json!({"owner": "plan"})),
+            v1::VerifyCommands::Runner,
+            "overlay_not_allowed",
+        ),
+        (
+            check(inside(), json!({"required": false})),
+            v1::VerifyCommands::Runner,
+            "overlay_not_allowed",
+        ),
+        (check(inside(), json!({})), v1::VerifyCommands::ReceiptsOnly, "overlay_not_allowed"),
+        (
+            json!({"kind": "command_success", "target": "true", "overlay_digest": "0".repeat(64)}),
+            v1::VerifyCommands::Runner,
+            "overlay_unknown",
+        ),
+    ] {
+        let mut plan = plan(&[step("only", &[], &[shell("true")])]);
+        plan["verify"] = json!([check]);
+        let mut request = script::request(&plan, "");
+        let verify_commands = policy.into();
+        request.policy = Some(v1::Policy { verify_commands, ..Default::default() });
+        let refused = deployment.runs()?.create_run(request).await;
+        let status = refused.err().with_context(|| format!("a refusal of {check}"))?;
+        let said = from_status(&status).reason.to_string();
+        ensure!(said.contains(expected), "{check}: {said}");
+    }
+    let mut plan = plan(&[step("only", &[], &[shell("true")])]);
+    plan["steps"][0]["verify"] = json!([check(inside(), json!({}))]);
+    let refused = deployment.runs()?.create_run(script::request(&plan, "")).await;
+    let said = from_status(&refused.err().context("a refusal")?).reason.to_string();
+    ensure!(said.contains("overlay_not_allowed"), "{said}");
+    deployment.finish().await
+}
