@@ -196,9 +196,116 @@ async fn an_overlay_that_cannot_be_is_named_before_anything_runs() -> Result<()>
         ensure!(said.contains(expected), "{check}: {said}");
     }
     let mut plan = plan(&[step("only", &[], &[shell("true")])]);
-    plan["steps"][0]["verify"] = json!([check(inside(), json!({}))]);
-    let refused = deployment.runs()?.create_run(script::request(&plan, "")).await;
-    let said = from_status(&refused.err().context("a refusal")?).reason.to_string();
-    ensure!(said.contains("overlay_not_allowed"), "{said}");
+    let plans = check(inside(), json!({"owner": "plan"}));
+    let stored =
+        json!({"kind": "command_success", "target": "true", "overlay_digest": "0".repeat(64)});
+    for (check, expected) in [(plans, "overlay_not_allowed"), (stored, "overlay_unknown")] {
+        plan["steps"][0]["verify"] = json!([check]);
+        let refused = deployment.runs()?.create_run(script::request(&plan, "")).await;
+        let said = from_status(&refused.err().context("a refusal")?).reason.to_string();
+        ensure!(said.contains(expected), "{said}");
+    }
+    deployment.finish().await
+}
+
+/// A policy whose check is hidden, and the same with another key changed, as a caller sends it that only read
+/// the digest.
+async fn set_policy(deployment: &Deployment) -> Result<()> {
+    let mut admin = deployment.admin()?;
+    let hidden = format!("echo {SECRET}\n[ \"$(sh sum.sh 20 22)\" = 42 ]\n");
+    let check = v1::AcceptCheck {
+        id: "house".to_owned(),
+        kind: "command_success".to_owned(),
+        target: "sh held/house.sh".to_owned(),
+        overlay: [("held/house.sh".to_owned(), hidden.into_bytes())].into(),
+        ..Default::default()
+    };
+    let policy = v1::NamespacePolicy { checks: vec![check], ..Default::default() };
+    let namespace = "default".to_owned();
+    let set = v1::SetNamespacePolicyRequest {
+        namespace: namespace.clone(),
+        policy: Some(policy),
+        ..Default::default()
+    };
+    let answer = admin.set_namespace_policy(set).await?.into_inner();
+    ensure!(!format!("{answer:?}").contains(SECRET), "{answer:?}");
+    let get = v1::GetNamespacePolicyRequest { namespace: namespace.clone() };
+    let read = admin.get_namespace_policy(get).await?.into_inner();
+    ensure!(!format!("{read:?}").contains(SECRET), "{read:?}");
+    let policy = read.policy.map(|policy| v1::NamespacePolicy { refuse_network: true, ..policy });
+    let set = v1::SetNamespacePolicyRequest { namespace, policy, ..Default::default() };
+    let answer = admin.set_namespace_policy(set).await?.into_inner();
+    ensure!(answer.version == 2, "{answer:?}");
+    let audit = admin.list_audit_events(v1::ListAuditEventsRequest::default()).await?;
+    ensure!(!format!("{audit:?}").contains(SECRET), "the audit has digests alone");
+    Ok(())
+}
+
+/// A run whose step and whose plan have hidden checks.
+fn request_with_hidden_step(workspace: &Path, product: &str) -> v1::CreateRunRequest {
+    let mut plan = plan(&[step("writes", &[], &[write("sum.sh", product)])]);
+    let hidden = format!("echo {SECRET}\n[ \"$(sh sum.sh 4 5)\" = 9 ]\n");
+    plan["steps"][0]["verify"] = json!([
+        {"id": "of-step", "kind": "command_success", "target": "sh held/step.sh",
+            "overlay": {"held/step.sh": hidden}},
+    ]);
+    plan["verify"] = json!([{"id": "seen", "kind": "command_success", "target": "sh seen.sh"}]);
+    let mut request = script::request(&plan, &workspace.display().to_string());
+    request.limits = Some(v1::Limits {
+        max_repairs: Some(0),
+        step_deadline: Some(prost_types::Duration { seconds: 10, nanos: 0 }),
+        ..Default::default()
+    });
+    request
+}
+
+#[tokio::test]
+async fn hidden_checks_of_steps_and_of_a_namespace_keep_their_secret() -> Result<()> {
+    let file = token_file()?;
+    let path = file.path().to_string_lossy().into_owned();
+    let mut deployment = Deployment::start_with(&[("SURETY_TOKEN_FILE", &path)]).await?;
+    deployment.use_token(Token::new(&secret("operator"))?);
+    set_policy(&deployment).await?;
+    let (honest, of_step) = ("echo $(($1 + $2))\n", "echo 5\n");
+    for (product, check, expected) in [
+        (honest, "house", v1::RunState::Done),
+        (of_step, "of-step", v1::RunState::Failed),
+        // It knows the inputs of the visible check and of the step's.
+        ("case $1$2 in 23) echo 5 ;; *) echo 9 ;; esac\n", "house", v1::RunState::Failed),
+    ] {
+        deployment.use_token(Token::new(&secret("submitter"))?);
+        let place = workspace()?;
+        let request = request_with_hidden_step(place.path(), product);
+        let run = deployment.create_run(request).await?;
+        let run = deployment.wait_for_end(&run.id).await?;
+        assert_eq!(run.state(), expected, "{product}: {run:#?}");
+        assert!(!place.path().join("held").exists(), "the workspace never has its files");
+        for (name, reads) in [
+            ("operator", true),
+            // The submitter owns its own hidden checks, and not those of an operator.
+            ("submitter", check == "of-step"),
+            ("viewer", false),
+            ("both", false),
+        ] {
+            deployment.use_token(Token::new(&secret(name))?);
+            let read = all_that_is_read(&deployment, &run.id).await?;
+            assert!(!read.contains(SECRET), "{name}: neither plans nor events have its text");
+            match output(&deployment, &run.id, check).await? {
+                Ok(_) => assert!(reads, "{name}: {check}"),
+                Err(status) => {
+                    assert!(!reads, "{name}: {check}: {status}");
+                    assert_eq!(from_status(&status).class, FaultClass::PermissionDenied, "{name}");
+                }
+            }
+            let export = v1::ExportReceiptsRequest { run_id: run.id.clone() };
+            let exported = deployment.runs()?.export_receipts(export).await;
+            assert_eq!(exported.is_ok(), name == "operator", "{name}");
+        }
+        if expected == v1::RunState::Failed {
+            deployment.use_token(Token::new(&secret("viewer"))?);
+            let read = all_that_is_read(&deployment, &run.id).await?;
+            assert!(read.contains("hidden_check_failed"), "{read}");
+        }
+    }
     deployment.finish().await
 }

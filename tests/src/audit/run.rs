@@ -22,7 +22,7 @@ use surety_common::domain::run::{DriverKind, Policy, RunRecord, VerifyCommands};
 use surety_common::domain::step::StepState;
 use surety_common::domain::stop::StopReason;
 use surety_common::domain::verification::{
-    HIDDEN_CHECK, ProjectTests, wants_project_tests, wrote_files,
+    ProjectTests, is_hidden_name, wants_project_tests, wrote_files,
 };
 use uuid::Uuid;
 
@@ -234,7 +234,7 @@ impl Replay {
         match intent.step_id.as_str() {
             // A probe of the runner is no call of a step: after a crash it is begun again.
             "" => Ok(()),
-            _ if [PROBE, HIDDEN_CHECK].contains(&intent.tool.as_str()) => Ok(()),
+            _ if intent.tool == PROBE || is_hidden_name(&intent.tool) => Ok(()),
             id => self.steps.get_mut(id).context("no step of the plan")?.intent(intent, writer),
         }
     }

@@ -13,7 +13,7 @@ use crate::connection::{Connection, bounded};
 use crate::exit::Exit;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
-use crate::plan_file::{IN_DOUBT, read_text, read_value};
+use crate::plan_file::{IN_DOUBT, folder_of, read_beside, read_text, read_value, resolve};
 use crate::text::{day_and_time, harmless, one_line};
 use crate::wire_json;
 
@@ -206,7 +206,9 @@ impl Set {
             }
         }
         if let Some(file) = self.checks {
-            policy.checks = checks_of(&read_value(&read_text(&file)?)?)?;
+            let mut value = read_value(&read_text(&file)?)?;
+            resolve(&mut value, &|path| read_beside(folder_of(&file), path))?;
+            policy.checks = checks_of(&value)?;
         }
         Ok(policy)
     }
@@ -218,7 +220,19 @@ fn checks_of(value: &Value) -> Result<Vec<v1::AcceptCheck>, Failure> {
         return Err(Failure::new(Code::ValueInvalid, message, "Write a list, one check an item."));
     }
     let (checks, _) = read_checks(value, "checks", Author::Operator)?;
-    Ok(checks.into_iter().map(|check: AcceptCheck| check.into()).collect())
+    Ok(checks.into_iter().map(sent).collect())
+}
+
+/// A check with the files of its overlay, which answers do not have.
+fn sent(check: AcceptCheck) -> v1::AcceptCheck {
+    let files = check.overlay.files().cloned();
+    let mut sent = v1::AcceptCheck::from(check);
+    if let Some(files) = files {
+        sent.overlay =
+            files.iter().map(|(path, content)| (path.clone(), content.clone())).collect();
+        sent.overlay_digest.clear();
+    }
+    sent
 }
 
 fn as_text(policy: &v1::NamespacePolicy) -> String {

@@ -23,7 +23,7 @@ pub use content::PlanFile;
 pub use near::nearest;
 pub(crate) use near::unknown_key;
 pub(crate) use options::IN_DOUBT;
-pub(crate) use overlay::{ReadFile, read_beside, resolve};
+pub(crate) use overlay::{ReadFile, read_beside, resolve, resolve_in_steps};
 
 /// The keys of the plan itself.
 pub const PLAN_KEYS: [&str; 6] = ["type", "title", "goal", "steps", "verify", "todos"];
@@ -116,8 +116,10 @@ fn split(value: Value, read: ReadFile<'_>) -> Result<PlanFile, Failure> {
     let mut plan = Vec::new();
     let mut is_plan = false;
     for (key, mut value) in members {
-        if key == "verify" {
-            resolve(&mut value, read)?;
+        match key.as_str() {
+            "verify" => resolve(&mut value, read)?,
+            "steps" => resolve_in_steps(&mut value, read)?,
+            _ => {}
         }
         if !PLAN_KEYS.contains(&key.as_str()) && !ORDER_KEYS.contains(&key.as_str()) {
             return Err(near::unknown_key("", &key, &[&PLAN_KEYS[..], &ORDER_KEYS].concat()));

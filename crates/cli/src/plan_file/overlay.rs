@@ -63,6 +63,21 @@ pub(crate) fn resolve(checks: &mut Value, read: ReadFile<'_>) -> Result<(), Fail
     Ok(())
 }
 
+/// As [`resolve`], for the checks of steps.
+///
+/// # Errors
+/// A file cannot be read.
+pub(crate) fn resolve_in_steps(steps: &mut Value, read: ReadFile<'_>) -> Result<(), Failure> {
+    let Value::Array(steps) = steps else { return Ok(()) };
+    for step in steps {
+        let Value::Object(members) = step else { continue };
+        for (_, checks) in members.iter_mut().filter(|(key, _)| key == "verify") {
+            resolve(checks, read)?;
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

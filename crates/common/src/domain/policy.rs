@@ -1,7 +1,10 @@
 //! What operators ask of every run of a namespace. A request can only tighten it.
 
 use crate::domain::caution::check_codes;
-use crate::domain::check::{AcceptCheck, Author, Owner, normalise_checks, read_checks};
+use crate::domain::check::{
+    AcceptCheck, Author, Overlay, OverlayFiles, Owner, normalise_checks, read_checks,
+    validate_check,
+};
 use crate::domain::check_inputs::read_globs;
 use crate::domain::json::Value;
 use crate::domain::limits::{Limits, WITHOUT_EFFECT};
@@ -12,6 +15,8 @@ use std::path::{Component, Path};
 
 /// The most checks that a namespace may ask of a run.
 const MAX_CHECKS: usize = 100;
+/// All files of the hidden checks of a namespace, in bytes.
+const MAX_OVERLAYS: usize = 4 << 20;
 /// The most folders in which a namespace's workspaces lie.
 const MAX_ROOTS: usize = 100;
 
@@ -74,7 +79,8 @@ impl NamespacePolicy {
     ///
     /// # Errors
     /// `key_without_effect` for a ceiling that has no effect; `limit_out_of_range` for a ceiling of no limit
-    /// or outside the limit's range; `too_large` for too many checks or folders; `overlay_not_allowed`;
+    /// or outside the limit's range; `too_large` for too many checks, folders or bytes of overlays;
+    /// `overlay_unknown` for an overlay without its files ([`Self::with_known_overlays`]);
     /// `type_mismatch` for a folder that is no absolute path and for a name that is no caution; the codes of
     /// checks.
     pub fn validated(mut self) -> Result<Self, Problem> {
@@ -97,20 +103,61 @@ impl NamespacePolicy {
             let message = format!("has more than {MAX_CHECKS} checks; leave some out");
             return Err(Problem::at(Code::TooLarge, "checks", message));
         }
-        if let Some(index) = self.checks.iter().position(AcceptCheck::is_hidden) {
-            let message =
-                "a check of a namespace has no overlay; send it with the runs that need it";
-            let field = format!("checks[{index}].overlay");
-            return Err(Problem::at(Code::OverlayNotAllowed, field, message));
-        }
         check_roots(&self.workspace_roots)?;
         self.refuse_on = check_codes("refuse_on", self.refuse_on)?;
         read_globs("protect", &self.protect)?;
         read_globs("may_change_within", &self.may_change_within)?;
         let stored = Value::Array(self.checks.iter().map(AcceptCheck::to_json).collect());
         let (checks, _) = read_checks(&stored, "checks", Author::Operator)?;
-        self.checks = checks.into_iter().map(of_operator).collect();
+        let checks: Vec<_> = checks.into_iter().map(of_operator).collect();
+        let known: Vec<_> = self.checks.iter().map(|check| check.overlay.clone()).collect();
+        self.checks = with_overlays(checks, &known);
+        self.check_overlays()?;
         Ok(self)
+    }
+
+    /// With the files of overlays that the stored policy has under the same digests: answers and requests to
+    /// change another key name them by their digests alone.
+    #[must_use]
+    pub fn with_known_overlays(self, stored: &Self) -> Self {
+        let known: Vec<_> = stored.checks.iter().map(|check| check.overlay.clone()).collect();
+        self.with_overlays(&known)
+    }
+
+    /// With the files of these overlays, where a check names their digests.
+    #[must_use]
+    pub fn with_overlays(mut self, overlays: &[Overlay]) -> Self {
+        self.checks = with_overlays(self.checks, overlays);
+        self
+    }
+
+    /// The files of every hidden check, by their digests.
+    pub fn overlays(&self) -> BTreeMap<&str, &OverlayFiles> {
+        let files = self
+            .checks
+            .iter()
+            .filter_map(|check| Some((check.overlay.digest(), check.overlay.files()?.as_ref())));
+        files.collect()
+    }
+
+    fn check_overlays(&self) -> Result<(), Problem> {
+        for (index, check) in self.checks.iter().enumerate() {
+            let path = format!("checks[{index}]");
+            validate_check(check, &path)?;
+            if check.is_hidden() && check.overlay.files().is_none() {
+                let message = "the policy has no overlay with this digest; send the files";
+                return Err(Problem::at(Code::OverlayUnknown, format!("{path}.overlay"), message));
+            }
+        }
+        let sizes = self.overlays().into_values().flat_map(BTreeMap::values).map(Vec::len);
+        let bytes: usize = sizes.sum();
+        if bytes > MAX_OVERLAYS {
+            let message = format!(
+                "its hidden checks have {bytes} bytes of files; at most {MAX_OVERLAYS} are kept"
+            );
+            return Err(Problem::at(Code::TooLarge, "checks", message));
+        }
+        Ok(())
     }
 
     /// The limits of a run: what it asks for, and the ceilings where it asks for nothing. `asked` says
@@ -259,7 +306,7 @@ impl NamespacePolicy {
         ])
     }
 
-    /// Reads the stored form.
+    /// Reads the stored form, which has the digests of overlays alone.
     ///
     /// # Errors
     /// `type_mismatch`, or what is wrong with a check.
@@ -325,6 +372,17 @@ fn check_roots(roots: &[String]) -> Result<(), Problem> {
 
 fn without_effect(field: String) -> Problem {
     Problem::at(Code::KeyWithoutEffect, field, "has no effect in this version; leave it out")
+}
+
+/// Gives checks the files of their overlays, where these are known.
+fn with_overlays(mut checks: Vec<AcceptCheck>, known: &[Overlay]) -> Vec<AcceptCheck> {
+    for check in checks.iter_mut().filter(|check| check.is_hidden()) {
+        let same = known.iter().find(|it| it.files().is_some() && **it == check.overlay);
+        if let Some(same) = same.filter(|_| check.overlay.files().is_none()) {
+            check.overlay = same.clone();
+        }
+    }
+    checks
 }
 
 fn of_operator(check: AcceptCheck) -> AcceptCheck {
@@ -463,6 +521,31 @@ mod tests {
                 assert_eq!(NamespacePolicy::from_json(&policy.to_json()), Ok(policy));
             }
         }
+    }
+
+    #[test]
+    fn a_hidden_check_keeps_its_files_beside_the_stored_form() {
+        let check = |path: &str, content: &str| {
+            let text = format!(
+                r#"[{{"kind": "command_success", "target": "sh a.sh", "overlay": {{"{path}": "{content}"}}}}]"#
+            );
+            let value = crate::domain::json::parse(&text).expect("checks").value;
+            read_checks(&value, "checks", Author::Operator).expect("checks").0
+        };
+        let of = |checks| NamespacePolicy { checks, ..NamespacePolicy::default() };
+        let stored = of(check("a.sh", "exit 1")).validated().expect("a policy");
+        assert_eq!(stored.overlays().len(), 1);
+        let text = stored.to_json().to_compact();
+        assert!(!text.contains("exit 1") && !text.contains("\"a.sh\""), "{text}");
+        let read = NamespacePolicy::from_json(&stored.to_json()).expect("a policy");
+        let refused = read.clone().validated().expect_err("no files");
+        assert_eq!(refused.code, Code::OverlayUnknown);
+        let known = read.with_known_overlays(&stored).validated().expect("a policy");
+        assert_eq!(known.overlays(), stored.overlays());
+        assert!(known.with_checks(Vec::new()).iter().all(|check| check.overlay.files().is_some()));
+        let one = |at: usize| check(&format!("{at}.sh"), &"x".repeat(1 << 20)).remove(0);
+        let large = of((0..5).map(|at| AcceptCheck { id: at.to_string(), ..one(at) }).collect());
+        assert_eq!(large.validated().expect_err("too large").code, Code::TooLarge);
     }
 
     #[test]

@@ -17,9 +17,10 @@ pub const WORKSPACE_CHECK: &str = "system.workspace";
 pub const WORKSPACE_DIGEST: &str = "workspace_digest";
 /// Its reason.
 pub const WORKSPACE_CHANGED: &str = "workspace_changed_during_verification";
-/// The name under which the runner records the commands of hidden checks: only owners and operators see
-/// such receipts and their outputs whole.
-pub const HIDDEN_CHECK: &str = "hidden_check";
+/// The names under which the runner records the commands of hidden checks, those of users and those of
+/// operators: only owners and operators see such receipts and their outputs whole.
+const HIDDEN_CHECK: &str = "hidden_check";
+const OPERATORS_HIDDEN_CHECK: &str = "hidden_operator_check";
 /// The reason of a hidden check that does not hold, whatever it failed by.
 pub const HIDDEN_CHECK_FAILED: &str = "hidden_check_failed";
 /// The output that says that the project names no test command.
@@ -42,6 +43,41 @@ impl Probe {
     /// Whether participants see nothing of it but its result.
     pub const fn is_hidden(&self) -> bool {
         !self.overlay.is_empty()
+    }
+
+    /// The name of its command in receipts, where it is hidden.
+    pub const fn hidden_name(&self) -> Option<&'static str> {
+        match (self.is_hidden(), self.owner) {
+            (false, _) => None,
+            (true, Owner::Operator) => Some(OPERATORS_HIDDEN_CHECK),
+            (true, Owner::Plan | Owner::User) => Some(HIDDEN_CHECK),
+        }
+    }
+}
+
+/// Which hidden checks a reader sees whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sight {
+    /// None.
+    Nothing,
+    /// Those of the user that the run works for.
+    OfUser,
+    /// All of them.
+    All,
+}
+
+impl Sight {
+    /// Whether it covers the hidden checks of this owner.
+    pub const fn covers(self, owner: Owner) -> bool {
+        match (self, owner) {
+            (Self::All, _) | (Self::OfUser, Owner::Plan | Owner::User) => true,
+            (Self::OfUser, Owner::Operator) | (Self::Nothing, _) => false,
+        }
+    }
+
+    /// Whether it covers a receipt.
+    pub fn covers_receipt(self, receipt: &EvidenceReceipt) -> bool {
+        hidden_owner(receipt).is_none_or(|owner| self.covers(owner))
     }
 }
 
@@ -206,22 +242,33 @@ pub fn probed_first(receipts: &[EvidenceReceipt], round: u32) -> Vec<EvidenceRec
     let second = [Inputs::OriginalWithIgnored, Inputs::AsLeft];
     let canary = [Inputs::Canary, Inputs::CanaryAtStart];
     own.retain(|receipt| {
-        id_of(receipt, &canary).is_none()
-            && id_of(receipt, &second).is_none_or(|id| !ran.contains(&id))
+        id_of(receipt, &canary).is_none() && id_of(receipt, &second).is_none_or(|id| !ran.contains(&id))
     });
     own
 }
 
-/// Whether a receipt is of a hidden check: only owners and operators see it whole.
-pub fn is_hidden(receipt: &EvidenceReceipt) -> bool {
-    receipt.source == EvidenceSource::Probe && receipt.name == HIDDEN_CHECK
+/// Whether a call of this name is the command of a hidden check.
+pub fn is_hidden_name(name: &str) -> bool {
+    matches!(name, HIDDEN_CHECK | OPERATORS_HIDDEN_CHECK)
+}
+
+/// Whose hidden check a receipt is of; none for any other receipt.
+fn hidden_owner(receipt: &EvidenceReceipt) -> Option<Owner> {
+    if receipt.source != EvidenceSource::Probe {
+        return None;
+    }
+    match receipt.name.as_str() {
+        HIDDEN_CHECK => Some(Owner::User),
+        OPERATORS_HIDDEN_CHECK => Some(Owner::Operator),
+        _ => None,
+    }
 }
 
 /// A receipt as participants see it: of a hidden check only that it held or not. Its digest is that of the
 /// whole one.
 #[must_use]
 pub fn concealed(receipt: EvidenceReceipt) -> EvidenceReceipt {
-    if !is_hidden(&receipt) {
+    if hidden_owner(&receipt).is_none() {
         return receipt;
     }
     let held = if receipt.success { "held" } else { "failed" };

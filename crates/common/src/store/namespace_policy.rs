@@ -3,6 +3,7 @@
 use super::StoreError;
 use super::pool::within;
 use super::request_outcome::{NewOutcome, store_outcome};
+use crate::domain::check::{Overlay, decode_overlay, encode_overlay};
 use crate::domain::json;
 use crate::domain::policy::NamespacePolicy;
 use chrono::{DateTime, Utc};
@@ -51,6 +52,9 @@ struct PolicyRow {
     body: String,
     updated_at: DateTime<Utc>,
     updated_by: String,
+    /// The stored forms of overlays; a row that was just written has none.
+    #[sqlx(default)]
+    overlays: Vec<Vec<u8>>,
 }
 
 impl PolicyRow {
@@ -61,6 +65,8 @@ impl PolicyRow {
             .value;
         let policy = NamespacePolicy::from_json(&value)
             .map_err(|error| StoreError::corrupt(what(), error))?;
+        let overlays = self.overlays.iter().filter_map(|body| decode_overlay(body));
+        let policy = policy.with_overlays(&overlays.map(Overlay::of).collect::<Vec<_>>());
         let Self { version, updated_at, updated_by, .. } = self;
         Ok(StoredPolicy { policy, version, updated_at, updated_by })
     }
@@ -112,6 +118,15 @@ pub async fn set_policy(
             .await?;
         let Some(row) = row else { return Ok(SetPolicy::OtherVersion) };
         let stored = row.into_policy(new.namespace)?;
+        let overlays = new.policy.overlays();
+        let (digests, bodies): (Vec<&str>, Vec<Vec<u8>>) =
+            overlays.into_iter().map(|(digest, files)| (digest, encode_overlay(files))).unzip();
+        sqlx::query(include_str!("sql/set_overlays.sql"))
+            .bind(new.namespace)
+            .bind(digests)
+            .bind(bodies)
+            .execute(&mut *transaction)
+            .await?;
         if let Some(outcome) = answer(&stored)
             && !store_outcome(&mut transaction, &outcome).await?
         {

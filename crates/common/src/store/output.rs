@@ -5,7 +5,7 @@ use super::artifact::patience;
 use super::pages::Pages;
 use super::pool::within_at_most;
 use crate::domain::journal::{Entry, Event, Output, Wanted};
-use crate::domain::verification::is_hidden;
+use crate::domain::verification::Sight;
 use sqlx::PgPool;
 use uuid::Uuid;
 
@@ -31,7 +31,7 @@ pub async fn find_output(
     Ok(None)
 }
 
-/// Whether a call of a run was the command of a hidden check.
+/// Whether a call of a run was the command of a hidden check that a reader does not see whole.
 ///
 /// # Errors
 /// [`StoreError`]
@@ -39,6 +39,7 @@ pub async fn is_hidden_call(
     pool: &PgPool,
     run_id: Uuid,
     call_id: &str,
+    sight: Sight,
 ) -> Result<bool, StoreError> {
     let mut pages = Pages::new(pool.clone(), run_id, 0, i64::MAX);
     while let Some(rows) = pages.next().await? {
@@ -46,7 +47,7 @@ pub async fn is_hidden_call(
             let (events, _) = row.measured(run_id, Wanted::Receipts)?;
             let is_it = |event: &Event| {
                 matches!(&event.entry, Entry::Receipt(receipt)
-                    if receipt.call_id == call_id && is_hidden(receipt))
+                    if receipt.call_id == call_id && !sight.covers_receipt(receipt))
             };
             if events.iter().any(is_it) {
                 return Ok(true);

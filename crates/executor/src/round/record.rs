@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use surety_common::domain::json::{self, Value};
 use surety_common::domain::plan::ToolCall;
 use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource};
-use surety_common::domain::verification::{HIDDEN_CHECK, Observation, PROJECT_TESTS, Probe};
+use surety_common::domain::verification::{Observation, PROJECT_TESTS, Probe};
 use uuid::Uuid;
 
 /// The name of the runner's own observations.
@@ -42,7 +42,9 @@ pub struct EndedCall<'c> {
 /// A probe as a call, with the arguments that its receipt names.
 pub fn call_of(probe: &Probe) -> ToolCall {
     match &probe.observation {
-        Observation::Command(_) if probe.is_hidden() => without_arguments(HIDDEN_CHECK),
+        Observation::Command(_) if let Some(hidden) = probe.hidden_name() => {
+            without_arguments(hidden)
+        }
         Observation::Command(line) => {
             let argument = ("command".to_owned(), Value::String(line.clone()));
             ToolCall { name: VERIFY.to_owned(), arguments: Value::Object(vec![argument]) }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use surety_common::crash;
 use surety_common::domain::journal::Output;
 use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource, Fact};
-use surety_common::domain::verification::HIDDEN_CHECK;
+use surety_common::domain::verification::is_hidden_name;
 use surety_common::store::{self, Artifact};
 use tokio::time::timeout;
 
@@ -104,7 +104,8 @@ pub(super) fn of_run(run: &LeasedRun) -> Place {
 pub(super) fn record_as(place: Place, source: EvidenceSource, done: &Done) -> Record {
     let bytes = &done.outcome.output;
     // The output of a hidden check never stands in the journal, which more people read.
-    let is_inline = done.call.tool_call.name != HIDDEN_CHECK && bytes.len() <= INLINE_OUTPUT_BYTES;
+    let is_inline =
+        !is_hidden_name(&done.call.tool_call.name) && bytes.len() <= INLINE_OUTPUT_BYTES;
     let text = std::str::from_utf8(bytes).ok().filter(|_| is_inline);
     let call = EndedCall {
         id: done.call.id,

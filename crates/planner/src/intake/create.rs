@@ -80,7 +80,7 @@ pub(super) fn overlays(plan: &Plan) -> Vec<(String, Vec<u8>)> {
         let files = check.overlay.files()?;
         Some((check.overlay.digest().to_owned(), encode_overlay(files)))
     };
-    plan.verify.iter().filter_map(files).collect()
+    plan.all_checks().filter_map(files).collect()
 }
 
 /// Refuses a folder that no run may work in, and one that is in use where the policy says so. The

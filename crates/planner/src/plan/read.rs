@@ -1,6 +1,6 @@
 //! Reads a plan from the text of a model or a user.
 
-use super::validate::{validate_length, validate_list, validate_rest, validate_structure};
+use super::validate::{validate_checks, validate_length, validate_rest, validate_structure};
 use std::collections::HashSet;
 use surety_common::domain::check::{AcceptCheck, Author, Owner};
 use surety_common::domain::json::Value;
@@ -69,15 +69,17 @@ fn normalise(
 
 /// Gives each check the content of its overlay back, which the stored form of a plan does not have.
 fn carry_overlays(sent: &Plan, plan: &mut Plan) -> Result<(), Problem> {
-    if !sent.verify.iter().any(AcceptCheck::is_hidden) {
+    if !sent.all_checks().any(AcceptCheck::is_hidden) {
         return Ok(());
     }
-    for check in plan.verify.iter_mut().filter(|check| check.is_hidden()) {
-        if let Some(same) = sent.verify.iter().find(|sent| sent.overlay == check.overlay) {
+    let carry = |check: &mut AcceptCheck| {
+        if let Some(same) = sent.all_checks().find(|sent| sent.overlay == check.overlay) {
             check.overlay = same.overlay.clone();
         }
-    }
-    validate_list(&plan.verify, "verify")
+    };
+    let of_steps = plan.steps.iter_mut().flat_map(|step| &mut step.verify);
+    of_steps.chain(&mut plan.verify).filter(|check| check.is_hidden()).for_each(carry);
+    validate_checks(plan)
 }
 
 /// The stored form leaves the owner `plan` out; here it is written.

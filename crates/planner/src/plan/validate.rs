@@ -113,14 +113,14 @@ pub(super) fn is_within(steps: usize, max_plan_steps: u32) -> bool {
     u32::try_from(steps).is_ok_and(|steps| steps <= max_plan_steps)
 }
 
-fn validate_checks(plan: &Plan) -> Result<(), Problem> {
+pub(super) fn validate_checks(plan: &Plan) -> Result<(), Problem> {
     for (at, step) in plan.steps.iter().enumerate() {
         validate_list(&step.verify, &field(at, "verify"))?;
     }
     validate_list(&plan.verify, "verify")
 }
 
-pub(super) fn validate_list(checks: &[AcceptCheck], path: &str) -> Result<(), Problem> {
+fn validate_list(checks: &[AcceptCheck], path: &str) -> Result<(), Problem> {
     let mut checks = checks.iter().enumerate();
     checks.try_for_each(|(at, check)| validate_check(check, &item_path(path, at)))
 }

@@ -246,8 +246,12 @@ impl Service {
         let namespace = reach(caller, request.namespace.clone())?;
         let call = Call::of(format!("namespace_policy/{namespace}"), caller.name(), &request)?;
         let v1::SetNamespacePolicyRequest { policy, expected_version, .. } = request;
-        let policy = NamespacePolicy::try_from(policy.unwrap_or_default())?.validated()?;
         let planner = self.shards.of_namespace(&namespace).await?;
+        let policy = NamespacePolicy::try_from(policy.unwrap_or_default())?;
+        // Files of overlays that are named by their digests alone are those of the stored policy.
+        let stored = store::find_policy(&planner.pool, &namespace).await?;
+        let stored = stored.map(|stored| stored.policy).unwrap_or_default();
+        let policy = policy.with_known_overlays(&stored).validated()?;
         let answer = |stored: &StoredPolicy| v1::SetNamespacePolicyResponse {
             policy: Some(stored.policy.clone().into()),
             version: u64::try_from(stored.version).unwrap_or_default(),

@@ -20,6 +20,7 @@ use crate::shards::Shards;
 use std::sync::Arc;
 use surety_common::domain::fault::Fault;
 use surety_common::domain::identity::{Object, Role};
+use surety_common::domain::verification::Sight;
 use surety_common::wire::caller::Caller;
 use surety_common::wire::error::MessageError;
 use surety_common::wire::status::{needs_database, to_status};
@@ -55,8 +56,8 @@ impl Service {
             object.four_eyes = policies.find(namespace).await?.four_eyes;
         }
         let role = caller.may(&object, not_found)?;
-        let sees_hidden = overlays::sees(caller, &found.owner.submitter);
-        Ok(NamedRun { id, planner, role, sees_hidden })
+        let sight = overlays::sight(caller, &found.owner.submitter);
+        Ok(NamedRun { id, planner, role, sight })
     }
 }
 
@@ -67,8 +68,8 @@ struct NamedRun {
     planner: Arc<Planner>,
     /// The role that allows the call.
     role: Role,
-    /// Whether the caller sees the outputs of hidden checks.
-    sees_hidden: bool,
+    /// Whose hidden checks the caller sees whole.
+    sight: Sight,
 }
 
 /// The handlers of `PlannerService`, some of which need no planner.

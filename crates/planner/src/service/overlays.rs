@@ -6,6 +6,7 @@ use surety_common::domain::identity::Role;
 use surety_common::domain::plan::Plan;
 use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::run::{Policy, VerifyCommands};
+use surety_common::domain::verification::Sight;
 use surety_common::wire::caller::Caller;
 
 /// Refuses an overlay that nothing would run with, and a digest whose content neither the request has nor
@@ -15,17 +16,24 @@ use surety_common::wire::caller::Caller;
 /// `overlay_not_allowed`, `overlay_unknown`.
 pub(super) fn check(plan: &Plan, before: Option<&Plan>, policy: &Policy) -> Result<(), Problem> {
     let known = |check: &AcceptCheck| {
-        let mut stored = before.iter().flat_map(|plan| &plan.verify);
+        let mut stored = before.iter().flat_map(|plan| plan.all_checks());
         stored.any(|stored| stored.overlay == check.overlay)
     };
-    for (index, check) in plan.verify.iter().enumerate().filter(|(_, check)| check.is_hidden()) {
-        let field = format!("verify[{index}].overlay");
+    let named = |path: String, checks: &'_ [AcceptCheck]| {
+        let hidden = checks.iter().enumerate().filter(|(_, check)| check.is_hidden());
+        let named =
+            hidden.map(|(index, check)| (format!("{path}[{index}].overlay"), check.clone()));
+        named.collect::<Vec<_>>()
+    };
+    let steps = plan.steps.iter().enumerate();
+    let of_steps = steps.flat_map(|(at, step)| named(format!("steps[{at}].verify"), &step.verify));
+    for (field, check) in of_steps.chain(named("verify".to_owned(), &plan.verify)) {
         if policy.verify_commands == VerifyCommands::ReceiptsOnly {
             let message =
                 "with verify_commands receipts_only no check is run; leave one of both out";
             return Err(Problem::at(Code::OverlayNotAllowed, field, message));
         }
-        if check.overlay.files().is_none() && !known(check) {
+        if check.overlay.files().is_none() && !known(&check) {
             let message = "the run has no overlay with this digest; send the files";
             return Err(Problem::at(Code::OverlayUnknown, field, message));
         }
@@ -33,20 +41,23 @@ pub(super) fn check(plan: &Plan, before: Option<&Plan>, policy: &Policy) -> Resu
     Ok(())
 }
 
-/// Whether a caller sees the outputs of a run's hidden checks: an operator, and the submitter of the run. A
-/// participant never does, whatever other role its identity has.
-pub(super) fn sees(caller: &Caller, submitter: &str) -> bool {
+/// Which hidden checks of a run a caller sees whole: an operator all, the submitter of the run its own. A
+/// participant sees none, whatever other role its identity has.
+pub(super) fn sight(caller: &Caller, submitter: &str) -> Sight {
     let roles = &caller.identity().roles;
-    let takes_part = [Role::Driver, Role::Worker].iter().any(|role| roles.contains(role));
-    let owns = roles.contains(&Role::Operator)
-        || roles.contains(&Role::Submitter) && caller.name() == submitter;
-    owns && !takes_part
+    if [Role::Driver, Role::Worker].iter().any(|role| roles.contains(role)) {
+        return Sight::Nothing;
+    }
+    if roles.contains(&Role::Operator) {
+        return Sight::All;
+    }
+    let owns = roles.contains(&Role::Submitter) && caller.name() == submitter;
+    if owns { Sight::OfUser } else { Sight::Nothing }
 }
 
 /// The refusal of what only owners of a hidden check may read.
 pub(super) fn hidden(what: &str) -> Fault {
-    let message = format!(
-        "{what} belongs to a hidden check, which only the run's submitter and operators may read"
-    );
+    let message =
+        format!("{what} belongs to a hidden check, which only its owner and operators may read");
     Fault::new(FaultCode::PermissionDenied, message)
 }

@@ -10,13 +10,13 @@ use crate::runs::Watch;
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt, TryStreamExt};
 use std::sync::Arc;
-use surety_common::domain::check::AcceptCheck;
 use surety_common::domain::fault::{Fault, FaultClass, FaultCode};
 use surety_common::domain::identity::Object;
 use surety_common::domain::journal::{Entry, Wanted};
 use surety_common::domain::problem::{Code, Problem, Warning};
 use surety_common::domain::receipt::{ChainEnd, export_line};
 use surety_common::domain::run::RunRecord;
+use surety_common::domain::verification::Sight;
 use surety_common::store::{self, ReceiptPages, RunFilter, RunOwner, StoreError};
 use surety_common::wire::caller::Caller;
 use surety_common::wire::event::event;
@@ -68,11 +68,11 @@ impl RunService for Service {
     ) -> Result<Response<v1::GetRunResponse>, Status> {
         let caller = caller(&request)?;
         let v1::GetRunRequest { run_id, view } = request.into_inner();
-        let NamedRun { id, planner, sees_hidden, .. } = self.of_run(&caller, &run_id).await?;
+        let NamedRun { id, planner, sight, .. } = self.of_run(&caller, &run_id).await?;
         let record = planner.find(id).await.map_err(status)?;
         let verdict = planner.verdict(&record).await.map_err(status)?;
         let mut response = match view == i32::from(v1::RunView::Full) {
-            true => full_view(&planner, &record, sees_hidden).await.map_err(status)?,
+            true => full_view(&planner, &record, sight).await.map_err(status)?,
             false => v1::GetRunResponse::default(),
         };
         let mut run = run(record, verdict);
@@ -87,10 +87,10 @@ impl RunService for Service {
     ) -> Result<Response<v1::ListReceiptsResponse>, Status> {
         let caller = caller(&request)?;
         let v1::ListReceiptsRequest { run_id, page_size, page_token } = request.into_inner();
-        let NamedRun { id, planner, sees_hidden, .. } = self.of_run(&caller, &run_id).await?;
+        let NamedRun { id, planner, sight, .. } = self.of_run(&caller, &run_id).await?;
         let page = work::page(&planner, id, Wanted::Receipts, page_size, &page_token).await?;
         let receipts = page.events.into_iter();
-        let receipts = receipts.filter_map(|event| work::receipt_in(event, sees_hidden)).collect();
+        let receipts = receipts.filter_map(|event| work::receipt_in(event, sight)).collect();
         let next_page_token = work::token(page.next);
         Ok(Response::new(v1::ListReceiptsResponse { receipts, next_page_token }))
     }
@@ -116,9 +116,8 @@ impl RunService for Service {
     ) -> Result<Response<Self::GetOutputStream>, Status> {
         let caller = caller(&request)?;
         let request = request.into_inner();
-        let NamedRun { id, planner, sees_hidden, .. } =
-            self.of_run(&caller, &request.run_id).await?;
-        let parts = work::output(&planner, id, &request, sees_hidden).await.map_err(status)?;
+        let NamedRun { id, planner, sight, .. } = self.of_run(&caller, &request.run_id).await?;
+        let parts = work::output(&planner, id, &request, sight).await.map_err(status)?;
         Ok(Response::new(work::stream(parts, request.offset).boxed()))
     }
 
@@ -143,14 +142,14 @@ impl RunService for Service {
     ) -> Result<Response<Self::WatchRunStream>, Status> {
         let caller = caller(&request)?;
         let v1::WatchRunRequest { run_id, from_sequence, follow } = request.into_inner();
-        let NamedRun { id, planner, sees_hidden, .. } = self.of_run(&caller, &run_id).await?;
+        let NamedRun { id, planner, sight, .. } = self.of_run(&caller, &run_id).await?;
         let from = i64::try_from(from_sequence).unwrap_or(i64::MAX);
         let Watch { trace_parent, events } =
             planner.watch(id, from, follow).await.map_err(status)?;
         let trace_id = trace_id(&trace_parent).to_owned();
         let stream = events.map(move |found| match found {
             Ok(found) => {
-                let found = work::shown(found, sees_hidden);
+                let found = work::shown(found, sight);
                 Ok(v1::WatchRunResponse { event: Some(event(id, &trace_id, found)) })
             }
             Err(fault) => Err(status(fault)),
@@ -246,10 +245,10 @@ impl RunService for Service {
     ) -> Result<Response<Self::ExportReceiptsStream>, Status> {
         let caller = caller(&request)?;
         let run_id = request.into_inner().run_id;
-        let NamedRun { id, planner, sees_hidden, .. } = self.of_run(&caller, &run_id).await?;
+        let NamedRun { id, planner, sight, .. } = self.of_run(&caller, &run_id).await?;
         let record = planner.find(id).await.map_err(status)?;
-        let hides = record.plan.iter().flat_map(|plan| &plan.verify).any(AcceptCheck::is_hidden);
-        if hides && !sees_hidden {
+        let mut checks = record.plan.iter().flat_map(|plan| plan.all_checks());
+        if checks.any(|check| check.is_hidden() && !sight.covers(check.owner)) {
             return Err(status(overlays::hidden("a part of the evidence")));
         }
         let receipts = planner.receipts(id).await.map_err(status)?;
@@ -325,12 +324,12 @@ pub(super) async fn shown(planner: &Planner, id: Uuid) -> Result<v1::Run, Status
 async fn full_view(
     planner: &Planner,
     record: &RunRecord,
-    sees_hidden: bool,
+    sight: Sight,
 ) -> Result<v1::GetRunResponse, Fault> {
     let events = store::latest_work(&planner.pool, record.spec.id, FULL_VIEW).await?;
     let (mut receipts, mut turns) = (Vec::new(), Vec::new());
     for event in events {
-        match work::shown(event, sees_hidden).entry {
+        match work::shown(event, sight).entry {
             Entry::Receipt(receipt) => receipts.push((*receipt).into()),
             Entry::Turn(turn) => turns.push((*turn).into()),
             Entry::Transition(_)

@@ -9,7 +9,7 @@ use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::journal::{Entry, Event, Wanted};
 use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::receipt::EvidenceReceipt;
-use surety_common::domain::verification::{concealed, is_hidden};
+use surety_common::domain::verification::{Sight, concealed};
 use surety_common::store::{self, OutputParts, WorkPage};
 use surety_common::wire::v1;
 use tonic::Status;
@@ -49,17 +49,16 @@ pub(super) fn token(next: Option<i64>) -> String {
 }
 
 /// The receipt of an event; of a hidden check whole only for those who may see it.
-pub(super) fn receipt_in(event: Event, sees_hidden: bool) -> Option<v1::EvidenceReceipt> {
-    let Entry::Receipt(receipt) = shown(event, sees_hidden).entry else { return None };
+pub(super) fn receipt_in(event: Event, sight: Sight) -> Option<v1::EvidenceReceipt> {
+    let Entry::Receipt(receipt) = shown(event, sight).entry else { return None };
     Some((*receipt).into())
 }
 
 /// An event as a caller sees it.
-pub(super) fn shown(event: Event, sees_hidden: bool) -> Event {
+pub(super) fn shown(event: Event, sight: Sight) -> Event {
     let Event { sequence, at, span_id, mut entry } = event;
     if let Entry::Receipt(receipt) = &mut entry
-        && !sees_hidden
-        && is_hidden(receipt)
+        && !sight.covers_receipt(receipt)
     {
         **receipt = concealed(EvidenceReceipt::clone(receipt));
     }
@@ -80,7 +79,7 @@ pub(super) async fn output(
     planner: &Planner,
     run_id: Uuid,
     request: &v1::GetOutputRequest,
-    sees_hidden: bool,
+    sight: Sight,
 ) -> Result<OutputParts, Fault> {
     let v1::GetOutputRequest { run_id: _, call_id, offset, length } = request;
     if call_id.is_empty() {
@@ -92,7 +91,8 @@ pub(super) async fn output(
         let message = format!("run {run_id} has no output of a call {call_id:?}");
         Fault::new(FaultCode::ArtifactNotFound, message).with_field("call_id")
     })?;
-    if !sees_hidden && store::is_hidden_call(&planner.pool, run_id, call_id).await? {
+    let is_all = sight == Sight::All;
+    if !is_all && store::is_hidden_call(&planner.pool, run_id, call_id, sight).await? {
         return Err(overlays::hidden("the output"));
     }
     Ok(OutputParts::new(planner.pool.clone(), output, *offset, *length))

@@ -29,6 +29,13 @@ pub struct Plan {
     pub todos: Vec<Todo>,
 }
 
+impl Plan {
+    /// The checks of the plan and of its steps.
+    pub fn all_checks(&self) -> impl Iterator<Item = &AcceptCheck> {
+        self.verify.iter().chain(self.steps.iter().flat_map(|step| &step.verify))
+    }
+}
+
 /// A unit of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PlanStep {

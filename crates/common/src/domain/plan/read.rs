@@ -151,14 +151,7 @@ impl Reading {
         };
         let scanned = scan_checks(value, &fields.path("verify"), self.author)?;
         self.warnings.extend(scanned.warnings);
-        let in_step = || scanned.checks.iter().position(AcceptCheck::is_hidden);
-        let refused = scanned.refused.or_else(|| {
-            let at = step.and_then(|_| in_step())?;
-            let path = format!("{}.overlay", item_path(&fields.path("verify"), at));
-            let message = "a check of a step has no overlay; move it to the plan's own checks";
-            Some(Problem::at(Code::OverlayNotAllowed, path, message))
-        });
-        let refusal = refused.map(|problem| Refusal { step, problem });
+        let refusal = scanned.refused.map(|problem| Refusal { step, problem });
         self.refusals.extend(refusal);
         Ok(scanned.checks)
     }
