@@ -66,6 +66,7 @@ impl Tree {
             manifest: Arc::new(manifest),
             facts: Arc::new(facts),
             originals: Arc::new(kept),
+            revision: None,
         };
         write(root.join("src/1/file_30.rs"), b"fn main() { println!(\"another\"); }\n");
         write(root.join("tests/all.rs"), b"");

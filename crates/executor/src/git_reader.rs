@@ -5,6 +5,7 @@ use crate::snapshot::WorkTree;
 use crate::tool::process::{self, CommandRequest, Finished};
 use crate::tool::{Environment, ErrorCode, Folder, Sandbox, ToolContext, ToolError, WriteScope};
 use std::fs;
+use std::io;
 use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,8 +15,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-/// What the sandbox runs to find the order of two commits.
+/// What the sandbox runs to find the order of two commits, and to read files of a commit.
 const ANCESTOR: &str = include_str!("ancestor.sh");
+const BLOBS: &str = include_str!("blobs.sh");
 /// The longest time for one repository.
 const TIME_LIMIT: Duration = Duration::from_secs(600);
 
@@ -55,21 +57,45 @@ impl Reader {
         Ok(finished.exit_code == 0)
     }
 
+    /// Reads files of a commit, each by its path from the top; none for what the commit does not hold. What git
+    /// says about them is not checked against anything.
+    ///
+    /// # Errors
+    /// The sandbox could not be set up, or git failed.
+    pub(crate) async fn blobs(
+        &self,
+        tree: &WorkTree,
+        commit: &str,
+        paths: &[Vec<u8>],
+    ) -> Result<Vec<Option<Vec<u8>>>, ToolError> {
+        let failed = |path: &Path, error: &io::Error| ToolError::io(path.display(), error);
+        let common = tree.common.canonicalize().map_err(|error| failed(&tree.common, &error))?;
+        let private = self.folder.join(format!("blobs-{commit}"));
+        let wanted = private.join("wanted");
+        fs::create_dir_all(&private).map_err(|error| failed(&private, &error))?;
+        let lines: Vec<u8> =
+            paths.iter().flat_map(|path| [commit.as_bytes(), b":", path, b"\n"].concat()).collect();
+        fs::write(&wanted, lines).map_err(|error| failed(&wanted, &error))?;
+        self.give_folder_to_owner_of(&tree.top)?;
+        give_to_owner_of(&private, &tree.top)?;
+        let mut argv = vec!["sh".to_owned(), "-c".to_owned(), BLOBS.to_owned()];
+        argv.extend(["blobs".to_owned(), text(&common)?, commit.to_owned(), text(&private)?]);
+        let readable = std::iter::once(common).chain(tree.borrowed());
+        let finished = self.run(argv, readable.collect()).await?;
+        if finished.exit_code != 0 {
+            let said = String::from_utf8_lossy(&finished.stderr).trim().to_owned();
+            let message = format!("git could not read files of {commit}: {said}");
+            return Err(ToolError::new(ErrorCode::IoFailed, message));
+        }
+        let found = private.join("found");
+        let bytes = fs::read(&found).map_err(|error| failed(&found, &error))?;
+        Ok(read_batch(&bytes, paths.len()))
+    }
+
     /// The sandbox takes the account of the folder that git writes to: it must be one that can read the
     /// repository.
     pub(crate) fn give_folder_to_owner_of(&self, top: &Path) -> Result<(), ToolError> {
-        let failed = |error| ToolError::io(top.display(), &error);
-        let found = fs::metadata(top).map_err(failed)?;
-        if fs::metadata(&self.folder).is_ok_and(|own| own.uid() == found.uid()) {
-            return Ok(());
-        }
-        // Only root can, and only root needs it: the sandbox of another account keeps that account.
-        match chown(&self.folder, Some(found.uid()), Some(found.gid())) {
-            Err(error) if error.kind() != std::io::ErrorKind::PermissionDenied => {
-                Err(failed(error))
-            }
-            Ok(()) | Err(_) => Ok(()),
-        }
+        give_to_owner_of(&self.folder, top)
     }
 
     pub(crate) async fn run(
@@ -98,9 +124,57 @@ impl Reader {
     }
 }
 
+fn give_to_owner_of(folder: &Path, top: &Path) -> Result<(), ToolError> {
+    let failed = |error| ToolError::io(top.display(), &error);
+    let found = fs::metadata(top).map_err(failed)?;
+    if fs::metadata(folder).is_ok_and(|own| own.uid() == found.uid()) {
+        return Ok(());
+    }
+    // Only root can, and only root needs it: the sandbox of another account keeps that account.
+    match chown(folder, Some(found.uid()), Some(found.gid())) {
+        Err(error) if error.kind() != io::ErrorKind::PermissionDenied => Err(failed(error)),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// What `git cat-file --batch` says: `OBJECT blob SIZE`, a line end, the content, a line end; or `NAME missing`.
+fn read_batch(mut bytes: &[u8], count: usize) -> Vec<Option<Vec<u8>>> {
+    let mut found = Vec::with_capacity(count);
+    for _ in 0..count {
+        let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else { break };
+        let (head, rest) = bytes.split_at(end);
+        let rest = rest.get(1..).unwrap_or_default();
+        let mut words = head.rsplit(|byte| *byte == b' ');
+        let size = words.next().and_then(|word| std::str::from_utf8(word).ok()?.parse().ok());
+        let kind = words.next();
+        let (blob, after) = match size {
+            Some(size) => (rest.get(..size), rest.get(size + 1..)),
+            None => (None, Some(rest)),
+        };
+        found.push(blob.filter(|_| kind == Some(b"blob")).map(<[u8]>::to_vec));
+        bytes = after.unwrap_or_default();
+    }
+    found.resize(count, None);
+    found
+}
+
 pub(crate) fn text(path: &Path) -> Result<String, ToolError> {
     path.to_str().map(str::to_owned).ok_or_else(|| {
         let message = format!("{} is not UTF-8; rename the folder", path.display());
         ToolError::new(ErrorCode::PathInvalid, message)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_git_says_of_files_is_read_one_after_another() {
+        let said =
+            b"c0ffee blob 3\na\nb\nabc:gone.txt missing\nc0ffee tree 2\nxx\nc0ffee blob 0\n\n";
+        let found = read_batch(said, 5);
+        assert_eq!(found, [Some(b"a\nb".to_vec()), None, None, Some(Vec::new()), None]);
+        assert_eq!(read_batch(b"c0ffee blob 9\nabc", 1), [None]);
+    }
 }

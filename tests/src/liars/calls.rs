@@ -155,7 +155,14 @@ fn policy(policy: &Policy) -> Result<v1::Policy> {
         "allow" => v1::InDoubt::Allow,
         other => bail!("no in_doubt is named {other:?}"),
     };
+    let canary = match policy.canary.as_str() {
+        "" | "auto" => v1::CanaryPolicy::Auto,
+        "always" => v1::CanaryPolicy::Always,
+        "never" => v1::CanaryPolicy::Never,
+        other => bail!("no canary is named {other:?}"),
+    };
     Ok(v1::Policy {
+        canary: canary.into(),
         verify_commands: verify_commands.into(),
         require_independent: policy.require_independent,
         in_doubt: in_doubt.into(),

@@ -109,6 +109,9 @@ pub struct Policy {
     /// Globs of files that the run may change.
     #[serde(default)]
     pub may_change: Vec<String>,
+    /// When failing tests are added: `auto`, `always` or `never`.
+    #[serde(default)]
+    pub canary: String,
 }
 
 /// What the verdict must be.

@@ -4,7 +4,8 @@ use std::time::Duration;
 use surety_common::domain::caution::CautionRules;
 use surety_common::domain::check::{Author, read_checks};
 use surety_common::domain::json::parse;
-use surety_common::domain::receipt::{CheckProbe, EvidenceSource, Fact, read_receipt};
+use surety_common::domain::receipt::{CheckProbe, EvidenceSource, Fact, Inputs, read_receipt};
+use surety_common::domain::tests_named::{facts_of_gone, gone_in};
 use surety_common::domain::tests_seen::Counts;
 
 /// Enough for any machine: the tests check the outcome, not the speed.
@@ -185,6 +186,42 @@ fn a_project_without_tests_is_in_order_and_one_whose_tests_vanish_is_not() {
         let found = judged(&plan, &[probe], Some(ProjectTests::Passed));
         assert_eq!(found, (expected.0, expected.1.to_owned(), expected.2.to_owned()), "{counts:?}");
     }
+}
+
+#[test]
+fn tests_of_the_start_that_did_not_run_refuse_a_check_that_holds() {
+    let of_user =
+        r#"[{"id": "t", "kind": "command_success", "target": "make test", "owner": "user"}]"#;
+    let run = |inputs, facts: Vec<Fact>| {
+        let mut receipt = probe("t", 0, &[("unittest", [3, 0, 0])]);
+        receipt.probe_of = Some(CheckProbe { check_id: "t".to_owned(), round: 1, inputs });
+        receipt.facts.extend(facts);
+        receipt
+    };
+    let at_start = |gone: &[&str]| EvidenceReceipt {
+        facts: facts_of_gone(gone),
+        ..run(Inputs::TestsAtStart, Vec::new())
+    };
+    let missing = "tests_missing";
+    for (receipts, expected) in [
+        (vec![run(Inputs::Original, vec![]), at_start(&[])], (true, "", "")),
+        (vec![run(Inputs::Original, vec![]), at_start(&["a.T.test_x"])], (false, missing, missing)),
+        // Changed tests that hold are shown with what they no longer run.
+        (
+            vec![
+                run(Inputs::Original, vec![]),
+                run(Inputs::AsLeft, facts_of_gone(&["a.T.test_x"])),
+            ],
+            (true, "", missing),
+        ),
+    ] {
+        let found = judged(&checks(of_user), &receipts, None);
+        assert_eq!(found, (expected.0, expected.1.to_owned(), expected.2.to_owned()));
+    }
+    let names: Vec<String> = (0..5).map(|at| format!("t{at}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let said = gone_in(&at_start(&names)).unwrap().to_string();
+    assert_eq!(said, "5 tests of the start did not run: `t0`, `t1`, `t2` and 2 more");
 }
 
 #[test]

@@ -4,16 +4,19 @@
 //!   params.min_tests, params.max_skipped not kept  -> the check fails
 //!   a runner ran no test                           -> caution no_tests_seen
 //!   announced tests neither ran nor were skipped   -> caution tests_missing
+//!   tests that ran at the start do not run         -> caution tests_missing
 //! ```
 
 use super::doubt::Noted;
+use super::evaluation::Evaluation;
 use surety_common::domain::check::{AcceptCheck, MAX_SKIPPED, MIN_TESTS};
-use surety_common::domain::receipt::{EvidenceReceipt, Fact};
+use surety_common::domain::receipt::{EvidenceReceipt, Fact, Inputs};
+use surety_common::domain::tests_named::{TESTS_MISSING, gone_in};
 use surety_common::domain::tests_seen::Counts;
+use surety_common::domain::verification::probed_with;
 
 /// The cautions.
 const NO_TESTS_SEEN: &str = "no_tests_seen";
-const TESTS_MISSING: &str = "tests_missing";
 /// The reasons of a check whose own bounds were not kept.
 const TOO_FEW_TESTS: &str = "too_few_tests";
 const TOO_MANY_SKIPPED: &str = "too_many_skipped";
@@ -47,6 +50,16 @@ pub(super) fn cautions(probe: &EvidenceReceipt) -> Vec<Noted> {
         [none, gone]
     };
     reports(probe).flat_map(of).flatten().collect()
+}
+
+/// The caution about tests of the start that a check no longer runs. On the workspace as the steps left it they
+/// are only shown, because the caution about changed check inputs refuses there.
+pub(super) fn gone(input: &Evaluation<'_>, round: u32, key: &str) -> Option<Noted> {
+    let found = |inputs| gone_in(&probed_with(input.receipts, round, key, inputs).pop()?);
+    let noted = |detail: String| Noted::new(TESTS_MISSING, detail);
+    let at_start = found(Inputs::TestsAtStart).map(|gone| noted(gone.to_string()));
+    let shown = |gone: &dyn ToString| Noted { only_shown: true, ..noted(gone.to_string()) };
+    at_start.or_else(|| found(Inputs::AsLeft).map(|gone| shown(&gone)))
 }
 
 /// The cautions about the project's own tests. A project without any test is in order.

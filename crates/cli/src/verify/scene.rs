@@ -193,6 +193,7 @@ fn begin(
         manifest: Arc::new(manifest),
         facts: Arc::default(),
         originals: Arc::default(),
+        revision: None,
     })
 }
 

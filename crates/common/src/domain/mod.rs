@@ -32,6 +32,7 @@ pub mod source_tests;
 pub mod step;
 pub mod step_checks;
 pub mod stop;
+pub mod tests_named;
 pub mod tests_seen;
 pub mod todo;
 pub mod verdict;

@@ -125,7 +125,7 @@ codes! {
         CheckTargetEmpty = "check_target_empty", "A check of this kind needs a target.";
         CheckUnreadable = "check_unreadable", "A check written as text is neither a command nor a file.";
         CheckNeedleEmpty = "check_needle_empty", "A content_contains check needs params.contains.";
-        OverlayNotAllowed = "overlay_not_allowed", "Only a required command_success check of a plan, of a user or an operator, has an overlay.";
+        OverlayNotAllowed = "overlay_not_allowed", "Only a required command_success check of a user or an operator has an overlay.";
         OverlayPathInvalid = "overlay_path_invalid", "A path of an overlay is none of a file inside the workspace.";
         OverlayUnknown = "overlay_unknown", "A check names an overlay by a digest that no check of the run's plan has.";
         CheckOwnerProtected = "check_owner_protected", "A patch may not remove or weaken a check owned by a user or an operator.";

@@ -240,9 +240,11 @@ pub fn probed_first(receipts: &[EvidenceReceipt], round: u32) -> Vec<EvidenceRec
     let ran: BTreeSet<String> =
         own.iter().filter_map(|receipt| id_of(receipt, &[Inputs::Original])).collect();
     let second = [Inputs::OriginalWithIgnored, Inputs::AsLeft];
-    let canary = [Inputs::Canary, Inputs::CanaryAtStart];
+    let is_about_runner = |receipt: &EvidenceReceipt| {
+        receipt.probe_of.as_ref().is_some_and(|probe| probe.inputs.is_about_runner())
+    };
     own.retain(|receipt| {
-        id_of(receipt, &canary).is_none() && id_of(receipt, &second).is_none_or(|id| !ran.contains(&id))
+        !is_about_runner(receipt) && id_of(receipt, &second).is_none_or(|id| !ran.contains(&id))
     });
     own
 }

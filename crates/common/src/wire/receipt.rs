@@ -267,6 +267,7 @@ fn read_inputs(number: i32) -> Result<Inputs, MessageError> {
         Ok(Wire::AsLeft) => Ok(Inputs::AsLeft),
         Ok(Wire::Canary) => Ok(Inputs::Canary),
         Ok(Wire::CanaryAtStart) => Ok(Inputs::CanaryAtStart),
+        Ok(Wire::TestsAtStart) => Ok(Inputs::TestsAtStart),
         Err(_) => Err(MessageError::at("inputs", Kind::UnknownEnumValue(number))),
     }
 }
@@ -280,6 +281,7 @@ impl From<Inputs> for v1::ProbeInputs {
             Inputs::AsLeft => Self::AsLeft,
             Inputs::Canary => Self::Canary,
             Inputs::CanaryAtStart => Self::CanaryAtStart,
+            Inputs::TestsAtStart => Self::TestsAtStart,
         }
     }
 }

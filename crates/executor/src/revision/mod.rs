@@ -116,7 +116,8 @@ fn start(
     let entries = compare::adopt(revision.entries(), &now, &checkout.listed, (files, workspace))?;
     let manifest = Arc::new(compare::manifest(place, rules, entries, &now));
     let (facts, originals) = (Arc::default(), Arc::default());
-    Ok(Start { snapshots: Arc::new(snapshots), manifest, facts, originals })
+    let revision = Some(checkout.commit.clone());
+    Ok(Start { snapshots: Arc::new(snapshots), manifest, facts, originals, revision })
 }
 
 fn rules(workspace: &Workspace, checkout: &Checkout, counted: &[String]) -> Arc<IgnoreRules> {

@@ -37,6 +37,8 @@ pub(super) struct ViewOrder {
     pub(super) overlay: String,
     /// The failing tests that it has.
     pub(super) canary: Option<Arc<Canary>>,
+    /// Whether the command is the check itself, and none about its runner.
+    pub(super) is_check: bool,
 }
 
 impl ViewOrder {
@@ -49,14 +51,19 @@ impl ViewOrder {
             | Observation::File { .. }
             | Observation::Content { .. } => String::new(),
         };
-        Self { owner: probe.owner, line, inputs, overlay: probe.overlay.clone(), canary: None }
+        let (owner, overlay) = (probe.owner, probe.overlay.clone());
+        Self { owner, line, inputs, overlay, canary: None, is_check: true }
+    }
+
+    /// The view of a command about the runner of a probe.
+    pub(super) fn beside(probe: &Probe, inputs: Inputs) -> Self {
+        Self { is_check: false, ..Self::of(probe, inputs) }
     }
 
     /// Whether later commands of this owner find what this one wrote to ignored paths.
     pub(super) fn is_kept(&self) -> bool {
-        let is_first = matches!(self.inputs, Inputs::Original)
-            && self.overlay.is_empty()
-            && self.canary.is_none();
+        let is_first =
+            matches!(self.inputs, Inputs::Original) && self.overlay.is_empty() && self.is_check;
         is_first || self.owner == Owner::Plan
     }
 

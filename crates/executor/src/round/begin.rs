@@ -89,7 +89,11 @@ impl Round {
             installed: installed(&ignored, &dependencies),
             ignored,
             ignored_unknown: ignored_unknown && now.entries().iter().any(|entry| entry.ignored),
-            loadable: loadable(rules, &start.manifest, &now),
+            loadable: products(rules, &start.manifest, &now)
+                .filter_map(|change| language_of(&String::from_utf8_lossy(change.path())))
+                .collect(),
+            touched: products(rules, &start.manifest, &now).next().is_some()
+                || !dependencies.is_empty(),
             dependencies,
             now: Some(now),
         })
@@ -181,12 +185,15 @@ fn with_tests(path: &[u8], before: &str, now: &str) -> Option<Merged> {
     (!notes.is_empty()).then_some(Merged { text: restored, notes })
 }
 
-fn loadable(rules: &InputRules, start: &Manifest, now: &Manifest) -> BTreeSet<&'static str> {
+/// What differs of files that are no check inputs.
+fn products<'m>(
+    rules: &'m InputRules,
+    start: &'m Manifest,
+    now: &'m Manifest,
+) -> impl Iterator<Item = Change<'m>> {
     changes(start, now)
         .filter(|change| change.is_of_content() && !change.is_ignored())
         .filter(|change| rules.kind_of(change.path()).is_none())
-        .filter_map(|change| language_of(&String::from_utf8_lossy(change.path())))
-        .collect()
 }
 
 /// Files that were written in between and are as they were. No check writes to the workspace itself.

@@ -2,7 +2,7 @@
 
 use super::Round;
 use super::additions::ViewOrder;
-use super::canary_memory::{Canary, Memory, Ran, base_of};
+use super::canary_memory::{Canary, LONGEST, Memory, base_of};
 use super::opening::Opening;
 use crate::blocking::blocking;
 use crate::tool::{ErrorCode, RelPath, ToolError, ToolOutcome, Workspace, project};
@@ -20,25 +20,18 @@ use surety_common::domain::manifest::{Entry, Kind};
 use surety_common::domain::receipt::Inputs;
 use surety_common::domain::run::CanaryPolicy;
 use surety_common::domain::source_tests::may_have_tests;
-use surety_common::domain::tests_seen::{Runner, TestRun};
+use surety_common::domain::tests_seen::Runner;
 use surety_common::domain::verification::{Observation, Probe};
 use uuid::Uuid;
 
-/// A check that took longer has a canary only where its line can be narrowed.
-const LONGEST: Duration = Duration::from_secs(60);
+/// A recipe that took longer is replaced by the one command that it runs.
+const LONG_RECIPE: Duration = Duration::from_secs(10);
 /// The most test files that are read to choose from.
 const MAX_FILES: usize = 500;
 /// The largest of them, in bytes.
 const MAX_BYTES: u64 = 512 << 10;
 
 impl Round {
-    /// Remembers how long a run of a check took, and which runners it started.
-    pub(super) fn remember(&self, probe: &Probe, inputs: Inputs, took: Duration, runs: &[TestRun]) {
-        let runners = runs.iter().flat_map(|run| run.runners.iter().copied()).collect();
-        let key = (probe.check_id.clone(), inputs);
-        self.memory().runs.insert(key, Ran { took, runners });
-    }
-
     /// The run of a canary that is due after these runs of a check.
     pub(super) fn next_canary(&self, probe: &Probe, so_far: &[(Inputs, bool)]) -> Option<Inputs> {
         let base = base_of(so_far)?;
@@ -83,8 +76,9 @@ impl Round {
         let line = self.line_of(probe, call_id).await?;
         let canary = match inputs {
             Inputs::Canary => {
+                let only = self.only_command(&line, &ViewOrder::beside(probe, base)).await?;
                 let (round, probe, line) = (Arc::clone(self), probe.clone(), line.clone());
-                match blocking(move || round.plan(&probe, base, &line)).await?? {
+                match blocking(move || round.plan(&probe, base, &line, only.as_deref())).await?? {
                     Ok(canary) => canary,
                     Err(why) => return Ok(is_not_run(&why)),
                 }
@@ -93,14 +87,18 @@ impl Round {
             | Inputs::AsLeft
             | Inputs::Original
             | Inputs::OriginalWithIgnored
-            | Inputs::CanaryAtStart => match self.memory().canaries.get(&probe.check_id) {
+            | Inputs::CanaryAtStart
+            | Inputs::TestsAtStart => match self.memory().canaries.get(&probe.check_id) {
                 Some(canary) => Arc::clone(canary),
                 None => return Ok(is_not_run("it is not known")),
             },
         };
+        if inputs == Inputs::CanaryAtStart {
+            self.read_start_files().await?;
+        }
         let view_of = if inputs == Inputs::Canary { base } else { inputs };
         let order =
-            ViewOrder { canary: Some(Arc::clone(&canary)), ..ViewOrder::of(probe, view_of) };
+            ViewOrder { canary: Some(Arc::clone(&canary)), ..ViewOrder::beside(probe, view_of) };
         let prepared = match self.enter_view(&order, call_id).await {
             Ok(prepared) => prepared,
             // The start cannot be made again.
@@ -117,7 +115,7 @@ impl Round {
     }
 
     /// The line of a check; the words of their command for the project's own tests.
-    async fn line_of(&self, probe: &Probe, call_id: Uuid) -> Result<String, ToolError> {
+    pub(super) async fn line_of(&self, probe: &Probe, call_id: Uuid) -> Result<String, ToolError> {
         if let Observation::Command(line) = &probe.observation {
             return Ok(line.clone());
         }
@@ -133,6 +131,7 @@ impl Round {
         probe: &Probe,
         base: Inputs,
         line: &str,
+        only: Option<&str>,
     ) -> Result<Result<Arc<Canary>, String>, ToolError> {
         let opening = self.opening()?;
         let key = (probe.check_id.clone(), base);
@@ -141,15 +140,23 @@ impl Round {
         };
         let runners: BTreeSet<Runner> = ran.runners.iter().copied().collect();
         let workspace = self.setup.folder.workspace()?;
-        let files = self.test_files(&workspace, &probe.overlay, &runners)?;
+        let languages: BTreeSet<_> =
+            runners.iter().filter_map(|runner| language_of_runner(*runner)).collect();
+        let files = self.test_files(&workspace, &probe.overlay, &languages)?;
         let files: Vec<(&str, &str)> =
             files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
         let changed: Vec<&str> = changed_paths(opening);
+        // What a recipe runs may depend on it, so it is left out only where that saves much.
+        let of_recipe = only.filter(|_| ran.took > LONG_RECIPE);
         let (mut chosen, mut tests) = (Vec::new(), Vec::new());
         let mut narrowed = None;
         for runner in &runners {
             let hosts = hosts(*runner, line, &files, &changed);
-            narrowed = (runners.len() == 1).then(|| narrow(line, *runner, &hosts)).flatten();
+            let shorter = || {
+                let direct = narrow(line, *runner, &hosts);
+                direct.or_else(|| narrow(of_recipe?, *runner, &hosts))
+            };
+            narrowed = (runners.len() == 1).then(shorter).flatten();
             for host in hosts {
                 let text = files.iter().find(|(path, _)| *path == host).map(|(_, text)| *text);
                 let token = token();
@@ -175,14 +182,12 @@ impl Round {
     }
 
     /// The test files of the start and of a hidden check, with their texts. It blocks.
-    fn test_files(
+    pub(super) fn test_files(
         &self,
         workspace: &Workspace,
         overlay: &str,
-        runners: &BTreeSet<Runner>,
+        languages: &BTreeSet<&'static str>,
     ) -> Result<Vec<(String, String)>, ToolError> {
-        let languages: BTreeSet<_> =
-            runners.iter().filter_map(|runner| language_of_runner(*runner)).collect();
         let of_language =
             |path: &str| language_of(path).is_some_and(|language| languages.contains(language));
         let overlay = self.setup.additions.overlays.get(overlay);
@@ -217,7 +222,7 @@ impl Round {
         Ok(files)
     }
 
-    fn memory(&self) -> MutexGuard<'_, Memory> {
+    pub(super) fn memory(&self) -> MutexGuard<'_, Memory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -5,7 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use surety_common::domain::receipt::Inputs;
+use surety_common::domain::tests_named::Names;
 use surety_common::domain::tests_seen::Runner;
+use surety_common::domain::verification::Probe;
+
+/// A run about the runner of a check that took longer is made only where its line can be narrowed.
+pub(super) const LONGEST: Duration = Duration::from_secs(60);
 
 /// What a round remembers of its checks for their canaries.
 #[derive(Debug, Default)]
@@ -14,11 +19,22 @@ pub(super) struct Memory {
     pub(super) canaries: HashMap<String, Arc<Canary>>,
 }
 
+impl Memory {
+    /// The run of a check with these inputs.
+    pub(super) fn ran(&self, probe: &Probe, inputs: Inputs) -> Option<Ran> {
+        self.runs.get(&(probe.check_id.clone(), inputs)).cloned()
+    }
+}
+
 /// One run of a check.
 #[derive(Debug, Clone)]
 pub(super) struct Ran {
     pub(super) took: Duration,
     pub(super) runners: Vec<Runner>,
+    /// The tests that it named.
+    pub(super) names: Names,
+    /// Whether its test files spell more tests than ran.
+    pub(super) lacks_tests: bool,
 }
 
 /// The failing tests of one check.

@@ -1,7 +1,6 @@
 //! The commands of checks.
 
 use super::additions::ViewOrder;
-use super::tests_seen::add_counts;
 use super::view::Prepared;
 use super::{Round, may_use_shell};
 use crate::blocking::blocking;
@@ -35,9 +34,9 @@ impl Round {
         let prepared = self.enter_view(&order, call_id).await?;
         let began = Instant::now();
         let ran = start(&prepared.context, line, order.owner).await;
-        self.remember(probe, inputs, began.elapsed(), &runs);
+        let took = began.elapsed();
         let mut outcome = self.leave_view(prepared, line, inputs, ran).await?;
-        add_counts(&mut outcome, runs);
+        self.note_tests(probe, inputs, (took, runs), &mut outcome).await?;
         Ok(outcome)
     }
 
@@ -65,9 +64,9 @@ impl Round {
         let prepared = self.enter_view(&order, call_id).await?;
         let began = Instant::now();
         let ran = run_tests(&prepared.context, argv).await;
-        self.remember(probe, order.inputs, began.elapsed(), &runs);
+        let took = began.elapsed();
         let mut outcome = self.leave_view(prepared, "", order.inputs, ran).await?;
-        add_counts(&mut outcome, runs);
+        self.note_tests(probe, order.inputs, (took, runs), &mut outcome).await?;
         Ok(outcome)
     }
 

@@ -23,6 +23,8 @@ pub struct Start {
     pub facts: Arc<StartFacts>,
     /// The check inputs, where they are not stored elsewhere.
     pub originals: Arc<Originals>,
+    /// The commit, in hexadecimal, where it is a revision of a repository.
+    pub revision: Option<String>,
 }
 
 impl Round {

@@ -25,6 +25,8 @@ mod originals;
 mod record;
 mod repository;
 mod start_facts;
+mod start_files;
+mod tests_gone;
 mod tests_seen;
 mod view;
 mod view_changes;
@@ -48,6 +50,7 @@ use crate::tool::{Environment, Folder, Sandbox, ToolContext, ToolError, ToolOutc
 use additions::ViewOrder;
 use canary_memory::{Memory, base_of};
 use opening::{Given, Opening, line_with_originals};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use surety_common::domain::check::Owner;
@@ -98,6 +101,8 @@ pub struct Round {
     originals: OnceLock<Given>,
     views: OnceLock<ViewFolder>,
     memory: Mutex<Memory>,
+    /// Files of the start that were read from git's objects.
+    start_files: OnceLock<BTreeSet<Vec<u8>>>,
 }
 
 impl Round {
@@ -112,6 +117,7 @@ impl Round {
             originals: OnceLock::new(),
             views: OnceLock::new(),
             memory: Mutex::default(),
+            start_files: OnceLock::new(),
         })
     }
 
@@ -120,12 +126,13 @@ impl Round {
     ///
     /// A check of a user or an operator runs with the original check inputs. Where that fails, it runs with
     /// the ignored files of the steps as well; where steps changed check inputs, also on the workspace as
-    /// they left it. A check that holds then runs with failing tests, where its canary is due.
+    /// they left it. A check that holds then runs with failing tests, where its canary is due, and with the
+    /// workspace of the start, where its test files spell more tests than ran.
     pub fn next_inputs(&self, probe: &Probe, so_far: &[(Inputs, bool)]) -> Option<Inputs> {
         let next = self.next_run(probe, so_far);
         next.or_else(|| {
             line_with_originals(probe)?;
-            self.next_canary(probe, so_far)
+            self.next_canary(probe, so_far).or_else(|| self.next_tests(probe, so_far))
         })
     }
 
@@ -156,10 +163,17 @@ impl Round {
         so_far: &[(Inputs, bool)],
         call_id: Uuid,
     ) -> ToolOutcome {
-        if matches!(inputs, Inputs::Canary | Inputs::CanaryAtStart) {
-            let base = base_of(so_far).unwrap_or(Inputs::Original);
-            let ran = self.run_canary(probe, (inputs, base), call_id).await;
-            return ran.unwrap_or_else(ToolOutcome::from);
+        let base = base_of(so_far).unwrap_or(Inputs::Original);
+        match inputs {
+            Inputs::Canary | Inputs::CanaryAtStart => {
+                let ran = self.run_canary(probe, (inputs, base), call_id).await;
+                return ran.unwrap_or_else(ToolOutcome::from);
+            }
+            Inputs::TestsAtStart => {
+                let ran = self.run_tests_at_start(probe, base, call_id).await;
+                return ran.unwrap_or_else(ToolOutcome::from);
+            }
+            Inputs::Unstated | Inputs::Original | Inputs::OriginalWithIgnored | Inputs::AsLeft => {}
         }
         let observed = match &probe.observation {
             Observation::Change(globs) => return self.observe_change(globs).await,

@@ -52,6 +52,8 @@ pub(super) struct Opening {
     pub(super) ignored_unknown: bool,
     /// The languages of changed, added and deleted files that are no check inputs: tests may load these.
     pub(super) loadable: BTreeSet<&'static str>,
+    /// Whether steps changed a file that is no check input.
+    pub(super) touched: bool,
     /// Manifests and lock files of package managers that steps changed.
     pub(super) dependencies: Vec<String>,
 }

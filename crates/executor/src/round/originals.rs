@@ -184,6 +184,11 @@ impl Originals {
         write_original(self.files.get(path), path, folder)
     }
 
+    /// Whether the content of a path was kept, as a check input or not.
+    pub(super) fn has_any(&self, path: &[u8]) -> bool {
+        self.has(path) || self.sources.contains_key(path)
+    }
+
     /// As [`Originals::write`], for every file that was kept.
     pub(super) fn write_any(&self, path: &[u8], folder: &Path) -> io::Result<Option<PathBuf>> {
         let kept = self.files.get(path).filter(|kept| **kept != Original::LeftOut);

@@ -27,6 +27,18 @@ impl Round {
         Ok(before.changes(&now, &forward))
     }
 
+    /// Reads a repository in the sandbox, with a folder of this name for what it writes.
+    pub(super) fn git_reader(&self, name: &str) -> Result<Reader, ToolError> {
+        let folder = self.views()?.join(name);
+        crate::scratch::make(&folder).map_err(|error| ToolError::io(folder.display(), &error))?;
+        Ok(Reader {
+            sandbox: Arc::clone(&self.setup.sandbox),
+            environment: Arc::clone(&self.setup.environment),
+            folder,
+            cancel: self.setup.cancel.clone(),
+        })
+    }
+
     /// The branches of HEAD that moved to a descendant of their commit at the start.
     async fn forward(
         &self,
@@ -39,14 +51,7 @@ impl Round {
         let Some(tree) = WorkTree::around(root).filter(|_| !moved.is_empty()) else {
             return Ok(forward);
         };
-        let folder = self.views()?.join("order");
-        crate::scratch::make(&folder).map_err(|error| ToolError::io(folder.display(), &error))?;
-        let reader = Reader {
-            sandbox: Arc::clone(&self.setup.sandbox),
-            environment: Arc::clone(&self.setup.environment),
-            folder,
-            cancel: self.setup.cancel.clone(),
-        };
+        let reader = self.git_reader("order")?;
         for Moved { branch, from, to } in moved {
             let [from, to] = [from, to].map(|it| String::from_utf8_lossy(&it).into_owned());
             let is_name =

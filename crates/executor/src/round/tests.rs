@@ -84,6 +84,7 @@ impl Case {
             manifest: Arc::new(manifest),
             facts: Arc::new(facts),
             originals: Arc::clone(&originals),
+            revision: None,
         };
         self.before = Some((start, originals));
         self

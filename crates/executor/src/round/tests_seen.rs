@@ -12,7 +12,7 @@ use std::sync::Arc;
 use surety_common::domain::check::OverlayFiles;
 use surety_common::domain::check_inputs::InputRules;
 use surety_common::domain::receipt::{Command, Fact, Inputs};
-use surety_common::domain::tests_seen::{Project, TestRun, count, test_runs};
+use surety_common::domain::tests_seen::{Project, TestRun, count, only_command, test_runs};
 
 /// The largest file that is read for its recipes, in bytes.
 const FILE_LIMIT: u64 = 1 << 20;
@@ -31,6 +31,24 @@ impl Round {
             Command::Line(line) => line.clone(),
             Command::Argv(argv) => argv.join(" "),
         };
+        self.with_files(order, move |files| test_runs(&line, files)).await
+    }
+
+    /// The one command that a line comes to with these check inputs.
+    pub(super) async fn only_command(
+        &self,
+        line: &str,
+        order: &ViewOrder,
+    ) -> Result<Option<String>, ToolError> {
+        let line = line.to_owned();
+        self.with_files(order, move |files| only_command(&line, files)).await
+    }
+
+    async fn with_files<T: Send + 'static>(
+        &self,
+        order: &ViewOrder,
+        read: impl FnOnce(&Files<'_>) -> T + Send + 'static,
+    ) -> Result<T, ToolError> {
         let (folder, rules) = (Arc::clone(&self.setup.folder), self.setup.rules.clone());
         let given = self.originals.get().filter(|_| order.inputs != Inputs::AsLeft);
         let overlay = self.setup.additions.overlays.get(&order.overlay).cloned();
@@ -40,22 +58,27 @@ impl Round {
             let overlay = overlay.as_deref();
             let files =
                 Files { workspace: &workspace, originals: &originals, rules: &rules, overlay };
-            Ok(test_runs(&line, &files))
+            Ok(read(&files))
         })
         .await?
     }
 }
 
-/// Adds what the runners reported to the facts of a command that ended.
-pub(super) fn add_counts(outcome: &mut ToolOutcome, runs: Vec<TestRun>) {
+/// Adds what the runners reported to the facts of a command that ended. Answers how many tests ran; none where
+/// a runner did not say.
+pub(super) fn add_counts(outcome: &mut ToolOutcome, runs: Vec<TestRun>) -> Option<u64> {
+    let mut all = Some(0_u64);
     for run in runs {
         let runner = run.name();
         // A command that failed may have ended before its runners.
         let run = TestRun { may_be_silent: run.may_be_silent || !outcome.success, ..run };
-        if let Some(counts) = count(&run, &outcome.output) {
+        let counts = count(&run, &outcome.output);
+        all = all.zip(counts).map(|(all, counts)| all.saturating_add(counts.ran));
+        if let Some(counts) = counts {
             outcome.facts.push(Fact::Tests { runner, counts });
         }
     }
+    all
 }
 
 /// The files as the runners of a view read them.

@@ -238,7 +238,8 @@ impl Round {
             }
             let given = self.originals.get().map(|given| &given.originals);
             let written = given.map_or(Ok(None), |given| given.write_any(change.path(), &folder));
-            match written.map_err(|error| ToolError::io(folder.display(), &error))? {
+            let written = written.map_err(|error| ToolError::io(folder.display(), &error))?;
+            match written.map_or_else(|| self.start_file(change.path()), |from| Ok(Some(from)))? {
                 Some(from) => {
                     clear_way(opening, path, &mut view);
                     view.replace.insert(path.to_owned(), from);
@@ -256,7 +257,7 @@ impl Round {
     }
 
     fn changes(&self, line: &str, inputs: Inputs, root: &Path) -> Result<Changes, ToolError> {
-        if inputs == Inputs::CanaryAtStart {
+        if inputs.is_at_start() {
             return self.at_start();
         }
         let opening = self.opening()?;
@@ -276,7 +277,8 @@ impl Round {
             | Inputs::AsLeft
             | Inputs::Unstated
             | Inputs::Canary
-            | Inputs::CanaryAtStart => &[],
+            | Inputs::CanaryAtStart
+            | Inputs::TestsAtStart => &[],
         };
         let removed = opening.ignored.iter().filter(|path| !kept.contains(path));
         changes.remove.extend(removed.cloned());

@@ -88,7 +88,7 @@ impl Round {
         for probe in probes {
             let mut so_far = Vec::new();
             while let Some(inputs) = self.next_inputs(&probe, &so_far) {
-                if inputs == Inputs::CanaryAtStart
+                if inputs.is_at_start()
                     && !self.has_originals()
                     && let Some(start) = self.start()?
                 {

@@ -54,6 +54,7 @@ pub(super) async fn start(run: &LeasedRun) -> Result<Start, ToolError> {
         manifest: Arc::clone(manifest),
         facts: Arc::clone(facts),
         originals: Arc::default(),
+        revision: None,
     })
 }
 

@@ -344,7 +344,7 @@ async fn carry_out_with(
     inputs: Inputs,
     about: &About,
 ) -> Result<Record, Ended> {
-    if inputs == Inputs::CanaryAtStart && !round.has_originals() {
+    if inputs.is_at_start() && !round.has_originals() {
         give_originals(run, round).await?;
     }
     let call = call(call_of(probe));
@@ -373,7 +373,7 @@ async fn carry_out_with(
     record(run, done, about).await
 }
 
-/// Takes the originals for a canary that is run with the code of the start. Without them it is not run.
+/// Takes the originals for a run with the code of the start. Without them it is not run.
 async fn give_originals(run: &LeasedRun, round: &Arc<Round>) -> Result<(), Ended> {
     let given = match snapshots::originals(run).await {
         Ok(originals) => round.give(originals).await,

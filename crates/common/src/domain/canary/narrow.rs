@@ -8,6 +8,20 @@ const SHELL: &[char] =
 
 /// The line for these files alone; none where it starts more than the runner, or selects tests itself.
 pub fn narrow(line: &str, runner: Runner, hosts: &[&str]) -> Option<String> {
+    if let Some((folder, rest)) = line.strip_prefix("cd ").and_then(|line| line.split_once(" && "))
+    {
+        let folder = folder.trim().trim_start_matches("./").trim_end_matches('/');
+        let inside =
+            |host: &&'_ str| host.strip_prefix(folder)?.strip_prefix('/').map(str::to_owned);
+        let hosts: Option<Vec<String>> = hosts.iter().map(inside).collect();
+        let hosts = hosts?;
+        let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
+        let is_plain = !folder.is_empty() && !folder.contains(SHELL) && !folder.contains(' ');
+        return is_plain
+            .then(|| narrow(rest, runner, &hosts))
+            .flatten()
+            .map(|rest| format!("cd {folder} && {rest}"));
+    }
     let odd = |host: &str| host.contains(|c: char| c.is_whitespace() || SHELL.contains(&c));
     if line.contains(SHELL)
         || line.contains('\n')
@@ -38,22 +52,25 @@ pub fn narrow(line: &str, runner: Runner, hosts: &[&str]) -> Option<String> {
             Some([start, &options, hosts].concat().join(" "))
         }
         Runner::GoTest => go_packages(&words, hosts),
-        Runner::CargoTest => {
-            let (_, rest) = after(&words, "test")?;
+        Runner::CargoTest | Runner::Nextest => {
+            let name = if runner == Runner::Nextest { "run" } else { "test" };
+            let (_, rest) = after(&words, name)?;
             let known = |word: &&str| matches!(*word, "-q" | "--quiet" | "--offline" | "--locked");
             let targets: Option<Vec<String>> = hosts.iter().map(|host| target(host)).collect();
             let mut targets = targets?;
             targets.dedup();
             rest.iter().all(known).then(|| format!("{line} {}", targets.join(" ")))
         }
-        Runner::Jest => {
-            let (_, rest) = after(&words, "jest")?;
+        Runner::Jest | Runner::Mocha => {
+            let (_, rest) = after(&words, runner.as_str())?;
             only_options(rest).then(|| format!("{line} {}", hosts.join(" ")))
         }
-        Runner::Nextest
-        | Runner::Vitest
-        | Runner::Mocha
-        | Runner::Ctest
+        Runner::Vitest => {
+            let (_, rest) = after(&words, "vitest")?;
+            let rest = rest.strip_prefix(&["run"]).unwrap_or(rest);
+            only_options(rest).then(|| format!("{line} {}", hosts.join(" ")))
+        }
+        Runner::Ctest
         | Runner::Maven
         | Runner::Gradle
         | Runner::DotnetTest
@@ -111,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_line_is_narrowed_where_its_runner_selects_files() {
-        use Runner::{CargoTest, GoTest, Jest, NodeTest, Pytest, Unittest};
+        use Runner::{CargoTest, GoTest, Jest, Mocha, Nextest, NodeTest, Pytest, Unittest, Vitest};
         for (line, runner, host, expected) in [
             (
                 "python3 -m unittest",
@@ -136,6 +153,23 @@ mod tests {
             ("cargo test", CargoTest, "src/lib.rs", Some("cargo test --lib")),
             ("cargo test name", CargoTest, "src/lib.rs", None),
             ("npx jest", Jest, "a.test.js", Some("npx jest a.test.js")),
+            ("npx mocha", Mocha, "test/a.js", Some("npx mocha test/a.js")),
+            ("npx mocha test/b.js", Mocha, "test/a.js", None),
+            ("npx vitest run", Vitest, "a.test.ts", Some("npx vitest run a.test.ts")),
+            ("npx vitest run b", Vitest, "a.test.ts", None),
+            (
+                "cargo nextest run --offline",
+                Nextest,
+                "tests/a.rs",
+                Some("cargo nextest run --offline --test a"),
+            ),
+            (
+                "cd app && python3 -m unittest",
+                Unittest,
+                "app/tests/test_a.py",
+                Some("cd app && python3 -m unittest tests.test_a"),
+            ),
+            ("cd app && python3 -m unittest", Unittest, "tests/test_a.py", None),
         ] {
             assert_eq!(narrow(line, runner, &[host]).as_deref(), expected, "{line}");
         }

@@ -57,6 +57,14 @@ impl GitState {
         self.head.is_empty() && self.files.is_empty() && self.references.is_empty()
     }
 
+    /// The commit that HEAD names; none where there is none yet.
+    pub fn commit(&self) -> Option<&[u8]> {
+        match branch(&self.head) {
+            Some(branch) => self.references.get(branch).map(Vec::as_slice),
+            None => Some(self.head.as_slice()).filter(|head| !head.is_empty()),
+        }
+    }
+
     /// The branches of HEAD, then and now, that name another commit. A commit moves such a branch forward.
     pub fn moved(&self, now: &Self) -> BTreeSet<Moved> {
         let heads = [branch(&self.head), branch(&now.head)];

@@ -84,9 +84,11 @@ impl Notes<'_> {
                 facts.extend(listed(DEPENDENCY_CHANGED, self.dependencies.to_vec()));
                 facts
             }
-            Inputs::AsLeft | Inputs::Unstated | Inputs::Canary | Inputs::CanaryAtStart => {
-                Vec::new()
-            }
+            Inputs::AsLeft
+            | Inputs::Unstated
+            | Inputs::Canary
+            | Inputs::CanaryAtStart
+            | Inputs::TestsAtStart => Vec::new(),
         }
     }
 }

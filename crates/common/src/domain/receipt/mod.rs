@@ -86,22 +86,30 @@ pub enum Inputs {
     Canary,
     /// The whole workspace of the start, with the same failing tests.
     CanaryAtStart,
+    /// The whole workspace of the start, to learn which tests the line runs there.
+    TestsAtStart,
 }
 
 impl Inputs {
     /// Every value.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Unstated,
         Self::Original,
         Self::OriginalWithIgnored,
         Self::AsLeft,
         Self::Canary,
         Self::CanaryAtStart,
+        Self::TestsAtStart,
     ];
 
-    /// Whether it is a run with failing tests, which says nothing about the check itself.
-    pub const fn is_canary(self) -> bool {
-        matches!(self, Self::Canary | Self::CanaryAtStart)
+    /// Whether it is a run about the runner, which says nothing about the check itself.
+    pub const fn is_about_runner(self) -> bool {
+        matches!(self, Self::Canary | Self::CanaryAtStart | Self::TestsAtStart)
+    }
+
+    /// Whether it has the whole workspace of the start.
+    pub const fn is_at_start(self) -> bool {
+        matches!(self, Self::CanaryAtStart | Self::TestsAtStart)
     }
 
     /// The value's name in receipts; empty for none.
@@ -113,6 +121,7 @@ impl Inputs {
             Self::AsLeft => "as_left",
             Self::Canary => "canary",
             Self::CanaryAtStart => "canary_at_start",
+            Self::TestsAtStart => "tests_at_start",
         }
     }
 

@@ -9,7 +9,7 @@ mod text;
 use super::counts::Counts;
 use super::runner::Runner;
 use super::starts::TestRun;
-use text::plain;
+pub use text::plain;
 
 /// The longest output that is read, in bytes, from its end: summaries stand there.
 const MAX_BYTES: usize = 65 << 20;

@@ -12,11 +12,13 @@ mod counts;
 mod line;
 mod recipe;
 mod runner;
+mod single;
 mod starts;
 
-pub use count::count;
+pub use count::{count, plain};
 pub use counts::Counts;
 pub use runner::Runner;
+pub use single::{is_single, only_command};
 pub use starts::{Project, TestRun, test_runs};
 
 #[cfg(test)]

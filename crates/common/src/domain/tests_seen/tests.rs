@@ -115,6 +115,27 @@ fn a_recipe_that_needs_itself_and_a_line_without_end_are_read_once() {
     }
 }
 
+#[test]
+fn a_recipe_that_runs_one_program_comes_to_its_line() {
+    for (line, expected) in [
+        ("make unit", Some("python3 -m pytest -q  \t\ttests")),
+        ("make test", None),
+        ("make deep", None),
+        ("make -C sub test", None),
+        ("make unit PY=true", None),
+        ("npm run unit", Some("npx --no-install jest --ci")),
+        ("npm test", None),
+        ("npm run unit -- --watch=false", None),
+        ("just unit", Some("cargo nextest run")),
+        ("just", None),
+        ("python3 -m unittest", Some("python3 -m unittest")),
+        ("pytest | tail -1", None),
+        ("pytest && true", None),
+    ] {
+        assert_eq!(only_command(line, &files()).as_deref(), expected, "{line}");
+    }
+}
+
 fn counted(runner: Runner, output: &str) -> Option<(u64, u64, u64, u64)> {
     let run = TestRun { runners: vec![runner], may_be_silent: true };
     count(&run, output.as_bytes()).map(|it| (it.ran, it.failed, it.skipped, it.missing))

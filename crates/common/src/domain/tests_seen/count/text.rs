@@ -3,7 +3,7 @@
 use crate::domain::tests_seen::counts::Counts;
 
 /// A text without the sequences that colour it.
-pub(super) fn plain(text: &str) -> String {
+pub fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut letters = text.chars();
     while let Some(letter) = letters.next() {

@@ -1,0 +1,160 @@
+//! The tests that a file spells by their names.
+
+use crate::domain::check_inputs::{is_named, language_of};
+use std::collections::BTreeMap;
+
+/// The largest file that is read, in bytes.
+const MAX_TEXT: usize = 512 << 10;
+
+/// The names of tests that files spell, and how often.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Literals {
+    times: BTreeMap<String, usize>,
+    is_made: bool,
+}
+
+impl Literals {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.times.is_empty()
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.times.values().sum()
+    }
+
+    /// Whether a number of tests that ran says nothing about these: some run more than once.
+    pub const fn is_made(&self) -> bool {
+        self.is_made
+    }
+
+    /// Adds those of another file.
+    pub fn extend(&mut self, other: Self) {
+        for (name, times) in other.times {
+            *self.times.entry(name).or_default() += times;
+        }
+        self.is_made |= other.is_made;
+    }
+
+    /// Those that another text of the same file has, too.
+    #[must_use]
+    pub fn within(mut self, other: &Self) -> Self {
+        self.times.retain(|name, times| {
+            *times = (*times).min(other.times(name));
+            *times > 0
+        });
+        self
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.times.iter().map(|(name, times)| (name.as_str(), *times))
+    }
+
+    pub(super) fn times(&self, name: &str) -> usize {
+        self.times.get(name).copied().unwrap_or_default()
+    }
+}
+
+/// The files among these that a line names; all where it names none.
+pub fn selected<'f>(line: &str, files: &'f [(String, String)]) -> Vec<&'f (String, String)> {
+    let is_in_line = |file: &&(String, String)| {
+        let module = file.0.strip_suffix(".py").map(|stem| stem.replace('/', "."));
+        is_named(line, &file.0) || module.is_some_and(|module| line.contains(&module))
+    };
+    let named: Vec<_> = files.iter().filter(is_in_line).collect();
+    if named.is_empty() { files.iter().collect() } else { named }
+}
+
+/// The tests that a test file spells. Names that are made at run time are left out.
+pub fn literals(path: &str, text: &str) -> Literals {
+    let mut found = Literals::default();
+    if text.len() > MAX_TEXT {
+        return found;
+    }
+    let names: Vec<String> = match language_of(path) {
+        Some("python") => text.lines().filter_map(python).map(str::to_owned).collect(),
+        Some("rust") => rust(text),
+        Some("go") => text.lines().filter_map(go).map(str::to_owned).collect(),
+        Some("javascript") => javascript(text),
+        Some("jvm") => jvm(path, text).into_iter().collect(),
+        Some(_) | None => Vec::new(),
+    };
+    for name in names {
+        *found.times.entry(name).or_default() += 1;
+    }
+    let made = ["parametrize", "parameterized", "rstest", "test_case"];
+    found.is_made = made.iter().any(|word| text.contains(word));
+    found
+}
+
+fn identifier(text: &str) -> Option<&str> {
+    let end = text.find(|letter: char| !letter.is_alphanumeric() && letter != '_');
+    let name = text.get(..end.unwrap_or(text.len()))?;
+    (!name.is_empty()).then_some(name)
+}
+
+fn python(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let line = line.strip_prefix("async ").unwrap_or(line);
+    identifier(line.strip_prefix("def ")?.trim_start()).filter(|name| name.starts_with("test"))
+}
+
+/// Functions below an attribute that ends with `test`.
+fn rust(text: &str) -> Vec<String> {
+    let (mut names, mut is_test) = (Vec::new(), false);
+    for line in text.lines().map(str::trim_start) {
+        if let Some(attribute) = line.strip_prefix("#[") {
+            let name = attribute.split([']', '(']).next().unwrap_or_default().trim();
+            is_test |= name == "test" || name.ends_with("::test");
+        }
+        let Some((before, after)) = line.split_once("fn ") else { continue };
+        let is_item = before.split_whitespace().all(|word| {
+            word.starts_with("pub")
+                || matches!(word, "async" | "unsafe" | "const")
+                || word.ends_with(']')
+        });
+        if is_item && std::mem::take(&mut is_test) {
+            names.extend(identifier(after).map(str::to_owned));
+        }
+    }
+    names
+}
+
+fn go(line: &str) -> Option<&str> {
+    identifier(line.strip_prefix("func ")?).filter(|name| name.starts_with("Test"))
+}
+
+/// The titles in `test("...")` and `it('...')`.
+fn javascript(text: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    for call in ["test", "it"] {
+        for (at, _) in text.match_indices(call) {
+            let before = text.get(..at).and_then(|text| text.chars().next_back());
+            let is_word =
+                |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '$' | '.');
+            if before.is_some_and(is_word) {
+                continue;
+            }
+            let rest = text.get(at + call.len()..).unwrap_or_default();
+            let Some(rest) = rest.trim_start().strip_prefix('(') else { continue };
+            names.extend(title(rest.trim_start()));
+        }
+    }
+    names
+}
+
+fn title(text: &str) -> Option<String> {
+    let mark = text.chars().next().filter(|mark| matches!(mark, '\'' | '"' | '`'))?;
+    let (title, _) = text.get(1..)?.split_once(mark)?;
+    // Runners print these in another way, or make them.
+    let is_odd = title.contains(['\\', '\n', '#', '$', '%']) || title.contains(" > ");
+    let title = title.trim();
+    (!is_odd && !title.is_empty()).then(|| title.to_owned())
+}
+
+/// The class of a file, because runners of the JVM name classes.
+fn jvm(path: &str, text: &str) -> Option<String> {
+    let name = path.rsplit('/').next()?.split('.').next()?;
+    text.contains(&format!("class {name}")).then(|| name.to_owned())
+}

@@ -1,0 +1,192 @@
+//! The tests of the start that a check no longer runs.
+//!
+//! ```text
+//!   the check holds -> do its test files spell more tests than ran?
+//!     no  -> in order
+//!     yes -> the same line with the workspace of the start: which tests does it name there?
+//! ```
+
+use super::Round;
+use super::additions::ViewOrder;
+use super::canary_memory::{LONGEST, Ran, base_of};
+use super::tests_seen::add_counts;
+use crate::blocking::blocking;
+use crate::tool::{ErrorCode, RelPath, ToolError, ToolOutcome};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use surety_common::domain::check_inputs::{InputKind, convention_of};
+use surety_common::domain::receipt::Inputs;
+use surety_common::domain::tests_named::{
+    Literals, Names, Naming, facts_of_gone, language_of_names, literals, names, naming, selected,
+};
+use surety_common::domain::tests_seen::{Runner, TestRun};
+use surety_common::domain::verification::Probe;
+use uuid::Uuid;
+
+/// The largest source that is read again, in bytes.
+const MAX_SOURCE: u64 = 512 << 10;
+
+impl Round {
+    /// Adds what the runners of a command reported to its facts, and remembers it.
+    pub(super) async fn note_tests(
+        self: &Arc<Self>,
+        probe: &Probe,
+        inputs: Inputs,
+        (took, runs): (Duration, Vec<TestRun>),
+        outcome: &mut ToolOutcome,
+    ) -> Result<(), ToolError> {
+        let runners: BTreeSet<Runner> = runs.iter().flat_map(|run| run.runners.clone()).collect();
+        let runners: Vec<Runner> = runners.into_iter().collect();
+        let ran = add_counts(outcome, runs);
+        let named = names(&runners, &outcome.output);
+        let decides = matches!(inputs, Inputs::Original | Inputs::OriginalWithIgnored);
+        let mut lacks_tests = false;
+        // Where none ran, that refuses already.
+        let some_ran = !runners.is_empty() && ran != Some(0);
+        if decides && outcome.success && some_ran && self.opening()?.touched {
+            let spelled = self.spelled(probe, &runners).await?;
+            lacks_tests = lacks(&spelled, &named, ran);
+        }
+        let original = (inputs == Inputs::AsLeft)
+            .then(|| self.memory().ran(probe, Inputs::Original).map(|ran| ran.names))
+            .flatten();
+        if let Some(original) = original.filter(|_| outcome.success && !named.is_empty()) {
+            let spelled = self.spelled(probe, &runners).await?;
+            outcome.facts.extend(facts_of_gone(&original.gone(&named, &spelled)));
+        }
+        let ran = Ran { took, runners, names: named, lacks_tests };
+        self.memory().runs.insert((probe.check_id.clone(), inputs), ran);
+        Ok(())
+    }
+
+    /// The run that tells which tests the line runs at the start, where it is due after these runs of a check.
+    pub(super) fn next_tests(&self, probe: &Probe, so_far: &[(Inputs, bool)]) -> Option<Inputs> {
+        let ran = self.memory().ran(probe, base_of(so_far)?)?;
+        let is_first = so_far.iter().all(|(inputs, _)| *inputs != Inputs::TestsAtStart);
+        let is_due = is_first && ran.lacks_tests && ran.took <= LONGEST;
+        is_due.then_some(Inputs::TestsAtStart)
+    }
+
+    /// Runs the line of a check with the workspace of the start, and names the tests that ran there alone.
+    pub(super) async fn run_tests_at_start(
+        self: &Arc<Self>,
+        probe: &Probe,
+        base: Inputs,
+        call_id: Uuid,
+    ) -> Result<ToolOutcome, ToolError> {
+        let Some(ran) = self.memory().ran(probe, base) else {
+            return Ok(not_compared("the check did not run"));
+        };
+        let line = self.line_of(probe, call_id).await?;
+        let order = ViewOrder::beside(probe, base);
+        let only = self.only_command(&line, &order).await?;
+        let Some(naming) = naming_of(&line, only.as_deref(), &ran.runners) else {
+            return Ok(not_compared("its runner names no tests"));
+        };
+        self.read_start_files().await?;
+        let start = ViewOrder::beside(probe, Inputs::TestsAtStart);
+        let outcome = match self.run_naming(start, &naming, call_id).await {
+            Ok(outcome) => outcome,
+            // The start cannot be made again.
+            Err(error) if error.code == ErrorCode::OutputNotKept => {
+                return Ok(not_compared(&error.message));
+            }
+            Err(error) => return Err(error),
+        };
+        let before = names(&ran.runners, &outcome.output);
+        let mut later = ran.names.clone();
+        if later.is_empty() && !before.is_empty() {
+            let now = self.run_naming(order, &naming, call_id).await?;
+            later = names(&ran.runners, &now.output);
+        }
+        if before.is_empty() || later.is_empty() {
+            let why = not_compared("its runner names no tests");
+            return Ok(ToolOutcome { output: outcome.output, sandbox: outcome.sandbox, ..why });
+        }
+        let spelled = self.spelled(probe, &ran.runners).await?;
+        let gone = before.gone(&later, &spelled);
+        let summary = format!("{} tests that ran at the start did not run", gone.len());
+        let (success, facts) = (gone.is_empty(), facts_of_gone(&gone));
+        Ok(ToolOutcome { success, error_code: None, summary, facts, ..outcome })
+    }
+
+    async fn run_naming(
+        self: &Arc<Self>,
+        order: ViewOrder,
+        naming: &Naming,
+        call_id: Uuid,
+    ) -> Result<ToolOutcome, ToolError> {
+        let mut prepared = self.enter_view(&order, call_id).await?;
+        let added = naming.environment.iter();
+        let added: BTreeMap<String, String> =
+            added.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let environment = prepared.context.environment.with(&added)?;
+        prepared.context.environment = Arc::new(environment);
+        self.run_in_view(prepared, &naming.line, order.owner).await
+    }
+
+    /// The tests that the test files of a check's view spell.
+    async fn spelled(
+        self: &Arc<Self>,
+        probe: &Probe,
+        runners: &[Runner],
+    ) -> Result<Literals, ToolError> {
+        let languages: BTreeSet<_> =
+            runners.iter().filter_map(|runner| language_of_names(*runner)).collect();
+        let (round, overlay) = (Arc::clone(self), probe.overlay.clone());
+        let line = self.line_of(probe, Uuid::nil()).await?;
+        blocking(move || {
+            let workspace = round.setup.folder.workspace()?;
+            let files = round.test_files(&workspace, &overlay, &languages)?;
+            let mut spelled = Literals::default();
+            for (path, text) in selected(&line, &files) {
+                let mut own = literals(path, text);
+                // Tests inside a source go with it.
+                if convention_of(path) != Some(InputKind::Test) && !own.is_empty() {
+                    let merged = round.merged().find(|(merged, _)| *merged == Path::new(path));
+                    let merged = merged.and_then(|(_, merged)| merged.text.clone());
+                    let now = merged.or_else(|| {
+                        let place = RelPath::root().join(OsStr::from_bytes(path.as_bytes()));
+                        String::from_utf8(workspace.read(&place, MAX_SOURCE).ok()?).ok()
+                    });
+                    own = own.within(&literals(path, &now.unwrap_or_default()));
+                }
+                spelled.extend(own);
+            }
+            Ok(spelled)
+        })
+        .await?
+    }
+}
+
+/// Whether fewer tests ran than files spell. What a runner does not say is no doubt.
+fn lacks(spelled: &Literals, named: &Names, ran: Option<u64>) -> bool {
+    if spelled.is_empty() {
+        return false;
+    }
+    if !named.is_empty() {
+        return named.lack(spelled);
+    }
+    let count = u64::try_from(spelled.count()).unwrap_or(u64::MAX);
+    ran.is_some_and(|ran| ran < count || spelled.is_made())
+}
+
+/// The line with which these runners name their tests; of several runners only where they do so by themselves.
+fn naming_of(line: &str, only: Option<&str>, runners: &[Runner]) -> Option<Naming> {
+    if let [runner] = runners {
+        return naming(line, *runner).or_else(|| naming(only?, *runner));
+    }
+    let all: Option<Vec<Naming>> =
+        runners.iter().map(|runner| naming(line, *runner).filter(|it| it.line == line)).collect();
+    let environment = all?.into_iter().flat_map(|naming| naming.environment).collect();
+    Some(Naming { line: line.to_owned(), environment })
+}
+
+fn not_compared(why: &str) -> ToolOutcome {
+    let summary = format!("the tests are not compared with those of the start: {why}");
+    ToolOutcome::done(summary, Vec::new(), Vec::new())
+}
