@@ -43,6 +43,8 @@ codes! {
     WorkspaceMoved = "workspace_moved", "The workspace's path leads to another folder than at the run's start.";
     TextNotFound = "text_not_found", "The file does not contain the text to replace.";
     TextNotUnique = "text_not_unique", "The file contains the text to replace more than once.";
+    PatchInvalid = "patch_invalid", "The patch is no unified diff of text files.";
+    PatchConflict = "patch_conflict", "The patch does not fit the files as they are; nothing was changed.";
     PatternInvalid = "pattern_invalid", "The pattern is not valid.";
     ArgumentsInvalid = "arguments_invalid", "The arguments do not match the tool's schema.";
     ShellNotAllowed = "shell_not_allowed", "A command line needs a shell, which the policy does not allow.";

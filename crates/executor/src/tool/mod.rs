@@ -152,8 +152,24 @@ pub enum Effect {
         /// The SHA-256 of the new content in hexadecimal; none for a deletion.
         after_digest: Option<String>,
     },
+    /// Several files change, all or none.
+    Writes {
+        /// Each file, once.
+        files: Vec<FileWrite>,
+    },
     /// Any effect.
     Unknown,
+}
+
+/// The change of one of several files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileWrite {
+    /// Relative to the workspace's root.
+    pub path: String,
+    /// The SHA-256 of the current content in hexadecimal; none when there is no file.
+    pub before_digest: Option<String>,
+    /// The SHA-256 of the new content in hexadecimal; none for a deletion.
+    pub after_digest: Option<String>,
 }
 
 /// The result of an effect whose call has no recorded outcome.
@@ -308,17 +324,44 @@ impl Effect {
             Self::None => Probe::DidNotHappen,
             Self::Unknown => Probe::Unknown,
             Self::Write { path, before_digest, after_digest } => {
-                let located = workspace.locate(path);
-                let now = located.and_then(|path| Ok((workspace.digest(&path)?, path)));
-                match now {
-                    Ok((now, path)) if now == *after_digest => {
-                        written(workspace, path, before_digest, after_digest)
-                    }
-                    Ok((now, _)) if now == *before_digest => Probe::DidNotHappen,
-                    Ok(_) | Err(_) => Probe::Unknown,
-                }
+                probe_write(workspace, path, before_digest, after_digest)
             }
+            Self::Writes { files } => probe_writes(workspace, files),
         }
+    }
+}
+
+fn probe_write(
+    workspace: &Workspace,
+    path: &str,
+    before_digest: &Option<String>,
+    after_digest: &Option<String>,
+) -> Probe {
+    let located = workspace.locate(path);
+    match located.and_then(|path| Ok((workspace.digest(&path)?, path))) {
+        Ok((now, path)) if now == *after_digest => {
+            written(workspace, path, before_digest, after_digest)
+        }
+        Ok((now, _)) if now == *before_digest => Probe::DidNotHappen,
+        Ok(_) | Err(_) => Probe::Unknown,
+    }
+}
+
+/// All files changed, none did, or it is unknown: a machine that stopped in between left some of them changed.
+fn probe_writes(workspace: &Workspace, files: &[FileWrite]) -> Probe {
+    let mut happened = Vec::new();
+    let mut unchanged = 0;
+    for file in files {
+        match probe_write(workspace, &file.path, &file.before_digest, &file.after_digest) {
+            Probe::Happened(facts) => happened.push(facts),
+            Probe::DidNotHappen => unchanged += 1,
+            Probe::Unknown => return Probe::Unknown,
+        }
+    }
+    match (happened.is_empty(), unchanged) {
+        (true, _) => Probe::DidNotHappen,
+        (false, 0) => Probe::Happened(happened.concat()),
+        (false, _) => Probe::Unknown,
     }
 }
 
@@ -330,13 +373,13 @@ fn written(
     after_digest: &Option<String>,
 ) -> Probe {
     let (before_digest, after_digest) = (before_digest.clone(), after_digest.clone());
-    let Some(after_digest) = after_digest else {
+    if after_digest.is_none() {
         return Probe::Happened(vec![Fact::FileWritten {
             path: path.text(),
             before_digest,
             after_digest,
         }]);
-    };
+    }
     match workspace.place(&path) {
         Ok(place) => Probe::Happened(
             write::Written { path, real: RelPath::real(place.real), before_digest, after_digest }

@@ -1,4 +1,5 @@
-//! Writes a file atomically: at every instant it has either the old content or the new one.
+//! Writes files atomically: at every instant a file has either the old content or the new one. Of several
+//! files, all are changed or none, unless the machine stops in between.
 
 use crate::tool::error::ToolError;
 use crate::tool::resolve::{self, Place};
@@ -8,9 +9,9 @@ use nix::errno::Errno;
 use nix::fcntl::{self, OFlag};
 use nix::sys::stat::{self, Mode};
 use nix::unistd::{self, UnlinkatFlags};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::{File, Metadata};
-use std::io::Write;
+use std::io::{Read, Seek, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,8 +34,8 @@ pub struct Written {
     pub real: RelPath,
     /// The SHA-256 of the old content in hexadecimal; none for a new file.
     pub before_digest: Option<String>,
-    /// The SHA-256 of the new content in hexadecimal.
-    pub after_digest: String,
+    /// The SHA-256 of the new content in hexadecimal; none for a file that was removed.
+    pub after_digest: Option<String>,
 }
 
 impl Written {
@@ -43,7 +44,7 @@ impl Written {
         let fact = |path: &RelPath| Fact::FileWritten {
             path: path.text(),
             before_digest: self.before_digest.clone(),
-            after_digest: Some(self.after_digest.clone()),
+            after_digest: self.after_digest.clone(),
         };
         let mut facts = vec![fact(&self.real)];
         if self.real != self.path {
@@ -66,29 +67,156 @@ impl Workspace {
         content: &[u8],
         scope: &WriteScope,
     ) -> Result<Written, ToolError> {
-        let place = self.place_to_write(path, scope)?;
+        let change = Change { path: path.clone(), content: Some(content.to_vec()), executable: false };
+        let staged = self.stage(change, scope)?;
+        staged.commit().map_err(|error| failed(path, error))?;
+        Ok(staged.written)
+    }
+
+    /// Writes and removes several files, all or none: every new content is on the disk beside its file
+    /// before the first file is changed, and a failure then puts back what was changed before it.
+    ///
+    /// # Errors
+    /// As [`Self::write`]; all files then have their old content.
+    pub fn write_all(
+        &self,
+        changes: Vec<Change>,
+        scope: &WriteScope,
+    ) -> Result<Vec<Written>, ToolError> {
+        let mut staged = Vec::new();
+        for change in changes {
+            staged.push(self.stage(change, scope)?);
+        }
+        for (index, file) in staged.iter().enumerate() {
+            if let Err(error) = file.commit() {
+                for done in staged.iter().take(index).rev() {
+                    done.put_back();
+                }
+                return Err(failed(&file.written.path, error));
+            }
+        }
+        Ok(staged.into_iter().map(|file| file.written).collect())
+    }
+
+    /// Prepares a change, so that little of it is left to fail.
+    fn stage(&self, change: Change, scope: &WriteScope) -> Result<Staged, ToolError> {
+        let Change { path, content, executable } = change;
+        let failed = |error| failed(&path, error);
+        let place = self.place_to_write(&path, scope)?;
         let real = RelPath::real(place.real.clone());
-        let failed = |error: std::io::Error| match error.raw_os_error() {
-            Some(code) => workspace::refused(path, Errno::from_raw(code)),
-            None => ToolError::io(path.text(), &error),
-        };
-        let old = open_old(&place).map_err(failed)?;
-        let mut before = (None, None);
-        if let Some(old) = old {
+        let mut before = None;
+        if let Some(mut old) = open_old(&place).map_err(failed)? {
             let found = old.metadata().map_err(failed)?;
             if !found.is_file() {
-                return Err(workspace::not_a_file(path));
+                return Err(workspace::not_a_file(&path));
             }
-            before = (Some(found), Some(workspace::digest_of(old).map_err(failed)?));
+            let digest = workspace::digest_of(&old).map_err(failed)?;
+            old.rewind().map_err(failed)?;
+            before = Some((old, found, digest));
         }
         let folder = make_folders(&place).map_err(failed)?;
-        replace(&folder, &place.name, content, before.0.as_ref()).map_err(failed)?;
-        Ok(Written {
-            path: path.clone(),
+        let temporary = match &content {
+            None => None,
+            Some(content) => {
+                let (file, name) =
+                    create_temporary(&folder, before.is_some(), executable).map_err(failed)?;
+                let temporary = Temporary { folder: folder.try_clone().map_err(failed)?, name };
+                fill(file, content, before.as_ref().map(|(_, old, _)| old)).map_err(failed)?;
+                Some(temporary)
+            }
+        };
+        let written = Written {
             real,
-            before_digest: before.1,
-            after_digest: sha256_hex(content),
-        })
+            before_digest: before.as_ref().map(|(_, _, digest)| digest.clone()),
+            after_digest: content.as_deref().map(sha256_hex),
+            path,
+        };
+        let old = before.map(|(file, found, _)| (file, found));
+        Ok(Staged { written, folder, name: place.name, temporary, old })
+    }
+}
+
+/// A change of one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Where.
+    pub path: RelPath,
+    /// The new content; none removes the file.
+    pub content: Option<Vec<u8>>,
+    /// Whether a file that does not exist yet becomes executable.
+    pub executable: bool,
+}
+
+/// A change whose new content is on the disk.
+#[derive(Debug)]
+struct Staged {
+    written: Written,
+    folder: OwnedFd,
+    name: OsString,
+    temporary: Option<Temporary>,
+    /// The old file, which stays readable by this handle whatever its name leads to.
+    old: Option<(File, Metadata)>,
+}
+
+impl Staged {
+    fn commit(&self) -> std::io::Result<()> {
+        match &self.temporary {
+            Some(temporary) => {
+                fcntl::renameat(&self.folder, temporary.name.as_os_str(), &self.folder, self.name.as_os_str())?;
+            }
+            None => unistd::unlinkat(&self.folder, self.name.as_os_str(), UnlinkatFlags::NoRemoveDir)?,
+        }
+        flush_folder(&self.folder)
+    }
+
+    /// Gives the file its old content again after a commit.
+    fn put_back(&self) {
+        let restored = match &self.old {
+            None => unistd::unlinkat(&self.folder, self.name.as_os_str(), UnlinkatFlags::NoRemoveDir)
+                .map_err(std::io::Error::from),
+            Some((file, found)) => self.restore(file, found),
+        };
+        if let Err(error) = restored.and_then(|()| flush_folder(&self.folder)) {
+            let path = self.written.path.text();
+            tracing::error!(path, %error, "write: the old content of a file could not be put back");
+        }
+    }
+
+    fn restore(&self, mut file: &File, found: &Metadata) -> std::io::Result<()> {
+        let mut content = Vec::new();
+        file.read_to_end(&mut content)?;
+        let (filled, name) = create_temporary(&self.folder, true, false)?;
+        let temporary = Temporary { folder: self.folder.try_clone()?, name };
+        fill(filled, &content, Some(found))?;
+        fcntl::renameat(&self.folder, temporary.name.as_os_str(), &self.folder, self.name.as_os_str())?;
+        Ok(())
+    }
+}
+
+/// A temporary file, removed at the end unless it was renamed.
+#[derive(Debug)]
+struct Temporary {
+    folder: OwnedFd,
+    name: OsString,
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        match unistd::unlinkat(&self.folder, self.name.as_os_str(), UnlinkatFlags::NoRemoveDir) {
+            // It is in its place.
+            Ok(()) | Err(Errno::ENOENT) => {}
+            // Scans skip a file that is left here.
+            Err(error) => {
+                tracing::warn!(name = ?self.name, %error, "write: a temporary file could not be removed");
+            }
+        }
+    }
+}
+
+fn failed(path: &RelPath, error: std::io::Error) -> ToolError {
+    match error.raw_os_error() {
+        Some(code) => workspace::refused(path, Errno::from_raw(code)),
+        None => ToolError::io(path.text(), &error),
     }
 }
 
@@ -124,31 +252,19 @@ fn flush_folder(folder: &OwnedFd) -> std::io::Result<()> {
     Ok(unistd::fsync(folder)?)
 }
 
-fn replace(
+fn create_temporary(
     folder: &OwnedFd,
-    name: &OsStr,
-    content: &[u8],
-    old: Option<&Metadata>,
-) -> std::io::Result<()> {
-    let (file, temporary) = create_temporary(folder, old.is_some())?;
-    let filled = fill(file, content, old).and_then(|()| {
-        fcntl::renameat(folder, temporary.as_os_str(), folder, name)?;
-        Ok(())
-    });
-    if let Err(error) = filled {
-        // The first error is the one to report; scans skip a file that is left here.
-        if unistd::unlinkat(folder, temporary.as_os_str(), UnlinkatFlags::NoRemoveDir).is_err() {
-            tracing::warn!(?temporary, "write: a temporary file could not be removed");
-        }
-        return Err(error);
-    }
-    flush_folder(folder)
-}
-
-fn create_temporary(folder: &OwnedFd, private: bool) -> std::io::Result<(File, OsString)> {
+    private: bool,
+    executable: bool,
+) -> std::io::Result<(File, OsString)> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     // Until it has the mode of the file it replaces, no other user may read it.
-    let mode = Mode::from_bits_truncate(if private { 0o600 } else { 0o666 });
+    let mode = match (private, executable) {
+        (true, _) => 0o600,
+        (false, true) => 0o777,
+        (false, false) => 0o666,
+    };
+    let mode = Mode::from_bits_truncate(mode);
     let flags =
         OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     for _ in 0..NAMES_TRIED {

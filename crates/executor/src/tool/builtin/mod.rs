@@ -1,5 +1,6 @@
 //! The built-in tools of every executor.
 
+pub mod apply_patch;
 pub mod edit_file;
 pub mod glob;
 pub mod grep;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 /// One of each.
 pub fn all() -> Vec<Arc<dyn Tool>> {
     vec![
+        Arc::new(apply_patch::ApplyPatch::new()),
         Arc::new(edit_file::EditFile::new()),
         Arc::new(glob::Glob::new()),
         Arc::new(grep::Grep::new()),

@@ -2,6 +2,7 @@
 
 mod commands;
 mod files;
+mod patches;
 mod scans;
 mod timing;
 
@@ -141,6 +142,7 @@ fn the_built_in_tools_are_listed_by_name_with_their_annotations() {
     assert_eq!(
         told,
         [
+            ("apply_patch", false, false),
             ("edit_file", false, false),
             ("glob", true, true),
             ("grep", true, true),
