@@ -95,6 +95,11 @@ pub enum ServeError {
     Tools(#[from] tool::RegistryError),
 }
 
+fn tools(setup: &Setup) -> Result<Arc<tool::Registry>, tool::RegistryError> {
+    let http_allowed = setup.executor.executor_http_allow.as_deref();
+    tool::Registry::with_builtin(http_allowed).map(Arc::new)
+}
+
 /// Serves and works until `shutdown` is cancelled, then drains: running turns end, and every lease
 /// is released. At start it waits until the database is available. Without one it runs in stateless
 /// mode: it reads decisions, and executes nothing.
@@ -106,7 +111,7 @@ pub async fn serve(
     listener: TcpListener,
     shutdown: CancellationToken,
 ) -> Result<(), ServeError> {
-    let tools = Arc::new(tool::Registry::with_builtin()?);
+    let tools = tools(&setup)?;
     let Some(database_url) = &setup.database_url else {
         let server = without_database(setup, tools);
         return Ok(server.serve(listener, shutdown.cancelled_owned()).await?);

@@ -22,7 +22,7 @@ pub(super) struct Calls {
 
 impl Calls {
     pub(super) fn of(record: &RunRecord) -> Result<Self> {
-        let tools = Registry::with_builtin()?;
+        let tools = Registry::with_builtin(None)?;
         let tools = tools.specs().map(|spec| (spec.name.clone(), spec.annotations)).collect();
         let repeatable_commands = record.spec.policy.repeatable_commands.clone();
         Ok(Self { intents: HashMap::new(), tools, repeatable_commands })

@@ -404,7 +404,7 @@ pub(super) struct View {
 
 impl View {
     pub(super) fn judge(&self, decision: ExecuteDecision) -> Result<Judged, String> {
-        let registry = Registry::with_builtin().map_err(|error| error.to_string())?;
+        let registry = Registry::with_builtin(None).map_err(|error| error.to_string())?;
         let tools: Vec<ToolView<'_>> = registry
             .specs()
             .map(|spec| ToolView {

@@ -78,6 +78,12 @@ pub struct ExecutorConfig {
           value_parser = s::EXECUTOR_MAX_DEATHS.reads::<u32>())]
     pub executor_max_deaths: u32,
 
+    /// The hosts that `http_get` may read.
+    #[arg(long = s::EXECUTOR_HTTP_ALLOW.flag, env = s::EXECUTOR_HTTP_ALLOW.env,
+          help = s::EXECUTOR_HTTP_ALLOW.meaning,
+          value_parser = s::EXECUTOR_HTTP_ALLOW.reads::<String>())]
+    pub executor_http_allow: Option<String>,
+
     /// The folder for keys and cloned workspaces.
     #[arg(long = s::EXECUTOR_DATA_DIR.flag, env = s::EXECUTOR_DATA_DIR.env,
           default_value = s::EXECUTOR_DATA_DIR.default, help = s::EXECUTOR_DATA_DIR.meaning,

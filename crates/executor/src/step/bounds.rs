@@ -35,7 +35,7 @@ mod tests {
 
     #[test]
     fn what_a_step_may_write_follows_from_its_scope_and_its_tools() {
-        let tools = Registry::with_builtin().unwrap();
+        let tools = Registry::with_builtin(None).unwrap();
         let (script, model) = (DriverKind::Script, DriverKind::Model);
         let src = || Writes::Within(vec!["src/**".to_owned()]);
         for (driver, calls, expected, scope, writes_this) in [

@@ -57,6 +57,8 @@ codes! {
     SandboxRequired = "sandbox_required", "The run's policy asks for no sandbox, which the executor's operator does not allow.";
     SandboxFailed = "sandbox_failed", "The sandbox could not be set up, and nothing was run.";
     ResourceLimit = "resource_limit", "The command reached a limit of its sandbox, and was ended.";
+    AddressNotAllowed = "address_not_allowed", "The operator of the executor does not allow this address, or its name leads to a private one.";
+    AddressFailed = "address_failed", "The address did not answer, or it answered with a failure.";
     Timeout = "timeout", "The deadline passed before the call ended.";
     Cancelled = "cancelled", "The call was cancelled.";
     InternalError = "internal_error", "A defect of the executor.";

@@ -24,6 +24,9 @@ pub enum RegistryError {
         /// What is wrong with the schema.
         reason: String,
     },
+    /// The client of `http_get` could not be made.
+    #[error("http_get: TLS cannot be used: {0}")]
+    Tls(#[from] reqwest::Error),
 }
 
 /// Tools by name. Each schema is compiled once.
@@ -39,13 +42,14 @@ struct Entry {
 }
 
 impl Registry {
-    /// A registry with the built-in tools.
+    /// A registry with the built-in tools. `http_allowed` are the addresses that `http_get` may read,
+    /// `host:port` separated by commas.
     ///
     /// # Errors
-    /// [`RegistryError`] if a built-in tool's schema is invalid.
-    pub fn with_builtin() -> Result<Self, RegistryError> {
+    /// [`RegistryError`] if a built-in tool's schema is invalid, or TLS cannot be used.
+    pub fn with_builtin(http_allowed: Option<&str>) -> Result<Self, RegistryError> {
         let mut registry = Self::default();
-        for tool in builtin::all() {
+        for tool in builtin::all(http_allowed)? {
             registry.register(tool)?;
         }
         Ok(registry)

@@ -67,7 +67,8 @@ impl Workspace {
         content: &[u8],
         scope: &WriteScope,
     ) -> Result<Written, ToolError> {
-        let change = Change { path: path.clone(), content: Some(content.to_vec()), executable: false };
+        let change =
+            Change { path: path.clone(), content: Some(content.to_vec()), executable: false };
         let staged = self.stage(change, scope)?;
         staged.commit().map_err(|error| failed(path, error))?;
         Ok(staged.written)
@@ -162,9 +163,16 @@ impl Staged {
     fn commit(&self) -> std::io::Result<()> {
         match &self.temporary {
             Some(temporary) => {
-                fcntl::renameat(&self.folder, temporary.name.as_os_str(), &self.folder, self.name.as_os_str())?;
+                fcntl::renameat(
+                    &self.folder,
+                    temporary.name.as_os_str(),
+                    &self.folder,
+                    self.name.as_os_str(),
+                )?;
             }
-            None => unistd::unlinkat(&self.folder, self.name.as_os_str(), UnlinkatFlags::NoRemoveDir)?,
+            None => {
+                unistd::unlinkat(&self.folder, self.name.as_os_str(), UnlinkatFlags::NoRemoveDir)?
+            }
         }
         flush_folder(&self.folder)
     }
@@ -172,8 +180,10 @@ impl Staged {
     /// Gives the file its old content again after a commit.
     fn put_back(&self) {
         let restored = match &self.old {
-            None => unistd::unlinkat(&self.folder, self.name.as_os_str(), UnlinkatFlags::NoRemoveDir)
-                .map_err(std::io::Error::from),
+            None => {
+                unistd::unlinkat(&self.folder, self.name.as_os_str(), UnlinkatFlags::NoRemoveDir)
+                    .map_err(std::io::Error::from)
+            }
             Some((file, found)) => self.restore(file, found),
         };
         if let Err(error) = restored.and_then(|()| flush_folder(&self.folder)) {
@@ -188,7 +198,12 @@ impl Staged {
         let (filled, name) = create_temporary(&self.folder, true, false)?;
         let temporary = Temporary { folder: self.folder.try_clone()?, name };
         fill(filled, &content, Some(found))?;
-        fcntl::renameat(&self.folder, temporary.name.as_os_str(), &self.folder, self.name.as_os_str())?;
+        fcntl::renameat(
+            &self.folder,
+            temporary.name.as_os_str(),
+            &self.folder,
+            self.name.as_os_str(),
+        )?;
         Ok(())
     }
 }

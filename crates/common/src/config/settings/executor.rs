@@ -69,6 +69,17 @@ pub(in crate::config) const EXECUTOR_MAX_DEATHS: Setting = Setting {
     secret: false,
 };
 
+pub(in crate::config) const EXECUTOR_HTTP_ALLOW: Setting = Setting {
+    group: Group::Executor,
+    flag: "executor-http-allow",
+    env: "SURETY_EXECUTOR_HTTP_ALLOW",
+    default: "",
+    accepts: Accepts::Addresses,
+    meaning: "The hosts that the tool `http_get` may read, each with its port, redirects included. A name that \
+              leads to a private address is refused; a private address itself may be listed.",
+    secret: false,
+};
+
 pub(in crate::config) const EXECUTOR_DATA_DIR: Setting = Setting {
     group: Group::Executor,
     flag: "executor-data-dir",

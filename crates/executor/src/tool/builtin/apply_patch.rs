@@ -132,17 +132,21 @@ fn prepare(ctx: &ToolContext, text: &str) -> Result<Files, ToolError> {
     let mut parts = 0;
     for part in PatchSet::parse(text, options) {
         ctx.check()?;
-        let part = part.map_err(|error| invalid(format!("the patch cannot be read: {error}")))?;
+        let part = part.map_err(|error| {
+            invalid(format!("the patch cannot be read as a unified diff: {error}"))
+        })?;
         add(ctx, &mut files, &part)?;
         parts += 1;
         if files.len() > FILES_LIMIT {
-            let message = format!("the patch changes more than {FILES_LIMIT} files; send it in parts");
+            let message =
+                format!("the patch changes more than {FILES_LIMIT} files; send it in parts");
             return Err(ToolError::new(ErrorCode::TooLarge, message));
         }
     }
     files.retain(|_, file| file.before != file.after);
     if parts == 0 || files.is_empty() {
-        let message = "the patch changes nothing; send a unified diff with `---`, `+++` and `@@` lines";
+        let message =
+            "the patch changes nothing; send a unified diff with `---`, `+++` and `@@` lines";
         return Err(invalid(message.to_owned()));
     }
     Ok(files)
@@ -168,12 +172,14 @@ fn add(ctx: &ToolContext, files: &mut Files, part: &FilePatch<'_, str>) -> Resul
         None => None,
     };
     let new = diffy::apply(old.as_deref().unwrap_or_default(), patch).map_err(|error| {
-        let message = format!("{name}: {error}; read the file and make the patch again from its text");
+        let message =
+            format!("{name}: {error}; read the file and make the patch again from its text");
         ToolError::new(ErrorCode::PatchConflict, message)
     })?;
     match to {
         None if !new.is_empty() => {
-            let message = format!("{name} has more lines than the patch removes; it was not deleted");
+            let message =
+                format!("{name} has more lines than the patch removes; it was not deleted");
             return Err(ToolError::new(ErrorCode::PatchConflict, message));
         }
         None => {}
@@ -191,7 +197,10 @@ fn add(ctx: &ToolContext, files: &mut Files, part: &FilePatch<'_, str>) -> Resul
     let leaves = match (&operation, from) {
         (FileOperation::Delete(_) | FileOperation::Rename { .. }, from) => from,
         (FileOperation::Modify { original, modified }, from) if original != modified => from,
-        (FileOperation::Modify { .. } | FileOperation::Create(_) | FileOperation::Copy { .. }, _) => None,
+        (
+            FileOperation::Modify { .. } | FileOperation::Create(_) | FileOperation::Copy { .. },
+            _,
+        ) => None,
     };
     if let Some(path) = leaves {
         entry(ctx, files, path)?.after = None;
@@ -227,7 +236,8 @@ fn current(
         return Err(ToolError::new(ErrorCode::NotAFile, message));
     }
     file.after.clone().ok_or_else(|| {
-        let message = format!("{path} does not exist; its path is relative to the workspace's root");
+        let message =
+            format!("{path} does not exist; its path is relative to the workspace's root");
         ToolError::new(ErrorCode::FileNotFound, message)
     })
 }
@@ -257,11 +267,14 @@ fn check_mode(part: &FilePatch<'_, str>, name: &str) -> Result<(), ToolError> {
         Some(FileMode::Symlink | FileMode::Gitlink) => false,
     };
     if !plain(part.old_mode()) || !plain(part.new_mode()) {
-        return Err(invalid(format!("{name} is a link or a submodule; a patch changes text files only")));
+        return Err(invalid(format!(
+            "{name} is a link or a submodule; a patch changes text files only"
+        )));
     }
     let changes = part.old_mode().zip(part.new_mode()).is_some_and(|(old, new)| old != new);
     if changes {
-        let message = format!("{name}: a patch cannot change the mode of a file; use run_command with chmod");
+        let message =
+            format!("{name}: a patch cannot change the mode of a file; use run_command with chmod");
         return Err(invalid(message));
     }
     Ok(())

@@ -78,7 +78,12 @@ fn work(ctx: &ToolContext, args: &Args) -> Result<ToolOutcome, ToolError> {
         }
         Ok(())
     })?;
-    let summary = format!("{} fit {}{}", count(found, "file"), args.pattern, unread_note(unread));
+    let next = match found {
+        0 => "; `**/` in front searches all folders, and list_dir shows what is there",
+        _ => "",
+    };
+    let unread = unread_note(unread);
+    let summary = format!("{} fit {}{unread}{next}", count(found, "file"), args.pattern);
     Ok(ToolOutcome::done(summary, lines.into_bytes(), Vec::new()))
 }
 

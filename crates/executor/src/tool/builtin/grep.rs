@@ -203,8 +203,12 @@ impl<'a> Search<'a> {
     }
 
     fn finish(self, unread: u64) -> ToolOutcome {
+        let next = match self.matches {
+            0 => "; try a shorter pattern, case_insensitive, or another path",
+            _ => "",
+        };
         let summary = format!(
-            "{} in {}{}",
+            "{} in {}{}{next}",
             count(self.matches, "match"),
             count(self.files, "file"),
             unread_note(self.unread + unread)

@@ -2,6 +2,7 @@
 
 mod commands;
 mod files;
+mod http;
 mod patches;
 mod scans;
 mod timing;
@@ -62,7 +63,13 @@ impl ToolFixture {
             cancel: CancellationToken::new(),
             kill: CancellationToken::new(),
         };
-        Self { _folder: folder, root, outside, registry: Registry::with_builtin().unwrap(), ctx }
+        Self {
+            _folder: folder,
+            root,
+            outside,
+            registry: Registry::with_builtin(None).unwrap(),
+            ctx,
+        }
     }
 
     fn scoped(globs: &[&str]) -> Self {
@@ -134,7 +141,7 @@ async fn eventually(what: &str, holds: impl Fn() -> bool) {
 
 #[test]
 fn the_built_in_tools_are_listed_by_name_with_their_annotations() {
-    let registry = Registry::with_builtin().unwrap();
+    let registry = Registry::with_builtin(None).unwrap();
     let told: Vec<_> = registry
         .specs()
         .map(|spec| (spec.name.as_str(), spec.annotations.read_only, spec.scan))
@@ -146,6 +153,7 @@ fn the_built_in_tools_are_listed_by_name_with_their_annotations() {
             ("edit_file", false, false),
             ("glob", true, true),
             ("grep", true, true),
+            ("http_get", true, false),
             ("list_dir", true, false),
             ("noop", true, false),
             ("read_file", true, false),
@@ -157,14 +165,14 @@ fn the_built_in_tools_are_listed_by_name_with_their_annotations() {
 
 #[test]
 fn a_name_can_be_registered_once() {
-    let mut registry = Registry::with_builtin().unwrap();
+    let mut registry = Registry::with_builtin(None).unwrap();
     let again = registry.get("noop").unwrap();
     assert!(registry.register(again).is_err());
 }
 
 #[test]
 fn arguments_that_do_not_match_are_refused_with_their_path() {
-    let registry = Registry::with_builtin().unwrap();
+    let registry = Registry::with_builtin(None).unwrap();
     for (name, args, fits) in [
         ("noop", serde_json::json!({}), true),
         ("noop", serde_json::json!({"wait_ms": 100}), true),
@@ -202,7 +210,7 @@ impl Tool for WithSchema {
 }
 
 fn registered(schema: serde_json::Value) -> Result<Registry, RegistryError> {
-    let noop = Registry::with_builtin()?.get("noop").unwrap();
+    let noop = Registry::with_builtin(None)?.get("noop").unwrap();
     let spec = ToolSpec { name: "f".to_owned(), input_schema: schema, ..noop.spec().clone() };
     let mut registry = Registry::default();
     registry.register(Arc::new(WithSchema(spec)))?;

@@ -121,7 +121,8 @@ async fn a_patch_of_which_one_part_does_not_fit_changes_nothing() {
 async fn a_failure_in_the_middle_puts_back_what_was_changed_before_it() {
     let fixture = project();
     // The second name is a folder by the time of the rename.
-    let patch = TWO_FILES.replace("--- a/src/two.txt", "--- /dev/null").replace("src/two.txt", "src/zz");
+    let patch =
+        TWO_FILES.replace("--- a/src/two.txt", "--- /dev/null").replace("src/two.txt", "src/zz");
     let patch = patch.replace("@@ -1 +1,2 @@\n only\n", "@@ -0,0 +1 @@\n");
     fs::create_dir(fixture.root.join("src/zz")).unwrap();
     let outcome = fixture.call("apply_patch", json!({"patch": patch})).await;

@@ -6,7 +6,7 @@ use surety_common::domain::json;
 use surety_common::domain::plan::ToolCall;
 
 fn timing_of(tool: &str, arguments: &str) -> Timing {
-    let registry = Registry::with_builtin().unwrap();
+    let registry = Registry::with_builtin(None).unwrap();
     let arguments = json::parse(arguments).unwrap().value;
     let call = ToolCall { name: tool.to_owned(), arguments };
     timing(registry.get(tool).unwrap().as_ref(), &call)

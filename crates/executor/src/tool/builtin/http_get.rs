@@ -1,0 +1,280 @@
+//! `http_get`: reads an address that the operator allowed.
+//!
+//! The tool is called by the executor itself and not in the sandbox of commands, so it has rules of its own:
+//! only hosts and ports of the operator's list, redirects included, and no name that leads to a private
+//! address. The list is compared before a name is looked up, and the addresses are compared when a connection
+//! is made, so that a name that changes in between leads nowhere else.
+
+use crate::tool::builtin::support::{OUTPUT_LIMIT, count, read, spec};
+use crate::tool::error::{ErrorCode, ToolError};
+use crate::tool::{Annotations, Tool, ToolContext, ToolOutcome, ToolSpec};
+use futures::future::BoxFuture;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::header::{CONTENT_TYPE, LOCATION};
+use reqwest::redirect::Policy;
+use reqwest::{Client, Response, Url};
+use serde::Deserialize;
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+use surety_common::domain::json::Value;
+
+/// The most redirects of one call, as browsers and curl bound them, lower because each is another request.
+const REDIRECTS: usize = 5;
+
+/// Reads an address.
+#[derive(Debug)]
+pub struct HttpGet {
+    spec: ToolSpec,
+    client: Client,
+    /// `host:port`, in lower case.
+    allowed: BTreeSet<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Args {
+    url: String,
+}
+
+impl HttpGet {
+    /// The tool for the addresses in `allowed`, `host:port` separated by commas; none are allowed without it.
+    ///
+    /// # Errors
+    /// The TLS provider cannot be used.
+    pub fn new(allowed: Option<&str>) -> Result<Self, reqwest::Error> {
+        // A provider that another service of the process installed is equivalent.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let client = Client::builder()
+            .redirect(Policy::none())
+            .dns_resolver(Arc::new(PublicNames))
+            .no_proxy()
+            .build()?;
+        let allowed = allowed
+            .unwrap_or_default()
+            .split(',')
+            .map(|address| address.trim().to_ascii_lowercase())
+            .filter(|address| !address.is_empty())
+            .collect();
+        let spec = spec(
+            "http_get",
+            "Reads an http or https address that the operator of the executor allows, and returns the body. \
+             Follows redirects to allowed addresses. A status of 400 or above is a failure.",
+            Annotations { open_world: true, ..Annotations::READS },
+            json!({
+                "type": "object",
+                "properties": {
+                    "url": {"type": "string", "minLength": 1, "description": "The whole address, with its scheme."}
+                },
+                "required": ["url"],
+                "additionalProperties": false
+            }),
+        );
+        Ok(Self { spec, client, allowed })
+    }
+
+    async fn get(&self, ctx: &ToolContext, args: &Value) -> Result<ToolOutcome, ToolError> {
+        let Args { url } = read(args)?;
+        let mut url = Url::parse(&url).map_err(|error| {
+            ToolError::new(ErrorCode::ArgumentsInvalid, format!("url: {error}"))
+        })?;
+        for _ in 0..=REDIRECTS {
+            self.check(&url)?;
+            let answer = self.client.get(url.clone()).send();
+            let answer = answer.await.map_err(|error| unanswered(&url, &error))?;
+            if !answer.status().is_redirection() {
+                return finish(ctx, answer).await;
+            }
+            let target = answer.headers().get(LOCATION).and_then(|target| target.to_str().ok());
+            let target = target.and_then(|target| url.join(target).ok());
+            url = target.ok_or_else(|| {
+                let message =
+                    format!("{} answered a redirect without a readable target", shown(&url));
+                ToolError::new(ErrorCode::AddressFailed, message)
+            })?;
+        }
+        let message = format!("more than {REDIRECTS} redirects; ask for {} itself", shown(&url));
+        Err(ToolError::new(ErrorCode::AddressFailed, message))
+    }
+
+    fn check(&self, url: &Url) -> Result<(), ToolError> {
+        let refused = |why: &str| {
+            let message = format!("{} {why}", shown(url));
+            Err(ToolError::new(ErrorCode::AddressNotAllowed, message))
+        };
+        if !matches!(url.scheme(), "http" | "https") {
+            return refused("is no http or https address");
+        }
+        let place = url.host_str().zip(url.port_or_known_default());
+        let Some((host, port)) = place else {
+            return refused("names no host");
+        };
+        let place = format!("{}:{port}", host.to_ascii_lowercase());
+        if !self.allowed.contains(&place) {
+            return refused(&format!(
+                "is not allowed; the executor's operator allows hosts by --executor-http-allow={place}"
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Tool for HttpGet {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn call<'a>(&'a self, ctx: &'a ToolContext, args: &'a Value) -> BoxFuture<'a, ToolOutcome> {
+        Box::pin(async move {
+            let ended = tokio::select! {
+                biased;
+                () = ctx.cancel.cancelled() => ctx.check().map(|()| None),
+                () = tokio::time::sleep_until(ctx.deadline) => ctx.check().map(|()| None),
+                ended = self.get(ctx, args) => ended.map(Some),
+            };
+            match ended {
+                Ok(Some(outcome)) => outcome,
+                Ok(None) => ToolError::called_off().into(),
+                Err(error) => error.into(),
+            }
+        })
+    }
+}
+
+async fn finish(ctx: &ToolContext, mut answer: Response) -> Result<ToolOutcome, ToolError> {
+    let (url, status) = (answer.url().clone(), answer.status());
+    let kind = answer.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let kind = kind.unwrap_or("no content type").to_owned();
+    let mut body = Vec::new();
+    while let Some(chunk) = answer.chunk().await.map_err(|error| unanswered(&url, &error))? {
+        ctx.check()?;
+        body.extend_from_slice(&chunk);
+        if body.len() > OUTPUT_LIMIT {
+            let message = format!("{} answered more than {OUTPUT_LIMIT} bytes", shown(&url));
+            return Err(ToolError::new(ErrorCode::TooLarge, message));
+        }
+    }
+    let said = format!("{}: {status}, {}, {kind}", shown(&url), count(body.len() as u64, "byte"));
+    if status.is_success() {
+        return Ok(ToolOutcome::done(said, body, Vec::new()));
+    }
+    Ok(ToolOutcome::failed(ToolError::new(ErrorCode::AddressFailed, said), body, Vec::new()))
+}
+
+/// An address without its query and its user, which may hold secrets.
+fn shown(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    format!("{}://{host}{port}{}", url.scheme(), url.path())
+}
+
+fn unanswered(url: &Url, error: &reqwest::Error) -> ToolError {
+    let mut cause: &dyn Error = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    if cause.is::<PrivateName>() {
+        return ToolError::new(ErrorCode::AddressNotAllowed, format!("{}: {cause}", shown(url)));
+    }
+    ToolError::new(ErrorCode::AddressFailed, format!("{} did not answer: {cause}", shown(url)))
+}
+
+/// A name all of whose addresses are private.
+#[derive(Debug, thiserror::Error)]
+#[error("the name leads to a private address; its operator may allow the address itself")]
+struct PrivateName;
+
+/// Looks up names, and keeps public addresses only.
+#[derive(Debug)]
+struct PublicNames;
+
+impl Resolve for PublicNames {
+    fn resolve(&self, name: Name) -> Resolving {
+        Box::pin(async move {
+            let found: Vec<_> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
+            let is_empty = found.is_empty();
+            let public: Vec<_> = found.into_iter().filter(|place| is_public(place.ip())).collect();
+            if public.is_empty() && !is_empty {
+                return Err(PrivateName.into());
+            }
+            let addresses: Addrs = Box::new(public.into_iter());
+            Ok(addresses)
+        })
+    }
+}
+
+/// Whether an address is one of the public internet, by IANA's registries of special addresses.
+fn is_public(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => is_public_v4(address),
+        IpAddr::V6(address) => match address.to_ipv4_mapped() {
+            Some(address) => is_public_v4(address),
+            None => is_public_v6(address),
+        },
+    }
+}
+
+fn is_public_v4(address: Ipv4Addr) -> bool {
+    let [first, second, third, _] = address.octets();
+    let special = match (first, second, third) {
+        // This network, loopback, private use.
+        (0 | 10 | 127, _, _) | (192, 168, _) => true,
+        (172, second, _) => (16..32).contains(&second),
+        // Shared by carriers (RFC 6598), link local.
+        (100, second, _) => (64..128).contains(&second),
+        (169, 254, _) => true,
+        // Protocol assignments, documentation, 6to4 relays, benchmarks.
+        (192, 0, 0 | 2) | (192, 88, 99) | (198, 18 | 19 | 51, _) | (203, 0, 113) => true,
+        // Multicast and reserved.
+        (first, _, _) => first >= 224,
+    };
+    !special
+}
+
+fn is_public_v6(address: Ipv6Addr) -> bool {
+    let [first, second, ..] = address.segments();
+    // Global unicast is 2000::/3. In it, documentation, Teredo, and 6to4 are left out: the last two hold IPv4
+    // addresses.
+    (first & 0xe000) == 0x2000
+        && !(first == 0x2001 && (second < 0x0200 || second == 0x0db8))
+        && first != 0x2002
+        && first != 0x3fff
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn private_and_special_addresses_are_told_from_public_ones() {
+        for (text, public) in [
+            ("93.184.216.34", true),
+            ("1.1.1.1", true),
+            ("172.32.0.1", true),
+            ("127.0.0.1", false),
+            ("10.1.2.3", false),
+            ("172.16.0.1", false),
+            ("172.31.255.255", false),
+            ("192.168.1.1", false),
+            ("169.254.169.254", false),
+            ("100.64.0.1", false),
+            ("0.0.0.0", false),
+            ("224.0.0.1", false),
+            ("255.255.255.255", false),
+            ("2606:4700::1111", true),
+            ("::1", false),
+            ("::", false),
+            ("fe80::1", false),
+            ("fd00::1", false),
+            ("::ffff:10.0.0.1", false),
+            ("::ffff:1.1.1.1", true),
+            ("2002:7f00:1::", false),
+            ("64:ff9b::7f00:1", false),
+            ("2001:db8::1", false),
+            ("ff02::1", false),
+        ] {
+            assert_eq!(is_public(text.parse().unwrap()), public, "{text}");
+        }
+    }
+}
