@@ -1,5 +1,6 @@
 //! What the end-to-end tests share.
 
+pub mod agent;
 pub mod arbitrary;
 pub mod audit;
 pub mod authority;

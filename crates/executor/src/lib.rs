@@ -8,11 +8,13 @@
 //! ```
 
 mod blocking;
+pub mod context;
 pub mod decision;
 pub mod driver;
 pub mod fuse;
 pub mod gate;
 mod git_reader;
+mod participant;
 mod pauses;
 pub mod revision;
 pub mod round;
@@ -128,20 +130,15 @@ pub async fn serve(
     };
     store::import_patiently(&pool, &setup.tokens.known).await?;
     let waker = Waker::start(pool.clone());
-    let observer: Observer = Arc::new({
-        let waker = waker.clone();
-        move |write, span| {
-            telemetry::observe(write, span);
-            waker.wake(Topic::Run(write.execution.run_id));
-        }
-    });
+    let wakeups = Wakeups::start(pool.clone(), Listener::Worker);
+    let observer = observer(waker.clone(), wakeups.clone());
     let id = Uuid::now_v7();
     let engine = Arc::new(step::Engine {
         id,
         actor: Actor(format!("executor/{}", id.simple()).into()),
         committer: Committer::start(pool.clone(), waker.clone(), observer),
         waker,
-        wakeups: Wakeups::start(pool.clone(), Listener::Worker),
+        wakeups,
         pool: pool.clone(),
         drivers: setup.drivers.clone(),
         tools: Arc::clone(&tools),
@@ -161,8 +158,9 @@ pub async fn serve(
         drain_timeout: setup.common.drain_timeout(),
         max_deaths: setup.executor.executor_max_deaths,
     });
+    let participants = participants(&engine, &setup.executor);
     let working = tokio::spawn(work(engine, setup.executor));
-    let handlers = service::Service::new(tools);
+    let handlers = service::Service::new(tools, participants);
     let authentication = Authentication::Store(Arc::new(Identities::of(pool.clone())));
     let served = Server::new(Settings::of(&setup.common, authentication, setup.transport.tls))
         .with_service(ExecutorServiceServer::new(handlers.clone()))
@@ -180,6 +178,37 @@ pub async fn serve(
         tracing::warn!("executor: the database connections could not be closed in time");
     }
     Ok(served?)
+}
+
+/// Passes every stored change on: to the telemetry, to followers of the run, and to participants that wait for
+/// the end of a turn or for a step.
+fn observer(waker: Waker, wakeups: Wakeups) -> Observer {
+    Arc::new(move |write, span| {
+        telemetry::observe(write, span);
+        let run_id = write.execution.run_id;
+        waker.wake(Topic::Run(run_id));
+        if !write.waits.is_empty() {
+            wakeups.wake_here(Topic::Waits(run_id));
+            waker.wake_now(Topic::Waits(run_id));
+        }
+    })
+}
+
+/// The agents that decide for runs with a remote driver.
+fn participants(engine: &step::Engine, config: &ExecutorConfig) -> participant::Participants {
+    let step::Engine { pool, committer, waker, wakeups, .. } = engine;
+    let replies = step::Replies::new(pool.clone(), committer.clone(), wakeups.clone());
+    let workshop = participant::Workshop {
+        tools: Arc::clone(&engine.tools),
+        workspaces: engine.workspaces.clone(),
+    };
+    participant::Participants::start(
+        pool.clone(),
+        replies,
+        (waker.clone(), wakeups.clone()),
+        (workshop, config.driver_lease()),
+        &engine.drain,
+    )
 }
 
 fn gate_channel(setup: &Setup) -> Result<client::ServiceChannel, ClientError> {

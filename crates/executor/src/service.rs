@@ -1,39 +1,60 @@
 //! The RPCs of the executor: wire to domain, one call, domain to wire.
 
+use crate::context::decision_text;
+use crate::decision::parse_decision;
+use crate::participant::{Ask, LeasedStep, Participants, Submission, TurnResult, step_context};
 use crate::stateless;
-use crate::tool::{Annotations, Registry, ToolSpec};
+use crate::tool::{BUILTIN, Registry, shown};
 use futures::stream::BoxStream;
 use std::sync::Arc;
-use surety_common::wire::status::{needs_database, unimplemented};
+use std::time::Duration;
+use surety_common::domain::decision::{ExecuteDecision, Usage};
+use surety_common::domain::fault::Fault;
+use surety_common::domain::problem::{Code, Problem};
+use surety_common::wire::caller::Caller;
+use surety_common::wire::status::{needs_database, to_status, unimplemented};
 use surety_common::wire::v1;
 use surety_common::wire::v1::executor_service_server::ExecutorService;
+use surety_common::wire::v1::submit_decision_request::DecisionSource;
 use surety_common::wire::v1::tool_service_server::ToolService;
-use surety_common::wire::value::whole_seconds;
+use surety_common::wire::value::{id, timestamp};
 use tonic::{Request, Response, Status, Streaming};
+use uuid::Uuid;
 
-/// The provider of the tools that every executor has.
-const BUILTIN: &str = "builtin";
+/// The longest wait of one call for a step.
+const LONGEST_POLL: Duration = Duration::from_secs(60);
+/// The wait of a call that names none.
+const POLL: Duration = Duration::from_secs(30);
+/// The longest name of a driver, in bytes.
+const MAX_DRIVER_ID: usize = 200;
+/// The most leases of one heartbeat.
+const MAX_FENCES: usize = 1000;
 
 /// The executor's handlers.
 #[derive(Clone)]
 pub(crate) struct Service {
     tools: Arc<Registry>,
-    has_database: bool,
+    /// None without a database.
+    participants: Option<Participants>,
 }
 
 impl Service {
-    /// Creates handlers over the tools.
-    pub(crate) fn new(tools: Arc<Registry>) -> Self {
-        Self { tools, has_database: true }
+    /// Creates handlers over the tools and the participants of this process.
+    pub(crate) fn new(tools: Arc<Registry>, participants: Participants) -> Self {
+        Self { tools, participants: Some(participants) }
     }
 
     /// The handlers that store no state.
     pub(crate) fn stateless(tools: Arc<Registry>) -> Self {
-        Self { tools, has_database: false }
+        Self { tools, participants: None }
+    }
+
+    fn participants(&self, rpc: &str) -> Result<&Participants, Status> {
+        self.participants.as_ref().ok_or_else(|| needs_database(rpc))
     }
 
     fn refuse(&self, rpc: &str) -> Status {
-        if self.has_database { unimplemented(rpc) } else { needs_database(rpc) }
+        if self.participants.is_some() { unimplemented(rpc) } else { needs_database(rpc) }
     }
 }
 
@@ -49,16 +70,31 @@ impl ExecutorService for Service {
 
     async fn lease_step(
         &self,
-        _: Request<v1::LeaseStepRequest>,
+        request: Request<v1::LeaseStepRequest>,
     ) -> Result<Response<v1::LeaseStepResponse>, Status> {
-        Err(self.refuse("LeaseStep"))
+        let participants = self.participants("LeaseStep")?;
+        let caller = Caller::of(&request).map_err(status)?;
+        let ask = ask(request.into_inner()).map_err(status)?;
+        let leased = participants.lease(&caller, ask).await.map_err(status)?;
+        let response = leased.map(|leased| v1::LeaseStepResponse {
+            lease: Some(lease(&leased)),
+            context: Some(step_context(&leased.scene, &participants.workshop)),
+        });
+        Ok(Response::new(response.unwrap_or_default()))
     }
 
     async fn submit_decision(
         &self,
-        _: Request<v1::SubmitDecisionRequest>,
+        request: Request<v1::SubmitDecisionRequest>,
     ) -> Result<Response<v1::SubmitDecisionResponse>, Status> {
-        Err(self.refuse("SubmitDecision"))
+        let participants = self.participants("SubmitDecision")?;
+        let caller = Caller::of(&request).map_err(status)?;
+        let submission = submission(request.into_inner()).map_err(status)?;
+        let text = submission.text.clone();
+        let result = participants.submit(&caller, submission).await.map_err(status)?;
+        let next = result.next.as_ref();
+        let next = next.map(|scene| step_context(scene, &participants.workshop));
+        Ok(Response::new(submitted(result, &text, next)))
     }
 
     async fn record_receipt(
@@ -70,16 +106,168 @@ impl ExecutorService for Service {
 
     async fn heartbeat(
         &self,
-        _: Request<v1::HeartbeatRequest>,
+        request: Request<v1::HeartbeatRequest>,
     ) -> Result<Response<v1::HeartbeatResponse>, Status> {
-        Err(self.refuse("Heartbeat"))
+        let participants = self.participants("Heartbeat")?;
+        let caller = Caller::of(&request).map_err(status)?;
+        let v1::HeartbeatRequest { driver_id, fences } = request.into_inner();
+        named(&driver_id).map_err(status)?;
+        if fences.len() > MAX_FENCES {
+            let message = format!("names {} leases; at most {MAX_FENCES} at a time", fences.len());
+            return Err(status(Problem::at(Code::LimitOutOfRange, "fences", message)));
+        }
+        let leases = fences.iter().map(|fence| Ok((fence_of(fence)?, fence)));
+        let leases: Vec<_> = leases.collect::<Result<_, Fault>>().map_err(status)?;
+        let held: Vec<(Uuid, i64)> = leases.iter().map(|(held, _)| *held).collect();
+        let extended = participants.extend(&caller, &held).await.map_err(status)?;
+        let mut response = v1::HeartbeatResponse::default();
+        for ((_, fence), extended) in leases.into_iter().zip(extended) {
+            match extended {
+                None => response.lost.push(fence.clone()),
+                Some(extended) => {
+                    let earlier = response.expires_at.map(|at| (at.seconds, at.nanos));
+                    let expires_at = timestamp(extended.expires_at);
+                    // The first of the leases that ends.
+                    if earlier.is_none_or(|at| (expires_at.seconds, expires_at.nanos) < at) {
+                        response.expires_at = Some(expires_at);
+                    }
+                    if extended.withheld {
+                        response.stopping.push(fence.clone());
+                    }
+                }
+            }
+        }
+        Ok(Response::new(response))
     }
 
     async fn release_step(
         &self,
-        _: Request<v1::ReleaseStepRequest>,
+        request: Request<v1::ReleaseStepRequest>,
     ) -> Result<Response<v1::ReleaseStepResponse>, Status> {
-        Err(self.refuse("ReleaseStep"))
+        let participants = self.participants("ReleaseStep")?;
+        let caller = Caller::of(&request).map_err(status)?;
+        let v1::ReleaseStepRequest { fence, reason } = request.into_inner();
+        let fence = fence.ok_or_else(|| missing("fence")).map_err(status)?;
+        let (run_id, lease_epoch) = fence_of(&fence).map_err(status)?;
+        let step = (run_id, fence.step_id.as_str());
+        let state = participants.release(&caller, step, lease_epoch).await.map_err(status)?;
+        tracing::info!(%run_id, step = fence.step_id, reason, "waits: a driver released its step");
+        Ok(Response::new(v1::ReleaseStepResponse { step_state: v1::StepState::from(state).into() }))
+    }
+}
+
+fn status(fault: impl Into<Fault>) -> Status {
+    to_status(&fault.into())
+}
+
+fn missing(field: &str) -> Problem {
+    Problem::at(Code::FieldMissing, field, "is missing; set it")
+}
+
+/// A driver's name that can be stored.
+fn named(driver_id: &str) -> Result<String, Problem> {
+    let name = driver_id.trim();
+    if name.is_empty() {
+        return Err(missing("driver_id"));
+    }
+    if name.len() > MAX_DRIVER_ID {
+        let message = format!("is longer than {MAX_DRIVER_ID} bytes; shorten it");
+        return Err(Problem::at(Code::TooLarge, "driver_id", message));
+    }
+    if name.contains(char::is_control) {
+        let message = "contains a control character; use letters and digits";
+        return Err(Problem::at(Code::TypeMismatch, "driver_id", message));
+    }
+    Ok(name.to_owned())
+}
+
+fn ask(request: v1::LeaseStepRequest) -> Result<Ask, Fault> {
+    let v1::LeaseStepRequest { driver_id, namespace, run_id, wait } = request;
+    let run_id = match run_id.as_str() {
+        "" => None,
+        text => Some(id("run_id", text)?),
+    };
+    if namespace.contains('\0') {
+        let message = "contains the character U+0000, which no namespace has";
+        return Err(Problem::at(Code::TypeMismatch, "namespace", message).into());
+    }
+    let patience = match wait {
+        None => POLL,
+        Some(wait) => Duration::try_from(wait).unwrap_or_default().min(LONGEST_POLL),
+    };
+    Ok(Ask { driver_id: named(&driver_id)?, namespace, run_id, patience })
+}
+
+/// The run and the fencing token of a lease.
+fn fence_of(fence: &v1::StepFence) -> Result<(Uuid, i64), Fault> {
+    let run_id = id("fence.run_id", &fence.run_id)?;
+    Ok((run_id, i64::try_from(fence.lease_epoch).unwrap_or(i64::MAX)))
+}
+
+fn submission(request: v1::SubmitDecisionRequest) -> Result<Submission, Fault> {
+    let v1::SubmitDecisionRequest { fence, turn, decision_source, usage } = request;
+    let fence = fence.ok_or_else(|| missing("fence"))?;
+    let (run_id, lease_epoch) = fence_of(&fence)?;
+    let text = match decision_source {
+        None => return Err(missing("decision").into()),
+        Some(DecisionSource::Raw(raw)) => raw,
+        Some(DecisionSource::Decision(decision)) => {
+            let decision = ExecuteDecision::try_from(decision);
+            decision_text(&decision.map_err(|error| error.under("decision"))?)
+        }
+    };
+    if text.contains('\0') {
+        let message = "contains the character U+0000, which cannot be stored; remove it";
+        return Err(Problem::at(Code::TypeMismatch, "raw", message).into());
+    }
+    let v1::Usage { input_tokens, output_tokens, cost_micros, model: _ } =
+        usage.unwrap_or_default();
+    let usage = Usage { tokens: input_tokens.saturating_add(output_tokens), cost_micros };
+    Ok(Submission { run_id, step_id: fence.step_id, lease_epoch, turn, text, usage })
+}
+
+fn lease(leased: &LeasedStep) -> v1::StepLease {
+    let LeasedStep { lease, scene } = leased;
+    v1::StepLease {
+        run_id: lease.run_id.to_string(),
+        step_id: scene.step().id,
+        lease_epoch: u64::try_from(lease.lease_epoch).unwrap_or_default(),
+        expires_at: Some(timestamp(lease.expires_at)),
+        attempt: scene.progress().attempt,
+        plan_revision: scene.record.execution.plan_revision,
+        traceparent: scene.record.spec.trace_parent.clone(),
+    }
+}
+
+fn submitted(
+    result: TurnResult,
+    text: &str,
+    next: Option<v1::StepContext>,
+) -> v1::SubmitDecisionResponse {
+    let TurnResult { turn, is_pending, receipts, observation, record, step, .. } = result;
+    let (problem, warnings) = match parse_decision(text) {
+        Ok(reading) => (None, reading.warnings),
+        Err(problem) => (Some(problem), Vec::new()),
+    };
+    let turn = turn.map(v1::Turn::from);
+    let outcome = match &turn {
+        Some(turn) => turn.outcome(),
+        None if is_pending => v1::TurnOutcome::Pending,
+        None if record.execution.state.is_terminal() => v1::TurnOutcome::RunEnded,
+        None => v1::TurnOutcome::StepFailed,
+    };
+    let v1::Turn { decision, validations, correction, .. } = turn.unwrap_or_default();
+    v1::SubmitDecisionResponse {
+        outcome: outcome.into(),
+        problem: problem.filter(|_| decision.is_none()).map(Into::into),
+        decision,
+        validations,
+        correction,
+        observation,
+        receipts: receipts.into_iter().map(Into::into).collect(),
+        step_state: v1::StepState::from(step.state).into(),
+        next,
+        warnings: warnings.into_iter().map(Into::into).collect(),
     }
 }
 
@@ -104,25 +292,5 @@ impl ToolService for Service {
         }
         let tools = self.tools.specs().map(shown).collect();
         Ok(Response::new(v1::ListToolsResponse { tools }))
-    }
-}
-
-fn shown(spec: &ToolSpec) -> v1::Tool {
-    let ToolSpec { name, description, input_schema, annotations, scan: _, default_timeout } = spec;
-    let Annotations { read_only, destructive, idempotent, open_world } = *annotations;
-    v1::Tool {
-        name: name.clone(),
-        description: description.clone(),
-        input_schema_json: input_schema.to_string(),
-        annotations: Some(v1::ToolAnnotations {
-            read_only: Some(read_only),
-            destructive: Some(destructive),
-            idempotent: Some(idempotent),
-            open_world: Some(open_world),
-        }),
-        return_sample: String::new(),
-        timeout: Some(whole_seconds(default_timeout.as_secs())),
-        provider: BUILTIN.to_owned(),
-        needs_confirmation: false,
     }
 }

@@ -9,7 +9,7 @@
 //!   change + its answer in one transaction --lost a race--> read again
 //! ```
 
-use crate::planner::Planner;
+use crate::planner::{Planner, observe};
 use chrono::{DateTime, Utc};
 use prost::Message;
 use surety_common::domain::execution::Execution;
@@ -21,7 +21,7 @@ use surety_common::store::{
     self, AnsweredChange, Commit, Kept, NewOutcome, Outcome, StoreError, StoredOutcome, StoredPlan,
     Topic,
 };
-use surety_common::telemetry::{self, trace};
+use surety_common::telemetry::trace;
 use surety_common::wire::run::run;
 use surety_common::wire::v1;
 use surety_common::wire::value::sha256_of;
@@ -279,7 +279,7 @@ impl Planner {
         };
         match store::apply_answered(&self.pool, change).await? {
             Kept::Applied => {
-                write.iter().for_each(|write| telemetry::observe(write, &span));
+                write.iter().for_each(|write| observe(&self.waker, write, &span));
                 Ok(Some(response))
             }
             Kept::Lost | Kept::Repeated => Ok(None),

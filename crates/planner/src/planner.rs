@@ -4,8 +4,11 @@ use chrono::{DateTime, Utc};
 use sqlx::PgPool;
 use std::sync::Arc;
 use surety_common::clock;
+use surety_common::domain::execution::draft::Write;
 use surety_common::domain::journal::Actor;
-use surety_common::store::{Committer, Creator, Journals, Listener, Policies, Waker, Wakeups};
+use surety_common::store::{
+    Committer, Creator, Journals, Listener, Observer, Policies, Topic, Waker, Wakeups,
+};
 use surety_common::telemetry;
 use tokio_util::sync::CancellationToken;
 
@@ -36,7 +39,10 @@ impl Planner {
         shutdown: CancellationToken,
     ) -> Self {
         let waker = Waker::start(pool.clone());
-        let observer = Arc::new(telemetry::observe);
+        let observer: Observer = Arc::new({
+            let waker = waker.clone();
+            move |write, span| observe(&waker, write, span)
+        });
         Self {
             shard_index,
             whose,
@@ -65,5 +71,13 @@ impl Planner {
     /// The current time, the planner's only clock.
     pub(crate) fn now(&self) -> DateTime<Utc> {
         clock::now_at(self.shard_index)
+    }
+}
+
+/// Passes a stored change on: to the telemetry, and to participants whose waits it opened, ended, or offers again.
+pub(crate) fn observe(waker: &Waker, write: &Write, span: &tracing::Span) {
+    telemetry::observe(write, span);
+    if !write.waits.is_empty() {
+        waker.wake_now(Topic::Waits(write.execution.run_id));
     }
 }

@@ -303,7 +303,7 @@ impl Cursor {
                 match self.wakeups.recv().await {
                     Ok(Topic::Run(id) | Topic::Moved(id)) if id == self.run_id => return,
                     Ok(Topic::Everything) | Err(broadcast::error::RecvError::Lagged(_)) => return,
-                    Ok(Topic::Run(_) | Topic::Moved(_) | Topic::Ready) => {}
+                    Ok(Topic::Run(_) | Topic::Moved(_) | Topic::Waits(_) | Topic::Ready) => {}
                     Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
                 }
             }

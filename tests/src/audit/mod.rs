@@ -8,6 +8,7 @@
 //!         |      `-----> observations.rs  the runner's observations before a verdict
 //!         |      `-----> writes.rs        write scopes, and written files
 //!         |      `-----> compare.rs       the row, the verdict and the plan against the replay
+//!         |-> waits.rs   the rows of waits are those of the runs
 //!         `-> leases.rs  no dead executor holds a lease
 //! ```
 //!
@@ -26,6 +27,7 @@ mod leases;
 mod observations;
 mod run;
 mod steps;
+mod waits;
 mod writes;
 
 use anyhow::{Context, Result, ensure};
@@ -72,6 +74,8 @@ pub async fn audit_all(pool: &PgPool) -> Result<Audited> {
         audited.receipts += one.receipts;
     }
     leases::held_by_the_known(pool).await?;
+    waits::have_their_runs(pool).await?;
+    waits::fenced_by_their_own(pool).await?;
     Ok(audited)
 }
 
@@ -133,6 +137,8 @@ pub async fn audit(pool: &PgPool, run_id: Uuid) -> Result<Audited> {
     }
     compare::compare(&replay, &record, events.len())?;
     outputs(pool, &events).await?;
+    waits::of_run(pool, &record).await?;
+    waits::answered_once(&events)?;
     let receipts = replay.receipts.len();
     Ok(Audited { runs: 1, events: events.len(), receipts })
 }

@@ -21,6 +21,7 @@ mod panicked;
 mod points;
 mod points_of_leases;
 mod points_of_upkeep;
+mod points_of_waits;
 mod pool;
 mod rolling;
 mod storm;

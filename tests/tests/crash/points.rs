@@ -3,6 +3,7 @@
 
 use super::points_of_leases::{OF_DRAINS, OF_TAKE_OVERS, OF_UNREADABLE};
 use super::points_of_upkeep::{OF_MIGRATIONS, OF_PARTITIONS, OF_RETENTION, OF_SINGLE_MIGRATIONS};
+use super::points_of_waits::OF_WAITS;
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -75,7 +76,8 @@ fn each_named_point_is_one_where_a_test_dies() -> Result<()> {
     let of_leases = [&OF_TAKE_OVERS[..], &OF_DRAINS, &OF_UNREADABLE].concat();
     let of_migrations = [&OF_MIGRATIONS[..], &OF_SINGLE_MIGRATIONS].concat();
     let of_upkeep = [&of_migrations[..], &OF_PARTITIONS, &OF_RETENTION].concat();
-    let here = [&OF_EXECUTORS[..], &OF_GATES, &OF_PLANNERS, &of_leases, &of_upkeep].concat();
+    let of_services = [&OF_EXECUTORS[..], &OF_GATES, &OF_PLANNERS].concat();
+    let here = [&of_services[..], &OF_WAITS, &of_leases, &of_upkeep].concat();
     let here: BTreeSet<String> = here.into_iter().map(str::to_owned).collect();
     let mut there = BTreeSet::new();
     points_under(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates"), &mut there)?;
@@ -103,7 +105,7 @@ pub(super) fn order(trail: &Trail, mark: &str, workspace: &str) -> v1::CreateRun
 }
 
 /// Waits until the first executor died, or the run ended without that.
-async fn died(deployment: &mut Deployment, run_id: &str) -> Result<bool> {
+pub(super) async fn died(deployment: &mut Deployment, run_id: &str) -> Result<bool> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         if deployment.first_executor()?.has_ended()? {

@@ -9,7 +9,7 @@ use surety_common::domain::decision::Usage;
 use surety_common::domain::execution::{SuppliedReply, Wait};
 use surety_common::domain::journal::Actor;
 use surety_common::domain::stop::WaitingOn;
-use surety_common::store::{self, Committer, Waker};
+use surety_common::store::{self, Committer, Listener, Waker, Wakeups};
 use surety_executor::driver::{Driver, Need, Next, Situation};
 use surety_executor::step::{Replies, SupplyError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -117,7 +117,8 @@ impl Participant {
     pub(crate) fn new(pool: sqlx::PgPool, socket: PathBuf) -> Self {
         let waker = Waker::start(pool.clone());
         let committer = Committer::start(pool.clone(), waker.clone(), Arc::new(|_, _| {}));
-        Self { replies: Replies::new(pool.clone(), committer, waker), pool, socket }
+        let wakeups = Wakeups::start(pool.clone(), Listener::Worker);
+        Self { replies: Replies::new(pool.clone(), committer, wakeups), pool, socket }
     }
 
     /// Serves a run until it has ended, or for ever.
@@ -159,7 +160,7 @@ impl Participant {
         text: &str,
         usage: Usage,
     ) -> Result<(), SupplyError> {
-        let reply = SuppliedReply { wait_id, text: text.to_owned(), usage };
+        let reply = SuppliedReply { wait_id, lease_epoch: 0, text: text.to_owned(), usage };
         self.replies.supply(run_id, reply, &Actor("driver/test".into())).await
     }
 }

@@ -6,6 +6,7 @@
 //! - [`state`] has the state, [`protocol`] the actions, and [`rules`] and [`work`] their effects;
 //! - [`laws`] has the invariants, and [`progress`] checks that an end stays reachable;
 //! - [`guards`] shows that each guard is needed;
+//! - [`waits`] is a model of its own, of the leases of waits;
 //! - [`trace`] compares the writes of real executors with the model, and [`real`] produces them.
 
 mod guards;
@@ -16,6 +17,7 @@ mod real;
 mod rules;
 mod state;
 mod trace;
+mod waits;
 mod work;
 
 use protocol::Protocol;

@@ -84,6 +84,14 @@ pub struct ExecutorConfig {
           value_parser = s::EXECUTOR_HTTP_ALLOW.reads::<String>())]
     pub executor_http_allow: Option<String>,
 
+    /// Milliseconds for which a remote driver keeps a step without a sign of life, 500..3600000; read it with
+    /// [`ExecutorConfig::driver_lease`].
+    #[arg(long = s::EXECUTOR_DRIVER_LEASE_MS.flag, env = s::EXECUTOR_DRIVER_LEASE_MS.env,
+          default_value = s::EXECUTOR_DRIVER_LEASE_MS.default,
+          help = s::EXECUTOR_DRIVER_LEASE_MS.meaning,
+          value_parser = s::EXECUTOR_DRIVER_LEASE_MS.reads::<u64>())]
+    pub executor_driver_lease_ms: u64,
+
     /// The folder for keys and cloned workspaces.
     #[arg(long = s::EXECUTOR_DATA_DIR.flag, env = s::EXECUTOR_DATA_DIR.env,
           default_value = s::EXECUTOR_DATA_DIR.default, help = s::EXECUTOR_DATA_DIR.meaning,
@@ -200,6 +208,12 @@ impl ExecutorConfig {
             }
             None => 1000,
         }
+    }
+
+    /// How long a remote driver keeps a leased step without a sign of life.
+    #[must_use]
+    pub const fn driver_lease(&self) -> Duration {
+        Duration::from_millis(self.executor_driver_lease_ms)
     }
 
     /// The age of the last heartbeat at which an executor is declared dead.

@@ -47,14 +47,8 @@ pub struct Limits {
 }
 
 /// The limits that nothing acts on yet: only a model or a confirmation could reach them.
-pub const WITHOUT_EFFECT: [&str; 6] = [
-    "planning_retry",
-    "max_missing_completion",
-    "max_thinking_only",
-    "token_budget",
-    "cost_budget_micros",
-    "confirm_ttl",
-];
+pub const WITHOUT_EFFECT: [&str; 4] =
+    ["planning_retry", "token_budget", "cost_budget_micros", "confirm_ttl"];
 
 /// A limit's value and the values that it may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,9 +5,12 @@ use super::execution::{blocked_from, letters, plan_revision, progress, to_text, 
 use super::wake::{Notices, Topic};
 use crate::domain::execution::Execution;
 use crate::domain::execution::draft::Write;
+use crate::domain::execution::wait_rows::WaitChanges;
 use crate::domain::journal::{Recorded, write_changes};
 use chrono::{DateTime, Utc};
-use sqlx::PgConnection;
+use sqlx::postgres::PgArguments;
+use sqlx::query::QueryScalar;
+use sqlx::{PgConnection, Postgres};
 use std::collections::HashSet;
 use uuid::Uuid;
 
@@ -69,6 +72,13 @@ impl<'a> Chain<'a> {
     /// The row after the last change.
     pub(super) fn row(&self) -> &Execution {
         &self.last().execution
+    }
+
+    /// What the changes together mean for the rows of waits.
+    pub(super) fn waits(&self) -> WaitChanges {
+        let mut waits = self.first.write.waits.clone();
+        self.later.iter().for_each(|change| waits.and_then(&change.write.waits));
+        waits
     }
 
     /// The column `entries`; empty when no event is journalled.
@@ -149,6 +159,72 @@ impl Columns {
     }
 }
 
+/// The rows of waits that many changes open, close and answer, as arrays.
+#[derive(Default)]
+pub(super) struct WaitColumns {
+    answered_run: Vec<Uuid>,
+    answered_id: Vec<Uuid>,
+    answered_epoch: Vec<i64>,
+    closed_run: Vec<Uuid>,
+    closed_id: Vec<Uuid>,
+    pub(super) opened_run: Vec<Uuid>,
+    pub(super) opened_id: Vec<Uuid>,
+    pub(super) opened_kind: Vec<&'static str>,
+    opened_follows: Vec<Option<Uuid>>,
+    opened_withheld: Vec<bool>,
+    withheld_run: Vec<Uuid>,
+    withheld: Vec<bool>,
+}
+
+impl WaitColumns {
+    pub(super) fn push(&mut self, run_id: Uuid, waits: &WaitChanges) {
+        let WaitChanges { opened, closed, answered, withheld } = waits;
+        for wait in opened {
+            self.opened_run.push(run_id);
+            self.opened_id.push(wait.id);
+            self.opened_kind.push(wait.kind.as_str());
+            self.opened_follows.push(wait.follows);
+            self.opened_withheld.push(wait.withheld);
+        }
+        for id in closed {
+            self.closed_run.push(run_id);
+            self.closed_id.push(*id);
+        }
+        if let Some(answered) = answered {
+            self.answered_run.push(run_id);
+            self.answered_id.push(answered.id);
+            self.answered_epoch.push(answered.lease_epoch);
+        }
+        if let Some(withheld) = withheld {
+            self.withheld_run.push(run_id);
+            self.withheld.push(*withheld);
+        }
+    }
+}
+
+/// The statement for changes of runs whose waits stay as they are.
+const APPLY: &str = concat!(
+    "with ",
+    include_str!("sql/apply_change.sql"),
+    "),\n",
+    include_str!("sql/apply_moved.sql"),
+    include_str!("sql/apply_end.sql"),
+);
+
+/// The statement for changes that open, close or answer waits too.
+const APPLY_WITH_WAITS: &str = concat!(
+    "with ",
+    include_str!("sql/apply_fenced.sql"),
+    ",\n",
+    include_str!("sql/apply_change.sql"),
+    include_str!("sql/apply_unfenced.sql"),
+    "),\n",
+    include_str!("sql/apply_moved.sql"),
+    ",\n",
+    include_str!("sql/apply_waits.sql"),
+    include_str!("sql/apply_end.sql"),
+);
+
 /// Writes chains of changes of different runs in one statement. Returns one outcome per chain, in
 /// the same order.
 ///
@@ -159,39 +235,18 @@ pub(super) async fn apply(
     connection: &mut PgConnection,
     chains: &[Chain<'_>],
 ) -> Result<Vec<Outcome>, StoreError> {
-    let mut columns = Columns::default();
+    let (mut columns, mut waits, mut waiting) = (Columns::default(), WaitColumns::default(), false);
     for chain in chains {
         columns.push(chain)?;
+        let changed = chain.waits();
+        waiting |= !changed.is_empty();
+        waits.push(chain.row().run_id, &changed);
     }
     let Notices { channels, texts } = Notices::of(chains.iter().flat_map(|chain| &chain.notified));
-    let moved: HashSet<Uuid> = sqlx::query_scalar(include_str!("sql/apply.sql"))
-        .bind(&columns.run_id)
-        .bind(&columns.read_version)
-        .bind(&columns.read_epoch)
-        .bind(&columns.version)
-        .bind(&columns.state)
-        .bind(&columns.blocked_from)
-        .bind(&columns.sequence)
-        .bind(&columns.priority)
-        .bind(&columns.ready_at)
-        .bind(&columns.lease_owner)
-        .bind(&columns.lease_epoch)
-        .bind(&columns.plan_revision)
-        .bind(&columns.step_states)
-        .bind(&columns.progress)
-        .bind(&columns.wait)
-        .bind(&columns.wait_ids)
-        .bind(&columns.terminal)
-        .bind(&columns.deadline_at)
-        .bind(&columns.at)
-        .bind(&columns.entries)
-        .bind(&columns.actor)
-        .bind(channels)
-        .bind(texts)
-        .fetch_all(connection)
-        .await?
-        .into_iter()
-        .collect();
+    let statement = if waiting { APPLY_WITH_WAITS } else { APPLY };
+    let applying = columns.bind_to(sqlx::query_scalar(statement)).bind(channels).bind(texts);
+    let applying = if waiting { waits.bind_to(applying) } else { applying };
+    let moved: HashSet<Uuid> = applying.fetch_all(connection).await?.into_iter().collect();
     Ok(chains
         .iter()
         .map(|chain| match moved.contains(&chain.row().run_id) {
@@ -199,4 +254,52 @@ pub(super) async fn apply(
             false => Outcome::Lost,
         })
         .collect())
+}
+
+/// A statement that returns the ids of runs.
+type Applying<'q> = QueryScalar<'q, Postgres, Uuid, PgArguments>;
+
+impl Columns {
+    fn bind_to<'q>(&'q self, statement: Applying<'q>) -> Applying<'q> {
+        statement
+            .bind(&self.run_id)
+            .bind(&self.read_version)
+            .bind(&self.read_epoch)
+            .bind(&self.version)
+            .bind(&self.state)
+            .bind(&self.blocked_from)
+            .bind(&self.sequence)
+            .bind(&self.priority)
+            .bind(&self.ready_at)
+            .bind(&self.lease_owner)
+            .bind(&self.lease_epoch)
+            .bind(&self.plan_revision)
+            .bind(&self.step_states)
+            .bind(&self.progress)
+            .bind(&self.wait)
+            .bind(&self.wait_ids)
+            .bind(&self.terminal)
+            .bind(&self.deadline_at)
+            .bind(&self.at)
+            .bind(&self.entries)
+            .bind(&self.actor)
+    }
+}
+
+impl WaitColumns {
+    fn bind_to<'q>(&'q self, statement: Applying<'q>) -> Applying<'q> {
+        statement
+            .bind(&self.answered_run)
+            .bind(&self.answered_id)
+            .bind(&self.answered_epoch)
+            .bind(&self.closed_run)
+            .bind(&self.closed_id)
+            .bind(&self.opened_run)
+            .bind(&self.opened_id)
+            .bind(&self.opened_kind)
+            .bind(&self.opened_follows)
+            .bind(&self.opened_withheld)
+            .bind(&self.withheld_run)
+            .bind(&self.withheld)
+    }
 }

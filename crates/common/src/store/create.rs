@@ -1,7 +1,7 @@
 //! Creating runs, each with its first plan and transitions, many in one statement.
 
 use super::StoreError;
-use super::apply::{Change, Columns};
+use super::apply::{Change, Columns, WaitColumns};
 use super::dedicated_connection::DedicatedConnection;
 use super::execution::{plan_revision, to_text};
 use super::group::{self, Writer};
@@ -204,12 +204,25 @@ struct NewColumns {
     artifact_run: Vec<Uuid>,
     artifact_digest: Vec<String>,
     artifact_body: Vec<Vec<u8>>,
+    waits: WaitColumns,
 }
+
+/// The statement for runs that begin without waiting.
+const CREATE: &str =
+    concat!(include_str!("sql/create_run.sql"), include_str!("sql/create_end.sql"));
+
+/// The statement for runs of which one waits from the start, as for a plan.
+const CREATE_WAITING: &str = concat!(
+    include_str!("sql/create_run.sql"),
+    include_str!("sql/create_waits.sql"),
+    include_str!("sql/create_end.sql"),
+);
 
 impl NewColumns {
     fn push(&mut self, new: &NewRun, span_id: Option<&str>) -> Result<(), StoreError> {
         let NewRun { spec, submitter, request_digest, plan, artifacts, write } = new;
         self.rows.push(&Change { write, span_id }.into())?;
+        self.waits.push(spec.id, &write.waits);
         self.namespace.push(spec.namespace.clone());
         self.request_id.push(spec.request_id.clone());
         self.request_digest.push(request_digest.clone());
@@ -239,8 +252,9 @@ impl NewColumns {
         dedicated: &mut DedicatedConnection,
         notified: Notices,
     ) -> Result<HashSet<Uuid>, StoreError> {
-        let Self { rows, .. } = self;
-        let making = sqlx::query_scalar(include_str!("sql/create_run.sql"))
+        let Self { rows, waits, .. } = self;
+        let waiting = !waits.opened_id.is_empty();
+        let making = sqlx::query_scalar(if waiting { CREATE_WAITING } else { CREATE })
             .bind(&rows.run_id)
             .bind(&self.namespace)
             .bind(&self.request_id)
@@ -277,6 +291,10 @@ impl NewColumns {
             .bind(&self.artifact_run)
             .bind(&self.artifact_digest)
             .bind(&self.artifact_body);
+        let making = match waiting {
+            true => making.bind(&waits.opened_run).bind(&waits.opened_id).bind(&waits.opened_kind),
+            false => making,
+        };
         let ids: Vec<Uuid> =
             dedicated.ask(async |connection| making.fetch_all(connection).await).await?;
         Ok(ids.into_iter().collect())

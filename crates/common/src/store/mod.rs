@@ -41,6 +41,7 @@ mod run_row;
 mod token;
 mod token_admin;
 mod unread;
+mod wait;
 mod waits;
 mod wake;
 mod workspace_lock;
@@ -62,7 +63,7 @@ pub use migrate::{migrate, schema_version};
 pub use namespace_policy::{NewPolicy, Policies, SetPolicy, StoredPolicy, find_policy, set_policy};
 pub use open::{connect_with_patience, open};
 pub use output::{OutputParts, find_output, is_hidden_call};
-pub use pages::{ReceiptPages, WorkPage, latest_work, receipts, work_page};
+pub use pages::{ReceiptPages, WorkPage, latest_events, latest_work, receipts, work_page};
 pub use partition::{drop_partitions, prepare_partitions};
 pub use plan::{StoredPlan, find_plan, plan_of};
 pub use pool::{PoolSize, connect, patiently, ping};
@@ -80,6 +81,10 @@ pub use token_admin::{
     CreatedToken, NewToken, Revocation, create_token, list_tokens, revoke_token, token_by_id,
 };
 pub use unread::{Unread, Unreadable};
+pub use wait::{
+    Extended, HeldLease, LeaseOrder, OfferedWait, StoredLease, WaitHeartbeats, WaitLease,
+    find_lease, lease_waits, offered_namespaces, offered_waits, release_wait,
+};
 pub use waits::{WaitFilter, WaitPage, Waiting, list_waits};
 pub use wake::{Listener, Topic, Waker, Wakeups};
 pub use workspace_lock::{Holder, HostPath, free_workspaces, lock_workspace, workspace_holder};

@@ -202,6 +202,43 @@ pub async fn latest_work(
     Ok(latest.events)
 }
 
+/// The most rows and bytes of a page that is read backwards for a step.
+const STEP_ROWS: usize = 64;
+const STEP_BYTES: usize = 256 * 1024;
+/// The most of these pages that one call reads.
+const STEP_PAGES: usize = 64;
+
+/// The latest events of a run in the order of the journal, read backwards until `is_complete` says so of what was
+/// read, the latest first. It ends at the beginning of the journal, and after some MiB.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn latest_events(
+    pool: &PgPool,
+    run_id: Uuid,
+    is_complete: impl Fn(&[Event]) -> bool + Send,
+) -> Result<Vec<Event>, StoreError> {
+    let (mut events, mut before) = (Vec::new(), i64::MAX);
+    for _ in 0..STEP_PAGES {
+        let page = sqlx::query_as(include_str!("sql/journal_page_back.sql"))
+            .bind(run_id)
+            .bind(before)
+            .bind(count(STEP_ROWS))
+            .bind(count(STEP_BYTES));
+        let rows: Vec<JournalRow> = within(async { Ok(page.fetch_all(pool).await?) }).await?;
+        for row in &rows {
+            let (found, _) = row.measured(run_id, Wanted::Everything)?;
+            events.extend(found.into_iter().rev());
+        }
+        match rows.last() {
+            Some(last) if last.sequence > 1 && !is_complete(&events) => before = last.sequence,
+            Some(_) | None => break,
+        }
+    }
+    events.reverse();
+    Ok(events)
+}
+
 /// The events found so far, read backwards from the end of a journal.
 struct Latest {
     most: usize,

@@ -33,10 +33,14 @@ const PING_AFTER: Duration = Duration::from_secs(60);
 const WORK: &str = "surety_work";
 /// The channel for journals that grew, which has far more traffic.
 const JOURNALS: &str = "surety_journals";
+/// The channel for waits that were opened or ended.
+const WAITS: &str = "surety_waits";
 /// The most run ids in one notification; above that it is sent as [`EVERYTHING`].
 const MAX_IDS: usize = 200;
 /// The prefix of a run id in [`Topic::Moved`].
 const MOVED: &str = "moved:";
+/// The prefix of a run id in [`Topic::Waits`].
+const WAITED: &str = "waits:";
 /// The word for [`Topic::Everything`].
 const EVERYTHING: &str = "*";
 /// Wake-ups that a slow subscriber may lag behind before it receives [`Topic::Everything`].
@@ -52,6 +56,8 @@ pub enum Topic {
     /// Another process than its executor changed this run: the executor checks whether it still
     /// holds the lease.
     Moved(Uuid),
+    /// A wait of this run was opened, or is answered and the answer was carried out.
+    Waits(Uuid),
     /// Too many topics to name, or some may have been lost: check everything.
     Everything,
 }
@@ -63,6 +69,7 @@ impl fmt::Display for Topic {
             Self::Ready => f.write_str("ready"),
             Self::Run(id) => write!(f, "{}", id.simple()),
             Self::Moved(id) => write!(f, "{MOVED}{}", id.simple()),
+            Self::Waits(id) => write!(f, "{WAITED}{}", id.simple()),
             Self::Everything => f.write_str(EVERYTHING),
         }
     }
@@ -74,17 +81,23 @@ impl Topic {
         match self {
             Self::Ready | Self::Moved(_) => &[WORK],
             Self::Run(_) => &[JOURNALS],
-            Self::Everything => &[WORK, JOURNALS],
+            Self::Waits(_) => &[WAITS],
+            Self::Everything => &[WORK, JOURNALS, WAITS],
         }
     }
 
     fn from_word(word: &str) -> Self {
         match word {
             "ready" => Self::Ready,
-            word => match word.strip_prefix(MOVED) {
-                Some(id) => Uuid::parse_str(id).map_or(Self::Everything, Self::Moved),
-                None => Uuid::parse_str(word).map_or(Self::Everything, Self::Run),
-            },
+            word => {
+                let (topic, id): (fn(Uuid) -> Self, &str) =
+                    match (word.strip_prefix(MOVED), word.strip_prefix(WAITED)) {
+                        (Some(id), _) => (Self::Moved, id),
+                        (None, Some(id)) => (Self::Waits, id),
+                        (None, None) => (Self::Run, word),
+                    };
+                Uuid::parse_str(id).map_or(Self::Everything, topic)
+            }
         }
     }
 }
@@ -208,7 +221,7 @@ pub(super) struct Notices {
 impl Notices {
     pub(super) fn of<'a>(topics: impl Iterator<Item = &'a Topic> + Clone) -> Self {
         let mut notices = Self::default();
-        for channel in [WORK, JOURNALS] {
+        for channel in [WORK, JOURNALS, WAITS] {
             let notified = topics.clone().filter(|topic| topic.channels().contains(&channel));
             let words: Vec<String> = notified.map(Topic::to_string).collect();
             if words.is_empty() {
@@ -240,7 +253,7 @@ async fn send(
 /// Which channels a process listens on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Listener {
-    /// An executor: ready runs and changed runs.
+    /// An executor: ready runs, changed runs, and waits.
     Worker,
     /// A process whose callers follow runs: additionally every journal that grew.
     Follower,
@@ -249,7 +262,7 @@ pub enum Listener {
 impl Listener {
     fn channels(self) -> &'static [&'static str] {
         match self {
-            Self::Worker => &[WORK],
+            Self::Worker => &[WORK, WAITS],
             Self::Follower => &[WORK, JOURNALS],
         }
     }
@@ -278,6 +291,12 @@ impl Wakeups {
             }
         });
         Self { topics }
+    }
+
+    /// Wakes the subscribers of this process alone, without the database.
+    pub fn wake_here(&self, topic: Topic) {
+        // Without subscribers there is none to wake.
+        drop(self.topics.send(topic));
     }
 
     /// Subscribes to all topics from now on.

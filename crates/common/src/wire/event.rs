@@ -81,7 +81,17 @@ impl From<PlanStored> for v1::PlanStored {
 
 impl From<Turn> for v1::Turn {
     fn from(turn: Turn) -> Self {
-        let Turn { step_id, attempt, number, decision, validations, correction, usage, end } = turn;
+        let Turn {
+            step_id,
+            attempt,
+            number,
+            decision,
+            validations,
+            correction,
+            usage,
+            reply: _,
+            end,
+        } = turn;
         let outcome = match (end, &decision, correction.is_empty()) {
             (Some(TurnEnd::RunEnded), ..) => v1::TurnOutcome::RunEnded,
             (Some(TurnEnd::StepFailed), ..) => v1::TurnOutcome::StepFailed,

@@ -4,6 +4,7 @@ use super::error::{MessageError, MessageErrorKind as Kind};
 use super::v1;
 use super::value::timestamp;
 use crate::domain::acceptance::{Acceptance, Difference};
+use crate::domain::execution::wait_rows::WaitKind;
 use crate::domain::execution::{Execution, StepProgress, Wait};
 use crate::domain::journal::VerdictRecord;
 use crate::domain::machine::run::RunState;
@@ -154,7 +155,7 @@ pub fn waits(record: &RunRecord, step_ids: &BTreeMap<usize, String>) -> Vec<v1::
 }
 
 fn wait_of(record: &RunRecord, step_ids: &BTreeMap<usize, String>, wait: Wait) -> v1::Wait {
-    let kind = kind_of(&wait);
+    let kind = v1::WaitKind::from(wait.kind());
     let Wait { id, waiting_on, since, unblocks, question, choices, step_index, acceptance } = wait;
     let step_id = step_index.and_then(|place| step_ids.get(&place).cloned()).unwrap_or_default();
     v1::Wait {
@@ -175,17 +176,19 @@ fn wait_of(record: &RunRecord, step_ids: &BTreeMap<usize, String>, wait: Wait) -
     }
 }
 
-const fn kind_of(wait: &Wait) -> v1::WaitKind {
-    match wait.waiting_on {
-        WaitingOn::User => v1::WaitKind::Question,
-        WaitingOn::Approver if wait.acceptance.is_some() => v1::WaitKind::Acceptance,
-        WaitingOn::Approver => v1::WaitKind::Confirmation,
-        WaitingOn::Worker => v1::WaitKind::Tool,
-        WaitingOn::Model => v1::WaitKind::Plan,
-        WaitingOn::Operator => v1::WaitKind::Resume,
-        WaitingOn::Timer => v1::WaitKind::Timer,
-        WaitingOn::Driver => v1::WaitKind::Decision,
-        WaitingOn::Workspace => v1::WaitKind::Workspace,
+impl From<WaitKind> for v1::WaitKind {
+    fn from(kind: WaitKind) -> Self {
+        match kind {
+            WaitKind::Plan => Self::Plan,
+            WaitKind::Decision => Self::Decision,
+            WaitKind::Tool => Self::Tool,
+            WaitKind::Question => Self::Question,
+            WaitKind::Confirmation => Self::Confirmation,
+            WaitKind::Acceptance => Self::Acceptance,
+            WaitKind::Resume => Self::Resume,
+            WaitKind::Timer => Self::Timer,
+            WaitKind::Workspace => Self::Workspace,
+        }
     }
 }
 

@@ -44,6 +44,7 @@ fn turn(text: &str) -> Turn {
         validations: Vec::new(),
         correction: String::new(),
         usage: Default::default(),
+        reply: None,
         end: None,
     }
 }

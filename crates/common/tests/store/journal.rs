@@ -220,6 +220,7 @@ fn turn(step: &str) -> Turn {
         validations: Vec::new(),
         correction: String::new(),
         usage: Default::default(),
+        reply: None,
         end: None,
     }
 }

@@ -18,7 +18,9 @@ async fn next(topics: &mut Receiver<Topic>) -> Topic {
     loop {
         match topics.recv().await.unwrap() {
             Topic::Everything => {}
-            topic @ (Topic::Ready | Topic::Run(_) | Topic::Moved(_)) => return topic,
+            topic @ (Topic::Ready | Topic::Run(_) | Topic::Moved(_) | Topic::Waits(_)) => {
+                return topic;
+            }
         }
     }
 }

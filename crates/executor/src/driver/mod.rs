@@ -6,6 +6,7 @@
 //!                              \-> Later(need) --> the step waits --> supply_reply --> take the turn
 //! ```
 
+pub mod remote;
 pub mod script;
 
 use std::collections::BTreeMap;

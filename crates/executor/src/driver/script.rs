@@ -1,5 +1,6 @@
 //! The script driver: the plan carries the tool calls, and no model is needed.
 
+use super::remote::Remote;
 use super::{Content, Driver, Drivers, Next, Reply, Situation};
 use std::sync::Arc;
 use surety_common::domain::decision::{Action, ExecuteDecision};
@@ -55,9 +56,12 @@ fn goal_check(step: &PlanStep) -> String {
 }
 
 impl Default for Drivers {
-    /// The drivers that need no participant outside the executor: the script.
+    /// The script, and remote agents.
     fn default() -> Self {
-        Self::of([(DriverKind::Script, Arc::new(Script) as Arc<dyn Driver>)])
+        Self::of([
+            (DriverKind::Script, Arc::new(Script) as Arc<dyn Driver>),
+            (DriverKind::Remote, Arc::new(Remote)),
+        ])
     }
 }
 

@@ -250,7 +250,7 @@ async fn ready(wakeups: &mut broadcast::Receiver<Topic>) {
             Ok(Topic::Ready | Topic::Everything) | Err(broadcast::error::RecvError::Lagged(_)) => {
                 return;
             }
-            Ok(Topic::Run(_) | Topic::Moved(_)) => {}
+            Ok(Topic::Run(_) | Topic::Moved(_) | Topic::Waits(_)) => {}
             Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
         }
     }

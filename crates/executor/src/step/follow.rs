@@ -27,7 +27,7 @@ async fn moved(wakeups: &mut broadcast::Receiver<Topic>) -> Uuid {
     loop {
         match wakeups.recv().await {
             Ok(Topic::Moved(run_id)) => return run_id,
-            Ok(Topic::Run(_) | Topic::Ready | Topic::Everything)
+            Ok(Topic::Run(_) | Topic::Ready | Topic::Waits(_) | Topic::Everything)
             | Err(broadcast::error::RecvError::Lagged(_)) => {}
             Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
         }

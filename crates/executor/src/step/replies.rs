@@ -6,7 +6,7 @@ use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::execution::{Graph, SuppliedReply};
 use surety_common::domain::journal::Actor;
 use surety_common::domain::reader::MAX_TEXT_BYTES;
-use surety_common::store::{self, Commit, Committer, Outcome, StoreError, Topic, Waker};
+use surety_common::store::{self, Commit, Committer, Outcome, StoreError, Topic, Wakeups};
 use surety_common::telemetry::trace;
 use uuid::Uuid;
 
@@ -16,7 +16,7 @@ use uuid::Uuid;
 pub struct Replies {
     pool: PgPool,
     committer: Committer,
-    waker: Waker,
+    wakeups: Wakeups,
 }
 
 /// Why a reply was not stored.
@@ -35,6 +35,14 @@ pub enum SupplyError {
         /// The wait that was named.
         wait_id: Uuid,
     },
+    /// The wait is not leased under the token of the reply any more.
+    #[error("the lease {lease_epoch} of wait {wait_id} was lost; lease the step again")]
+    LeaseLost {
+        /// The wait.
+        wait_id: Uuid,
+        /// The fencing token that was named.
+        lease_epoch: i64,
+    },
     /// The reply is longer than the reader takes.
     #[error("the reply has {bytes} bytes, at most {MAX_TEXT_BYTES} are read; send a shorter one")]
     TooLarge {
@@ -48,8 +56,8 @@ pub enum SupplyError {
 
 impl Replies {
     /// Replies over this database.
-    pub fn new(pool: PgPool, committer: Committer, waker: Waker) -> Self {
-        Self { pool, committer, waker }
+    pub fn new(pool: PgPool, committer: Committer, wakeups: Wakeups) -> Self {
+        Self { pool, committer, wakeups }
     }
 
     /// Stores the reply to a wait of a run. The first reply to a wait counts.
@@ -66,21 +74,31 @@ impl Replies {
         if bytes > MAX_TEXT_BYTES {
             return Err(SupplyError::TooLarge { bytes });
         }
-        let wait_id = reply.wait_id;
+        let (wait_id, lease_epoch) = (reply.wait_id, reply.lease_epoch);
+        let mut refused_at = None;
         loop {
             let record = store::find_run(&self.pool, run_id).await?;
             let record = record.ok_or(SupplyError::RunNotFound(run_id))?;
+            // No other writer changed the row: the lease of the wait refused the change.
+            if refused_at == Some(record.execution.version) {
+                return Err(SupplyError::LeaseLost { wait_id, lease_epoch });
+            }
+            refused_at = Some(record.execution.version);
             let graph = record.plan.as_deref().map(Graph::of).unwrap_or_default();
+            // A run without a lease waits for its next claim, and a leased one is read by its executor.
+            let topic = match record.execution.lease_owner {
+                None => Topic::Ready,
+                Some(_) => Topic::Moved(run_id),
+            };
             let mut draft = Draft::new(record.execution, by.clone(), clock::now());
             if draft.supply_reply(&graph, reply.clone()).is_err() {
                 return Err(SupplyError::WaitClosed { run_id, wait_id });
             }
             let span = trace::work_span("executor", &run_id.to_string(), &record.spec.trace_parent);
             let span_id = trace::span_id(&span);
-            let commit = Commit::new(draft.into_write(), span, span_id)
-                .notify_on_commit(Topic::Moved(run_id));
+            let commit = Commit::new(draft.into_write(), span, span_id).notify_on_commit(topic);
             if self.committer.commit(commit).await? == Outcome::Applied {
-                self.waker.wake_now(Topic::Ready);
+                self.wakeups.wake_here(topic);
                 return Ok(());
             }
         }

@@ -13,6 +13,7 @@ pub mod builtin;
 pub mod environment;
 pub mod error;
 pub mod folder;
+mod listed;
 mod matching;
 pub mod observe;
 pub mod process;
@@ -30,6 +31,7 @@ pub mod write;
 pub use environment::Environment;
 pub use error::{ErrorCode, ToolError};
 pub use folder::Folder;
+pub(crate) use listed::{BUILTIN, shown};
 pub use registry::{Registry, RegistryError};
 pub use sandbox::{Attached, Participant, Sandbox, SandboxError};
 pub use scope::WriteScope;
@@ -64,6 +66,8 @@ pub struct ToolSpec {
     pub scan: bool,
     /// The default time limit of a call.
     pub default_timeout: Duration,
+    /// A short sample of what it returns; may be empty.
+    pub return_sample: &'static str,
 }
 
 /// The possible effects of a call; policy decides from this whether a confirmation is needed.

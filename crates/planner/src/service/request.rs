@@ -412,14 +412,15 @@ fn read_workspace(workspace: String) -> Result<String, Problem> {
 fn read_driver(driver: i32) -> Result<DriverKind, Fault> {
     match v1::Driver::try_from(driver) {
         Ok(v1::Driver::Unspecified | v1::Driver::Script) => Ok(DriverKind::Script),
-        Ok(unserved @ (v1::Driver::Model | v1::Driver::Remote)) => {
-            let name = unserved.as_str_name().trim_start_matches("DRIVER_").to_ascii_lowercase();
-            let message =
-                format!("the driver {name} is not served; send a plan with scripts for `script`");
+        Ok(v1::Driver::Remote) => Ok(DriverKind::Remote),
+        Ok(v1::Driver::Model) => {
+            let message = "the driver model is not served; use `remote` with an agent that calls \
+                           LeaseStep, or send a plan with scripts for `script`";
             Err(Fault::new(FaultCode::FeatureNotServed, message).with_field("driver"))
         }
         Err(_) => {
-            Err(Problem::at(Code::TypeMismatch, "driver", "is not a driver; use script").into())
+            let message = "is not a driver; use script or remote";
+            Err(Problem::at(Code::TypeMismatch, "driver", message).into())
         }
     }
 }

@@ -80,6 +80,17 @@ pub(in crate::config) const EXECUTOR_HTTP_ALLOW: Setting = Setting {
     secret: false,
 };
 
+pub(in crate::config) const EXECUTOR_DRIVER_LEASE_MS: Setting = Setting {
+    group: Group::Executor,
+    flag: "executor-driver-lease-ms",
+    env: "SURETY_EXECUTOR_DRIVER_LEASE_MS",
+    default: "30000",
+    accepts: Accepts::Whole { min: 500, max: 3_600_000, unit: "milliseconds" },
+    meaning: "How long a remote driver keeps a leased step without a heartbeat or a decision. Afterwards another \
+              driver can lease it.",
+    secret: false,
+};
+
 pub(in crate::config) const EXECUTOR_DATA_DIR: Setting = Setting {
     group: Group::Executor,
     flag: "executor-data-dir",

@@ -1,5 +1,6 @@
 //! One change of an execution before it is committed.
 
+use super::wait_rows::{AnsweredWait, Before, WaitChanges};
 use super::{Execution, Graph, Wait};
 use crate::domain::journal::{Actor, Entry, Subject, Transition, Turn, TurnEnd};
 use crate::domain::machine::Refusal;
@@ -18,6 +19,8 @@ pub struct Draft {
     fence: Fence,
     /// The time since when the run had been waiting for an executor; none when it was not.
     queued_at: Option<DateTime<Utc>>,
+    before: Before,
+    pub(super) answered: Option<AnsweredWait>,
     pub(super) execution: Execution,
     entries: Vec<Entry>,
     actor: Actor,
@@ -43,6 +46,8 @@ pub struct Write {
     pub execution: Arc<Execution>,
     /// The events in order; the last one has the number `execution.sequence`.
     pub entries: Vec<Entry>,
+    /// What the change means for the rows of waits.
+    pub waits: WaitChanges,
     /// The actor of the change.
     pub actor: Actor,
 }
@@ -59,7 +64,8 @@ impl Draft {
     pub fn new(execution: Execution, actor: Actor, now: DateTime<Utc>) -> Self {
         let fence = Fence { version: execution.version, lease_epoch: execution.lease_epoch };
         let queued_at = execution.ready_at.filter(|_| execution.lease_owner.is_none());
-        Self { fence, queued_at, execution, entries: Vec::new(), actor, now }
+        let (before, answered) = (Before::of(&execution), None);
+        Self { fence, queued_at, before, answered, execution, entries: Vec::new(), actor, now }
     }
 
     /// The new execution.
@@ -253,7 +259,7 @@ impl Draft {
     fn cancel_open_steps(&mut self, graph: &Graph) -> Result<(), Refusal> {
         for index in 0..self.execution.steps.len() {
             let Some(step) = self.execution.step_mut(index) else { continue };
-            step.wait = None;
+            step.forget_waits();
             if !step.state.is_settled() {
                 self.step_event(graph, index, StepEvent::Cancelled, "the run ended")?;
             }
@@ -288,7 +294,9 @@ impl Draft {
             let since = self.queued_at.unwrap_or(self.now);
             self.execution.ready_at = self.execution.needs_executor().then_some(since);
         }
+        let changed = WaitChanges::between(&self.before, &self.execution);
         Write {
+            waits: WaitChanges { answered: self.answered, ..changed },
             fence: self.fence,
             execution: Arc::new(self.execution),
             entries: self.entries,

@@ -15,6 +15,7 @@ mod pause;
 mod replan;
 mod rules;
 pub mod turns;
+pub mod wait_rows;
 
 #[cfg(test)]
 mod tests;
@@ -28,6 +29,7 @@ use crate::domain::step::StepState;
 use crate::domain::stop::{StopReason, Terminal, WaitingOn};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -172,6 +174,13 @@ pub struct StepProgress {
     /// A reply that arrived later, before a turn has taken it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reply: Option<Box<SuppliedReply>>,
+    /// The wait whose answer is being carried out. Its participant keeps the lease until the step's next
+    /// wait takes it over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answered_wait: Option<Uuid>,
+    /// The calls of this attempt by tool, where a participant outside the executor decides.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub called: BTreeMap<String, u32>,
     /// When this attempt began.
     #[serde(
         rename = "began",
@@ -206,6 +215,15 @@ pub struct StepProgress {
     pub fuses: serde_json::Value,
 }
 
+impl StepProgress {
+    /// Ends what the step waits for, and the lease of the participant that answered.
+    pub(super) fn forget_waits(&mut self) {
+        self.wait = None;
+        self.reply = None;
+        self.answered_wait = None;
+    }
+}
+
 /// An effect that was recorded before it started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenCall {
@@ -226,6 +244,9 @@ pub struct OpenCall {
 pub struct SuppliedReply {
     /// The wait that it answers.
     pub wait_id: Uuid,
+    /// The fencing token of the lease under which it was sent; 0 where the wait is not leased.
+    #[serde(default, skip_serializing_if = "is_zero_i64")]
+    pub lease_epoch: i64,
     /// The reply as it was received: a decision as JSON text, or any other text. At most 1 MiB.
     pub text: String,
     /// The cost of the reply.

@@ -141,6 +141,9 @@ impl Draft {
     /// [`Refusal`] unless the step is running or waiting.
     pub fn fail_step(&mut self, graph: &Graph, index: usize, cause: &str) -> Result<(), Refusal> {
         self.step_event(graph, index, StepEvent::Failed, cause)?;
+        if let Some(step) = self.execution.step_mut(index) {
+            step.forget_waits();
+        }
         self.end_wait(graph, index, cause)
     }
 
@@ -151,6 +154,7 @@ impl Draft {
     pub fn pause_step(&mut self, graph: &Graph, index: usize, wait: Wait) -> Result<(), Refusal> {
         self.step_event(graph, index, StepEvent::WaitStarted, wait.unblocks.clone())?;
         if let Some(step) = self.execution.step_mut(index) {
+            step.forget_waits();
             step.wait = Some(Box::new(Wait { step_index: Some(index), ..wait }));
         }
         self.show_wait();

@@ -12,9 +12,13 @@
 //! disagree.
 
 use super::draft::Draft;
+use super::wait_rows::AnsweredWait;
 use super::{CallAnswer, Execution, Graph, OpenCall, StepProgress, SuppliedReply, Wait};
 use crate::domain::decision::{ExecuteDecision, Usage};
-use crate::domain::journal::{Actor, Entry, Intent, Output, Turn, Validation, VerdictRecord};
+use crate::domain::journal::{
+    Actor, Entry, Intent, Output, ReplyMark, Turn, Validation, VerdictRecord,
+};
+use crate::domain::json::sha256_hex;
 use crate::domain::machine::Refusal;
 use crate::domain::receipt::EvidenceReceipt;
 use uuid::Uuid;
@@ -93,7 +97,10 @@ impl Draft {
         let TurnRecord { decision, validations, outcome, usage } = record;
         let progress = self.step_mut(index)?;
         progress.rounds += 1;
-        progress.reply = None;
+        let reply = progress.reply.take().map(|reply| ReplyMark {
+            lease_epoch: reply.lease_epoch,
+            digest: sha256_hex(reply.text.as_bytes()),
+        });
         progress.notice.clear();
         progress.notice.push_str(outcome.notice());
         match &outcome {
@@ -118,6 +125,7 @@ impl Draft {
             validations,
             correction: outcome.notice().to_owned(),
             usage,
+            reply,
             end: None,
         };
         let counters = &mut self.execution.counters;
@@ -163,7 +171,7 @@ impl Draft {
     /// [`Refusal::Meaningless`] when there is no such step.
     pub fn close_call(&mut self, index: usize, closed: ClosedCall) -> Result<(), Refusal> {
         let ClosedCall { receipt, output, proves } = closed;
-        let success = receipt.success;
+        let (success, tool) = (receipt.success, receipt.name.clone());
         self.receipt(receipt);
         if let Some(output) = output {
             self.journal(Entry::Output(output));
@@ -174,6 +182,9 @@ impl Draft {
         progress.answer = None;
         progress.answered_by.clear();
         progress.tool_calls += 1;
+        if progress.answered_wait.is_some() {
+            *progress.called.entry(tool).or_default() += 1;
+        }
         progress.script_position += u32::from(success);
         progress.proofs += u32::from(proves);
         Ok(())
@@ -221,7 +232,11 @@ impl Draft {
     /// [`Refusal::Meaningless`] when no step waits for its driver under this id.
     pub fn supply_reply(&mut self, graph: &Graph, reply: SuppliedReply) -> Result<(), Refusal> {
         let index = awaited(&self.execution, reply.wait_id).ok_or(Refusal::Meaningless)?;
-        self.step_mut(index)?.reply = Some(Box::new(reply));
+        let SuppliedReply { wait_id, lease_epoch, .. } = reply;
+        self.answered = Some(AnsweredWait { id: wait_id, lease_epoch });
+        let progress = self.step_mut(index)?;
+        progress.reply = Some(Box::new(reply));
+        progress.answered_wait = Some(wait_id);
         self.resume_step(graph, index, "the driver replied")
     }
 

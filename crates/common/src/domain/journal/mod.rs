@@ -117,8 +117,19 @@ pub struct Turn {
     pub correction: String,
     /// What the driver's reply cost; zero where it reported nothing.
     pub usage: Usage,
+    /// The supplied reply that the turn was taken from; none where the driver replied at once.
+    pub reply: Option<ReplyMark>,
     /// What the turn led to, beyond being applied or refused; set when its change is closed.
     pub end: Option<TurnEnd>,
+}
+
+/// Names a reply that a participant supplied, so that a repetition of it is found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplyMark {
+    /// The fencing token of the lease under which it was sent.
+    pub lease_epoch: i64,
+    /// The SHA-256 of its text in hexadecimal.
+    pub digest: String,
 }
 
 /// What a turn led to.

@@ -138,6 +138,7 @@ fn arguments_as_deep_as_a_decision_may_have_them_read_back() {
         validations: Vec::new(),
         correction: String::new(),
         usage: Usage::default(),
+        reply: None,
         end: None,
     };
     let entries = vec![Entry::Turn(Box::new(turn))];
@@ -219,9 +220,12 @@ fn turn() -> impl Strategy<Value = Turn> {
     let usage = (any::<u64>(), any::<u64>())
         .prop_map(|(tokens, cost_micros)| Usage { tokens, cost_micros });
     let end = of(prop::sample::select(TurnEnd::ALL.to_vec()));
-    let rest = (validations, text(), usage, end);
+    let mark =
+        (any::<i64>(), text()).prop_map(|(lease_epoch, digest)| ReplyMark { lease_epoch, digest });
+    // Boxed, because strategies that stand in each other take much of the stack.
+    let rest = (validations, text(), usage, of(mark), end).boxed();
     (text(), any::<u32>(), any::<u32>(), of(decision()), rest).prop_map(
-        |(step_id, attempt, number, decision, (validations, correction, usage, end))| Turn {
+        |(step_id, attempt, number, decision, (validations, correction, usage, reply, end))| Turn {
             step_id,
             attempt,
             number,
@@ -229,6 +233,7 @@ fn turn() -> impl Strategy<Value = Turn> {
             validations,
             correction,
             usage,
+            reply,
             end,
         },
     )

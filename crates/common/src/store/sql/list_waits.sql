@@ -14,7 +14,7 @@ with chosen as (
                    + coalesce(octet_length(execution.wait::text), 0) as size
         from execution
         join run on run.id = execution.run_id
-        where execution.wait_ids is not null
+        where exists (select from wait where wait.run_id = execution.run_id and wait.answered_at is null)
           and ($1 = '' or execution.namespace = $1)
           and ($2::uuid is null or execution.run_id = $2)
           and ($3::uuid is null or execution.run_id > $3)

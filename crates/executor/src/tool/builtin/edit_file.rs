@@ -1,7 +1,7 @@
 //! `edit_file`: replaces a piece of a file's text.
 
 use crate::tool::builtin::read_file::as_text;
-use crate::tool::builtin::support::{blocking, count, read, spec};
+use crate::tool::builtin::support::{blocking, count, read, returning, spec};
 use crate::tool::error::{ErrorCode, ToolError};
 use crate::tool::{Annotations, Effect, RelPath, Tool, ToolContext, ToolOutcome, ToolSpec};
 use futures::future::BoxFuture;
@@ -42,22 +42,25 @@ impl EditFile {
             idempotent: false,
             open_world: false,
         };
-        Self(spec(
-            "edit_file",
-            "Replaces `old_text` in a text file of the workspace by `new_text`. The file must contain \
+        Self(returning(
+            "changed src/a.rs",
+            spec(
+                "edit_file",
+                "Replaces `old_text` in a text file of the workspace by `new_text`. The file must contain \
              the old text exactly once, unless `replace_all` is true.",
-            annotations,
-            json!({
-                "type": "object",
-                "properties": {
-                    "path": {"type": "string", "minLength": 1, "description": "Relative to the workspace's root."},
-                    "old_text": {"type": "string", "minLength": 1},
-                    "new_text": {"type": "string"},
-                    "replace_all": {"type": "boolean", "description": "Replace every occurrence; false by default."}
-                },
-                "required": ["path", "old_text", "new_text"],
-                "additionalProperties": false
-            }),
+                annotations,
+                json!({
+                    "type": "object",
+                    "properties": {
+                        "path": {"type": "string", "minLength": 1, "description": "Relative to the workspace's root."},
+                        "old_text": {"type": "string", "minLength": 1},
+                        "new_text": {"type": "string"},
+                        "replace_all": {"type": "boolean", "description": "Replace every occurrence; false by default."}
+                    },
+                    "required": ["path", "old_text", "new_text"],
+                    "additionalProperties": false
+                }),
+            ),
         ))
     }
 }

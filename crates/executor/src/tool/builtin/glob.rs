@@ -1,7 +1,7 @@
 //! `glob`: finds files whose paths match a pattern.
 
 use crate::tool::builtin::support::{
-    blocking, count, folder_key, here, scanning, spec, unread_note,
+    blocking, count, folder_key, here, returning, scanning, spec, unread_note,
 };
 use crate::tool::error::{ErrorCode, ToolError};
 use crate::tool::scan::{self, Ignores};
@@ -29,23 +29,26 @@ impl Glob {
     /// The tool.
     #[expect(clippy::new_without_default, reason = "a tool has no default, it has one form")]
     pub fn new() -> Self {
-        Self(scanning(spec(
-            "glob",
-            "Finds files of the workspace whose paths match a glob, such as `src/**/*.rs` (`*` \
+        Self(returning(
+            "src/a.rs\nsrc/b.rs",
+            scanning(spec(
+                "glob",
+                "Finds files of the workspace whose paths match a glob, such as `src/**/*.rs` (`*` \
              stays inside one folder, `**` does not). Returns paths relative to the workspace's \
              root, one per line, sorted. Skips files that .gitignore names, and folders of build outputs \
              and dependencies.",
-            Annotations::READS,
-            json!({
-                "type": "object",
-                "properties": {
-                    "pattern": {"type": "string", "minLength": 1, "description": "Relative to `path`."},
-                    "path": {"type": "string", "minLength": 1, "description": "The folder to search; the root by default."}
-                },
-                "required": ["pattern"],
-                "additionalProperties": false
-            }),
-        )))
+                Annotations::READS,
+                json!({
+                    "type": "object",
+                    "properties": {
+                        "pattern": {"type": "string", "minLength": 1, "description": "Relative to `path`."},
+                        "path": {"type": "string", "minLength": 1, "description": "The folder to search; the root by default."}
+                    },
+                    "required": ["pattern"],
+                    "additionalProperties": false
+                }),
+            )),
+        ))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::tool::builtin::glob::compile;
 use crate::tool::builtin::support::{
-    OUTPUT_LIMIT, blocking, count, folder_key, here, scanning, spec, unread_note,
+    OUTPUT_LIMIT, blocking, count, folder_key, here, returning, scanning, spec, unread_note,
 };
 use crate::tool::error::{ErrorCode, ToolError};
 use crate::tool::scan::{self, Ignores};
@@ -44,24 +44,27 @@ impl Grep {
     /// The tool.
     #[expect(clippy::new_without_default, reason = "a tool has no default, it has one form")]
     pub fn new() -> Self {
-        Self(scanning(spec(
-            "grep",
-            "Searches text files of the workspace for a regular expression, line by line. Returns \
+        Self(returning(
+            "src/a.rs:12:let x = 1;",
+            scanning(spec(
+                "grep",
+                "Searches text files of the workspace for a regular expression, line by line. Returns \
              `path:line:text`, sorted by path. In a folder it skips files that .gitignore names, \
              folders of build outputs and dependencies, and binary files.",
-            Annotations::READS,
-            json!({
-                "type": "object",
-                "properties": {
-                    "pattern": {"type": "string", "minLength": 1, "description": "A regular expression (Rust syntax) that matches within one line."},
-                    "path": {"type": "string", "minLength": 1, "description": "A file or a folder; the root by default."},
-                    "glob": {"type": "string", "minLength": 1, "description": "Only files whose path below `path` matches, or whose name does when the glob has no slash."},
-                    "case_insensitive": {"type": "boolean"}
-                },
-                "required": ["pattern"],
-                "additionalProperties": false
-            }),
-        )))
+                Annotations::READS,
+                json!({
+                    "type": "object",
+                    "properties": {
+                        "pattern": {"type": "string", "minLength": 1, "description": "A regular expression (Rust syntax) that matches within one line."},
+                        "path": {"type": "string", "minLength": 1, "description": "A file or a folder; the root by default."},
+                        "glob": {"type": "string", "minLength": 1, "description": "Only files whose path below `path` matches, or whose name does when the glob has no slash."},
+                        "case_insensitive": {"type": "boolean"}
+                    },
+                    "required": ["pattern"],
+                    "additionalProperties": false
+                }),
+            )),
+        ))
     }
 }
 

@@ -1,6 +1,6 @@
 //! `list_dir`: lists a folder.
 
-use crate::tool::builtin::support::{blocking, count, here, spec, unseen};
+use crate::tool::builtin::support::{blocking, count, here, returning, spec, unseen};
 use crate::tool::error::ToolError;
 use crate::tool::workspace::Kind;
 use crate::tool::{Annotations, Tool, ToolContext, ToolOutcome, ToolSpec};
@@ -24,18 +24,21 @@ impl ListDir {
     /// The tool.
     #[expect(clippy::new_without_default, reason = "a tool has no default, it has one form")]
     pub fn new() -> Self {
-        Self(spec(
-            "list_dir",
-            "Lists a folder of the workspace, one name per line, sorted; folders end in `/`, \
+        Self(returning(
+            "src/\nCargo.toml",
+            spec(
+                "list_dir",
+                "Lists a folder of the workspace, one name per line, sorted; folders end in `/`, \
              symbolic links in `@`.",
-            Annotations::READS,
-            json!({
-                "type": "object",
-                "properties": {
-                    "path": {"type": "string", "minLength": 1, "description": "Relative to the workspace's root; the root by default."}
-                },
-                "additionalProperties": false
-            }),
+                Annotations::READS,
+                json!({
+                    "type": "object",
+                    "properties": {
+                        "path": {"type": "string", "minLength": 1, "description": "Relative to the workspace's root; the root by default."}
+                    },
+                    "additionalProperties": false
+                }),
+            ),
         ))
     }
 }

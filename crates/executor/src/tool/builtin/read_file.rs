@@ -1,6 +1,6 @@
 //! `read_file`: reads a text file, whole or some lines of it.
 
-use crate::tool::builtin::support::{OUTPUT_LIMIT, blocking, count, spec, unseen};
+use crate::tool::builtin::support::{OUTPUT_LIMIT, blocking, count, returning, spec, unseen};
 use crate::tool::error::{ErrorCode, ToolError};
 use crate::tool::{Annotations, RelPath, Tool, ToolContext, ToolOutcome, ToolSpec};
 use futures::future::BoxFuture;
@@ -30,21 +30,24 @@ impl ReadFile {
     /// The tool.
     #[expect(clippy::new_without_default, reason = "a tool has no default, it has one form")]
     pub fn new() -> Self {
-        Self(spec(
-            "read_file",
-            "Reads a UTF-8 text file of the workspace: all of it, or `limit` lines from line \
+        Self(returning(
+            "the text of the file",
+            spec(
+                "read_file",
+                "Reads a UTF-8 text file of the workspace: all of it, or `limit` lines from line \
              `offset` on. The output is the text itself.",
-            Annotations::READS,
-            json!({
-                "type": "object",
-                "properties": {
-                    "path": {"type": "string", "minLength": 1, "description": "Relative to the workspace's root."},
-                    "offset": {"type": "integer", "minimum": 1, "description": "The first line to read, from 1."},
-                    "limit": {"type": "integer", "minimum": 1, "description": "The number of lines."}
-                },
-                "required": ["path"],
-                "additionalProperties": false
-            }),
+                Annotations::READS,
+                json!({
+                    "type": "object",
+                    "properties": {
+                        "path": {"type": "string", "minLength": 1, "description": "Relative to the workspace's root."},
+                        "offset": {"type": "integer", "minimum": 1, "description": "The first line to read, from 1."},
+                        "limit": {"type": "integer", "minimum": 1, "description": "The number of lines."}
+                    },
+                    "required": ["path"],
+                    "additionalProperties": false
+                }),
+            ),
         ))
     }
 }

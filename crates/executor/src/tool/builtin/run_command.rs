@@ -1,6 +1,6 @@
 //! `run_command`: runs a program with arguments, without a shell.
 
-use crate::tool::builtin::support::{here, read, spec};
+use crate::tool::builtin::support::{here, read, returning, spec};
 use crate::tool::error::{ErrorCode, ToolError};
 use crate::tool::process::{self, CommandRequest, Ending, Finished};
 use crate::tool::{Annotations, Effect, Tool, ToolContext, ToolOutcome, ToolSpec};
@@ -46,33 +46,36 @@ impl RunCommand {
             idempotent: false,
             open_world: true,
         };
-        Self(spec(
-            "run_command",
-            "Runs a program in the workspace with a list of arguments, without a shell, and returns \
+        Self(returning(
+            "the output of the command, and its exit code as a fact",
+            spec(
+                "run_command",
+                "Runs a program in the workspace with a list of arguments, without a shell, and returns \
              its output: standard output, then standard error after a separator line; whole up to \
              64 MiB, and beyond that its start and its end. \
              Succeeds when the exit code is 0. Background processes that it leaves running are \
              ended. SURETY_IDEMPOTENCY_KEY contains the call's idempotency key, the same \
              when the call is repeated.",
-            annotations,
-            json!({
-                "type": "object",
-                "properties": {
-                    "argv": {
-                        "type": "array", "minItems": 1, "items": {"type": "string"},
-                        "description": "The program and its arguments, such as [\"cargo\", \"test\"]."
+                annotations,
+                json!({
+                    "type": "object",
+                    "properties": {
+                        "argv": {
+                            "type": "array", "minItems": 1, "items": {"type": "string"},
+                            "description": "The program and its arguments, such as [\"cargo\", \"test\"]."
+                        },
+                        "command": {"type": "string", "minLength": 1, "description": "A line for a shell; only where the policy allows one."},
+                        "cwd": {"type": "string", "minLength": 1, "description": "The folder to run in; the root by default."},
+                        "env": {
+                            "type": "object", "additionalProperties": {"type": "string"},
+                            "description": "Additional environment variables."
+                        },
+                        "timeout_s": {"type": "integer", "minimum": 1, "maximum": LONGEST_REQUEST_S, "description": "The time limit in seconds; 20 by default."}
                     },
-                    "command": {"type": "string", "minLength": 1, "description": "A line for a shell; only where the policy allows one."},
-                    "cwd": {"type": "string", "minLength": 1, "description": "The folder to run in; the root by default."},
-                    "env": {
-                        "type": "object", "additionalProperties": {"type": "string"},
-                        "description": "Additional environment variables."
-                    },
-                    "timeout_s": {"type": "integer", "minimum": 1, "maximum": LONGEST_REQUEST_S, "description": "The time limit in seconds; 20 by default."}
-                },
-                "oneOf": [{"required": ["argv"]}, {"required": ["command"]}],
-                "additionalProperties": false
-            }),
+                    "oneOf": [{"required": ["argv"]}, {"required": ["command"]}],
+                    "additionalProperties": false
+                }),
+            ),
         ))
     }
 }

@@ -29,7 +29,13 @@ pub(super) fn spec(
         annotations,
         scan: false,
         default_timeout: Duration::from_secs(DEFAULT_S),
+        return_sample: "",
     }
+}
+
+/// The same tool with a sample of what it returns.
+pub(super) fn returning(return_sample: &'static str, spec: ToolSpec) -> ToolSpec {
+    ToolSpec { return_sample, ..spec }
 }
 
 pub(super) fn scanning(spec: ToolSpec) -> ToolSpec {

@@ -1,6 +1,6 @@
 //! `write_file`: writes a whole file.
 
-use crate::tool::builtin::support::{blocking, count, read, spec};
+use crate::tool::builtin::support::{blocking, count, read, returning, spec};
 use crate::tool::error::ToolError;
 use crate::tool::{Annotations, Effect, Tool, ToolContext, ToolOutcome, ToolSpec};
 use futures::future::BoxFuture;
@@ -28,20 +28,23 @@ impl WriteFile {
             idempotent: true,
             open_world: false,
         };
-        Self(spec(
-            "write_file",
-            "Writes a whole text file of the workspace, new or replacing an existing one; missing \
+        Self(returning(
+            "created src/a.rs",
+            spec(
+                "write_file",
+                "Writes a whole text file of the workspace, new or replacing an existing one; missing \
              folders are created.",
-            annotations,
-            json!({
-                "type": "object",
-                "properties": {
-                    "path": {"type": "string", "minLength": 1, "description": "Relative to the workspace's root."},
-                    "content": {"type": "string", "description": "The file's new content."}
-                },
-                "required": ["path", "content"],
-                "additionalProperties": false
-            }),
+                annotations,
+                json!({
+                    "type": "object",
+                    "properties": {
+                        "path": {"type": "string", "minLength": 1, "description": "Relative to the workspace's root."},
+                        "content": {"type": "string", "description": "The file's new content."}
+                    },
+                    "required": ["path", "content"],
+                    "additionalProperties": false
+                }),
+            ),
         ))
     }
 }

@@ -326,7 +326,12 @@ impl World {
         let steps: Vec<usize> = self.execution.waits_of_participants().collect();
         let step = &self.execution.steps[steps[number % steps.len()]];
         let wait_id = step.wait.as_deref().map(|wait| wait.id).unwrap_or_default();
-        SuppliedReply { wait_id, text: "a reply".to_owned(), usage: Usage::default() }
+        SuppliedReply {
+            wait_id,
+            lease_epoch: 0,
+            text: "a reply".to_owned(),
+            usage: Usage::default(),
+        }
     }
 
     fn claim(&self, draft: &mut Draft) -> Result<(), Refusal> {

@@ -3,7 +3,7 @@
 use super::StoredError;
 use super::fields::{Fields, missing, optional};
 use crate::domain::decision::{Abort, Action, ExecuteDecision, Usage};
-use crate::domain::journal::{Turn, TurnEnd, Validation};
+use crate::domain::journal::{ReplyMark, Turn, TurnEnd, Validation};
 use crate::domain::json::{ObjectText, Value, write_list};
 use crate::domain::plan::ToolCall;
 use crate::domain::problem::Code;
@@ -20,6 +20,7 @@ pub(super) fn write_turn(out: &mut String, turn: &Turn) {
     let object = optional(object, "validations", validations, write);
     let object = object.text("correction", &turn.correction);
     let object = object.text("end", turn.end.map_or("", TurnEnd::as_str));
+    let object = optional(object, "reply", turn.reply.as_ref(), write_mark);
     let usage = Some(&turn.usage).filter(|usage| !usage.is_zero());
     optional(object, "usage", usage, write_usage).end();
 }
@@ -43,8 +44,21 @@ pub(super) fn read_turn(body: &Fields<'_>) -> Result<Turn, StoredError> {
             .map(|usage| read_usage(&usage))
             .transpose()?
             .unwrap_or_default(),
+        reply: body.object("reply")?.map(|mark| read_mark(&mark)).transpose()?,
         end: TurnEnd::of(&body.text("end")?),
     })
+}
+
+fn write_mark(out: &mut String, mark: &ReplyMark) {
+    ObjectText::begin(out)
+        .text("digest", &mark.digest)
+        .text("lease_epoch", &mark.lease_epoch.to_string())
+        .end();
+}
+
+fn read_mark(body: &Fields<'_>) -> Result<ReplyMark, StoredError> {
+    let lease_epoch = body.text("lease_epoch")?.parse().map_err(|_| missing("lease_epoch"))?;
+    Ok(ReplyMark { lease_epoch, digest: body.text("digest")? })
 }
 
 fn write_usage(out: &mut String, usage: &Usage) {

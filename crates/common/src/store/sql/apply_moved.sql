@@ -1,16 +1,4 @@
 -- Writes chains of changes of many runs, each chain together with its journal row or not at all.
-with change as (
-    select * from unnest(
-        $1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::bigint[],
-        $8::smallint[], $9::timestamptz[], $10::uuid[], $11::bigint[], $12::integer[], $13::text[],
-        $14::text[], $15::text[], $16::text[], $17::text[], $18::timestamptz[], $19::timestamptz[],
-        $20::text[], $21::text[]
-    ) as change (
-        run_id, read_version, read_epoch, version, state, blocked_from, sequence,
-        priority, ready_at, lease_owner, lease_epoch, plan_revision, step_states,
-        progress, wait, wait_ids, terminal, deadline_at, at,
-        entries, actor)
-),
 moved as (
     update execution
     set state = change.state,
@@ -44,8 +32,3 @@ written as (
     from moved
     where entries <> ''
 )
--- Notifies idle subscribers of a change that is written alone, with its commit.
-select run_id,
-       (select count(pg_notify(channel, text))
-        from unnest($22::text[], $23::text[]) as notice (channel, text))
-from moved

@@ -1,0 +1,203 @@
+//! The rows of waits that a change opens and closes.
+//!
+//! ```text
+//!   open --leased--> leased --answered--> answered --carried out--> closed
+//!    ^                  |                     |
+//!    +-- lost, released-+                     +-- the next wait of the step takes the lease over
+//! ```
+//!
+//! The execution is the truth about what a run waits for. Its changes are compared before and after, so that
+//! no change can forget a row. Leases change the rows only.
+
+use super::{Execution, Wait};
+use crate::domain::stop::WaitingOn;
+use std::fmt;
+use uuid::Uuid;
+
+/// What a wait needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum WaitKind {
+    /// A plan, or a patch of one.
+    Plan,
+    /// The next decision of a driver.
+    Decision,
+    /// The result of a call of a tool worker.
+    Tool,
+    /// An answer of a person.
+    Question,
+    /// Approval of exactly one call.
+    Confirmation,
+    /// Acceptance of what a verdict is in doubt about.
+    Acceptance,
+    /// The end of a pause.
+    Resume,
+    /// A time.
+    Timer,
+    /// The end of another run in the same workspace.
+    Workspace,
+}
+
+impl WaitKind {
+    /// The stored word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Plan => "plan",
+            Self::Decision => "decision",
+            Self::Tool => "tool",
+            Self::Question => "question",
+            Self::Confirmation => "confirmation",
+            Self::Acceptance => "acceptance",
+            Self::Resume => "resume",
+            Self::Timer => "timer",
+            Self::Workspace => "workspace",
+        }
+    }
+}
+
+impl fmt::Display for WaitKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Wait {
+    /// What it needs.
+    pub const fn kind(&self) -> WaitKind {
+        match self.waiting_on {
+            WaitingOn::User => WaitKind::Question,
+            WaitingOn::Approver if self.acceptance.is_some() => WaitKind::Acceptance,
+            WaitingOn::Approver => WaitKind::Confirmation,
+            WaitingOn::Worker => WaitKind::Tool,
+            WaitingOn::Model => WaitKind::Plan,
+            WaitingOn::Operator => WaitKind::Resume,
+            WaitingOn::Timer => WaitKind::Timer,
+            WaitingOn::Driver => WaitKind::Decision,
+            WaitingOn::Workspace => WaitKind::Workspace,
+        }
+    }
+}
+
+/// A wait of an execution that has a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeptWait {
+    /// The wait.
+    pub id: Uuid,
+    /// What it needs.
+    pub kind: WaitKind,
+    /// The step that it is about; none for the whole run.
+    pub step_index: Option<usize>,
+    /// Whether its answer is stored and not carried out yet.
+    pub answered: bool,
+}
+
+impl Execution {
+    /// The waits that have a row: those that are open, and those whose answer is being carried out.
+    pub fn kept_waits(&self) -> impl Iterator<Item = KeptWait> + '_ {
+        let open = self.waits().map(|wait| KeptWait {
+            id: wait.id,
+            kind: wait.kind(),
+            step_index: wait.step_index,
+            answered: false,
+        });
+        let answered = self.steps.iter().enumerate().filter_map(|(index, step)| {
+            let (kind, step_index) = (WaitKind::Decision, Some(index));
+            step.answered_wait.map(|id| KeptWait { id, kind, step_index, answered: true })
+        });
+        open.chain(answered)
+    }
+}
+
+/// What a change means for the rows of waits.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WaitChanges {
+    /// The waits that begin.
+    pub opened: Vec<OpenedWait>,
+    /// The waits that end.
+    pub closed: Vec<Uuid>,
+    /// The wait whose answer the change stores. The change applies only under its lease.
+    pub answered: Option<AnsweredWait>,
+    /// Whether the run's waits are offered from now on; none when that stays as it is.
+    pub withheld: Option<bool>,
+}
+
+/// A wait that begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenedWait {
+    /// The wait.
+    pub id: Uuid,
+    /// What it needs.
+    pub kind: WaitKind,
+    /// The wait of the same step that ends with it: its participant keeps the lease.
+    pub follows: Option<Uuid>,
+    /// Whether it is not offered, because the run is paused.
+    pub withheld: bool,
+}
+
+/// A wait that is answered, and the lease under which it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AnsweredWait {
+    /// The wait.
+    pub id: Uuid,
+    /// The fencing token of its lease.
+    pub lease_epoch: i64,
+}
+
+impl WaitChanges {
+    /// The difference between the waits `before` a change and those of the execution after it.
+    pub(super) fn between(before: &Before, after: &Execution) -> Self {
+        let now: Vec<KeptWait> = after.kept_waits().collect();
+        let withheld = after.paused.is_some();
+        let is_among = |waits: &[KeptWait], id| waits.iter().any(|wait| wait.id == id);
+        let gone = |wait: &&KeptWait| !is_among(&now, wait.id);
+        let opened = now.iter().filter(|wait| !is_among(&before.waits, wait.id)).map(|wait| {
+            let followed = |other: &&KeptWait| {
+                other.answered && wait.step_index.is_some() && other.step_index == wait.step_index
+            };
+            let follows = before.waits.iter().filter(gone).find(followed);
+            let follows = follows.filter(|_| wait.kind == WaitKind::Decision).map(|other| other.id);
+            OpenedWait { id: wait.id, kind: wait.kind, follows, withheld }
+        });
+        let stays = now.iter().any(|wait| is_among(&before.waits, wait.id));
+        Self {
+            opened: opened.collect(),
+            closed: before.waits.iter().filter(gone).map(|wait| wait.id).collect(),
+            answered: None,
+            withheld: (stays && before.withheld != withheld).then_some(withheld),
+        }
+    }
+
+    /// Whether no row changes.
+    pub fn is_empty(&self) -> bool {
+        let Self { opened, closed, answered, withheld } = self;
+        opened.is_empty() && closed.is_empty() && answered.is_none() && withheld.is_none()
+    }
+
+    /// Adds the changes of a later change of the same run, which is stored together with this one.
+    pub fn and_then(&mut self, later: &Self) {
+        for id in &later.closed {
+            match self.opened.iter().position(|wait| wait.id == *id) {
+                Some(place) => drop(self.opened.remove(place)),
+                None => self.closed.push(*id),
+            }
+        }
+        if let Some(withheld) = later.withheld {
+            self.withheld = Some(withheld);
+            self.opened.iter_mut().for_each(|wait| wait.withheld = withheld);
+        }
+        self.opened.extend_from_slice(&later.opened);
+        self.answered = self.answered.or(later.answered);
+    }
+}
+
+/// The waits of an execution before a change.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Before {
+    waits: Vec<KeptWait>,
+    withheld: bool,
+}
+
+impl Before {
+    pub(super) fn of(execution: &Execution) -> Self {
+        Self { waits: execution.kept_waits().collect(), withheld: execution.paused.is_some() }
+    }
+}

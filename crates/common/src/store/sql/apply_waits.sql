@@ -1,0 +1,42 @@
+-- The rows of waits follow the runs that were changed.
+answered as (
+    update wait
+    set answered_at = change.at
+    from fenced
+    join moved on moved.run_id = fenced.run_id
+    join change on change.run_id = fenced.run_id
+    where wait.id = fenced.id
+),
+closed as (
+    delete from wait
+    using unnest($27::uuid[], $28::uuid[]) as gone (run_id, id)
+    join moved on moved.run_id = gone.run_id
+    where wait.id = gone.id
+    returning wait.id, wait.lease_holder, wait.lease_epoch, wait.lease_expires_at,
+              wait.lease_ms
+),
+-- The next wait of a step is leased to the participant that answered the one before, whose time begins anew.
+opened as (
+    insert into wait (id, run_id, kind, namespace, priority, opened_at, withheld, lease_holder,
+                      lease_epoch, lease_expires_at, lease_ms)
+    select new.id, new.run_id, new.kind, execution.namespace, execution.priority, change.at, new.withheld,
+           closed.lease_holder,
+           case when closed.lease_holder is null then 0 else closed.lease_epoch end,
+           greatest(closed.lease_expires_at,
+                    change.at + make_interval(secs => closed.lease_ms / 1000.0)),
+           closed.lease_ms
+    from unnest($29::uuid[], $30::uuid[], $31::text[], $32::uuid[], $33::boolean[])
+         as new (run_id, id, kind, follows, withheld)
+    join moved on moved.run_id = new.run_id
+    join change on change.run_id = new.run_id
+    join execution on execution.run_id = new.run_id
+    left join closed on closed.id = new.follows
+),
+withheld as (
+    update wait
+    set withheld = changed.withheld
+    from unnest($34::uuid[], $35::boolean[]) as changed (run_id, withheld)
+    join moved on moved.run_id = changed.run_id
+    where wait.run_id = changed.run_id
+      and wait.id <> all($28)
+)

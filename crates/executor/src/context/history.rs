@@ -1,0 +1,118 @@
+//! The turns of one attempt at a step, from the events of its run.
+
+use surety_common::domain::decision::{Action, ExecuteDecision};
+use surety_common::domain::journal::{Entry, Event, Output, Turn};
+use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource};
+
+/// The turns with a tool call that a driver is shown; older ones are only counted.
+pub const TOOL_TURNS: usize = 8;
+
+/// One turn of the past.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PastTurn {
+    /// Its number in the attempt, from 1.
+    pub number: u32,
+    /// The decision; none where the reply held none.
+    pub decision: Option<ExecuteDecision>,
+    /// The correction or reminder that the driver got; empty when the decision was applied.
+    pub correction: String,
+    /// What the runner recorded about its call.
+    pub receipt: Option<EvidenceReceipt>,
+    /// The output of its call.
+    pub output: Option<Output>,
+    /// The answer to the question that it asked, with its author.
+    pub answer: Option<(String, String)>,
+}
+
+impl PastTurn {
+    fn of(turn: &Turn) -> Self {
+        Self {
+            number: turn.number,
+            decision: turn.decision.clone(),
+            correction: turn.correction.clone(),
+            receipt: None,
+            output: None,
+            answer: None,
+        }
+    }
+
+    /// The tool that it called.
+    pub fn tool(&self) -> Option<&str> {
+        self.receipt.as_ref().map(|receipt| receipt.name.as_str())
+    }
+
+    fn asks(&self) -> bool {
+        let asks = |decision: &ExecuteDecision| decision.action == Action::AskUser;
+        self.correction.is_empty() && self.decision.as_ref().is_some_and(asks)
+    }
+}
+
+/// The turns of an attempt, in order.
+pub fn turns(events: &[Event], step_id: &str, attempt: u32) -> Vec<PastTurn> {
+    let mut turns: Vec<PastTurn> = Vec::new();
+    let mut in_attempt = false;
+    for event in events {
+        match &event.entry {
+            Entry::Turn(turn) if turn.step_id == step_id => {
+                in_attempt = turn.attempt == attempt;
+                if in_attempt {
+                    turns.push(PastTurn::of(turn));
+                }
+            }
+            Entry::Receipt(receipt) if in_attempt && is_of_call(receipt, step_id) => {
+                if let Some(turn) = turns.last_mut() {
+                    turn.receipt = Some((**receipt).clone());
+                }
+            }
+            Entry::Output(output) => {
+                let of_call = |turn: &&mut PastTurn| {
+                    turn.receipt.as_ref().is_some_and(|receipt| receipt.call_id == output.call_id)
+                };
+                if let Some(turn) = turns.last_mut().filter(of_call) {
+                    turn.output = Some(output.clone());
+                }
+            }
+            Entry::Answer(answer) => {
+                if let Some(turn) = turns.last_mut().filter(|turn| turn.asks()) {
+                    turn.answer = Some((answer.by.0.to_string(), answer.text.clone()));
+                }
+            }
+            Entry::Turn(_)
+            | Entry::Receipt(_)
+            | Entry::Transition(_)
+            | Entry::Plan(_)
+            | Entry::Intent(_)
+            | Entry::Verdict(_) => {}
+        }
+    }
+    turns
+}
+
+fn is_of_call(receipt: &EvidenceReceipt, step_id: &str) -> bool {
+    receipt.step_id == step_id && receipt.source != EvidenceSource::Probe
+}
+
+/// Whether these events, the latest first, hold all turns that a driver is shown: the window is full, or the
+/// attempt's first turn is among them.
+pub fn is_complete(latest_first: &[Event], step_id: &str, attempt: u32) -> bool {
+    let mut calls = 0;
+    for event in latest_first {
+        match &event.entry {
+            Entry::Receipt(receipt) if is_of_call(receipt, step_id) => calls += 1,
+            Entry::Turn(turn) if turn.step_id == step_id => {
+                if turn.attempt != attempt || turn.number <= 1 || calls >= TOOL_TURNS {
+                    return true;
+                }
+            }
+            Entry::Turn(_)
+            | Entry::Receipt(_)
+            | Entry::Output(_)
+            | Entry::Answer(_)
+            | Entry::Transition(_)
+            | Entry::Plan(_)
+            | Entry::Intent(_)
+            | Entry::Verdict(_) => {}
+        }
+    }
+    false
+}

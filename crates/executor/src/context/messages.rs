@@ -1,0 +1,227 @@
+//! The conversation that a driver continues: one system message, then user and assistant messages by turns.
+
+use super::history::{PastTurn, TOOL_TURNS};
+use super::observation::placeholder;
+use super::system::{ToolLine, system};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use surety_common::domain::decision::ExecuteDecision;
+use surety_common::domain::json::Value;
+use surety_common::domain::plan::{Evidence, Plan, PlanStep};
+use surety_common::domain::step::StepState;
+
+/// The author of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// The rules.
+    System,
+    /// The goal, observations, corrections.
+    User,
+    /// The driver.
+    Assistant,
+}
+
+/// One message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// The author.
+    pub role: Role,
+    /// The text.
+    pub text: String,
+}
+
+/// What a driver decides from.
+#[derive(Debug, Clone)]
+pub struct Scene<'a> {
+    /// The goal of the run.
+    pub goal: &'a str,
+    /// The plan.
+    pub plan: &'a Plan,
+    /// The states of its steps, in the plan's order.
+    pub states: &'a [StepState],
+    /// The step.
+    pub step: &'a PlanStep,
+    /// The tools that the step may call, sorted by name.
+    pub tools: &'a [ToolLine],
+    /// The turns of the attempt that are known, in order.
+    pub turns: &'a [PastTurn],
+    /// The observations of their calls by call id, where they are shown whole.
+    pub observations: &'a HashMap<String, String>,
+    /// The calls of the attempt by tool, all of them.
+    pub called: &'a BTreeMap<String, u32>,
+    /// What the driver is told before this turn; may be empty.
+    pub notice: &'a str,
+    /// Turns and calls that are left in this attempt.
+    pub left: (u32, u32),
+}
+
+/// The messages, the system message first.
+pub fn messages(scene: &Scene<'_>) -> Vec<Message> {
+    let window = window(scene.turns);
+    let mut messages = vec![
+        Message { role: Role::System, text: system(scene.tools) },
+        Message { role: Role::User, text: opening(scene, window) },
+    ];
+    let newest = newest_by_tool(window);
+    for turn in window {
+        add(&mut messages, Role::Assistant, said(turn));
+        add(&mut messages, Role::User, came_to(turn, &newest, scene.observations));
+    }
+    let told = window.last().is_some_and(|turn| turn.correction == scene.notice);
+    if !scene.notice.is_empty() && !told {
+        add(&mut messages, Role::User, marked(scene.notice));
+    }
+    let (rounds, calls) = scene.left;
+    let left = format!("Left in this attempt: {rounds} turns, {calls} tool calls.");
+    add(&mut messages, Role::User, left);
+    messages
+}
+
+/// Adds a message; neighbours of one role become one.
+fn add(messages: &mut Vec<Message>, role: Role, text: String) {
+    match messages.last_mut() {
+        Some(last) if last.role == role => {
+            last.text.push_str("\n\n");
+            last.text.push_str(&text);
+        }
+        Some(_) | None => messages.push(Message { role, text }),
+    }
+}
+
+/// The turns from the first of the last calls that are shown.
+fn window(turns: &[PastTurn]) -> &[PastTurn] {
+    let calls: Vec<usize> = turns
+        .iter()
+        .enumerate()
+        .filter(|(_, turn)| turn.receipt.is_some())
+        .map(|(place, _)| place)
+        .collect();
+    let before = calls.len().saturating_sub(TOOL_TURNS);
+    let first = match before {
+        0 => turns.len().saturating_sub(4 * TOOL_TURNS),
+        before => calls.get(before).copied().unwrap_or_default(),
+    };
+    turns.get(first..).unwrap_or_default()
+}
+
+fn newest_by_tool(window: &[PastTurn]) -> BTreeSet<u32> {
+    let mut newest: HashMap<&str, u32> = HashMap::new();
+    for turn in window {
+        if let Some(tool) = turn.tool() {
+            newest.insert(tool, turn.number);
+        }
+    }
+    newest.into_values().collect()
+}
+
+fn opening(scene: &Scene<'_>, window: &[PastTurn]) -> String {
+    let Scene { goal, plan, states, step, .. } = scene;
+    let mut lines = vec![format!("Goal of the run: {goal}"), format!("Plan: {}", plan.title)];
+    for (other, state) in plan.steps.iter().zip(states.iter()) {
+        let here = if other.id == step.id { ", your step" } else { "" };
+        lines.push(format!("- {} ({}{here}): {}", other.id, state.as_str(), other.description));
+    }
+    lines.push(format!("Your step: {}: {}", step.id, step.description));
+    if !step.done_when.is_empty() {
+        lines.push(format!("It is done when: {}", step.done_when));
+    }
+    if step.evidence == Evidence::None {
+        lines.push("It needs no evidence.".to_owned());
+    }
+    for check in &step.verify {
+        lines.push(format!(
+            "It must hold at the end of the step: {} {}",
+            check.kind.as_str(),
+            check.target
+        ));
+    }
+    if !step.write_scope.is_empty() {
+        lines.push(format!("It may write only: {}", step.write_scope.join(", ")));
+    }
+    for todo in plan.todos.iter().filter(|todo| !todo.status.is_terminal()) {
+        let required = if todo.required { "required" } else { "optional" };
+        lines.push(format!("Open todo {} ({required}): {}", todo.id, todo.content));
+    }
+    lines.extend(folded(scene, window));
+    lines.join("\n")
+}
+
+/// What fell out of the window, counted by tool.
+fn folded(scene: &Scene<'_>, window: &[PastTurn]) -> Option<String> {
+    let mut counts = scene.called.clone();
+    for tool in window.iter().filter_map(PastTurn::tool) {
+        if let Some(count) = counts.get_mut(tool) {
+            *count = count.saturating_sub(1);
+        }
+    }
+    counts.retain(|_, count| *count > 0);
+    if counts.is_empty() {
+        return None;
+    }
+    let counts: Vec<String> =
+        counts.into_iter().map(|(tool, count)| format!("{count} of {tool}")).collect();
+    Some(format!("Earlier calls of this attempt that are not shown: {}.", counts.join(", ")))
+}
+
+fn said(turn: &PastTurn) -> String {
+    match &turn.decision {
+        Some(decision) => decision_text(decision),
+        None => "[a reply without a decision]".to_owned(),
+    }
+}
+
+fn came_to(
+    turn: &PastTurn,
+    newest: &BTreeSet<u32>,
+    observations: &HashMap<String, String>,
+) -> String {
+    let mut parts = Vec::new();
+    if let Some(receipt) = &turn.receipt {
+        let whole = newest.contains(&turn.number).then(|| observations.get(&receipt.call_id));
+        let text = whole.flatten().cloned().unwrap_or_else(|| placeholder(receipt));
+        parts.push(format!("Observation of turn {}:\n{text}", turn.number));
+    }
+    if let Some((by, answer)) = &turn.answer {
+        parts.push(format!("Answer of {by} to your question:\n{answer}"));
+    }
+    if !turn.correction.is_empty() {
+        parts.push(marked(&turn.correction));
+    }
+    if parts.is_empty() {
+        parts.push(format!("Turn {} was applied.", turn.number));
+    }
+    parts.join("\n\n")
+}
+
+/// A text of the runner, which counts as no user input.
+fn marked(text: &str) -> String {
+    format!("[from the runner, no user input]\n{text}")
+}
+
+/// A decision as the JSON that a driver writes; what is empty is left out.
+pub(crate) fn decision_text(decision: &ExecuteDecision) -> String {
+    let ExecuteDecision { speak, action, reason, goal_check, tool_call, abort } = decision;
+    let text = |text: &str| Value::String(text.to_owned());
+    let mut fields = vec![("action".to_owned(), text(action.as_str()))];
+    for (key, value) in [("speak", speak), ("reason", reason), ("goal_check", goal_check)] {
+        if !value.is_empty() {
+            fields.push((key.to_owned(), text(value)));
+        }
+    }
+    if let Some(call) = tool_call {
+        let call = vec![
+            ("name".to_owned(), text(&call.name)),
+            ("arguments".to_owned(), call.arguments.clone()),
+        ];
+        fields.push(("tool_call".to_owned(), Value::Object(call)));
+    }
+    if let Some(abort) = abort {
+        let abort = [
+            ("code", &abort.code),
+            ("user_message", &abort.user_message),
+            ("internal_reason", &abort.internal_reason),
+        ];
+        let abort = abort.map(|(key, value)| (key.to_owned(), text(value)));
+        fields.push(("abort".to_owned(), Value::Object(abort.to_vec())));
+    }
+    Value::Object(fields).to_compact()
+}

@@ -1,0 +1,21 @@
+//! What a driver is shown before a decision. All functions are pure.
+//!
+//! ```text
+//!   journal --history--> turns of one attempt --observation--> what each call came to
+//!                                 |
+//!                                 +--messages--> system, then user and assistant by turns
+//! ```
+
+mod history;
+mod messages;
+mod observation;
+mod system;
+
+#[cfg(test)]
+mod tests;
+
+pub use history::{PastTurn, TOOL_TURNS, is_complete, turns};
+pub(crate) use messages::decision_text;
+pub use messages::{Message, Role, Scene, messages};
+pub use observation::{Shown, observation, placeholder};
+pub use system::ToolLine;

@@ -1,0 +1,213 @@
+//! Agents outside the executor that decide: they lease the decision of a step and submit it.
+//!
+//! ```text
+//!   LeaseStep ------> offers: the lease of a wait
+//!   SubmitDecision -> turns: stores the reply, follows the turn, answers its outcome
+//!   Heartbeat, ReleaseStep -> the leases alone
+//! ```
+//!
+//! Any executor serves any agent: nothing is routed to the one that works on the run.
+
+mod news;
+mod offers;
+mod scene;
+mod turns;
+
+pub(crate) use scene::{Workshop, step_context};
+pub(crate) use turns::{Submission, TurnResult};
+
+use crate::step::Replies;
+use news::News;
+use offers::{Offers, Scope};
+use scene::StepScene;
+use sqlx::PgPool;
+use std::sync::Arc;
+use std::time::Duration;
+use surety_common::clock;
+use surety_common::domain::execution::wait_rows::WaitKind;
+use surety_common::domain::fault::{Fault, FaultCode};
+use surety_common::domain::identity::Object;
+use surety_common::domain::run::{DriverKind, RunRecord};
+use surety_common::domain::step::StepState;
+use surety_common::store::{
+    self, Extended, HeldLease, Topic, WaitHeartbeats, WaitLease, Waker, Wakeups,
+};
+use surety_common::wire::caller::Caller;
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+/// The participants of one executor process.
+#[derive(Clone)]
+pub(crate) struct Participants {
+    pool: PgPool,
+    replies: Replies,
+    waker: Waker,
+    wakeups: Wakeups,
+    offers: Offers,
+    heartbeats: WaitHeartbeats,
+    news: News,
+    lease_ms: i32,
+    /// Where the folders of runs are, and the tools.
+    pub(crate) workshop: Arc<Workshop>,
+}
+
+/// What an agent asks for.
+#[derive(Debug, Clone)]
+pub(crate) struct Ask {
+    /// The agent's name.
+    pub(crate) driver_id: String,
+    /// Only this namespace; empty for every one that it reaches.
+    pub(crate) namespace: String,
+    /// Only this run.
+    pub(crate) run_id: Option<Uuid>,
+    /// How long it waits.
+    pub(crate) patience: Duration,
+}
+
+/// A leased step, and what its driver decides from.
+pub(crate) struct LeasedStep {
+    pub(crate) lease: WaitLease,
+    pub(crate) scene: StepScene,
+}
+
+impl Participants {
+    /// The participants over this database. The loops run until `ended`.
+    pub(crate) fn start(
+        pool: PgPool,
+        replies: Replies,
+        (waker, wakeups): (Waker, Wakeups),
+        (workshop, lease): (Workshop, Duration),
+        ended: &CancellationToken,
+    ) -> Self {
+        let offers = Offers::of(WaitKind::Decision, pool.clone());
+        let news = News::default();
+        tokio::spawn(offers.clone().run(wakeups.clone(), ended.clone()));
+        tokio::spawn(news.clone().run(wakeups.clone(), ended.clone()));
+        let heartbeats = WaitHeartbeats::start(pool.clone());
+        let lease_ms = i32::try_from(lease.as_millis()).unwrap_or(i32::MAX);
+        let workshop = Arc::new(workshop);
+        Self { pool, replies, waker, wakeups, offers, heartbeats, news, lease_ms, workshop }
+    }
+
+    /// Leases the decision of a step, once one is offered; none when that takes too long.
+    ///
+    /// # Errors
+    /// `run_not_found`, `run_terminal`, `driver_mismatch`, `database_unavailable`.
+    pub(crate) async fn lease(
+        &self,
+        caller: &Caller,
+        ask: Ask,
+    ) -> Result<Option<LeasedStep>, Fault> {
+        let Ask { driver_id, namespace, run_id, patience } = ask;
+        if let Some(run_id) = run_id {
+            let record = self.find(caller, run_id).await?;
+            may_be_driven(&record)?;
+        }
+        let scope = Scope { reached: caller.reached(), namespace, run_id };
+        let deadline = Instant::now() + patience;
+        loop {
+            let holder = (caller.name().to_owned(), driver_id.clone());
+            let next = self.offers.next(scope.clone(), holder, self.lease_ms);
+            let Ok(Some(lease)) = timeout_at(deadline, next).await else { return Ok(None) };
+            // The wait may have ended since it was offered.
+            if let Some(scene) = self.scene_of(lease).await? {
+                return Ok(Some(LeasedStep { lease, scene }));
+            }
+        }
+    }
+
+    async fn scene_of(&self, lease: WaitLease) -> Result<Option<StepScene>, Fault> {
+        let Some(record) = store::find_run(&self.pool, lease.run_id).await? else {
+            return Ok(None);
+        };
+        let waits = |wait: Option<Uuid>| wait == Some(lease.wait_id);
+        let steps = record.execution.steps.iter();
+        let found = { steps }.position(|step| waits(step.wait.as_deref().map(|wait| wait.id)));
+        let Some(index) = found else { return Ok(None) };
+        StepScene::load(&self.pool, record, index).await.map(Some)
+    }
+
+    /// Extends leases. Answers for each of them what it is now; none for a lost one.
+    ///
+    /// # Errors
+    /// `database_unavailable`.
+    pub(crate) async fn extend(
+        &self,
+        caller: &Caller,
+        leases: &[(Uuid, i64)],
+    ) -> Result<Vec<Option<Extended>>, Fault> {
+        let identity = || caller.name().to_owned();
+        let held = leases.iter().map(|(run_id, lease_epoch)| HeldLease {
+            run_id: *run_id,
+            lease_epoch: *lease_epoch,
+            identity: identity(),
+        });
+        Ok(self.heartbeats.extend(held.collect(), clock::now()).await?)
+    }
+
+    /// Ends a lease, so that another agent can take the step at once. Answers the step's state.
+    ///
+    /// # Errors
+    /// `run_not_found`, `step_not_found`, `lease_lost`, `database_unavailable`.
+    pub(crate) async fn release(
+        &self,
+        caller: &Caller,
+        (run_id, step_id): (Uuid, &str),
+        lease_epoch: i64,
+    ) -> Result<StepState, Fault> {
+        let record = self.find(caller, run_id).await?;
+        let index = index_of(&record, step_id)?;
+        let lease = HeldLease { run_id, lease_epoch, identity: caller.name().to_owned() };
+        if !store::release_wait(&self.pool, &lease).await? {
+            return Err(lease_lost(step_id));
+        }
+        self.waker.wake_now(Topic::Waits(run_id));
+        self.wakeups.wake_here(Topic::Waits(run_id));
+        Ok(record.execution.step(index).map(|step| step.state).unwrap_or_default())
+    }
+
+    /// A run that the caller reaches.
+    async fn find(&self, caller: &Caller, run_id: Uuid) -> Result<RunRecord, Fault> {
+        let not_found = || {
+            let message = format!("no run has the id {run_id}");
+            Fault::new(FaultCode::RunNotFound, message).with_field("run_id")
+        };
+        let record = store::find_run(&self.pool, run_id).await?.ok_or_else(not_found)?;
+        caller.may(&Object::namespace(&record.spec.namespace), not_found)?;
+        Ok(record)
+    }
+}
+
+fn may_be_driven(record: &RunRecord) -> Result<(), Fault> {
+    if record.spec.driver != DriverKind::Remote {
+        let kind = record.spec.driver.as_str();
+        let message = format!("the run has the driver {kind}; LeaseStep serves runs with remote");
+        return Err(Fault::new(FaultCode::DriverMismatch, message).with_field("run_id"));
+    }
+    if record.execution.state.is_terminal() {
+        return Err(run_terminal(record));
+    }
+    Ok(())
+}
+
+fn run_terminal(record: &RunRecord) -> Fault {
+    let state = record.execution.state.as_str();
+    Fault::new(FaultCode::RunTerminal, format!("the run already ended as {state}, which is final"))
+}
+
+fn lease_lost(step_id: &str) -> Fault {
+    let message = format!(
+        "the lease of step {step_id:?} is not held by this caller under that lease_epoch any more; lease a \
+         step again"
+    );
+    Fault::new(FaultCode::LeaseLost, message).with_field("fence")
+}
+
+fn index_of(record: &RunRecord, step_id: &str) -> Result<usize, Fault> {
+    let steps = record.plan.as_deref().map_or(&[][..], |plan| &plan.steps);
+    steps.iter().position(|step| step.id == step_id).ok_or_else(|| {
+        let message = format!("the plan of the run has no step {step_id:?}");
+        Fault::new(FaultCode::StepNotFound, message).with_field("fence.step_id")
+    })
+}

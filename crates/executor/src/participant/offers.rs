@@ -1,0 +1,292 @@
+//! The long poll of participants: one loop finds offered waits for all of this process's callers.
+//!
+//! ```text
+//!   caller --want--> Offers --one statement--> which namespaces offer waits
+//!                      |---- for those that a caller reaches: the most urgent waits
+//!                      +---- one statement: the leases, one wait for each caller
+//! ```
+//!
+//! Between namespaces the waits are taken in turns, within one by priority and then age. A scan that finds
+//! nothing is one statement, for any number of callers and of waits that are not offered.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use surety_common::clock;
+use surety_common::domain::execution::wait_rows::WaitKind;
+use surety_common::store::{
+    self, DedicatedConnection, HeldLease, LeaseOrder, OfferedWait, StoreError, Topic, WaitLease,
+    Wakeups,
+};
+use tokio::sync::{Notify, broadcast, oneshot};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+/// How often waits are searched without a wake-up, which may be lost, and leases expire.
+const POLL: Duration = Duration::from_secs(1);
+/// The shortest time between two scans while wake-ups keep arriving.
+const PAUSE: Duration = Duration::from_millis(5);
+/// The pause after a scan that failed.
+const AFTER_ERROR: Duration = Duration::from_millis(500);
+/// The most waits of one namespace that one scan offers.
+const MOST: usize = 256;
+
+/// What a participant takes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Scope {
+    /// The namespaces that its identity reaches; empty for all.
+    pub(super) reached: Vec<String>,
+    /// Only this one; empty for all of them.
+    pub(super) namespace: String,
+    /// Only waits of this run.
+    pub(super) run_id: Option<Uuid>,
+}
+
+impl Scope {
+    fn fits(&self, namespace: &str) -> bool {
+        (self.namespace.is_empty() || self.namespace == namespace)
+            && (self.reached.is_empty() || self.reached.iter().any(|name| name == namespace))
+    }
+}
+
+/// A participant that waits for a wait.
+struct Want {
+    scope: Scope,
+    identity: String,
+    /// The participant's own name.
+    name: String,
+    lease_ms: i32,
+    reply: oneshot::Sender<WaitLease>,
+}
+
+/// The offered waits of one kind, and the participants of this process that want one.
+#[derive(Clone)]
+pub(super) struct Offers(Arc<Shared>);
+
+struct Shared {
+    kind: WaitKind,
+    pool: sqlx::PgPool,
+    wants: Mutex<VecDeque<Want>>,
+    wanted: Notify,
+}
+
+impl Offers {
+    /// Offers of a kind, served once [`Offers::run`] is called.
+    pub(super) fn of(kind: WaitKind, pool: sqlx::PgPool) -> Self {
+        let (wants, wanted) = (Mutex::default(), Notify::new());
+        Self(Arc::new(Shared { kind, pool, wants, wanted }))
+    }
+
+    /// The lease of the next wait in this scope. Dropping the future gives the place up; a lease that was
+    /// written by then is given back.
+    pub(super) async fn next(
+        &self,
+        scope: Scope,
+        (identity, name): (String, String),
+        lease_ms: i32,
+    ) -> Option<WaitLease> {
+        let (reply, lease) = oneshot::channel();
+        self.wants().push_back(Want { scope, identity, name, lease_ms, reply });
+        self.0.wanted.notify_one();
+        lease.await.ok()
+    }
+
+    /// Serves the participants until `ended`.
+    pub(super) async fn run(self, wakeups: Wakeups, ended: CancellationToken) {
+        let mut topics = wakeups.subscribe();
+        let mut dedicated = DedicatedConnection::new(self.0.pool.clone());
+        let mut rotation = 0;
+        loop {
+            let begun = Instant::now();
+            let next = match self.run_once(&mut dedicated, &mut rotation).await {
+                Ok(true) => begun,
+                Ok(false) => begun + POLL,
+                Err(error) => {
+                    tracing::warn!(%error, "waits: a scan failed; retrying");
+                    begun + AFTER_ERROR
+                }
+            };
+            tokio::select! {
+                biased;
+                () = ended.cancelled() => break,
+                () = sleep_until(next), if self.is_wanted() => {}
+                () = self.0.wanted.notified() => {}
+                () = offered(&mut topics), if self.is_wanted() => {}
+            }
+            tokio::select! {
+                () = ended.cancelled() => break,
+                () = sleep_until(begun + PAUSE) => {}
+            }
+            // One scan covers all earlier wake-ups.
+            topics = topics.resubscribe();
+        }
+        self.wants().clear();
+    }
+
+    /// One scan. Returns whether another one at once may find more.
+    async fn run_once(
+        &self,
+        dedicated: &mut DedicatedConnection,
+        rotation: &mut usize,
+    ) -> Result<bool, StoreError> {
+        let scopes = self.scopes();
+        if scopes.is_empty() {
+            return Ok(false);
+        }
+        let now = clock::now();
+        let mut namespaces = store::offered_namespaces(dedicated, self.0.kind, now).await?;
+        namespaces.sort_unstable();
+        let mut taken = HashSet::new();
+        let mut orders = Vec::new();
+        let mut picked = Vec::new();
+        for (scope, count) in scopes {
+            let fitting: Vec<String> =
+                namespaces.iter().filter(|name| scope.fits(name)).cloned().collect();
+            if fitting.is_empty() {
+                continue;
+            }
+            let most = i64::try_from((count + taken.len()).min(MOST)).unwrap_or(i64::MAX);
+            let offers =
+                store::offered_waits(dedicated, self.0.kind, &fitting, scope.run_id, most).await?;
+            *rotation = rotation.wrapping_add(1);
+            for offer in in_turns(offers, *rotation) {
+                if taken.contains(&offer.id) {
+                    continue;
+                }
+                let Some(want) = self.take_want(&scope) else { break };
+                taken.insert(offer.id);
+                let holder = format!("{} {}", want.identity, want.name);
+                orders.push(LeaseOrder { wait_id: offer.id, holder, lease_ms: want.lease_ms });
+                picked.push((offer.id, want));
+            }
+        }
+        if orders.is_empty() {
+            return Ok(false);
+        }
+        let leased = store::lease_waits(dedicated, &orders, now).await;
+        self.hand_out(picked, leased).await
+    }
+
+    /// Gives the leases to the participants. One without a lease waits again, at its place.
+    async fn hand_out(
+        &self,
+        picked: Vec<(Uuid, Want)>,
+        leased: Result<Vec<WaitLease>, StoreError>,
+    ) -> Result<bool, StoreError> {
+        let (leases, failed) = match leased {
+            Ok(leases) => (leases, None),
+            Err(error) => (Vec::new(), Some(error)),
+        };
+        let leases: HashMap<Uuid, WaitLease> =
+            leases.into_iter().map(|lease| (lease.wait_id, lease)).collect();
+        for (wait_id, want) in picked.into_iter().rev() {
+            let Some(lease) = leases.get(&wait_id) else {
+                self.wants().push_front(want);
+                continue;
+            };
+            if want.reply.send(*lease).is_err() {
+                let WaitLease { run_id, lease_epoch, .. } = *lease;
+                let lease = HeldLease { run_id, lease_epoch, identity: want.identity };
+                store::release_wait(&self.0.pool, &lease).await?;
+            }
+        }
+        failed.map_or_else(|| Ok(self.is_wanted()), Err)
+    }
+
+    /// The scopes of the participants that still wait, with their numbers.
+    fn scopes(&self) -> BTreeMap<Scope, usize> {
+        let mut wants = self.wants();
+        wants.retain(|want| !want.reply.is_closed());
+        let mut scopes = BTreeMap::new();
+        for want in wants.iter() {
+            *scopes.entry(want.scope.clone()).or_default() += 1;
+        }
+        scopes
+    }
+
+    /// The participant of a scope that has waited longest.
+    fn take_want(&self, scope: &Scope) -> Option<Want> {
+        let mut wants = self.wants();
+        let place = wants.iter().position(|want| want.scope == *scope)?;
+        wants.remove(place)
+    }
+
+    fn is_wanted(&self) -> bool {
+        !self.wants().is_empty()
+    }
+
+    fn wants(&self) -> MutexGuard<'_, VecDeque<Want>> {
+        self.0.wants.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The waits of the namespaces by turns, beginning with another one each time.
+fn in_turns(offers: Vec<OfferedWait>, rotation: usize) -> Vec<OfferedWait> {
+    let mut by_namespace: BTreeMap<String, VecDeque<OfferedWait>> = BTreeMap::new();
+    for offer in offers {
+        by_namespace.entry(offer.namespace.clone()).or_default().push_back(offer);
+    }
+    let mut queues: VecDeque<VecDeque<OfferedWait>> = by_namespace.into_values().collect();
+    let first = rotation.checked_rem(queues.len()).unwrap_or_default();
+    queues.rotate_left(first);
+    let mut ordered = Vec::new();
+    while let Some(mut queue) = queues.pop_front() {
+        ordered.extend(queue.pop_front());
+        if !queue.is_empty() {
+            queues.push_back(queue);
+        }
+    }
+    ordered
+}
+
+/// Resolves when a wake-up says that a wait is offered, or may be.
+async fn offered(topics: &mut broadcast::Receiver<Topic>) {
+    loop {
+        match topics.recv().await {
+            Ok(Topic::Waits(_) | Topic::Everything)
+            | Err(broadcast::error::RecvError::Lagged(_)) => return,
+            Ok(Topic::Ready | Topic::Run(_) | Topic::Moved(_)) => {}
+            Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offer(namespace: &str, number: u128) -> OfferedWait {
+        OfferedWait { id: Uuid::from_u128(number), namespace: namespace.to_owned() }
+    }
+
+    fn order(offers: &[(&str, u128)], rotation: usize) -> Vec<u128> {
+        let offers = offers.iter().map(|(namespace, number)| offer(namespace, *number)).collect();
+        in_turns(offers, rotation).iter().map(|offer| offer.id.as_u128()).collect()
+    }
+
+    #[test]
+    fn no_namespace_is_served_twice_before_another_that_waits() {
+        let offers = [("a", 1), ("a", 2), ("a", 3), ("b", 4), ("c", 5), ("c", 6)];
+        assert_eq!(order(&offers, 0), [1, 4, 5, 2, 6, 3]);
+        assert_eq!(order(&offers, 1), [4, 5, 1, 6, 2, 3]);
+        assert_eq!(order(&[], 7), Vec::<u128>::new());
+    }
+
+    #[test]
+    fn a_scope_takes_waits_of_its_namespaces_only() {
+        let scope = |reached: &[&str], namespace: &str| Scope {
+            reached: reached.iter().map(ToString::to_string).collect(),
+            namespace: namespace.to_owned(),
+            run_id: None,
+        };
+        for (scope, expected) in [
+            (scope(&[], ""), [true, true]),
+            (scope(&["a"], ""), [true, false]),
+            (scope(&[], "b"), [false, true]),
+            (scope(&["a"], "b"), [false, false]),
+        ] {
+            assert_eq!(["a", "b"].map(|name| scope.fits(name)), expected, "{scope:?}");
+        }
+    }
+}

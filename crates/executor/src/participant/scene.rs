@@ -1,0 +1,192 @@
+//! What an agent decides from: the rows of its run, as its context.
+
+use crate::context::{
+    self, PastTurn, Role, Scene, ToolLine, is_complete, messages, observation, turns,
+};
+use crate::tool::{Registry, ToolSpec};
+use sqlx::PgPool;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use surety_common::domain::execution::StepProgress;
+use surety_common::domain::fault::Fault;
+use surety_common::domain::journal::{Event, Output};
+use surety_common::domain::plan::{Plan, PlanStep};
+use surety_common::domain::run::RunRecord;
+use surety_common::domain::step::StepState;
+use surety_common::store;
+use surety_common::wire::v1;
+
+/// The largest output of which parts are shown. Of a larger one the size is.
+const SHOWN_BYTES: u64 = 16 << 20;
+
+/// The tools, and where the folders of runs are.
+pub(crate) struct Workshop {
+    /// The tools.
+    pub(crate) tools: Arc<Registry>,
+    /// The folder of the workspaces of runs that name none.
+    pub(crate) workspaces: PathBuf,
+}
+
+/// A step with the turns that its driver is shown.
+pub(crate) struct StepScene {
+    /// The run.
+    pub(crate) record: RunRecord,
+    /// The step, by its index in the plan.
+    pub(crate) index: usize,
+    turns: Vec<PastTurn>,
+    /// What the newest call of each tool came to, by call id.
+    observations: HashMap<String, String>,
+}
+
+impl StepScene {
+    /// Reads the turns of a step.
+    ///
+    /// # Errors
+    /// `database_unavailable`
+    pub(crate) async fn load(
+        pool: &PgPool,
+        record: RunRecord,
+        index: usize,
+    ) -> Result<Self, Fault> {
+        let progress = record.execution.step(index).cloned().unwrap_or_default();
+        if progress.rounds == 0 {
+            let (turns, observations) = (Vec::new(), HashMap::new());
+            return Ok(Self { record, index, turns, observations });
+        }
+        let step_id = step_of(&record, index).id.clone();
+        let enough = |events: &[Event]| is_complete(events, &step_id, progress.attempt);
+        let events = store::latest_events(pool, record.spec.id, enough).await?;
+        Self::of(pool, record, index, &events).await
+    }
+
+    /// The scene from events that hold the turns of the step.
+    ///
+    /// # Errors
+    /// `database_unavailable`
+    pub(super) async fn of(
+        pool: &PgPool,
+        record: RunRecord,
+        index: usize,
+        events: &[Event],
+    ) -> Result<Self, Fault> {
+        let progress = record.execution.step(index).cloned().unwrap_or_default();
+        let step_id = step_of(&record, index).id.clone();
+        let turns = turns(events, &step_id, progress.attempt);
+        let mut newest: HashMap<&str, &PastTurn> = HashMap::new();
+        for turn in &turns {
+            if let Some(tool) = turn.tool() {
+                newest.insert(tool, turn);
+            }
+        }
+        let mut observations = HashMap::new();
+        for turn in newest.into_values() {
+            if let Some(receipt) = &turn.receipt {
+                let text = text_of(pool, turn.output.as_ref()).await?;
+                let shown = observation(receipt, turn.output.as_ref(), text.as_deref());
+                observations.insert(receipt.call_id.clone(), shown.text);
+            }
+        }
+        Ok(Self { record, index, turns, observations })
+    }
+
+    /// The step's state in the row.
+    pub(crate) fn progress(&self) -> StepProgress {
+        self.record.execution.step(self.index).cloned().unwrap_or_default()
+    }
+
+    /// The step in the plan.
+    pub(crate) fn step(&self) -> PlanStep {
+        step_of(&self.record, self.index).clone()
+    }
+}
+
+/// The text of an output, where it is small enough to be looked through.
+pub(super) async fn text_of(
+    pool: &PgPool,
+    output: Option<&Output>,
+) -> Result<Option<String>, Fault> {
+    match output {
+        Some(output) if output.bytes <= SHOWN_BYTES => Ok(store::output_text(pool, output).await?),
+        Some(_) | None => Ok(None),
+    }
+}
+
+fn step_of(record: &RunRecord, index: usize) -> &PlanStep {
+    static NOTHING: PlanStep = PlanStep {
+        id: String::new(),
+        description: String::new(),
+        dependencies: Vec::new(),
+        tools_expected: Vec::new(),
+        verify: Vec::new(),
+        done_when: String::new(),
+        evidence: surety_common::domain::plan::Evidence::Required,
+        script: Vec::new(),
+        write_scope: Vec::new(),
+    };
+    record.plan.as_deref().and_then(|plan| plan.steps.get(index)).unwrap_or(&NOTHING)
+}
+
+/// The context of a step's next turn.
+pub(crate) fn step_context(scene: &StepScene, workshop: &Workshop) -> v1::StepContext {
+    let (step, progress) = (scene.step(), scene.progress());
+    let RunRecord { spec, execution, plan, .. } = &scene.record;
+    let allowed: Vec<&ToolSpec> = workshop
+        .tools
+        .specs()
+        .filter(|spec| step.tools_expected.is_empty() || step.tools_expected.contains(&spec.name))
+        .collect();
+    let lines: Vec<ToolLine> = allowed.iter().map(|spec| line_of(spec)).collect();
+    let states: Vec<StepState> = execution.step_states().collect();
+    let nothing = Plan::default();
+    let limits = &spec.limits;
+    let rounds_left = limits.max_step_rounds.saturating_sub(progress.rounds);
+    let calls_left = limits.max_step_tool_calls.saturating_sub(progress.tool_calls);
+    let notice = progress.wait.as_deref().map_or("", |wait| wait.question.as_str());
+    let shown = messages(&Scene {
+        goal: &spec.goal,
+        plan: plan.as_deref().unwrap_or(&nothing),
+        states: &states,
+        step: &step,
+        tools: &lines,
+        turns: &scene.turns,
+        observations: &scene.observations,
+        called: &progress.called,
+        notice,
+        left: (rounds_left, calls_left),
+    });
+    let open = states.iter().filter(|state| **state != StepState::Done).count();
+    let workspace = match spec.workspace.as_str() {
+        "" => workshop.workspaces.join(spec.id.to_string()).to_string_lossy().into_owned(),
+        named => named.to_owned(),
+    };
+    v1::StepContext {
+        goal: spec.goal.clone(),
+        step: Some(step.into()),
+        turn: progress.rounds.saturating_add(1),
+        tools: allowed.into_iter().map(crate::tool::shown).collect(),
+        messages: shown.into_iter().map(message).collect(),
+        workspace,
+        rounds_left,
+        tool_calls_left: calls_left,
+        steps_remaining: u32::try_from(open).unwrap_or(u32::MAX),
+    }
+}
+
+fn line_of(spec: &ToolSpec) -> ToolLine {
+    ToolLine {
+        name: spec.name.clone(),
+        description: spec.description.clone(),
+        schema: spec.input_schema.to_string(),
+        sample: spec.return_sample.to_owned(),
+    }
+}
+
+fn message(message: context::Message) -> v1::ContextMessage {
+    let role = match message.role {
+        Role::System => v1::ContextRole::System,
+        Role::User => v1::ContextRole::User,
+        Role::Assistant => v1::ContextRole::Assistant,
+    };
+    v1::ContextMessage { role: role.into(), text: message.text }
+}

@@ -1,0 +1,37 @@
+//! Tools as the API lists them.
+
+use super::{Annotations, ToolSpec};
+use surety_common::wire::v1;
+use surety_common::wire::value::whole_seconds;
+
+/// The provider of the tools that every executor has.
+pub(crate) const BUILTIN: &str = "builtin";
+
+/// A tool on the wire.
+pub(crate) fn shown(spec: &ToolSpec) -> v1::Tool {
+    let ToolSpec {
+        name,
+        description,
+        input_schema,
+        annotations,
+        scan: _,
+        default_timeout,
+        return_sample,
+    } = spec;
+    let Annotations { read_only, destructive, idempotent, open_world } = *annotations;
+    v1::Tool {
+        name: name.clone(),
+        description: description.clone(),
+        input_schema_json: input_schema.to_string(),
+        annotations: Some(v1::ToolAnnotations {
+            read_only: Some(read_only),
+            destructive: Some(destructive),
+            idempotent: Some(idempotent),
+            open_world: Some(open_world),
+        }),
+        return_sample: (*return_sample).to_owned(),
+        timeout: Some(whole_seconds(default_timeout.as_secs())),
+        provider: BUILTIN.to_owned(),
+        needs_confirmation: false,
+    }
+}

@@ -1,0 +1,158 @@
+//! An executor that dies while an agent leases, keeps, returns or answers a wait: the agent goes on at another
+//! one, no reply is lost, and none becomes two turns.
+
+use super::points;
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use surety_common::wire::token::Token;
+use surety_common::wire::v1;
+use surety_e2e::agent::{AGENT, Agent, PERSON, Work, call, fence, next_plan, secret, token_file};
+use surety_e2e::harness::{Database, Deployment};
+use surety_e2e::script::{plan, request};
+use tempfile::NamedTempFile;
+
+pub(super) const OF_WAITS: [&str; 6] = [
+    "executor.before_wait_lease",
+    "executor.after_wait_lease",
+    "executor.before_wait_heartbeat",
+    "executor.after_wait_heartbeat",
+    "executor.before_wait_release",
+    "executor.after_wait_release",
+];
+/// The writes of a run that an agent decides: its answers, its turns, and what they open.
+const OF_ANSWERS: [&str; 2] = ["committer.before_write", "committer.after_write"];
+/// More writes than one such run makes.
+const MANY: usize = 40;
+/// The shortest lease, so that one that was written unnoticed expires soon.
+const LEASE: (&str, &str) = ("SURETY_EXECUTOR_DRIVER_LEASE_MS", "1000");
+
+async fn stage(environment: &[(&str, &str)]) -> Result<(Deployment, NamedTempFile)> {
+    let tokens = token_file()?;
+    let path = tokens.path().to_string_lossy().into_owned();
+    let all = [&[("SURETY_TOKEN_FILE", path.as_str())], environment].concat();
+    let mut deployment = Deployment::start_idle(Database::create().await?, &all).await?;
+    deployment.use_token(Token::new(&secret(PERSON))?);
+    Ok((deployment, tokens))
+}
+
+async fn driven(deployment: &Deployment, workspace: &str) -> Result<String> {
+    let plan = plan(&[json!({"id": "s", "description": "write out.txt"})]);
+    let driver = v1::Driver::Remote.into();
+    let request = v1::CreateRunRequest { driver, ..request(&plan, workspace) };
+    Ok(deployment.create_run(request).await?.id)
+}
+
+fn replies() -> [serde_json::Value; 2] {
+    [call("write_file", json!({"path": "out.txt", "content": "done\n"})), next_plan()]
+}
+
+/// Starts an executor in the place of one that died, whose leases are free at once.
+async fn replace(deployment: &mut Deployment) -> Result<Agent> {
+    deployment.first_executor()?.wait_for_exit().await?;
+    let pool = deployment.database.pool().await?;
+    sqlx::query("update executor set heartbeat_at = 'epoch'").execute(&pool).await?;
+    deployment.executors.clear();
+    deployment.add_executor(&[]).await?;
+    Agent::new(deployment.first_executor()?, AGENT, "worker")
+}
+
+#[tokio::test]
+async fn an_executors_death_around_any_change_of_a_lease_is_recovered_from() -> Result<()> {
+    let (mut deployment, _tokens) = stage(&[LEASE]).await?;
+    for point in OF_WAITS {
+        let run_id = driven(&deployment, "").await?;
+        deployment.add_executor(&[("SURETY_CRASH_POINT", point)]).await?;
+        let agent = Agent::new(deployment.first_executor()?, AGENT, "worker")?;
+        match agent.work(&run_id).await {
+            Err(_) => ensure!(point.contains("wait_lease"), "{point}: the lease failed"),
+            Ok(work) if point.contains("heartbeat") => {
+                let beat = agent.heartbeat(&[fence(&work.lease)]).await;
+                ensure!(beat.is_err(), "{point} is not passed");
+            }
+            Ok(work) => {
+                ensure!(point.contains("release"), "{point} is not passed");
+                ensure!(agent.release(&work).await.is_err(), "{point} is not passed");
+            }
+        }
+        let agent = replace(&mut deployment).await.context(point)?;
+        let work = agent.work(&run_id).await.context(point)?;
+        agent.take_turns(work, &replies()).await.context(point)?;
+        let run = deployment.wait_for_end(&run_id).await.context(point)?;
+        ensure!(run.state() == v1::RunState::Done, "{point}: {run:#?}");
+        deployment.first_executor()?.kill().await?;
+        deployment.executors.clear();
+    }
+    deployment.finish().await
+}
+
+/// Drives a run whose executor dies at some write. Answers whether it died.
+async fn drive(deployment: &mut Deployment, run_id: &str) -> Result<bool> {
+    let mut agent = Agent::new(deployment.first_executor()?, AGENT, "worker")?;
+    let mut died = false;
+    let mut work: Option<Work> = None;
+    for reply in replies() {
+        loop {
+            let at = match work.clone() {
+                Some(at) => at,
+                None => match agent.work(run_id).await {
+                    Ok(at) => at,
+                    Err(_) if !died => {
+                        died = true;
+                        agent = replace(deployment).await?;
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                },
+            };
+            match agent.submit(&at, &reply.to_string()).await {
+                Ok(answer) => {
+                    ensure!(answer.correction.is_empty(), "{answer:#?}");
+                    work = answer.next.map(|context| Work { context, ..at });
+                    break;
+                }
+                // The same turn again, at another executor.
+                Err(_) if !died => {
+                    died = true;
+                    agent = replace(deployment).await?;
+                    work = Some(at);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    if !died && points::died(deployment, run_id).await? {
+        died = true;
+        replace(deployment).await?;
+    }
+    Ok(died)
+}
+
+#[tokio::test]
+async fn an_executors_death_at_any_write_of_an_agents_run_loses_and_repeats_no_turn() -> Result<()>
+{
+    for point in OF_ANSWERS {
+        let (mut deployment, _tokens) = stage(&[]).await?;
+        let mut deaths = 0;
+        for passing in 1..MANY {
+            let folder = tempfile::tempdir()?;
+            let run_id = driven(&deployment, &folder.path().to_string_lossy()).await?;
+            let named = format!("{point}:{passing}");
+            deployment.add_executor(&[("SURETY_CRASH_POINT", &named)]).await?;
+            let died = drive(&mut deployment, &run_id).await.context(named.clone())?;
+            let run = deployment.wait_for_end(&run_id).await.context(named.clone())?;
+            ensure!(run.state() == v1::RunState::Done, "{named}: {run:#?}");
+            let turns = run.counters.map(|counters| counters.rounds);
+            ensure!(turns == Some(2), "{named}: {turns:?} turns of two replies");
+            deployment.first_executor()?.kill().await?;
+            deployment.executors.clear();
+            if !died {
+                break;
+            }
+            deaths += 1;
+        }
+        // Each answer, the intent of the write, and the ends of both turns.
+        ensure!(deaths >= 5, "{point}: {deaths}");
+        deployment.finish_at_rest().await?;
+    }
+    Ok(())
+}
