@@ -1,0 +1,62 @@
+"""Drives steps of runs with `driver: remote` until it is idle for IDLE seconds.
+
+python agent.py GENERATED ADDRESS TOKEN_FILE IDLE; docs/drivers.md explains each call.
+"""
+
+import json
+import sys
+import threading
+
+import grpc
+
+generated, address, token_file, idle = sys.argv[1:]
+sys.path.insert(0, generated)
+from google.protobuf.duration_pb2 import Duration  # noqa: E402
+from surety.v1 import decision_pb2, executor_service_pb2 as api, executor_service_pb2_grpc as rpc  # noqa: E402
+
+driver = rpc.ExecutorServiceStub(grpc.insecure_channel(address))
+token = [("authorization", "Bearer " + open(token_file).read().strip())]
+
+# What a model would decide: the calls of each step of examples/repair, in order.
+FIXED = "- Fixed: meetings back to back are one block.\n"
+CALLS = {
+    "read": [("read_file", {"path": "src/lib.rs"})],
+    "edit": [("edit_file", {"path": "src/lib.rs", "old_text": "if meeting.start < last.end =>",
+                            "new_text": "if meeting.start <= last.end =>"})],
+    "test": [("run_command", {"argv": ["cargo", "test", "--offline"], "timeout_s": 300})],
+    "changelog": [("edit_file", {"path": "CHANGELOG.md", "old_text": "## Unreleased\n",
+                                 "new_text": "## Unreleased\n\n" + FIXED})],
+}
+
+
+def decide(context):
+    """Replies to context.messages; put the call of a chat model here."""
+    calls = CALLS[context.step.id]
+    if context.turn <= len(calls):
+        name, arguments = calls[context.turn - 1]
+        return json.dumps({"action": "continue", "tool_call": {"name": name, "arguments": arguments}})
+    return json.dumps({"action": "next_plan", "goal_check": context.step.done_when or "it is done"})
+
+
+def beat(fence, done):
+    """Keeps the lease while a turn takes long."""
+    while not done.wait(5):
+        driver.Heartbeat(api.HeartbeatRequest(driver_id="agent.py", fences=[fence]), metadata=token)
+
+
+wait = Duration(seconds=int(idle))
+while leased := driver.LeaseStep(api.LeaseStepRequest(driver_id="agent.py", wait=wait), metadata=token):
+    if not leased.HasField("lease"):
+        break
+    lease, context = leased.lease, leased.context
+    fence = api.StepFence(run_id=lease.run_id, step_id=lease.step_id, lease_epoch=lease.lease_epoch)
+    done = threading.Event()
+    threading.Thread(target=beat, args=(fence, done), daemon=True).start()
+    while context is not None:
+        turn = api.SubmitDecisionRequest(fence=fence, turn=context.turn, raw=decide(context))
+        answer = driver.SubmitDecision(turn, metadata=token, timeout=60)
+        while answer.outcome == decision_pb2.TURN_OUTCOME_PENDING:
+            answer = driver.SubmitDecision(turn, metadata=token, timeout=60)
+        print(lease.step_id, context.turn, decision_pb2.TurnOutcome.Name(answer.outcome))
+        context = answer.next if answer.HasField("next") else None
+    done.set()
