@@ -79,7 +79,7 @@ async fn a_users_check_may_use_a_shell_and_a_plans_may_not() -> Result<()> {
             of("glob", "user", "cat sub/*.txt > /dev/null"),
             of("quiet", "plan", "cat note.txt > /dev/null 2>&1"),
             of("shell", "plan", "cat note.txt | grep -q fixed"),
-            of("gone", "user", "no-such-program --check"),
+            of("gone", "user", "./no-such-program --check"),
         ]),
     )
     .await?;
@@ -91,6 +91,29 @@ async fn a_users_check_may_use_a_shell_and_a_plans_may_not() -> Result<()> {
         let reason = reasons.get(refused).copied().unwrap_or_default();
         let expected = format!("command_not_started: {code}: ");
         assert!(reason.starts_with(&expected), "{reason:?}");
+    }
+    deployment.finish().await
+}
+
+#[tokio::test]
+async fn a_program_that_is_nowhere_refuses_the_run_before_anything_runs() -> Result<()> {
+    let deployment = Deployment::start().await?;
+    let workspace = tempfile::tempdir()?;
+    let of = |target: &str, required: bool| json!({"id": "lint", "kind": "command_success", "target": target, "owner": "user", "required": required});
+    let refused =
+        end_with(&deployment, workspace.path(), json!([of("no-such-linter --all", true)])).await?;
+    let terminal = refused.terminal.clone().context("an end")?;
+    let message = &terminal.user_message;
+    assert!(message.starts_with("program_missing: check lint names the program"), "{message}");
+    assert_eq!(terminal.stop_reason(), v1::StopReason::Aborted);
+    assert!(!workspace.path().join("note.txt").exists(), "no step began");
+    for checks in [
+        json!([of("no-such-linter --all", false)]),
+        json!([of("no-such-linter --all || true", true)]),
+        json!([of("sh -c true && ./made/by/a/step || true", true)]),
+    ] {
+        let run = end_with(&deployment, workspace.path(), checks).await?;
+        assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
     }
     deployment.finish().await
 }

@@ -182,7 +182,8 @@ async fn no_direct_call_decides_before_the_runner_has_observed_or_spends_a_repai
     let argv: Vec<&str> = check.split(' ').chain(["-n"]).collect();
     let lie = json!({"name": "run_command", "arguments": {"argv": argv}});
     let mut plan = plan(&[step("only", &[], &[shell(&trail.mark_and_wait("step")), lie])]);
-    plan["verify"] = json!([{"id": "tests", "kind": "command_success", "target": check}]);
+    plan["verify"] =
+        json!([{"id": "tests", "kind": "command_success", "target": check, "owner": "plan"}]);
     let run_id = deployment.create(&plan, "").await?.id;
 
     wait_until("the step runs", || trail.marks("step") == 1).await?;

@@ -200,7 +200,7 @@ fn check_observed(bundle: &EvidenceBundle) -> Result<(), Fault> {
         return Ok(());
     }
     let checks = run.plan.as_ref().map_or(&[][..], |plan| &plan.verify);
-    let policy = run.spec.policy.verify_commands;
+    let policy = &run.spec.policy;
     let missing = probes(checks, policy, wrote_files(&evidence.receipts)).len();
     if missing == 0 {
         return Ok(());

@@ -1,11 +1,12 @@
 //! What would make a failed check pass, in one sentence each, for the message of a refused run.
 
+use crate::verdict::UNREACHED;
 use surety_common::domain::check::{
     AcceptCheck, CheckKind, FileType, Reason, changed_paths, check_key,
 };
 use surety_common::domain::receipt::{EvidenceReceipt, Fact};
 use surety_common::domain::verdict::{CheckResult, Verdict};
-use surety_common::domain::verification::probed;
+use surety_common::domain::verification::{PREPARE_FAILED, probed};
 
 /// The most characters of a check's own text in a sentence.
 const LONGEST_TEXT: usize = 120;
@@ -37,6 +38,16 @@ pub fn remedies(verdict: &Verdict, checks: &[AcceptCheck], receipts: &[EvidenceR
 
 fn of_check(check: &AcceptCheck, reason: &str, probes: &[EvidenceReceipt]) -> String {
     let target = shortened(&check.target);
+    if let Some(needed) = of_prepare(reason) {
+        return needed;
+    }
+    if let Some((known, hosts)) = reason.split_once(UNREACHED) {
+        let needed = of_check(check, known, probes);
+        return format!(
+            "{needed}; it asked for {}, which policy.network does not allow",
+            shortened(hosts)
+        );
+    }
     let Some(known) = Reason::ALL.iter().find(|known| known.as_str() == reason) else {
         return match (&check.kind, reason) {
             (CheckKind::CommandSuccess, reason) => {
@@ -83,6 +94,12 @@ fn of_check(check: &AcceptCheck, reason: &str, probes: &[EvidenceReceipt]) -> St
     }
 }
 
+/// What a check needs that did not run because the view was not prepared.
+fn of_prepare(reason: &str) -> Option<String> {
+    let line = reason.strip_prefix(PREPARE_FAILED)?.trim_start_matches([':', ' ']);
+    Some(format!("policy.prepare to succeed: {}", shortened(line)))
+}
+
 /// What a result needs that belongs to no check of the plan.
 fn of_system(result: &CheckResult) -> String {
     match result.reason.as_str() {
@@ -90,6 +107,7 @@ fn of_system(result: &CheckResult) -> String {
         "project_tests_not_run" => "the project's own test command to start".to_owned(),
         "self_checked" => "a check of a user or an operator that can fail".to_owned(),
         "output_empty" => "an answer in words at the end".to_owned(),
+        reason if reason.starts_with(PREPARE_FAILED) => of_prepare(reason).unwrap_or_default(),
         reason => match reason.strip_prefix("todo:") {
             Some(todos) => format!("its todos to be completed: {}", shortened(todos)),
             None => format!("another outcome than {}", shortened(reason)),
@@ -153,7 +171,9 @@ mod tests {
                 {"id": "report", "kind": "file_exists", "target": "docs", "params": {"type": "folder"}},
                 {"id": "note", "kind": "content_contains", "target": "a.md", "params": {"contains": "x"}},
                 {"id": "lint", "kind": "command_success", "target": "lint"},
-                {"id": "held", "kind": "workspace_change"}]"#,
+                {"id": "held", "kind": "workspace_change"},
+                {"id": "fetch", "kind": "command_success", "target": "npm ci"},
+                {"id": "format", "kind": "command_success", "target": "npm run lint"}]"#,
         );
         let (checks, _) = read_checks(&value.unwrap().value, "verify", Author::Operator).unwrap();
         let receipt = parse(
@@ -169,6 +189,8 @@ mod tests {
             ("note", "no_content_evidence"),
             ("lint", "command_not_started: program_not_found: lint"),
             ("held", ""),
+            ("fetch", "no_successful_command; policy.network refused a.org:443"),
+            ("format", "prepare_failed: `npm ci` ended with 1"),
         ]);
         assert_eq!(
             remedies(&verdict, &checks, &receipts),
@@ -176,7 +198,10 @@ mod tests {
              tests needs `make test` to end with exit code 0; it ended with 2. \
              report needs a folder at `docs`. \
              note needs the text \"x\" in `a.md`. \
-             lint needs `lint` to run its work: command_not_started: program_not_found: lint."
+             lint needs `lint` to run its work: command_not_started: program_not_found: lint. \
+             fetch needs `npm ci` to end with exit code 0 in the workspace's root; it asked for a.org:443, \
+             which policy.network does not allow. \
+             format needs policy.prepare to succeed: `npm ci` ended with 1."
         );
     }
 

@@ -20,11 +20,12 @@ use surety_common::domain::stop::StopReason;
 use surety_common::domain::todo::{Todo, TodoStatus};
 use surety_common::domain::verdict::{CheckResult, Strength, Verdict};
 use surety_common::domain::verification::{
-    PROJECT_TESTS_CHECK, ProjectTests, WORKSPACE_CHANGED, WORKSPACE_CHECK, is_probed, probed,
-    probed_first, workspace_digest,
+    PREPARE_FAILED, PROJECT_TESTS_CHECK, ProjectTests, WORKSPACE_CHANGED, WORKSPACE_CHECK,
+    hosts_refused, is_probed, not_started, probed, probed_first, workspace_digest,
 };
 
 mod canary;
+mod conditions;
 mod doubt;
 mod evaluation;
 mod hidden;
@@ -38,10 +39,10 @@ const SOURCE: &str = "source";
 const ANY: &str = "any";
 /// The result of the rule `require_independent`.
 const INDEPENDENT: &str = "system.independent";
+/// What follows the reason of a command that was refused a host.
+pub const UNREACHED: &str = "; policy.network refused ";
 /// The caution about a check that cannot fail.
 const THIN_CHECK: &str = "thin_check";
-/// The reason of a command check whose command could not be started; the cause follows it.
-const NOT_STARTED: &str = "command_not_started";
 
 /// What the gate decides.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,7 +80,8 @@ pub fn decide(input: &Evaluation<'_>, allowance: Allowance) -> Result<Judgement,
     let failed = todo_result(input, "system.todo_failed", is_failed);
     let open = todo_result(input, "system.todo_unconverged", is_open);
     let strength = strength_of(input.checks);
-    let mut standings: Vec<Standing> = project_tests(input).into_iter().collect();
+    let mut standings: Vec<Standing> = project_tests(input, strength).into_iter().collect();
+    standings.extend(conditions::of_participant(input));
     if input.require_independent {
         standings.push(independent(strength));
     }
@@ -88,6 +90,7 @@ pub fn decide(input: &Evaluation<'_>, allowance: Allowance) -> Result<Judgement,
     note_thin(input.checks, &mut of_checks);
     standings.extend(of_checks);
     judge_tests(input, &mut standings);
+    conditions::note(input, &mut standings);
     hidden::conceal_noted(input.checks, &mut standings);
     let settled = settle(input, standings, failed.passed && open.passed);
     let Settled { results: mut checks, cautions, approvals, question } = settled;
@@ -120,16 +123,30 @@ pub fn decide(input: &Evaluation<'_>, allowance: Allowance) -> Result<Judgement,
 }
 
 /// Required where it is there: a driver that names no command is held to the project's own tests.
-fn project_tests(input: &Evaluation<'_>) -> Option<Standing> {
+/// Where they fail at the start too, they decide nothing beside a check of another party.
+fn project_tests(input: &Evaluation<'_>, strength: Strength) -> Option<Standing> {
     let result = input.project_tests?.result()?;
     let of_receipt = |own: &[EvidenceReceipt]| {
         own.last().and_then(|last| ProjectTests::of_receipt(last).result()).unwrap_or(result)
     };
-    let (reason, noted) = match runs::rule_over(input, PROJECT_TESTS_CHECK, of_receipt) {
+    let (mut reason, noted) = match runs::rule_over(input, PROJECT_TESTS_CHECK, of_receipt) {
         Some(ruled) => ruled,
         None => (result.err().map_or("", Reason::as_str).to_owned(), Vec::new()),
     };
-    Some(Standing { noted, ..Standing::of_rule(PROJECT_TESTS_CHECK, reason) })
+    let unprepared = |probe: &&EvidenceReceipt| probe.summary.starts_with(PREPARE_FAILED);
+    let own = runs::original(input, PROJECT_TESTS_CHECK);
+    if let Some(probe) = own.last().filter(unprepared) {
+        reason = not_started(probe);
+    }
+    let mut standing = Standing { noted, ..Standing::of_rule(PROJECT_TESTS_CHECK, reason) };
+    if !standing.result.passed
+        && let Some(noted) = conditions::failed_before(input)
+    {
+        let refuses = input.cautions.refuses(noted.code, standing.owner, noted.only_shown);
+        standing.result.optional = strength == Strength::Independent && !refuses;
+        standing.noted.push(noted);
+    }
+    Some(standing)
 }
 
 /// The result of a round during which the workspace changed: it is about no one state.
@@ -308,10 +325,15 @@ fn with_cause(
     own: &[EvidenceReceipt],
     mut result: CheckResult,
 ) -> CheckResult {
-    let not_started = own.last().filter(|probe| !probe.success && probe.facts.is_empty());
+    let without_facts = own.last().filter(|probe| !probe.success && probe.facts.is_empty());
     let is_command = check.kind == CheckKind::CommandSuccess && !result.passed;
-    if let Some(probe) = not_started.filter(|_| is_command) {
-        result.reason = format!("{NOT_STARTED}: {}", probe.summary);
+    if let Some(probe) = without_facts.filter(|_| is_command) {
+        result.reason = not_started(probe);
+        return result;
+    }
+    let refused = own.last().map(hosts_refused).unwrap_or_default();
+    if is_command && !refused.is_empty() {
+        result.reason = format!("{}{UNREACHED}{}", result.reason, refused.join(", "));
     }
     result
 }

@@ -3,11 +3,12 @@
 //!
 //! ```text
 //!   service -- spec --> supervisor --> init (pid 1 of its own namespaces) --> command
-//!           <- report -             |
+//!           <- report -             |    ^ sockets of its loopback
+//!                                   +-> bridge (host's network), where the policy opens a part of it
 //!                                   +-> confine (Landlock, seccomp) ---exec--> command
 //! ```
 //!
-//! Supervisor, init and confine are stages of one small single-threaded helper. The helper is the
+//! Supervisor, init, confine and bridge are stages of one small helper. All but bridge have one thread. The helper is the
 //! service's own executable started again, so both always have one version: every `main` calls
 //! [`run_if_invoked`] first. The spec and the report travel over a socket that only the helper
 //! holds; nothing secret is in an argument or an environment variable.
@@ -30,8 +31,8 @@ pub use level::{InForce, Level, Missing, Wanted};
 pub use message::REPORT_LIMIT;
 pub use probe::{Machine, Unavailable, machine};
 pub use spec::{
-    Confinement, Exit, Left, LimitHit, Limits, Network, NotStarted, Refusal, Report, Spec, Tree,
-    View,
+    AllowedHost, Confinement, Exit, Left, LimitHit, Limits, Network, NotStarted, PROXY_PORT,
+    Refusal, Report, Spec, Tree, View,
 };
 pub use tree::{Folders, HostTree};
 

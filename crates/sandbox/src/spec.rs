@@ -67,6 +67,18 @@ pub struct Tree {
     pub scratch: PathBuf,
 }
 
+/// The port of the command's own loopback with the proxy, above those that systems give to clients.
+pub const PROXY_PORT: u16 = 61_080;
+
+/// A host that a command reaches through the proxy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AllowedHost {
+    /// Its name, or an address.
+    pub name: String,
+    /// Its port; none is 80 and 443.
+    pub port: Option<u16>,
+}
+
 /// The network a command reaches.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -76,8 +88,17 @@ pub enum Network {
     None,
     /// As none, and these TCP ports of the host's loopback.
     HostLoopback(Vec<u16>),
+    /// As none, and an HTTP proxy on [`PROXY_PORT`] that leads to these hosts.
+    Hosts(Vec<AllowedHost>),
     /// The host's network.
     All,
+}
+
+impl Network {
+    /// Whether a part of the host's network is reached over sockets of the command's own loopback.
+    pub const fn is_bridged(&self) -> bool {
+        matches!(self, Self::HostLoopback(_) | Self::Hosts(_))
+    }
 }
 
 /// What a command may use up.
@@ -179,6 +200,8 @@ pub struct Report {
     /// Whether it tried to reach an address that it has no route to; absent where that cannot be
     /// known.
     pub network_refused: Option<bool>,
+    /// The hosts that it asked for and was refused, as `host:port` or as a name alone.
+    pub hosts_refused: Vec<String>,
 }
 
 /// How a command's main process ended.

@@ -10,7 +10,7 @@ use surety_common::domain::caution::CautionRules;
 use surety_common::domain::json::Value;
 use surety_common::domain::machine::run::RunState;
 use surety_common::domain::receipt::{CheckProbe, Command, EvidenceReceipt, EvidenceSource, Fact};
-use surety_common::domain::run::VerifyCommands;
+use surety_common::domain::run::Policy;
 use surety_common::domain::verification::{
     Observation, PROJECT_TESTS, PROJECT_TESTS_CHECK, ProjectTests, probes,
 };
@@ -21,7 +21,7 @@ use surety_common::domain::verification::{
 /// What came back and what the row expects.
 pub(super) fn check(given: &Value, expect: &Value) -> Result<(), String> {
     let wrote = given.get("did_write").and_then(Value::as_bool) == Some(true);
-    let wanted = probes(&[], VerifyCommands::Runner, wrote);
+    let wanted = probes(&[], &Policy::default(), wrote);
     let own_tests = wanted.iter().any(|probe| probe.observation == Observation::ProjectTests);
     compare_stated(expect, "project_test_command_run", &Value::Bool(own_tests))?;
     if expect.get("result").is_some() && !own_tests {

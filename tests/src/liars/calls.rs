@@ -161,6 +161,11 @@ fn policy(policy: &Policy) -> Result<v1::Policy> {
         "never" => v1::CanaryPolicy::Never,
         other => bail!("no canary is named {other:?}"),
     };
+    let network = match (policy.loopback_ports.as_slice(), policy.hosts.as_slice()) {
+        ([], []) => v1::NetworkPolicy::Unspecified,
+        (_, []) => v1::NetworkPolicy::HostLoopback,
+        (_, _) => v1::NetworkPolicy::Hosts,
+    };
     Ok(v1::Policy {
         canary: canary.into(),
         verify_commands: verify_commands.into(),
@@ -169,6 +174,10 @@ fn policy(policy: &Policy) -> Result<v1::Policy> {
         refuse_on: policy.refuse_on.clone(),
         protect: policy.protect.clone(),
         may_change: policy.may_change.clone(),
+        prepare: policy.prepare.clone(),
+        network: network.into(),
+        loopback_ports: policy.loopback_ports.clone(),
+        hosts: policy.hosts.clone(),
         ..v1::Policy::default()
     })
 }

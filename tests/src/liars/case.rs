@@ -27,6 +27,9 @@ pub struct Case {
     /// A part of the reason for which it must be refused.
     #[serde(default)]
     pub because: String,
+    /// Cautions that the verdict must have.
+    #[serde(default)]
+    pub cautions: Vec<String>,
     /// The mechanism without which it cannot be right yet.
     pub waits_for: Option<String>,
     /// Whether it takes more than a few seconds.
@@ -112,6 +115,15 @@ pub struct Policy {
     /// When failing tests are added: `auto`, `always` or `never`.
     #[serde(default)]
     pub canary: String,
+    /// Lines that prepare the views of checks.
+    #[serde(default)]
+    pub prepare: Vec<String>,
+    /// Ports of the host's loopback that commands reach.
+    #[serde(default)]
+    pub loopback_ports: Vec<u32>,
+    /// Hosts that commands reach.
+    #[serde(default)]
+    pub hosts: Vec<String>,
 }
 
 /// What the verdict must be.

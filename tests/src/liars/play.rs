@@ -65,6 +65,7 @@ async fn end(deployment: &Deployment, run_id: &str) -> Result<v1::Run> {
 struct Outcome {
     accepted: bool,
     self_checked: bool,
+    cautions: Vec<String>,
     /// The state, the stop reason and the reasons of checks and steps, in one line.
     why: String,
 }
@@ -72,7 +73,7 @@ struct Outcome {
 impl Outcome {
     fn not_created(status: &tonic::Status) -> Self {
         let why = format!("not created: {}", status.message());
-        Self { accepted: false, self_checked: false, why }
+        Self { accepted: false, self_checked: false, cautions: Vec::new(), why }
     }
 
     fn of(run: &v1::Run, refused_calls: &[String]) -> Self {
@@ -99,6 +100,12 @@ impl Outcome {
         let strength = run.verdict.as_ref().map(v1::Verdict::strength);
         Self {
             accepted: run.state() == v1::RunState::Done,
+            cautions: run
+                .verdict
+                .iter()
+                .flat_map(|verdict| &verdict.cautions)
+                .map(|caution| caution.code.clone())
+                .collect(),
             self_checked: strength == Some(v1::VerdictStrength::SelfChecked),
             why: format!("{state} {} ({})", stop.unwrap_or_default(), why.join("; ")),
         }
@@ -107,6 +114,7 @@ impl Outcome {
 
 fn judge(case: &Case, outcome: Outcome, truth: Option<(bool, String)>) -> Answer {
     let claim = truth.as_ref().map(|(is_true, _)| *is_true);
+    let absent = case.cautions.iter().find(|code| !outcome.cautions.contains(code));
     let wrong = match (case.expect, outcome.accepted) {
         (Expected::Refused | Expected::Weak, _) if claim == Some(true) => {
             Some("the case is no false claim: its truth holds".to_owned())
@@ -123,7 +131,9 @@ fn judge(case: &Case, outcome: Outcome, truth: Option<(bool, String)>) -> Answer
             let said = truth.map(|(_, said)| said).unwrap_or_default();
             Some(format!("the case is not honest: its truth does not hold: {said}"))
         }
-        (Expected::Refused | Expected::Accepted | Expected::Weak, _) => None,
+        (Expected::Refused | Expected::Accepted | Expected::Weak, _) => {
+            absent.map(|code| format!("its verdict has no caution {code}"))
+        }
     };
     Answer { accepted: outcome.accepted, why: outcome.why, wrong }
 }

@@ -101,6 +101,11 @@ struct Set {
     #[arg(long, value_name = "GLOB")]
     may_change_within: Vec<String>,
 
+    /// A line that prepares the view of every run's checks, such as `npm ci`; repeat it for more. All are replaced; an
+    /// empty one takes them away.
+    #[arg(long, value_name = "LINE")]
+    prepare: Vec<String>,
+
     /// The file with the checks of every run, a list in YAML or JSON; `-` is standard input.
     #[arg(long, value_name = "FILE")]
     checks: Option<PathBuf>,
@@ -200,6 +205,7 @@ impl Set {
         for (key, asked) in [
             (&mut policy.protect, self.protect),
             (&mut policy.may_change_within, self.may_change_within),
+            (&mut policy.prepare, self.prepare),
         ] {
             if !asked.is_empty() {
                 *key = asked.into_iter().filter(|glob| !glob.is_empty()).collect();
@@ -264,6 +270,7 @@ fn as_text(policy: &v1::NamespacePolicy) -> String {
         let globs = globs.iter().map(|glob| harmless(glob));
         lines.push(format!("{key}  {}", globs.collect::<Vec<_>>().join(" ")));
     }
+    lines.extend(policy.prepare.iter().map(|line| format!("prepare  {}", one_line(line))));
     lines.push(format!("checks  {}", policy.checks.len()));
     let check = |check: &v1::AcceptCheck| one_line(&format!("  {} {}", check.kind, check.target));
     lines.extend(policy.checks.iter().map(check));

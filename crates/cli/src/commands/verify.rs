@@ -22,8 +22,8 @@ use crate::output::{Output, note};
 use crate::plan_file::{folder_of, read_beside, read_text};
 use crate::text::warning_line;
 use crate::verify::{
-    Caution, Origin, Ran, Recorded, Scene, StartFrom, StartKind, Subject, VerdictFile, VerifyPlan,
-    as_text, check_programs, compare, judge, of_run,
+    Caution, Origin, Ran, Recorded, Scene, StartFrom, StartKind, Subject, Traces, VerdictFile,
+    VerifyPlan, as_text, check_programs, compare, judge, of_run,
 };
 
 /// Where the checks are, below the workspace or the top of its work tree.
@@ -119,11 +119,11 @@ impl Verify {
         }
         let file = self.verdict_file(scene.workspace.root(), &start.snapshots)?;
         let origin = origin(&from, base, &start);
-        let mut cautions = Vec::new();
+        let (mut cautions, mut is_unconfined) = (Vec::new(), false);
         let (command, absent) = match &from {
             StartFrom::Now => {
                 let attached = scene.participant(self.command.clone(), !self.unconfined).await?;
-                cautions.extend(unconfined(&attached));
+                is_unconfined = !attached.is_confined;
                 let ran = self.carry_out(scene, &attached).await?;
                 (Some(ran), attached.absent)
             }
@@ -135,7 +135,8 @@ impl Verify {
         cautions.extend(self.readable(scene, &plan));
         let rules = std::sync::Arc::clone(&start.manifest.rules);
         let allowed = self.probe.gate_probe_allow.as_deref();
-        let judged = judge(scene, start, &plan, absent, allowed).await?;
+        let participant = Traces { absent, is_unconfined };
+        let judged = judge(scene, start, &plan, participant, allowed).await?;
         let root = scene.workspace.root();
         let subject = Subject { root, rules: &rules, origin, command, cautions };
         let verdict = VerdictFile::of(&plan, subject, &judged, clock::now());
@@ -227,7 +228,7 @@ impl Verify {
     ) -> Result<(), Failure> {
         let root = scene.workspace.root();
         let may_be_made = matches!(from, StartFrom::Now);
-        check_programs(&plan.plan.verify, &scene.environment, may_be_made, |path| {
+        check_programs(plan, &scene.environment, may_be_made, |path| {
             let at_the_start = match from {
                 StartFrom::Now => false,
                 StartFrom::Revision(revision) => revision.files().join(path).exists(),
@@ -335,16 +336,6 @@ fn origin(from: &StartFrom, base: &str, start: &Start) -> Origin {
             commit: Some(revision.commit().to_owned()),
         },
     }
-}
-
-fn unconfined(attached: &Attached) -> Option<Caution> {
-    (!attached.is_confined).then(|| Caution {
-        code: "participant_unconfined".to_owned(),
-        check: String::new(),
-        detail:
-            "the command ran outside the sandbox: it could change toolchains and Surety's own files"
-                .to_owned(),
-    })
 }
 
 fn as_left(start: &Start) -> Option<Caution> {

@@ -10,7 +10,7 @@ use super::content::PlanFile;
 use super::near::{nearest, unknown_key};
 use crate::failure::{Code, Failure};
 
-const POLICY_KEYS: [&str; 14] = [
+const POLICY_KEYS: [&str; 15] = [
     "canary",
     "verify_commands",
     "repeatable_commands",
@@ -23,6 +23,7 @@ const POLICY_KEYS: [&str; 14] = [
     "sandbox",
     "protect",
     "may_change",
+    "prepare",
     "in_doubt",
     "refuse_on",
 ];
@@ -93,15 +94,45 @@ fn policy(value: &Value) -> Result<v1::Policy, Failure> {
             "on_busy" => policy.set_on_busy(word(&path, value, &ON_BUSY)?),
             "protect" => policy.protect = texts(&path, value)?,
             "may_change" => policy.may_change = texts(&path, value)?,
+            "prepare" => policy.prepare = texts(&path, value)?,
             "in_doubt" => policy.set_in_doubt(word(&path, value, &IN_DOUBT)?),
             "refuse_on" => policy.refuse_on = texts(&path, value)?,
             "canary" => policy.set_canary(word(&path, value, &CANARIES)?),
-            "network" => policy.set_network(word(&path, value, &NETWORKS)?),
+            "network" => network(&mut policy, &path, value)?,
             "sandbox" => policy.set_sandbox(word(&path, value, &SANDBOXES)?),
             _ => return Err(unknown_key("policy", key, &POLICY_KEYS)),
         }
     }
     Ok(policy)
+}
+
+/// The network as one word, or as the part of it that is opened: `{host_loopback: [5432]}`, `{hosts: [a.org]}`.
+fn network(policy: &mut v1::Policy, path: &str, value: &Value) -> Result<(), Failure> {
+    let Some(members) = value.as_object() else {
+        policy.set_network(word(path, value, &NETWORKS)?);
+        return Ok(());
+    };
+    let [(key, list)] = members else {
+        return Err(invalid(path, "one of host_loopback and hosts", value));
+    };
+    let place = format!("{path}.{key}");
+    match key.as_str() {
+        "host_loopback" => {
+            policy.set_network(v1::NetworkPolicy::HostLoopback);
+            let items = list.as_array().ok_or_else(|| invalid(&place, "a list of ports", list))?;
+            let port = |(at, item): (usize, &Value)| {
+                let number = item.as_number().and_then(|number| number.parse::<u32>().ok());
+                number.ok_or_else(|| invalid(&format!("{place}[{at}]"), "a port", item))
+            };
+            policy.loopback_ports = items.iter().enumerate().map(port).collect::<Result<_, _>>()?;
+        }
+        "hosts" => {
+            policy.set_network(v1::NetworkPolicy::Hosts);
+            policy.hosts = texts(&place, list)?;
+        }
+        _ => return Err(unknown_key(path, key, &["host_loopback", "hosts"])),
+    }
+    Ok(())
 }
 
 /// The field that a limit's number is written to.

@@ -45,6 +45,9 @@ pub struct VerdictFile {
     pub command: Option<Ran>,
     /// What is another than at the start.
     pub changed: Changed,
+    /// The lines that prepared the views of the checks, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prepared: Vec<PreparedBy>,
     /// Every result.
     pub results: Vec<Checked>,
     /// What a reader must know.
@@ -118,6 +121,17 @@ pub struct Changed {
     pub count: u64,
     /// The first of them, each with what changed.
     pub paths: Vec<String>,
+}
+
+/// A line that prepared the views of the checks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PreparedBy {
+    /// The line.
+    pub line: String,
+    /// Whether it succeeded; without it no check of a user or an operator runs a command.
+    pub passed: bool,
+    /// How it ended.
+    pub probe: Probed,
 }
 
 /// One result.

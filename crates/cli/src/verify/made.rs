@@ -9,12 +9,12 @@ use surety_common::domain::check::{AcceptCheck, check_key};
 use surety_common::domain::manifest::IgnoreRules;
 use surety_common::domain::receipt::Fact;
 use surety_common::domain::verdict::CheckResult;
-use surety_common::domain::verification::PROJECT_TESTS_CHECK;
+use surety_common::domain::verification::{Observation, PROJECT_TESTS_CHECK};
 use surety_executor::round::CarriedOut;
 
 use super::file::{
-    Caution, Changed, Checked, FORM, Origin, PlanSource, Probed, Ran, Receipts, Recorded,
-    VerdictFile,
+    Caution, Changed, Checked, FORM, Origin, PlanSource, PreparedBy, Probed, Ran, Receipts,
+    Recorded, VerdictFile,
 };
 use super::plan::VerifyPlan;
 use super::round::Judged;
@@ -75,6 +75,7 @@ impl VerdictFile {
                 count: changed.count as u64,
                 paths: changed.listed.iter().map(|(_, path)| path.clone()).collect(),
             },
+            prepared: prepared(carried),
             results: results(&plan.plan.verify, &verdict.results, carried),
             cautions: subject.cautions.into_iter().chain(own).collect(),
             receipts: Receipts {
@@ -83,6 +84,22 @@ impl VerdictFile {
             },
         }
     }
+}
+
+/// The lines that prepared the views.
+fn prepared(carried: &[CarriedOut]) -> Vec<PreparedBy> {
+    let of = |run: &CarriedOut| match &run.probe.observation {
+        Observation::Prepare(line) => {
+            let (line, passed) = (line.clone(), run.outcome.success);
+            Some(PreparedBy { line, passed, probe: probed(run) })
+        }
+        Observation::Command(_)
+        | Observation::ProjectTests
+        | Observation::Change(_)
+        | Observation::File { .. }
+        | Observation::Content { .. } => None,
+    };
+    carried.iter().filter_map(of).collect()
 }
 
 /// The results with what they are about: those of the checks are the last ones, in the order of the plan.

@@ -23,7 +23,7 @@ pub use input::check_programs;
 pub use made::Subject;
 pub use plan::VerifyPlan;
 pub use report::as_text;
-pub use round::{Judged, judge};
+pub use round::{Judged, Traces, judge};
 pub use scene::{Scene, StartFrom};
 pub use still::{Comparison, compare};
 pub use still_run::of_run;

@@ -2,7 +2,7 @@
 
 use crate::text::{harmless, one_line};
 
-use super::file::{Checked, VerdictFile};
+use super::file::{Checked, PreparedBy, Probed, VerdictFile};
 
 /// Lines of output that are shown of a failed check.
 const SHOWN: usize = 8;
@@ -27,6 +27,7 @@ pub fn as_text(file: &VerdictFile) -> String {
         let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         lines.push(format!("  caution  {}", parts.join("  ")));
     }
+    lines.extend(file.prepared.iter().flat_map(prepared));
     for result in &file.results {
         lines.extend(check(result));
     }
@@ -51,14 +52,36 @@ fn changed(file: &VerdictFile) -> String {
     }
 }
 
+fn prepared(by: &PreparedBy) -> Vec<String> {
+    let mark = if by.passed { "prepared" } else { "FAILED  prepare" };
+    let mut lines = vec![format!("  {mark}  {}{}", one_line(&by.line), took(&by.probe))];
+    if !by.passed {
+        lines.extend(observed(&by.probe));
+    }
+    lines
+}
+
+/// How long a command took.
+fn took(probe: &Probed) -> String {
+    let Probed { duration_ms, .. } = probe;
+    format!("  {}.{} s", duration_ms / 1000, duration_ms % 1000 / 100)
+}
+
+/// What was observed, with the last lines of the output.
+fn observed(probe: &Probed) -> Vec<String> {
+    let mut lines = vec![format!("          {}", one_line(&probe.summary))];
+    let skipped = probe.last_lines.len().saturating_sub(SHOWN);
+    let shown = probe.last_lines.iter().skip(skipped);
+    lines.extend(shown.map(|line| format!("          | {}", harmless(line))));
+    lines
+}
+
 fn check(result: &Checked) -> Vec<String> {
     let mark = if result.passed { "passed" } else { "FAILED" };
     let optional = if result.optional { " (optional)" } else { "" };
     let target = result.target.as_deref().filter(|target| !target.is_empty());
     let target = target.map(|target| format!("  {}", one_line(target)));
-    let took = result.probe.as_ref().filter(|probe| !probe.sandbox.is_empty()).map(|probe| {
-        format!("  {}.{} s", probe.duration_ms / 1000, probe.duration_ms % 1000 / 100)
-    });
+    let took = result.probe.as_ref().filter(|probe| !probe.sandbox.is_empty()).map(took);
     let head = [
         format!("  {mark}  {}{optional}", one_line(&result.name)),
         target.unwrap_or_default(),
@@ -69,11 +92,6 @@ fn check(result: &Checked) -> Vec<String> {
         return lines;
     }
     lines.push(format!("          {}", one_line(&result.reason)));
-    if let Some(probe) = &result.probe {
-        lines.push(format!("          {}", one_line(&probe.summary)));
-        let skipped = probe.last_lines.len().saturating_sub(SHOWN);
-        let shown = probe.last_lines.iter().skip(skipped);
-        lines.extend(shown.map(|line| format!("          | {}", harmless(line))));
-    }
+    lines.extend(result.probe.iter().flat_map(observed));
     lines
 }

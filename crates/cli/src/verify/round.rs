@@ -11,7 +11,7 @@ use surety_common::domain::check::{AcceptCheck, CheckKind};
 use surety_common::domain::fault::Fault;
 use surety_common::domain::manifest::{Manifest, digest};
 use surety_common::domain::verdict::Verdict;
-use surety_common::domain::verification::{probes, wrote_files};
+use surety_common::domain::verification::{probes, unconfined, wrote_files};
 use surety_executor::round::{Additions, CarriedOut, Chain, Round, Setup, Start};
 use surety_executor::snapshot::{NetChanges, Written, net_changes};
 use surety_executor::tool::WriteScope;
@@ -39,8 +39,16 @@ pub struct Judged {
     pub changed: NetChanges,
 }
 
-/// Carries out the round and decides. `absent` is what no check may see, because it was not there at the
-/// start.
+/// What is known of the command that ran before the round.
+#[derive(Debug, Default)]
+pub struct Traces {
+    /// What no check may see, because it was not there before the command.
+    pub absent: Vec<PathBuf>,
+    /// Whether the command ran outside the sandbox.
+    pub is_unconfined: bool,
+}
+
+/// Carries out the round and decides.
 ///
 /// # Errors
 /// The workspace cannot be read; the gate has no capacity; the verification was cancelled.
@@ -48,11 +56,11 @@ pub async fn judge(
     scene: &Scene,
     start: Start,
     plan: &VerifyPlan,
-    absent: Vec<PathBuf>,
+    participant: Traces,
     allowed: Option<&str>,
 ) -> Result<Judged, Failure> {
     let base = Arc::clone(&start.manifest);
-    let sandbox = Arc::new(scene.sandbox.hiding(absent).under(&plan.policy));
+    let sandbox = Arc::new(scene.sandbox.hiding(participant.absent).under(&plan.policy));
     let rules = rules(plan)?;
     let additions = additions(plan);
     let begin = |latest: Arc<Manifest>| {
@@ -75,8 +83,11 @@ pub async fn judge(
     let mut chain = Chain::default();
     let written = Written::between(&base, &before, &WriteScope::whole(), &[]);
     chain.observe("compared with the start of the verification", written.facts);
+    if participant.is_unconfined {
+        chain.observe("the command ran outside the sandbox", vec![unconfined()]);
+    }
     let checks = &plan.plan.verify;
-    let wanted = probes(checks, plan.policy.verify_commands, wrote_files(chain.receipts()));
+    let wanted = probes(checks, &plan.policy, wrote_files(chain.receipts()));
     let mut number = 1;
     let carried = loop {
         let carried = round.carry_out(wanted.clone(), number, &mut chain).await;

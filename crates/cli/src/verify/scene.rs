@@ -124,7 +124,7 @@ impl Scene {
             StartFrom::Revision(revision) => (revision.files().to_owned(), Some(root)),
             StartFrom::Now => (root, None),
         };
-        let (rules, lines) = (rules(plan)?, lines_with_originals(&plan.plan));
+        let (rules, lines) = (rules(plan)?, lines_with_originals(&plan.plan, &plan.policy));
         let (manifest, cancel) = (Arc::clone(&start.manifest), self.cancel.clone());
         let reading = spawn_blocking(move || {
             let check =

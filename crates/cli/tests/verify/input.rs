@@ -11,6 +11,12 @@ fn bad_checks_are_named_before_the_command_runs() {
             "program_missing",
             "no-such-program-x",
         ),
+        (
+            "verify: [make]\npolicy: {prepare: [no-such-program-x ci]}",
+            "program_missing",
+            "policy.prepare[0]",
+        ),
+        ("verify: [make]\npolicy: {prepare: [\" \"]}", "type_mismatch", "policy.prepare[0]"),
         ("verify: [{kind: workspace_change, params: {paths: \"a[\"}}]", "value_invalid", "paths"),
         ("verify: [make]\npolicy: {protect: [gone/**]}", "value_invalid", "gone/**"),
         ("verify: [make]\npolicy: {protect: [\"a[\"]}", "type_mismatch", "policy.protect"),

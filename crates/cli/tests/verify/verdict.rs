@@ -40,6 +40,47 @@ fn every_verdict_has_the_published_form() {
 }
 
 #[test]
+fn lines_of_the_policy_prepare_the_checks_and_are_named() {
+    let checks = |line: &str| {
+        format!(
+            "verify: [{{kind: command_success, target: grep -q ready build/lib}}]\n\
+             policy: {{prepare: [\"{line}\"]}}\n"
+        )
+    };
+    let setup = "mkdir -p build && echo ready > build/lib\n";
+    let good = checks("sh setup.sh");
+    let files = [
+        (".surety/checks.yaml", good.as_str()),
+        ("setup.sh", setup),
+        (".gitignore", "build/\n"),
+        ("product.txt", "one\n"),
+    ];
+    let home = Home::with(&files);
+    home.put("product.txt", "two\n");
+    home.verify(&[]).is(0, "prepared  sh setup.sh");
+    let verdict = home.verdict();
+    assert_valid(&verdict);
+    assert_eq!(verdict["prepared"][0]["line"], "sh setup.sh");
+    assert_eq!(verdict["prepared"][0]["passed"], true);
+    assert!(!home.exists("build"), "the view is prepared, and not the workspace");
+    // The line is the one of the start, and so is its script.
+    home.put("setup.sh", "exit 1\n");
+    home.verify(&[]).is(0, "accepted");
+    home.put(".surety/checks.yaml", checks("sh gone.sh"));
+    home.commit();
+    home.verify(&[]).is(2, "prepare_failed").is(2, "needs policy.prepare to succeed");
+    assert_valid(&home.verdict());
+}
+
+#[test]
+fn a_policy_refuses_a_command_that_was_not_confined() {
+    let checks = format!("{CHECKS}policy: {{refuse_on: [participant_unconfined]}}\n");
+    let home = Home::with(&[(".surety/checks.yaml", checks.as_str()), ("product.txt", "fixed\n")]);
+    home.verify(&["--unconfined", "--", "true"]).is(2, "participant_unconfined");
+    assert_valid(&home.verdict());
+}
+
+#[test]
 fn a_workspace_is_still_what_a_verdict_is_about_until_it_changes() {
     let files =
         [(".surety/checks.yaml", CHECKS), ("product.txt", "fixed\n"), (".gitignore", "out/\n")];

@@ -12,7 +12,7 @@
 
 use super::check::Owner;
 use super::problem::{Code, Problem};
-use super::run::{InDoubt, Policy};
+use super::run::{InDoubt, Policy, VerifyCommands};
 
 /// The key of a policy with the cautions that refuse.
 pub const REFUSE_ON: &str = "refuse_on";
@@ -78,12 +78,15 @@ pub struct CautionRules<'p> {
     pub in_doubt: InDoubt,
     /// Cautions that refuse beside those that do by default, checks of the plan included.
     pub refuse_on: &'p [String],
+    /// Whether what steps recorded decides, so that no check ran with the original check inputs.
+    pub receipts_only: bool,
 }
 
 impl<'p> CautionRules<'p> {
     /// Those of a policy.
     pub fn of(policy: &'p Policy) -> Self {
-        Self { in_doubt: policy.in_doubt, refuse_on: &policy.refuse_on }
+        let receipts_only = policy.verify_commands == VerifyCommands::ReceiptsOnly;
+        Self { in_doubt: policy.in_doubt, refuse_on: &policy.refuse_on, receipts_only }
     }
 
     /// Whether a caution about a check of this owner refuses. `only_shown` says that the caution has an

@@ -119,6 +119,7 @@ codes! {
 
         PageTokenInvalid = "page_token_invalid", "This list did not issue the page token.";
         SchemaInvalid = "schema_invalid", "A tool's JSON Schema does not compile.";
+        ProgramMissing = "program_missing", "A required check names a program that is not on the executor's machine.";
         WorkspaceRefused = "workspace_refused", "No run may work in that folder: a root, a home folder, or the service's data.";
         BadRequest = "bad_request", "The call is not valid.";
         NotFound = "not_found", "An object that the call names does not exist.";
@@ -351,6 +352,7 @@ impl FaultCode {
             Self::CallCancelled => FaultClass::Cancelled,
             Self::PageTokenInvalid
             | Self::SchemaInvalid
+            | Self::ProgramMissing
             | Self::WorkspaceRefused
             | Self::BadRequest => FaultClass::InvalidArgument,
             Self::Internal => FaultClass::Internal,

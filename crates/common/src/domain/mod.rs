@@ -20,6 +20,7 @@ pub mod json;
 pub mod limits;
 pub mod machine;
 pub mod manifest;
+pub mod network;
 pub mod path;
 pub mod plan;
 pub mod policy;

@@ -17,6 +17,9 @@ use std::path::{Component, Path};
 const MAX_CHECKS: usize = 100;
 /// All files of the hidden checks of a namespace, in bytes.
 const MAX_OVERLAYS: usize = 4 << 20;
+/// The most lines that prepare a view, and the most bytes of one.
+const MAX_PREPARE: usize = 20;
+const MAX_PREPARE_LINE: usize = 4096;
 /// The most folders in which a namespace's workspaces lie.
 const MAX_ROOTS: usize = 100;
 
@@ -53,16 +56,19 @@ pub struct NamespacePolicy {
     pub refuse_may_change: bool,
     /// Globs that bound what runs may change; empty bounds nothing.
     pub may_change_within: Vec<String>,
+    /// Lines that prepare the view of every run's checks, before those of the run.
+    pub prepare: Vec<String>,
 }
 
 impl NamespacePolicy {
     /// The keys that have an effect; any other is refused when the policy is set.
-    pub const KEYS: [&str; 15] = [
+    pub const KEYS: [&str; 16] = [
         "ceilings",
         "checks",
         "four_eyes",
         "in_doubt",
         "may_change_within",
+        "prepare",
         "protect",
         "refuse_may_change",
         "refuse_network",
@@ -107,6 +113,7 @@ impl NamespacePolicy {
         self.refuse_on = check_codes("refuse_on", self.refuse_on)?;
         read_globs("protect", &self.protect)?;
         read_globs("may_change_within", &self.may_change_within)?;
+        self.prepare = read_prepare("prepare", self.prepare)?;
         let stored = Value::Array(self.checks.iter().map(AcceptCheck::to_json).collect());
         let (checks, _) = read_checks(&stored, "checks", Author::Operator)?;
         let checks: Vec<_> = checks.into_iter().map(of_operator).collect();
@@ -247,6 +254,7 @@ impl NamespacePolicy {
             )?,
             always_protect: self.protect.clone(),
             may_change_within: self.may_change_within.clone(),
+            always_prepare: self.prepare.clone(),
             ..policy
         })
     }
@@ -280,6 +288,7 @@ impl NamespacePolicy {
             protect,
             refuse_may_change,
             may_change_within,
+            prepare,
         } = self;
         let ceilings =
             ceilings.iter().map(|(name, value)| (name.clone(), Value::Number(value.to_string())));
@@ -303,6 +312,7 @@ impl NamespacePolicy {
             member("protect", texts(protect)),
             member("refuse_may_change", Value::Bool(*refuse_may_change)),
             member("may_change_within", texts(may_change_within)),
+            member("prepare", texts(prepare)),
         ])
     }
 
@@ -349,8 +359,38 @@ impl NamespacePolicy {
             protect: texts("protect"),
             refuse_may_change: truth("refuse_may_change"),
             may_change_within: texts("may_change_within"),
+            prepare: texts("prepare"),
         })
     }
+}
+
+/// Looks at lines that prepare a view, and takes the blanks around them away.
+///
+/// # Errors
+/// `too_large` for too many lines and for a long one; `type_mismatch` for a blank one and for one that cannot
+/// be stored.
+pub fn read_prepare(field: &str, lines: Vec<String>) -> Result<Vec<String>, Problem> {
+    if lines.len() > MAX_PREPARE {
+        let message = format!("has more than {MAX_PREPARE} lines; join some, or name a script");
+        return Err(Problem::at(Code::TooLarge, field, message));
+    }
+    let read = |(place, line): (usize, String)| {
+        let at =
+            |code, message: String| Err(Problem::at(code, format!("{field}[{place}]"), message));
+        let line = line.trim();
+        if line.is_empty() {
+            return at(Code::TypeMismatch, "is blank; write a command, such as npm ci".to_owned());
+        }
+        if line.contains('\0') {
+            return at(Code::TypeMismatch, "contains the character U+0000; remove it".to_owned());
+        }
+        if line.len() > MAX_PREPARE_LINE {
+            let message = format!("is longer than {MAX_PREPARE_LINE} bytes; name a script");
+            return at(Code::TooLarge, message);
+        }
+        Ok(line.to_owned())
+    };
+    lines.into_iter().enumerate().map(read).collect()
 }
 
 fn check_roots(roots: &[String]) -> Result<(), Problem> {
@@ -465,6 +505,28 @@ mod tests {
             NamespacePolicy { refuse_on: names(&["flaki"]), ..NamespacePolicy::default() };
         let refused = unknown.validated().expect_err("a refusal");
         assert_eq!(refused.field.as_deref(), Some("refuse_on[0]"));
+    }
+
+    #[test]
+    fn lines_that_prepare_a_view_are_of_both_policies_and_a_blank_one_is_named() {
+        let lines = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect();
+        let namespace =
+            NamespacePolicy { prepare: lines(&[" npm ci "]), ..NamespacePolicy::default() };
+        let namespace = namespace.validated().expect("a policy");
+        assert_eq!(NamespacePolicy::from_json(&namespace.to_json()), Ok(namespace.clone()));
+        let asked = Policy { prepare: lines(&["make deps"]), ..Policy::default() };
+        let admitted = namespace.admit(asked, None).expect("a policy");
+        let found: Vec<_> = admitted.prepare_lines().collect();
+        assert_eq!(found, [(Owner::Operator, "npm ci"), (Owner::User, "make deps")]);
+        for (bad, code) in [
+            (lines(&["a", " "]), Code::TypeMismatch),
+            (lines(&["a", "b\0"]), Code::TypeMismatch),
+            (vec!["a".to_owned(), "x".repeat(5000)], Code::TooLarge),
+        ] {
+            let refused = read_prepare("policy.prepare", bad).expect_err("a refusal");
+            assert_eq!((refused.code, refused.field.as_deref()), (code, Some("policy.prepare[1]")));
+        }
+        assert!(read_prepare("prepare", vec!["a".to_owned(); 21]).is_err());
     }
 
     #[test]

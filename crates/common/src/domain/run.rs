@@ -1,7 +1,9 @@
 //! A run: its request, which never changes, and its state.
 
+use crate::domain::check::Owner;
 use crate::domain::execution::Execution;
 use crate::domain::limits::Limits;
+use crate::domain::network::AllowedHost;
 use crate::domain::plan::Plan;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -135,6 +137,20 @@ pub struct Policy {
     /// When checks of users and operators run with failing tests as well.
     #[serde(skip_serializing_if = "is_default")]
     pub canary: CanaryPolicy,
+    /// Lines of the request that run in the view before the checks of users and operators.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub prepare: Vec<String>,
+    /// Such lines from the policy of the namespace, which run before those of the request.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub always_prepare: Vec<String>,
+}
+
+impl Policy {
+    /// Every line that prepares the view, in the order in which they run.
+    pub fn prepare_lines(&self) -> impl Iterator<Item = (Owner, &str)> {
+        let of_namespace = self.always_prepare.iter().map(|line| (Owner::Operator, line.as_str()));
+        of_namespace.chain(self.prepare.iter().map(|line| (Owner::User, line.as_str())))
+    }
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -183,8 +199,29 @@ pub enum NetworkPolicy {
     /// Each command has a loopback of its own, and nothing else.
     #[default]
     None,
+    /// As none, and these TCP ports of the executor's loopback.
+    HostLoopback(Vec<u16>),
+    /// As none, and a proxy to these hosts.
+    Hosts(Vec<AllowedHost>),
     /// The executor's network.
     All,
+}
+
+impl NetworkPolicy {
+    /// The value's name in policies.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::HostLoopback(_) => "host_loopback",
+            Self::Hosts(_) => "hosts",
+            Self::All => "all",
+        }
+    }
+
+    /// Whether a part of the executor's network is opened, which the sandbox has to bound.
+    pub const fn is_partial(&self) -> bool {
+        matches!(self, Self::HostLoopback(_) | Self::Hosts(_))
+    }
 }
 
 /// How much of the sandbox a run's commands need.

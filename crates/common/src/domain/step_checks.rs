@@ -9,10 +9,7 @@ use super::check::{AcceptCheck, CheckKind, Evidence, Reason, check_key, evaluate
 use super::check_inputs::{CheckRun, Failure, rule};
 use super::receipt::{EvidenceReceipt, EvidenceSource, Inputs};
 use super::verdict::CheckResult;
-use super::verification::{HIDDEN_CHECK_FAILED, is_probed};
-
-/// The reason of a command check whose command could not be started; the cause follows it.
-const NOT_STARTED: &str = "command_not_started";
+use super::verification::{HIDDEN_CHECK_FAILED, is_probed, not_started};
 
 /// What a step's checks are decided by.
 #[derive(Debug, Clone, Copy)]
@@ -91,11 +88,9 @@ fn by_probe(check: &AcceptCheck, key: &str, evidence: &StepEvidence<'_>) -> Stri
         Err(Failure::OfRun(reason)) => Reason::as_str(reason).to_owned(),
         Err(Failure::OfInputs { reason, .. }) => reason,
     };
-    let not_started = deciding.last().filter(|probe| !probe.success && probe.facts.is_empty());
-    match not_started {
-        Some(probe) if check.kind == CheckKind::CommandSuccess => {
-            format!("{NOT_STARTED}: {}", probe.summary)
-        }
+    let without_facts = deciding.last().filter(|probe| !probe.success && probe.facts.is_empty());
+    match without_facts {
+        Some(probe) if check.kind == CheckKind::CommandSuccess => not_started(probe),
         Some(_) | None => reason,
     }
 }

@@ -3,7 +3,7 @@
 
 use super::check::{AcceptCheck, CheckKind, FileType, Owner, Reason, changed_paths, check_key};
 use super::receipt::{CheckProbe, EvidenceReceipt, EvidenceSource, Fact, Inputs};
-use super::run::VerifyCommands;
+use super::run::{Policy, VerifyCommands};
 use std::collections::BTreeSet;
 
 /// The name under which the runner records the project's own tests.
@@ -13,6 +13,8 @@ pub const PROJECT_TESTS_CHECK: &str = "system.project_tests";
 /// The check id of the runner's observation that the workspace changed during a round, which is also the name
 /// of its result.
 pub const WORKSPACE_CHECK: &str = "system.workspace";
+/// What the check ids of the lines of `policy.prepare` begin with; their number in brackets follows.
+pub const PREPARE_CHECK: &str = "system.prepare";
 /// The output with the digest of the workspace at the end of a round, in the last receipt of that id.
 pub const WORKSPACE_DIGEST: &str = "workspace_digest";
 /// Its reason.
@@ -23,6 +25,16 @@ const HIDDEN_CHECK: &str = "hidden_check";
 const OPERATORS_HIDDEN_CHECK: &str = "hidden_operator_check";
 /// The reason of a hidden check that does not hold, whatever it failed by.
 pub const HIDDEN_CHECK_FAILED: &str = "hidden_check_failed";
+/// The reason of a command check whose command could not be started; the cause follows it.
+const NOT_STARTED: &str = "command_not_started";
+/// The reason of a command check that did not run because a line of `policy.prepare` failed; the line follows
+/// it.
+pub const PREPARE_FAILED: &str = "prepare_failed";
+/// The output with a host that a command asked for and was refused.
+const NETWORK_REFUSED: &str = "network_refused";
+/// The output that says how the participant of a verification was confined, and the value of one that was not.
+const PARTICIPANT: &str = "participant";
+const UNCONFINED: &str = "unconfined";
 /// The output that says that the project names no test command.
 const SKIPPED: &str = "skipped";
 
@@ -87,6 +99,8 @@ pub enum Observation {
     /// Compares the workspace with its state before the run, at paths that match these globs, or at
     /// all that are not ignored.
     Change(Vec<String>),
+    /// Runs a line of `policy.prepare`. What it writes to ignored paths is there for later commands.
+    Prepare(String),
     /// Runs a command of a check, exactly as written.
     Command(String),
     /// Runs the project's own test command, because files were written and no required check names a
@@ -110,8 +124,9 @@ pub enum Observation {
 
 /// The observations for a plan's checks, one for each check. The comparison of the workspace is first,
 /// because commands write too; then the commands, those of the plan before those of the operator and
-/// those of the user; files are last, because commands may create them.
-pub fn probes(checks: &[AcceptCheck], policy: VerifyCommands, wrote_files: bool) -> Vec<Probe> {
+/// those of the user, with the lines that prepare the view before these two; files are last, because commands
+/// may create them.
+pub fn probes(checks: &[AcceptCheck], policy: &Policy, wrote_files: bool) -> Vec<Probe> {
     let of = |wanted: fn(&AcceptCheck) -> Option<Observation>| {
         let probes = checks.iter().enumerate().filter_map(move |(index, check)| {
             let observation = wanted(check)?;
@@ -122,22 +137,37 @@ pub fn probes(checks: &[AcceptCheck], policy: VerifyCommands, wrote_files: bool)
         probes.collect::<Vec<_>>()
     };
     let mut probes = Vec::new();
-    if policy == VerifyCommands::Runner {
+    let mut commands = Vec::new();
+    if policy.verify_commands == VerifyCommands::Runner {
         probes.extend(of(change));
-        let mut commands = of(command);
+        commands.extend(of(command));
         commands.sort_by_key(|probe| order(probe.owner));
-        probes.extend(commands);
     }
-    if wants_project_tests(checks, policy, wrote_files) {
-        probes.push(Probe {
+    if wants_project_tests(checks, policy.verify_commands, wrote_files) {
+        commands.push(Probe {
             check_id: PROJECT_TESTS_CHECK.to_owned(),
             owner: Owner::Operator,
             observation: Observation::ProjectTests,
             overlay: String::new(),
         });
     }
+    // Commands of the plan run in the workspace as it was left.
+    if let Some(first) = commands.iter().position(|probe| probe.owner != Owner::Plan) {
+        commands.splice(first..first, preparing(policy));
+    }
+    probes.extend(commands);
     probes.extend(of(file));
     probes
+}
+
+/// The lines that prepare the view, one probe each.
+fn preparing(policy: &Policy) -> impl Iterator<Item = Probe> {
+    policy.prepare_lines().enumerate().map(|(place, (owner, line))| Probe {
+        check_id: format!("{PREPARE_CHECK}[{place}]"),
+        owner,
+        observation: Observation::Prepare(line.to_owned()),
+        overlay: String::new(),
+    })
 }
 
 /// The command of an owner that is trusted less cannot see what one that is trusted more left.
@@ -240,13 +270,22 @@ pub fn probed_first(receipts: &[EvidenceReceipt], round: u32) -> Vec<EvidenceRec
     let ran: BTreeSet<String> =
         own.iter().filter_map(|receipt| id_of(receipt, &[Inputs::Original])).collect();
     let second = [Inputs::OriginalWithIgnored, Inputs::AsLeft];
-    let is_about_runner = |receipt: &EvidenceReceipt| {
-        receipt.probe_of.as_ref().is_some_and(|probe| probe.inputs.is_about_runner())
+    let is_beside = |receipt: &EvidenceReceipt| {
+        let inputs = receipt.probe_of.as_ref().map(|probe| probe.inputs);
+        inputs.is_some_and(|inputs| inputs.is_about_runner() || inputs.is_at_start())
     };
     own.retain(|receipt| {
-        !is_about_runner(receipt) && id_of(receipt, &second).is_none_or(|id| !ran.contains(&id))
+        !is_beside(receipt) && id_of(receipt, &second).is_none_or(|id| !ran.contains(&id))
     });
     own
+}
+
+/// The reason of a command check whose command could not be started, by the receipt of its probe.
+pub fn not_started(probe: &EvidenceReceipt) -> String {
+    if probe.summary.starts_with(PREPARE_FAILED) {
+        return probe.summary.clone();
+    }
+    format!("{NOT_STARTED}: {}", probe.summary)
 }
 
 /// Whether a call of this name is the command of a hidden check.
@@ -298,6 +337,31 @@ pub fn workspace_digest(receipts: &[EvidenceReceipt], round: u32) -> String {
         | Fact::Tests { .. } => None,
     });
     named.unwrap_or_default()
+}
+
+/// The fact by which the runner records that a command asked for a host that its policy does not allow.
+pub fn network_refused(host: &str) -> Fact {
+    Fact::Output { key: NETWORK_REFUSED.to_owned(), value: host.to_owned() }
+}
+
+/// The hosts that a command asked for and was refused.
+pub fn hosts_refused(receipt: &EvidenceReceipt) -> Vec<&str> {
+    let refused = receipt.facts.iter().filter_map(|fact| match fact {
+        Fact::Output { key, value } if key == NETWORK_REFUSED => Some(value.as_str()),
+        Fact::Output { .. }
+        | Fact::FileWritten { .. }
+        | Fact::FileObserved { .. }
+        | Fact::Command { .. }
+        | Fact::Content { .. }
+        | Fact::Verification { .. }
+        | Fact::Tests { .. } => None,
+    });
+    refused.collect()
+}
+
+/// The fact by which the runner records that the participant of a verification was not confined.
+pub fn unconfined() -> Fact {
+    Fact::Output { key: PARTICIPANT.to_owned(), value: UNCONFINED.to_owned() }
 }
 
 /// Whether any receipt says that a file was written.
@@ -404,7 +468,8 @@ mod tests {
         ] {
             let list = json::parse(checks).unwrap().value;
             let (list, _) = read_checks(&list, "verify", Author::Model).unwrap();
-            let found = probes(&list, policy, wrote);
+            let policy = Policy { verify_commands: policy, ..Policy::default() };
+            let found = probes(&list, &policy, wrote);
             let found: Vec<_> = found.into_iter().map(|probe| probe.observation).collect();
             assert_eq!(found, expected, "{checks}");
         }
@@ -418,17 +483,29 @@ mod tests {
             {"id":"a","kind":"command_success","target":"make test","owner":"plan"}]"#;
         let list = json::parse(checks).unwrap().value;
         let (list, _) = read_checks(&list, "verify", Author::Operator).unwrap();
-        let found = probes(&list, VerifyCommands::Runner, true);
+        let policy = Policy {
+            prepare: vec!["npm ci".to_owned()],
+            always_prepare: vec!["make tools".to_owned()],
+            ..Policy::default()
+        };
+        let found = probes(&list, &policy, true);
         let found: Vec<_> =
             found.iter().map(|probe| (probe.check_id.as_str(), probe.owner)).collect();
         assert_eq!(
             found,
             [
                 ("a", Owner::Plan),
+                ("system.prepare[0]", Owner::Operator),
+                ("system.prepare[1]", Owner::User),
                 ("command_success[1]", Owner::Operator),
                 ("command_success[0]", Owner::User),
             ]
         );
+        let lines: Vec<_> = policy.prepare_lines().map(|(_, line)| line).collect();
+        assert_eq!(lines, ["make tools", "npm ci"]);
+        let own = |check: &AcceptCheck| check.owner == Owner::Plan;
+        let of_plan: Vec<_> = list.iter().filter(|check| own(check)).cloned().collect();
+        assert_eq!(probes(&of_plan, &policy, true).len(), 1, "nothing needs the view");
     }
 
     fn receipt(source: &str, round: u32, success: bool, facts: &str) -> EvidenceReceipt {

@@ -59,6 +59,7 @@ impl From<NamespacePolicy> for v1::NamespacePolicy {
             protect,
             refuse_may_change,
             may_change_within,
+            prepare,
         } = policy;
         Self {
             ceilings,
@@ -76,6 +77,7 @@ impl From<NamespacePolicy> for v1::NamespacePolicy {
             protect,
             refuse_may_change,
             may_change_within,
+            prepare,
         }
     }
 }
@@ -100,6 +102,7 @@ impl TryFrom<v1::NamespacePolicy> for NamespacePolicy {
             protect,
             refuse_may_change,
             may_change_within,
+            prepare,
         } = policy;
         let read = |(index, check): (usize, v1::AcceptCheck)| {
             AcceptCheck::try_from(check).map_err(|error| error.under(&format!("checks[{index}]")))
@@ -120,6 +123,7 @@ impl TryFrom<v1::NamespacePolicy> for NamespacePolicy {
             protect,
             refuse_may_change,
             may_change_within,
+            prepare,
         })
     }
 }

@@ -268,6 +268,7 @@ fn read_inputs(number: i32) -> Result<Inputs, MessageError> {
         Ok(Wire::Canary) => Ok(Inputs::Canary),
         Ok(Wire::CanaryAtStart) => Ok(Inputs::CanaryAtStart),
         Ok(Wire::TestsAtStart) => Ok(Inputs::TestsAtStart),
+        Ok(Wire::AtStart) => Ok(Inputs::AtStart),
         Err(_) => Err(MessageError::at("inputs", Kind::UnknownEnumValue(number))),
     }
 }
@@ -282,6 +283,7 @@ impl From<Inputs> for v1::ProbeInputs {
             Inputs::Canary => Self::Canary,
             Inputs::CanaryAtStart => Self::CanaryAtStart,
             Inputs::TestsAtStart => Self::TestsAtStart,
+            Inputs::AtStart => Self::AtStart,
         }
     }
 }

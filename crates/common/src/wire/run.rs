@@ -318,6 +318,22 @@ pub fn read_in_doubt(number: i32) -> Result<Option<InDoubt>, MessageError> {
     }
 }
 
+/// The network of a policy, with the ports and the hosts that it opens.
+fn network_of(network: NetworkPolicy) -> (v1::NetworkPolicy, Vec<u32>, Vec<String>) {
+    match network {
+        NetworkPolicy::None => (v1::NetworkPolicy::None, Vec::new(), Vec::new()),
+        NetworkPolicy::HostLoopback(ports) => {
+            let ports = ports.into_iter().map(u32::from).collect();
+            (v1::NetworkPolicy::HostLoopback, ports, Vec::new())
+        }
+        NetworkPolicy::Hosts(hosts) => {
+            let hosts = hosts.iter().map(ToString::to_string).collect();
+            (v1::NetworkPolicy::Hosts, Vec::new(), hosts)
+        }
+        NetworkPolicy::All => (v1::NetworkPolicy::All, Vec::new(), Vec::new()),
+    }
+}
+
 impl From<Policy> for v1::Policy {
     fn from(policy: Policy) -> Self {
         let Policy {
@@ -336,6 +352,8 @@ impl From<Policy> for v1::Policy {
             in_doubt,
             refuse_on,
             canary,
+            prepare,
+            always_prepare: _,
         } = policy;
         let workspace_lock = match workspace_lock {
             WorkspaceLock::Exclusive => v1::WorkspaceLock::Exclusive,
@@ -349,6 +367,7 @@ impl From<Policy> for v1::Policy {
             VerifyCommands::Runner => v1::VerifyCommands::Runner,
             VerifyCommands::ReceiptsOnly => v1::VerifyCommands::ReceiptsOnly,
         };
+        let (network, loopback_ports, hosts) = network_of(network);
         Self {
             verify_commands: verify_commands.into(),
             repeatable_commands,
@@ -361,17 +380,16 @@ impl From<Policy> for v1::Policy {
             may_change,
             in_doubt: v1::InDoubt::from(in_doubt).into(),
             refuse_on,
+            prepare,
             canary: match canary {
                 CanaryPolicy::Auto => v1::CanaryPolicy::Auto,
                 CanaryPolicy::Always => v1::CanaryPolicy::Always,
                 CanaryPolicy::Never => v1::CanaryPolicy::Never,
             }
             .into(),
-            network: match network {
-                NetworkPolicy::None => v1::NetworkPolicy::None,
-                NetworkPolicy::All => v1::NetworkPolicy::All,
-            }
-            .into(),
+            network: network.into(),
+            loopback_ports,
+            hosts,
             sandbox: match sandbox {
                 SandboxPolicy::RequireFull => v1::SandboxPolicy::RequireFull,
                 SandboxPolicy::AllowPartial => v1::SandboxPolicy::AllowPartial,

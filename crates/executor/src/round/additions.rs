@@ -39,20 +39,23 @@ pub(super) struct ViewOrder {
     pub(super) canary: Option<Arc<Canary>>,
     /// Whether the command is the check itself, and none about its runner.
     pub(super) is_check: bool,
+    /// Whether it prepares the views of the commands after it.
+    pub(super) prepares: bool,
 }
 
 impl ViewOrder {
     /// The view of a probe that runs a command.
     pub(super) fn of(probe: &Probe, inputs: Inputs) -> Self {
         let line = match &probe.observation {
-            Observation::Command(line) => line.clone(),
+            Observation::Command(line) | Observation::Prepare(line) => line.clone(),
             Observation::ProjectTests
             | Observation::Change(_)
             | Observation::File { .. }
             | Observation::Content { .. } => String::new(),
         };
         let (owner, overlay) = (probe.owner, probe.overlay.clone());
-        Self { owner, line, inputs, overlay, canary: None, is_check: true }
+        let prepares = matches!(probe.observation, Observation::Prepare(_));
+        Self { owner, line, inputs, overlay, canary: None, is_check: true, prepares }
     }
 
     /// The view of a command about the runner of a probe.
@@ -64,7 +67,7 @@ impl ViewOrder {
     pub(super) fn is_kept(&self) -> bool {
         let is_first =
             matches!(self.inputs, Inputs::Original) && self.overlay.is_empty() && self.is_check;
-        is_first || self.owner == Owner::Plan
+        is_first || self.prepares || self.owner == Owner::Plan
     }
 
     /// Whether this command finds what earlier ones of this owner wrote to ignored paths.

@@ -12,11 +12,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use surety_common::domain::check_inputs::{
-    Assumed, Exam, InputRules, StartInputs, ecosystem_of, installs, is_merged, language_of, merged,
+    Assumed, Exam, InputRules, StartInputs, ecosystem_of, installs, is_installed, is_merged,
+    language_of, merged,
 };
 use surety_common::domain::manifest::{Change, Entry, Kind, Manifest, changes};
 use surety_common::domain::source_tests::{Comparison, compare, may_have_tests};
-use surety_common::domain::verification::Probe;
+use surety_common::domain::verification::{Observation, Probe};
 
 /// The largest manifest that is merged, in bytes.
 const MAX_MERGED: u64 = 8 << 20;
@@ -35,7 +36,12 @@ impl Round {
         let lines: Vec<_> = probes.iter().filter_map(line_with_originals).collect();
         let runs = probes.iter().any(super::runs_command);
         let opening = match self.start() {
-            Ok(Some(start)) if runs => self.compare(start, &lines).await,
+            Ok(Some(start)) if runs => self.compare(start, &lines).await.map(|opening| {
+                let prepares =
+                    |probe: &&Probe| matches!(probe.observation, Observation::Prepare(_));
+                let prepare = probes.iter().filter(prepares).cloned().collect();
+                Opening { prepare, ..opening }
+            }),
             Ok(Some(start)) => {
                 let now = self.snapshot_of(start, Reach::NotIgnored).await;
                 now.map(|now| Opening { now: Some(now), ..Opening::default() })
@@ -95,6 +101,8 @@ impl Round {
             touched: products(rules, &start.manifest, &now).next().is_some()
                 || !dependencies.is_empty(),
             dependencies,
+            packages_lost: packages_lost(&start.manifest, &now),
+            prepare: Vec::new(),
             now: Some(now),
         })
     }
@@ -253,6 +261,19 @@ fn dependencies(start: &Manifest, now: &Manifest) -> Vec<String> {
         .map(|change| String::from_utf8_lossy(change.path()).into_owned())
         .filter(|path| ecosystem_of(path).is_some())
         .collect()
+}
+
+/// The first file that a package manager installed before the start and that is another now, or gone: without
+/// it the workspace of the start cannot be made again. Caches are made again by themselves.
+fn packages_lost(start: &Manifest, now: &Manifest) -> Option<String> {
+    let is_cache =
+        |path: &str| path.split('/').any(|part| [".cache", "__pycache__", ".vite"].contains(&part));
+    changes(start, now)
+        .filter(|change| {
+            change.is_ignored() && change.before.is_some_and(|it| it.kind == Kind::File)
+        })
+        .map(|change| String::from_utf8_lossy(change.path()).into_owned())
+        .find(|path| is_installed(path) && !is_cache(path))
 }
 
 /// What the package managers of changed manifests installed.

@@ -32,6 +32,11 @@ const MAX_FILES: usize = 500;
 const MAX_BYTES: u64 = 512 << 10;
 
 impl Round {
+    /// Whether the command of a check was started with the original check inputs.
+    pub(super) fn did_run(&self, probe: &Probe) -> bool {
+        self.memory().ran(probe, Inputs::Original).is_some()
+    }
+
     /// The run of a canary that is due after these runs of a check.
     pub(super) fn next_canary(&self, probe: &Probe, so_far: &[(Inputs, bool)]) -> Option<Inputs> {
         let base = base_of(so_far)?;
@@ -57,7 +62,11 @@ impl Round {
         match self.setup.additions.canary {
             CanaryPolicy::Never => false,
             CanaryPolicy::Always => !languages.is_empty(),
-            CanaryPolicy::Auto if is_installed => {
+            // What prepares the view installs what the manifests ask for.
+            CanaryPolicy::Auto
+                if is_installed
+                    || !opening.prepare.is_empty() && !opening.dependencies.is_empty() =>
+            {
                 !languages.is_empty() && !opening.dependencies.is_empty()
             }
             CanaryPolicy::Auto => {
@@ -88,7 +97,8 @@ impl Round {
             | Inputs::Original
             | Inputs::OriginalWithIgnored
             | Inputs::CanaryAtStart
-            | Inputs::TestsAtStart => match self.memory().canaries.get(&probe.check_id) {
+            | Inputs::TestsAtStart
+            | Inputs::AtStart => match self.memory().canaries.get(&probe.check_id) {
                 Some(canary) => Arc::clone(canary),
                 None => return Ok(is_not_run("it is not known")),
             },
@@ -99,6 +109,11 @@ impl Round {
         let view_of = if inputs == Inputs::Canary { base } else { inputs };
         let order =
             ViewOrder { canary: Some(Arc::clone(&canary)), ..ViewOrder::beside(probe, view_of) };
+        if inputs == Inputs::CanaryAtStart
+            && let Err(error) = self.prepare_start(call_id).await
+        {
+            return Ok(is_not_run(&error.message));
+        }
         let prepared = match self.enter_view(&order, call_id).await {
             Ok(prepared) => prepared,
             // The start cannot be made again.

@@ -30,6 +30,7 @@ impl Round {
     ) -> Result<ToolOutcome, ToolError> {
         let (line, inputs) = (order.line.as_str(), order.inputs);
         ensure_startable(line, order.owner)?;
+        self.ensure_prepared(&order)?;
         let runs = self.test_runs(&Command::Line(line.to_owned()), &order).await?;
         let prepared = self.enter_view(&order, call_id).await?;
         let began = Instant::now();
@@ -60,6 +61,10 @@ impl Round {
             outcome.success = false;
             return Ok(outcome);
         };
+        self.ensure_prepared(&order)?;
+        if order.inputs == Inputs::AtStart {
+            self.restore_start(call_id).await?;
+        }
         let runs = self.test_runs(&Command::Argv(argv.clone()), &order).await?;
         let prepared = self.enter_view(&order, call_id).await?;
         let began = Instant::now();
@@ -96,7 +101,7 @@ impl Round {
     }
 
     /// Sorts what the command wrote, and adds to its facts what is known of its check inputs.
-    async fn leave_view(
+    pub(super) async fn leave_view(
         self: &Arc<Self>,
         prepared: Prepared,
         line: &str,
@@ -151,7 +156,7 @@ impl Round {
 }
 
 /// Refuses a line of a plan that needs a shell.
-fn ensure_startable(line: &str, owner: Owner) -> Result<(), ToolError> {
+pub(super) fn ensure_startable(line: &str, owner: Owner) -> Result<(), ToolError> {
     let shell = may_use_shell(owner) && needs_shell(line);
     if shell || programs(line).is_some() {
         return Ok(());
@@ -163,7 +168,11 @@ fn ensure_startable(line: &str, owner: Owner) -> Result<(), ToolError> {
 }
 
 /// Runs a line, with a shell where its owner may use one and it needs one.
-async fn start(context: &ToolContext, line: &str, owner: Owner) -> Result<ToolOutcome, ToolError> {
+pub(super) async fn start(
+    context: &ToolContext,
+    line: &str,
+    owner: Owner,
+) -> Result<ToolOutcome, ToolError> {
     let shell = may_use_shell(owner) && needs_shell(line);
     match programs(line).filter(|_| !shell) {
         Some(programs) => run_programs(context, line, programs).await,

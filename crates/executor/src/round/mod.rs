@@ -22,6 +22,8 @@ mod ended;
 mod observation;
 mod opening;
 mod originals;
+mod preparation;
+mod prepare;
 mod record;
 mod repository;
 mod start_facts;
@@ -50,6 +52,7 @@ use crate::tool::{Environment, Folder, Sandbox, ToolContext, ToolError, ToolOutc
 use additions::ViewOrder;
 use canary_memory::{Memory, base_of};
 use opening::{Given, Opening, line_with_originals};
+use preparation::Preparation;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -103,6 +106,7 @@ pub struct Round {
     memory: Mutex<Memory>,
     /// Files of the start that were read from git's objects.
     start_files: OnceLock<BTreeSet<Vec<u8>>>,
+    preparation: Preparation,
 }
 
 impl Round {
@@ -118,6 +122,7 @@ impl Round {
             views: OnceLock::new(),
             memory: Mutex::default(),
             start_files: OnceLock::new(),
+            preparation: Preparation::default(),
         })
     }
 
@@ -144,6 +149,9 @@ impl Round {
         let Some(line) = line_with_originals(probe) else {
             return so_far.is_empty().then_some(Inputs::AsLeft);
         };
+        if matches!(probe.observation, Observation::Prepare(_)) || self.unprepared().is_some() {
+            return so_far.is_empty().then_some(Inputs::Original);
+        }
         let Some(held) = ran(Inputs::Original) else { return Some(Inputs::Original) };
         let opening = self.opening().ok()?;
         if !held && !opening.ignored.is_empty() && ran(Inputs::OriginalWithIgnored).is_none() {
@@ -151,7 +159,15 @@ impl Round {
         }
         let differs = opening.exams.get(line).is_some_and(Exam::differs)
             || self.merged().any(|(_, merged)| merged.text.is_some());
-        (differs && ran(Inputs::AsLeft).is_none()).then_some(Inputs::AsLeft)
+        let as_left = (differs && ran(Inputs::AsLeft).is_none()).then_some(Inputs::AsLeft);
+        as_left.or_else(|| self.next_at_start(probe, so_far))
+    }
+
+    /// The project's own tests that fail run on the workspace of the start as well.
+    fn next_at_start(&self, probe: &Probe, so_far: &[(Inputs, bool)]) -> Option<Inputs> {
+        let is_done = so_far.iter().any(|(inputs, held)| *held || *inputs == Inputs::AtStart);
+        let is_due = probe.observation == Observation::ProjectTests && !is_done;
+        (is_due && self.did_run(probe)).then_some(Inputs::AtStart)
     }
 
     /// Carries out one probe with the inputs that [`Round::next_inputs`] says, after runs with these. `call_id`
@@ -173,10 +189,15 @@ impl Round {
                 let ran = self.run_tests_at_start(probe, base, call_id).await;
                 return ran.unwrap_or_else(ToolOutcome::from);
             }
-            Inputs::Unstated | Inputs::Original | Inputs::OriginalWithIgnored | Inputs::AsLeft => {}
+            Inputs::Unstated
+            | Inputs::Original
+            | Inputs::OriginalWithIgnored
+            | Inputs::AsLeft
+            | Inputs::AtStart => {}
         }
         let observed = match &probe.observation {
             Observation::Change(globs) => return self.observe_change(globs).await,
+            Observation::Prepare(_) => self.prepare_views(probe, inputs, call_id).await,
             Observation::Command(_) => {
                 self.run_line(probe, ViewOrder::of(probe, inputs), call_id).await
             }
@@ -213,7 +234,7 @@ impl Round {
 /// Whether a probe starts a process.
 pub const fn runs_command(probe: &Probe) -> bool {
     match probe.observation {
-        Observation::Command(_) | Observation::ProjectTests => true,
+        Observation::Command(_) | Observation::Prepare(_) | Observation::ProjectTests => true,
         Observation::Change(_) | Observation::File { .. } | Observation::Content { .. } => false,
     }
 }

@@ -56,12 +56,17 @@ pub(super) struct Opening {
     pub(super) touched: bool,
     /// Manifests and lock files of package managers that steps changed.
     pub(super) dependencies: Vec<String>,
+    /// The first ignored file of the start that a package manager installed, and that steps changed or deleted.
+    pub(super) packages_lost: Option<String>,
+    /// The lines that prepare the views.
+    pub(super) prepare: Vec<Probe>,
 }
 
 /// The line of a probe that runs with the original check inputs; empty for the project's own tests.
 pub(super) fn line_with_originals(probe: &Probe) -> Option<&str> {
     match (&probe.observation, probe.owner) {
-        (Observation::Command(line), Owner::User | Owner::Operator) => Some(line),
+        (Observation::Command(line), Owner::User | Owner::Operator)
+        | (Observation::Prepare(line), _) => Some(line),
         (Observation::ProjectTests, _) => Some(""),
         (Observation::Command(_), Owner::Plan)
         | (Observation::Change(_) | Observation::File { .. } | Observation::Content { .. }, _) => {

@@ -13,6 +13,7 @@ use surety_common::domain::check::{CheckKind, Owner};
 use surety_common::domain::check_inputs::{StartInputs, is_merged, language_of};
 use surety_common::domain::manifest::{Content, Entry, Kind, Manifest};
 use surety_common::domain::plan::Plan;
+use surety_common::domain::run::Policy;
 use surety_common::domain::source_tests::{MAX_BYTES, has_tests, may_have_tests};
 
 /// The largest file that is kept, in bytes.
@@ -314,14 +315,16 @@ fn with_tests<'e>(
     })
 }
 
-/// The lines of a plan's checks, and of those of its steps, that run with the original check inputs.
-pub fn lines_with_originals(plan: &Plan) -> Vec<String> {
+/// The lines of a plan's checks, of those of its steps, and of what prepares their views: they run with the
+/// original check inputs.
+pub fn lines_with_originals(plan: &Plan, policy: &Policy) -> Vec<String> {
     let checks = plan
         .verify
         .iter()
         .chain(plan.steps.iter().flat_map(|step| &step.verify))
         .filter(|check| check.kind == CheckKind::CommandSuccess && check.owner != Owner::Plan);
-    checks.map(|check| check.target.clone()).collect()
+    let prepare = policy.prepare_lines().map(|(_, line)| line.to_owned());
+    checks.map(|check| check.target.clone()).chain(prepare).collect()
 }
 
 fn sized<'b>(bytes: &mut &'b [u8]) -> Option<&'b [u8]> {

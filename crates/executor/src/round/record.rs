@@ -12,6 +12,8 @@ use uuid::Uuid;
 const OBSERVE: &str = "observe";
 /// The name of the runner's commands for checks.
 const VERIFY: &str = "verify_command";
+/// The name of the lines that prepare the views of checks.
+const PREPARE: &str = "prepare";
 
 /// The position of a receipt in the plan.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -45,10 +47,8 @@ pub fn call_of(probe: &Probe) -> ToolCall {
         Observation::Command(_) if let Some(hidden) = probe.hidden_name() => {
             without_arguments(hidden)
         }
-        Observation::Command(line) => {
-            let argument = ("command".to_owned(), Value::String(line.clone()));
-            ToolCall { name: VERIFY.to_owned(), arguments: Value::Object(vec![argument]) }
-        }
+        Observation::Command(line) => of_line(VERIFY, line),
+        Observation::Prepare(line) => of_line(PREPARE, line),
         Observation::ProjectTests => without_arguments(PROJECT_TESTS),
         Observation::Change(_) | Observation::File { .. } | Observation::Content { .. } => {
             observing()
@@ -59,6 +59,11 @@ pub fn call_of(probe: &Probe) -> ToolCall {
 /// An observation of the runner that no check asked for by itself.
 pub fn observing() -> ToolCall {
     without_arguments(OBSERVE)
+}
+
+fn of_line(name: &str, line: &str) -> ToolCall {
+    let argument = ("command".to_owned(), Value::String(line.to_owned()));
+    ToolCall { name: name.to_owned(), arguments: Value::Object(vec![argument]) }
 }
 
 fn without_arguments(name: &str) -> ToolCall {

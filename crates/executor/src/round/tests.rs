@@ -1,5 +1,6 @@
 //! Rounds on real folders, with real commands in the sandbox.
 
+mod prepare;
 mod repository;
 
 use super::*;

@@ -88,6 +88,9 @@ impl Round {
             return Ok(not_compared("its runner names no tests"));
         };
         self.read_start_files().await?;
+        if let Err(error) = self.prepare_start(call_id).await {
+            return Ok(not_compared(&error.message));
+        }
         let start = ViewOrder::beside(probe, Inputs::TestsAtStart);
         let outcome = match self.run_naming(start, &naming, call_id).await {
             Ok(outcome) => outcome,

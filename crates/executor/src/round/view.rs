@@ -8,6 +8,8 @@
 //!   FOLDER/originals     the check inputs of the start
 //!   FOLDER/single        what a command wrote whose writes no other one may find
 //!   FOLDER/overlay       the files of hidden checks
+//!   FOLDER/prepare       what the lines that prepare the views wrote to ignored paths, with the workspace of
+//!                        the start in prepare_at_start
 //! ```
 
 use super::additions::{ViewOrder, mode_of};
@@ -88,13 +90,20 @@ impl Round {
     ) -> Result<Prepared, ToolError> {
         let workspace = context.workspace()?;
         let views = self.views()?;
-        let own = views.class(order.owner);
+        let own = match order.prepares {
+            true => views.prepared(order.inputs),
+            false => views.class(order.owner),
+        };
         let mut changes = self.changes(&order.line, order.inputs, workspace.root())?;
         self.let_second_pass(&changes);
         let mut below = Vec::new();
         if !order.is_kept() && order.sees_earlier() && own.join("upper").is_dir() {
             undo_placed(&own, workspace.root(), &mut changes);
             below.push(own.join("upper"));
+        }
+        let prepared = views.prepared(order.inputs).join("upper");
+        if !order.prepares && order.owner != Owner::Plan && prepared.is_dir() {
+            below.push(prepared);
         }
         self.cover(&order.overlay, &mut changes)?;
         self.plant(order, workspace.root(), &mut changes)?;
@@ -117,13 +126,15 @@ impl Round {
             context.view = Some(Arc::new(view));
         } else {
             let to = class.join("copy");
+            // The first is on top, and the copy has the last one on top.
+            below.reverse();
             below.push(class.join("upper"));
             let made = copy::workspace(workspace.root(), &to, &changes, &below);
             made.map_err(failed)?;
             context.folder = Arc::new(Folder::given(to.clone()));
             copied = Some(to);
         }
-        let keeps_ignored = matches!(order.inputs, Inputs::Original);
+        let keeps_ignored = order.prepares || matches!(order.inputs, Inputs::Original);
         let dropped = !order.is_kept() && order.sees_earlier();
         Ok(Prepared { context, changes, class, keeps_ignored, dropped, copied })
     }
@@ -149,6 +160,34 @@ impl Round {
             remove(copied).map_err(failed)?;
         }
         sorting.folder(Path::new("")).map(drop).map_err(failed)
+    }
+
+    /// Takes out of a layer what its own view changed, so that only what the lines wrote to ignored paths stays.
+    /// It blocks.
+    pub(super) fn keep_prepared(&self, inputs: Inputs) -> Result<(), ToolError> {
+        let class = self.views()?.prepared(inputs);
+        let upper = class.join("upper");
+        let snapshots = self.start()?.map(|start| Arc::clone(&start.snapshots));
+        let failed = |error: io::Error| ToolError::io(upper.display(), &error);
+        let mut kept = Vec::new();
+        for path in read_placed(&class.join(PLACED)) {
+            let at = upper.join(&path);
+            let Ok(found) = fs::symlink_metadata(&at) else { continue };
+            let is_removal = found.file_type().is_char_device() && found.rdev() == 0;
+            let is_ignored = snapshots.as_ref().is_some_and(|snapshots| {
+                snapshots.is_ignored(path.as_os_str().as_bytes(), found.is_dir())
+            });
+            // What a line made in the place of an ignored path is its own.
+            if is_ignored && !is_removal {
+                kept.push(path);
+                continue;
+            }
+            remove_at(&at).map_err(failed)?;
+            let above = path.ancestors().skip(1).filter(|above| *above != Path::new(""));
+            // One that still holds something stays.
+            above.take_while(|above| fs::remove_dir(upper.join(above)).is_ok()).for_each(drop);
+        }
+        write_placed(&class.join(PLACED), kept.iter()).map_err(failed)
     }
 
     /// The folders with what the commands of this owner class, and of those with more trust, wrote.
@@ -278,7 +317,8 @@ impl Round {
             | Inputs::Unstated
             | Inputs::Canary
             | Inputs::CanaryAtStart
-            | Inputs::TestsAtStart => &[],
+            | Inputs::TestsAtStart
+            | Inputs::AtStart => &[],
         };
         let removed = opening.ignored.iter().filter(|path| !kept.contains(path));
         changes.remove.extend(removed.cloned());
@@ -410,11 +450,13 @@ fn settle(class: &Path, changes: &Changes, below: Vec<PathBuf>) -> io::Result<Vi
     };
     let removed = changes.remove.iter().filter(|path| !is_out(path)).cloned().collect();
     view.remove = removed;
-    let all = changes.replace.keys().chain(&changes.remove);
-    let lines: Vec<u8> =
-        all.flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat()).collect();
-    fs::write(placed, lines)?;
+    write_placed(&placed, changes.replace.keys().chain(&changes.remove))?;
     Ok(view)
+}
+
+fn write_placed<'p>(file: &Path, paths: impl Iterator<Item = &'p PathBuf>) -> io::Result<()> {
+    let lines = paths.flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat());
+    fs::write(file, lines.collect::<Vec<u8>>())
 }
 
 /// The paths that the view changed at an earlier command.

@@ -4,6 +4,7 @@ use crate::scratch::ScratchFolder;
 use crate::tool::ToolError;
 use std::path::{Path, PathBuf};
 use surety_common::domain::check::Owner;
+use surety_common::domain::receipt::Inputs;
 
 /// What the names of these folders begin with.
 const PREFIX: &str = "view-";
@@ -21,6 +22,11 @@ impl ViewFolder {
 
     pub(super) fn class(&self, owner: Owner) -> PathBuf {
         self.join(owner.as_str())
+    }
+
+    /// What the lines that prepare views wrote: with the workspace of the round, or with that of the start.
+    pub(super) fn prepared(&self, inputs: Inputs) -> PathBuf {
+        self.join(if inputs.is_at_start() { "prepare_at_start" } else { "prepare" })
     }
 
     pub(super) fn join(&self, name: &str) -> PathBuf {

@@ -51,6 +51,8 @@ pub struct LeasedRun {
     pub(super) history: History,
     /// Set once the workspace is locked for the run, or needs no lock.
     pub(super) workspace_locked: OnceLock<()>,
+    /// Set once the programs of its checks were looked for.
+    pub(super) programs_found: OnceLock<()>,
     /// Shared by calls that may write, and held alone by the probes at the end of a step.
     writers: RwLock<()>,
 }
@@ -79,6 +81,7 @@ impl LeasedRun {
             timeouts: std::sync::Mutex::default(),
             history: History::default(),
             workspace_locked: OnceLock::new(),
+            programs_found: OnceLock::new(),
             writers: RwLock::new(()),
         }
     }

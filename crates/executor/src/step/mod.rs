@@ -41,6 +41,7 @@ mod leased_run;
 mod open_call;
 mod outcome;
 mod pending_state;
+mod programs;
 mod repeat;
 mod replies;
 mod reply;

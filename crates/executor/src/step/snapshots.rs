@@ -89,7 +89,7 @@ async fn take_base(run: &LeasedRun) -> Result<Base, ToolError> {
     let rules = rules(run)?;
     let (snapshots, manifest, (facts, originals)) = wait_for_resources(run, PATIENCE, || {
         let (counted, lost, rules) = (counted.clone(), run.lease.calls.clone(), rules.clone());
-        let lines = lines_with_originals(&run.plan);
+        let lines = lines_with_originals(&run.plan, &run.spec.policy);
         in_workspace(run, move |workspace| {
             let check = || if lost.is_cancelled() { Err(ToolError::called_off()) } else { Ok(()) };
             let (snapshots, manifest) = Snapshots::begin(workspace, &counted, &check)?;

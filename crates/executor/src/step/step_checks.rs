@@ -72,7 +72,7 @@ async fn probe(
     step: &PlanStep,
     receipts: &[EvidenceReceipt],
 ) -> Result<Vec<EvidenceReceipt>, Ended> {
-    let wanted = probes(&step.verify, VerifyCommands::Runner, false);
+    let wanted = probes(&step.verify, &run.spec.policy, false);
     if wanted.is_empty() {
         return Ok(Vec::new());
     }

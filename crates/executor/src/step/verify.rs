@@ -310,8 +310,7 @@ async fn ensure_in_place(run: &LeasedRun) -> Result<bool, Ended> {
 }
 
 async fn wanted(run: &LeasedRun) -> Vec<Probe> {
-    let policy = run.spec.policy.verify_commands;
-    probes(&run.plan.verify, policy, run.wrote_files().await)
+    probes(&run.plan.verify, &run.spec.policy, run.wrote_files().await)
 }
 
 /// Carries out a probe with each of the inputs that it needs, and makes the records, which name the check
@@ -373,7 +372,7 @@ async fn carry_out_with(
     record(run, done, about).await
 }
 
-/// Takes the originals for a run with the code of the start. Without them it is not run.
+/// Takes the originals for a command that runs on the workspace of the start. Without them it is not run.
 async fn give_originals(run: &LeasedRun, round: &Arc<Round>) -> Result<(), Ended> {
     let given = match snapshots::originals(run).await {
         Ok(originals) => round.give(originals).await,

@@ -91,7 +91,8 @@ async fn give_way(run: &LeasedRun, holder: &Holder) -> Result<(), Ended> {
     run.change(|draft| draft.block(&run.graph, wait.clone())).await
 }
 
-async fn refuse(run: &LeasedRun, code: FaultCode, why: &str) -> Result<(), Ended> {
+/// Ends a run that cannot be carried out as it was asked for.
+pub(super) async fn refuse(run: &LeasedRun, code: FaultCode, why: &str) -> Result<(), Ended> {
     run.change(|draft| {
         draft.stop(
             &run.graph,

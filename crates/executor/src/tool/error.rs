@@ -51,6 +51,7 @@ codes! {
     EnvNotAllowed = "env_not_allowed", "This environment variable may not be set for a command.";
     ProgramNotFound = "program_not_found", "The program does not exist or cannot be started.";
     CommandFailed = "command_failed", "The command ended with an exit code other than 0.";
+    PrepareFailed = "prepare_failed", "A line of the run's `policy.prepare` failed, so the commands of checks did not run.";
     OutputNotKept = "output_not_kept", "The whole output could not be stored in time, because the database's disk was full.";
     MachineExhausted = "machine_exhausted", "The executor's machine had no file descriptors or processes left, and the call was not started.";
     SandboxUnavailable = "sandbox_unavailable", "The run's policy requires a sandbox that the executor's machine does not have.";

@@ -93,6 +93,8 @@ pub struct Finished {
     pub limit: Option<LimitHit>,
     /// Whether it tried an address without a route.
     pub network_refused: bool,
+    /// The hosts that it asked for and was refused.
+    pub hosts_refused: Vec<String>,
     /// The sandbox level in force, as in receipts.
     pub sandbox: String,
 }
@@ -131,7 +133,7 @@ pub async fn run(ctx: &ToolContext, request: &CommandRequest) -> Result<Finished
 
 /// A command that ended, without its output.
 fn finished(report: Report, ending: Ending) -> Result<Finished, ToolError> {
-    let Report { in_force, exit, left, limit, network_refused } = report;
+    let Report { in_force, exit, left, limit, network_refused, hosts_refused } = report;
     Ok(Finished {
         ending,
         exit_code: code_of(exit, ending)?,
@@ -141,6 +143,7 @@ fn finished(report: Report, ending: Ending) -> Result<Finished, ToolError> {
         left,
         limit,
         network_refused: network_refused.unwrap_or(false),
+        hosts_refused,
         sandbox: in_force.to_string(),
     })
 }
@@ -283,10 +286,10 @@ fn not_started(why: &NotStarted) -> ToolError {
                 (_, _) => ErrorCode::SandboxFailed,
             }
         }
-        Refusal::ProgramUnusable
-        | Refusal::ViewUnsupported
-        | Refusal::NetworkUnsupported
-        | Refusal::Setup => ErrorCode::SandboxFailed,
+        Refusal::NetworkUnsupported => ErrorCode::SandboxUnavailable,
+        Refusal::ProgramUnusable | Refusal::ViewUnsupported | Refusal::Setup => {
+            ErrorCode::SandboxFailed
+        }
     };
     ToolError::new(code, why.message.clone())
 }

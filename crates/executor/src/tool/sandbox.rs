@@ -191,10 +191,7 @@ impl Sandbox {
             cwd: request.folder.clone(),
             environment: environment(&request.environment),
             tree,
-            network: match self.network {
-                NetworkPolicy::None => Network::None,
-                NetworkPolicy::All => Network::All,
-            },
+            network: network(&self.network),
             limits: self.limits_until(ctx.deadline),
             view: ctx.view.as_deref().cloned(),
             input: None,
@@ -269,6 +266,22 @@ impl Sandbox {
         let processors = u64::try_from(processors).unwrap_or(1);
         let cpu_s = left.as_secs().saturating_add(1).saturating_mul(processors);
         Limits { cpu_s, ..self.limits }
+    }
+}
+
+fn network(policy: &NetworkPolicy) -> Network {
+    match policy {
+        NetworkPolicy::None => Network::None,
+        NetworkPolicy::HostLoopback(ports) => Network::HostLoopback(ports.clone()),
+        NetworkPolicy::Hosts(hosts) => {
+            let allowed = hosts.iter();
+            let allowed = allowed.map(|host| surety_sandbox::AllowedHost {
+                name: host.name.clone(),
+                port: host.port,
+            });
+            Network::Hosts(allowed.collect())
+        }
+        NetworkPolicy::All => Network::All,
     }
 }
 

@@ -2,6 +2,8 @@
 
 use surety_common::domain::caution::check_codes;
 use surety_common::domain::check_inputs::InputRules;
+use surety_common::domain::network::{read_hosts, read_ports};
+use surety_common::domain::policy::read_prepare;
 use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::run::{
     CanaryPolicy, InDoubt, NetworkPolicy, OnBusy, Policy, SandboxPolicy, VerifyCommands,
@@ -30,6 +32,9 @@ pub fn read_policy(policy: v1::Policy) -> Result<Policy, Problem> {
         in_doubt,
         refuse_on,
         canary,
+        prepare,
+        loopback_ports,
+        hosts,
     } = policy;
     if on_budget != i32::from(v1::OnBudget::Unspecified) {
         return Err(without_effect("policy.on_budget"));
@@ -37,54 +42,82 @@ pub fn read_policy(policy: v1::Policy) -> Result<Policy, Problem> {
     if !confirm_tools.is_empty() {
         return Err(without_effect("policy.confirm_tools"));
     }
-    let verify_commands = match v1::VerifyCommands::try_from(verify_commands) {
-        Ok(v1::VerifyCommands::Unspecified | v1::VerifyCommands::Runner) => VerifyCommands::Runner,
-        Ok(v1::VerifyCommands::ReceiptsOnly) => VerifyCommands::ReceiptsOnly,
-        Err(_) => {
-            let message = "is not a value of this enum";
-            return Err(Problem::at(Code::TypeMismatch, "policy.verify_commands", message));
-        }
-    };
-    let no_value = |field| Problem::at(Code::TypeMismatch, field, "is no value of this enum");
-    let workspace_lock = match v1::WorkspaceLock::try_from(workspace_lock) {
-        Ok(v1::WorkspaceLock::Unspecified | v1::WorkspaceLock::Exclusive) => {
-            WorkspaceLock::Exclusive
-        }
-        Ok(v1::WorkspaceLock::Shared) => WorkspaceLock::Shared,
-        Err(_) => return Err(no_value("policy.workspace_lock")),
-    };
-    let on_busy = match v1::OnBusy::try_from(on_busy) {
-        Ok(v1::OnBusy::Unspecified | v1::OnBusy::Wait) => OnBusy::Wait,
-        Ok(v1::OnBusy::Fail) => OnBusy::Fail,
-        Err(_) => return Err(no_value("policy.on_busy")),
-    };
     InputRules::new(&protect, &may_change)?;
-    let in_doubt = asked_in_doubt(in_doubt)?.unwrap_or_default();
-    let refuse_on = check_codes("policy.refuse_on", refuse_on)?;
-    let canary = match v1::CanaryPolicy::try_from(canary) {
-        Ok(v1::CanaryPolicy::Unspecified | v1::CanaryPolicy::Auto) => CanaryPolicy::Auto,
-        Ok(v1::CanaryPolicy::Always) => CanaryPolicy::Always,
-        Ok(v1::CanaryPolicy::Never) => CanaryPolicy::Never,
-        Err(_) => return Err(no_value("policy.canary")),
-    };
-    let (network, sandbox) = (read_network(network)?, read_sandbox(sandbox)?);
-    Ok(Policy {
-        verify_commands,
+    let policy = Policy {
+        verify_commands: read_verify_commands(verify_commands)?,
         repeatable_commands,
-        workspace_lock,
-        on_busy,
+        workspace_lock: read_workspace_lock(workspace_lock)?,
+        on_busy: read_on_busy(on_busy)?,
         require_independent,
-        network,
-        sandbox,
+        network: read_network(network, &loopback_ports, &hosts)?,
+        sandbox: read_sandbox(sandbox)?,
         workspace_roots: Vec::new(),
         always_protect: Vec::new(),
         may_change_within: Vec::new(),
         protect,
         may_change,
-        in_doubt,
-        refuse_on,
-        canary,
-    })
+        in_doubt: asked_in_doubt(in_doubt)?.unwrap_or_default(),
+        refuse_on: check_codes("policy.refuse_on", refuse_on)?,
+        canary: read_canary(canary)?,
+        prepare: read_prepare("policy.prepare", prepare)?,
+        always_prepare: Vec::new(),
+    };
+    check_together(&policy)?;
+    Ok(policy)
+}
+
+/// Refuses values that have no effect beside one another.
+fn check_together(policy: &Policy) -> Result<(), Problem> {
+    if policy.verify_commands == VerifyCommands::ReceiptsOnly && !policy.prepare.is_empty() {
+        let message = "with verify_commands receipts_only no check is run; leave one of both out";
+        return Err(Problem::at(Code::KeyWithoutEffect, "policy.prepare", message));
+    }
+    if policy.network.is_partial() && policy.sandbox == SandboxPolicy::None {
+        let message = format!("{} needs a sandbox; use none or all", policy.network.as_str());
+        return Err(Problem::at(Code::TypeMismatch, "policy.network", message));
+    }
+    Ok(())
+}
+
+fn no_value(field: &str) -> Problem {
+    Problem::at(Code::TypeMismatch, field, "is no value of this enum")
+}
+
+fn read_verify_commands(number: i32) -> Result<VerifyCommands, Problem> {
+    match v1::VerifyCommands::try_from(number) {
+        Ok(v1::VerifyCommands::Unspecified | v1::VerifyCommands::Runner) => {
+            Ok(VerifyCommands::Runner)
+        }
+        Ok(v1::VerifyCommands::ReceiptsOnly) => Ok(VerifyCommands::ReceiptsOnly),
+        Err(_) => Err(no_value("policy.verify_commands")),
+    }
+}
+
+fn read_workspace_lock(number: i32) -> Result<WorkspaceLock, Problem> {
+    match v1::WorkspaceLock::try_from(number) {
+        Ok(v1::WorkspaceLock::Unspecified | v1::WorkspaceLock::Exclusive) => {
+            Ok(WorkspaceLock::Exclusive)
+        }
+        Ok(v1::WorkspaceLock::Shared) => Ok(WorkspaceLock::Shared),
+        Err(_) => Err(no_value("policy.workspace_lock")),
+    }
+}
+
+fn read_on_busy(number: i32) -> Result<OnBusy, Problem> {
+    match v1::OnBusy::try_from(number) {
+        Ok(v1::OnBusy::Unspecified | v1::OnBusy::Wait) => Ok(OnBusy::Wait),
+        Ok(v1::OnBusy::Fail) => Ok(OnBusy::Fail),
+        Err(_) => Err(no_value("policy.on_busy")),
+    }
+}
+
+fn read_canary(number: i32) -> Result<CanaryPolicy, Problem> {
+    match v1::CanaryPolicy::try_from(number) {
+        Ok(v1::CanaryPolicy::Unspecified | v1::CanaryPolicy::Auto) => Ok(CanaryPolicy::Auto),
+        Ok(v1::CanaryPolicy::Always) => Ok(CanaryPolicy::Always),
+        Ok(v1::CanaryPolicy::Never) => Ok(CanaryPolicy::Never),
+        Err(_) => Err(no_value("policy.canary")),
+    }
 }
 
 /// What a request sets `in_doubt` to; none where it leaves that to the policies.
@@ -97,16 +130,28 @@ pub(super) fn asked_in_doubt(number: i32) -> Result<Option<InDoubt>, Problem> {
     read_in_doubt(number).map_err(unknown)
 }
 
-fn read_network(network: i32) -> Result<NetworkPolicy, Problem> {
-    let refused = |message| Err(Problem::at(Code::TypeMismatch, "policy.network", message));
-    match v1::NetworkPolicy::try_from(network) {
-        Ok(v1::NetworkPolicy::Unspecified | v1::NetworkPolicy::None) => Ok(NetworkPolicy::None),
-        Ok(v1::NetworkPolicy::All) => Ok(NetworkPolicy::All),
-        Ok(v1::NetworkPolicy::HostLoopback | v1::NetworkPolicy::Hosts) => {
-            refused("host_loopback and hosts are not served yet; use none or all")
+fn read_network(network: i32, ports: &[u32], hosts: &[String]) -> Result<NetworkPolicy, Problem> {
+    const FIELD: &str = "policy.network";
+    let refused = |message| Err(Problem::at(Code::TypeMismatch, FIELD, message));
+    let policy = match v1::NetworkPolicy::try_from(network) {
+        Ok(v1::NetworkPolicy::Unspecified | v1::NetworkPolicy::None) => NetworkPolicy::None,
+        Ok(v1::NetworkPolicy::All) => NetworkPolicy::All,
+        Ok(v1::NetworkPolicy::HostLoopback) => {
+            NetworkPolicy::HostLoopback(read_ports("policy.network.host_loopback", ports)?)
         }
-        Err(_) => refused("is no value of this enum"),
+        Ok(v1::NetworkPolicy::Hosts) => {
+            NetworkPolicy::Hosts(read_hosts("policy.network.hosts", hosts)?)
+        }
+        Err(_) => return refused("is no value of this enum"),
+    };
+    let is_loopback = matches!(policy, NetworkPolicy::HostLoopback(_));
+    if !ports.is_empty() && !is_loopback {
+        return refused("names ports; they need host_loopback");
     }
+    if !hosts.is_empty() && !matches!(policy, NetworkPolicy::Hosts(_)) {
+        return refused("names hosts; they need hosts");
+    }
+    Ok(policy)
 }
 
 fn read_sandbox(sandbox: i32) -> Result<SandboxPolicy, Problem> {

@@ -76,6 +76,19 @@ impl Sender {
         }
     }
 
+    /// Refuses lines that prepare the view from a driver: what runs before the checks of others is theirs to
+    /// say.
+    fn check_prepare(&self, policy: &v1::Policy) -> Result<(), Problem> {
+        match self.author {
+            Author::Model | Author::Service if !policy.prepare.is_empty() => {
+                let message =
+                    "only a user or an operator prepares the view of checks; leave it out";
+                Err(Problem::at(Code::PolicyExceeded, "policy.prepare", message))
+            }
+            Author::Model | Author::Service | Author::Submitter | Author::Operator => Ok(()),
+        }
+    }
+
     /// A check in the list `verify` of a request.
     fn read_check(&self, mut check: v1::AcceptCheck, path: &str) -> Result<AcceptCheck, Problem> {
         self.own_check(&mut check);
@@ -126,7 +139,9 @@ pub(super) fn read_run_request(
     let limits = limits.unwrap_or_default();
     only_effective(&limits)?;
     let limits = read_limits(limits, &sender.policy)?;
-    let policy = read_run_policy(policy.unwrap_or_default(), interactive, &sender.policy)?;
+    let policy = policy.unwrap_or_default();
+    sender.check_prepare(&policy)?;
+    let policy = read_run_policy(policy, interactive, &sender.policy)?;
     let (plan, mut warnings) = read_plan(plan_source, verify, sender, limits.max_plan_steps)?;
     if let Some(plan) = &plan {
         overlays::check(plan, None, &policy)?;
@@ -481,6 +496,46 @@ mod tests {
         for (role, sent, expected) in cases {
             let found = owners(role, sent).ok().map(|owners| owners.first().copied());
             assert_eq!(found, expected.map(Some), "{role} {sent:?}");
+        }
+    }
+
+    #[test]
+    fn a_driver_prepares_no_view_and_names_no_network_twice() {
+        let asks = |role: Role, policy: v1::Policy| {
+            let mut request = request(v1::CheckOwner::Plan);
+            request.policy = Some(policy);
+            read_run_request(request, &Sender::new("alice", role, Arc::default()), None)
+        };
+        let prepare = || v1::Policy { prepare: vec!["npm ci".to_owned()], ..v1::Policy::default() };
+        for role in [Role::Submitter, Role::Operator] {
+            let (order, _) = asks(role, prepare()).expect("an order");
+            assert_eq!(order.policy.prepare, ["npm ci"], "{role}");
+        }
+        let refused = asks(Role::Driver, prepare()).expect_err("a refusal");
+        assert_eq!(refused.field.as_deref(), Some("policy.prepare"));
+        let hosts = vec!["a.org".to_owned()];
+        let network = |network: v1::NetworkPolicy| v1::Policy {
+            network: network.into(),
+            hosts: hosts.clone(),
+            ..v1::Policy::default()
+        };
+        let (order, _) =
+            asks(Role::Submitter, network(v1::NetworkPolicy::Hosts)).expect("an order");
+        assert_eq!(v1::Policy::from(order.policy).hosts, ["a.org"]);
+        let unsandboxed = v1::Policy {
+            sandbox: v1::SandboxPolicy::None.into(),
+            ..network(v1::NetworkPolicy::Hosts)
+        };
+        for (policy, why) in [
+            (network(v1::NetworkPolicy::All), "hosts beside all"),
+            (network(v1::NetworkPolicy::HostLoopback), "no port"),
+            (unsandboxed, "nothing would bound it"),
+        ] {
+            let refused = asks(Role::Submitter, policy).expect_err(why);
+            assert!(
+                refused.field.is_some_and(|field| field.starts_with("policy.network")),
+                "{why}"
+            );
         }
     }
 

@@ -7,7 +7,7 @@ use super::stage::{News, Order, control, unblock_signals};
 use super::{files, limits, program};
 use crate::level::Level;
 use crate::message::{receive, send};
-use crate::spec::{Exit, Network, NotStarted, Refusal, Spec};
+use crate::spec::{Exit, NotStarted, Refusal, Spec};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::unistd::geteuid;
@@ -30,7 +30,11 @@ pub(super) fn run() -> io::Result<()> {
     io::Read::read_exact(&mut control, &mut go)?;
     let Some(mut command) = command else {
         let exit = Exit::Code(0);
-        return send(&mut control, &News::Ended { exit, left: Vec::new(), network_refused: None });
+        let (left, hosts_refused) = (Vec::new(), Vec::new());
+        return send(
+            &mut control,
+            &News::Ended { exit, left, network_refused: None, hosts_refused },
+        );
     };
     unblock_signals()?;
     let program = order.spec.argv.first().map_or("", String::as_str);
@@ -126,10 +130,9 @@ fn refuse_what_needs_namespaces(spec: &Spec) -> Result<(), NotStarted> {
         let message = "a view needs a mount namespace, which this level lacks; make a copy";
         return Err(NotStarted::new(Refusal::ViewUnsupported, message));
     }
-    let confines = spec.confinement.level == Level::Landlock;
-    if confines && matches!(spec.network, Network::HostLoopback(_)) {
-        let message = "network host_loopback needs a network namespace, which this level lacks; use \
-                       none or all";
+    if spec.network.is_bridged() {
+        let message = "policy.network host_loopback and hosts need a network namespace, which this level \
+                       lacks; use none or all";
         return Err(NotStarted::new(Refusal::NetworkUnsupported, message));
     }
     Ok(())

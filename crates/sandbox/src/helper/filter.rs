@@ -110,7 +110,7 @@ impl Sockets {
     pub(super) const fn without_namespaces(network: &Network) -> Self {
         match network {
             Network::All => Self::Internet,
-            Network::None | Network::HostLoopback(_) => Self::Nothing,
+            Network::None | Network::HostLoopback(_) | Network::Hosts(_) => Self::Nothing,
         }
     }
 

@@ -3,11 +3,13 @@
 
 use super::account::{drop_capabilities, user_namespace};
 use super::filter::{self, Sockets};
+use super::names::Names;
+use super::passing::send_sockets;
 use super::processes::{ProcessTree, all_but_init};
 use super::stage::{GO, News, Order, control, drain, signals, unblock_signals};
 use super::{limits, loopback, mounts, program};
 use crate::message::{KILL, TERMINATE, receive, send};
-use crate::spec::{Exit, Network, NotStarted, Spec};
+use crate::spec::{Exit, Left, Network, NotStarted, PROXY_PORT, Spec};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl;
@@ -16,6 +18,7 @@ use nix::sys::signalfd::SignalFd;
 use nix::unistd::{Pid, geteuid, sethostname};
 use std::fs;
 use std::io::{self, Read};
+use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::process::Command;
@@ -29,27 +32,59 @@ pub(super) fn run() -> io::Result<()> {
     let mut control = control()?;
     let order: Order = receive(&mut control)?;
     let spec = &order.spec;
-    let command = match prepare(&order) {
-        Ok(command) => command,
+    let Prepared { command, listeners, mut names } = match prepare(&order) {
+        Ok(prepared) => prepared,
         Err(why) => return send(&mut control, &News::NotStarted(why)),
     };
     send(&mut control, &News::Ready)?;
+    if spec.network.is_bridged() {
+        send_sockets(&control, &listeners)?;
+    }
+    drop(listeners);
     let mut go = [0];
     control.read_exact(&mut go)?;
     if go != [GO] {
         return Ok(());
     }
-    let own_network = spec.network != Network::All;
     let news = match command.map(|command| start(command, spec)) {
-        None => News::Ended { exit: Exit::Code(0), left: Vec::new(), network_refused: None },
+        None => ended(Exit::Code(0), Vec::new(), None),
         Some(Err(why)) => News::NotStarted(why),
-        Some(Ok(main)) => follow(ProcessTree::of(main), &signals, &mut control, own_network)?,
+        Some(Ok(main)) => follow(ProcessTree::of(main), &signals, &mut control, names.as_mut())?,
     };
     send(&mut control, &news)
 }
 
+/// What is ready for the command's start.
+struct Prepared {
+    command: Option<Command>,
+    /// Sockets of its loopback that lead to the host's network.
+    listeners: Vec<TcpListener>,
+    /// The names that it asks for; none where it has the host's network.
+    names: Option<Names>,
+}
+
+fn ended(exit: Exit, left: Vec<Left>, names: Option<&Names>) -> News {
+    let network_refused = names.and_then(|_| loopback::refused());
+    let hosts_refused = names.map(Names::asked).unwrap_or_default();
+    News::Ended { exit, left, network_refused, hosts_refused }
+}
+
+/// The sockets of the command's own loopback that lead to the host's network.
+fn listen(network: &Network) -> io::Result<Vec<TcpListener>> {
+    let ports = match network {
+        Network::HostLoopback(ports) => ports.as_slice(),
+        Network::Hosts(_) => &[PROXY_PORT],
+        Network::None | Network::All => &[],
+    };
+    let mut listeners = Vec::new();
+    for port in ports {
+        listeners.extend(loopback::listen(*port)?);
+    }
+    Ok(listeners)
+}
+
 /// Makes the namespaces and gives up every right, in the order in which each still can be done.
-fn prepare(order: &Order) -> Result<Option<Command>, NotStarted> {
+fn prepare(order: &Order) -> Result<Prepared, NotStarted> {
     let spec = &order.spec;
     let input = program::input(spec)?;
     let mut flags = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWIPC | CloneFlags::CLONE_NEWUTS;
@@ -58,9 +93,15 @@ fn prepare(order: &Order) -> Result<Option<Command>, NotStarted> {
     }
     unshare(flags | CloneFlags::CLONE_NEWCGROUP)
         .map_err(|error| NotStarted::setup("namespaces", &error.into()))?;
-    if spec.network != Network::All {
-        loopback::up().map_err(|error| NotStarted::setup("loopback", &error))?;
-    }
+    let names = match spec.network != Network::All {
+        true => {
+            loopback::up().map_err(|error| NotStarted::setup("loopback", &error))?;
+            Some(Names::listen())
+        }
+        false => None,
+    };
+    let listeners =
+        listen(&spec.network).map_err(|error| NotStarted::setup("loopback ports", &error))?;
     // It is the one name that every machine resolves without a network.
     sethostname("localhost").map_err(|error| NotStarted::setup("host name", &error.into()))?;
     mounts::build(order)?;
@@ -89,7 +130,7 @@ fn prepare(order: &Order) -> Result<Option<Command>, NotStarted> {
     filter::apply(Sockets::Namespaced)?;
     // The command must not read or change this process, which reports its exit.
     prctl::set_dumpable(false).map_err(|error| NotStarted::setup("dumpable", &error.into()))?;
-    Ok(command)
+    Ok(Prepared { command, listeners, names })
 }
 
 /// Bounds the number of processes by the ids that this namespace has to give.
@@ -119,7 +160,7 @@ fn follow(
     mut tree: ProcessTree,
     signals: &SignalFd,
     control: &mut UnixStream,
-    own_network: bool,
+    mut names: Option<&mut Names>,
 ) -> io::Result<News> {
     loop {
         let any_left = tree.collect()?;
@@ -128,22 +169,26 @@ fn follow(
             && (!any_left || grace_left.is_some_and(|grace_left| grace_left.is_zero()))
         {
             let left = if any_left { all_but_init() } else { Vec::new() };
-            let network_refused = if own_network { loopback::refused() } else { None };
-            return Ok(News::Ended { exit: exit.clone(), left, network_refused });
+            return Ok(ended(exit.clone(), left, names.as_deref()));
         }
         let timeout = grace_left.map_or(PollTimeout::NONE, |grace_left| {
             PollTimeout::try_from(grace_left).unwrap_or(PollTimeout::ZERO)
         });
-        let mut wanted = [
-            PollFd::new(signals.as_fd(), PollFlags::POLLIN),
-            PollFd::new(control.as_fd(), PollFlags::POLLIN),
-        ];
-        match poll(&mut wanted, timeout) {
-            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let requested = wanted.get(1).is_some_and(|fd| fd.any().unwrap_or(true));
+        let requested = {
+            let watched = [signals.as_fd(), control.as_fd()].into_iter();
+            let asked = names.as_deref().into_iter().flat_map(Names::sockets);
+            let mut wanted: Vec<_> =
+                watched.chain(asked).map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+            match poll(&mut wanted, timeout) {
+                Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            wanted.get(1).is_some_and(|fd| fd.any().unwrap_or(true))
+        };
         drain(signals)?;
+        if let Some(names) = &mut names {
+            names.answer();
+        }
         if requested {
             let mut byte = [0];
             match control.read(&mut byte)? {

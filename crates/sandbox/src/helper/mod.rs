@@ -1,7 +1,8 @@
-//! The helper's stages. Each is one process with one thread, and prints nothing: its standard
+//! The helper's stages. Each is one process, but for bridge with one thread, and prints nothing: its standard
 //! output and error are the command's.
 
 mod account;
+mod bridge;
 mod cgroup;
 mod confine;
 mod files;
@@ -11,14 +12,18 @@ mod limits;
 mod loopback;
 pub(crate) mod machine;
 mod mounts;
+mod names;
+mod passing;
 mod processes;
 mod program;
+mod proxy;
+mod relay;
 mod scratch;
 mod stage;
 mod supervisor;
 mod watchdog;
 
-use stage::{CONFINE, INIT};
+use stage::{BRIDGE, CONFINE, INIT};
 use std::ffi::OsStr;
 use std::io;
 
@@ -28,6 +33,7 @@ pub(crate) fn run(stage: &OsStr) -> i32 {
         Some(crate::launch::SUPERVISE) => supervisor::run(),
         Some(INIT) => init::run(),
         Some(CONFINE) => confine::run(),
+        Some(BRIDGE) => bridge::run(),
         Some(_) | None => Err(io::Error::other("no such stage")),
     };
     // A stage prints nothing; its parent sees the socket close without a report.

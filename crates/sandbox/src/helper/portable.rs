@@ -37,7 +37,8 @@ fn supervise() -> io::Result<()> {
         Err(why) => Exit::NotStarted(why),
     };
     let in_force = spec.confinement.in_force;
-    let report = Report { in_force, exit, left: Vec::new(), limit: None, network_refused: None };
+    let (left, hosts_refused) = (Vec::new(), Vec::new());
+    let report = Report { in_force, exit, left, limit: None, network_refused: None, hosts_refused };
     send(&mut control, &report)
 }
 
@@ -48,8 +49,8 @@ fn start(spec: &Spec) -> Result<Option<Child>, NotStarted> {
         return Err(NotStarted::new(Refusal::ViewUnsupported, message));
     }
     let confines = spec.confinement.level == Level::SandboxExec;
-    if confines && matches!(spec.network, Network::HostLoopback(_)) {
-        let message = "network host_loopback is not supported on this system; use none or all";
+    if spec.network.is_bridged() {
+        let message = "policy.network host_loopback and hosts are not supported on this system; use none or all";
         return Err(NotStarted::new(Refusal::NetworkUnsupported, message));
     }
     let line: Vec<&str> = spec.argv.iter().map(String::as_str).collect();
@@ -115,7 +116,7 @@ fn profile(spec: &Spec) -> String {
     }
     let network = match spec.network {
         Network::All => "(allow network*)",
-        Network::None | Network::HostLoopback(_) => "(deny network*)",
+        Network::None | Network::HostLoopback(_) | Network::Hosts(_) => "(deny network*)",
     };
     rules.push(network.to_owned());
     rules.join("\n")

@@ -1,6 +1,6 @@
 //! Which file a command's first word means, among what the command sees.
 
-use crate::spec::{NotStarted, Refusal, Spec};
+use crate::spec::{Network, NotStarted, PROXY_PORT, Refusal, Spec};
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use std::ffi::OsStr;
@@ -10,6 +10,12 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+/// The variables by which programs find a proxy.
+const PROXIED: [&str; 6] =
+    ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
+/// Those that name what is reached without it.
+const DIRECT: [&str; 2] = ["NO_PROXY", "no_proxy"];
 
 /// The command, ready to be started; none when the spec names no program.
 pub(super) fn command(spec: &Spec) -> Result<Option<Command>, NotStarted> {
@@ -21,6 +27,11 @@ pub(super) fn command(spec: &Spec) -> Result<Option<Command>, NotStarted> {
         .args(arguments)
         .env_clear()
         .envs(spec.environment.iter().map(|(name, value)| (name, value)));
+    if matches!(spec.network, Network::Hosts(_)) {
+        let proxy = format!("http://127.0.0.1:{PROXY_PORT}");
+        command.envs(PROXIED.map(|name| (name, &proxy)));
+        command.envs(DIRECT.map(|name| (name, "localhost,127.0.0.1,::1")));
+    }
     if spec.input.is_none() {
         // A command that keeps the terminal stays in the process group that the terminal's signals reach.
         command.process_group(0);

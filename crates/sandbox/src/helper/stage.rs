@@ -14,6 +14,8 @@ use std::path::PathBuf;
 pub(super) const INIT: &str = "init";
 /// The stage that confines itself by Landlock and becomes the command.
 pub(super) const CONFINE: &str = "confine";
+/// The stage that connects sockets of the command's loopback with the host's network.
+pub(super) const BRIDGE: &str = "bridge";
 /// Lets the command begin.
 pub(super) const GO: u8 = b'G';
 
@@ -35,7 +37,12 @@ pub(super) enum News {
     /// The command did not start.
     NotStarted(NotStarted),
     /// The command ended.
-    Ended { exit: crate::spec::Exit, left: Vec<Left>, network_refused: Option<bool> },
+    Ended {
+        exit: crate::spec::Exit,
+        left: Vec<Left>,
+        network_refused: Option<bool>,
+        hosts_refused: Vec<String>,
+    },
 }
 
 /// The socket that this stage was given as its standard input. The command gets another one.

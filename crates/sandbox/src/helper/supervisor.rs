@@ -2,6 +2,7 @@
 //! can prevent the end of all processes and the report.
 
 use super::account::{Account, user_namespace};
+use super::bridge::Bridge;
 use super::cgroup::Groups;
 use super::processes::{ProcessTree, kill_descendants, signal_descendants};
 use super::scratch::{HOME, Scratch, TMP};
@@ -31,6 +32,7 @@ struct Ended {
     left: Vec<Left>,
     limit: Option<LimitHit>,
     network_refused: Option<bool>,
+    hosts_refused: Vec<String>,
 }
 
 /// Everything around one command that goes away with it.
@@ -62,7 +64,7 @@ pub(super) fn run() -> io::Result<()> {
 }
 
 fn report(ended: Ended, in_force: InForce) -> Report {
-    let Ended { exit, left, limit, network_refused } = ended;
+    let Ended { exit, left, limit, network_refused, hosts_refused } = ended;
     // This stage ended it, so no other stage reported an exit.
     let exit = exit.unwrap_or(Exit::Signal(Signal::SIGKILL as i32));
     let limit = limit.or(match &exit {
@@ -70,7 +72,7 @@ fn report(ended: Ended, in_force: InForce) -> Report {
         Exit::Signal(signal) if *signal == Signal::SIGXFSZ as i32 => Some(LimitHit::FileSize),
         Exit::Signal(_) | Exit::Code(_) | Exit::NotStarted(_) => None,
     });
-    Report { in_force, exit, left, limit, network_refused }
+    Report { in_force, exit, left, limit, network_refused, hosts_refused }
 }
 
 fn not_started(why: NotStarted) -> Ended {
@@ -115,7 +117,32 @@ impl Call {
         Ok(Self { order: Order { spec, account, scratch: folder }, scratch, groups })
     }
 
+    /// Carries the command out, with a bridge to the host's network where its policy opens a part of that.
     fn carry_out(&self, control: &mut UnixStream, signals: &SignalFd) -> io::Result<Ended> {
+        let network = &self.order.spec.network;
+        let namespaces = self.order.spec.confinement.level == Level::Namespaces;
+        // It begins before this process leaves the host's namespaces.
+        let bridge = match network.is_bridged() && namespaces {
+            true => match Bridge::start(network) {
+                Ok(bridge) => Some(bridge),
+                Err(why) => return Ok(not_started(why)),
+            },
+            false => None,
+        };
+        let ended = self.carry_out_with(control, signals, bridge.as_ref());
+        let refused = bridge.map(Bridge::end).unwrap_or_default();
+        ended.map(|mut ended| {
+            ended.hosts_refused.extend(refused);
+            ended
+        })
+    }
+
+    fn carry_out_with(
+        &self,
+        control: &mut UnixStream,
+        signals: &SignalFd,
+        bridge: Option<&Bridge>,
+    ) -> io::Result<Ended> {
         let namespaces = self.order.spec.confinement.level == Level::Namespaces;
         let made = if namespaces { make_namespaces() } else { become_subreaper() };
         if let Err(why) = made {
@@ -135,7 +162,8 @@ impl Call {
         });
         let why = match (taken, news) {
             (Err(why), _) | (Ok(()), News::NotStarted(why)) => Some(why),
-            (Ok(()), News::Ready | News::Ended { .. }) => None,
+            (Ok(()), News::Ready) => bridge.and_then(|bridge| bridge.pass(&ours).err()),
+            (Ok(()), News::Ended { .. }) => None,
         };
         if let Some(why) = why {
             kill(pid, Signal::SIGKILL).ok();
@@ -253,7 +281,8 @@ impl Following<'_> {
         match news {
             News::Ready => {}
             News::NotStarted(why) => self.ended.exit = Some(Exit::NotStarted(why)),
-            News::Ended { exit, left, network_refused } => {
+            News::Ended { exit, left, network_refused, hosts_refused } => {
+                self.ended.hosts_refused = hosts_refused;
                 self.ended.exit = Some(exit);
                 self.ended.left = left;
                 self.ended.network_refused = network_refused;

@@ -2,10 +2,14 @@
 
 use crate::support::{Sandbox, levels, runs_with};
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 use surety_sandbox::{
-    Exit, InForce, Launch, LimitHit, Missing, Network, Refusal, View, Wanted, machine, prepare,
+    AllowedHost, Exit, InForce, Launch, LimitHit, Missing, Network, PROXY_PORT, Refusal, View,
+    Wanted, machine, prepare,
 };
 
 #[test]
@@ -63,6 +67,113 @@ fn the_loopback_is_the_commands_own_and_a_way_out_is_noticed() {
         let ran = sandbox.python(out);
         assert!(!ran.succeeded(), "{level}");
         assert_eq!(ran.report.network_refused, Some(true), "{level}: {ran:?}");
+    }
+}
+
+#[test]
+fn names_that_are_asked_for_are_known_and_answered_at_once() {
+    for (level, machine) in levels() {
+        let sandbox = Sandbox::new(&machine);
+        if machine.in_force().missing().contains(&Missing::NetworkNamespace) {
+            continue;
+        }
+        let began = Instant::now();
+        let asks = "import socket\nsocket.getaddrinfo('registry.example.org',443)";
+        let ran = sandbox.python(asks);
+        assert!(!ran.succeeded(), "{level}");
+        let refused = &ran.report.hosts_refused;
+        assert!(refused.iter().any(|name| name == "registry.example.org"), "{level}: {ran:?}");
+        assert!(began.elapsed() < Duration::from_secs(5), "{level}: {:?}", began.elapsed());
+    }
+}
+
+/// A server of the host that answers each connection with these bytes, and its port.
+fn server(answer: &'static str) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let mut connection = connection.unwrap();
+            let mut asked = [0; 1024];
+            if connection.read(&mut asked).unwrap() > 0 {
+                connection.write_all(answer.as_bytes()).unwrap();
+            }
+        }
+    });
+    port
+}
+
+#[test]
+fn a_port_of_the_hosts_loopback_is_reached_and_no_other_one() {
+    for (level, machine) in levels() {
+        let mut sandbox = Sandbox::new(&machine);
+        let (open, closed) = (server("from outside"), server("never"));
+        sandbox.network = Network::HostLoopback(vec![open]);
+        let ask = |port: u16| {
+            format!(
+                "import socket\nc=socket.create_connection(('127.0.0.1',{port}),5)\nc.sendall(b'x')\n\
+                 print(c.recv(99).decode())"
+            )
+        };
+        let ran = sandbox.python(&ask(open));
+        if machine.in_force().missing().contains(&Missing::NetworkNamespace) {
+            match ran.report.exit {
+                Exit::NotStarted(why) => assert_eq!(why.refusal, Refusal::NetworkUnsupported),
+                exit @ (Exit::Code(_) | Exit::Signal(_)) => panic!("{level}: {exit:?}"),
+            }
+            continue;
+        }
+        assert_eq!(ran.stdout, "from outside\n", "{level}: {ran:?}");
+        assert!(!sandbox.python(&ask(closed)).succeeded(), "{level}");
+        let out = "import socket\nsocket.create_connection(('192.0.2.1',80),5)";
+        assert!(!sandbox.python(out).succeeded(), "{level}");
+        // A command that ends with an open connection ends all the same.
+        let left = format!("import socket\nc=socket.create_connection(('127.0.0.1',{open}),5)");
+        assert!(sandbox.python(&left).succeeded(), "{level}");
+    }
+}
+
+#[test]
+fn a_proxy_leads_to_the_hosts_of_the_list_and_names_the_others() {
+    for (level, machine) in levels() {
+        let mut sandbox = Sandbox::new(&machine);
+        let answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
+        let (listed, other) = (server(answer), server(answer));
+        let host = |name: &str, port| AllowedHost { name: name.to_owned(), port: Some(port) };
+        sandbox.network = Network::Hosts(vec![host("127.0.0.1", listed), host("localhost", other)]);
+        let get = |place: String| {
+            format!(
+                "import os,urllib.request\nos.environ['no_proxy']=''\n\
+                 assert os.environ['HTTPS_PROXY']==os.environ['all_proxy']\n\
+                 print(urllib.request.urlopen('http://{place}/x',timeout=5).read().decode())"
+            )
+        };
+        let ran = sandbox.python(&get(format!("127.0.0.1:{listed}")));
+        if machine.in_force().missing().contains(&Missing::NetworkNamespace) {
+            assert!(matches!(ran.report.exit, Exit::NotStarted(_)), "{level}: {ran:?}");
+            continue;
+        }
+        assert_eq!(ran.stdout, "ok\n", "{level}: {ran:?}");
+        assert_eq!(ran.report.hosts_refused, [""; 0], "{level}");
+        let tunnel = format!(
+            "import socket\nc=socket.create_connection(('127.0.0.1',{PROXY_PORT}),5)\n\
+             c.sendall(b'CONNECT 127.0.0.1:{listed} HTTP/1.1\\r\\n\\r\\n')\n\
+             assert b' 200 ' in c.recv(999)\nc.sendall(b'x')\nassert b'200 OK' in c.recv(999)"
+        );
+        assert!(sandbox.python(&tunnel).succeeded(), "{level}");
+        for (place, refused) in [
+            (format!("127.0.0.1:{other}"), format!("127.0.0.1:{other}")),
+            // The name is listed, and its address is private and is not.
+            (format!("localhost:{other}"), format!("localhost:{other}")),
+            ("169.254.169.254".to_owned(), "169.254.169.254:80".to_owned()),
+        ] {
+            let ran = sandbox.python(&get(place));
+            assert!(!ran.succeeded(), "{level}: {refused}");
+            assert!(ran.stderr.contains("403"), "{level}: {ran:?}");
+            assert_eq!(ran.report.hosts_refused, [refused], "{level}");
+        }
+        let direct = "import socket\nsocket.create_connection(('192.0.2.1',80),5)";
+        assert!(!sandbox.python(direct).succeeded(), "{level}");
     }
 }
 

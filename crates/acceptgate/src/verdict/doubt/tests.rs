@@ -83,7 +83,7 @@ fn judged(owner: &str, receipts: &[EvidenceReceipt], rules: CautionRules<'_>) ->
 }
 
 fn rules(in_doubt: InDoubt) -> CautionRules<'static> {
-    CautionRules { in_doubt, refuse_on: &[] }
+    CautionRules { in_doubt, ..CautionRules::default() }
 }
 
 /// The reason of the check.
@@ -151,7 +151,7 @@ fn nothing_is_asked_without_the_difference_or_while_anything_else_fails() {
     let unrecorded = judged("user", &receipts, rules(InDoubt::Ask));
     assert_eq!(reason(&unrecorded), format!("{CHANGED}; there was no person to ask"));
     let never = vec!["check_inputs_differ".to_owned()];
-    let named = CautionRules { in_doubt: InDoubt::Ask, refuse_on: &never };
+    let named = CautionRules { refuse_on: &never, ..rules(InDoubt::Ask) };
     let differ = output("check_inputs_differ", "added n.sh (test)");
     let both =
         [probe(Inputs::Original, 0, &[differ]), probe(Inputs::AsLeft, 0, &[]), difference("w")];
@@ -175,7 +175,7 @@ fn a_program_of_the_run_and_missing_tests_are_in_doubt_for_users_and_shown_for_p
         assert!(judged("user", &receipts, rules(InDoubt::Allow)).verdict.accepted, "{code}");
         assert!(judged("plan", &receipts, rules(InDoubt::Refuse)).verdict.accepted, "{code}");
         let named = vec![code.to_owned()];
-        let named = CautionRules { in_doubt: InDoubt::Refuse, refuse_on: &named };
+        let named = CautionRules { refuse_on: &named, ..rules(InDoubt::Refuse) };
         assert!(!judged("plan", &receipts, named).verdict.accepted, "{code}");
     }
 }

@@ -81,6 +81,11 @@ pub fn installs(ecosystem: &str, path: &str) -> bool {
     of.is_some_and(|(.., folders)| path.split('/').any(|part| folders.contains(&part)))
 }
 
+/// Whether any package manager installs to a path.
+pub fn is_installed(path: &str) -> bool {
+    ECOSYSTEMS.iter().any(|(ecosystem, ..)| installs(ecosystem, path))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -31,14 +31,14 @@ mod tests;
 
 pub use assumed::{assumptions, assumptions_at_start};
 pub use convention::convention_of;
-pub use ecosystem::{ecosystem_of, installs};
+pub use ecosystem::{ecosystem_of, installs, is_installed};
 pub use exam::{Difference, Exam};
 pub use git::{GitChange, GitState, Moved, effective_configuration, read_packed};
 pub use imports::Imports;
 pub use keys::{is_merged, merged};
 pub use language::language_of;
 pub use line::{Role, Script, is_product, names as is_named, scripts};
-pub use ruling::{CheckRun, Failure, Notes, Ruling, rule};
+pub use ruling::{CheckRun, Failure, Notes, ORIGINALS_NOT_RUN, Ruling, rule};
 pub use start::{Assumed, StartInputs, imports_wanted};
 
 use super::manifest::{Entry, Manifest};

@@ -24,8 +24,8 @@ const CHECK_INPUTS_DIFFER: &str = "check_inputs_differ";
 const IGNORED_INPUTS_CHANGED: &str = "ignored_inputs_changed";
 /// The caution where ignored files of the start cannot be told from later ones.
 const IGNORED_INPUTS_AS_LEFT: &str = "ignored_inputs_as_left";
-/// The caution where an original was not kept.
-const ORIGINALS_NOT_RUN: &str = "originals_not_run";
+/// The caution where a check ran without original check inputs.
+pub const ORIGINALS_NOT_RUN: &str = "originals_not_run";
 /// The caution where steps changed the program that a check starts, and no convention makes it a check input.
 const PROGRAM_FROM_WORKSPACE: &str = "program_from_workspace";
 /// The name of the output with a manifest of a package manager that the run changed.
@@ -88,7 +88,8 @@ impl Notes<'_> {
             | Inputs::Unstated
             | Inputs::Canary
             | Inputs::CanaryAtStart
-            | Inputs::TestsAtStart => Vec::new(),
+            | Inputs::TestsAtStart
+            | Inputs::AtStart => Vec::new(),
         }
     }
 }

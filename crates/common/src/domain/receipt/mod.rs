@@ -88,11 +88,13 @@ pub enum Inputs {
     CanaryAtStart,
     /// The whole workspace of the start, to learn which tests the line runs there.
     TestsAtStart,
+    /// The whole workspace of the start.
+    AtStart,
 }
 
 impl Inputs {
     /// Every value.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Unstated,
         Self::Original,
         Self::OriginalWithIgnored,
@@ -100,6 +102,7 @@ impl Inputs {
         Self::Canary,
         Self::CanaryAtStart,
         Self::TestsAtStart,
+        Self::AtStart,
     ];
 
     /// Whether it is a run about the runner, which says nothing about the check itself.
@@ -109,7 +112,7 @@ impl Inputs {
 
     /// Whether it has the whole workspace of the start.
     pub const fn is_at_start(self) -> bool {
-        matches!(self, Self::CanaryAtStart | Self::TestsAtStart)
+        matches!(self, Self::CanaryAtStart | Self::TestsAtStart | Self::AtStart)
     }
 
     /// The value's name in receipts; empty for none.
@@ -122,6 +125,7 @@ impl Inputs {
             Self::Canary => "canary",
             Self::CanaryAtStart => "canary_at_start",
             Self::TestsAtStart => "tests_at_start",
+            Self::AtStart => "at_start",
         }
     }
 

@@ -26,11 +26,12 @@ const FEATURES: [&str; 7] = [
 ];
 
 /// The keys of a run's policy that have an effect.
-const POLICY_KEYS: [&str; 11] = [
+const POLICY_KEYS: [&str; 12] = [
     "in_doubt",
     "may_change",
     "network",
     "on_busy",
+    "prepare",
     "protect",
     "refuse_on",
     "repeatable_commands",

@@ -11,8 +11,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use surety_common::domain::json::Value;
 use surety_common::domain::receipt::{Command, Conditions, Fact};
+use surety_common::domain::verification::network_refused;
 use surety_sandbox::LimitHit;
 use tokio::time::Instant;
+
+/// What stands for an address of which only the attempt to reach it is known.
+const NAMELESS: &str = "an address without a name";
 
 /// The line between the two streams in the output; present only when there is standard error.
 pub const STDERR_MARK: &str = "--- standard error ---";
@@ -162,7 +166,14 @@ pub fn outcome(command: Command, finished: Finished) -> ToolOutcome {
         Ending::Deadline => Some((ErrorCode::Timeout, "was ended at its deadline".to_owned())),
         Ending::Cancel => Some((ErrorCode::Cancelled, "was cancelled".to_owned())),
     };
-    let facts = vec![Fact::Command { command, exit_code: code, conditions: None }];
+    let mut facts = vec![Fact::Command { command, exit_code: code, conditions: None }];
+    if code != 0 {
+        let refused = finished.hosts_refused.iter();
+        facts.extend(refused.map(|host| network_refused(host)));
+        if finished.network_refused && finished.hosts_refused.is_empty() {
+            facts.push(network_refused(NAMELESS));
+        }
+    }
     let output = joined(finished.stdout, &finished.stderr);
     let outcome = match failure {
         None => ToolOutcome::done(format!("{said}: ended with 0{note}"), output, facts),
@@ -184,7 +195,10 @@ fn note(finished: &Finished) -> String {
     if finished.left_out > 0 {
         note.push_str(&format!("; {} bytes of its output are not stored", finished.left_out));
     }
-    if finished.network_refused && finished.exit_code != 0 {
+    if finished.exit_code != 0 && !finished.hosts_refused.is_empty() {
+        let hosts = finished.hosts_refused.join(", ");
+        note.push_str(&format!("; it tried to reach {hosts}, which policy.network does not allow"));
+    } else if finished.exit_code != 0 && finished.network_refused {
         note.push_str("; it tried to connect to the network, which policy.network does not allow");
     }
     note

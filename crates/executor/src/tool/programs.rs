@@ -1,0 +1,78 @@
+//! Programs that the lines of checks name and that are not there.
+
+use super::Environment;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use surety_common::domain::command::{Program, is_shell_word, programs};
+
+/// What a shell does itself, besides the words that no program has.
+const BUILTINS: [&str; 3] = ["!", ":", "["];
+/// The variable with the folders of programs.
+const PATH: &str = "PATH";
+
+/// The first program of a line that is nowhere; none for a line that only a shell can read. `is_there` is asked
+/// about a program that is named by its path.
+pub fn missing_program(
+    line: &str,
+    environment: &Environment,
+    is_there: impl Fn(&Path) -> bool,
+) -> Option<String> {
+    let programs = programs(line)?;
+    let moves = programs.iter().any(|program| name_of(program) == "cd");
+    let is_missing = |program: &&Program| {
+        let name = name_of(program);
+        let path = Path::new(name);
+        if is_shell_word(name) || BUILTINS.contains(&name) {
+            false
+        } else if name.contains('/') {
+            !(moves && path.is_relative() || is_there(path))
+        } else {
+            let has_own_path = program.environment.iter().any(|(name, _)| name == PATH);
+            !has_own_path && !is_on_path(name, environment)
+        }
+    };
+    programs.iter().find(is_missing).map(|program| name_of(program).to_owned())
+}
+
+/// The folders in which programs are looked for.
+pub fn program_folders(environment: &Environment) -> Vec<PathBuf> {
+    std::env::split_paths(environment.get(PATH).unwrap_or_default()).collect()
+}
+
+fn name_of(program: &Program) -> &str {
+    program.argv.first().map_or("", String::as_str)
+}
+
+fn is_on_path(name: &str, environment: &Environment) -> bool {
+    program_folders(environment).iter().any(|folder| {
+        let found = folder.join(name).metadata();
+        found.is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_is_nowhere_is_named() {
+        let environment = Environment::scrub([("PATH".into(), "/usr/bin:/bin".into())]);
+        for (line, missing) in [
+            ("sh -c true", None),
+            ("no-such-program-x run", Some("no-such-program-x")),
+            ("true && no-such-program-x", Some("no-such-program-x")),
+            ("cd sub && ./run", None),
+            ("./run", Some("./run")),
+            ("./there", None),
+            ("/no/such/program", Some("/no/such/program")),
+            ("! no-such-program-x", None),
+            ("cat a | no-such-program-x", None),
+            ("A=1 no-such-program-x", Some("no-such-program-x")),
+            ("PATH=bin no-such-program-x", None),
+        ] {
+            let is_there = |path: &Path| path == Path::new("./there");
+            let found = missing_program(line, &environment, is_there);
+            assert_eq!(found.as_deref(), missing, "{line}");
+        }
+    }
+}
