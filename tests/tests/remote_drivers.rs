@@ -6,10 +6,13 @@ use serde_json::json;
 use std::process::Stdio;
 use std::time::Duration;
 use surety_common::domain::fault::Reason;
+use surety_common::wire::client::channel;
 use surety_common::wire::status::from_status;
 use surety_common::wire::token::Token;
 use surety_common::wire::v1;
+use surety_common::wire::v1::planner_service_client::PlannerServiceClient;
 use surety_common::wire::v1::submit_decision_request::DecisionSource;
+use surety_common::wire::v1::submit_plan_request::PlanSource;
 use surety_e2e::agent::{
     AGENT, Agent, OTHER, PERSON, Work, call, fence, next_plan, secret, token_file,
 };
@@ -376,5 +379,63 @@ async fn a_long_poll_gets_the_step_of_a_run_that_is_created_later_and_no_step_tw
     for run_id in &made {
         stage.done(run_id).await?;
     }
+    stage.deployment.finish().await
+}
+
+#[tokio::test]
+async fn a_failed_step_of_an_agent_waits_for_a_patch_which_a_planning_agent_leases() -> Result<()> {
+    let stage = Stage::with_executors(1).await?;
+    let agent = stage.agent(0, AGENT)?;
+    let mut plans = PlannerServiceClient::new(channel(
+        &stage.deployment.planner.url(),
+        Some(&Token::new(&secret(OTHER))?),
+    )?);
+    let ask = |run_id: &str, wait_s: i64| v1::LeasePlanRequest {
+        planner_id: "planner-1".to_owned(),
+        run_id: run_id.to_owned(),
+        wait: Some(prost_types::Duration { seconds: wait_s, nanos: 0 }),
+        ..v1::LeasePlanRequest::default()
+    };
+    let run_id = stage.run("").await?;
+    let none = plans.lease_plan(ask(&run_id, 0)).await?.into_inner();
+    ensure!(none.lease.is_none(), "a run with a plan needs none: {none:#?}");
+    let work = agent.work(&run_id).await?;
+    let replan = json!({"control": "replan", "reason": "the folder is wrong"}).to_string();
+    let failed = agent.submit(&work, &replan).await?;
+    ensure!(failed.outcome() == v1::TurnOutcome::StepFailed, "{failed:#?}");
+    let leased = plans.lease_plan(ask(&run_id, 30)).await?.into_inner();
+    let (lease, context) = leased.lease.zip(leased.context).context("the run needs a plan")?;
+    ensure!(context.reason.contains("the folder is wrong"), "{context:#?}");
+    ensure!(context.expected_revision == 1 && context.replans_left == 1, "{context:#?}");
+    let fence = v1::PlanFence { run_id: run_id.clone(), lease_epoch: lease.lease_epoch };
+    let beat = v1::HeartbeatPlanRequest {
+        planner_id: "planner-1".to_owned(),
+        fences: vec![fence.clone()],
+    };
+    let kept = plans.heartbeat_plan(beat.clone()).await?.into_inner();
+    ensure!(kept.lost.is_empty() && kept.expires_at.is_some(), "{kept:#?}");
+    let release = v1::ReleasePlanRequest { fence: Some(fence), reason: String::new() };
+    plans.release_plan(release.clone()).await?;
+    ensure!(reason(plans.release_plan(release).await)? == "lease_lost", "released twice");
+    let lost = plans.heartbeat_plan(beat).await?.into_inner();
+    ensure!(lost.lost.len() == 1, "{lost:#?}");
+    let patch = json!({"update_steps": [{"id": "s", "description": "write out.txt here"}]});
+    let submit = |lease_epoch: u64| v1::SubmitPlanRequest {
+        run_id: run_id.clone(),
+        expected_revision: 1,
+        plan_source: Some(PlanSource::PatchText(patch.to_string())),
+        lease_epoch,
+        ..v1::SubmitPlanRequest::default()
+    };
+    let late = reason(plans.submit_plan(submit(lease.lease_epoch)).await)?;
+    ensure!(late == "lease_lost", "{late}");
+    let again = plans.lease_plan(ask(&run_id, 30)).await?.into_inner();
+    let lease = again.lease.context("it is offered again")?;
+    let planned = plans.submit_plan(submit(lease.lease_epoch)).await?.into_inner();
+    ensure!(planned.plan.is_some_and(|plan| plan.revision == 2), "the patch is stored");
+    let work = agent.work(&run_id).await?;
+    ensure!(work.lease.plan_revision == 2 && work.context.turn == 1, "{work:#?}");
+    agent.take_turns(work, &[write(), next_plan()]).await?;
+    stage.done(&run_id).await?;
     stage.deployment.finish().await
 }

@@ -29,12 +29,15 @@ fn every_call_of_the_api_has_one_rule_and_every_rule_a_call() {
 }
 
 /// Calls that change state without a request id, because another field makes a repetition safe.
-const REPEATABLE: [&str; 6] = [
+const REPEATABLE: [&str; 9] = [
     // The fence, and the number of the turn.
     "ExecutorService.LeaseStep",
     "ExecutorService.SubmitDecision",
     "ExecutorService.Heartbeat",
     "ExecutorService.ReleaseStep",
+    "PlannerService.LeasePlan",
+    "PlannerService.HeartbeatPlan",
+    "PlannerService.ReleasePlan",
     // A stream.
     "ToolService.Connect",
     // The revision and the receipts: the same ones return the stored verdict.

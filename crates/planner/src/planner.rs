@@ -5,9 +5,11 @@ use sqlx::PgPool;
 use std::sync::Arc;
 use surety_common::clock;
 use surety_common::domain::execution::draft::Write;
+use surety_common::domain::execution::wait_rows::WaitKind;
 use surety_common::domain::journal::Actor;
 use surety_common::store::{
-    Committer, Creator, Journals, Listener, Observer, Policies, Topic, Waker, Wakeups,
+    Committer, Creator, Journals, Listener, Observer, Offers, Policies, Topic, WaitHeartbeats,
+    Waker, Wakeups,
 };
 use surety_common::telemetry;
 use tokio_util::sync::CancellationToken;
@@ -27,6 +29,9 @@ pub struct Planner {
     pub(crate) waker: Waker,
     pub(crate) wakeups: Wakeups,
     pub(crate) policies: Policies,
+    /// The runs that need a plan, for planning agents.
+    pub(crate) offers: Offers,
+    pub(crate) heartbeats: WaitHeartbeats,
     pub(crate) shutdown: CancellationToken,
 }
 
@@ -43,7 +48,12 @@ impl Planner {
             let waker = waker.clone();
             move |write, span| observe(&waker, write, span)
         });
+        let wakeups = Wakeups::start(pool.clone(), Listener::Follower);
+        let offers = Offers::of(WaitKind::Plan, pool.clone(), shard_index);
+        tokio::spawn(offers.clone().run(wakeups.clone(), shutdown.clone()));
         Self {
+            offers,
+            heartbeats: WaitHeartbeats::start(pool.clone()),
             shard_index,
             whose,
             host_label,
@@ -52,7 +62,7 @@ impl Planner {
             journals: Journals::start(pool.clone()),
             policies: Policies::of(pool.clone()),
             waker,
-            wakeups: Wakeups::start(pool.clone(), Listener::Follower),
+            wakeups,
             pool,
             shutdown,
         }

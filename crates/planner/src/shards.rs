@@ -26,8 +26,8 @@ use surety_common::clock::PRIMARY_SHARD;
 use surety_common::config::{NamespaceDatabase, Secret};
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::store::{
-    self, AuditRow, PoolSize, RunFilter, RunOwner, RunPage, StoreError, WaitFilter, WaitPage,
-    Waiting,
+    self, AuditRow, PoolSize, RunFilter, RunOwner, RunPage, Scope, StoreError, WaitFilter,
+    WaitPage, Waiting,
 };
 use tokio::sync::SetOnce;
 use tokio::time::timeout;
@@ -290,6 +290,25 @@ impl Shards {
         let bounds = PageBounds { rows: filter.limit, bytes: store::LIST_BYTES, of };
         let (waiting, next) = merge(pages, |waiting| waiting.run.spec.id, &bounds);
         Ok(WaitPage { waiting, next })
+    }
+
+    /// The databases in which a planning agent waits for work.
+    ///
+    /// # Errors
+    /// `database_unavailable` when none of them is connected yet.
+    pub(crate) async fn offering(&self, scope: &Scope) -> Result<Vec<Arc<Planner>>, Fault> {
+        let mut planners = Vec::new();
+        let mut failed = None;
+        for shard in self.listed(&scope.namespace, &scope.reached) {
+            match shard.planner().await {
+                Ok(planner) => planners.push(planner),
+                Err(fault) => failed = Some(about(&shard.whose, fault)),
+            }
+        }
+        match failed {
+            Some(fault) if planners.is_empty() => Err(fault),
+            Some(_) | None => Ok(planners),
+        }
     }
 
     /// The databases of a list.

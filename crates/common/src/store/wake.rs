@@ -263,7 +263,7 @@ impl Listener {
     fn channels(self) -> &'static [&'static str] {
         match self {
             Self::Worker => &[WORK, WAITS],
-            Self::Follower => &[WORK, JOURNALS],
+            Self::Follower => &[WORK, JOURNALS, WAITS],
         }
     }
 }

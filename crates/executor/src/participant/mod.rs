@@ -9,7 +9,6 @@
 //! Any executor serves any agent: nothing is routed to the one that works on the run.
 
 mod news;
-mod offers;
 mod scene;
 mod turns;
 
@@ -18,19 +17,18 @@ pub(crate) use turns::{Submission, TurnResult};
 
 use crate::step::Replies;
 use news::News;
-use offers::{Offers, Scope};
 use scene::StepScene;
 use sqlx::PgPool;
 use std::sync::Arc;
 use std::time::Duration;
-use surety_common::clock;
+use surety_common::clock::{self, PRIMARY_SHARD};
 use surety_common::domain::execution::wait_rows::WaitKind;
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::identity::Object;
 use surety_common::domain::run::{DriverKind, RunRecord};
 use surety_common::domain::step::StepState;
 use surety_common::store::{
-    self, Extended, HeldLease, Topic, WaitHeartbeats, WaitLease, Waker, Wakeups,
+    self, Extended, HeldLease, Offers, Scope, Topic, WaitHeartbeats, WaitLease, Waker, Wakeups,
 };
 use surety_common::wire::caller::Caller;
 use tokio::time::{Instant, timeout_at};
@@ -80,7 +78,7 @@ impl Participants {
         (workshop, lease): (Workshop, Duration),
         ended: &CancellationToken,
     ) -> Self {
-        let offers = Offers::of(WaitKind::Decision, pool.clone());
+        let offers = Offers::of(WaitKind::Decision, pool.clone(), PRIMARY_SHARD);
         let news = News::default();
         tokio::spawn(offers.clone().run(wakeups.clone(), ended.clone()));
         tokio::spawn(news.clone().run(wakeups.clone(), ended.clone()));

@@ -11,13 +11,17 @@ use futures::future::Either;
 use futures::stream::{FuturesUnordered, StreamExt};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use surety_common::domain::execution::draft::Ending;
+use surety_common::domain::execution::Wait;
+use surety_common::domain::execution::draft::{Draft, Ending};
+use surety_common::domain::machine::Refusal;
 use surety_common::domain::machine::run::RunState;
-use surety_common::domain::stop::StopReason;
+use surety_common::domain::run::DriverKind;
+use surety_common::domain::stop::{StopReason, WaitingOn};
 use surety_common::store::Topic;
 use surety_common::telemetry;
 use tokio::time::Instant;
 use tracing::Instrument;
+use uuid::Uuid;
 
 /// Works until the run ends, blocks, or is no longer leased. `started` are the steps that were
 /// started together with the lease.
@@ -106,7 +110,7 @@ async fn phase(
         }
         RunState::Recovering => {
             unless_called_away(run, slot.reacquire_slot()).await?;
-            run.change(|draft| draft.recover(&run.graph, &run.spec.limits)).await?;
+            run.change(|draft| recover(run, draft)).await?;
         }
         RunState::Intake | RunState::Planning | RunState::Blocked(_) => {
             run.settle().await?;
@@ -213,6 +217,26 @@ async fn caught<T>(run: &LeasedRun, work: impl Future<Output = T>) -> Result<T, 
 /// No work of the run is in progress here: it is BLOCKED, unless the pause was ended.
 async fn rest(run: &LeasedRun) -> Result<(), Ended> {
     run.change(|draft| draft.end_leases(&run.graph, "the run is being paused")).await
+}
+
+/// A script is tried again; an agent is asked for a patch of the plan.
+fn recover(run: &LeasedRun, draft: &mut Draft) -> Result<(), Refusal> {
+    match run.spec.driver {
+        DriverKind::Script | DriverKind::Model => draft.recover(&run.graph, &run.spec.limits),
+        DriverKind::Remote => {
+            let wait = Wait {
+                id: Uuid::now_v7(),
+                waiting_on: WaitingOn::Model,
+                since: draft.now(),
+                unblocks: "call SubmitPlan with a patch of the plan".to_owned(),
+                question: String::new(),
+                choices: Vec::new(),
+                step_index: None,
+                acceptance: None,
+            };
+            draft.recover_by_plan(&run.graph, &run.spec.limits, wait)
+        }
+    }
 }
 
 async fn deadline_passed(run: &LeasedRun) -> bool {

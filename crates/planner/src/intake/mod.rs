@@ -2,6 +2,7 @@
 //! them.
 
 mod create;
+pub(crate) mod leases;
 mod request;
 mod revise;
 

@@ -44,6 +44,8 @@ pub struct NewPlan {
     pub run_id: Uuid,
     /// The revision that the run must have; 0 before its first plan.
     pub expected_revision: u32,
+    /// The fencing token of the caller's lease; 0 for none.
+    pub lease_epoch: i64,
     /// The plan.
     pub plan: Plan,
     /// The reason.

@@ -1,12 +1,13 @@
 //! Stores a plan for a waiting run, and returns a run to planning.
 
 use super::create::{first_revision, overlays, refused, stored_entry, wait_for_plan};
+use super::leases;
 use super::request::NewPlan;
 use crate::call::{Call, Changed};
 use crate::planner::Planner;
 use std::sync::Arc;
 use surety_common::domain::execution::draft::Draft;
-use surety_common::domain::execution::{Execution, Graph};
+use surety_common::domain::execution::{Execution, Graph, Wait};
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::journal::Entry;
 use surety_common::domain::machine::run::{Phase, RunState};
@@ -63,6 +64,7 @@ pub(crate) async fn submit(
     call.expects(&record)?;
     let before = record.plan.clone().unwrap_or_default();
     keep_open_calls(&record.execution, &before, &new.plan)?;
+    leases::held(planner, &record, call.by(), new.lease_epoch).await?;
     let now = planner.now();
     // Before the plan that names them: a crash in between leaves content that nothing refers to.
     for (digest, body) in overlays(&new.plan) {
@@ -77,6 +79,9 @@ pub(crate) async fn submit(
     };
     let (old, graph) = (Graph::of(&before), Graph::of(&new.plan));
     let mut draft = Draft::new(record.execution.clone(), planner.actor_for(call.by()), now);
+    if new.lease_epoch != 0 {
+        draft.answer_under(new.lease_epoch).map_err(refused)?;
+    }
     draft.unblock(&old, "a plan was submitted").map_err(refused)?;
     draft.journal(Entry::Plan(stored_entry(&stored)));
     match new.expected_revision {
@@ -166,7 +171,7 @@ fn send_back(record: &RunRecord, draft: &mut Draft, cause: &str) -> Result<(), F
         let message = format!("the run has used its {most} replans");
         return Err(Fault::new(FaultCode::ReplansUsedUp, message));
     }
-    let wait = wait_for_plan(draft.now());
+    let wait = Wait { question: cause.to_owned(), ..wait_for_plan(draft.now()) };
     draft.replan(&Graph::of(plan), wait, cause).map_err(|_| {
         let message = format!(
             "the run is {}; it can return to planning only while its steps are being executed",

@@ -3,6 +3,7 @@
 mod admin;
 mod overlays;
 mod page;
+mod plan_leases;
 mod planner;
 mod policy;
 mod request;

@@ -1,8 +1,8 @@
 //! `PlannerService`.
 
-use super::{NamedRun, Plans, caller, request, status};
+use super::{NamedRun, Plans, caller, plan_leases, request, status};
 use crate::call::Call;
-use crate::intake;
+use crate::intake::{self, leases};
 use crate::plan::patch::{Patched, apply_patch, parse_patch};
 use crate::plan::{PlanState, normalise_plan, parse_plan};
 use surety_common::domain::check::Author;
@@ -89,6 +89,58 @@ impl PlannerService for Plans {
         };
         let response = intake::submit(&planner, &call, record, new, respond).await;
         Ok(Response::new(response.map_err(status)?))
+    }
+
+    async fn lease_plan(
+        &self,
+        request: Request<v1::LeasePlanRequest>,
+    ) -> Result<Response<v1::LeasePlanResponse>, Status> {
+        let service = self.stateful("LeasePlan")?;
+        let caller = caller(&request)?;
+        let request = request.into_inner();
+        if !request.run_id.is_empty() {
+            service.of_run(&caller, &request.run_id).await?;
+        }
+        let ask = plan_leases::ask(&caller, request).map_err(status)?;
+        let leased = leases::lease(&service.shards, ask).await.map_err(status)?;
+        let response = leased.map(|(lease, record)| plan_leases::leased(lease, &record));
+        Ok(Response::new(response.unwrap_or_default()))
+    }
+
+    async fn heartbeat_plan(
+        &self,
+        request: Request<v1::HeartbeatPlanRequest>,
+    ) -> Result<Response<v1::HeartbeatPlanResponse>, Status> {
+        let service = self.stateful("HeartbeatPlan")?;
+        let caller = caller(&request)?;
+        let v1::HeartbeatPlanRequest { planner_id, fences } = request.into_inner();
+        plan_leases::few(&planner_id, &fences).map_err(status)?;
+        let mut beats = plan_leases::Beats::default();
+        for fence in fences {
+            let lease = plan_leases::held(&caller, &fence).map_err(status)?;
+            // A run that is gone has no lease.
+            let extended = match service.shards.of_run(lease.run_id).await.map_err(status)? {
+                Some((_, planner)) => leases::extend(&planner, lease).await.map_err(status)?,
+                None => None,
+            };
+            beats.add(fence, extended);
+        }
+        Ok(Response::new(beats.0))
+    }
+
+    async fn release_plan(
+        &self,
+        request: Request<v1::ReleasePlanRequest>,
+    ) -> Result<Response<v1::ReleasePlanResponse>, Status> {
+        let service = self.stateful("ReleasePlan")?;
+        let caller = caller(&request)?;
+        let v1::ReleasePlanRequest { fence, reason } = request.into_inner();
+        let fence = fence.ok_or_else(|| status(missing("fence")))?;
+        let NamedRun { id, planner, .. } = service.of_run(&caller, &fence.run_id).await?;
+        let lease = plan_leases::held(&caller, &fence).map_err(status)?;
+        leases::release(&planner, &lease).await.map_err(status)?;
+        tracing::info!(run_id = %id, reason, "waits: a planning agent released a plan");
+        Ok(Response::new(v1::ReleasePlanResponse {}))
     }
 
     async fn get_plan(

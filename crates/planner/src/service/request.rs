@@ -204,7 +204,7 @@ pub(super) fn read_new_plan(
     sender: &Sender,
 ) -> Result<ReadPlan, Fault> {
     use submit_plan_request::PlanSource;
-    let v1::SubmitPlanRequest { expected_revision, plan_source, reason, .. } = request;
+    let v1::SubmitPlanRequest { expected_revision, plan_source, reason, lease_epoch, .. } = request;
     let most = record.spec.limits.max_plan_steps;
     let state = record.plan.clone().map(|plan| PlanState {
         plan: Arc::unwrap_or_clone(plan),
@@ -214,6 +214,7 @@ pub(super) fn read_new_plan(
         new: NewPlan {
             run_id: record.spec.id,
             expected_revision,
+            lease_epoch: i64::try_from(lease_epoch).unwrap_or(i64::MAX),
             plan: Plan::default(),
             reason: storable("reason", reason.trim().to_owned())?,
         },

@@ -256,6 +256,40 @@ impl Draft {
         }
     }
 
+    /// Leaves RECOVERING where a participant plans: failed steps wait for a patch of the plan, under
+    /// `max_replans`. A refused verdict is repaired as by [`Draft::recover`].
+    ///
+    /// # Errors
+    /// [`Refusal`] unless the run is in RECOVERING.
+    pub fn recover_by_plan(
+        &mut self,
+        graph: &Graph,
+        limits: &Limits,
+        wait: Wait,
+    ) -> Result<(), Refusal> {
+        run::decide(self.execution.state, RunEvent::RetryStarted)?;
+        let failed: Vec<usize> = self.execution.steps_in(StepState::Failed).collect();
+        if failed.is_empty() {
+            return self.repair(graph, limits);
+        }
+        if let Some(end) = self.no_retry(graph, limits, &failed) {
+            self.block_dependents(graph, &failed)?;
+            return self.stop(graph, end);
+        }
+        let cause = self.failures(graph, &failed);
+        let wait = Wait { question: cause.clone(), ..wait };
+        self.replan(graph, wait, &cause)
+    }
+
+    /// Which steps failed, and why.
+    fn failures(&self, graph: &Graph, failed: &[usize]) -> String {
+        let said = failed.iter().filter_map(|index| {
+            let step = self.execution.step(*index)?;
+            Some(format!("step {} failed: {}", graph.id(*index), step.reason))
+        });
+        said.collect::<Vec<_>>().join("; ")
+    }
+
     fn retry(&mut self, graph: &Graph, limits: &Limits, failed: &[usize]) -> Result<(), Refusal> {
         if let Some(end) = self.no_retry(graph, limits, failed) {
             self.block_dependents(graph, failed)?;

@@ -240,6 +240,16 @@ impl Draft {
         self.resume_step(graph, index, "the driver replied")
     }
 
+    /// Lets the change apply only while the run's own wait is leased under this token.
+    ///
+    /// # Errors
+    /// [`Refusal::Meaningless`] when the run itself waits for nothing.
+    pub fn answer_under(&mut self, lease_epoch: i64) -> Result<(), Refusal> {
+        let id = self.execution.own_wait().ok_or(Refusal::Meaningless)?.id;
+        self.answered = Some(AnsweredWait { id, lease_epoch });
+        Ok(())
+    }
+
     /// Names the artifact that holds the manifest of the workspace before the first call that can
     /// write.
     pub fn set_base_snapshot(&mut self, artifact: &str) {

@@ -9,15 +9,18 @@
 //! Between namespaces the waits are taken in turns, within one by priority and then age. A scan that finds
 //! nothing is one statement, for any number of callers and of waits that are not offered.
 
+use super::StoreError;
+use super::dedicated_connection::DedicatedConnection;
+use super::wait::{
+    HeldLease, LeaseOrder, OfferedWait, WaitLease, lease_waits, offered_namespaces, offered_waits,
+    release_wait,
+};
+use super::wake::{Topic, Wakeups};
+use crate::clock;
+use crate::domain::execution::wait_rows::WaitKind;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use surety_common::clock;
-use surety_common::domain::execution::wait_rows::WaitKind;
-use surety_common::store::{
-    self, DedicatedConnection, HeldLease, LeaseOrder, OfferedWait, StoreError, Topic, WaitLease,
-    Wakeups,
-};
 use tokio::sync::{Notify, broadcast, oneshot};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -34,13 +37,13 @@ const MOST: usize = 256;
 
 /// What a participant takes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Scope {
+pub struct Scope {
     /// The namespaces that its identity reaches; empty for all.
-    pub(super) reached: Vec<String>,
+    pub reached: Vec<String>,
     /// Only this one; empty for all of them.
-    pub(super) namespace: String,
+    pub namespace: String,
     /// Only waits of this run.
-    pub(super) run_id: Option<Uuid>,
+    pub run_id: Option<Uuid>,
 }
 
 impl Scope {
@@ -62,25 +65,27 @@ struct Want {
 
 /// The offered waits of one kind, and the participants of this process that want one.
 #[derive(Clone)]
-pub(super) struct Offers(Arc<Shared>);
+pub struct Offers(Arc<Shared>);
 
 struct Shared {
     kind: WaitKind,
     pool: sqlx::PgPool,
+    /// The shard of the database, whose clock counts.
+    shard_index: usize,
     wants: Mutex<VecDeque<Want>>,
     wanted: Notify,
 }
 
 impl Offers {
     /// Offers of a kind, served once [`Offers::run`] is called.
-    pub(super) fn of(kind: WaitKind, pool: sqlx::PgPool) -> Self {
+    pub fn of(kind: WaitKind, pool: sqlx::PgPool, shard_index: usize) -> Self {
         let (wants, wanted) = (Mutex::default(), Notify::new());
-        Self(Arc::new(Shared { kind, pool, wants, wanted }))
+        Self(Arc::new(Shared { kind, pool, shard_index, wants, wanted }))
     }
 
     /// The lease of the next wait in this scope. Dropping the future gives the place up; a lease that was
     /// written by then is given back.
-    pub(super) async fn next(
+    pub async fn next(
         &self,
         scope: Scope,
         (identity, name): (String, String),
@@ -93,7 +98,7 @@ impl Offers {
     }
 
     /// Serves the participants until `ended`.
-    pub(super) async fn run(self, wakeups: Wakeups, ended: CancellationToken) {
+    pub async fn run(self, wakeups: Wakeups, ended: CancellationToken) {
         let mut topics = wakeups.subscribe();
         let mut dedicated = DedicatedConnection::new(self.0.pool.clone());
         let mut rotation = 0;
@@ -134,8 +139,8 @@ impl Offers {
         if scopes.is_empty() {
             return Ok(false);
         }
-        let now = clock::now();
-        let mut namespaces = store::offered_namespaces(dedicated, self.0.kind, now).await?;
+        let now = clock::now_at(self.0.shard_index);
+        let mut namespaces = offered_namespaces(dedicated, self.0.kind, now).await?;
         namespaces.sort_unstable();
         let mut taken = HashSet::new();
         let mut orders = Vec::new();
@@ -148,7 +153,7 @@ impl Offers {
             }
             let most = i64::try_from((count + taken.len()).min(MOST)).unwrap_or(i64::MAX);
             let offers =
-                store::offered_waits(dedicated, self.0.kind, &fitting, scope.run_id, most).await?;
+                offered_waits(dedicated, self.0.kind, &fitting, scope.run_id, most).await?;
             *rotation = rotation.wrapping_add(1);
             for offer in in_turns(offers, *rotation) {
                 if taken.contains(&offer.id) {
@@ -164,7 +169,7 @@ impl Offers {
         if orders.is_empty() {
             return Ok(false);
         }
-        let leased = store::lease_waits(dedicated, &orders, now).await;
+        let leased = lease_waits(dedicated, &orders, now).await;
         self.hand_out(picked, leased).await
     }
 
@@ -188,7 +193,7 @@ impl Offers {
             if want.reply.send(*lease).is_err() {
                 let WaitLease { run_id, lease_epoch, .. } = *lease;
                 let lease = HeldLease { run_id, lease_epoch, identity: want.identity };
-                store::release_wait(&self.0.pool, &lease).await?;
+                release_wait(&self.0.pool, &lease).await?;
             }
         }
         failed.map_or_else(|| Ok(self.is_wanted()), Err)
