@@ -23,7 +23,7 @@ use crate::plan_file::{folder_of, read_beside, read_text};
 use crate::text::warning_line;
 use crate::verify::{
     Caution, Origin, Ran, Recorded, Scene, StartFrom, StartKind, Subject, Traces, VerdictFile,
-    VerifyPlan, as_text, check_programs, compare, judge, of_run,
+    VerifyPlan, as_text, ask, check_programs, compare, judge, of_run, resolve,
 };
 
 /// Where the checks are, below the workspace or the top of its work tree.
@@ -136,7 +136,11 @@ impl Verify {
         let rules = std::sync::Arc::clone(&start.manifest.rules);
         let allowed = self.probe.gate_probe_allow.as_deref();
         let participant = Traces { absent, is_unconfined };
-        let judged = judge(scene, start, &plan, participant, allowed).await?;
+        let mut judged = judge(scene, start, &plan, participant, allowed).await?;
+        if let Some((question, difference)) = judged.question.take() {
+            let answer = ask(&question.acceptance, &difference);
+            judged = resolve(scene, &plan, judged, &answer).await?;
+        }
         let root = scene.workspace.root();
         let subject = Subject { root, rules: &rules, origin, command, cautions };
         let verdict = VerdictFile::of(&plan, subject, &judged, clock::now());

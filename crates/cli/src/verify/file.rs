@@ -52,6 +52,9 @@ pub struct VerdictFile {
     pub results: Vec<Checked>,
     /// What a reader must know.
     pub cautions: Vec<Caution>,
+    /// What a person approved, without which it would not accept.
+    #[serde(default)]
+    pub approvals: Vec<Approved>,
     /// The receipts of the round.
     pub receipts: Receipts,
 }
@@ -168,6 +171,33 @@ pub struct Probed {
     pub sandbox: String,
     /// The last lines of its output.
     pub last_lines: Vec<String>,
+    /// The tests that it ran, as their runners reported them. They prove nothing by themselves.
+    #[serde(default)]
+    pub tests: Vec<Tests>,
+}
+
+/// The tests of one runner, or of several that a recipe starts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tests {
+    /// The runners, such as `cargo test`.
+    pub runner: String,
+    /// Tests that ran, whatever their result.
+    pub ran: u64,
+    /// Tests that ran and failed.
+    pub failed: u64,
+    /// Tests that were skipped.
+    pub skipped: u64,
+    /// Tests that the runner announced, and that it then neither ran nor skipped.
+    pub missing: u64,
+}
+
+/// The approval of what the verdict was in doubt about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Approved {
+    /// The account of the person at the terminal.
+    pub by: String,
+    /// The digest of what was shown: the workspace, the difference and the cautions.
+    pub digest: String,
 }
 
 /// What a reader must know.

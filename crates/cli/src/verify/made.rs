@@ -13,8 +13,8 @@ use surety_common::domain::verification::{Observation, PROJECT_TESTS_CHECK};
 use surety_executor::round::CarriedOut;
 
 use super::file::{
-    Caution, Changed, Checked, FORM, Origin, PlanSource, PreparedBy, Probed, Ran, Receipts,
-    Recorded, VerdictFile,
+    Approved, Caution, Changed, Checked, FORM, Origin, PlanSource, PreparedBy, Probed, Ran, Receipts,
+    Recorded, Tests, VerdictFile,
 };
 use super::plan::VerifyPlan;
 use super::round::Judged;
@@ -47,7 +47,10 @@ impl VerdictFile {
         judged: &Judged,
         decided_at: DateTime<Utc>,
     ) -> Self {
-        let Judged { verdict, digest, carried, chain, changed } = judged;
+        let Judged { verdict, digest, carried, chain, changed, .. } = judged;
+        let approvals = verdict.approvals.iter();
+        let approvals = approvals
+            .map(|approval| Approved { by: approval.by.clone(), digest: approval.digest.clone() });
         let own = verdict.cautions.iter().map(|caution| Caution {
             code: caution.code.clone(),
             check: caution.check.clone(),
@@ -78,6 +81,7 @@ impl VerdictFile {
             prepared: prepared(carried),
             results: results(&plan.plan.verify, &verdict.results, carried),
             cautions: subject.cautions.into_iter().chain(own).collect(),
+            approvals: approvals.collect(),
             receipts: Receipts {
                 count: receipts.len() as u64,
                 chain_digest: receipts.last().map_or_else(String::new, |last| last.digest.clone()),
@@ -118,7 +122,10 @@ fn results(
         };
         let is_probed = check.is_some() || result.name == PROJECT_TESTS_CHECK;
         // Of several runs with other check inputs, one that agrees with the result says why.
-        let mut runs = carried.iter().filter(|run| is_probed && run.probe.check_id == key);
+        let of_check = |run: &&CarriedOut| {
+            is_probed && run.probe.check_id == key && !run.inputs.is_about_runner()
+        };
+        let mut runs = carried.iter().filter(of_check);
         let agrees = |run: &&CarriedOut| run.outcome.success == result.passed;
         let probe = runs.clone().find(agrees).or_else(|| runs.next_back());
         Checked {
@@ -141,7 +148,7 @@ fn results(
 /// What the file says of a hidden check: a participant may read it.
 fn concealed(probed: Probed) -> Probed {
     let summary = "hidden check".to_owned();
-    Probed { summary, exit_code: None, last_lines: Vec::new(), ..probed }
+    Probed { summary, exit_code: None, last_lines: Vec::new(), tests: Vec::new(), ..probed }
 }
 
 fn probed(carried: &CarriedOut) -> Probed {
@@ -155,6 +162,21 @@ fn probed(carried: &CarriedOut) -> Probed {
         | Fact::Tests { .. }
         | Fact::Output { .. } => None,
     });
+    let tests = outcome.facts.iter().filter_map(|fact| match fact {
+        Fact::Tests { runner, counts } => Some(Tests {
+            runner: runner.clone(),
+            ran: counts.ran,
+            failed: counts.failed,
+            skipped: counts.skipped,
+            missing: counts.missing,
+        }),
+        Fact::FileWritten { .. }
+        | Fact::FileObserved { .. }
+        | Fact::Command { .. }
+        | Fact::Content { .. }
+        | Fact::Verification { .. }
+        | Fact::Output { .. } => None,
+    });
     let took = carried.finished_at - carried.started_at;
     Probed {
         summary: outcome.summary.clone(),
@@ -162,6 +184,7 @@ fn probed(carried: &CarriedOut) -> Probed {
         duration_ms: u64::try_from(took.num_milliseconds()).unwrap_or_default(),
         sandbox: outcome.sandbox.clone(),
         last_lines: last_lines(&outcome.output),
+        tests: tests.collect(),
     }
 }
 

@@ -5,9 +5,11 @@
 //!   workspace ----> Scene           the workspace, its start (S0) and the sandbox
 //!                     -> participant (the command of `surety verify`)
 //!                     -> round: probes, receipts, verdict
+//!                         -> asked: the person at the terminal, where it is in doubt
 //!                         -> VerdictFile
 //! ```
 
+mod asked;
 mod file;
 mod input;
 mod made;
@@ -18,12 +20,13 @@ mod scene;
 mod still;
 mod still_run;
 
+pub use asked::{ask, can_ask};
 pub use file::{Caution, FORM, Origin, Ran, Recorded, StartKind, VerdictFile};
 pub use input::check_programs;
 pub use made::Subject;
 pub use plan::VerifyPlan;
 pub use report::as_text;
-pub use round::{Judged, Traces, judge};
+pub use round::{Judged, Traces, judge, resolve};
 pub use scene::{Scene, StartFrom};
 pub use still::{Comparison, compare};
 pub use still_run::of_run;

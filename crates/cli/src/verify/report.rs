@@ -2,7 +2,7 @@
 
 use crate::text::{harmless, one_line};
 
-use super::file::{Checked, PreparedBy, Probed, VerdictFile};
+use super::file::{Checked, PreparedBy, Probed, Tests, VerdictFile};
 
 /// Lines of output that are shown of a failed check.
 const SHOWN: usize = 8;
@@ -26,6 +26,9 @@ pub fn as_text(file: &VerdictFile) -> String {
         let parts = [&caution.code, &caution.check, &caution.detail].map(|part| one_line(part));
         let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         lines.push(format!("  caution  {}", parts.join("  ")));
+    }
+    for approved in &file.approvals {
+        lines.push(format!("  approved by {}", one_line(&approved.by)));
     }
     lines.extend(file.prepared.iter().flat_map(prepared));
     for result in &file.results {
@@ -76,6 +79,15 @@ fn observed(probe: &Probed) -> Vec<String> {
     lines
 }
 
+/// The counts of a runner, as it reported them.
+fn counted(tests: &Tests) -> String {
+    let of = |number: u64, word: &str| (number > 0).then(|| format!(", {number} {word}"));
+    let others = [of(tests.failed, "failed"), of(tests.skipped, "skipped")];
+    let others: String = others.into_iter().flatten().collect();
+    let word = if tests.ran == 1 { "test" } else { "tests" };
+    format!("  {}: {} {word}{others}", one_line(&tests.runner), tests.ran)
+}
+
 fn check(result: &Checked) -> Vec<String> {
     let mark = if result.passed { "passed" } else { "FAILED" };
     let optional = if result.optional { " (optional)" } else { "" };
@@ -86,6 +98,7 @@ fn check(result: &Checked) -> Vec<String> {
         format!("  {mark}  {}{optional}", one_line(&result.name)),
         target.unwrap_or_default(),
         took.unwrap_or_default(),
+        result.probe.iter().flat_map(|probe| &probe.tests).map(counted).collect(),
     ];
     let mut lines = vec![head.concat()];
     if result.passed {

@@ -5,11 +5,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use surety_acceptgate::check::Answer;
 use surety_acceptgate::check::http_probe::Probes;
 use surety_acceptgate::evidence::RunEvidence;
+use surety_acceptgate::verdict::{Judgement, Question};
+use surety_common::domain::acceptance::Resolution;
 use surety_common::domain::check::{AcceptCheck, CheckKind};
 use surety_common::domain::fault::Fault;
 use surety_common::domain::manifest::{Manifest, digest};
+use surety_common::domain::run::InDoubt;
 use surety_common::domain::verdict::Verdict;
 use surety_common::domain::verification::{probes, unconfined, wrote_files};
 use surety_executor::round::{Additions, CarriedOut, Chain, Round, Setup, Start};
@@ -17,9 +21,11 @@ use surety_executor::snapshot::{NetChanges, Written, net_changes};
 use surety_executor::tool::WriteScope;
 use tokio::task::spawn_blocking;
 
+use super::asked::can_ask;
 use super::plan::VerifyPlan;
 use super::scene::{Scene, defect, failed, rules};
 use crate::failure::{Code, Failure};
+use crate::output::note;
 
 /// The most rounds: a workspace that changes during the first one is verified once more.
 const MOST_ROUNDS: u32 = 2;
@@ -37,7 +43,16 @@ pub struct Judged {
     pub chain: Chain,
     /// What is another than at the start.
     pub changed: NetChanges,
+    /// What the person at the terminal is to be asked, with the difference of the check inputs; none where the
+    /// verdict stands.
+    pub question: Option<(Question, String)>,
+    round: Arc<Round>,
+    number: u32,
+    answers: Answers,
 }
+
+/// What other services answered, by the places of the checks.
+type Answers = BTreeMap<usize, Answer>;
 
 /// What is known of the command that ran before the round.
 #[derive(Debug, Default)]
@@ -101,14 +116,70 @@ pub async fn judge(
     };
     let after = round.latest().unwrap_or_else(|| Arc::clone(&base));
     let changed = net_changes(&base, &after, None);
-    let answers = match checks.iter().any(|check| check.kind == CheckKind::HttpProbe) {
-        true => {
-            let probes = Probes::new(allowed)
-                .map_err(|error| Failure::new(Code::Internal, error.to_string(), ""))?;
-            probes.answers(checks).await.map_err(Fault::from)?
-        }
-        false => BTreeMap::new(),
+    let answers = answers(checks, allowed).await?;
+    // Without the difference nothing is asked: what a policy would ask about is then refused.
+    let asks = plan.policy.in_doubt == InDoubt::Ask && can_ask();
+    let difference = if asks {
+        round.add_difference(number, &carried, &mut chain).await.map_err(|error| failed(&error))?
+    } else {
+        None
     };
+    let (judgement, chain, answers) = decide(scene, plan, (chain, answers), number).await?;
+    let Judgement { verdict, question } = judgement;
+    let question = question.zip(difference);
+    let digest = digest(&after);
+    Ok(Judged { verdict, digest, carried, chain, changed, question, round, number, answers })
+}
+
+/// What other services answer to checks that ask them.
+async fn answers(checks: &[AcceptCheck], allowed: Option<&str>) -> Result<Answers, Failure> {
+    if !checks.iter().any(|check| check.kind == CheckKind::HttpProbe) {
+        return Ok(BTreeMap::new());
+    }
+    let probes = Probes::new(allowed)
+        .map_err(|error| Failure::new(Code::Internal, error.to_string(), ""))?;
+    Ok(probes.answers(checks).await.map_err(Fault::from)?)
+}
+
+/// The verdict with the answer of the person who was asked. The workspace must still be what was shown, else the
+/// verdict stays as without an answer.
+///
+/// # Errors
+/// As [`judge`].
+pub async fn resolve(
+    scene: &Scene,
+    plan: &VerifyPlan,
+    judged: Judged,
+    answer: &Resolution,
+) -> Result<Judged, Failure> {
+    let now = judged.round.snapshot().await.map_err(|error| failed(&error))?;
+    if now.is_none_or(|now| digest(&now) != answer.workspace) {
+        note("surety: the workspace is another than the one that was shown: the answer is void");
+        return Ok(Judged { question: None, ..judged });
+    }
+    let Judged { mut chain, answers, number, .. } = judged;
+    chain.answer(answer);
+    let (judgement, chain, answers) = decide(scene, plan, (chain, answers), number).await?;
+    Ok(Judged {
+        verdict: judgement.verdict,
+        digest: judged.digest,
+        carried: judged.carried,
+        changed: judged.changed,
+        round: judged.round,
+        question: None,
+        chain,
+        number,
+        answers,
+    })
+}
+
+/// Decides by the receipts. It may take a processor for a moment.
+async fn decide(
+    scene: &Scene,
+    plan: &VerifyPlan,
+    (chain, answers): (Chain, Answers),
+    number: u32,
+) -> Result<(Judgement, Chain, Answers), Failure> {
     let workspace = scene.workspace.root().to_string_lossy().into_owned();
     let (plan, policy) = (plan.plan.clone(), plan.policy.clone());
     let judging = spawn_blocking(move || {
@@ -122,12 +193,10 @@ pub async fn judge(
             authored_text: None,
             answers: &answers,
         };
-        (evidence.judge(), chain)
+        (evidence.judge(), chain, answers)
     });
-    let (verdict, chain) = judging.await.map_err(defect)?;
-    // No person is asked here: what a policy would ask about is refused.
-    let verdict = verdict.map_err(Fault::from)?.verdict;
-    Ok(Judged { verdict, digest: digest(&after), carried, chain, changed })
+    let (judgement, chain, answers) = judging.await.map_err(defect)?;
+    Ok((judgement.map_err(Fault::from)?, chain, answers))
 }
 
 /// What the checks have beside the workspace.

@@ -1,8 +1,10 @@
 //! The verdict file: its schema, and whether a workspace is still what it is about.
 
-use crate::support::Home;
+use crate::support::{Ended, Home};
 use serde_json::Value;
+use std::io::{Read, Write};
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 const CHECKS: &str = "title: The product is fixed\nverify:\n  - id: fixed\n    kind: command_success\n    \
                       target: grep -q fixed product.txt\n  - product.txt\n  - {kind: command_success, target: \"true\"}\n";
@@ -113,4 +115,83 @@ fn a_file_that_is_no_verdict_is_named() {
     home.verify(&["--still", "a.json"]).is(1, "error[value_invalid]");
     home.verify(&["--still", "nowhere.json"]).is(1, "error[file_unusable]");
     home.verify(&["--still", "nowhere"]).is(1, "error[run_unclear]");
+}
+
+const DOUBT: &str = "policy: {in_doubt: ask}\nverify: [python3 -m unittest]\n";
+const PRODUCT: &str = "def two():\n    return 1\n";
+const TESTS: &str = "import unittest\nfrom product import two\n\n\nclass T(unittest.TestCase):\n    def \
+                     test_two(self):\n        self.assertEqual(two(), 2)\n";
+/// The command weakens the test.
+const WEAKEN: &str = "sed -i 's/(two(), 2)/(two(), 1)/' test_product.py";
+
+fn doubtful() -> Home {
+    Home::with(&[
+        (".surety/checks.yaml", DOUBT),
+        ("product.py", PRODUCT),
+        ("test_product.py", TESTS),
+        (".gitignore", "__pycache__\n"),
+    ])
+}
+
+#[test]
+fn a_verdict_counts_the_tests_that_its_checks_ran() {
+    let home = doubtful();
+    home.verify(&["--", "sed", "-i", "s/1/2/", "product.py"]).is(0, "unittest: 1 test");
+    let verdict = home.verdict();
+    assert_valid(&verdict);
+    let results = verdict["results"].as_array().unwrap();
+    let counted: Vec<_> = results.iter().filter_map(|it| it["probe"]["tests"].get(0)).collect();
+    let expected = serde_json::json!(
+        {"runner": "unittest", "ran": 1, "failed": 0, "skipped": 0, "missing": 0}
+    );
+    assert_eq!(counted, [&expected]);
+    assert_eq!(verdict["approvals"], serde_json::json!([]));
+}
+
+#[test]
+fn without_a_terminal_a_verdict_in_doubt_is_refused() {
+    let home = doubtful();
+    home.verify(&["--", "sh", "-c", WEAKEN]).is(2, "there was no person to ask");
+    assert_valid(&home.verdict());
+    assert_eq!(home.caution_codes(), ["check_inputs_changed"]);
+}
+
+#[test]
+fn the_person_at_the_terminal_is_shown_the_difference_and_answers() {
+    for (answer, code, says) in [("yes", 0, "accepted"), ("y", 2, "denied by")] {
+        let home = doubtful();
+        let command = format!("{} verify -- sh -c \"{WEAKEN}\"", env!("CARGO_BIN_EXE_surety"));
+        let ended = on_a_terminal(&home, &command, ("Type yes to accept exactly this:", answer));
+        ended.is(code, says);
+        for shown in ["-        self.assertEqual(two(), 2)", "+        self.assertEqual(two(), 1)"]
+        {
+            assert!(ended.stdout.contains(shown), "{shown}: {ended:#?}");
+        }
+        let verdict = home.verdict();
+        assert_valid(&verdict);
+        let approvals = verdict["approvals"].as_array().unwrap();
+        assert_eq!(approvals.len(), usize::from(code == 0), "{verdict:#}");
+    }
+}
+
+/// Runs a line of shell on a terminal of its own, and answers once its question is seen.
+fn on_a_terminal(home: &Home, line: &str, (question, answer): (&str, &str)) -> Ended {
+    let mut script = Command::new("script");
+    script.args(["--quiet", "--return", "--flush", "--command", line, "/dev/null"]);
+    script.current_dir(&home.workspace).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut running = home.environment(&mut script).spawn().unwrap();
+    let (mut input, mut output) = (running.stdin.take().unwrap(), running.stdout.take().unwrap());
+    let (mut seen, mut part) = (Vec::new(), [0; 4096]);
+    loop {
+        let length = output.read(&mut part).unwrap();
+        seen.extend(&part[..length]);
+        if length == 0 || String::from_utf8_lossy(&seen).contains(question) {
+            break;
+        }
+    }
+    writeln!(input, "{answer}").unwrap();
+    output.read_to_end(&mut seen).unwrap();
+    let status = running.wait().unwrap();
+    let stdout = String::from_utf8_lossy(&seen).replace("\r\n", "\n");
+    Ended { code: status.code(), stdout, stderr: String::new() }
 }

@@ -15,6 +15,21 @@ This page is generated from the table in `crates/common/src/config/settings.rs`.
 there, run `UPDATE_DOCS=1 cargo test -p surety-common --test configuration`.
 ";
 
+const POLICIES: &str = "
+## Policies
+
+What is asked of a run is no setting of a process: it stands in the `policy` of a request, of a plan file or of a checks file, \
+and in the policy of a namespace (`surety policy set`), which a request can only tighten.
+
+| key | where | accepts | meaning |
+|---|---|---|---|
+| `canary` | run, checks file | `auto` (default), `always`, `never` | When a check that holds runs once more with failing tests ([trust.md](trust.md#the-canary)). |
+| `overlay` | a check of a plan, of a step, of a checks file, or of a namespace | paths, each with a text, `{hex: DIGITS}` or `{file: PATH}` | The files of a hidden check ([trust.md](trust.md#hidden-checks)). |
+| `in_doubt` | run, checks file, namespace | `refuse` (default), `ask`, `allow` | What is done with cautions that a person may accept ([trust.md](trust.md#cautions)). |
+| `refuse_on` | run, checks file, namespace | codes of cautions | Cautions that refuse beside those that do by default. |
+| `protect`, `may_change` | run, checks file; `protect` and `may_change_within` of a namespace | globs | Which files are check inputs ([check-inputs.md](check-inputs.md)). |
+";
+
 /// `docs/configuration.md`, generated.
 #[must_use]
 pub fn document() -> String {
@@ -22,6 +37,7 @@ pub fn document() -> String {
     for group in [Group::Common, Group::Planner, Group::Executor, Group::Gate, Group::Client] {
         page.push_str(&section(group));
     }
+    page.push_str(POLICIES);
     page
 }
 

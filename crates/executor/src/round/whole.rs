@@ -8,6 +8,7 @@ use crate::tool::{ToolError, ToolOutcome};
 use chrono::{DateTime, Utc};
 use std::sync::Arc;
 use surety_common::clock;
+use surety_common::domain::acceptance::{Answered, DIFFERENCE_CHECK, Resolution};
 use surety_common::domain::plan::ToolCall;
 use surety_common::domain::receipt::{CheckProbe, EvidenceReceipt, EvidenceSource, Fact, Inputs};
 use surety_common::domain::verification::{Probe, WORKSPACE_CHECK};
@@ -24,6 +25,8 @@ pub struct Chain {
 pub struct CarriedOut {
     /// The probe.
     pub probe: Probe,
+    /// What it was carried out with.
+    pub inputs: Inputs,
     /// What it observed.
     pub outcome: ToolOutcome,
     /// When it began.
@@ -48,6 +51,13 @@ impl Chain {
         self.push(made(&observing(), &outcome, (Uuid::now_v7(), now, now)));
     }
 
+    /// Adds the answer of a person to what a verdict was in doubt about.
+    pub fn answer(&mut self, answer: &Resolution) {
+        let (wait_id, at) = (Uuid::now_v7(), clock::now());
+        let answered = Answered { step_count: 0, plan_revision: 1, wait_id, at };
+        self.push(answer.receipt(answered));
+    }
+
     fn push(&mut self, mut receipt: EvidenceReceipt) {
         let last = self.receipts.last().map(|last| (last.seq, last.digest.clone()));
         let (seq, digest) = last.unwrap_or_default();
@@ -68,6 +78,31 @@ fn made(
 }
 
 impl Round {
+    /// Adds what the run did to check inputs, for a person who may be asked to accept it, to the receipts of the
+    /// round with this number. Answers the text; none where the round compared nothing.
+    ///
+    /// # Errors
+    /// The workspace cannot be opened.
+    pub async fn add_difference(
+        self: &Arc<Self>,
+        number: u32,
+        carried: &[CarriedOut],
+        chain: &mut Chain,
+    ) -> Result<Option<String>, ToolError> {
+        let Some(start) = self.start()? else { return Ok(None) };
+        let with_ignored = carried.iter().any(|run| run.inputs == Inputs::OriginalWithIgnored);
+        let (id, began) = (Uuid::now_v7(), clock::now());
+        let originals = Arc::clone(&start.originals);
+        let Some(outcome) = self.difference(originals, with_ignored).await? else {
+            return Ok(None);
+        };
+        let mut receipt = made(&observing(), &outcome, (id, began, clock::now()));
+        let check_id = DIFFERENCE_CHECK.to_owned();
+        receipt.probe_of = Some(CheckProbe { check_id, round: number, inputs: Inputs::Unstated });
+        chain.push(receipt);
+        Ok(Some(String::from_utf8_lossy(&outcome.output).into_owned()))
+    }
+
     /// Carries out all probes of the round with this number, one after another, and adds their receipts and that
     /// of the workspace at the end. Answers the probes and that workspace.
     ///
@@ -106,7 +141,7 @@ impl Round {
                 chain.push(receipt);
                 so_far.push((inputs, outcome.success));
                 let probe = probe.clone();
-                carried.push(CarriedOut { probe, outcome, started_at, finished_at });
+                carried.push(CarriedOut { probe, inputs, outcome, started_at, finished_at });
             }
         }
         let end = self.end().await?;
