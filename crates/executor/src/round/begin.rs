@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use surety_common::domain::check_inputs::{
-    Assumed, Exam, InputRules, StartInputs, ecosystem_of, installs, is_installed, is_merged,
+    Assumed, Exam, InputRules, KeysBack, StartInputs, ecosystem_of, installs, is_installed, is_merged,
     language_of, merged,
 };
 use surety_common::domain::manifest::{Change, Entry, Kind, Manifest, changes};
@@ -63,7 +63,7 @@ impl Round {
     async fn compare(&self, start: &Start, lines: &[&str]) -> Result<Opening, ToolError> {
         let now = self.snapshot_of(start, Reach::Everything).await?;
         let root = self.setup.folder.workspace()?.root().to_owned();
-        let git = self.git_changes(start, &root).await?;
+        let git = self.git_changes(start, (&root, &now)).await?;
         let (facts, root) = (&start.facts, root.as_os_str().as_bytes());
         let inputs = StartInputs::new(&self.setup.rules, &facts.imports, &start.manifest, root);
         let exam = |line: &&str| {
@@ -132,7 +132,11 @@ impl Round {
             let before = originals.text(path)?;
             let merged = if is_merged(&name) {
                 let notes = vec![format!("changed {name} (test keys)")];
-                Merged { text: Some(merged(&name, before, &now)?), notes }
+                let text = match merged(&name, before, &now)? {
+                    KeysBack::Merged(text) => Some(text),
+                    KeysBack::Lost => None,
+                };
+                Merged { text, notes }
             } else {
                 with_tests(path, before, &now)?
             };

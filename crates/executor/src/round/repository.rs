@@ -6,25 +6,35 @@ use crate::git_reader::Reader;
 use crate::snapshot::{Repository, WorkTree};
 use crate::tool::ToolError;
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use surety_common::domain::check_inputs::{GitChange, GitState, Moved};
+use surety_common::domain::manifest::Manifest;
 
 impl Round {
     /// What differs from the start, other than a branch of HEAD that moved to a descendant.
     pub(super) async fn git_changes(
         &self,
         start: &Start,
-        root: &Path,
+        (root, manifest): (&Path, &Arc<Manifest>),
     ) -> Result<Vec<GitChange>, ToolError> {
         let before = &start.facts.git;
         if before.is_empty() {
             return Ok(Vec::new());
         }
-        let place = root.to_owned();
-        let now = blocking(move || Repository::around(&place).state).await?;
-        let forward = self.forward(before, &now, root).await?;
-        Ok(before.changes(&now, &forward))
+        let (place, manifest) = (root.to_owned(), Arc::clone(manifest));
+        let now = blocking(move || Repository::around(&place, &manifest).state).await?;
+        let mut changes = Vec::new();
+        for (folder, before, now) in before.pairs(&now) {
+            // A folder that went away is a change of its files.
+            let Some(now) = now else { continue };
+            let place = root.join(OsStr::from_bytes(folder));
+            let forward = self.forward(before, now, &place).await?;
+            changes.extend(before.changes(now, &forward));
+        }
+        Ok(changes)
     }
 
     /// Reads a repository in the sandbox, with a folder of this name for what it writes.

@@ -55,7 +55,7 @@ impl StartFacts {
         let inputs = StartInputs::new(rules, &imports, start, root.as_os_str().as_bytes());
         let mut originals = Originals::read(workspace, start, &inputs, lines, check)?;
         let repository = match revision_of {
-            None => Repository::around(root),
+            None => Repository::around(root, start),
             Some(_) => Repository::default(),
         };
         for (path, mode, content) in repository.files {

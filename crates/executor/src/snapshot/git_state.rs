@@ -2,11 +2,13 @@
 
 use super::git::{WorkTree, read};
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::{self, DirEntry};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use surety_common::domain::check_inputs::{GitState, effective_configuration, read_packed};
+use surety_common::domain::check_inputs::{GitState, Tables, effective_configuration, read_packed};
+use surety_common::domain::manifest::{Kind, Manifest};
 
 /// The largest file that is read, in bytes; packed references apart.
 const FILE_LIMIT: u64 = 1 << 20;
@@ -14,6 +16,13 @@ const PACKED_LIMIT: u64 = 16 << 20;
 /// Files of one folder, and references, that are read.
 const MAX_FILES: usize = 500;
 const MAX_REFERENCES: usize = 20_000;
+/// The reference that names the branch of a work tree.
+const HEAD: &[u8] = b"HEAD";
+/// Tables of references of one repository, and the largest.
+const MAX_TABLES: usize = 500;
+const TABLE_LIMIT: u64 = 64 << 20;
+/// Repositories inside a workspace that are compared.
+const MAX_NESTED: usize = 64;
 /// Repositories of submodules inside each other that are entered.
 const MAX_DEPTH: u32 = 4;
 
@@ -25,10 +34,32 @@ pub(crate) struct Repository {
 }
 
 impl Repository {
-    /// The repository around a workspace; empty where there is none. It blocks.
-    pub(crate) fn around(root: &Path) -> Self {
+    /// The repository around a workspace, and those in its folders; empty where there is none. It blocks.
+    pub(crate) fn around(root: &Path, manifest: &Manifest) -> Self {
+        let tree = WorkTree::around(root);
+        let common = tree.as_ref().map(|tree| real(&tree.common));
+        let mut found = tree.map(|tree| Self::of(root, &tree)).unwrap_or_default();
+        let folders = manifest.entries().iter();
+        let folders = folders.filter(|entry| entry.kind == Kind::Folder && !entry.ignored);
+        for folder in folders {
+            let place = root.join(OsStr::from_bytes(&folder.path));
+            if found.state.nested.len() >= MAX_NESTED || !place.join(".git").exists() {
+                continue;
+            }
+            let Some(tree) = WorkTree::at(&place) else { continue };
+            // Submodules are compared with the repository that has them.
+            if common.as_ref().is_some_and(|common| real(&tree.common).starts_with(common)) {
+                continue;
+            }
+            let nested = Self::of(root, &tree);
+            found.files.extend(nested.files);
+            found.state.nested.insert(folder.path.to_vec(), nested.state);
+        }
+        found
+    }
+
+    fn of(root: &Path, tree: &WorkTree) -> Self {
         let mut found = Self::default();
-        let Some(tree) = WorkTree::around(root) else { return found };
         let (git, common) = (real(&tree.git), real(&tree.common));
         found.state.folder = named(root, &common);
         found.gather(root, &common, MAX_DEPTH);
@@ -44,7 +75,23 @@ impl Repository {
         read_packed(&found.state.packed, &mut references);
         loose(&common, Path::new("refs"), &mut references);
         found.state.references = references;
+        found.read_tables(&git, &common);
         found
+    }
+
+    /// The references in tables, where git keeps them so. HEAD is one of them, in a table of the work tree.
+    fn read_tables(&mut self, git: &Path, common: &Path) {
+        let mut references = BTreeMap::new();
+        let Some(tables) = tables(&common.join("reftable"), &mut references) else { return };
+        let mut own = BTreeMap::new();
+        if git != common {
+            tables_of_work_tree(git, &mut own);
+        }
+        let head = references.remove(HEAD);
+        self.state.head = own.remove(HEAD).or(head).unwrap_or_default();
+        references.retain(|name, _| name.starts_with(b"refs/"));
+        self.state.references = references;
+        self.state.tables = Some(tables);
     }
 
     /// The files that decide how git behaves, those of submodules too.
@@ -92,6 +139,28 @@ impl Repository {
         let name = named(root, path);
         self.state.files.insert(name.clone(), *hash.finalize().as_bytes());
         self.files.push((name, mode, content));
+    }
+}
+
+/// Reads all tables of a folder, the oldest first; none where there are none. One that does not read ends it:
+/// what is known so far is compared.
+fn tables(folder: &Path, references: &mut BTreeMap<Vec<u8>, Vec<u8>>) -> Option<Tables> {
+    let list = read(&folder.join("tables.list"), FILE_LIMIT).ok().flatten()?;
+    let mut tables = Tables { list: list.clone(), ..Tables::default() };
+    for name in list.split(|byte| *byte == b'\n').filter(|name| !name.is_empty()).take(MAX_TABLES) {
+        let path = folder.join(OsStr::from_bytes(name));
+        let table = read(&path, TABLE_LIMIT).ok().flatten();
+        if table.and_then(|table| tables.read(&table, references)).is_none() {
+            tracing::warn!(table = %path.display(), "snapshot: a table of git's references does not read; `git refs verify` says more");
+            break;
+        }
+    }
+    Some(tables)
+}
+
+fn tables_of_work_tree(git: &Path, references: &mut BTreeMap<Vec<u8>, Vec<u8>>) {
+    if tables(&git.join("reftable"), references).is_none() {
+        tracing::debug!(git = %git.display(), "snapshot: the work tree has no references of its own");
     }
 }
 

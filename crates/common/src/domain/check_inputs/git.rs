@@ -5,6 +5,7 @@
 //!     the branch of HEAD may move forward, and references may be added
 //! ```
 
+use super::reftable::Tables;
 use crate::domain::manifest::Aspect;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,6 +28,10 @@ pub struct GitState {
     pub packed: Vec<u8>,
     /// What HEAD says.
     pub head: Vec<u8>,
+    /// The tables of references, where git keeps them in that form; not stored.
+    pub tables: Option<Tables>,
+    /// Repositories inside the workspace that are no submodules, by their folders.
+    pub nested: BTreeMap<Vec<u8>, GitState>,
 }
 
 /// One part of a repository that is not as at the start.
@@ -54,7 +59,19 @@ pub struct Moved {
 impl GitState {
     /// Whether there was a repository.
     pub fn is_empty(&self) -> bool {
-        self.head.is_empty() && self.files.is_empty() && self.references.is_empty()
+        self.head.is_empty()
+            && self.files.is_empty()
+            && self.references.is_empty()
+            && self.nested.is_empty()
+    }
+
+    /// Every repository that was there at the start, with its folder, as it was and as it is now.
+    pub fn pairs<'s>(&'s self, now: &'s Self) -> Vec<(&'s [u8], &'s Self, Option<&'s Self>)> {
+        let nested = self
+            .nested
+            .iter()
+            .map(|(folder, state)| (folder.as_slice(), state, now.nested.get(folder)));
+        std::iter::once((&[][..], self, Some(now))).chain(nested).collect()
     }
 
     /// The commit that HEAD names; none where there is none yet.
@@ -107,8 +124,31 @@ impl GitState {
             changes.push(GitChange { path: self.file(name), aspect, content });
         }
         self.add_replacements(now, &mut changes);
+        self.add_table(now, &mut changes);
         changes.sort_by(|a, b| a.path.cmp(&b.path));
         changes
+    }
+
+    /// References in tables are set back by one more table. The paths of their own are only names then.
+    fn add_table(&self, now: &Self, changes: &mut Vec<GitChange>) {
+        let Some(tables) = &now.tables else { return };
+        let mut back = BTreeMap::new();
+        for change in changes.iter_mut() {
+            let below = change.path.strip_prefix(self.folder.as_slice());
+            let Some(name) = below.and_then(|path| path.strip_prefix(b"/")) else { continue };
+            if !name.starts_with(b"refs/") {
+                continue;
+            }
+            back.insert(name.to_vec(), self.references.get(name).cloned());
+            change.path = [self.folder.as_slice(), b"/reftable/", name].concat();
+        }
+        if back.is_empty() {
+            return;
+        }
+        for (path, content) in tables.restoring(&back) {
+            let path = [self.folder.as_slice(), b"/", &path].concat();
+            changes.push(GitChange { path, aspect: Aspect::Content, content: Some(content) });
+        }
     }
 
     /// References that replace objects are taken out, whichever way git stores them.
@@ -145,9 +185,14 @@ impl GitState {
             put(&mut out, path);
             put(&mut out, digest);
         }
+        put(&mut out, &self.references.len().to_be_bytes());
         for (name, object) in &self.references {
             put(&mut out, name);
             put(&mut out, object);
+        }
+        for (folder, state) in &self.nested {
+            put(&mut out, folder);
+            put(&mut out, &state.encode());
         }
         out
     }
@@ -162,9 +207,14 @@ impl GitState {
             let path = take(bytes)?;
             state.files.insert(path, take(bytes)?.try_into().ok()?);
         }
-        while !bytes.is_empty() {
+        let count = usize::from_be_bytes(take(bytes)?.try_into().ok()?);
+        for _ in 0..count {
             let name = take(bytes)?;
             state.references.insert(name, take(bytes)?);
+        }
+        while !bytes.is_empty() {
+            let folder = take(bytes)?;
+            state.nested.insert(folder, Self::decode(&take(bytes)?)?);
         }
         Some(state)
     }
@@ -230,9 +280,45 @@ mod tests {
             files: files.iter().map(|(path, digest)| (bytes(path), [*digest; 32])).collect(),
             folder: b".git".to_vec(),
             references: references.iter().map(|(name, to)| (bytes(name), bytes(to))).collect(),
-            packed: Vec::new(),
             head: b"ref: refs/heads/main".to_vec(),
+            ..GitState::default()
         }
+    }
+
+    #[test]
+    fn references_in_tables_are_set_back_by_one_more_table() {
+        let id = |digit: &str| digit.repeat(40);
+        let start = state(&[("refs/tags/v1", &id("1")), ("refs/heads/old", &id("2"))], &[]);
+        let mut now = state(&[("refs/tags/v1", &id("3")), ("refs/replace/x", &id("4"))], &[]);
+        now.tables = Some(Tables { list: b"a.ref\n".to_vec(), last_update: 4, is_sha256: false });
+        let changes = start.changes(&now, &BTreeSet::new());
+        let paths: Vec<_> =
+            changes.iter().map(|it| String::from_utf8(it.path.clone()).unwrap()).collect();
+        assert_eq!(
+            paths,
+            [
+                ".git/reftable/0x000000000005-0x000000000005-restored.ref",
+                ".git/reftable/refs/heads/old",
+                ".git/reftable/refs/replace/x",
+                ".git/reftable/refs/tags/v1",
+                ".git/reftable/tables.list",
+            ]
+        );
+        let table = changes.first().and_then(|it| it.content.clone()).unwrap();
+        let mut references = now.references.clone();
+        Tables::default().read(&table, &mut references).unwrap();
+        assert_eq!(references, start.references);
+        assert_eq!(start.changes(&start.clone(), &BTreeSet::new()), []);
+    }
+
+    #[test]
+    fn nested_repositories_are_kept_with_the_state() {
+        let mut outer = state(&[("refs/tags/v1", "1")], &[]);
+        outer.nested.insert(b"vendor/lib".to_vec(), state(&[], &[("vendor/lib/.git/config", 1)]));
+        assert_eq!(GitState::decode(&outer.encode()), Some(outer.clone()));
+        assert_eq!(outer.pairs(&outer).len(), 2);
+        let inner = GitState { nested: outer.nested.clone(), ..GitState::default() };
+        assert!(!inner.is_empty());
     }
 
     #[test]

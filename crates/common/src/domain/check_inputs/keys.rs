@@ -1,6 +1,9 @@
 //! The keys of a package manager's manifest that decide how tests run. A run may change the other keys, such
 //! as dependencies, so such a manifest is no check input as a whole: it is merged key by key.
 
+use super::keys_back::{KeysBack, put};
+use super::parts::{merged_go, merged_gradle, merged_net, merged_pom};
+use super::tsconfig::{is_tsconfig, merged_tsconfig};
 use crate::domain::json::{self, Value};
 
 /// Keys of a `package.json`, beside its scripts.
@@ -44,6 +47,11 @@ enum Form {
     Deno,
     Cargo,
     Python,
+    TypeScript,
+    Maven,
+    Gradle,
+    Go,
+    Net,
 }
 
 fn form_of(path: &str) -> Option<Form> {
@@ -53,7 +61,15 @@ fn form_of(path: &str) -> Option<Form> {
         "deno.json" => Some(Form::Deno),
         "Cargo.toml" => Some(Form::Cargo),
         "pyproject.toml" | "setup.cfg" => Some(Form::Python),
-        _ => None,
+        "pom.xml" => Some(Form::Maven),
+        "build.gradle" | "build.gradle.kts" => Some(Form::Gradle),
+        "go.mod" => Some(Form::Go),
+        "Directory.Build.props" | "Directory.Build.targets" => Some(Form::Net),
+        name if is_tsconfig(name) => Some(Form::TypeScript),
+        name => {
+            let projects = [".csproj", ".fsproj", ".vbproj"];
+            projects.iter().any(|end| name.ends_with(end)).then_some(Form::Net)
+        }
     }
 }
 
@@ -64,14 +80,20 @@ pub fn is_merged(path: &str) -> bool {
 
 /// The manifest of now with the test keys of the start; none where these are the same, or where one of the two
 /// does not read.
-pub fn merged(path: &str, start: &str, now: &str) -> Option<String> {
-    match form_of(path)? {
+pub fn merged(path: &str, start: &str, now: &str) -> Option<KeysBack> {
+    let text = match form_of(path)? {
         Form::Node => merged_json(start, now, "scripts", NODE_KEYS),
         Form::Composer => merged_json(start, now, "scripts", &[]),
         Form::Deno => merged_json(start, now, "tasks", &["lint", "test"]),
         Form::Cargo => merged_sections(start, now, CARGO_SECTIONS, CARGO_SWITCHES),
         Form::Python => merged_sections(start, now, PYTHON_SECTIONS, &[]),
-    }
+        Form::TypeScript => return merged_tsconfig(start, now),
+        Form::Maven => return merged_pom(start, now),
+        Form::Gradle => return merged_gradle(start, now),
+        Form::Go => return merged_go(start, now),
+        Form::Net => return merged_net(start, now),
+    };
+    text.map(KeysBack::Merged)
 }
 
 fn merged_json(start: &str, now: &str, scripts: &str, keys: &[&str]) -> Option<String> {
@@ -96,16 +118,6 @@ fn merged_json(start: &str, now: &str, scripts: &str, keys: &[&str]) -> Option<S
     put(members, scripts, merged);
     let canonical = |value: &Value| value.to_canonical();
     (canonical(&now) != canonical(&before)).then(|| now.to_compact())
-}
-
-fn put(members: &mut Vec<(String, Value)>, key: &str, value: Option<Value>) {
-    let place = members.iter().position(|(known, _)| known == key);
-    match (place.and_then(|place| members.get_mut(place)), value) {
-        (Some((_, there)), Some(value)) => *there = value,
-        (Some(_), None) => members.retain(|(known, _)| known != key),
-        (None, Some(value)) => members.push((key.to_owned(), value)),
-        (None, None) => {}
-    }
 }
 
 /// A section of a manifest: its name, and its lines with the header. The first has no name.
@@ -182,13 +194,20 @@ fn is_switch(section: &Section<'_>, line: &str, switches: &[&str]) -> bool {
 mod tests {
     use super::*;
 
+    fn text_of(path: &str, start: &str, now: &str) -> Option<String> {
+        match merged(path, start, now)? {
+            KeysBack::Merged(text) => Some(text),
+            KeysBack::Lost => None,
+        }
+    }
+
     #[test]
     fn the_test_keys_of_a_package_are_those_of_the_start() {
         let start = r#"{"name":"a","scripts":{"test":"jest","build":"tsc"},"jest":{"x":1}}"#;
         let now = r#"{"name":"a","scripts":{"test":"true","pretest":"exit 0","lint":"eslint"},
             "dependencies":{"b":"1"}}"#;
         assert_eq!(
-            merged("web/package.json", start, now).as_deref(),
+            text_of("web/package.json", start, now).as_deref(),
             Some(
                 r#"{"name":"a","scripts":{"test":"jest","build":"tsc","lint":"eslint"},"dependencies":{"b":"1"},"jest":{"x":1}}"#
             )
@@ -205,7 +224,7 @@ mod tests {
         let now = "[package]\nname = \"a\"\nautotests = false\n\n[dependencies]\nb = \"1\"\n\n\
                    [[test]]\nname = \"it\"\nharness = false\n\n[profile.test]\noverflow-checks = false\n";
         assert_eq!(
-            merged("Cargo.toml", start, now).as_deref(),
+            text_of("Cargo.toml", start, now).as_deref(),
             Some(
                 "[package]\nname = \"a\"\n\n[dependencies]\nb = \"1\"\n\n[[test]]\nname = \"it\"\n"
             )
@@ -218,6 +237,6 @@ mod tests {
                    [tool.pytest.ini_options]\naddopts = \"--ignore=tests\"\n";
         let expected = "[project]\nname = \"a\"\ndependencies = [\n  \"b\",\n]\n\
                         [tool.pytest.ini_options]\naddopts = \"-q\"\n";
-        assert_eq!(merged("pyproject.toml", start, now).as_deref(), Some(expected));
+        assert_eq!(text_of("pyproject.toml", start, now).as_deref(), Some(expected));
     }
 }

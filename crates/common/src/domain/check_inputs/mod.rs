@@ -12,6 +12,7 @@
 //! under test and never check inputs.
 
 mod assumed;
+mod blocks;
 mod configuration;
 mod convention;
 mod ecosystem;
@@ -19,12 +20,17 @@ mod exam;
 mod git;
 mod imports;
 mod keys;
+mod keys_back;
 mod language;
 mod line;
 mod linked;
+mod parts;
+mod reftable;
 mod ruling;
 mod shadow;
 mod start;
+mod tsconfig;
+mod xml;
 
 #[cfg(test)]
 mod tests;
@@ -36,8 +42,10 @@ pub use exam::{Difference, Exam};
 pub use git::{GitChange, GitState, Moved, effective_configuration, read_packed};
 pub use imports::Imports;
 pub use keys::{is_merged, merged};
+pub use keys_back::KeysBack;
 pub use language::language_of;
 pub use line::{Role, Script, is_product, names as is_named, scripts};
+pub use reftable::Tables;
 pub use ruling::{CheckRun, Failure, Notes, ORIGINALS_NOT_RUN, Ruling, rule};
 pub use start::{Assumed, StartInputs, imports_wanted};
 

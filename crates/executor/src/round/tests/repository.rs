@@ -74,3 +74,78 @@ async fn a_file_that_is_another_one_while_checks_run_is_found_out() {
     case.put("a.txt", "one\n");
     assert_eq!(round.end().await.unwrap().unwrap().moved, ["a.txt"]);
 }
+
+#[tokio::test]
+async fn references_in_tables_are_those_of_the_start() {
+    let made = |line: &str| {
+        let case = Case::new(&[("a.txt", "one\n")]);
+        case.run(&format!(
+            "git init -q -b main --ref-format=reftable && git add -A && {COMMIT} first"
+        ));
+        case.run("git tag v1 && git branch other");
+        case.begin(line)
+    };
+    let line = "git log --format=%s --grep=second | grep -q second";
+    let case = made(line);
+    case.run(&format!("git checkout -q -b topic && git checkout -q main && {COMMIT} second"));
+    assert_eq!(case.check(line).await, (String::new(), vec![]), "a commit is no change");
+    for (line, step, reason) in [
+        (
+            "git describe --tags --exact-match HEAD",
+            "COMMIT second && git tag -f v1",
+            "changed .git/reftable/refs/tags/v1 (git)",
+        ),
+        (
+            "! git rev-parse --verify -q other",
+            "git branch -D other",
+            "removed .git/reftable/refs/heads/other (git)",
+        ),
+        (
+            "[ \"$(git log -1 --format=%s v1)\" = other ]",
+            "git checkout -q --orphan x && COMMIT other && git replace -f v1 x && git checkout -q main",
+            "added .git/reftable/refs/replace/",
+        ),
+    ] {
+        let case = made(line);
+        case.run(&step.replace("COMMIT", COMMIT));
+        let (found, cautions) = case.check(line).await;
+        assert!(
+            found.starts_with("check_inputs_changed:") && found.contains(reason),
+            "{line}: {found}"
+        );
+        assert_eq!(cautions, ["check_inputs_changed"], "{line}");
+    }
+}
+
+#[tokio::test]
+async fn a_repository_inside_the_workspace_is_compared_as_well() {
+    let made = |line: &str| {
+        let case = Case::new(&[("a.txt", "one\n"), ("vendor/lib/b.txt", "two\n")]);
+        case.run(&format!("git init -q -b main && git add a.txt && {COMMIT} first"));
+        case.run(&format!("cd vendor/lib && git init -q -b main && git add -A && {COMMIT} inner"));
+        case.run("git -C vendor/lib tag v1 && git -C vendor/lib config alias.passes '!false'");
+        case.begin(line)
+    };
+    for (line, step, reason) in [
+        (
+            "git -C vendor/lib passes",
+            "git -C vendor/lib config alias.passes '!true'",
+            "changed vendor/lib/.git/config (git)",
+        ),
+        (
+            "git -C vendor/lib describe --tags --exact-match HEAD",
+            "cd vendor/lib && COMMIT second && git tag -f v1",
+            "changed vendor/lib/.git/refs/tags/v1 (git)",
+        ),
+    ] {
+        let case = made(line);
+        case.run(&step.replace("COMMIT", COMMIT));
+        let (found, cautions) = case.check(line).await;
+        assert_eq!(found, format!("check_inputs_changed: {reason}"), "{line}");
+        assert_eq!(cautions, ["check_inputs_changed"], "{line}");
+    }
+    let line = "git -C vendor/lib log --format=%s | grep -q second";
+    let case = made(line);
+    case.run(&format!("cd vendor/lib && {COMMIT} second"));
+    assert_eq!(case.check(line).await, (String::new(), vec![]), "a commit is no change");
+}

@@ -1,0 +1,161 @@
+//! The keys of a `tsconfig.json` that decide which tests are compiled, and how strictly.
+
+use super::keys_back::{KeysBack, put};
+use crate::domain::json::{self, Value};
+
+/// Keys that are as at the start.
+const KEYS: &[&str] = &["exclude", "extends", "references", "ts-node"];
+/// Options of the compiler that are.
+const OPTIONS: &[&str] = &[
+    "allowJs",
+    "allowUnreachableCode",
+    "allowUnusedLabels",
+    "alwaysStrict",
+    "baseUrl",
+    "checkJs",
+    "exactOptionalPropertyTypes",
+    "noEmitOnError",
+    "noFallthroughCasesInSwitch",
+    "noImplicitAny",
+    "noImplicitOverride",
+    "noImplicitReturns",
+    "noImplicitThis",
+    "noPropertyAccessFromIndexSignature",
+    "noUncheckedIndexedAccess",
+    "noUnusedLocals",
+    "noUnusedParameters",
+    "skipDefaultLibCheck",
+    "skipLibCheck",
+    "strict",
+    "strictBindCallApply",
+    "strictFunctionTypes",
+    "strictNullChecks",
+    "strictPropertyInitialization",
+    "suppressImplicitAnyIndexErrors",
+    "typeRoots",
+    "types",
+    "useUnknownInCatchVariables",
+];
+/// Lists that keep what they had, and may have more.
+const LISTS: &[&str] = &["files", "include"];
+
+/// Whether a file is such a configuration.
+pub(super) fn is_tsconfig(name: &str) -> bool {
+    name == "jsconfig.json"
+        || name
+            .strip_prefix("tsconfig")
+            .is_some_and(|rest| rest == ".json" || rest.starts_with('.') && rest.ends_with(".json"))
+}
+
+/// The configuration of now with these keys of the start; none where they are the same, or where one of the two
+/// does not read.
+pub(super) fn merged_tsconfig(start: &str, now: &str) -> Option<KeysBack> {
+    let read = |text: &str| json::parse(&plain(text)).ok().map(|parsed| parsed.value);
+    let (start, mut now) = (read(start)?, read(now)?);
+    let before = now.to_canonical();
+    let Value::Object(members) = &mut now else { return None };
+    for key in KEYS {
+        put(members, key, start.get(key).cloned());
+    }
+    for key in LISTS {
+        let kept = start.get(key).and_then(Value::as_array);
+        let added = members.iter().find(|(known, _)| known == key).map(|(_, list)| list.clone());
+        let list = kept.map(|kept| {
+            let added = added.as_ref().and_then(Value::as_array).unwrap_or_default();
+            let more = added.iter().filter(|item| !kept.contains(item));
+            Value::Array(kept.iter().chain(more).cloned().collect())
+        });
+        put(members, key, list);
+    }
+    let old = start.get("compilerOptions");
+    if !members.iter().any(|(key, _)| key == "compilerOptions") && old.is_some() {
+        members.push(("compilerOptions".to_owned(), Value::Object(Vec::new())));
+    }
+    let own = members.iter_mut().find(|(key, _)| key == "compilerOptions");
+    if let Some((_, Value::Object(options))) = own {
+        let old = |key: &str| old.and_then(|old| old.get(key));
+        for key in OPTIONS {
+            put(options, key, old(key).cloned());
+        }
+        // Names that lead elsewhere now; those that are new may be the product's.
+        let kept = old("paths").and_then(Value::as_object).unwrap_or_default();
+        let now = options.iter().find(|(key, _)| key == "paths").and_then(|(_, it)| it.as_object());
+        let more = now.unwrap_or_default().iter();
+        let more = more.filter(|(name, _)| !kept.iter().any(|(known, _)| known == name)).cloned();
+        let paths: Vec<_> = kept.iter().cloned().chain(more).collect();
+        put(options, "paths", (!paths.is_empty()).then_some(Value::Object(paths)));
+    }
+    (now.to_canonical() != before).then(|| KeysBack::Merged(now.to_compact()))
+}
+
+/// The text without comments, and without commas in front of a closing bracket.
+fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut letters = text.trim_start_matches('\u{feff}').chars().peekable();
+    let mut in_text = false;
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' if in_text => {
+                out.push(letter);
+                out.extend(letters.next());
+            }
+            '"' => {
+                in_text = !in_text;
+                out.push(letter);
+            }
+            '/' if !in_text && letters.peek() == Some(&'/') => {
+                while letters.next_if(|letter| *letter != '\n').is_some() {}
+            }
+            '/' if !in_text && letters.peek() == Some(&'*') => {
+                let mut last = ' ';
+                letters.next();
+                for letter in letters.by_ref() {
+                    if last == '*' && letter == '/' {
+                        break;
+                    }
+                    last = letter;
+                }
+            }
+            '}' | ']' if !in_text => {
+                let kept = out.trim_end().trim_end_matches(',').len();
+                out.truncate(kept);
+                out.push(letter);
+            }
+            letter => out.push(letter),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_keys_about_tests_are_those_of_the_start() {
+        let start = "{\n  // strict\n  \"include\": [\"src\", \"test\"],\n  \"compilerOptions\": {\"strict\": true, \
+                     \"target\": \"es2020\", \"paths\": {\"chai\": [\"./node_modules/chai\"]},},\n}";
+        let now = r#"{"include": ["src", "tools"], "exclude": ["test"], "compilerOptions": {"strict": false,
+            "target": "es2022", "paths": {"chai": ["./fake"], "@app/*": ["./src/*"]}}}"#;
+        let Some(KeysBack::Merged(text)) = merged_tsconfig(start, now) else { panic!("merged") };
+        assert_eq!(
+            text,
+            r#"{"include":["src","test","tools"],"compilerOptions":{"strict":true,"target":"es2022","paths":{"chai":["./node_modules/chai"],"@app/*":["./src/*"]}}}"#
+        );
+        let honest = start.replace("es2020", "es2022");
+        assert_eq!(merged_tsconfig(start, &honest), None);
+        assert_eq!(merged_tsconfig(start, "{"), None);
+        for (name, is_one) in [
+            ("tsconfig.json", true),
+            ("tsconfig.test.json", true),
+            ("jsconfig.json", true),
+            ("tsconfigs.json", false),
+        ] {
+            assert_eq!(is_tsconfig(name), is_one, "{name}");
+        }
+        assert_eq!(
+            plain("{\"a\": \"//x /* y */,]\", /* , */ \"b\": [1, ], }"),
+            "{\"a\": \"//x /* y */,]\",  \"b\": [1]}"
+        );
+    }
+}
