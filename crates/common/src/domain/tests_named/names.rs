@@ -89,6 +89,9 @@ pub const fn language_of_names(runner: Runner) -> Option<&'static str> {
 
 /// The tests that these runners name in an output; empty where they print no names.
 pub fn names(runners: &[Runner], output: &[u8]) -> Names {
+    if runners.is_empty() {
+        return Names::default();
+    }
     let from = output.len().saturating_sub(MAX_BYTES);
     let text = plain(&String::from_utf8_lossy(output.get(from..).unwrap_or_default()));
     let lines: Vec<&str> = text.lines().collect();
