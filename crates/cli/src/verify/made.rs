@@ -13,8 +13,8 @@ use surety_common::domain::verification::{Observation, PROJECT_TESTS_CHECK};
 use surety_executor::round::CarriedOut;
 
 use super::file::{
-    Approved, Caution, Changed, Checked, FORM, Origin, PlanSource, PreparedBy, Probed, Ran, Receipts,
-    Recorded, Tests, VerdictFile,
+    Approved, Caution, Changed, Checked, FORM, Origin, PlanSource, PreparedBy, Probed, Ran,
+    Receipts, Recorded, Tests, VerdictFile,
 };
 use super::plan::VerifyPlan;
 use super::round::Judged;

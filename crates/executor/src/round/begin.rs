@@ -12,8 +12,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use surety_common::domain::check_inputs::{
-    Assumed, Exam, InputRules, KeysBack, StartInputs, ecosystem_of, installs, is_installed, is_merged,
-    language_of, merged,
+    Assumed, Exam, InputRules, KeysBack, StartInputs, ecosystem_of, installs, is_installed,
+    is_merged, language_of, merged,
 };
 use surety_common::domain::manifest::{Change, Entry, Kind, Manifest, changes};
 use surety_common::domain::source_tests::{Comparison, compare, may_have_tests};
