@@ -1,11 +1,15 @@
-//! `examples/client.py` against live services, with the Python code that is generated from the protos.
+//! The Python examples against live services, with the Python code that is generated from the protos.
 
 use anyhow::{Context, Result, ensure};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use surety_common::wire::token::Token;
+use surety_e2e::agent::{AGENT, PERSON, secret, token_file};
 use surety_e2e::authority::{Authority, VALID};
 use surety_e2e::harness::{Database, Deployment, TOKEN};
+use tempfile::NamedTempFile;
 use tokio::process::Command;
+use tokio::sync::OnceCell;
 
 /// The exit code of scripts/stubs.sh when Python or its generator is not available.
 const ABSENT: i32 = 77;
@@ -15,13 +19,18 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Generates the Python code. None when Python or its generator is not available.
+/// The generated Python code, made once for all tests here. None when Python or its generator is not available.
 async fn generated() -> Result<Option<PathBuf>> {
+    static STUBS: OnceCell<Option<PathBuf>> = OnceCell::const_new();
+    STUBS.get_or_try_init(generate).await.cloned()
+}
+
+async fn generate() -> Result<Option<PathBuf>> {
     let ran = Command::new(root().join("scripts/stubs.sh")).arg("python").output().await?;
     let said = String::from_utf8_lossy(&ran.stdout);
     let last = said.lines().last().unwrap_or_default();
     if ran.status.code() == Some(ABSENT) {
-        let reason = format!("examples/client.py: {}", last.trim_start_matches("skipped: "));
+        let reason = format!("the Python examples: {}", last.trim_start_matches("skipped: "));
         writeln!(std::io::stderr(), "skipped: {reason}")?;
         if let Some(file) = std::env::var_os("SURETY_TEST_SKIPS") {
             let mut skips = std::fs::OpenOptions::new().create(true).append(true).open(file)?;
@@ -37,7 +46,7 @@ async fn generated() -> Result<Option<PathBuf>> {
 #[tokio::test]
 async fn the_python_example_creates_a_run_over_tls_and_reads_a_whole_output() -> Result<()> {
     let Some(stubs) = generated().await? else { return Ok(()) };
-    let mut token = tempfile::NamedTempFile::new()?;
+    let mut token = NamedTempFile::new()?;
     writeln!(token, "{TOKEN}")?;
     let ours = Authority::new()?;
     ours.issue("port", "127.0.0.1", VALID)?;
@@ -60,5 +69,55 @@ async fn the_python_example_creates_a_run_over_tls_and_reads_a_whole_output() ->
     ensure!(last.starts_with("RUN_STATE_DONE: "), "{said}\n{errors}");
     // `seq 100000` writes 588,895 bytes.
     ensure!(last.ends_with(" receipts, 588895 bytes of output"), "{last}");
+    deployment.finish().await
+}
+
+/// The plan of examples/repair for an agent: its steps carry no calls.
+fn plan_for_an_agent() -> Result<NamedTempFile> {
+    let text = std::fs::read_to_string(root().join("examples/repair/plan.yaml"))?;
+    let mut file = tempfile::Builder::new().suffix(".yaml").tempfile()?;
+    writeln!(file, "driver: remote")?;
+    let mut in_script = false;
+    for line in text.lines() {
+        // The calls of a step stand below `script:`, further to the right.
+        in_script = line.trim() == "script:" || (in_script && line.starts_with("      "));
+        if !in_script {
+            writeln!(file, "{line}")?;
+        }
+    }
+    Ok(file)
+}
+
+#[tokio::test]
+async fn the_python_agent_carries_the_repair_example_to_its_verdict() -> Result<()> {
+    let Some(stubs) = generated().await? else { return Ok(()) };
+    let folder = tempfile::tempdir()?;
+    let project = folder.path().join("project");
+    let fresh =
+        Command::new(root().join("examples/repair/fresh.sh")).arg(&project).output().await?;
+    ensure!(fresh.status.success(), "{}", String::from_utf8_lossy(&fresh.stderr));
+    let tokens = token_file()?;
+    let known = tokens.path().to_string_lossy().into_owned();
+    let environment = [("SURETY_TOKEN_FILE", known.as_str())];
+    let mut deployment = Deployment::start_idle(Database::create().await?, &environment).await?;
+    deployment.use_token(Token::new(&secret(PERSON))?);
+    deployment.add_executor(&[]).await?;
+    let mut token = NamedTempFile::new()?;
+    writeln!(token, "{}", secret(AGENT))?;
+    let agent = Command::new(stubs.join("venv/bin/python"))
+        .arg(root().join("examples/agent.py"))
+        .arg(stubs.join("generated"))
+        .arg(deployment.first_executor()?.address())
+        .arg(token.path())
+        .arg("60")
+        .stdout(std::process::Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()?;
+    let plan = plan_for_an_agent()?;
+    let (plan, project) = (plan.path().to_string_lossy(), project.to_string_lossy());
+    let said = deployment.command_line(&["run", &*plan, "--workspace", &*project]).await?;
+    drop(agent);
+    ensure!(said.contains("accepted"), "{said}");
+    ensure!(said.contains("passed  tests-pass"), "{said}");
     deployment.finish().await
 }
