@@ -86,7 +86,8 @@ build() {
   [ -z "$surety" ] || return 0
   title "Building surety (the first time takes some minutes)"
   cargo build --locked -p surety-cli
-  surety="${CARGO_TARGET_DIR:-target}/debug/surety"
+  # Absolute, because some commands run in other folders.
+  surety="$(cd "${CARGO_TARGET_DIR:-target}/debug" && pwd -P)/surety"
 }
 
 # start: the three services and a private Postgres in one process, ports chosen by the system.
