@@ -13,6 +13,7 @@
 //! [`run_if_invoked`] first. The spec and the report travel over a socket that only the helper
 //! holds; nothing secret is in an argument or an environment variable.
 
+mod address;
 mod git;
 #[cfg(target_os = "linux")]
 mod helper;
@@ -26,6 +27,7 @@ mod probe;
 mod spec;
 mod tree;
 
+pub use address::is_public;
 pub use launch::{Launch, LaunchError, prepare, run};
 pub use level::{InForce, Level, Missing, Wanted};
 pub use message::REPORT_LIMIT;

@@ -17,9 +17,9 @@ use serde::Deserialize;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::error::Error;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use surety_common::domain::json::Value;
+use surety_sandbox::is_public;
 
 /// The most redirects of one call, as browsers and curl bound them, lower because each is another request.
 const REDIRECTS: usize = 5;
@@ -201,80 +201,5 @@ impl Resolve for PublicNames {
             let addresses: Addrs = Box::new(public.into_iter());
             Ok(addresses)
         })
-    }
-}
-
-/// Whether an address is one of the public internet, by IANA's registries of special addresses.
-fn is_public(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(address) => is_public_v4(address),
-        IpAddr::V6(address) => match address.to_ipv4_mapped() {
-            Some(address) => is_public_v4(address),
-            None => is_public_v6(address),
-        },
-    }
-}
-
-fn is_public_v4(address: Ipv4Addr) -> bool {
-    let [first, second, third, _] = address.octets();
-    let special = match (first, second, third) {
-        // This network, loopback, private use.
-        (0 | 10 | 127, _, _) | (192, 168, _) => true,
-        (172, second, _) => (16..32).contains(&second),
-        // Shared by carriers (RFC 6598), link local.
-        (100, second, _) => (64..128).contains(&second),
-        (169, 254, _) => true,
-        // Protocol assignments, documentation, 6to4 relays, benchmarks.
-        (192, 0, 0 | 2) | (192, 88, 99) | (198, 18 | 19 | 51, _) | (203, 0, 113) => true,
-        // Multicast and reserved.
-        (first, _, _) => first >= 224,
-    };
-    !special
-}
-
-fn is_public_v6(address: Ipv6Addr) -> bool {
-    let [first, second, ..] = address.segments();
-    // Global unicast is 2000::/3. In it, documentation, Teredo, and 6to4 are left out: the last two hold IPv4
-    // addresses.
-    (first & 0xe000) == 0x2000
-        && !(first == 0x2001 && (second < 0x0200 || second == 0x0db8))
-        && first != 0x2002
-        && first != 0x3fff
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn private_and_special_addresses_are_told_from_public_ones() {
-        for (text, public) in [
-            ("93.184.216.34", true),
-            ("1.1.1.1", true),
-            ("172.32.0.1", true),
-            ("127.0.0.1", false),
-            ("10.1.2.3", false),
-            ("172.16.0.1", false),
-            ("172.31.255.255", false),
-            ("192.168.1.1", false),
-            ("169.254.169.254", false),
-            ("100.64.0.1", false),
-            ("0.0.0.0", false),
-            ("224.0.0.1", false),
-            ("255.255.255.255", false),
-            ("2606:4700::1111", true),
-            ("::1", false),
-            ("::", false),
-            ("fe80::1", false),
-            ("fd00::1", false),
-            ("::ffff:10.0.0.1", false),
-            ("::ffff:1.1.1.1", true),
-            ("2002:7f00:1::", false),
-            ("64:ff9b::7f00:1", false),
-            ("2001:db8::1", false),
-            ("ff02::1", false),
-        ] {
-            assert_eq!(is_public(text.parse().unwrap()), public, "{text}");
-        }
     }
 }
