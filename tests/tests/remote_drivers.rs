@@ -197,9 +197,9 @@ async fn no_caller_acts_under_a_lease_that_it_does_not_hold() -> Result<()> {
     let script = plan(&[json!({"id": "s", "description": "d", "evidence": "none", "script": []})]);
     let script = stage.deployment.create(&script, "").await?.id;
     ensure!(reason(agent.lease(&script, 1).await)? == "driver_mismatch", "a script is no work");
-    let nobody =
+    let unnamed =
         reason(Agent::at(&stage.deployment.executors[0].url(), AGENT, " ")?.lease("", 1).await)?;
-    ensure!(nobody == "field_missing", "{nobody}");
+    ensure!(unnamed == "field_missing", "{unnamed}");
     agent.take_turns(work, &[write(), next_plan()]).await?;
     stage.done(&run_id).await?;
     stage.deployment.finish().await

@@ -4,7 +4,7 @@ use crate::verdict::UNREACHED;
 use surety_common::domain::check::{
     AcceptCheck, CheckKind, FileType, Reason, changed_paths, check_key,
 };
-use surety_common::domain::receipt::{EvidenceReceipt, Fact};
+use surety_common::domain::receipt::{EvidenceReceipt, exit_code};
 use surety_common::domain::verdict::{CheckResult, Verdict};
 use surety_common::domain::verification::{PREPARE_FAILED, probed};
 
@@ -63,10 +63,12 @@ fn of_check(check: &AcceptCheck, reason: &str, probes: &[EvidenceReceipt]) -> St
             [] => "a change of a file that is not ignored".to_owned(),
             paths => format!("a change of a file under {}", shortened(&paths.join(", "))),
         },
-        Reason::NoSuccessfulCommand | Reason::CommandFailedLater => match exit_code(probes) {
-            Some(code) => format!("`{target}` to end with exit code 0; it ended with {code}"),
-            None => format!("`{target}` to end with exit code 0 in the workspace's root"),
-        },
+        Reason::NoSuccessfulCommand | Reason::CommandFailedLater => {
+            match exit_code(probes.iter().flat_map(|probe| &probe.facts)) {
+                Some(code) => format!("`{target}` to end with exit code 0; it ended with {code}"),
+                None => format!("`{target}` to end with exit code 0 in the workspace's root"),
+            }
+        }
         Reason::StaleAfterWrite => {
             format!("`{target}` again, without a write during it or after it")
         }
@@ -113,19 +115,6 @@ fn of_system(result: &CheckResult) -> String {
             None => format!("another outcome than {}", shortened(reason)),
         },
     }
-}
-
-fn exit_code(probes: &[EvidenceReceipt]) -> Option<i32> {
-    let facts = probes.iter().rev().flat_map(|probe| probe.facts.iter().rev());
-    facts.into_iter().find_map(|fact| match fact {
-        Fact::Command { exit_code, .. } => Some(*exit_code),
-        Fact::FileWritten { .. }
-        | Fact::FileObserved { .. }
-        | Fact::Content { .. }
-        | Fact::Verification { .. }
-        | Fact::Output { .. }
-        | Fact::Tests { .. } => None,
-    })
 }
 
 fn shortened(text: &str) -> String {

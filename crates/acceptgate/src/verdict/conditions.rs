@@ -5,7 +5,9 @@ use super::evaluation::Evaluation;
 use super::runs;
 use surety_common::domain::check::{CheckKind, Owner, check_key};
 use surety_common::domain::check_inputs::ORIGINALS_NOT_RUN;
-use surety_common::domain::receipt::{Command, EvidenceReceipt, EvidenceSource, Fact, Inputs};
+use surety_common::domain::receipt::{
+    Command, EvidenceReceipt, EvidenceSource, Fact, Inputs, exit_code,
+};
 use surety_common::domain::verification::{
     PROJECT_TESTS_CHECK, WORKSPACE_CHECK, probed, probed_with, unconfined, workspace_digest,
 };
@@ -62,7 +64,7 @@ fn flaky(input: &Evaluation<'_>, round: u32, key: &str) -> Option<Noted> {
         let failed = (1..round).filter(is_same).rev().find_map(|earlier| {
             let receipt = last(earlier).filter(|receipt| !receipt.success)?;
             let same_line = receipt.arguments_digest == now.arguments_digest;
-            Some((earlier, exit_code(&receipt).filter(|_| same_line)?))
+            Some((earlier, exit_code(receipt.facts.iter()).filter(|_| same_line)?))
         });
         if let Some((earlier, exit_code)) = failed {
             let detail = format!(
@@ -102,7 +104,7 @@ pub(super) fn of_participant(input: &Evaluation<'_>) -> Option<Standing> {
 pub(super) fn failed_before(input: &Evaluation<'_>) -> Option<Noted> {
     let own = probed_with(input.receipts, input.round?, PROJECT_TESTS_CHECK, Inputs::AtStart);
     let receipt = own.last().filter(|receipt| !receipt.success)?;
-    let exit_code = exit_code(receipt)?;
+    let exit_code = exit_code(receipt.facts.iter())?;
     let detail = format!("{} ended with {exit_code} at the start, too", line(receipt));
     Some(Noted::new(PROJECT_TESTS_FAILED_BEFORE, detail))
 }
@@ -120,19 +122,6 @@ fn line(receipt: &EvidenceReceipt) -> String {
         | Fact::Tests { .. } => None,
     });
     said.unwrap_or_default()
-}
-
-/// How a receipt's command ended; none where it did not start.
-fn exit_code(receipt: &EvidenceReceipt) -> Option<i32> {
-    receipt.facts.iter().rev().find_map(|fact| match fact {
-        Fact::Command { exit_code, .. } => Some(*exit_code),
-        Fact::FileWritten { .. }
-        | Fact::FileObserved { .. }
-        | Fact::Content { .. }
-        | Fact::Verification { .. }
-        | Fact::Output { .. }
-        | Fact::Tests { .. } => None,
-    })
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use surety_common::domain::json::Value;
 use surety_common::domain::plan::ToolCall;
-use surety_common::domain::receipt::Fact;
+use surety_common::domain::receipt::{self, Fact};
 use surety_sandbox::View;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -250,15 +250,7 @@ impl ToolOutcome {
 
     /// The exit code of its last command; none when it ran none to its end.
     pub fn exit_code(&self) -> Option<i32> {
-        self.facts.iter().rev().find_map(|fact| match fact {
-            Fact::Command { exit_code, .. } => Some(*exit_code),
-            Fact::FileWritten { .. }
-            | Fact::FileObserved { .. }
-            | Fact::Content { .. }
-            | Fact::Verification { .. }
-            | Fact::Output { .. }
-            | Fact::Tests { .. } => None,
-        })
+        receipt::exit_code(self.facts.iter())
     }
 }
 

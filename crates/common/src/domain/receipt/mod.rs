@@ -181,6 +181,19 @@ impl EvidenceSource {
     }
 }
 
+/// The exit code of the last command among these facts; none where no command ran to its end.
+pub fn exit_code<'f>(facts: impl DoubleEndedIterator<Item = &'f Fact>) -> Option<i32> {
+    facts.rev().find_map(|fact| match fact {
+        Fact::Command { exit_code, .. } => Some(*exit_code),
+        Fact::FileWritten { .. }
+        | Fact::FileObserved { .. }
+        | Fact::Content { .. }
+        | Fact::Verification { .. }
+        | Fact::Output { .. }
+        | Fact::Tests { .. } => None,
+    })
+}
+
 /// One observed fact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fact {

@@ -17,7 +17,7 @@ fn repository(line: &str) -> Case {
 async fn commits_and_new_branches_are_no_change_of_the_repository() {
     let line = "git log --format=%s --grep=second --grep=first | grep -q second";
     let case = repository(line);
-    case.run("git config user.name Somebody && git checkout -q -b topic main");
+    case.run("git config user.name Example && git checkout -q -b topic main");
     case.run(&format!("git checkout -q main && {COMMIT} second && git tag v2"));
     assert_eq!(case.check(line).await, (String::new(), vec![]));
 }
