@@ -54,12 +54,7 @@ pub fn narrow(line: &str, runner: Runner, hosts: &[&str]) -> Option<String> {
         Runner::GoTest => go_packages(&words, hosts),
         Runner::CargoTest | Runner::Nextest => {
             let name = if runner == Runner::Nextest { "run" } else { "test" };
-            let (_, rest) = after(&words, name)?;
-            let known = |word: &&str| matches!(*word, "-q" | "--quiet" | "--offline" | "--locked");
-            let targets: Option<Vec<String>> = hosts.iter().map(|host| target(host)).collect();
-            let mut targets = targets?;
-            targets.dedup();
-            rest.iter().all(known).then(|| format!("{line} {}", targets.join(" ")))
+            cargo_targets(after(&words, name)?, hosts)
         }
         Runner::Jest | Runner::Mocha => {
             let (_, rest) = after(&words, runner.as_str())?;
@@ -113,13 +108,42 @@ fn folder(host: &str) -> &str {
     host.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-/// The target of a package at the root that a file belongs to.
-fn target(host: &str) -> Option<String> {
-    if let Some(name) = host.strip_prefix("tests/").and_then(|name| name.strip_suffix(".rs")) {
-        return (!name.contains('/')).then(|| format!("--test {name}"));
+/// `cargo test` of all packages, for the targets of these files alone, which belong to one package.
+fn cargo_targets((start, rest): (&[&str], &[&str]), hosts: &[&str]) -> Option<String> {
+    let all = |word: &&str| matches!(*word, "--workspace" | "--all");
+    let known =
+        |word: &&str| all(word) || matches!(*word, "-q" | "--quiet" | "--offline" | "--locked");
+    let targets: Option<Vec<(&str, String)>> = hosts.iter().map(|host| target(host)).collect();
+    let mut targets = targets?;
+    targets.dedup();
+    let (package, _) = targets.first()?;
+    let is_one = targets.iter().all(|(folder, _)| folder == package);
+    if !is_one || !rest.iter().all(known) {
+        return None;
     }
-    let inside = host.strip_prefix("src/")?;
-    (inside != "main.rs" && !inside.starts_with("bin/")).then(|| "--lib".to_owned())
+    let manifest = match *package {
+        "" => String::new(),
+        folder => format!(" --manifest-path {folder}/Cargo.toml"),
+    };
+    let kept: Vec<&str> = start.iter().chain(rest).copied().filter(|word| !all(word)).collect();
+    let targets: Vec<&str> = targets.iter().map(|(_, target)| target.as_str()).collect();
+    Some(format!("{}{manifest} {}", kept.join(" "), targets.join(" ")))
+}
+
+/// The folder of the package that a file belongs to, and its target there.
+fn target(host: &str) -> Option<(&str, String)> {
+    let of = |part: &str| match host.strip_prefix(part).and_then(|rest| rest.strip_prefix('/')) {
+        Some(inside) => Some(("", inside)),
+        None => host.split_once(&format!("/{part}/")),
+    };
+    if let Some((folder, inside)) = of("tests")
+        && let Some(name) = inside.strip_suffix(".rs")
+    {
+        return (!name.contains('/')).then(|| (folder, format!("--test {name}")));
+    }
+    let (folder, inside) = of("src")?;
+    let is_library = inside != "main.rs" && !inside.starts_with("bin/");
+    is_library.then(|| (folder, "--lib".to_owned()))
 }
 
 #[cfg(test)]
@@ -151,6 +175,19 @@ mod tests {
                 Some("cargo test --offline --test a"),
             ),
             ("cargo test", CargoTest, "src/lib.rs", Some("cargo test --lib")),
+            (
+                "cargo test -q --workspace",
+                CargoTest,
+                "crates/a/tests/b.rs",
+                Some("cargo test -q --manifest-path crates/a/Cargo.toml --test b"),
+            ),
+            (
+                "cargo test",
+                CargoTest,
+                "a/src/x/lib.rs",
+                Some("cargo test --manifest-path a/Cargo.toml --lib"),
+            ),
+            ("cargo test", CargoTest, "a/src/main.rs", None),
             ("cargo test name", CargoTest, "src/lib.rs", None),
             ("npx jest", Jest, "a.test.js", Some("npx jest a.test.js")),
             ("npx mocha", Mocha, "test/a.js", Some("npx mocha test/a.js")),
