@@ -8,7 +8,7 @@
 
 use super::Round;
 use super::additions::ViewOrder;
-use super::canary_memory::{LONGEST, Ran, base_of};
+use super::canary_memory::{Ran, base_of};
 use super::tests_seen::add_counts;
 use crate::blocking::blocking;
 use crate::tool::{ErrorCode, RelPath, ToolError, ToolOutcome};
@@ -67,8 +67,7 @@ impl Round {
     pub(super) fn next_tests(&self, probe: &Probe, so_far: &[(Inputs, bool)]) -> Option<Inputs> {
         let ran = self.memory().ran(probe, base_of(so_far)?)?;
         let is_first = so_far.iter().all(|(inputs, _)| *inputs != Inputs::TestsAtStart);
-        let is_due = is_first && ran.lacks_tests && ran.took <= LONGEST;
-        is_due.then_some(Inputs::TestsAtStart)
+        (is_first && ran.lacks_tests).then_some(Inputs::TestsAtStart)
     }
 
     /// Runs the line of a check with the workspace of the start, and names the tests that ran there alone.

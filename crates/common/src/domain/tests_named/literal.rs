@@ -78,12 +78,16 @@ pub fn literals(path: &str, text: &str) -> Literals {
         Some("go") => text.lines().filter_map(go).map(str::to_owned).collect(),
         Some("javascript") => javascript(text),
         Some("jvm") => jvm(path, text).into_iter().collect(),
+        Some("ruby") => ruby(text),
+        Some("php") => text.lines().filter_map(php).map(str::to_owned).collect(),
+        Some("dotnet") => dotnet(text),
         Some(_) | None => Vec::new(),
     };
     for name in names {
         *found.times.entry(name).or_default() += 1;
     }
-    let made = ["parametrize", "parameterized", "rstest", "test_case"];
+    let made =
+        ["parametrize", "parameterized", "rstest", "test_case", "dataProvider", "InlineData"];
     found.is_made = made.iter().any(|word| text.contains(word));
     found
 }
@@ -139,6 +143,42 @@ fn javascript(text: &str) -> Vec<String> {
             let rest = text.get(at + call.len()..).unwrap_or_default();
             let Some(rest) = rest.trim_start().strip_prefix('(') else { continue };
             names.extend(title(rest.trim_start()));
+        }
+    }
+    names
+}
+
+/// The titles in `it "..." do` and `specify('...')`.
+fn ruby(text: &str) -> Vec<String> {
+    let call = |line: &str| {
+        let (word, rest) = line.trim_start().split_once([' ', '('])?;
+        let is_test = matches!(word, "it" | "specify" | "example" | "scenario");
+        is_test.then(|| title(rest.trim_start_matches([' ', '('])))?
+    };
+    text.lines().filter_map(call).collect()
+}
+
+fn php(line: &str) -> Option<&str> {
+    let (before, after) = line.split_once("function ")?;
+    let words = ["public", "final", "static"];
+    let is_method = before.split_whitespace().all(|word| words.contains(&word));
+    identifier(after).filter(|name| is_method && name.starts_with("test"))
+}
+
+/// Methods below an attribute of xUnit, NUnit or MSTest.
+fn dotnet(text: &str) -> Vec<String> {
+    let attributes = ["Fact", "Theory", "Test", "TestCase", "TestMethod", "DataTestMethod"];
+    let (mut names, mut is_test) = (Vec::new(), false);
+    for line in text.lines().map(str::trim_start) {
+        if let Some(attribute) = line.strip_prefix('[') {
+            let name = attribute.split([']', '(', ',']).next().unwrap_or_default();
+            is_test |= attributes.contains(&name.trim());
+            continue;
+        }
+        let Some((before, _)) = line.split_once('(') else { continue };
+        let name = before.rsplit(|letter: char| letter.is_whitespace()).next();
+        if std::mem::take(&mut is_test) {
+            names.extend(name.and_then(identifier).map(str::to_owned));
         }
     }
     names

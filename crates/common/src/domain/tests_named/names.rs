@@ -80,10 +80,11 @@ pub const fn language_of_names(runner: Runner) -> Option<&'static str> {
         Runner::CargoTest | Runner::Nextest => Some("rust"),
         Runner::GoTest => Some("go"),
         Runner::Jest | Runner::Vitest | Runner::Mocha | Runner::NodeTest => Some("javascript"),
-        Runner::Maven => Some("jvm"),
-        Runner::Ctest | Runner::Gradle | Runner::DotnetTest | Runner::Rspec | Runner::Phpunit => {
-            None
-        }
+        Runner::Maven | Runner::Gradle => Some("jvm"),
+        Runner::DotnetTest => Some("dotnet"),
+        Runner::Rspec => Some("ruby"),
+        Runner::Phpunit => Some("php"),
+        Runner::Ctest => None,
     }
 }
 
@@ -116,9 +117,11 @@ fn ran<'l>(runner: Runner, line: &'l str, next: &str) -> Option<Ran<'l>> {
         Runner::GoTest => go_test(line),
         Runner::NodeTest | Runner::Jest | Runner::Vitest | Runner::Mocha => javascript(line),
         Runner::Maven => maven(line),
-        Runner::Ctest | Runner::Gradle | Runner::DotnetTest | Runner::Rspec | Runner::Phpunit => {
-            None
-        }
+        Runner::Gradle => gradle(line),
+        Runner::DotnetTest => dotnet(line),
+        Runner::Rspec => rspec(line),
+        Runner::Phpunit => phpunit(line, next),
+        Runner::Ctest => None,
     }
 }
 
@@ -248,4 +251,41 @@ fn maven(line: &str) -> Option<Ran<'_>> {
     let ran = all > number("Skipped: ").unwrap_or_default();
     let whole = whole.trim();
     ran.then(|| Ran { name: last(last(whole, "."), "$"), whole, once: true })
+}
+
+/// `com.example.ATest > adds() PASSED`, as `--info` prints it: the class, as Maven names it.
+fn gradle(line: &str) -> Option<Ran<'_>> {
+    let (whole, rest) = line.trim().split_once(" > ")?;
+    let state = rest.rsplit(' ').next()?;
+    let is_class = !whole.contains(' ') && matches!(state, "PASSED" | "FAILED");
+    is_class.then(|| Ran { name: last(last(whole, "."), "$"), whole, once: true })
+}
+
+/// `  Passed Example.ATests.Adds(a: 1) [5 ms]`.
+fn dotnet(line: &str) -> Option<Ran<'_>> {
+    let (state, rest) = line.trim_start().split_once(' ')?;
+    let (test, time) = rest.rsplit_once(" [")?;
+    let is_one = matches!(state, "Passed" | "Failed") && time.ends_with(']');
+    let whole = test.split('(').next()?.trim();
+    is_one.then(|| Ran { name: last(whole, "."), whole, once: true })
+}
+
+/// `  adds (FAILED - 1)`, below the lines of its groups.
+fn rspec(line: &str) -> Option<Ran<'_>> {
+    let rest = line.strip_prefix("  ")?.trim();
+    if rest.is_empty() || rest.contains("(PENDING: ") {
+        return None;
+    }
+    let name = rest.split(" (FAILED - ").next()?;
+    Some(Ran { name, whole: name, once: false })
+}
+
+/// `##teamcity[testStarted name='testAdds with data set #0' ...]`. A skipped test is ignored in the next line.
+fn phpunit<'l>(line: &'l str, next: &str) -> Option<Ran<'l>> {
+    let (_, rest) = line.split_once("##teamcity[testStarted name='")?;
+    let (test, rest) = rest.split_once('\'')?;
+    let name = test.split(" with data set").next()?;
+    let class = rest.split_once("locationHint='").and_then(|(_, hint)| hint.split('\'').next());
+    let whole = class.map_or(name, |hint| hint.split(" with data set").next().unwrap_or(hint));
+    (!next.contains("##teamcity[testIgnored ")).then_some(Ran { name, whole, once: true })
 }

@@ -110,6 +110,34 @@ fn each_runner_names_its_tests() {
             "[INFO] Tests run: 1, Failures: 0, Errors: 0, Skipped: 0, Time elapsed: 0.05 s -- in com.ATest\n",
             vec![],
         ),
+        (
+            Gradle,
+            "src/test/java/ATest.java",
+            "class ATest {}",
+            "com.ATest > adds() PASSED\n\ncom.ATest > later() SKIPPED\n",
+            vec![],
+        ),
+        (
+            DotnetTest,
+            "ATests.cs",
+            "  [Fact]\n  public void Adds()\n  {\n  [Theory]\n  [InlineData(1)]\n  public async Task Waits(int n)\n  private void Helper()\n",
+            "  Passed Example.ATests.Adds [5 ms]\n  Skipped Example.ATests.Waits [1 ms]\n",
+            vec!["Waits"],
+        ),
+        (
+            Rspec,
+            "spec/a_spec.rb",
+            "describe A do\n  it 'adds' do\n  end\n  it \"ends\" do\n  end\n  xit 'off' do\n  end\nend\n",
+            "A\n  adds (FAILED - 1)\n  ends (PENDING: No reason given)\n",
+            vec!["ends"],
+        ),
+        (
+            Phpunit,
+            "tests/ATest.php",
+            "  public function testAdds(): void {\n  public function testLater() {\n  private function helper() {\n",
+            "##teamcity[testStarted name='testAdds' locationHint='php_qn:///tests/ATest.php::\\ATest::testAdds' flowId='1']\n##teamcity[testFinished name='testAdds' duration='1' flowId='1']\n##teamcity[testStarted name='testLater' flowId='1']\n##teamcity[testIgnored name='testLater' message='no' flowId='1']\n",
+            vec!["testLater"],
+        ),
     ] {
         let literals = literals(path, text);
         let found = names(&[runner], output.as_bytes());
@@ -143,6 +171,14 @@ fn a_line_is_made_to_name_its_tests_where_it_starts_one_runner() {
         ("python3 -m unittest && echo done", Unittest, None),
         ("make test", NodeTest, Some("make test")),
         ("go test ./...", GoTest, Some("go test -v ./...")),
+        ("./gradlew test", Gradle, Some("./gradlew test --info")),
+        ("bundle exec rspec spec/a_spec.rb", Rspec, Some("bundle exec rspec spec/a_spec.rb -fd")),
+        ("vendor/bin/phpunit tests", Phpunit, Some("vendor/bin/phpunit tests --teamcity")),
+        (
+            "dotnet test App.Tests",
+            DotnetTest,
+            Some("dotnet test --logger 'console;verbosity=normal' App.Tests"),
+        ),
     ] {
         let expected = expected.map(str::to_owned);
         assert_eq!(line(given, runner), expected, "{given}");

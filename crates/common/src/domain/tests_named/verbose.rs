@@ -5,6 +5,9 @@ use crate::domain::tests_seen::{Runner, is_single};
 /// What pytest reads from its environment: it then names every test at the end.
 const PYTEST: (&str, &str) = ("PYTEST_ADDOPTS", "-rA");
 
+/// The logger on the console names the tests at this verbosity.
+const DOTNET: &str = "dotnet test --logger 'console;verbosity=normal'";
+
 /// A line that names its tests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Naming {
@@ -34,11 +37,16 @@ pub fn naming(line: &str, runner: Runner) -> Option<Naming> {
             let is_one = is_single(line) && line.matches("go test").count() == 1;
             is_one.then(|| line.replacen("go test", "go test -v", 1)).and_then(plain)
         }
+        Runner::Gradle => with("--info"),
+        Runner::Rspec => with("-fd"),
+        Runner::Phpunit => with("--teamcity"),
+        Runner::DotnetTest => {
+            let is_one = is_single(line) && line.matches("dotnet test").count() == 1;
+            is_one.then(|| line.replacen("dotnet test", DOTNET, 1)).and_then(plain)
+        }
         Runner::CargoTest | Runner::Nextest | Runner::NodeTest | Runner::Mocha | Runner::Maven => {
             plain(line.to_owned())
         }
-        Runner::Ctest | Runner::Gradle | Runner::DotnetTest | Runner::Rspec | Runner::Phpunit => {
-            None
-        }
+        Runner::Ctest => None,
     }
 }
