@@ -22,7 +22,7 @@ const HEAD: &[u8] = b"HEAD";
 const MAX_TABLES: usize = 500;
 const TABLE_LIMIT: u64 = 64 << 20;
 /// Repositories inside a workspace that are compared.
-const MAX_NESTED: usize = 64;
+const MAX_NESTED: usize = 4096;
 /// Repositories of submodules inside each other that are entered.
 const MAX_DEPTH: u32 = 4;
 
@@ -47,12 +47,19 @@ impl Repository {
                 continue;
             }
             let Some(tree) = WorkTree::at(&place) else { continue };
-            // Submodules are compared with the repository that has them.
-            if common.as_ref().is_some_and(|common| real(&tree.common).starts_with(common)) {
+            let its = real(&tree.common);
+            // Another work tree of the same repository.
+            if common.as_ref() == Some(&its) {
                 continue;
             }
-            let nested = Self::of(root, &tree);
-            found.files.extend(nested.files);
+            let is_submodule = common.as_ref().is_some_and(|common| its.starts_with(common));
+            let mut nested = Self::of(root, &tree);
+            // The files of a submodule are compared with the repository that has it, its references here.
+            if is_submodule {
+                nested.state.files.clear();
+            } else {
+                found.files.extend(nested.files);
+            }
             found.state.nested.insert(folder.path.to_vec(), nested.state);
         }
         found
@@ -142,8 +149,8 @@ impl Repository {
     }
 }
 
-/// Reads all tables of a folder, the oldest first; none where there are none. One that does not read ends it:
-/// what is known so far is compared.
+/// Reads all tables of a folder, the oldest first; none where there are none. One that does not read is kept by
+/// its name, and counts as a change.
 fn tables(folder: &Path, references: &mut BTreeMap<Vec<u8>, Vec<u8>>) -> Option<Tables> {
     let list = read(&folder.join("tables.list"), FILE_LIMIT).ok().flatten()?;
     let mut tables = Tables { list: list.clone(), ..Tables::default() };
@@ -152,7 +159,7 @@ fn tables(folder: &Path, references: &mut BTreeMap<Vec<u8>, Vec<u8>>) -> Option<
         let table = read(&path, TABLE_LIMIT).ok().flatten();
         if table.and_then(|table| tables.read(&table, references)).is_none() {
             tracing::warn!(table = %path.display(), "snapshot: a table of git's references does not read; `git refs verify` says more");
-            break;
+            tables.unread.push(name.to_vec());
         }
     }
     Some(tables)

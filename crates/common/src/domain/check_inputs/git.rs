@@ -125,6 +125,7 @@ impl GitState {
         }
         self.add_replacements(now, &mut changes);
         self.add_table(now, &mut changes);
+        self.add_unread(now, &mut changes);
         changes.sort_by(|a, b| a.path.cmp(&b.path));
         changes
     }
@@ -149,6 +150,15 @@ impl GitState {
             let path = [self.folder.as_slice(), b"/", &path].concat();
             changes.push(GitChange { path, aspect: Aspect::Content, content: Some(content) });
         }
+    }
+
+    /// A table that does not read may hold any reference. git may read what this reader cannot.
+    fn add_unread(&self, now: &Self, changes: &mut Vec<GitChange>) {
+        let unread = now.tables.iter().flat_map(|tables| &tables.unread);
+        changes.extend(unread.map(|name| {
+            let path = [self.folder.as_slice(), b"/reftable/", name].concat();
+            GitChange { path, aspect: Aspect::Added, content: None }
+        }));
     }
 
     /// References that replace objects are taken out, whichever way git stores them.
@@ -290,7 +300,12 @@ mod tests {
         let id = |digit: &str| digit.repeat(40);
         let start = state(&[("refs/tags/v1", &id("1")), ("refs/heads/old", &id("2"))], &[]);
         let mut now = state(&[("refs/tags/v1", &id("3")), ("refs/replace/x", &id("4"))], &[]);
-        now.tables = Some(Tables { list: b"a.ref\n".to_vec(), last_update: 4, is_sha256: false });
+        now.tables = Some(Tables {
+            list: b"a.ref\n".to_vec(),
+            last_update: 4,
+            unread: vec![b"odd.ref".to_vec()],
+            ..Tables::default()
+        });
         let changes = start.changes(&now, &BTreeSet::new());
         let paths: Vec<_> =
             changes.iter().map(|it| String::from_utf8(it.path.clone()).unwrap()).collect();
@@ -298,6 +313,7 @@ mod tests {
             paths,
             [
                 ".git/reftable/0x000000000005-0x000000000005-restored.ref",
+                ".git/reftable/odd.ref",
                 ".git/reftable/refs/heads/old",
                 ".git/reftable/refs/replace/x",
                 ".git/reftable/refs/tags/v1",

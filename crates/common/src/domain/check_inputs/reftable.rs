@@ -31,6 +31,8 @@ pub struct Tables {
     pub last_update: u64,
     /// Whether objects are named by SHA-256.
     pub is_sha256: bool,
+    /// The names of tables that do not read.
+    pub unread: Vec<Vec<u8>>,
 }
 
 impl Tables {
@@ -247,7 +249,12 @@ mod tests {
             let object = "ab".repeat(if is_sha256 { 32 } else { 20 });
             let peeled = format!("{object} {object}");
             let long = format!("refs/heads/{}", "x".repeat(300));
-            let tables = Tables { list: b"0x1-0x1-a.ref\n".to_vec(), last_update: 9, is_sha256 };
+            let tables = Tables {
+                list: b"0x1-0x1-a.ref\n".to_vec(),
+                last_update: 9,
+                is_sha256,
+                unread: Vec::new(),
+            };
             let bytes = |text: &str| text.as_bytes().to_vec();
             let back = BTreeMap::from([
                 (bytes("HEAD"), Some(bytes("ref: refs/heads/main"))),
