@@ -256,7 +256,8 @@ fn submitted(
         None if record.execution.state.is_terminal() => v1::TurnOutcome::RunEnded,
         None => v1::TurnOutcome::StepFailed,
     };
-    let v1::Turn { decision, validations, correction, .. } = turn.unwrap_or_default();
+    let v1::Turn { decision, validations, correction, warnings: corrected, .. } =
+        turn.unwrap_or_default();
     v1::SubmitDecisionResponse {
         outcome: outcome.into(),
         problem: problem.filter(|_| decision.is_none()).map(Into::into),
@@ -267,7 +268,7 @@ fn submitted(
         receipts: receipts.into_iter().map(Into::into).collect(),
         step_state: v1::StepState::from(step.state).into(),
         next,
-        warnings: warnings.into_iter().map(Into::into).collect(),
+        warnings: warnings.into_iter().map(Into::into).chain(corrected).collect(),
     }
 }
 
@@ -290,7 +291,7 @@ impl ToolService for Service {
         if !provider.is_empty() && provider != BUILTIN {
             return Ok(Response::new(v1::ListToolsResponse::default()));
         }
-        let tools = self.tools.specs().map(shown).collect();
+        let tools = self.tools.specs().map(|spec| shown(&self.tools, spec)).collect();
         Ok(Response::new(v1::ListToolsResponse { tools }))
     }
 }

@@ -7,7 +7,7 @@ use surety_common::domain::journal::Intent;
 use surety_common::domain::json;
 use surety_common::domain::receipt::{EvidenceReceipt, Fact};
 use surety_common::domain::run::RunRecord;
-use surety_executor::tool::{Annotations, Registry};
+use surety_executor::tool::{Annotations, BuiltinSettings, Registry};
 use uuid::Uuid;
 
 /// The name of the runner's own observations.
@@ -22,8 +22,12 @@ pub(super) struct Calls {
 
 impl Calls {
     pub(super) fn of(record: &RunRecord) -> Result<Self> {
-        let tools = Registry::with_builtin(None)?;
-        let tools = tools.specs().map(|spec| (spec.name.clone(), spec.annotations)).collect();
+        let tools = Registry::with_builtin(&BuiltinSettings::default())?;
+        let named = tools.specs().flat_map(|spec| {
+            let names = tools.aliases_of(&spec.name).chain([spec.name.as_str()]);
+            names.map(|name| (name.to_owned(), spec.annotations)).collect::<Vec<_>>()
+        });
+        let tools = named.collect();
         let repeatable_commands = record.spec.policy.repeatable_commands.clone();
         Ok(Self { intents: HashMap::new(), tools, repeatable_commands })
     }

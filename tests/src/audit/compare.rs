@@ -9,6 +9,7 @@ use surety_common::domain::machine::run::RunState;
 use surety_common::domain::plan::Evidence;
 use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource, Fact, verify_chain};
 use surety_common::domain::run::RunRecord;
+use surety_common::domain::todo::RunTodos;
 
 pub(super) fn compare(replay: &Replay, record: &RunRecord, events: usize) -> Result<()> {
     let row = &record.execution;
@@ -24,6 +25,7 @@ pub(super) fn compare(replay: &Replay, record: &RunRecord, events: usize) -> Res
     ensure!(said == replay.stop_reason, "it ended as {said:?}, not {:?}", replay.stop_reason);
     ensure!(row.lease_owner.is_none() || !row.state.is_terminal(), "an ended run is leased");
     plan(replay, record)?;
+    todos(replay, record)?;
     for (step, progress) in replay.plan.steps.iter().zip(&row.steps) {
         one_step(replay, &step.id, progress).with_context(|| format!("step {}", step.id))?;
     }
@@ -48,6 +50,19 @@ fn plan(replay: &Replay, record: &RunRecord) -> Result<()> {
     ensure!(row.steps.len() == replay.plan.steps.len(), "the plan has another number of steps");
     let digest = replay.plan.digest();
     ensure!(digest == record.plan_digest, "the plan is not what its digest says");
+    Ok(())
+}
+
+/// The todos are what the calls made of them. Their times are those of the changes, to a microsecond or two.
+fn todos(replay: &Replay, record: &RunRecord) -> Result<()> {
+    let plain = |todos: &RunTodos| {
+        let mut all = todos.current(&replay.plan.todos);
+        all.extend(todos.counted(&replay.plan.todos, replay.revision));
+        all.iter_mut().for_each(|todo| todo.created_at = None);
+        all
+    };
+    let (row, journal) = (plain(&record.execution.todos), plain(&replay.todos));
+    ensure!(row == journal, "the row has the todos {row:?}, the journal {journal:?}");
     Ok(())
 }
 

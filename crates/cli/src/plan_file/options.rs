@@ -142,7 +142,7 @@ enum Slot<'a> {
     Time(&'a mut Option<Duration>),
 }
 
-fn slots(limits: &mut v1::Limits) -> [(&'static str, Slot<'_>); 17] {
+fn slots(limits: &mut v1::Limits) -> [(&'static str, Slot<'_>); 18] {
     use Slot::{Long, Short, Time};
     [
         ("max_plan_steps", Short(&mut limits.max_plan_steps)),
@@ -162,6 +162,7 @@ fn slots(limits: &mut v1::Limits) -> [(&'static str, Slot<'_>); 17] {
         ("token_budget", Long(&mut limits.token_budget)),
         ("cost_budget_micros", Long(&mut limits.cost_budget_micros)),
         ("confirm_ttl", Time(&mut limits.confirm_ttl)),
+        ("command_timeout", Time(&mut limits.command_timeout)),
     ]
 }
 

@@ -183,6 +183,7 @@ fn class_of_input(code: Code) -> FaultClass {
             | Code::EvidenceMissing
             | Code::StepCheckFailed
             | Code::TodoTerminal
+            | Code::TodoDependencyOpen
             | Code::CanceledRequiredNeedsReplacement
     ) {
         FaultClass::FailedPrecondition

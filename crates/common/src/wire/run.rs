@@ -2,7 +2,7 @@
 
 use super::error::{MessageError, MessageErrorKind as Kind};
 use super::v1;
-use super::value::timestamp;
+use super::value::{timestamp, wire_list};
 use crate::domain::acceptance::{Acceptance, Difference};
 use crate::domain::execution::wait_rows::WaitKind;
 use crate::domain::execution::{Execution, StepProgress, Wait};
@@ -22,6 +22,7 @@ pub fn run(record: RunRecord, verdict: Option<DatedVerdict>) -> v1::Run {
     let RunRecord { spec, execution, plan, plan_digest } = record;
     let steps = steps(&execution, plan.as_deref());
     let trace_id = trace_id(&spec.trace_parent).to_owned();
+    let todos = plan.as_deref().map(|plan| execution.todos.current(&plan.todos));
     v1::Run {
         id: spec.id.to_string(),
         namespace: spec.namespace,
@@ -47,6 +48,7 @@ pub fn run(record: RunRecord, verdict: Option<DatedVerdict>) -> v1::Run {
         policy: Some(spec.policy.into()),
         task_type: String::new(),
         priority: execution.priority.into(),
+        todos: wire_list(todos.unwrap_or_default()),
     }
 }
 

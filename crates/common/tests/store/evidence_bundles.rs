@@ -42,6 +42,7 @@ fn turn(text: &str) -> Turn {
             abort: None,
         }),
         validations: Vec::new(),
+        warnings: Vec::new(),
         correction: String::new(),
         usage: Default::default(),
         reply: None,

@@ -131,21 +131,20 @@ fn step_of(record: &RunRecord, index: usize) -> &PlanStep {
 pub(crate) fn step_context(scene: &StepScene, workshop: &Workshop) -> v1::StepContext {
     let (step, progress) = (scene.step(), scene.progress());
     let RunRecord { spec, execution, plan, .. } = &scene.record;
-    let allowed: Vec<&ToolSpec> = workshop
-        .tools
-        .specs()
-        .filter(|spec| step.tools_expected.is_empty() || step.tools_expected.contains(&spec.name))
-        .collect();
+    let allowed = workshop.tools.allowed(&step.tools_expected);
     let lines: Vec<ToolLine> = allowed.iter().map(|spec| line_of(spec)).collect();
     let states: Vec<StepState> = execution.step_states().collect();
     let nothing = Plan::default();
+    let plan = plan.as_deref().unwrap_or(&nothing);
+    let todos = execution.todos.current(&plan.todos);
     let limits = &spec.limits;
     let rounds_left = limits.max_step_rounds.saturating_sub(progress.rounds);
     let calls_left = limits.max_step_tool_calls.saturating_sub(progress.tool_calls);
     let notice = progress.wait.as_deref().map_or("", |wait| wait.question.as_str());
     let shown = messages(&Scene {
         goal: &spec.goal,
-        plan: plan.as_deref().unwrap_or(&nothing),
+        plan,
+        todos: &todos,
         states: &states,
         step: &step,
         tools: &lines,
@@ -164,12 +163,13 @@ pub(crate) fn step_context(scene: &StepScene, workshop: &Workshop) -> v1::StepCo
         goal: spec.goal.clone(),
         step: Some(step.into()),
         turn: progress.rounds.saturating_add(1),
-        tools: allowed.into_iter().map(crate::tool::shown).collect(),
+        tools: allowed.into_iter().map(|spec| crate::tool::shown(&workshop.tools, spec)).collect(),
         messages: shown.into_iter().map(message).collect(),
         workspace,
         rounds_left,
         tool_calls_left: calls_left,
         steps_remaining: u32::try_from(open).unwrap_or(u32::MAX),
+        todos: todos.into_iter().map(Into::into).collect(),
     }
 }
 

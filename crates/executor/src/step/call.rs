@@ -7,6 +7,7 @@ use super::history::Base;
 use super::judge::Passed;
 use super::leased_run::LeasedRun;
 use super::outcome;
+use super::run_tools;
 use super::snapshots;
 use crate::fuse::limits::Next;
 use crate::tool::Effect;
@@ -25,6 +26,9 @@ pub(super) async fn carry_out(
     tool_call: &ToolCall,
 ) -> Result<Vec<usize>, Ended> {
     let call = Call { id: Uuid::now_v7(), tool_call: tool_call.clone() };
+    if let Some(tool) = run.engine.tools.run_tool(&call.tool_call.name) {
+        return run_tools::carry_out(run, index, passed, (tool, call)).await;
+    }
     let setup = match CallSetup::set_up(run, index, &call).await {
         Ok(setup) => setup,
         Err(error) => {

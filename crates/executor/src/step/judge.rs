@@ -5,11 +5,12 @@ use super::leased_run::LeasedRun;
 use super::{repeat, step_checks};
 use crate::decision::{self, Legal, RunView, Spent, StepView, ToolView};
 use crate::fuse::limits::Used;
+use crate::tool::ALWAYS_ALLOWED;
 use surety_common::domain::decision::{Action, ExecuteDecision, Usage};
 use surety_common::domain::execution::{Execution, StepProgress};
 use surety_common::domain::journal::Validation;
 use surety_common::domain::plan::PlanStep;
-use surety_common::domain::problem::Code;
+use surety_common::domain::problem::{Code, Warning};
 use surety_common::domain::step::StepState;
 use surety_common::domain::verdict::CheckResult;
 
@@ -20,6 +21,8 @@ pub(super) struct Judgement {
     pub(super) decision: ExecuteDecision,
     /// Flow, evidence, safety.
     pub(super) validations: Vec<Validation>,
+    /// What was corrected in it before.
+    pub(super) warnings: Vec<Warning>,
     correction: String,
 }
 
@@ -67,7 +70,9 @@ pub(super) async fn judge(
         }
         Some(_) | None => Vec::new(),
     };
-    Ok(judge_over(run, &execution, index, decision.clone(), &checks))
+    let (decision, alias) = run.engine.tools.resolve(decision.clone());
+    let judgement = judge_over(run, &execution, index, decision, &checks);
+    Ok(Judgement { warnings: alias.into_iter().collect(), ..judgement })
 }
 
 fn judge_over(
@@ -81,7 +86,7 @@ fn judge_over(
     let step = run.plan.steps.get(index).unwrap_or(&nothing);
     let unknown = StepProgress::default();
     let progress = execution.step(index).unwrap_or(&unknown);
-    let tools = tools(run);
+    let (tools, expected) = (tools(run), run.engine.tools.expected(&step.tools_expected));
     let repeats = repeat::remembered(progress).is_some_and(|cycle| cycle.is_terminated());
     let fits_schema = |call: &surety_common::domain::plan::ToolCall| {
         run.engine.tools.validate(&call.name, &call.arguments).map_err(|wrong| wrong.join("; "))
@@ -89,14 +94,14 @@ fn judge_over(
     let other_steps_open = other_steps_open(execution, index);
     let view = RunView {
         step: StepView {
-            tools_expected: &step.tools_expected,
+            tools_expected: &expected,
             evidence: step.evidence,
             proven: progress.proofs > 0,
             checks,
         },
         other_steps_open,
         tools: &tools,
-        always_allowed: &[],
+        always_allowed: &ALWAYS_ALLOWED,
         pending_confirmation: false,
         limits: &run.spec.limits,
         spent: Spent {
@@ -124,6 +129,7 @@ fn judge_over(
                 reason: validation.reason,
             })
             .collect(),
+        warnings: Vec::new(),
         correction,
     }
 }
@@ -152,11 +158,8 @@ pub(super) fn correction(
     detail: &str,
 ) -> String {
     let expected = run.plan.steps.get(index).map_or(&[][..], |step| &step.tools_expected);
-    let allowed: Vec<&str> = tools(run)
-        .into_iter()
-        .map(|tool| tool.name)
-        .filter(|name| expected.is_empty() || expected.iter().any(|tool| tool == name))
-        .collect();
+    let allowed = run.engine.tools.allowed(expected);
+    let allowed: Vec<&str> = allowed.into_iter().map(|spec| spec.name.as_str()).collect();
     let legal = Legal {
         tools: &allowed,
         confirmed_tools: &[],

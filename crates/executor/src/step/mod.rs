@@ -47,6 +47,7 @@ mod replies;
 mod reply;
 mod resource_wait;
 mod run_registry;
+mod run_tools;
 mod slots;
 mod snapshots;
 mod step_checks;

@@ -1,6 +1,6 @@
 //! Tools as the API lists them.
 
-use super::{Annotations, ToolSpec};
+use super::{Annotations, Registry, ToolSpec};
 use surety_common::wire::v1;
 use surety_common::wire::value::whole_seconds;
 
@@ -8,7 +8,7 @@ use surety_common::wire::value::whole_seconds;
 pub(crate) const BUILTIN: &str = "builtin";
 
 /// A tool on the wire.
-pub(crate) fn shown(spec: &ToolSpec) -> v1::Tool {
+pub(crate) fn shown(registry: &Registry, spec: &ToolSpec) -> v1::Tool {
     let ToolSpec {
         name,
         description,
@@ -33,5 +33,6 @@ pub(crate) fn shown(spec: &ToolSpec) -> v1::Tool {
         timeout: Some(whole_seconds(default_timeout.as_secs())),
         provider: BUILTIN.to_owned(),
         needs_confirmation: false,
+        aliases: registry.aliases_of(name).map(str::to_owned).collect(),
     }
 }

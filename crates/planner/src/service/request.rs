@@ -334,6 +334,7 @@ fn is_set(limits: &v1::Limits, name: &str) -> bool {
         "step_deadline" => limits.step_deadline.is_some(),
         "run_deadline" => limits.run_deadline.is_some(),
         "confirm_ttl" => limits.confirm_ttl.is_some(),
+        "command_timeout" => limits.command_timeout.is_some(),
         "token_budget" => limits.token_budget.is_some(),
         "cost_budget_micros" => limits.cost_budget_micros.is_some(),
         _ => false,

@@ -27,6 +27,7 @@ use crate::domain::plan::Plan;
 use crate::domain::scope::Writes;
 use crate::domain::step::StepState;
 use crate::domain::stop::{StopReason, Terminal, WaitingOn};
+use crate::domain::todo::RunTodos;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -62,6 +63,8 @@ pub struct Execution {
     pub steps: Vec<Arc<StepProgress>>,
     /// The used part of the limits, and the last digests.
     pub counters: Counters,
+    /// The todos that drivers made, and the statuses of the plan's own.
+    pub todos: RunTodos,
     /// The wait that is shown for the run: what blocks it, else the wait of its first waiting step.
     /// All waits are in [`Execution::waits`].
     pub wait: Option<Wait>,
@@ -418,6 +421,7 @@ impl Execution {
             plan_revision: 0,
             steps: Vec::new(),
             counters: Counters::default(),
+            todos: RunTodos::default(),
             wait: None,
             paused: None,
             terminal: None,

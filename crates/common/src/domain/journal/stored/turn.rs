@@ -6,7 +6,7 @@ use crate::domain::decision::{Abort, Action, ExecuteDecision, Usage};
 use crate::domain::journal::{ReplyMark, Turn, TurnEnd, Validation};
 use crate::domain::json::{ObjectText, Value, write_list};
 use crate::domain::plan::ToolCall;
-use crate::domain::problem::Code;
+use crate::domain::problem::{Code, Warning, WarningCode};
 
 pub(super) fn write_turn(out: &mut String, turn: &Turn) {
     // Most turns pass all three validations; the list is then omitted.
@@ -18,6 +18,10 @@ pub(super) fn write_turn(out: &mut String, turn: &Turn) {
     let object = optional(object, "decision", turn.decision.as_ref(), write_decision);
     let write = |out: &mut String, said: &Vec<Validation>| write_list(out, said, write_validation);
     let object = optional(object, "validations", validations, write);
+    let warnings = Some(&turn.warnings).filter(|warnings| !warnings.is_empty());
+    let write =
+        |out: &mut String, warnings: &Vec<Warning>| write_list(out, warnings, write_warning);
+    let object = optional(object, "warnings", warnings, write);
     let object = object.text("correction", &turn.correction);
     let object = object.text("end", turn.end.map_or("", TurnEnd::as_str));
     let object = optional(object, "reply", turn.reply.as_ref(), write_mark);
@@ -36,6 +40,13 @@ pub(super) fn read_turn(body: &Fields<'_>) -> Result<Turn, StoredError> {
             Some(list) => list
                 .iter()
                 .map(|validation| read_validation(&Fields::of(validation)?))
+                .collect::<Result<_, _>>()?,
+        },
+        warnings: match body.optional("warnings", Value::as_array)? {
+            None => Vec::new(),
+            Some(list) => list
+                .iter()
+                .map(|warning| read_warning(&Fields::of(warning)?))
                 .collect::<Result<_, _>>()?,
         },
         correction: body.text("correction")?,
@@ -106,6 +117,20 @@ fn read_validation(body: &Fields<'_>) -> Result<Validation, StoredError> {
         },
         reason: body.text("reason")?,
     })
+}
+
+fn write_warning(out: &mut String, warning: &Warning) {
+    ObjectText::begin(out)
+        .text("code", warning.code.as_str())
+        .text("field", warning.field.as_deref().unwrap_or_default())
+        .text("detail", warning.detail.as_deref().unwrap_or_default())
+        .end();
+}
+
+fn read_warning(body: &Fields<'_>) -> Result<Warning, StoredError> {
+    let code = WarningCode::from_text(&body.text("code")?).ok_or_else(|| missing("code"))?;
+    let filled = |text: String| Some(text).filter(|text| !text.is_empty());
+    Ok(Warning { code, field: filled(body.text("field")?), detail: filled(body.text("detail")?) })
 }
 
 fn write_decision(out: &mut String, decision: &ExecuteDecision) {
