@@ -160,7 +160,13 @@ impl Participant {
         text: &str,
         usage: Usage,
     ) -> Result<(), SupplyError> {
-        let reply = SuppliedReply { wait_id, lease_epoch: 0, text: text.to_owned(), usage };
+        let reply = SuppliedReply {
+            wait_id,
+            lease_epoch: 0,
+            text: text.to_owned(),
+            usage,
+            by: String::new(),
+        };
         self.replies.supply(run_id, reply, &Actor("driver/test".into())).await
     }
 }

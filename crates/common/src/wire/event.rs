@@ -87,7 +87,6 @@ impl From<Turn> for v1::Turn {
             number,
             decision,
             validations,
-            warnings,
             correction,
             usage,
             reply: _,
@@ -112,7 +111,6 @@ impl From<Turn> for v1::Turn {
             attempt,
             tokens: usage.tokens,
             cost_micros: usage.cost_micros,
-            warnings: wire_list(warnings),
         }
     }
 }

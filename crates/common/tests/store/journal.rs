@@ -218,7 +218,6 @@ fn turn(step: &str) -> Turn {
         number: 1,
         decision: None,
         validations: Vec::new(),
-        warnings: Vec::new(),
         correction: String::new(),
         usage: Default::default(),
         reply: None,

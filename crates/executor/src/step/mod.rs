@@ -21,6 +21,7 @@
 //!                                           all --> changes --> leased_run --> lease, engine
 //! ```
 
+mod approved_call;
 mod bounds;
 mod call;
 mod call_setup;
@@ -47,7 +48,6 @@ mod replies;
 mod reply;
 mod resource_wait;
 mod run_registry;
-mod run_tools;
 mod slots;
 mod snapshots;
 mod step_checks;

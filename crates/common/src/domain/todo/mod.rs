@@ -1,17 +1,15 @@
 //! Todos: obligations of a run beside its steps.
 
 mod read;
-mod run;
 mod work;
 
 pub use read::{Progress, read_todos, todo_to_json, validate_todos};
-pub use run::{MAX_ADDED, MAX_CONTENT, RunTodos, TodoChange};
+pub use work::{active_ids, move_todo};
 
 use chrono::{DateTime, Utc};
-use serde::{Deserialize, Serialize};
 
 /// One todo.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Todo {
     /// Unique inside the run.
     pub id: String,
@@ -22,18 +20,15 @@ pub struct Todo {
     /// Its status.
     pub status: TodoStatus,
     /// Ids of the todos that must be completed first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dependencies: Vec<String>,
     /// Ids of the todos that this one replaces.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replaces: Vec<String>,
     /// The creation time; none for a plan's own todos, which have the plan's.
     pub created_at: Option<DateTime<Utc>>,
 }
 
 /// The status of a todo. Completed, failed and cancelled are terminal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TodoStatus {
     /// Not begun.
     #[default]
@@ -47,7 +42,6 @@ pub enum TodoStatus {
     /// Failed.
     Failed,
     /// No longer wanted.
-    #[serde(rename = "canceled")]
     Cancelled,
 }
 
