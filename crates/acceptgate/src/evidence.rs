@@ -9,6 +9,7 @@ use surety_common::domain::caution::CautionRules;
 use surety_common::domain::plan::Plan;
 use surety_common::domain::receipt::EvidenceReceipt;
 use surety_common::domain::run::{Policy, VerifyCommands};
+use surety_common::domain::todo::Todo;
 use surety_common::domain::verification::{ProjectTests, wants_project_tests, wrote_files};
 
 /// What a verdict over a plan rests on.
@@ -18,6 +19,8 @@ pub struct RunEvidence<'a> {
     pub workspace: &'a str,
     /// The plan.
     pub plan: &'a Plan,
+    /// The todos that the verdict depends on.
+    pub todos: &'a [Todo],
     /// What the run allows, and who runs the commands in its checks.
     pub policy: &'a Policy,
     /// The run's receipts in the order of their chain, already verified.
@@ -51,7 +54,7 @@ impl RunEvidence<'_> {
             checks: &plan.verify,
             receipts,
             final_text: self.final_text,
-            todos: &plan.todos,
+            todos: self.todos,
             plan_made_at: None,
             answers: self.answers,
             cautions: CautionRules::of(policy),

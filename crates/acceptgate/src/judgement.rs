@@ -220,9 +220,11 @@ fn judge(bundle: &EvidenceBundle, answers: &BTreeMap<usize, Answer>) -> Result<J
     check_chain(&evidence.receipts, &run.execution)?;
     let nothing = Plan::default();
     let plan = run.plan.as_deref().unwrap_or(&nothing);
+    let todos = run.execution.todos.counted(&plan.todos, run.execution.plan_revision);
     let evidence = RunEvidence {
         workspace: &run.spec.workspace,
         plan,
+        todos: &todos,
         policy: &run.spec.policy,
         receipts: &evidence.receipts,
         round: run.execution.counters.verification_round,

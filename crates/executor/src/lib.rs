@@ -98,8 +98,18 @@ pub enum ServeError {
 }
 
 fn tools(setup: &Setup) -> Result<Arc<tool::Registry>, tool::RegistryError> {
-    let http_allowed = setup.executor.executor_http_allow.as_deref();
-    tool::Registry::with_builtin(http_allowed).map(Arc::new)
+    let ExecutorConfig {
+        executor_http_allow,
+        executor_command_timeout_s,
+        executor_tool_aliases,
+        ..
+    } = &setup.executor;
+    let settings = tool::BuiltinSettings {
+        http_allowed: executor_http_allow.as_deref(),
+        command_timeout: Duration::from_secs(*executor_command_timeout_s),
+        aliases: executor_tool_aliases.as_deref(),
+    };
+    tool::Registry::with_builtin(&settings).map(Arc::new)
 }
 
 /// Serves and works until `shutdown` is cancelled, then drains: running turns end, and every lease

@@ -8,7 +8,6 @@ use crate::tool::{BUILTIN, Registry, shown};
 use futures::stream::BoxStream;
 use std::sync::Arc;
 use std::time::Duration;
-use surety_common::domain::confirmation::ConfirmPolicy;
 use surety_common::domain::decision::{ExecuteDecision, Usage};
 use surety_common::domain::fault::Fault;
 use surety_common::domain::problem::{Code, Problem};
@@ -52,14 +51,6 @@ impl Service {
 
     fn participants(&self, rpc: &str) -> Result<&Participants, Status> {
         self.participants.as_ref().ok_or_else(|| needs_database(rpc))
-    }
-
-    /// What needs a confirmation in every run of a namespace; nothing where none is named.
-    async fn confirmed(&self, caller: &Caller, namespace: &str) -> Result<ConfirmPolicy, Fault> {
-        match (&self.participants, namespace) {
-            (_, "") | (None, _) => Ok(ConfirmPolicy::default()),
-            (Some(participants), namespace) => participants.confirmed(caller, namespace).await,
-        }
     }
 
     fn refuse(&self, rpc: &str) -> Status {
@@ -265,7 +256,8 @@ fn submitted(
         None if record.execution.state.is_terminal() => v1::TurnOutcome::RunEnded,
         None => v1::TurnOutcome::StepFailed,
     };
-    let v1::Turn { decision, validations, correction, .. } = turn.unwrap_or_default();
+    let v1::Turn { decision, validations, correction, warnings: corrected, .. } =
+        turn.unwrap_or_default();
     v1::SubmitDecisionResponse {
         outcome: outcome.into(),
         problem: problem.filter(|_| decision.is_none()).map(Into::into),
@@ -276,7 +268,7 @@ fn submitted(
         receipts: receipts.into_iter().map(Into::into).collect(),
         step_state: v1::StepState::from(step.state).into(),
         next,
-        warnings: warnings.into_iter().map(Into::into).collect(),
+        warnings: warnings.into_iter().map(Into::into).chain(corrected).collect(),
     }
 }
 
@@ -295,14 +287,11 @@ impl ToolService for Service {
         &self,
         request: Request<v1::ListToolsRequest>,
     ) -> Result<Response<v1::ListToolsResponse>, Status> {
-        let caller = Caller::of(&request).map_err(status)?;
-        let v1::ListToolsRequest { provider, namespace } = request.into_inner();
-        let policy = self.confirmed(&caller, namespace.trim()).await.map_err(status)?;
+        let v1::ListToolsRequest { provider } = request.into_inner();
         if !provider.is_empty() && provider != BUILTIN {
             return Ok(Response::new(v1::ListToolsResponse::default()));
         }
-        let tools = self.tools.specs();
-        let tools = tools.map(|spec| shown(spec, spec.needs_confirmation(&policy, &[]))).collect();
+        let tools = self.tools.specs().map(|spec| shown(&self.tools, spec)).collect();
         Ok(Response::new(v1::ListToolsResponse { tools }))
     }
 }

@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 use std::path::Path;
-use surety_executor::tool::{ErrorCode, Registry, ToolSpec};
+use surety_executor::tool::{
+    ALWAYS_ALLOWED, BuiltinSettings, ErrorCode, Registry, RunTool, ToolSpec,
+};
 
 const INTRODUCTION: &str = "\
 # Tools
@@ -12,7 +14,8 @@ const INTRODUCTION: &str = "\
 What every executor can do for a step. `ListTools` answers the same, with the whole JSON Schema of each
 tool's arguments. Paths are relative to the run's workspace and cannot leave it. A call may take 20 s
 where nothing else is said, one that walks the workspace 60 s; after a timeout the next call like it gets
-twice as long, up to 160 s.
+twice as long, up to 160 s. The operator may set another default for commands, and a run a limit
+(`limits.command_timeout`) that no command of its steps passes.
 
 A call's arguments stand in the plan and in the run's journal, and a command with its arguments in the
 receipt too, where everybody who may see the run can read them. They are in no log line and in no trace.
@@ -47,10 +50,12 @@ fn arguments(page: &mut String, schema: &Value) {
     }
 }
 
-fn tool(page: &mut String, spec: &ToolSpec) {
+fn tool(page: &mut String, registry: &Registry, spec: &ToolSpec) {
     page.push_str(&format!("\n## `{}`\n\n{}\n", spec.name, spec.description));
     let annotations = spec.annotations;
+    let todos = registry.run_tool(&spec.name) == Some(RunTool::Todo);
     let after_a_crash = match (annotations.read_only, annotations.idempotent) {
+        (true, _) if todos => "It changes the todos of the run, and nothing else.",
         (true, _) => "It only reads.",
         (false, true) => "It has an effect, and a repeated call has no further one.",
         (false, false) => {
@@ -58,12 +63,23 @@ fn tool(page: &mut String, spec: &ToolSpec) {
         }
     };
     page.push_str(&format!("\n{after_a_crash}\n"));
+    if ALWAYS_ALLOWED.contains(&spec.name.as_str()) {
+        page.push_str("Every step may call it, also one that expects other tools.\n");
+    }
+    let aliases: Vec<String> =
+        registry.aliases_of(&spec.name).map(|alias| format!("`{alias}`")).collect();
+    if !aliases.is_empty() {
+        page.push_str(&format!("A decision may also call it {}.\n", aliases.join(", ")));
+    }
+    if !spec.return_sample.is_empty() {
+        page.push_str(&format!("It returns, for example: {}\n", spec.return_sample));
+    }
     arguments(page, &spec.input_schema);
 }
 
 fn document(registry: &Registry) -> String {
     let mut page = INTRODUCTION.to_owned();
-    registry.specs().for_each(|spec| tool(&mut page, spec));
+    registry.specs().for_each(|spec| tool(&mut page, registry, spec));
     page.push_str(
         "\n## Errors\n\nThe summary in a failed call's receipt begins with one of these codes.\n\n\
          | code | meaning |\n|---|---|\n",
@@ -77,7 +93,8 @@ fn document(registry: &Registry) -> String {
 #[test]
 fn the_documentation_is_what_the_tools_say() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tools.md");
-    let document = document(&Registry::with_builtin(None).expect("the built-in tools"));
+    let registry = Registry::with_builtin(&BuiltinSettings::default());
+    let document = document(&registry.expect("the built-in tools"));
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(&path, &document).expect("docs/tools.md can be written");
     }

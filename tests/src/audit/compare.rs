@@ -4,12 +4,12 @@ use super::observations;
 use super::run::Replay;
 use super::steps::Used;
 use anyhow::{Context, Result, ensure};
-use surety_common::domain::confirmation::is_said;
 use surety_common::domain::execution::{CallAnswer, StepProgress};
 use surety_common::domain::machine::run::RunState;
 use surety_common::domain::plan::Evidence;
 use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource, Fact, verify_chain};
 use surety_common::domain::run::RunRecord;
+use surety_common::domain::todo::RunTodos;
 
 pub(super) fn compare(replay: &Replay, record: &RunRecord, events: usize) -> Result<()> {
     let row = &record.execution;
@@ -25,6 +25,7 @@ pub(super) fn compare(replay: &Replay, record: &RunRecord, events: usize) -> Res
     ensure!(said == replay.stop_reason, "it ended as {said:?}, not {:?}", replay.stop_reason);
     ensure!(row.lease_owner.is_none() || !row.state.is_terminal(), "an ended run is leased");
     plan(replay, record)?;
+    todos(replay, record)?;
     for (step, progress) in replay.plan.steps.iter().zip(&row.steps) {
         one_step(replay, &step.id, progress).with_context(|| format!("step {}", step.id))?;
     }
@@ -49,6 +50,19 @@ fn plan(replay: &Replay, record: &RunRecord) -> Result<()> {
     ensure!(row.steps.len() == replay.plan.steps.len(), "the plan has another number of steps");
     let digest = replay.plan.digest();
     ensure!(digest == record.plan_digest, "the plan is not what its digest says");
+    Ok(())
+}
+
+/// The todos are what the calls made of them. Their times are those of the changes, to a microsecond or two.
+fn todos(replay: &Replay, record: &RunRecord) -> Result<()> {
+    let plain = |todos: &RunTodos| {
+        let mut all = todos.current(&replay.plan.todos);
+        all.extend(todos.counted(&replay.plan.todos, replay.revision));
+        all.iter_mut().for_each(|todo| todo.created_at = None);
+        all
+    };
+    let (row, journal) = (plain(&record.execution.todos), plain(&replay.todos));
+    ensure!(row == journal, "the row has the todos {row:?}, the journal {journal:?}");
     Ok(())
 }
 
@@ -77,8 +91,7 @@ fn one_step(replay: &Replay, id: &str, progress: &StepProgress) -> Result<()> {
 fn counters(replay: &Replay, record: &RunRecord) -> Result<()> {
     let counters = &record.execution.counters;
     let receipts = &replay.receipts;
-    let calls = |receipt: &&EvidenceReceipt| is_of_a_step(receipt) && !is_said(receipt);
-    let of_steps = receipts.iter().filter(calls).count();
+    let of_steps = receipts.iter().filter(|receipt| is_of_a_step(receipt)).count();
     let write = |fact: &Fact| matches!(fact, Fact::FileWritten { .. });
     let wrote = receipts.iter().any(|receipt| receipt.facts.iter().any(write));
     let verdict = replay.verdict.as_ref().map_or(0, |(sequence, _)| *sequence);

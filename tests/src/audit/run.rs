@@ -5,31 +5,38 @@ use super::observations::Observed;
 use super::steps::{Outcome, Step};
 use super::writes;
 use anyhow::{Context, Result, ensure};
+use chrono::{DateTime, Utc};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use surety_acceptgate::verdict::{Evaluation, evaluate};
 use surety_common::domain::acceptance::Resolution;
 use surety_common::domain::caution::CautionRules;
 use surety_common::domain::check::CheckKind;
-use surety_common::domain::confirmation::{call_digest, is_said};
 use surety_common::domain::decision::Action;
 use surety_common::domain::journal::{
     Entry, Event, Intent, PlanStored, Subject, Transition, Turn, VerdictRecord,
 };
-use surety_common::domain::json;
 use surety_common::domain::machine::run::{self, Phase, RunEvent, RunState};
 use surety_common::domain::machine::step::StepEvent;
-use surety_common::domain::plan::{Plan, PlanStep, ToolCall};
+use surety_common::domain::plan::{Plan, PlanStep};
 use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource};
 use surety_common::domain::run::{DriverKind, Policy, RunRecord, VerifyCommands};
 use surety_common::domain::step::StepState;
 use surety_common::domain::stop::StopReason;
+use surety_common::domain::todo::{RunTodos, TodoChange};
 use surety_common::domain::verification::{
     ProjectTests, is_hidden_name, wants_project_tests, wrote_files,
 };
+use surety_executor::tool::builtin::todo::read_change;
 use uuid::Uuid;
 
 /// Checks of these kinds use external answers, which the journal does not have.
 const ASKED: [CheckKind; 2] = [CheckKind::HttpProbe, CheckKind::ActionReport];
+
+/// The tool that changes todos.
+const TODO: &str = "todo";
+
+/// Tools whose success is no evidence for a step.
+const NO_WORK: [&str; 4] = ["noop", "read_output", "sleep", "todo"];
 
 /// The name of the runner's commands for checks.
 const PROBE: &str = "verify_command";
@@ -60,6 +67,11 @@ pub(super) struct Replay {
     /// The answer in the entry before.
     answered: Option<String>,
     outputs: HashSet<(String, String)>,
+    pub(super) todos: RunTodos,
+    /// What the last turn asks to change of them.
+    todo_change: Option<TodoChange>,
+    /// The time of the present event.
+    at: DateTime<Utc>,
     pub(super) verdict: Option<(i64, VerdictRecord)>,
     final_text: String,
     /// What the author of the plan says at the end of the step that ended last.
@@ -91,6 +103,9 @@ impl Replay {
             observed: None,
             answered: None,
             outputs: HashSet::new(),
+            todos: RunTodos::default(),
+            todo_change: None,
+            at: DateTime::UNIX_EPOCH,
             verdict: None,
             final_text: String::new(),
             authored_text: String::new(),
@@ -100,6 +115,7 @@ impl Replay {
     pub(super) fn take(&mut self, event: &Event, writer: &str) -> Result<()> {
         ensure!(!self.state.is_terminal(), "something happened after the end");
         let answered = self.answered.take();
+        self.at = event.at;
         match &event.entry {
             Entry::Transition(transition) => self.transition(transition, answered),
             Entry::Turn(turn) => self.turn(turn, writer),
@@ -218,6 +234,9 @@ impl Replay {
 
     fn turn(&mut self, turn: &Turn, writer: &str) -> Result<()> {
         self.turns += 1;
+        let call = turn.decision.as_ref().and_then(|decision| decision.tool_call.as_ref());
+        let call = call.filter(|call| turn.correction.is_empty() && call.name == TODO);
+        self.todo_change = call.map(|call| read_change(&call.arguments)).transpose()?;
         self.steps.get_mut(&turn.step_id).context("no step of the plan")?.turn(turn, writer)?;
         let ending = turn.decision.as_ref().filter(|decision| {
             turn.correction.is_empty() && matches!(decision.action, Action::NextPlan | Action::Done)
@@ -237,27 +256,8 @@ impl Replay {
             // A probe of the runner is no call of a step: after a crash it is begun again.
             "" => Ok(()),
             _ if intent.tool == PROBE || is_hidden_name(&intent.tool) => Ok(()),
-            id => {
-                let planned = self.plan.steps.iter().find(|step| step.id == id);
-                let planned = planned.context("no step of the plan")?;
-                let needed = self.calls.needs_confirmation(&intent.tool, planned);
-                let arguments = json::parse(&intent.arguments_json)?.value;
-                let call = ToolCall { name: intent.tool.clone(), arguments };
-                let digest = call_digest(&call, &self.plan.digest());
-                let step = self.steps.get_mut(id).context("no step of the plan")?;
-                step.use_approval(&digest, needed)?;
-                step.intent(intent, writer)
-            }
+            id => self.steps.get_mut(id).context("no step of the plan")?.intent(intent, writer),
         }
-    }
-
-    /// A person said something about a step that waits for it.
-    fn said(&mut self, receipt: &EvidenceReceipt) -> Result<()> {
-        let place = usize::try_from(receipt.step_index)?;
-        let planned = self.plan.steps.get(place).context("no step of the plan")?;
-        ensure!(planned.id == receipt.step_id, "the step at {place} is {}", planned.id);
-        let step = self.steps.get_mut(&receipt.step_id).context("no step of the plan")?;
-        step.said(receipt)
     }
 
     fn receipt(&mut self, receipt: &EvidenceReceipt, writer: &str) -> Result<()> {
@@ -265,24 +265,20 @@ impl Replay {
         let again = self.receipts.iter().any(|earlier| earlier.call_id == receipt.call_id);
         ensure!(!again, "call {call_id} has two outcomes");
         ensure!(receipt.plan_revision == self.revision, "the receipt is of another plan");
-        if is_said(receipt) && !receipt.step_id.is_empty() {
-            self.said(receipt)?;
-            self.receipts.push(receipt.clone());
-            return Ok(());
-        }
         self.calls.begun(receipt, call_id)?;
         if !receipt.step_id.is_empty() {
             let place = usize::try_from(receipt.step_index)?;
             let planned = self.plan.steps.get(place).context("no step of the plan")?;
             ensure!(planned.id == receipt.step_id, "the step at {place} is {}", planned.id);
             writes::stayed_inside(planned, receipt)?;
+            self.todos_changed(receipt)?;
             let step = self.steps.get_mut(&receipt.step_id).context("no step of the plan")?;
             if receipt.source == EvidenceSource::Probe {
                 step.works(writer)?;
                 self.receipts.push(receipt.clone());
                 return Ok(());
             }
-            let evidence = receipt.success && receipt.name != "noop";
+            let evidence = receipt.success && !NO_WORK.contains(&receipt.name.as_str());
             let testified = receipt.source == EvidenceSource::UserReply;
             let call = Outcome { id: call_id, success: receipt.success, evidence, testified };
             step.receipt(&call, self.calls.again(call_id), writer)?;
@@ -295,6 +291,17 @@ impl Replay {
         }
         self.receipts.push(receipt.clone());
         Ok(())
+    }
+
+    /// The todos follow from the calls alone.
+    fn todos_changed(&mut self, receipt: &EvidenceReceipt) -> Result<()> {
+        if receipt.name != TODO || !receipt.success {
+            return Ok(());
+        }
+        let change =
+            self.todo_change.take().context("todos changed without a turn that asks it")?;
+        let plan = (&self.plan.todos[..], self.revision);
+        self.todos.apply(plan, self.at, &change).context("the change of todos was not allowed")
     }
 
     /// A person answered what a verdict is in doubt about. After an approval everything is verified anew.
@@ -337,7 +344,7 @@ impl Replay {
             checks: &self.plan.verify,
             receipts: &self.receipts,
             final_text: &self.final_text,
-            todos: &self.plan.todos,
+            todos: &self.todos.counted(&self.plan.todos, self.revision),
             plan_made_at: None,
             answers: &BTreeMap::new(),
         });

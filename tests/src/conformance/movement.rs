@@ -23,7 +23,7 @@ use surety_common::domain::stop::StopReason;
 use surety_common::domain::todo::{Todo, TodoStatus};
 use surety_executor::decision::{Judged, RunView, Spent, StepView, ToolView, judge};
 use surety_executor::fuse::limits::{Next, Used, reached};
-use surety_executor::tool::Registry;
+use surety_executor::tool::{BuiltinSettings, Registry};
 use surety_planner::plan::validate_plan;
 use uuid::Uuid;
 
@@ -404,7 +404,8 @@ pub(super) struct View {
 
 impl View {
     pub(super) fn judge(&self, decision: ExecuteDecision) -> Result<Judged, String> {
-        let registry = Registry::with_builtin(None).map_err(|error| error.to_string())?;
+        let registry = Registry::with_builtin(&BuiltinSettings::default())
+            .map_err(|error| error.to_string())?;
         let tools: Vec<ToolView<'_>> = registry
             .specs()
             .map(|spec| ToolView {
@@ -450,7 +451,6 @@ pub(super) fn saying(action: Action) -> ExecuteDecision {
         goal_check: String::new(),
         tool_call: None,
         abort: None,
-        answer_schema: None,
     }
 }
 

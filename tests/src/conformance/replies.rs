@@ -30,8 +30,8 @@ impl Step {
         decision: Option<ExecuteDecision>,
         outcome: TurnOutcome,
     ) -> Result<(), String> {
-        let (validations, usage) = (Vec::new(), Usage::default());
-        let record = TurnRecord { decision, validations, outcome, usage };
+        let (validations, warnings, usage) = (Vec::new(), Vec::new(), Usage::default());
+        let record = TurnRecord { decision, validations, warnings, outcome, usage };
         self.0.change(|draft, graph, _| draft.record_turn(graph, 0, record))
     }
 

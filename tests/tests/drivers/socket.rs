@@ -160,13 +160,7 @@ impl Participant {
         text: &str,
         usage: Usage,
     ) -> Result<(), SupplyError> {
-        let reply = SuppliedReply {
-            wait_id,
-            lease_epoch: 0,
-            text: text.to_owned(),
-            usage,
-            by: String::new(),
-        };
+        let reply = SuppliedReply { wait_id, lease_epoch: 0, text: text.to_owned(), usage };
         self.replies.supply(run_id, reply, &Actor("driver/test".into())).await
     }
 }

@@ -186,6 +186,7 @@ async fn decide(
         let evidence = RunEvidence {
             workspace: &workspace,
             plan: &plan,
+            todos: &plan.todos,
             policy: &policy,
             receipts: chain.receipts(),
             round: number,

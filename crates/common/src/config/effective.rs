@@ -68,6 +68,7 @@ fn in_force(matches: &ArgMatches, setting: &'static Setting) -> Option<Effective
         | Accepts::Name
         | Accepts::Addresses
         | Accepts::Hosts
+        | Accepts::Aliases
         | Accepts::Path
         | Accepts::Paths => text.map(|text| if setting.secret { "***".to_owned() } else { text }),
     };

@@ -84,6 +84,19 @@ pub struct ExecutorConfig {
           value_parser = s::EXECUTOR_HTTP_ALLOW.reads::<String>())]
     pub executor_http_allow: Option<String>,
 
+    /// Seconds that a command may take which asks for no time of its own, 1..3600.
+    #[arg(long = s::EXECUTOR_COMMAND_TIMEOUT_S.flag, env = s::EXECUTOR_COMMAND_TIMEOUT_S.env,
+          default_value = s::EXECUTOR_COMMAND_TIMEOUT_S.default,
+          help = s::EXECUTOR_COMMAND_TIMEOUT_S.meaning,
+          value_parser = s::EXECUTOR_COMMAND_TIMEOUT_S.reads::<u64>())]
+    pub executor_command_timeout_s: u64,
+
+    /// Other names of tools.
+    #[arg(long = s::EXECUTOR_TOOL_ALIASES.flag, env = s::EXECUTOR_TOOL_ALIASES.env,
+          help = s::EXECUTOR_TOOL_ALIASES.meaning,
+          value_parser = s::EXECUTOR_TOOL_ALIASES.reads::<String>())]
+    pub executor_tool_aliases: Option<String>,
+
     /// Milliseconds for which a remote driver keeps a step without a sign of life, 500..3600000; read it with
     /// [`ExecutorConfig::driver_lease`].
     #[arg(long = s::EXECUTOR_DRIVER_LEASE_MS.flag, env = s::EXECUTOR_DRIVER_LEASE_MS.env,

@@ -4,10 +4,11 @@ mod executor;
 mod transport;
 
 pub(super) use executor::{
-    EXECUTOR_DATA_DIR, EXECUTOR_DRIVER_LEASE_MS, EXECUTOR_GATE_URL,
+    EXECUTOR_COMMAND_TIMEOUT_S, EXECUTOR_DATA_DIR, EXECUTOR_DRIVER_LEASE_MS, EXECUTOR_GATE_URL,
     EXECUTOR_HEARTBEAT_AGE_LIMIT_MS, EXECUTOR_HEARTBEAT_INTERVAL_MS, EXECUTOR_HTTP_ALLOW,
-    EXECUTOR_LISTEN, EXECUTOR_MAX_DEATHS, EXECUTOR_SLOTS, SANDBOX, SANDBOX_ALLOW_NONE,
-    SANDBOX_DISK_MIB, SANDBOX_MEMORY_MIB, SANDBOX_PROCESSES, SANDBOX_READ_ONLY, SANDBOX_WRITABLE,
+    EXECUTOR_LISTEN, EXECUTOR_MAX_DEATHS, EXECUTOR_SLOTS, EXECUTOR_TOOL_ALIASES, SANDBOX,
+    SANDBOX_ALLOW_NONE, SANDBOX_DISK_MIB, SANDBOX_MEMORY_MIB, SANDBOX_PROCESSES, SANDBOX_READ_ONLY,
+    SANDBOX_WRITABLE,
 };
 pub(super) use transport::{
     PLAINTEXT_PEERS, TLS_CA_FILE, TLS_CERT_FILE, TLS_CLIENT_CA_FILE, TLS_IDENTITIES_FILE,
@@ -70,6 +71,8 @@ pub enum Accepts {
     Addresses,
     /// Hosts without ports, separated by commas.
     Hosts,
+    /// Names of tools for other names of them, separated by commas.
+    Aliases,
     /// A URL of one of these schemes.
     Url(&'static [&'static str]),
     /// Log directives.
@@ -114,6 +117,7 @@ impl fmt::Display for Accepts {
             Self::Address => f.write_str("an IP address and a port, such as 127.0.0.1:7400"),
             Self::Addresses => f.write_str("host:port, separated by commas"),
             Self::Hosts => f.write_str("hosts without ports, separated by commas"),
+            Self::Aliases => f.write_str("alias=tool, separated by commas"),
             Self::Url(schemes) => {
                 write!(f, "a URL that begins with {}://", schemes.join(":// or "))
             }
@@ -163,6 +167,8 @@ pub const fn settings() -> &'static [Setting] {
         EXECUTOR_HEARTBEAT_AGE_LIMIT_MS,
         EXECUTOR_MAX_DEATHS,
         EXECUTOR_HTTP_ALLOW,
+        EXECUTOR_COMMAND_TIMEOUT_S,
+        EXECUTOR_TOOL_ALIASES,
         EXECUTOR_DRIVER_LEASE_MS,
         EXECUTOR_DATA_DIR,
         SANDBOX,

@@ -186,6 +186,7 @@ impl Accepts {
             Self::Url(schemes) => schemes.iter().any(|scheme| is_url_of(scheme, text)),
             Self::Addresses => text.split(',').all(is_host_and_port),
             Self::Hosts => text.split(',').all(is_host),
+            Self::Aliases => text.split(',').all(is_alias),
             Self::LogFilter => is_log_filter(text),
             Self::Name => {
                 (1..=255).contains(&text.chars().count()) && !text.contains(char::is_whitespace)
@@ -207,6 +208,16 @@ fn is_url_of(scheme: &str, text: &str) -> bool {
 fn is_host(text: &str) -> bool {
     let host = text.trim();
     !host.is_empty() && !host.contains(['/', '@', ' '])
+}
+
+/// A name, and the name of the tool that it stands for.
+fn is_alias(text: &str) -> bool {
+    let named = |name: &str| {
+        let name = name.trim();
+        let allowed = |letter: char| letter.is_ascii_alphanumeric() || "_-.".contains(letter);
+        (1..=64).contains(&name.len()) && name.chars().all(allowed)
+    };
+    text.split_once('=').is_some_and(|(alias, tool)| named(alias) && named(tool))
 }
 
 /// A host, by name or number, and a port.
@@ -247,6 +258,9 @@ mod tests {
             (Accepts::Addresses, "localhost:80, [::1]:8080", true),
             (Accepts::Addresses, "localhost", false),
             (Accepts::Addresses, "http://localhost:80", false),
+            (Accepts::Aliases, "cat=read_file, Grep = grep", true),
+            (Accepts::Aliases, "cat", false),
+            (Accepts::Aliases, "cat=read file", false),
             (postgres, "postgres://surety@%2Ftmp%2Fx/surety", true),
             (postgres, "postgresql://h/d", true),
             (postgres, "mysql://h/d", false),

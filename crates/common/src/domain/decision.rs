@@ -1,6 +1,5 @@
 //! A decision: what the driver declares it wants to do next. It changes no state by itself.
 
-use crate::domain::json::Value;
 use crate::domain::plan::ToolCall;
 use serde::{Deserialize, Serialize};
 
@@ -19,8 +18,6 @@ pub struct ExecuteDecision {
     pub tool_call: Option<ToolCall>,
     /// Why the driver aborts.
     pub abort: Option<Abort>,
-    /// The JSON Schema of the answer to a question: an object; none for other actions, and where any text will do.
-    pub answer_schema: Option<Value>,
 }
 
 /// What a reply of a driver cost, as the driver or its endpoint reports it.

@@ -44,10 +44,18 @@ pub struct Limits {
     pub cost_budget_micros: Option<u64>,
     /// How long a confirmation stays open in seconds, 1..30 days.
     pub confirm_ttl_s: u64,
+    /// The most time of a command of a step in seconds, 1..3,600, whatever the call asks for; none leaves it to
+    /// the executor and the call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command_timeout_s: Option<u64>,
 }
 
-/// The limits that nothing acts on yet: only a model could reach them.
-pub const WITHOUT_EFFECT: [&str; 3] = ["planning_retry", "token_budget", "cost_budget_micros"];
+/// The values of `command_timeout`, in seconds.
+const COMMAND_TIMEOUT_S: (u64, u64) = (1, 3600);
+
+/// The limits that nothing acts on yet: only a model or a confirmation could reach them.
+pub const WITHOUT_EFFECT: [&str; 4] =
+    ["planning_retry", "token_budget", "cost_budget_micros", "confirm_ttl"];
 
 /// A limit's value and the values that it may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,6 +92,7 @@ impl Default for Limits {
             token_budget: None,
             cost_budget_micros: None,
             confirm_ttl_s: 24 * 3600,
+            command_timeout_s: None,
         }
     }
 }
@@ -95,7 +104,7 @@ pub enum LimitMut<'a> {
     Count(&'a mut u32),
     /// Seconds.
     Seconds(&'a mut u64),
-    /// A budget, which may be none.
+    /// A budget or a bound, which may be none.
     Budget(&'a mut Option<u64>),
 }
 
@@ -127,6 +136,9 @@ impl Limits {
         if matches!(name, "token_budget" | "cost_budget_micros") {
             return Some((0, u64::MAX));
         }
+        if name == "command_timeout" {
+            return Some(COMMAND_TIMEOUT_S);
+        }
         let limits = Self::default();
         let mut ranges = limits.ranges().into_iter();
         ranges.find(|(limit, ..)| *limit == name).map(|(_, _, low, high)| (low, high))
@@ -151,6 +163,7 @@ impl Limits {
             "step_deadline" => Seconds(&mut self.step_deadline_s),
             "run_deadline" => Seconds(&mut self.run_deadline_s),
             "confirm_ttl" => Seconds(&mut self.confirm_ttl_s),
+            "command_timeout" => Budget(&mut self.command_timeout_s),
             "token_budget" => Budget(&mut self.token_budget),
             "cost_budget_micros" => Budget(&mut self.cost_budget_micros),
             _ => return None,
@@ -162,6 +175,12 @@ impl Limits {
     /// # Errors
     /// `limit_out_of_range` with the name of the first limit that is outside.
     pub fn validate(&self) -> Result<(), Problem> {
+        let (low, high) = COMMAND_TIMEOUT_S;
+        if let Some(value) = self.command_timeout_s.filter(|value| !(low..=high).contains(value)) {
+            let message =
+                format!("{value} s is outside {low}..{high} s; choose a value in this range");
+            return Err(Problem::at(Code::LimitOutOfRange, "limits.command_timeout", message));
+        }
         for (field, value, low, high) in self.ranges() {
             let unit = if high == THIRTY_DAYS_S { " s" } else { "" };
             if value < low || value > high {

@@ -161,8 +161,6 @@ codes! {
         FuseReached = "fuse_reached", "A limit of the step or the run is reached.";
         BudgetExhausted = "budget_exhausted", "The run's token or cost budget is used up.";
         RepeatCycle = "repeat_cycle", "The same call gave the same result too often.";
-        AnswerSchemaInvalid = "answer_schema_invalid", "The question's answer_schema is no JSON Schema that can be used.";
-        AnswerInvalid = "answer_invalid", "The answer does not fit the question's JSON Schema.";
         ArgumentsInvalid = "arguments_invalid", "The arguments do not match the tool's JSON Schema.";
 
         StepIndexMissing = "step_index_missing", "The receipt has no step_index.";
@@ -172,6 +170,7 @@ codes! {
         TodoNotFound = "todo_not_found", "No todo has that id; the message lists the active ids.";
         DuplicateTodoId = "duplicate_todo_id", "Two todos have the same id after trimming.";
         TodoTerminal = "todo_terminal", "The todo is completed, failed or cancelled, which is final.";
+        TodoDependencyOpen = "todo_dependency_open", "The todo cannot be begun or completed before the todos that it depends on.";
         CanceledRequiredNeedsReplacement = "canceled_required_needs_replacement", "A required todo can be cancelled only when another required todo replaces it.";
 
         LimitOutOfRange = "limit_out_of_range", "A limit is outside its range.";
@@ -206,5 +205,6 @@ codes! {
         CheckScriptProtected = "check_script_protected", "A file that a check names is taken for a part of the check, which runs with the original.";
         PlanClipped = "plan_clipped", "The plan was truncated to its first steps.";
         ControlProtocolLegacy = "control_protocol_legacy", "The old marker form of the control envelope was read.";
+        ToolAlias = "tool_alias", "A tool was named by an alias; the call has the tool's own name.";
     }
 }

@@ -5,6 +5,7 @@ use super::partition::time_of;
 use crate::domain::execution::{Counters, Execution, Paused, StepProgress};
 use crate::domain::machine::run::RunState;
 use crate::domain::step::StepState;
+use crate::domain::todo::RunTodos;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -33,11 +34,13 @@ pub(super) struct ExecutionRow {
     updated_at: DateTime<Utc>,
 }
 
-/// The column `progress`: counters, a pause, and the steps that have state to keep.
+/// The column `progress`: counters, todos, a pause, and the steps that have state to keep.
 #[derive(Deserialize)]
 pub(super) struct Progress {
     #[serde(flatten)]
     counters: Counters,
+    #[serde(default)]
+    todos: RunTodos,
     #[serde(default)]
     paused: Option<Paused>,
     #[serde(default)]
@@ -51,6 +54,8 @@ pub(super) struct Progress {
 struct NewProgress<'a> {
     #[serde(flatten)]
     counters: &'a Counters,
+    #[serde(skip_serializing_if = "RunTodos::is_empty")]
+    todos: &'a RunTodos,
     #[serde(skip_serializing_if = "Option::is_none")]
     paused: Option<&'a Paused>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -123,6 +128,7 @@ impl ExecutionRow {
             lease_epoch: self.lease_epoch,
             steps,
             counters: self.progress.0.counters,
+            todos: self.progress.0.todos,
             wait: self.wait.map(|wait| wait.0),
             paused: self.progress.0.paused,
             terminal: self.terminal.map(|terminal| terminal.0),
@@ -148,8 +154,9 @@ pub(super) fn progress(execution: &Execution) -> Result<String, StoreError> {
             steps.insert(index, &**step);
         }
     }
-    let (counters, paused) = (&execution.counters, execution.paused.as_ref());
-    to_text(&NewProgress { counters, paused, steps, finished })
+    let Execution { counters, todos, .. } = execution;
+    let paused = execution.paused.as_ref();
+    to_text(&NewProgress { counters, todos, paused, steps, finished })
 }
 
 /// The column `wait_ids` of an execution, as an array literal. An answer names one of these ids.

@@ -64,7 +64,7 @@ pub use migrate::{migrate, schema_version};
 pub use namespace_policy::{NewPolicy, Policies, SetPolicy, StoredPolicy, find_policy, set_policy};
 pub use offers::{Offers, Scope};
 pub use open::{connect_with_patience, open};
-pub use output::{OutputParts, find_output, is_hidden_call};
+pub use output::{OutputParts, find_output, is_hidden_call, output_of_step};
 pub use pages::{ReceiptPages, WorkPage, latest_events, latest_work, receipts, work_page};
 pub use partition::{drop_partitions, prepare_partitions};
 pub use plan::{StoredPlan, find_plan, plan_of};
@@ -87,6 +87,6 @@ pub use wait::{
     Extended, HeldLease, LeaseOrder, OfferedWait, StoredLease, WaitHeartbeats, WaitLease,
     find_lease, lease_waits, offered_namespaces, offered_waits, release_wait,
 };
-pub use waits::{WaitFilter, WaitPage, Waiting, expired_waits, list_waits};
+pub use waits::{WaitFilter, WaitPage, Waiting, list_waits};
 pub use wake::{Listener, Topic, Waker, Wakeups};
 pub use workspace_lock::{Holder, HostPath, free_workspaces, lock_workspace, workspace_holder};

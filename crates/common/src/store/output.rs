@@ -2,12 +2,17 @@
 
 use super::StoreError;
 use super::artifact::patience;
+use super::journal::JournalRow;
 use super::pages::Pages;
-use super::pool::within_at_most;
+use super::pool::{within, within_at_most};
 use crate::domain::journal::{Entry, Event, Output, Wanted};
-use crate::domain::verification::Sight;
+use crate::domain::receipt::EvidenceSource;
+use crate::domain::verification::{Sight, is_hidden_name};
 use sqlx::PgPool;
 use uuid::Uuid;
+
+/// The rows that name a call: its intent, its receipt with its output, and then those of later calls about it.
+const NAMING_ROWS: i64 = 8;
 
 /// The output of a call of a run; none when the call put nothing out, or is none of the run.
 ///
@@ -25,6 +30,47 @@ pub async fn find_output(
             let found = events.into_iter().filter_map(output_in);
             if let Some(output) = found.into_iter().find(|output| output.call_id == call_id) {
                 return Ok(Some(output));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// The output of a call that a step of a run made; none for any other call, and for one that put nothing out.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn output_of_step(
+    pool: &PgPool,
+    run_id: Uuid,
+    call_id: Uuid,
+) -> Result<Option<Output>, StoreError> {
+    let call_id = call_id.to_string();
+    let found = sqlx::query_as(include_str!("sql/journal_naming.sql"))
+        .bind(run_id)
+        .bind(&call_id)
+        .bind(NAMING_ROWS);
+    let rows: Vec<JournalRow> = within(async { Ok(found.fetch_all(pool).await?) }).await?;
+    let mut of_step = false;
+    for row in rows {
+        for event in row.measured(run_id, Wanted::Everything)?.0 {
+            match event.entry {
+                Entry::Receipt(receipt) if receipt.call_id == call_id => {
+                    of_step = !receipt.step_id.is_empty()
+                        && receipt.source != EvidenceSource::Probe
+                        && !is_hidden_name(&receipt.name);
+                }
+                Entry::Output(output) if of_step && output.call_id == call_id => {
+                    return Ok(Some(output));
+                }
+                Entry::Receipt(_)
+                | Entry::Output(_)
+                | Entry::Transition(_)
+                | Entry::Plan(_)
+                | Entry::Turn(_)
+                | Entry::Intent(_)
+                | Entry::Verdict(_)
+                | Entry::Answer(_) => {}
             }
         }
     }

@@ -60,9 +60,6 @@ impl From<NamespacePolicy> for v1::NamespacePolicy {
             refuse_may_change,
             may_change_within,
             prepare,
-            confirm_tools,
-            confirm_destructive,
-            confirm_open_world,
         } = policy;
         Self {
             ceilings,
@@ -81,9 +78,6 @@ impl From<NamespacePolicy> for v1::NamespacePolicy {
             refuse_may_change,
             may_change_within,
             prepare,
-            confirm_tools,
-            confirm_destructive,
-            confirm_open_world,
         }
     }
 }
@@ -109,9 +103,6 @@ impl TryFrom<v1::NamespacePolicy> for NamespacePolicy {
             refuse_may_change,
             may_change_within,
             prepare,
-            confirm_tools,
-            confirm_destructive,
-            confirm_open_world,
         } = policy;
         let read = |(index, check): (usize, v1::AcceptCheck)| {
             AcceptCheck::try_from(check).map_err(|error| error.under(&format!("checks[{index}]")))
@@ -133,9 +124,6 @@ impl TryFrom<v1::NamespacePolicy> for NamespacePolicy {
             refuse_may_change,
             may_change_within,
             prepare,
-            confirm_tools,
-            confirm_destructive,
-            confirm_open_world,
         })
     }
 }

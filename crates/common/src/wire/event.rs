@@ -87,6 +87,7 @@ impl From<Turn> for v1::Turn {
             number,
             decision,
             validations,
+            warnings,
             correction,
             usage,
             reply: _,
@@ -111,6 +112,7 @@ impl From<Turn> for v1::Turn {
             attempt,
             tokens: usage.tokens,
             cost_micros: usage.cost_micros,
+            warnings: wire_list(warnings),
         }
     }
 }

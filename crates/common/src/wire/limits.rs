@@ -28,6 +28,7 @@ impl TryFrom<v1::Limits> for Limits {
             token_budget,
             cost_budget_micros,
             confirm_ttl,
+            command_timeout,
         } = limits;
         let seconds_of = |field: &str, given: Option<Duration>, default: u64| {
             given.map_or(Ok(default), |given| seconds(&format!("limits.{field}"), given))
@@ -53,6 +54,9 @@ impl TryFrom<v1::Limits> for Limits {
             token_budget: token_budget.or(default.token_budget),
             cost_budget_micros: cost_budget_micros.or(default.cost_budget_micros),
             confirm_ttl_s: seconds_of("confirm_ttl", confirm_ttl, default.confirm_ttl_s)?,
+            command_timeout_s: command_timeout
+                .map(|given| seconds("limits.command_timeout", given))
+                .transpose()?,
         };
         match limits.validate() {
             Ok(()) => Ok(limits),
@@ -85,6 +89,7 @@ impl From<Limits> for v1::Limits {
             token_budget,
             cost_budget_micros,
             confirm_ttl_s,
+            command_timeout_s,
         } = limits;
         Self {
             max_plan_steps: Some(max_plan_steps),
@@ -104,6 +109,7 @@ impl From<Limits> for v1::Limits {
             token_budget,
             cost_budget_micros,
             confirm_ttl: Some(whole_seconds(confirm_ttl_s)),
+            command_timeout: command_timeout_s.map(whole_seconds),
         }
     }
 }

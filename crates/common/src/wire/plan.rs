@@ -53,7 +53,6 @@ impl TryFrom<v1::PlanStep> for PlanStep {
             evidence,
             script,
             write_scope,
-            confirm_tools,
         } = step;
         Ok(Self {
             id,
@@ -65,7 +64,6 @@ impl TryFrom<v1::PlanStep> for PlanStep {
             evidence: read_evidence(evidence)?,
             script: list("script", script)?,
             write_scope,
-            confirm_tools,
         })
     }
 }
@@ -82,7 +80,6 @@ impl From<PlanStep> for v1::PlanStep {
             evidence,
             script,
             write_scope,
-            confirm_tools,
         } = step;
         Self {
             id,
@@ -94,7 +91,6 @@ impl From<PlanStep> for v1::PlanStep {
             evidence: v1::Evidence::from(evidence).into(),
             script: wire_list(script),
             write_scope,
-            confirm_tools,
         }
     }
 }

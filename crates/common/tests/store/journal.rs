@@ -218,6 +218,7 @@ fn turn(step: &str) -> Turn {
         number: 1,
         decision: None,
         validations: Vec::new(),
+        warnings: Vec::new(),
         correction: String::new(),
         usage: Default::default(),
         reply: None,

@@ -22,12 +22,12 @@ async fn the_turns_of_a_step_are_written_in_place(pool: PgPool) {
     assert_eq!(committer.commit(commit(lease)).await.unwrap(), Outcome::Applied);
     for number in 0..TURNS {
         let turn = change(&row, |draft| {
-            let (decision, validations) = (None, Vec::new());
+            let (decision, validations, warnings) = (None, Vec::new(), Vec::new());
             let (outcome, usage) = (TurnOutcome::Applied, Usage::default());
             draft.record_turn(
                 &graph(3),
                 0,
-                TurnRecord { decision, validations, outcome, usage },
+                TurnRecord { decision, validations, warnings, outcome, usage },
             )?;
             let fuses = serde_json::json!({"seen": "ab".repeat(64), "turn": number});
             draft.remember_fuses(0, fuses);

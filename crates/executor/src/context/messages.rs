@@ -8,6 +8,7 @@ use surety_common::domain::decision::ExecuteDecision;
 use surety_common::domain::json::Value;
 use surety_common::domain::plan::{Evidence, Plan, PlanStep};
 use surety_common::domain::step::StepState;
+use surety_common::domain::todo::{Todo, TodoStatus};
 
 /// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub struct Scene<'a> {
     pub goal: &'a str,
     /// The plan.
     pub plan: &'a Plan,
+    /// The present todos of the run.
+    pub todos: &'a [Todo],
     /// The states of its steps, in the plan's order.
     pub states: &'a [StepState],
     /// The step.
@@ -137,9 +140,17 @@ fn opening(scene: &Scene<'_>, window: &[PastTurn]) -> String {
     if !step.write_scope.is_empty() {
         lines.push(format!("It may write only: {}", step.write_scope.join(", ")));
     }
-    for todo in plan.todos.iter().filter(|todo| !todo.status.is_terminal()) {
+    for todo in scene.todos.iter().filter(|todo| !todo.status.is_terminal()) {
         let required = if todo.required { "required" } else { "optional" };
-        lines.push(format!("Open todo {} ({required}): {}", todo.id, todo.content));
+        let status = match todo.status {
+            TodoStatus::InProgress => ", in progress",
+            TodoStatus::Blocked => ", blocked",
+            TodoStatus::Pending
+            | TodoStatus::Completed
+            | TodoStatus::Failed
+            | TodoStatus::Cancelled => "",
+        };
+        lines.push(format!("Open todo {} ({required}{status}): {}", todo.id, todo.content));
     }
     lines.extend(folded(scene, window));
     lines.join("\n")
@@ -199,8 +210,7 @@ fn marked(text: &str) -> String {
 
 /// A decision as the JSON that a driver writes; what is empty is left out.
 pub(crate) fn decision_text(decision: &ExecuteDecision) -> String {
-    let ExecuteDecision { speak, action, reason, goal_check, tool_call, abort, answer_schema } =
-        decision;
+    let ExecuteDecision { speak, action, reason, goal_check, tool_call, abort } = decision;
     let text = |text: &str| Value::String(text.to_owned());
     let mut fields = vec![("action".to_owned(), text(action.as_str()))];
     for (key, value) in [("speak", speak), ("reason", reason), ("goal_check", goal_check)] {
@@ -223,9 +233,6 @@ pub(crate) fn decision_text(decision: &ExecuteDecision) -> String {
         ];
         let abort = abort.map(|(key, value)| (key.to_owned(), text(value)));
         fields.push(("abort".to_owned(), Value::Object(abort.to_vec())));
-    }
-    if let Some(schema) = answer_schema {
-        fields.push(("answer_schema".to_owned(), schema.clone()));
     }
     Value::Object(fields).to_compact()
 }

@@ -17,5 +17,6 @@ mod tests;
 pub use history::{PastTurn, TOOL_TURNS, is_complete, turns};
 pub(crate) use messages::decision_text;
 pub use messages::{Message, Role, Scene, messages};
+pub(crate) use observation::WHOLE_BYTES;
 pub use observation::{Shown, observation, placeholder};
 pub use system::ToolLine;

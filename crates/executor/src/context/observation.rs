@@ -6,7 +6,7 @@ use surety_common::domain::journal::Output;
 use surety_common::domain::receipt::{EvidenceReceipt, Fact};
 
 /// An output up to this size is shown whole.
-const WHOLE_BYTES: usize = 6 * 1024;
+pub(crate) const WHOLE_BYTES: usize = 6 * 1024;
 /// The lines that are shown of the beginning and of the end of a longer one.
 const FIRST_LINES: usize = 20;
 const LAST_LINES: usize = 30;

@@ -10,7 +10,7 @@ use surety_common::domain::json::Value;
 use surety_common::domain::plan::{Evidence, Plan, PlanStep, ToolCall};
 use surety_common::domain::receipt::{Command, EvidenceReceipt, EvidenceSource, Fact};
 use surety_common::domain::step::StepState;
-use surety_common::domain::todo::Todo;
+use surety_common::domain::todo::{Todo, TodoStatus};
 use uuid::Uuid;
 
 /// One situation: the events of a run, and what the row says besides.
@@ -19,6 +19,8 @@ struct Situation {
     entries: Vec<Entry>,
     called: BTreeMap<String, u32>,
     notice: &'static str,
+    /// The todos that drivers made.
+    todos: Vec<Todo>,
 }
 
 impl Situation {
@@ -30,6 +32,7 @@ impl Situation {
             number: u32::try_from(turns + 1).unwrap(),
             decision,
             validations: Vec::new(),
+            warnings: Vec::new(),
             correction: correction.to_owned(),
             usage: Usage::default(),
             reply: None,
@@ -102,7 +105,6 @@ fn decide(action: Action, tool_call: Option<ToolCall>) -> ExecuteDecision {
         goal_check: String::new(),
         tool_call,
         abort: None,
-        answer_schema: None,
     }
 }
 
@@ -118,17 +120,21 @@ fn plan() -> Plan {
         ..step("repair", "repair the parser")
     };
     let report = PlanStep { evidence: Evidence::None, ..step("report", "say what was done") };
-    let todo = Todo {
-        id: "t1".to_owned(),
-        content: "add a test".to_owned(),
+    let todo = todo("t1", "add a test", TodoStatus::Pending);
+    let (title, goal) = ("Repair".to_owned(), String::new());
+    Plan { title, goal, steps: vec![repair, report], verify: Vec::new(), todos: vec![todo] }
+}
+
+fn todo(id: &str, content: &str, status: TodoStatus) -> Todo {
+    Todo {
+        id: id.to_owned(),
+        content: content.to_owned(),
         required: true,
-        status: Default::default(),
+        status,
         dependencies: Vec::new(),
         replaces: Vec::new(),
         created_at: None,
-    };
-    let (title, goal) = ("Repair".to_owned(), String::new());
-    Plan { title, goal, steps: vec![repair, report], verify: Vec::new(), todos: vec![todo] }
+    }
 }
 
 /// The messages as one text.
@@ -162,6 +168,7 @@ fn shown(situation: &Situation) -> String {
     let messages = messages(&Scene {
         goal: "all tests pass",
         plan: &plan,
+        todos: &[plan.todos.clone(), situation.todos.clone()].concat(),
         states: &[StepState::Waiting, StepState::Pending],
         step: &plan.steps[0],
         tools: &tools,
@@ -211,6 +218,35 @@ fn the_system_message_has_rules_format_and_tools() {
         sample: sample.to_owned(),
     });
     insta::assert_snapshot!(super::system::system(&sorted));
+}
+
+#[test]
+fn todos_that_a_driver_made_and_finished() {
+    let situation = Situation::default()
+        .call(
+            "todo",
+            done(
+                "added t2, t3; 3 open of 3 todos",
+                "t1 [pending] add a test\nt2 [pending] find the fault\n",
+            ),
+        )
+        .call(
+            "todo",
+            done("t2 is completed; 2 open of 3 todos", "t2 [completed] find the fault\n"),
+        );
+    let made = [("t2", TodoStatus::Completed), ("t3", TodoStatus::InProgress)];
+    let todos = made.map(|(id, status)| todo(id, "find the fault", status)).to_vec();
+    insta::assert_snapshot!(shown(&Situation { todos, ..situation }));
+}
+
+#[test]
+fn a_part_of_an_output_that_was_read_by_its_handle() {
+    let said = "read lines 101 to 102 of an output of 9000 bytes; go on with from_line 103";
+    insta::assert_snapshot!(shown(
+        &Situation::default()
+            .call("run_command", Done { output: Some(long_output()), ..done("ran cargo test", "") })
+            .call("read_output", done(said, "line 101\nline 102\n"))
+    ));
 }
 
 #[test]

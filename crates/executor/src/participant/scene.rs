@@ -123,7 +123,6 @@ fn step_of(record: &RunRecord, index: usize) -> &PlanStep {
         evidence: surety_common::domain::plan::Evidence::Required,
         script: Vec::new(),
         write_scope: Vec::new(),
-        confirm_tools: Vec::new(),
     };
     record.plan.as_deref().and_then(|plan| plan.steps.get(index)).unwrap_or(&NOTHING)
 }
@@ -132,23 +131,20 @@ fn step_of(record: &RunRecord, index: usize) -> &PlanStep {
 pub(crate) fn step_context(scene: &StepScene, workshop: &Workshop) -> v1::StepContext {
     let (step, progress) = (scene.step(), scene.progress());
     let RunRecord { spec, execution, plan, .. } = &scene.record;
-    let policy = &spec.policy;
-    let allowed: Vec<&ToolSpec> = workshop
-        .tools
-        .specs()
-        .filter(|spec| step.tools_expected.is_empty() || step.tools_expected.contains(&spec.name))
-        .collect();
-    let confirmed = |spec: &ToolSpec| spec.needs_confirmation(&policy.confirm, &step.confirm_tools);
-    let lines: Vec<ToolLine> = allowed.iter().map(|spec| line_of(spec, confirmed(spec))).collect();
+    let allowed = workshop.tools.allowed(&step.tools_expected);
+    let lines: Vec<ToolLine> = allowed.iter().map(|spec| line_of(spec)).collect();
     let states: Vec<StepState> = execution.step_states().collect();
     let nothing = Plan::default();
+    let plan = plan.as_deref().unwrap_or(&nothing);
+    let todos = execution.todos.current(&plan.todos);
     let limits = &spec.limits;
     let rounds_left = limits.max_step_rounds.saturating_sub(progress.rounds);
     let calls_left = limits.max_step_tool_calls.saturating_sub(progress.tool_calls);
     let notice = progress.wait.as_deref().map_or("", |wait| wait.question.as_str());
     let shown = messages(&Scene {
         goal: &spec.goal,
-        plan: plan.as_deref().unwrap_or(&nothing),
+        plan,
+        todos: &todos,
         states: &states,
         step: &step,
         tools: &lines,
@@ -158,8 +154,6 @@ pub(crate) fn step_context(scene: &StepScene, workshop: &Workshop) -> v1::StepCo
         notice,
         left: (rounds_left, calls_left),
     });
-    let shown_tools =
-        allowed.into_iter().map(|spec| crate::tool::shown(spec, confirmed(spec))).collect();
     let open = states.iter().filter(|state| **state != StepState::Done).count();
     let workspace = match spec.workspace.as_str() {
         "" => workshop.workspaces.join(spec.id.to_string()).to_string_lossy().into_owned(),
@@ -169,23 +163,20 @@ pub(crate) fn step_context(scene: &StepScene, workshop: &Workshop) -> v1::StepCo
         goal: spec.goal.clone(),
         step: Some(step.into()),
         turn: progress.rounds.saturating_add(1),
-        tools: shown_tools,
+        tools: allowed.into_iter().map(|spec| crate::tool::shown(&workshop.tools, spec)).collect(),
         messages: shown.into_iter().map(message).collect(),
         workspace,
         rounds_left,
         tool_calls_left: calls_left,
         steps_remaining: u32::try_from(open).unwrap_or(u32::MAX),
+        todos: todos.into_iter().map(Into::into).collect(),
     }
 }
 
-fn line_of(spec: &ToolSpec, confirmed: bool) -> ToolLine {
-    let mut description = spec.description.clone();
-    if confirmed {
-        description.push_str(" A person confirms each call: send it with the action confirm.");
-    }
+fn line_of(spec: &ToolSpec) -> ToolLine {
     ToolLine {
         name: spec.name.clone(),
-        description,
+        description: spec.description.clone(),
         schema: spec.input_schema.to_string(),
         sample: spec.return_sample.to_owned(),
     }

@@ -118,8 +118,7 @@ impl Participants {
     ) -> Result<(), Fault> {
         let Submission { run_id, step_id, lease_epoch, text, usage, .. } = submission;
         let (lease_epoch, usage) = (*lease_epoch, *usage);
-        let by = caller.name().to_owned();
-        let reply = SuppliedReply { wait_id, lease_epoch, text: text.clone(), usage, by };
+        let reply = SuppliedReply { wait_id, lease_epoch, text: text.clone(), usage };
         let by = Actor(format!("driver/{}", caller.name()).into());
         match self.replies.supply(*run_id, reply, &by).await {
             Ok(()) => Ok(()),

@@ -13,7 +13,7 @@ pub(super) fn graph_of(plan: &Plan, driver: DriverKind, tools: &Registry) -> Gra
 
 /// A step without a write scope may write anywhere, unless all its tools only read.
 fn writes(step: &PlanStep, driver: DriverKind, tools: &Registry) -> Writes {
-    let reads = |name: &str| tools.get(name).is_some_and(|tool| tool.spec().annotations.read_only);
+    let reads = |name: &str| tools.only_reads(name);
     let only_reads = match driver {
         DriverKind::Script => step.script.iter().all(|call| reads(&call.name)),
         DriverKind::Model | DriverKind::Remote => {
@@ -30,12 +30,13 @@ fn writes(step: &PlanStep, driver: DriverKind, tools: &Registry) -> Writes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tool::BuiltinSettings;
     use surety_common::domain::json::Value;
     use surety_common::domain::plan::ToolCall;
 
     #[test]
     fn what_a_step_may_write_follows_from_its_scope_and_its_tools() {
-        let tools = Registry::with_builtin(None).unwrap();
+        let tools = Registry::with_builtin(&BuiltinSettings::default()).unwrap();
         let (script, model) = (DriverKind::Script, DriverKind::Model);
         let src = || Writes::Within(vec!["src/**".to_owned()]);
         for (driver, calls, expected, scope, writes_this) in [
@@ -47,6 +48,8 @@ mod tests {
             (script, &["unheard_of"], &[], &[], Writes::Anywhere),
             (model, &["read_file"], &[], &[], Writes::Anywhere),
             (model, &[], &["read_file", "grep"], &[], Writes::Nothing),
+            (model, &[], &["view", "search"], &[], Writes::Nothing),
+            (script, &["todo", "read_output"], &[], &[], Writes::Nothing),
             (model, &[], &["read_file", "edit_file"], &[], Writes::Anywhere),
             (model, &[], &["edit_file"], &["src/**"], src()),
         ] {

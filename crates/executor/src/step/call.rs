@@ -7,9 +7,10 @@ use super::history::Base;
 use super::judge::Passed;
 use super::leased_run::LeasedRun;
 use super::outcome;
+use super::run_tools;
 use super::snapshots;
 use crate::fuse::limits::Next;
-use crate::tool::{Effect, ToolError};
+use crate::tool::Effect;
 use surety_common::crash;
 use surety_common::domain::execution::OpenCall;
 use surety_common::domain::plan::ToolCall;
@@ -25,6 +26,9 @@ pub(super) async fn carry_out(
     tool_call: &ToolCall,
 ) -> Result<Vec<usize>, Ended> {
     let call = Call { id: Uuid::now_v7(), tool_call: tool_call.clone() };
+    if let Some(tool) = run.engine.tools.run_tool(&call.tool_call.name) {
+        return run_tools::carry_out(run, index, passed, (tool, call)).await;
+    }
     let setup = match CallSetup::set_up(run, index, &call).await {
         Ok(setup) => setup,
         Err(error) => {
@@ -36,7 +40,11 @@ pub(super) async fn carry_out(
         let done = setup.perform(run, call).await;
         return conclude(run, index, done, Some(passed)).await;
     }
-    match intend(run, &setup, &call).await {
+    let intended = match snapshots::base(run).await {
+        Ok(base) => setup.intend(run, &call).await.map(|effect| (effect, base)),
+        Err(error) => Err(error),
+    };
+    match intended {
         Err(error) => {
             let done = Done::now(run, call, error.into());
             conclude(run, index, done, Some(passed)).await
@@ -53,31 +61,6 @@ pub(super) async fn carry_out(
     }
 }
 
-/// The effect that a call would have, and the workspace before the first call that could write.
-pub(super) async fn intend<'r>(
-    run: &'r LeasedRun,
-    setup: &CallSetup,
-    call: &Call,
-) -> Result<(Effect, &'r Base), ToolError> {
-    let base = snapshots::base(run).await?;
-    Ok((setup.intend(run, call).await?, base))
-}
-
-/// A call as its intent is stored.
-pub(super) fn opened(run: &LeasedRun, call: &Call, effect: &Effect) -> Result<OpenCall, Ended> {
-    let effect = serde_json::to_value(effect).map_err(|error| StoreError::Corrupt {
-        what: "the effect of a call".to_owned(),
-        why: error.to_string(),
-    })?;
-    Ok(OpenCall {
-        call_id: call.id,
-        tool: call.tool_call.name.clone(),
-        arguments_json: call.tool_call.arguments.to_compact(),
-        effect,
-        intended_at: run.engine.now(),
-    })
-}
-
 /// Commits the intent together with the turn that decided it. Returns false when a limit forbids the turn.
 async fn open(
     run: &LeasedRun,
@@ -86,7 +69,17 @@ async fn open(
     call: &Call,
     (effect, base): (&Effect, &Base),
 ) -> Result<bool, Ended> {
-    let open = opened(run, call, effect)?;
+    let effect = serde_json::to_value(effect).map_err(|error| StoreError::Corrupt {
+        what: "the effect of a call".to_owned(),
+        why: error.to_string(),
+    })?;
+    let open = OpenCall {
+        call_id: call.id,
+        tool: call.tool_call.name.clone(),
+        arguments_json: call.tool_call.arguments.to_compact(),
+        effect,
+        intended_at: run.engine.now(),
+    };
     let opened = run
         .change_now(|draft| {
             outcome::turn(draft, run, index, Next::Call, |draft| {

@@ -6,6 +6,7 @@ use super::resource_wait::wait_for_resources;
 use super::snapshots::Watched;
 use crate::blocking::blocking;
 use crate::fuse::timeout::{CallEnd, Timing};
+use crate::tool::builtin::run_command;
 use crate::tool::{
     Effect, ErrorCode, Probe, Tool, ToolContext, ToolError, ToolOutcome, WriteScope, timing,
 };
@@ -85,6 +86,8 @@ impl CallSetup {
         let left = run.time_left(index).await;
         let timing = timing(tool.as_ref(), &call.tool_call);
         let budget_s = run.timeouts().budget_s(&timing);
+        let bound_s = run.spec.limits.command_timeout_s.filter(|_| name == run_command::NAME);
+        let budget_s = bound_s.map_or(budget_s, |bound_s| budget_s.min(bound_s));
         let budget = Duration::from_secs(budget_s);
         let until = Instant::now() + left;
         let context = ToolContext {

@@ -3,7 +3,7 @@
 
 use super::call_setup::{Done, called_off};
 use super::ended::Ended;
-use super::evidence;
+use super::evidence::{self, Record};
 use super::judge::{Judgement, Passed};
 use super::leased_run::LeasedRun;
 use super::outcome;
@@ -28,34 +28,11 @@ pub(super) async fn conclude(
     called_off(run, &done.outcome)?;
     let driver = run.driver()?;
     let left = run.time_left(index).await;
-    let place = u32::try_from(index).unwrap_or(u32::MAX);
     let make = |done: &Done| evidence::record(run, index, done);
     let (done, record) = evidence::keep(run, done, left, make).await?;
-    let conclusion = |draft: &mut Draft| {
-        if let Some(Passed { judgement, usage }) = passed {
-            let recorded = outcome::turn(draft, run, index, limits::Next::Call, |draft| {
-                outcome::record_applied(draft, run, index, judgement, *usage)
-            })?;
-            // The call changed nothing: without its turn it has no outcome to record.
-            if recorded.is_none() {
-                return Ok(Vec::new());
-            }
-        }
-        let receipt = record.receipt.clone();
-        let proves = counts_as_evidence(&receipt, place, draft.execution().plan_revision);
-        let closed = ClosedCall { receipt, output: record.output.clone(), proves };
-        draft.close_call(index, closed)?;
-        let (cycle, verdict) = repeat::count(draft, run, index, &done);
-        let started = match verdict {
-            Repeat::Terminate => repeat::stop(draft, run, index, &done)?,
-            Repeat::Remind => {
-                draft.remind(index, REMINDER)?;
-                follow(draft, driver, run, index, &done)?
-            }
-            Repeat::Ok => follow(draft, driver, run, index, &done)?,
-        };
-        repeat::keep(draft, index, cycle.as_ref());
-        Ok(started)
+    let conclusion = |draft: &mut Draft| match passed {
+        Some(passed) if !begin(draft, run, index, passed)? => Ok(Vec::new()),
+        Some(_) | None => end_call(draft, driver, (run, index), &done, &record),
     };
     match passed {
         // The call had no effect: if the change is lost, the turn is repeated.
@@ -63,6 +40,47 @@ pub(super) async fn conclude(
         // The call had an effect, and its intent is committed.
         None => run.insist(conclusion).await,
     }
+}
+
+/// Records the turn of a call that changed nothing so far. Returns false when a limit forbids it by now: then the
+/// call has no outcome to record.
+pub(super) fn begin(
+    draft: &mut Draft,
+    run: &LeasedRun,
+    index: usize,
+    passed: &Passed,
+) -> Result<bool, Refusal> {
+    let Passed { judgement, usage } = passed;
+    let recorded = outcome::turn(draft, run, index, limits::Next::Call, |draft| {
+        outcome::record_applied(draft, run, index, judgement, *usage)
+    })?;
+    Ok(recorded.is_some())
+}
+
+/// Records the outcome of a call and what follows from it.
+pub(super) fn end_call(
+    draft: &mut Draft,
+    driver: &dyn Driver,
+    (run, index): (&LeasedRun, usize),
+    done: &Done,
+    record: &Record,
+) -> Result<Vec<usize>, Refusal> {
+    let place = u32::try_from(index).unwrap_or(u32::MAX);
+    let receipt = record.receipt.clone();
+    let proves = counts_as_evidence(&receipt, place, draft.execution().plan_revision);
+    let closed = ClosedCall { receipt, output: record.output.clone(), proves };
+    draft.close_call(index, closed)?;
+    let (cycle, verdict) = repeat::count(draft, run, index, done);
+    let started = match verdict {
+        Repeat::Terminate => repeat::stop(draft, run, index, done)?,
+        Repeat::Remind => {
+            draft.remind(index, REMINDER)?;
+            follow(draft, driver, run, index, done)?
+        }
+        Repeat::Ok => follow(draft, driver, run, index, done)?,
+    };
+    repeat::keep(draft, index, cycle.as_ref());
+    Ok(started)
 }
 
 /// The next decision of a driver that replies at once, if it needs no further turn.

@@ -5,11 +5,12 @@ use super::leased_run::LeasedRun;
 use super::{repeat, step_checks};
 use crate::decision::{self, Legal, RunView, Spent, StepView, ToolView};
 use crate::fuse::limits::Used;
+use crate::tool::ALWAYS_ALLOWED;
 use surety_common::domain::decision::{Action, ExecuteDecision, Usage};
 use surety_common::domain::execution::{Execution, StepProgress};
 use surety_common::domain::journal::Validation;
 use surety_common::domain::plan::PlanStep;
-use surety_common::domain::problem::Code;
+use surety_common::domain::problem::{Code, Warning};
 use surety_common::domain::step::StepState;
 use surety_common::domain::verdict::CheckResult;
 
@@ -20,6 +21,8 @@ pub(super) struct Judgement {
     pub(super) decision: ExecuteDecision,
     /// Flow, evidence, safety.
     pub(super) validations: Vec<Validation>,
+    /// What was corrected in it before.
+    pub(super) warnings: Vec<Warning>,
     correction: String,
 }
 
@@ -67,7 +70,9 @@ pub(super) async fn judge(
         }
         Some(_) | None => Vec::new(),
     };
-    Ok(judge_over(run, &execution, index, decision.clone(), &checks))
+    let (decision, alias) = run.engine.tools.resolve(decision.clone());
+    let judgement = judge_over(run, &execution, index, decision, &checks);
+    Ok(Judgement { warnings: alias.into_iter().collect(), ..judgement })
 }
 
 fn judge_over(
@@ -81,8 +86,7 @@ fn judge_over(
     let step = run.plan.steps.get(index).unwrap_or(&nothing);
     let unknown = StepProgress::default();
     let progress = execution.step(index).unwrap_or(&unknown);
-    let tools = tools(run, step);
-    let decision = asked_for(run, &tools, decision);
+    let (tools, expected) = (tools(run), run.engine.tools.expected(&step.tools_expected));
     let repeats = repeat::remembered(progress).is_some_and(|cycle| cycle.is_terminated());
     let fits_schema = |call: &surety_common::domain::plan::ToolCall| {
         run.engine.tools.validate(&call.name, &call.arguments).map_err(|wrong| wrong.join("; "))
@@ -90,15 +94,15 @@ fn judge_over(
     let other_steps_open = other_steps_open(execution, index);
     let view = RunView {
         step: StepView {
-            tools_expected: &step.tools_expected,
+            tools_expected: &expected,
             evidence: step.evidence,
             proven: progress.proofs > 0,
             checks,
         },
         other_steps_open,
         tools: &tools,
-        always_allowed: &[],
-        pending_confirmation: progress.is_confirming(),
+        always_allowed: &ALWAYS_ALLOWED,
+        pending_confirmation: false,
         limits: &run.spec.limits,
         spent: Spent {
             used: Used::of(execution, index, run.engine.now()),
@@ -125,34 +129,19 @@ fn judge_over(
                 reason: validation.reason,
             })
             .collect(),
+        warnings: Vec::new(),
         correction,
     }
 }
 
-fn tools<'r>(run: &'r LeasedRun, step: &PlanStep) -> Vec<ToolView<'r>> {
-    let policy = &run.spec.policy.confirm;
+fn tools(run: &LeasedRun) -> Vec<ToolView<'_>> {
     let specs = run.engine.tools.specs();
     let view = specs.map(|spec| ToolView {
         name: &spec.name,
         read_only: spec.annotations.read_only,
-        requires_confirmation: spec.needs_confirmation(policy, &step.confirm_tools),
+        requires_confirmation: false,
     });
     view.collect()
-}
-
-/// A script cannot say confirm: its call asks for the confirmation that it needs.
-fn asked_for(
-    run: &LeasedRun,
-    tools: &[ToolView<'_>],
-    decision: ExecuteDecision,
-) -> ExecuteDecision {
-    let name = decision.tool_call.as_ref().map(|call| call.name.as_str());
-    let guarded = |tool: &ToolView<'_>| Some(tool.name) == name && tool.requires_confirmation;
-    if run.spec.driver.thinks() || decision.action != Action::Continue || !tools.iter().any(guarded)
-    {
-        return decision;
-    }
-    ExecuteDecision { action: Action::Confirm, ..decision }
 }
 
 fn other_steps_open(execution: &Execution, index: usize) -> bool {
@@ -168,20 +157,14 @@ pub(super) fn correction(
     code: Code,
     detail: &str,
 ) -> String {
-    let nothing = PlanStep::default();
-    let step = run.plan.steps.get(index).unwrap_or(&nothing);
-    let expected = &step.tools_expected;
-    let mut tools = tools(run, step);
-    tools.retain(|tool| expected.is_empty() || expected.iter().any(|name| name == tool.name));
-    let names = |confirmed: bool| {
-        let wanted = move |tool: &&ToolView<'_>| !confirmed || tool.requires_confirmation;
-        tools.iter().filter(wanted).map(|tool| tool.name).collect::<Vec<&str>>()
-    };
+    let expected = run.plan.steps.get(index).map_or(&[][..], |step| &step.tools_expected);
+    let allowed = run.engine.tools.allowed(expected);
+    let allowed: Vec<&str> = allowed.into_iter().map(|spec| spec.name.as_str()).collect();
     let legal = Legal {
-        tools: &names(false),
-        confirmed_tools: &names(true),
+        tools: &allowed,
+        confirmed_tools: &[],
         other_steps_open: other_steps_open(execution, index),
-        pending_confirmation: execution.step(index).is_some_and(StepProgress::is_confirming),
+        pending_confirmation: false,
     };
     decision::correct(code, detail, &legal)
 }

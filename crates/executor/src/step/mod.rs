@@ -21,7 +21,6 @@
 //!                                           all --> changes --> leased_run --> lease, engine
 //! ```
 
-mod approved_call;
 mod bounds;
 mod call;
 mod call_setup;
@@ -48,6 +47,7 @@ mod replies;
 mod reply;
 mod resource_wait;
 mod run_registry;
+mod run_tools;
 mod slots;
 mod snapshots;
 mod step_checks;

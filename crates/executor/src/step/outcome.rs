@@ -41,6 +41,7 @@ pub(super) fn record_applied(
     let record = TurnRecord {
         decision: Some(judgement.decision.clone()),
         validations: judgement.validations.clone(),
+        warnings: judgement.warnings.clone(),
         outcome: TurnOutcome::Applied,
         usage,
     };

@@ -31,10 +31,13 @@ pub(super) fn count(
     let fresh = || RepeatCycle::new(run.spec.limits.max_repeat_cycle).ok();
     let Some(mut cycle) = before.or_else(fresh) else { return (None, Repeat::Ok) };
     let result = String::from_utf8_lossy(&done.outcome.output);
+    let todos = draft.execution().todos.current(&run.plan.todos);
+    let open = todos.iter().filter(|todo| !todo.status.is_terminal());
+    let open: Vec<&str> = open.map(|todo| todo.id.as_str()).collect();
     let said = cycle.record(Turn {
         call: call_signature([&done.call.tool_call]),
         result: result_fingerprint(&format!("{}\n{result}", done.outcome.summary)),
-        subgoal: subgoal_fingerprint(run.graph.id(index), &[]),
+        subgoal: subgoal_fingerprint(run.graph.id(index), &open),
     });
     (Some(cycle), said)
 }

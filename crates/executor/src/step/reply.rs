@@ -15,9 +15,8 @@ use surety_common::domain::execution::draft::{Draft, Ending};
 use surety_common::domain::execution::turns::{TurnOutcome, TurnRecord};
 use surety_common::domain::journal::Validation;
 use surety_common::domain::machine::Refusal;
-use surety_common::domain::problem::{Code, Problem};
+use surety_common::domain::problem::{Code, Problem, Warning};
 use surety_common::domain::stop::StopReason;
-use surety_common::schema::check_answer_schema;
 
 /// What a reply came to.
 pub(super) enum Taken {
@@ -59,10 +58,6 @@ pub(super) async fn take(run: &LeasedRun, index: usize, reply: Reply) -> Result<
             }
         },
     };
-    if let Some(Err(problem)) = decision.answer_schema.as_ref().map(check_answer_schema) {
-        unreadable(run, index, usage, &problem).await?;
-        return Ok(Taken::Over);
-    }
     let judgement = judge::judge(run, index, &decision).await?;
     if judgement.passed() {
         return Ok(Taken::Decision(Box::new(Passed { judgement, usage })));
@@ -75,8 +70,13 @@ pub(super) async fn take(run: &LeasedRun, index: usize, reply: Reply) -> Result<
 async fn replan(run: &LeasedRun, index: usize, usage: Usage, reason: &str) -> Result<(), Ended> {
     let reason = if reason.is_empty() { "the driver requested a replan" } else { reason };
     let failed = |draft: &mut Draft| {
-        let (decision, validations) = (None, Vec::new());
-        let record = TurnRecord { decision, validations, outcome: TurnOutcome::Applied, usage };
+        let record = TurnRecord {
+            decision: None,
+            validations: Vec::new(),
+            warnings: Vec::new(),
+            outcome: TurnOutcome::Applied,
+            usage,
+        };
         draft.record_turn(&run.graph, index, record)?;
         draft.fail_step(&run.graph, index, reason)
     };
@@ -96,6 +96,7 @@ async fn correct(
         let record = Corrected {
             decision: Some(judgement.decision.clone()),
             validations: judgement.validations.clone(),
+            warnings: judgement.warnings.clone(),
             notice: judgement.correction(),
             usage,
         };
@@ -134,6 +135,7 @@ async fn unreadable(
         let record = Corrected {
             decision: None,
             validations: validations.clone(),
+            warnings: Vec::new(),
             notice: notice.clone(),
             usage,
         };
@@ -149,6 +151,7 @@ async fn unreadable(
 struct Corrected {
     decision: Option<surety_common::domain::decision::ExecuteDecision>,
     validations: Vec<Validation>,
+    warnings: Vec<Warning>,
     notice: String,
     usage: Usage,
 }
@@ -164,12 +167,12 @@ impl Corrected {
         let progress = progress(draft, index)?;
         let mut fuse = Corrections { in_a_row: progress.corrections };
         let after = fuse.refuse(&run.spec.limits);
-        let Self { decision, validations, notice, usage } = self;
+        let Self { decision, validations, warnings, notice, usage } = self;
         let outcome = TurnOutcome::Corrected { notice, in_a_row: fuse.in_a_row };
         draft.record_turn(
             &run.graph,
             index,
-            TurnRecord { decision, validations, outcome, usage },
+            TurnRecord { decision, validations, warnings, outcome, usage },
         )?;
         Ok(after)
     }
@@ -225,11 +228,11 @@ async fn remind(
             missing_completions: fuse.text_only,
             thinking_only: fuse.thinking_only,
         };
-        let (decision, validations) = (None, Vec::new());
+        let (decision, validations, warnings) = (None, Vec::new(), Vec::new());
         draft.record_turn(
             &run.graph,
             index,
-            TurnRecord { decision, validations, outcome, usage },
+            TurnRecord { decision, validations, warnings, outcome, usage },
         )?;
         match reminder {
             Reminder::Normal | Reminder::FinalWarning => Ok(()),

@@ -60,6 +60,13 @@ codes! {
     ResourceLimit = "resource_limit", "The command reached a limit of its sandbox, and was ended.";
     AddressNotAllowed = "address_not_allowed", "The operator of the executor does not allow this address, or its name leads to a private one.";
     AddressFailed = "address_failed", "The address did not answer, or it answered with a failure.";
+    OutputNotFound = "output_not_found", "No call of a step of this run has an output under this handle.";
+    RangeEmpty = "range_empty", "The part begins after the end of the output.";
+    TodoNotFound = "todo_not_found", "No todo has this id; the message lists the active ids.";
+    TodoTerminal = "todo_terminal", "The todo is completed, failed or canceled, which is final.";
+    TodoDependencyOpen = "todo_dependency_open", "The todo cannot be begun or completed before the todos that it depends on.";
+    DuplicateTodoId = "duplicate_todo_id", "A todo has this id already.";
+    CanceledRequiredNeedsReplacement = "canceled_required_needs_replacement", "A required todo is canceled only when another required todo replaces it.";
     Timeout = "timeout", "The deadline passed before the call ended.";
     Cancelled = "cancelled", "The call was cancelled.";
     InternalError = "internal_error", "A defect of the executor.";

@@ -9,6 +9,7 @@
 //!
 //! A tool has no state between calls.
 
+mod aliases;
 pub mod builtin;
 pub mod environment;
 pub mod error;
@@ -21,6 +22,7 @@ mod programs;
 pub mod project;
 pub mod registry;
 mod resolve;
+mod run_tool;
 pub mod sandbox;
 pub mod scan;
 pub mod scope;
@@ -29,12 +31,14 @@ mod tests;
 pub mod workspace;
 pub mod write;
 
+pub use builtin::BuiltinSettings;
 pub use environment::Environment;
 pub use error::{ErrorCode, ToolError};
 pub use folder::Folder;
 pub(crate) use listed::{BUILTIN, shown};
 pub use programs::{missing_program, program_folders};
 pub use registry::{Registry, RegistryError};
+pub use run_tool::{ALWAYS_ALLOWED, RunTool};
 pub use sandbox::{Attached, Participant, Sandbox, SandboxError};
 pub use scope::WriteScope;
 pub use workspace::{RelPath, Workspace};
@@ -45,7 +49,6 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use surety_common::domain::confirmation::{ConfirmPolicy, ToolEffects};
 use surety_common::domain::json::Value;
 use surety_common::domain::plan::ToolCall;
 use surety_common::domain::receipt::{self, Fact};
@@ -76,7 +79,7 @@ pub struct ToolSpec {
 /// The possible effects of a call; policy decides from this whether a confirmation is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Annotations {
-    /// It changes nothing.
+    /// It changes nothing outside the rows of its run.
     pub read_only: bool,
     /// It may overwrite or remove existing data.
     pub destructive: bool,
@@ -90,14 +93,6 @@ impl Annotations {
     /// A tool that only reads.
     pub const READS: Self =
         Self { read_only: true, destructive: false, idempotent: true, open_world: false };
-}
-
-impl ToolSpec {
-    /// Whether each call needs a confirmation: by a policy, or by the tools that a step names.
-    pub fn needs_confirmation(&self, policy: &ConfirmPolicy, named: &[String]) -> bool {
-        let Annotations { read_only, destructive, open_world, idempotent: _ } = self.annotations;
-        policy.covers(named, &self.name, ToolEffects { read_only, destructive, open_world })
-    }
 }
 
 /// All that a tool can access during one call. Cheap to clone.

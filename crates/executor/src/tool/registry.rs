@@ -1,12 +1,18 @@
 //! The tools by name, and the validation of their arguments.
 
-use crate::tool::builtin;
-use crate::tool::{Tool, ToolSpec};
-use jsonschema::Validator;
+use crate::tool::aliases::Aliases;
+use crate::tool::builtin::{self, BuiltinSettings};
+use crate::tool::{ALWAYS_ALLOWED, RunTool, Tool, ToolSpec};
+use jsonschema::{PatternOptions, Validator};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use surety_common::domain::decision::ExecuteDecision;
 use surety_common::domain::json::Value;
-use surety_common::schema;
+use surety_common::domain::problem::Warning;
+
+/// The most errors that are reported for one call.
+const MAX_FAULTS: usize = 5;
 
 /// Why a tool was not registered.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +28,17 @@ pub enum RegistryError {
         /// What is wrong with the schema.
         reason: String,
     },
+    /// An alias in the configuration stands for no tool.
+    #[error(
+        "--executor-tool-aliases (SURETY_EXECUTOR_TOOL_ALIASES): {alias:?} stands for {tool:?}, which is no tool; \
+         name one that ListTools shows"
+    )]
+    AliasOfNothing {
+        /// The alias.
+        alias: String,
+        /// What it stands for.
+        tool: String,
+    },
     /// The client of `http_get` could not be made.
     #[error("http_get: TLS cannot be used: {0}")]
     Tls(#[from] reqwest::Error),
@@ -31,25 +48,47 @@ pub enum RegistryError {
 #[derive(Debug, Clone, Default)]
 pub struct Registry {
     tools: BTreeMap<String, Entry>,
+    aliases: Aliases,
 }
 
 #[derive(Debug, Clone)]
 struct Entry {
-    tool: Arc<dyn Tool>,
+    carrier: Carrier,
     schema: Arc<Validator>,
 }
 
+/// What carries out the calls of a tool.
+#[derive(Debug, Clone)]
+enum Carrier {
+    Tool(Arc<dyn Tool>),
+    StepLoop(RunTool, Arc<ToolSpec>),
+}
+
+impl Entry {
+    fn spec(&self) -> &ToolSpec {
+        match &self.carrier {
+            Carrier::Tool(tool) => tool.spec(),
+            Carrier::StepLoop(_, spec) => spec,
+        }
+    }
+}
+
 impl Registry {
-    /// A registry with the built-in tools. `http_allowed` are the addresses that `http_get` may read,
-    /// `host:port` separated by commas.
+    /// A registry with the built-in tools.
     ///
     /// # Errors
-    /// [`RegistryError`] if a built-in tool's schema is invalid, or TLS cannot be used.
-    pub fn with_builtin(http_allowed: Option<&str>) -> Result<Self, RegistryError> {
+    /// [`RegistryError`] if a built-in tool's schema is invalid, TLS cannot be used, or an alias cannot be.
+    pub fn with_builtin(settings: &BuiltinSettings<'_>) -> Result<Self, RegistryError> {
         let mut registry = Self::default();
-        for tool in builtin::all(http_allowed)? {
+        for tool in builtin::all(settings)? {
             registry.register(tool)?;
         }
+        for tool in RunTool::ALL {
+            let spec = Arc::new(tool.spec());
+            registry.insert(Carrier::StepLoop(tool, Arc::clone(&spec)), &spec)?;
+        }
+        registry.aliases =
+            Aliases::new(settings.aliases, |name| registry.tools.contains_key(name))?;
         Ok(registry)
     }
 
@@ -58,27 +97,80 @@ impl Registry {
     /// # Errors
     /// [`RegistryError`] for a name that is already registered or a schema that does not compile.
     pub fn register(&mut self, tool: Arc<dyn Tool>) -> Result<(), RegistryError> {
-        let spec = tool.spec();
+        self.insert(Carrier::Tool(Arc::clone(&tool)), tool.spec())
+    }
+
+    fn insert(&mut self, carrier: Carrier, spec: &ToolSpec) -> Result<(), RegistryError> {
         let name = spec.name.clone();
         if self.tools.contains_key(&name) {
             return Err(RegistryError::DuplicateName(name));
         }
-        // A worker's schema is untrusted.
-        let schema = schema::compile(&spec.input_schema)
-            .map_err(|reason| RegistryError::SchemaInvalid { name: name.clone(), reason })?;
+        // A worker's schema is untrusted: its patterns run in linear time, and no document is
+        // fetched.
+        let schema = jsonschema::options()
+            .with_pattern_options(PatternOptions::regex())
+            .offline()
+            .build(&spec.input_schema)
+            .map_err(|error| RegistryError::SchemaInvalid {
+                name: name.clone(),
+                reason: error.to_string(),
+            })?;
         let schema = Arc::new(schema);
-        self.tools.insert(name, Entry { tool, schema });
+        self.tools.insert(name, Entry { carrier, schema });
         Ok(())
     }
 
-    /// The tool with this name.
+    /// The tool with this name; none for one that the step loop carries out.
     pub fn get(&self, name: &str) -> Option<Arc<dyn Tool>> {
-        self.tools.get(name).map(|entry| Arc::clone(&entry.tool))
+        match &self.tools.get(name)?.carrier {
+            Carrier::Tool(tool) => Some(Arc::clone(tool)),
+            Carrier::StepLoop(..) => None,
+        }
+    }
+
+    /// The tool over the run's rows with this name.
+    pub fn run_tool(&self, name: &str) -> Option<RunTool> {
+        match self.tools.get(name)?.carrier {
+            Carrier::StepLoop(tool, _) => Some(tool),
+            Carrier::Tool(_) => None,
+        }
+    }
+
+    /// Whether the tool of a name or an alias only reads.
+    pub fn only_reads(&self, name: &str) -> bool {
+        let entry = self.tools.get(self.aliases.resolve(name));
+        entry.is_some_and(|entry| entry.spec().annotations.read_only)
     }
 
     /// The descriptions of all tools, sorted by name.
     pub fn specs(&self) -> impl Iterator<Item = &ToolSpec> {
-        self.tools.values().map(|entry| entry.tool.spec())
+        self.tools.values().map(Entry::spec)
+    }
+
+    /// The aliases of a tool, sorted.
+    pub fn aliases_of<'a>(&'a self, tool: &'a str) -> impl Iterator<Item = &'a str> {
+        self.aliases.of(tool)
+    }
+
+    /// The decision with the tool's own name in its call, and a warning where it had an alias.
+    pub fn resolve(&self, decision: ExecuteDecision) -> (ExecuteDecision, Option<Warning>) {
+        self.aliases.resolve_call(decision)
+    }
+
+    /// The tools that a step expects, by their own names.
+    pub fn expected<'a>(&self, names: &'a [String]) -> Cow<'a, [String]> {
+        self.aliases.resolve_all(names)
+    }
+
+    /// The descriptions of the tools that a step may call when it expects these, sorted by name.
+    pub fn allowed(&self, expected: &[String]) -> Vec<&ToolSpec> {
+        let expected = self.expected(expected);
+        let allowed = |spec: &&ToolSpec| {
+            expected.is_empty()
+                || expected.contains(&spec.name)
+                || ALWAYS_ALLOWED.contains(&spec.name.as_str())
+        };
+        self.specs().filter(allowed).collect()
     }
 
     /// Validates arguments against a tool's schema. An unknown tool accepts none.
@@ -90,7 +182,16 @@ impl Registry {
         let Some(entry) = self.tools.get(name) else {
             return Err(vec![format!("there is no tool named {name:?}")]);
         };
-        let wrong = schema::faults(&entry.schema, arguments);
+        let arguments = arguments.to_serde();
+        let wrong: Vec<_> = entry
+            .schema
+            .iter_errors(&arguments)
+            .take(MAX_FAULTS)
+            .map(|error| match error.instance_path().as_str() {
+                "" => error.masked().to_string(),
+                path => format!("{path}: {}", error.masked()),
+            })
+            .collect();
         if wrong.is_empty() { Ok(()) } else { Err(wrong) }
     }
 }

@@ -194,8 +194,6 @@ pub(super) fn wait_for_plan(now: DateTime<Utc>) -> Wait {
         choices: Vec::new(),
         step_index: None,
         acceptance: None,
-        answer_schema: String::new(),
-        confirmation: None,
     }
 }
 

@@ -80,6 +80,28 @@ pub(in crate::config) const EXECUTOR_HTTP_ALLOW: Setting = Setting {
     secret: false,
 };
 
+pub(in crate::config) const EXECUTOR_COMMAND_TIMEOUT_S: Setting = Setting {
+    group: Group::Executor,
+    flag: "executor-command-timeout-s",
+    env: "SURETY_EXECUTOR_COMMAND_TIMEOUT_S",
+    default: "20",
+    accepts: Accepts::Whole { min: 1, max: 3_600, unit: "seconds" },
+    meaning: "How long a call of `run_command` may take that names no `timeout_s`. The limit `command_timeout` of \
+              a run bounds both.",
+    secret: false,
+};
+
+pub(in crate::config) const EXECUTOR_TOOL_ALIASES: Setting = Setting {
+    group: Group::Executor,
+    flag: "executor-tool-aliases",
+    env: "SURETY_EXECUTOR_TOOL_ALIASES",
+    default: "",
+    accepts: Accepts::Aliases,
+    meaning: "Other names that drivers may use for tools, besides the built-in ones of [tools.md](tools.md). The \
+              journal and receipts show the tool's own name.",
+    secret: false,
+};
+
 pub(in crate::config) const EXECUTOR_DRIVER_LEASE_MS: Setting = Setting {
     group: Group::Executor,
     flag: "executor-driver-lease-ms",

@@ -8,7 +8,6 @@
 //! A [`draft::Draft`] is the only way to change an [`Execution`]. Each transition is decided by
 //! [`machine`](super::machine) and journalled, so that no state is set without a record.
 
-mod confirmation;
 pub mod deaths;
 mod doubt;
 pub mod draft;
@@ -18,19 +17,17 @@ mod rules;
 pub mod turns;
 pub mod wait_rows;
 
-pub use confirmation::Approval;
-
 #[cfg(test)]
 mod tests;
 
 use crate::domain::acceptance::Acceptance;
-use crate::domain::confirmation::{ApprovedCall, CallToConfirm};
 use crate::domain::decision::Usage;
 use crate::domain::machine::run::RunState;
 use crate::domain::plan::Plan;
 use crate::domain::scope::Writes;
 use crate::domain::step::StepState;
 use crate::domain::stop::{StopReason, Terminal, WaitingOn};
+use crate::domain::todo::RunTodos;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -66,6 +63,8 @@ pub struct Execution {
     pub steps: Vec<Arc<StepProgress>>,
     /// The used part of the limits, and the last digests.
     pub counters: Counters,
+    /// The todos that drivers made, and the statuses of the plan's own.
+    pub todos: RunTodos,
     /// The wait that is shown for the run: what blocks it, else the wait of its first waiting step.
     /// All waits are in [`Execution::waits`].
     pub wait: Option<Wait>,
@@ -214,9 +213,6 @@ pub struct StepProgress {
     /// Who gave that answer.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub answered_by: String,
-    /// The approved call that the step makes next. The change that records its intent uses it up.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub approved: Option<Box<ApprovedCall>>,
     /// The state of the step's repeat detector, as the executor wrote it.
     #[serde(skip_serializing_if = "serde_json::Value::is_null")]
     pub fuses: serde_json::Value,
@@ -228,13 +224,6 @@ impl StepProgress {
         self.wait = None;
         self.reply = None;
         self.answered_wait = None;
-        self.approved = None;
-    }
-
-    /// Whether a call of it waits for its confirmation, or is confirmed and not begun.
-    pub fn is_confirming(&self) -> bool {
-        self.approved.is_some()
-            || self.wait.as_deref().is_some_and(|wait| wait.confirmation.is_some())
     }
 }
 
@@ -266,9 +255,6 @@ pub struct SuppliedReply {
     /// The cost of the reply.
     #[serde(default, skip_serializing_if = "Usage::is_zero")]
     pub usage: Usage,
-    /// The identity that sent it; empty where it is not known.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub by: String,
 }
 
 /// The answer of a user about a call without a recorded outcome.
@@ -325,12 +311,6 @@ pub struct Wait {
     /// What a person is asked to accept, if it waits for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acceptance: Option<Box<Acceptance>>,
-    /// The JSON Schema that the answer must fit, as compact JSON text; empty allows any text.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub answer_schema: String,
-    /// The call that an approver is shown, if it waits for that.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub confirmation: Option<Box<CallToConfirm>>,
 }
 
 /// A requested pause that has not ended.
@@ -441,6 +421,7 @@ impl Execution {
             plan_revision: 0,
             steps: Vec::new(),
             counters: Counters::default(),
+            todos: RunTodos::default(),
             wait: None,
             paused: None,
             terminal: None,

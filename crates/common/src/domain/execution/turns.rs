@@ -20,7 +20,9 @@ use crate::domain::journal::{
 };
 use crate::domain::json::sha256_hex;
 use crate::domain::machine::Refusal;
+use crate::domain::problem::{Problem, Warning};
 use crate::domain::receipt::EvidenceReceipt;
+use crate::domain::todo::{Todo, TodoChange};
 use uuid::Uuid;
 
 /// One turn as it is recorded.
@@ -30,6 +32,8 @@ pub struct TurnRecord {
     pub decision: Option<ExecuteDecision>,
     /// The validations; `shape` alone where the reply could not be read, none where it held no decision.
     pub validations: Vec<Validation>,
+    /// What was corrected in the decision before it was validated.
+    pub warnings: Vec<Warning>,
     /// The outcome.
     pub outcome: TurnOutcome,
     /// The cost of the reply.
@@ -94,7 +98,7 @@ impl Draft {
         index: usize,
         record: TurnRecord,
     ) -> Result<(), Refusal> {
-        let TurnRecord { decision, validations, outcome, usage } = record;
+        let TurnRecord { decision, validations, warnings, outcome, usage } = record;
         let progress = self.step_mut(index)?;
         progress.rounds += 1;
         let reply = progress.reply.take().map(|reply| ReplyMark {
@@ -123,6 +127,7 @@ impl Draft {
             number: progress.rounds,
             decision,
             validations,
+            warnings,
             correction: outcome.notice().to_owned(),
             usage,
             reply,
@@ -188,6 +193,21 @@ impl Draft {
         progress.script_position += u32::from(success);
         progress.proofs += u32::from(proves);
         Ok(())
+    }
+
+    /// Makes and changes todos of the run, all or none, and returns all of them. `own` are the todos of the
+    /// plan. The turn that the caller records says what was asked.
+    ///
+    /// # Errors
+    /// Those of [`RunTodos::apply`](crate::domain::todo::RunTodos::apply); then nothing is changed.
+    pub fn change_todos(
+        &mut self,
+        own: &[Todo],
+        change: &TodoChange,
+    ) -> Result<Vec<Todo>, Problem> {
+        let (now, revision) = (self.now, self.execution.plan_revision);
+        self.execution.todos.apply((own, revision), now, change)?;
+        Ok(self.execution.todos.current(own))
     }
 
     /// Stores a user's answer about the open call of a step, or removes it when it is used. A step

@@ -12,7 +12,7 @@ pub use stored::{
 };
 
 use crate::domain::decision::{ExecuteDecision, Usage};
-use crate::domain::problem::Code;
+use crate::domain::problem::{Code, Warning};
 use crate::domain::receipt::EvidenceReceipt;
 use crate::domain::stop::StopReason;
 use crate::domain::verdict::Verdict;
@@ -113,6 +113,8 @@ pub struct Turn {
     pub decision: Option<ExecuteDecision>,
     /// Flow, evidence and safety, in this order; fewer when the text or the shape failed first.
     pub validations: Vec<Validation>,
+    /// What was corrected in the decision before it was validated.
+    pub warnings: Vec<Warning>,
     /// The correction or reminder that the driver got; empty when the decision was applied.
     pub correction: String,
     /// What the driver's reply cost; zero where it reported nothing.

@@ -4,6 +4,7 @@ use super::*;
 use crate::domain::decision::{Abort, Action, Usage};
 use crate::domain::json::{self, Value};
 use crate::domain::plan::ToolCall;
+use crate::domain::problem::WarningCode;
 use crate::domain::receipt::{Command, Conditions, EvidenceSource, Fact};
 use crate::domain::tests_seen::Counts;
 use crate::domain::verdict::{Approval, Caution, CheckResult, Strength};
@@ -134,9 +135,9 @@ fn arguments_as_deep_as_a_decision_may_have_them_read_back() {
             goal_check: String::new(),
             tool_call: Some(ToolCall { name: "t".to_owned(), arguments }),
             abort: None,
-            answer_schema: None,
         }),
         validations: Vec::new(),
+        warnings: Vec::new(),
         correction: String::new(),
         usage: Usage::default(),
         reply: None,
@@ -224,14 +225,24 @@ fn turn() -> impl Strategy<Value = Turn> {
     let mark =
         (any::<i64>(), text()).prop_map(|(lease_epoch, digest)| ReplyMark { lease_epoch, digest });
     // Boxed, because strategies that stand in each other take much of the stack.
-    let rest = (validations, text(), usage, of(mark), end).boxed();
+    let warning = (prop::sample::select(WarningCode::ALL), of(".{1,20}"), of(".{1,20}"))
+        .prop_map(|(code, field, detail)| Warning { code, field, detail });
+    let warnings = prop::collection::vec(warning, 0..3);
+    let rest = (validations, warnings, text(), usage, of(mark), end).boxed();
     (text(), any::<u32>(), any::<u32>(), of(decision()), rest).prop_map(
-        |(step_id, attempt, number, decision, (validations, correction, usage, reply, end))| Turn {
+        |(
+            step_id,
+            attempt,
+            number,
+            decision,
+            (validations, warnings, correction, usage, reply, end),
+        )| Turn {
             step_id,
             attempt,
             number,
             decision,
             validations,
+            warnings,
             correction,
             usage,
             reply,
@@ -256,7 +267,6 @@ fn decision() -> impl Strategy<Value = ExecuteDecision> {
             goal_check,
             tool_call,
             abort,
-            answer_schema: None,
         },
     )
 }

@@ -2,7 +2,6 @@
 
 use super::{Evidence, Plan, PlanStep, ToolCall, read_tool_call};
 use crate::domain::check::{AcceptCheck, Author, scan_checks};
-use crate::domain::confirmation::read_tools;
 use crate::domain::fields::{TypedFields, item_path, mismatch};
 use crate::domain::json::Value;
 use crate::domain::problem::{Code, Problem, Warning, WarningCode};
@@ -25,7 +24,6 @@ pub const STEP_KEYS: &[&str] = &[
     "evidence",
     "script",
     "write_scope",
-    "confirm_tools",
     "status",
 ];
 
@@ -129,8 +127,6 @@ impl Reading {
         let evidence = read_evidence(&fields)?;
         let script = self.script(&fields)?;
         let write_scope = read_globs(&fields)?;
-        let confirm_tools =
-            read_tools(&fields.path("confirm_tools"), fields.texts("confirm_tools")?)?;
         self.ignore_status(&fields);
         Ok(PlanStep {
             id,
@@ -142,7 +138,6 @@ impl Reading {
             evidence,
             script,
             write_scope,
-            confirm_tools,
         })
     }
 

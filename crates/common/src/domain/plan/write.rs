@@ -51,7 +51,6 @@ impl PlanStep {
             evidence,
             script,
             write_scope,
-            confirm_tools,
         } = self;
         let evidence = match evidence {
             Evidence::Required => "",
@@ -67,7 +66,6 @@ impl PlanStep {
             .text("evidence", evidence)
             .list("script", script.iter().map(ToolCall::to_json))
             .texts("write_scope", write_scope)
-            .texts("confirm_tools", confirm_tools)
             .build()
     }
 }

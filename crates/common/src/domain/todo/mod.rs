@@ -1,15 +1,17 @@
 //! Todos: obligations of a run beside its steps.
 
 mod read;
+mod run;
 mod work;
 
 pub use read::{Progress, read_todos, todo_to_json, validate_todos};
-pub use work::{active_ids, move_todo};
+pub use run::{MAX_ADDED, MAX_CONTENT, RunTodos, TodoChange};
 
 use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
 
 /// One todo.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Todo {
     /// Unique inside the run.
     pub id: String,
@@ -20,15 +22,18 @@ pub struct Todo {
     /// Its status.
     pub status: TodoStatus,
     /// Ids of the todos that must be completed first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dependencies: Vec<String>,
     /// Ids of the todos that this one replaces.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replaces: Vec<String>,
     /// The creation time; none for a plan's own todos, which have the plan's.
     pub created_at: Option<DateTime<Utc>>,
 }
 
 /// The status of a todo. Completed, failed and cancelled are terminal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum TodoStatus {
     /// Not begun.
     #[default]
@@ -42,6 +47,7 @@ pub enum TodoStatus {
     /// Failed.
     Failed,
     /// No longer wanted.
+    #[serde(rename = "canceled")]
     Cancelled,
 }
 

@@ -3,14 +3,12 @@
 //! ```text
 //!   pending <-> in_progress <-> blocked     any of them -> completed | failed | cancelled (final)
 //! ```
-//!
-//! Waits for its caller: the todo tool, by which a driver changes the todos of its run.
 
 use super::{Todo, TodoStatus};
 use crate::domain::problem::{Code, Problem};
 
 /// The ids of the todos without a terminal status, in order.
-pub fn active_ids(todos: &[Todo]) -> Vec<&str> {
+fn active_ids(todos: &[Todo]) -> Vec<&str> {
     let active = todos.iter().filter(|todo| !todo.status.is_terminal());
     active.map(|todo| todo.id.as_str()).collect()
 }
@@ -19,10 +17,10 @@ pub fn active_ids(todos: &[Todo]) -> Vec<&str> {
 /// repeated.
 ///
 /// # Errors
-/// `todo_not_found`, which lists the active ids; `todo_terminal`;
-/// `canceled_required_needs_replacement` when a required todo would be cancelled without another
+/// `todo_not_found`, which lists the active ids; `todo_terminal`; `todo_dependency_open` when it would be
+/// begun or completed before what it depends on; `canceled_required_needs_replacement` when a required todo would be cancelled without another
 /// required todo, not cancelled, that names it in `replaces`.
-pub fn move_todo(todos: &mut [Todo], id: &str, to: TodoStatus) -> Result<(), Problem> {
+pub(super) fn move_todo(todos: &mut [Todo], id: &str, to: TodoStatus) -> Result<(), Problem> {
     let id = id.trim();
     let Some(at) = todos.iter().position(|todo| todo.id == id) else {
         let active = active_ids(todos).join(", ");
@@ -30,6 +28,7 @@ pub fn move_todo(todos: &mut [Todo], id: &str, to: TodoStatus) -> Result<(), Pro
         return Err(Problem::at(Code::TodoNotFound, "id", message));
     };
     let replaced = is_replaced(todos, id);
+    let open = open_dependencies(todos, at).join(", ");
     let Some(todo) = todos.get_mut(at) else {
         return Ok(());
     };
@@ -48,8 +47,21 @@ pub fn move_todo(todos: &mut [Todo], id: &str, to: TodoStatus) -> Result<(), Pro
         let code = Code::CanceledRequiredNeedsReplacement;
         return Err(Problem::at(code, "status", message));
     }
+    if matches!(to, TodoStatus::InProgress | TodoStatus::Completed) && !open.is_empty() {
+        let message = format!("the todo {id:?} depends on {open}; complete that first");
+        return Err(Problem::at(Code::TodoDependencyOpen, "status", message));
+    }
     todo.status = to;
     Ok(())
+}
+
+/// The ids that a todo depends on and that are not converged.
+fn open_dependencies(todos: &[Todo], at: usize) -> Vec<String> {
+    let converged = |status| matches!(status, TodoStatus::Completed | TodoStatus::Cancelled);
+    let is_open =
+        |id: &&String| todos.iter().any(|todo| todo.id == **id && !converged(todo.status));
+    let needed = todos.get(at).map_or(&[][..], |todo| &todo.dependencies);
+    needed.iter().filter(is_open).cloned().collect()
 }
 
 /// A cancelled todo replaces nothing: otherwise two that name each other could both be cancelled.

@@ -24,6 +24,9 @@ pub const STDERR_MARK: &str = "--- standard error ---";
 /// The longest time limit that a call may request, in seconds.
 const LONGEST_REQUEST_S: u64 = 3600;
 
+/// The tool's name.
+pub const NAME: &str = "run_command";
+
 /// Runs a command.
 #[derive(Debug)]
 pub struct RunCommand(ToolSpec);
@@ -41,19 +44,19 @@ struct Args {
 }
 
 impl RunCommand {
-    /// The tool.
-    #[expect(clippy::new_without_default, reason = "a tool has no default, it has one form")]
-    pub fn new() -> Self {
+    /// The tool. A command may take `default_timeout` where the call asks for no other time.
+    pub fn new(default_timeout: Duration) -> Self {
+        let seconds = default_timeout.as_secs();
         let annotations = Annotations {
             read_only: false,
             destructive: true,
             idempotent: false,
             open_world: true,
         };
-        Self(returning(
+        let spec = returning(
             "the output of the command, and its exit code as a fact",
             spec(
-                "run_command",
+                NAME,
                 "Runs a program in the workspace with a list of arguments, without a shell, and returns \
              its output: standard output, then standard error after a separator line; whole up to \
              64 MiB, and beyond that its start and its end. \
@@ -74,13 +77,14 @@ impl RunCommand {
                             "type": "object", "additionalProperties": {"type": "string"},
                             "description": "Additional environment variables."
                         },
-                        "timeout_s": {"type": "integer", "minimum": 1, "maximum": LONGEST_REQUEST_S, "description": "The time limit in seconds; 20 by default."}
+                        "timeout_s": {"type": "integer", "minimum": 1, "maximum": LONGEST_REQUEST_S, "description": format!("The time limit in seconds; {seconds} by default. The run's limit `command_timeout` wins.")}
                     },
                     "oneOf": [{"required": ["argv"]}, {"required": ["command"]}],
                     "additionalProperties": false
                 }),
             ),
-        ))
+        );
+        Self(ToolSpec { default_timeout, ..spec })
     }
 }
 

@@ -8,8 +8,8 @@ mod scans;
 mod timing;
 
 use crate::tool::{
-    Effect, Environment, ErrorCode, Folder, Registry, RegistryError, Sandbox, Tool, ToolContext,
-    ToolError, ToolOutcome, ToolSpec, WriteScope,
+    BuiltinSettings, Effect, Environment, ErrorCode, Folder, Registry, RegistryError, Sandbox,
+    Tool, ToolContext, ToolError, ToolOutcome, ToolSpec, WriteScope,
 };
 use futures::future::{self, BoxFuture, FutureExt};
 use std::fs;
@@ -67,7 +67,7 @@ impl ToolFixture {
             _folder: folder,
             root,
             outside,
-            registry: Registry::with_builtin(None).unwrap(),
+            registry: Registry::with_builtin(&BuiltinSettings::default()).unwrap(),
             ctx,
         }
     }
@@ -141,7 +141,7 @@ async fn eventually(what: &str, holds: impl Fn() -> bool) {
 
 #[test]
 fn the_built_in_tools_are_listed_by_name_with_their_annotations() {
-    let registry = Registry::with_builtin(None).unwrap();
+    let registry = Registry::with_builtin(&BuiltinSettings::default()).unwrap();
     let told: Vec<_> = registry
         .specs()
         .map(|spec| (spec.name.as_str(), spec.annotations.read_only, spec.scan))
@@ -157,7 +157,9 @@ fn the_built_in_tools_are_listed_by_name_with_their_annotations() {
             ("list_dir", true, false),
             ("noop", true, false),
             ("read_file", true, false),
+            ("read_output", true, false),
             ("run_command", false, false),
+            ("todo", true, false),
             ("write_file", false, false),
         ]
     );
@@ -165,14 +167,14 @@ fn the_built_in_tools_are_listed_by_name_with_their_annotations() {
 
 #[test]
 fn a_name_can_be_registered_once() {
-    let mut registry = Registry::with_builtin(None).unwrap();
+    let mut registry = Registry::with_builtin(&BuiltinSettings::default()).unwrap();
     let again = registry.get("noop").unwrap();
     assert!(registry.register(again).is_err());
 }
 
 #[test]
 fn arguments_that_do_not_match_are_refused_with_their_path() {
-    let registry = Registry::with_builtin(None).unwrap();
+    let registry = Registry::with_builtin(&BuiltinSettings::default()).unwrap();
     for (name, args, fits) in [
         ("noop", serde_json::json!({}), true),
         ("noop", serde_json::json!({"wait_ms": 100}), true),
@@ -210,7 +212,7 @@ impl Tool for WithSchema {
 }
 
 fn registered(schema: serde_json::Value) -> Result<Registry, RegistryError> {
-    let noop = Registry::with_builtin(None)?.get("noop").unwrap();
+    let noop = Registry::with_builtin(&BuiltinSettings::default())?.get("noop").unwrap();
     let spec = ToolSpec { name: "f".to_owned(), input_schema: schema, ..noop.spec().clone() };
     let mut registry = Registry::default();
     registry.register(Arc::new(WithSchema(spec)))?;

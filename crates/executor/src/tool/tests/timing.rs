@@ -1,12 +1,12 @@
 //! The time limits of the built-in tools.
 
 use crate::fuse::timeout::{CallEnd, Timeouts, Timing};
-use crate::tool::{Registry, timing};
+use crate::tool::{BuiltinSettings, Registry, timing};
 use surety_common::domain::json;
 use surety_common::domain::plan::ToolCall;
 
 fn timing_of(tool: &str, arguments: &str) -> Timing {
-    let registry = Registry::with_builtin(None).unwrap();
+    let registry = Registry::with_builtin(&BuiltinSettings::default()).unwrap();
     let arguments = json::parse(arguments).unwrap().value;
     let call = ToolCall { name: tool.to_owned(), arguments };
     timing(registry.get(tool).unwrap().as_ref(), &call)

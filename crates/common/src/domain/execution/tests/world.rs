@@ -331,7 +331,6 @@ impl World {
             lease_epoch: 0,
             text: "a reply".to_owned(),
             usage: Usage::default(),
-            by: String::new(),
         }
     }
 
@@ -358,8 +357,6 @@ impl World {
             choices: Vec::new(),
             step_index,
             acceptance: None,
-            answer_schema: String::new(),
-            confirmation: None,
         }
     }
 

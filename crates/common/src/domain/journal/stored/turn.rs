@@ -6,7 +6,7 @@ use crate::domain::decision::{Abort, Action, ExecuteDecision, Usage};
 use crate::domain::journal::{ReplyMark, Turn, TurnEnd, Validation};
 use crate::domain::json::{ObjectText, Value, write_list};
 use crate::domain::plan::ToolCall;
-use crate::domain::problem::Code;
+use crate::domain::problem::{Code, Warning, WarningCode};
 
 pub(super) fn write_turn(out: &mut String, turn: &Turn) {
     // Most turns pass all three validations; the list is then omitted.
@@ -18,6 +18,10 @@ pub(super) fn write_turn(out: &mut String, turn: &Turn) {
     let object = optional(object, "decision", turn.decision.as_ref(), write_decision);
     let write = |out: &mut String, said: &Vec<Validation>| write_list(out, said, write_validation);
     let object = optional(object, "validations", validations, write);
+    let warnings = Some(&turn.warnings).filter(|warnings| !warnings.is_empty());
+    let write =
+        |out: &mut String, warnings: &Vec<Warning>| write_list(out, warnings, write_warning);
+    let object = optional(object, "warnings", warnings, write);
     let object = object.text("correction", &turn.correction);
     let object = object.text("end", turn.end.map_or("", TurnEnd::as_str));
     let object = optional(object, "reply", turn.reply.as_ref(), write_mark);
@@ -36,6 +40,13 @@ pub(super) fn read_turn(body: &Fields<'_>) -> Result<Turn, StoredError> {
             Some(list) => list
                 .iter()
                 .map(|validation| read_validation(&Fields::of(validation)?))
+                .collect::<Result<_, _>>()?,
+        },
+        warnings: match body.optional("warnings", Value::as_array)? {
+            None => Vec::new(),
+            Some(list) => list
+                .iter()
+                .map(|warning| read_warning(&Fields::of(warning)?))
                 .collect::<Result<_, _>>()?,
         },
         correction: body.text("correction")?,
@@ -108,6 +119,20 @@ fn read_validation(body: &Fields<'_>) -> Result<Validation, StoredError> {
     })
 }
 
+fn write_warning(out: &mut String, warning: &Warning) {
+    ObjectText::begin(out)
+        .text("code", warning.code.as_str())
+        .text("field", warning.field.as_deref().unwrap_or_default())
+        .text("detail", warning.detail.as_deref().unwrap_or_default())
+        .end();
+}
+
+fn read_warning(body: &Fields<'_>) -> Result<Warning, StoredError> {
+    let code = WarningCode::from_text(&body.text("code")?).ok_or_else(|| missing("code"))?;
+    let filled = |text: String| Some(text).filter(|text| !text.is_empty());
+    Ok(Warning { code, field: filled(body.text("field")?), detail: filled(body.text("detail")?) })
+}
+
 fn write_decision(out: &mut String, decision: &ExecuteDecision) {
     let object = ObjectText::begin(out)
         .text("action", decision.action.as_str())
@@ -115,9 +140,7 @@ fn write_decision(out: &mut String, decision: &ExecuteDecision) {
         .text("reason", &decision.reason)
         .text("goal_check", &decision.goal_check);
     let object = optional(object, "tool_call", decision.tool_call.as_ref(), write_call);
-    let object = optional(object, "abort", decision.abort.as_ref(), write_abort);
-    let write = |out: &mut String, schema: &Value| schema.write_compact(out);
-    optional(object, "answer_schema", decision.answer_schema.as_ref(), write).end();
+    optional(object, "abort", decision.abort.as_ref(), write_abort).end();
 }
 
 fn read_decision(body: &Fields<'_>) -> Result<ExecuteDecision, StoredError> {
@@ -132,7 +155,6 @@ fn read_decision(body: &Fields<'_>) -> Result<ExecuteDecision, StoredError> {
         goal_check: body.text("goal_check")?,
         tool_call: body.object("tool_call")?.map(|call| read_call(&call)).transpose()?,
         abort: body.object("abort")?.map(|abort| read_abort(&abort)).transpose()?,
-        answer_schema: body.0.get("answer_schema").cloned(),
     })
 }
 
