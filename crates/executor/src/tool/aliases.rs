@@ -1,7 +1,6 @@
 //! Other names of tools, which drivers know from elsewhere. A name is resolved once, before a decision is
 //! validated: everything after it, from the journal to the policy, sees the tool's own name.
 
-use super::registry::RegistryError;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use surety_common::domain::decision::ExecuteDecision;
@@ -10,6 +9,24 @@ use surety_common::domain::problem::{Warning, WarningCode};
 /// The aliases of every executor: of tools that only read.
 const BUILTIN: [(&str, &str); 4] =
     [("find_files", "glob"), ("ls", "list_dir"), ("search", "grep"), ("view", "read_file")];
+
+/// Why the aliases of the configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum AliasError {
+    /// The name of a tool cannot stand for another.
+    #[error("--executor-tool-aliases: {0:?} is the name of a tool; choose another alias")]
+    IsTool(String),
+    /// An alias stands for no tool.
+    #[error(
+        "--executor-tool-aliases: {alias:?} stands for {tool:?}, which is no tool; name one that ListTools shows"
+    )]
+    OfNothing {
+        /// The alias.
+        alias: String,
+        /// What it stands for.
+        tool: String,
+    },
+}
 
 /// Names of tools by their aliases.
 #[derive(Debug, Clone, Default)]
@@ -20,11 +37,11 @@ impl Aliases {
     /// replaces a built-in one.
     ///
     /// # Errors
-    /// [`RegistryError`] for the name of a tool as an alias, and for the alias of no tool.
+    /// [`AliasError`] for the name of a tool as an alias, and for the alias of no tool.
     pub(super) fn new(
         configured: Option<&str>,
         is_tool: impl Fn(&str) -> bool,
-    ) -> Result<Self, RegistryError> {
+    ) -> Result<Self, AliasError> {
         let builtin = BUILTIN.map(|(alias, tool)| (alias.to_owned(), tool.to_owned()));
         let mut aliases = BTreeMap::from(builtin);
         for pair in configured.unwrap_or_default().split(',').filter(|pair| !pair.trim().is_empty())
@@ -32,11 +49,11 @@ impl Aliases {
             let (alias, tool) = pair.split_once('=').unwrap_or((pair, ""));
             let (alias, tool) = (alias.trim(), tool.trim());
             if is_tool(alias) {
-                return Err(RegistryError::DuplicateName(alias.to_owned()));
+                return Err(AliasError::IsTool(alias.to_owned()));
             }
             if !is_tool(tool) {
                 let (alias, tool) = (alias.to_owned(), tool.to_owned());
-                return Err(RegistryError::AliasOfNothing { alias, tool });
+                return Err(AliasError::OfNothing { alias, tool });
             }
             aliases.insert(alias.to_owned(), tool.to_owned());
         }

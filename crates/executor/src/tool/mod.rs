@@ -31,6 +31,7 @@ mod tests;
 pub mod workspace;
 pub mod write;
 
+pub use aliases::AliasError;
 pub use builtin::BuiltinSettings;
 pub use environment::Environment;
 pub use error::{ErrorCode, ToolError};

@@ -1,6 +1,6 @@
 //! The tools by name, and the validation of their arguments.
 
-use crate::tool::aliases::Aliases;
+use crate::tool::aliases::{AliasError, Aliases};
 use crate::tool::builtin::{self, BuiltinSettings};
 use crate::tool::{ALWAYS_ALLOWED, RunTool, Tool, ToolSpec};
 use jsonschema::{PatternOptions, Validator};
@@ -28,17 +28,9 @@ pub enum RegistryError {
         /// What is wrong with the schema.
         reason: String,
     },
-    /// An alias in the configuration stands for no tool.
-    #[error(
-        "--executor-tool-aliases (SURETY_EXECUTOR_TOOL_ALIASES): {alias:?} stands for {tool:?}, which is no tool; \
-         name one that ListTools shows"
-    )]
-    AliasOfNothing {
-        /// The alias.
-        alias: String,
-        /// What it stands for.
-        tool: String,
-    },
+    /// An alias of the configuration cannot be used.
+    #[error(transparent)]
+    Alias(#[from] AliasError),
     /// The client of `http_get` could not be made.
     #[error("http_get: TLS cannot be used: {0}")]
     Tls(#[from] reqwest::Error),
