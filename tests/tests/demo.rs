@@ -1,10 +1,10 @@
-//! The two plans of the demo, over three processes and real copies of the example project.
+//! The two plans of the demo, over three processes and real copies of the example project, and its script.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use surety_common::wire::v1;
-use surety_e2e::harness::Deployment;
+use surety_e2e::harness::{Deployment, binary};
 use surety_e2e::script;
 
 fn examples() -> PathBuf {
@@ -104,4 +104,17 @@ async fn the_lie_is_refused_with_the_reason_of_every_check_that_does_not_hold() 
     assert_eq!(run.counters.unwrap_or_default().repairs, 1);
     assert_eq!(git(&project, &["status", "--porcelain"])?, "");
     deployment.finish().await
+}
+
+#[test]
+fn the_script_of_the_demo_ends_well() -> Result<()> {
+    let script = examples().join("../scripts/demo.sh");
+    let output =
+        std::process::Command::new(script).env("SURETY_BIN", binary("surety")?).output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8(output.stdout)?;
+    for line in ["repair  accepted", "liar    refused", "All stopped, no process left"] {
+        ensure!(said.contains(line), "{line:?} is not in {said}");
+    }
+    Ok(())
 }

@@ -7,7 +7,7 @@ mod process;
 
 pub use cluster::Cluster;
 pub use database::Database;
-pub use process::{Process, Service, TOKEN, WRAPPER, token};
+pub use process::{Process, Service, TOKEN, WRAPPER, binary, token};
 
 use crate::{audit, script};
 use anyhow::{Context, Result};

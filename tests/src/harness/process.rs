@@ -328,7 +328,7 @@ fn address_in(line: &str) -> Option<String> {
 ///
 /// # Errors
 /// It is not built.
-pub(super) fn binary(name: &str) -> Result<PathBuf> {
+pub fn binary(name: &str) -> Result<PathBuf> {
     let test = std::env::current_exe()?;
     let folder = test
         .ancestors()

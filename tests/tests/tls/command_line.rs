@@ -4,22 +4,13 @@ use crate::processes::borrowed;
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use surety_e2e::authority::{Authority, VALID};
-use surety_e2e::harness::{Database, PATIENCE, Process, Service, TOKEN};
+use surety_e2e::harness::{Database, PATIENCE, Process, Service, TOKEN, binary};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 use tokio::time::timeout;
-
-/// The program of the command line, beside the test's own.
-fn command_line() -> Result<PathBuf> {
-    let test = std::env::current_exe()?;
-    let mut candidates = test.ancestors().map(|folder| folder.join("surety"));
-    candidates
-        .find(|path| path.is_file())
-        .context("surety is not built; run `cargo build --workspace`")
-}
 
 #[tokio::test]
 async fn the_certificates_of_compose_serve_the_command_line() -> Result<()> {
@@ -47,13 +38,13 @@ async fn the_certificates_of_compose_serve_the_command_line() -> Result<()> {
     ];
     let process = Process::start_stateless(Service::Gate, &borrowed(&variables)).await?;
     let url = format!("https://{}", process.address());
-    let health = Command::new(command_line()?)
+    let health = Command::new(binary("surety")?)
         .args(["health", &url])
         .env("SURETY_TLS_CA_FILE", &ca)
         .output()
         .await?;
     ensure!(health.status.success(), "{}", String::from_utf8_lossy(&health.stderr));
-    let health = Command::new(command_line()?)
+    let health = Command::new(binary("surety")?)
         .args(["health", &url])
         .env_remove("SURETY_TLS_CA_FILE")
         .output()
@@ -72,7 +63,7 @@ async fn the_command_line_sends_its_token_over_tls_and_not_without_it() -> Resul
         Process::start(Service::Planner, &database, &borrowed(&ours.environment("port")?)).await?;
     let token = ours.write("token", TOKEN)?;
     let runs = |url: String| {
-        let mut command = Command::new(command_line()?);
+        let mut command = Command::new(binary("surety")?);
         command.args(["runs", "--url", &url, "--token-file"]).arg(&token);
         command.arg("--tls-ca-file").arg(ours.path("ca.pem"));
         Ok::<_, anyhow::Error>(command)
@@ -99,7 +90,7 @@ async fn up_serves_the_command_line_over_tls_with_the_address_in_its_folder() ->
     let enterable = std::os::unix::fs::PermissionsExt::from_mode(0o711);
     std::fs::set_permissions(folder.path(), enterable)?;
     let command = |words: &[&str]| -> Result<Command> {
-        let mut command = Command::new(command_line()?);
+        let mut command = Command::new(binary("surety")?);
         command.args(words).arg("--data-dir").arg(folder.path().join("data"));
         for name in ["SURETY_URL", "SURETY_TOKEN_FILE", "DATABASE_URL"] {
             command.env_remove(name);
@@ -129,7 +120,7 @@ async fn config_check_loads_the_certificates_and_shows_their_settings() -> Resul
     ours.issue("port", "127.0.0.1", VALID)?;
     let environment = ours.environment("port")?;
     let check = |key: &str| -> Result<Command> {
-        let mut command = Command::new(command_line()?);
+        let mut command = Command::new(binary("surety")?);
         command.args(["config", "check"]);
         command.envs(environment.iter().map(|(name, value)| (*name, value)));
         command.env("SURETY_TLS_KEY_FILE", ours.path(key));

@@ -47,9 +47,11 @@ pub struct Difference {
 impl Difference {
     /// The facts of its receipt; the text is the receipt's output.
     pub fn facts(workspace: &str, text: &[u8], not_shown: &str) -> Vec<Fact> {
-        let mut facts =
-            vec![output(WORKSPACE, workspace.to_owned()), output(DIFFERENCE, sha256_hex(text))];
-        facts.extend((!not_shown.is_empty()).then(|| output(NOT_SHOWN, not_shown.to_owned())));
+        let mut facts = vec![
+            Fact::of_output(WORKSPACE, workspace),
+            Fact::of_output(DIFFERENCE, sha256_hex(text)),
+        ];
+        facts.extend((!not_shown.is_empty()).then(|| Fact::of_output(NOT_SHOWN, not_shown)));
         facts
     }
 
@@ -61,12 +63,12 @@ impl Difference {
                 && probe.is_some_and(|it| it.round == round && it.check_id == DIFFERENCE_CHECK)
         };
         let receipt = receipts.iter().rfind(is_own)?;
-        let digest = value(receipt, DIFFERENCE)?.to_owned();
-        let mut not_shown = value(receipt, NOT_SHOWN).unwrap_or_default().to_owned();
+        let digest = receipt.outputs(DIFFERENCE).next()?.to_owned();
+        let mut not_shown = receipt.outputs(NOT_SHOWN).next().unwrap_or_default().to_owned();
         if receipt.output_digest != digest {
             "its text could not be stored".clone_into(&mut not_shown);
         }
-        let workspace = value(receipt, WORKSPACE)?.to_owned();
+        let workspace = receipt.outputs(WORKSPACE).next()?.to_owned();
         Some(Self { workspace, digest, call_id: receipt.call_id.clone(), not_shown })
     }
 }
@@ -141,12 +143,12 @@ impl Resolution {
     /// Its receipt, without its place in the chain.
     pub fn receipt(&self, answered: Answered) -> EvidenceReceipt {
         let mut facts = vec![
-            output(ANSWER, self.word().to_owned()),
-            output(BY, self.by.clone()),
-            output(DIGEST, self.digest.clone()),
-            output(WORKSPACE, self.workspace.clone()),
+            Fact::of_output(ANSWER, self.word()),
+            Fact::of_output(BY, &self.by),
+            Fact::of_output(DIGEST, &self.digest),
+            Fact::of_output(WORKSPACE, &self.workspace),
         ];
-        facts.extend((!self.comment.is_empty()).then(|| output(COMMENT, self.comment.clone())));
+        facts.extend((!self.comment.is_empty()).then(|| Fact::of_output(COMMENT, &self.comment)));
         let did = if self.approved { "approved" } else { "denied" };
         EvidenceReceipt {
             step_index: answered.step_count,
@@ -175,7 +177,7 @@ impl Resolution {
         if receipt.source != EvidenceSource::Approval || receipt.name != RESOLVED {
             return None;
         }
-        let text = |key| value(receipt, key).map(str::to_owned);
+        let text = |key| receipt.outputs(key).next().map(str::to_owned);
         Some(Self {
             by: text(BY)?,
             approved: receipt.success && text(ANSWER)? == "approve",
@@ -184,23 +186,6 @@ impl Resolution {
             comment: text(COMMENT).unwrap_or_default(),
         })
     }
-}
-
-fn output(key: &str, value: String) -> Fact {
-    Fact::Output { key: key.to_owned(), value }
-}
-
-fn value<'r>(receipt: &'r EvidenceReceipt, wanted: &str) -> Option<&'r str> {
-    receipt.facts.iter().find_map(|fact| match fact {
-        Fact::Output { key, value } if key == wanted => Some(value.as_str()),
-        Fact::Output { .. }
-        | Fact::Tests { .. }
-        | Fact::FileWritten { .. }
-        | Fact::FileObserved { .. }
-        | Fact::Command { .. }
-        | Fact::Content { .. }
-        | Fact::Verification { .. } => None,
-    })
 }
 
 #[cfg(test)]

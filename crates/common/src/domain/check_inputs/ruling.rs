@@ -110,7 +110,7 @@ fn listed(key: &str, mut values: Vec<String>) -> Vec<Fact> {
         values.truncate(MAX_LISTED);
         values.push(format!("and {more} more"));
     }
-    values.into_iter().map(|value| Fact::Output { key: key.to_owned(), value }).collect()
+    values.into_iter().map(|value| Fact::of_output(key, value)).collect()
 }
 
 /// One run of a check.
@@ -154,11 +154,11 @@ pub fn rule<E: Copy>(
     let failed_as_left = as_left.and_then(|run| run.result.err());
     let mut ruling = Ruling { result: Ok(()), cautions: Vec::new() };
     let mut caution = |code, key, run: CheckRun<'_, E>| {
-        let values = values(run.receipt, key);
+        let values: Vec<&str> = run.receipt.outputs(key).collect();
         if !values.is_empty() {
             ruling.cautions.push((code, values.join(", ")));
         }
-        format!("{code}: {}", values.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>().join(", "))
+        format!("{code}: {}", values.iter().take(MAX_NAMED).copied().collect::<Vec<_>>().join(", "))
     };
     for code in [ORIGINALS_NOT_RUN, PROGRAM_FROM_WORKSPACE, IGNORED_INPUTS_AS_LEFT] {
         caution(code, code, original);
@@ -174,7 +174,7 @@ pub fn rule<E: Copy>(
         (Err(_), Some(run), None) => {
             let reason = caution(IGNORED_INPUTS_CHANGED, IGNORED_INPUTS_CHANGED, run);
             caution(CHECK_INPUTS_DIFFER, CHECK_INPUTS_DIFFER, original);
-            let is_added = !values(run.receipt, DEPENDENCY_CHANGED).is_empty();
+            let is_added = run.receipt.outputs(DEPENDENCY_CHANGED).next().is_some();
             let code = IGNORED_INPUTS_CHANGED;
             if is_added { Ok(()) } else { Err(Failure::OfInputs { code, reason }) }
         }
@@ -183,7 +183,7 @@ pub fn rule<E: Copy>(
             let reason = caution(code, CHECK_INPUTS_DIFFER, original);
             // The run that holds had the ignored files of the steps, too.
             let installs =
-                |run: &CheckRun<'_, E>| !values(run.receipt, DEPENDENCY_CHANGED).is_empty();
+                |run: &CheckRun<'_, E>| run.receipt.outputs(DEPENDENCY_CHANGED).next().is_some();
             if let Some(run) = with_ignored.filter(|run| !installs(run)) {
                 caution(IGNORED_INPUTS_CHANGED, IGNORED_INPUTS_CHANGED, run);
             }
@@ -192,20 +192,6 @@ pub fn rule<E: Copy>(
         (Err(error), None, _) => Err(Failure::OfRun(error)),
     };
     ruling
-}
-
-fn values(receipt: &EvidenceReceipt, wanted: &str) -> Vec<String> {
-    let facts = receipt.facts.iter().filter_map(|fact| match fact {
-        Fact::Output { key, value } if key == wanted => Some(value.clone()),
-        Fact::Output { .. }
-        | Fact::Tests { .. }
-        | Fact::FileWritten { .. }
-        | Fact::FileObserved { .. }
-        | Fact::Command { .. }
-        | Fact::Content { .. }
-        | Fact::Verification { .. } => None,
-    });
-    facts.collect()
 }
 
 #[cfg(test)]

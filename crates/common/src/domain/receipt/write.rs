@@ -95,7 +95,31 @@ fn instant(instant: Option<DateTime<Utc>>) -> String {
     instant.map_or_else(String::new, |at| at.to_rfc3339_opts(SecondsFormat::Micros, true))
 }
 
+impl EvidenceReceipt {
+    /// The values of its outputs of this key, in the order of its facts.
+    pub fn outputs<'r>(&'r self, wanted: &'r str) -> impl Iterator<Item = &'r str> {
+        self.facts.iter().filter_map(move |fact| fact.output(wanted))
+    }
+}
+
 impl Fact {
+    /// An output of this key.
+    pub fn of_output(key: &str, value: impl Into<String>) -> Self {
+        Self::Output { key: key.to_owned(), value: value.into() }
+    }
+
+    fn output(&self, wanted: &str) -> Option<&str> {
+        match self {
+            Self::Output { key, value } => (key == wanted).then_some(value.as_str()),
+            Self::FileWritten { .. }
+            | Self::FileObserved { .. }
+            | Self::Command { .. }
+            | Self::Content { .. }
+            | Self::Verification { .. }
+            | Self::Tests { .. } => None,
+        }
+    }
+
     /// The kind of the fact, as the contract names it.
     pub const fn kind(&self) -> &'static str {
         match self {

@@ -30,31 +30,19 @@ impl std::fmt::Display for TestsGone {
 
 /// The facts of a receipt about these tests.
 pub fn facts_of_gone(gone: &[&str]) -> Vec<Fact> {
-    let output = |key: &str, value: String| Fact::Output { key: key.to_owned(), value };
     let mut facts = Vec::new();
     if !gone.is_empty() {
-        facts.push(output(COUNT, gone.len().to_string()));
+        facts.push(Fact::of_output(COUNT, gone.len().to_string()));
     }
     let first = gone.iter().take(MAX_LISTED);
-    facts.extend(first.map(|name| output(TESTS_MISSING, (*name).to_owned())));
+    facts.extend(first.map(|name| Fact::of_output(TESTS_MISSING, *name)));
     facts
 }
 
 /// What a receipt says; none where no test is missing.
 pub fn gone_in(receipt: &EvidenceReceipt) -> Option<TestsGone> {
-    let values = |wanted: &'static str| {
-        receipt.facts.iter().filter_map(move |fact| match fact {
-            Fact::Output { key, value } if key == wanted => Some(value.clone()),
-            Fact::Output { .. }
-            | Fact::Tests { .. }
-            | Fact::FileWritten { .. }
-            | Fact::FileObserved { .. }
-            | Fact::Command { .. }
-            | Fact::Content { .. }
-            | Fact::Verification { .. } => None,
-        })
-    };
-    let count = values(COUNT).next()?.parse().ok()?;
-    let first: Vec<String> = values(TESTS_MISSING).take(MAX_NAMED).collect();
+    let count = receipt.outputs(COUNT).next()?.parse().ok()?;
+    let first: Vec<String> =
+        receipt.outputs(TESTS_MISSING).take(MAX_NAMED).map(str::to_owned).collect();
     (!first.is_empty()).then_some(TestsGone { count, first })
 }

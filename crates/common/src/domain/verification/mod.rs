@@ -1,0 +1,24 @@
+//! What the runner observes before the gate decides, and what the project's own tests came to. The
+//! runner and the gate both go by these rules.
+//!
+//! ```text
+//!   checks, policy --probes--> observations --the runner--> receipts --probed--> those of one check in a round
+//!                                                                    --concealed--> those that participants see
+//! ```
+
+mod hidden;
+mod probe;
+mod project_tests;
+mod recorded;
+
+pub use hidden::{HIDDEN_CHECK_FAILED, Sight, concealed, is_hidden_name};
+pub use probe::{Observation, PREPARE_CHECK, Probe, is_probed, probes, wants_project_tests};
+pub use project_tests::{PROJECT_TESTS, PROJECT_TESTS_CHECK, ProjectTests};
+pub use recorded::{
+    PREPARE_FAILED, WORKSPACE_CHANGED, WORKSPACE_CHECK, WORKSPACE_DIGEST, hosts_refused,
+    network_refused, not_started, probed, probed_first, probed_with, unconfined, workspace_digest,
+    wrote_files,
+};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,116 @@
+use super::*;
+use crate::domain::check::{AcceptCheck, Author, FileType, Owner, read_checks};
+use crate::domain::json;
+use crate::domain::receipt::{EvidenceReceipt, read_receipt};
+use crate::domain::run::{Policy, VerifyCommands};
+
+#[test]
+fn the_checks_and_the_policy_say_what_is_looked_at() {
+    let command = || Observation::Command("make test".to_owned());
+    let named = |path: &str| Observation::File { path: path.to_owned(), file_type: FileType::File };
+    let file = || named("a");
+    let optional = r#"[{"kind":"command_success","target":"make","required":false}]"#;
+    for (checks, policy, wrote, expected) in [
+        (
+            r#"["make test","./a","make test"]"#,
+            VerifyCommands::Runner,
+            true,
+            vec![command(), named("./a")],
+        ),
+        (r#"["make test","a.txt"]"#, VerifyCommands::ReceiptsOnly, true, vec![named("a.txt")]),
+        ("[]", VerifyCommands::Runner, true, vec![Observation::ProjectTests]),
+        ("[]", VerifyCommands::Runner, false, vec![]),
+        (optional, VerifyCommands::Runner, true, vec![Observation::ProjectTests]),
+        (optional, VerifyCommands::Runner, false, vec![]),
+        (optional, VerifyCommands::ReceiptsOnly, true, vec![]),
+        (
+            r#"[{"kind":"file_exists","target":"a"}]"#,
+            VerifyCommands::Runner,
+            true,
+            vec![Observation::ProjectTests, file()],
+        ),
+        (
+            r#"["make test",{"kind":"workspace_change"},
+                {"kind":"workspace_change","params":{"paths":"src/**, {a,b}.txt"}}]"#,
+            VerifyCommands::Runner,
+            true,
+            vec![
+                Observation::Change(vec![]),
+                Observation::Change(vec!["src/**".to_owned(), "{a,b}.txt".to_owned()]),
+                command(),
+            ],
+        ),
+        (r#"[{"kind":"workspace_change"}]"#, VerifyCommands::ReceiptsOnly, true, vec![]),
+    ] {
+        let list = json::parse(checks).unwrap().value;
+        let (list, _) = read_checks(&list, "verify", Author::Model).unwrap();
+        let policy = Policy { verify_commands: policy, ..Policy::default() };
+        let found = probes(&list, &policy, wrote);
+        let found: Vec<_> = found.into_iter().map(|probe| probe.observation).collect();
+        assert_eq!(found, expected, "{checks}");
+    }
+}
+
+#[test]
+fn each_check_has_a_probe_of_its_own_and_less_trusted_commands_run_first() {
+    let checks = r#"[
+        {"kind":"command_success","target":"make test","owner":"user"},
+        {"kind":"command_success","target":"make test","owner":"operator"},
+        {"id":"a","kind":"command_success","target":"make test","owner":"plan"}]"#;
+    let list = json::parse(checks).unwrap().value;
+    let (list, _) = read_checks(&list, "verify", Author::Operator).unwrap();
+    let policy = Policy {
+        prepare: vec!["npm ci".to_owned()],
+        always_prepare: vec!["make tools".to_owned()],
+        ..Policy::default()
+    };
+    let found = probes(&list, &policy, true);
+    let found: Vec<_> = found.iter().map(|probe| (probe.check_id.as_str(), probe.owner)).collect();
+    assert_eq!(
+        found,
+        [
+            ("a", Owner::Plan),
+            ("system.prepare[0]", Owner::Operator),
+            ("system.prepare[1]", Owner::User),
+            ("command_success[1]", Owner::Operator),
+            ("command_success[0]", Owner::User),
+        ]
+    );
+    let lines: Vec<_> = policy.prepare_lines().map(|(_, line)| line).collect();
+    assert_eq!(lines, ["make tools", "npm ci"]);
+    let own = |check: &AcceptCheck| check.owner == Owner::Plan;
+    let of_plan: Vec<_> = list.iter().filter(|check| own(check)).cloned().collect();
+    assert_eq!(probes(&of_plan, &policy, true).len(), 1, "nothing needs the view");
+}
+
+fn receipt(source: &str, round: u32, success: bool, facts: &str) -> EvidenceReceipt {
+    let text = format!(
+        r#"{{"step_index":1,"check_id":"system.project_tests","round":{round},
+            "source":"{source}","success":{success},
+            "name":"project_tests","facts":[{facts}]}}"#
+    );
+    read_receipt(&json::parse(&text).unwrap().value).unwrap()
+}
+
+#[test]
+fn the_last_record_of_the_runner_in_the_round_says_what_the_tests_came_to() {
+    use ProjectTests::{Failed, NotRun, Passed, Skipped};
+    let ran = r#"{"fact":"command","argv":["cargo","test"],"exit_code":0}"#;
+    let failed = r#"{"fact":"command","argv":["cargo","test"],"exit_code":1}"#;
+    let skipped = r#"{"fact":"output","key":"project_tests","value":"skipped"}"#;
+    let (good, bad) = (receipt("probe", 2, true, ran), receipt("probe", 2, false, failed));
+    for (receipts, expected) in [
+        (vec![], NotRun),
+        (vec![good.clone()], Passed),
+        (vec![bad.clone()], Failed),
+        (vec![good.clone(), bad.clone()], Failed),
+        (vec![bad, good.clone()], Passed),
+        (vec![receipt("probe", 2, false, skipped)], Skipped),
+        (vec![good, receipt("probe", 2, false, "")], NotRun),
+        (vec![receipt("probe", 1, true, ran)], NotRun),
+        (vec![receipt("tool_observation", 2, true, ran)], NotRun),
+        (vec![receipt("tool_observation", 2, true, skipped)], NotRun),
+    ] {
+        assert_eq!(ProjectTests::of(&receipts, 2), expected, "{receipts:?}");
+    }
+}
