@@ -21,16 +21,18 @@ mod service;
 mod shards;
 mod tokens;
 mod upkeep;
+mod webhook;
 
 pub use planner::Planner;
 pub use service::{read_own_limits, read_policy};
+pub use webhook::WebhookError;
 
 use metrics_exporter_prometheus::PrometheusHandle;
 use shards::Shards;
 use sqlx::PgPool;
 use std::sync::Arc;
 use surety_common::clock::PRIMARY_SHARD;
-use surety_common::config::{CommonConfig, NamespaceDatabase, PlannerConfig};
+use surety_common::config::{CommonConfig, NamespaceDatabase, PlannerConfig, Webhook};
 use surety_common::store::{self, Identities, PoolSize, Retention, StoreError};
 use surety_common::wire::client::Transport;
 use surety_common::wire::server::{self, Authentication, Server, ServerInfo, Settings};
@@ -45,6 +47,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use upkeep::Upkeep;
+use webhook::Webhooks;
 
 /// The configuration of a planner.
 pub struct Setup {
@@ -56,6 +59,8 @@ pub struct Setup {
     pub database_url: Option<String>,
     /// The databases of namespaces that have a separate one; stateless mode uses none.
     pub databases: Vec<NamespaceDatabase>,
+    /// The addresses that are told of events.
+    pub webhooks: Vec<Webhook>,
     /// The tokens that are known from the start.
     pub tokens: FileTokens,
     /// The certificates of the port.
@@ -70,6 +75,9 @@ pub enum ServeError {
     /// A permanent error of the database.
     #[error("the database is not usable")]
     Store(#[from] StoreError),
+    /// A webhook of the configuration cannot be used.
+    #[error(transparent)]
+    Webhook(#[from] WebhookError),
     /// The port failed.
     #[error("the listening socket failed")]
     Server(#[from] server::ServeError),
@@ -89,6 +97,7 @@ pub async fn serve(
     let Some(database_url) = &setup.database_url else {
         return Ok(without_database(setup).serve(listener, shutdown.cancelled_owned()).await?);
     };
+    let webhooks = Webhooks::new(&setup.webhooks, &setup.transport)?;
     let size = PoolSize::of(&setup.common);
     let connecting = store::connect_with_patience(database_url, size);
     let pool = tokio::select! {
@@ -101,6 +110,7 @@ pub async fn serve(
         retention: Retention::of(&setup.planner),
         host_label: setup.common.host_label(),
         depths: Arc::default(),
+        webhooks,
     };
     let tokens = Tokens { primary: pool.clone(), identities: identities.clone() };
     let name = "the primary database".to_owned();

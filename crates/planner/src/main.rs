@@ -29,6 +29,7 @@ fn main() -> anyhow::Result<()> {
 
 async fn run(Args { common, planner }: Args) -> anyhow::Result<()> {
     let databases = planner.namespace_databases()?;
+    let webhooks = planner.webhooks()?;
     let transport = Transport::of(&common.tls)?;
     let guard = telemetry::init("planner", &common.telemetry, &transport)?;
     let shutdown = on_signal()?;
@@ -40,6 +41,7 @@ async fn run(Args { common, planner }: Args) -> anyhow::Result<()> {
     let setup = surety_planner::Setup {
         database_url: common.home_database(&databases)?,
         databases,
+        webhooks,
         metrics: Some(guard.metrics()),
         common,
         planner,

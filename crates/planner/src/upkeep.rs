@@ -2,6 +2,7 @@
 
 use crate::depths::Depths;
 use crate::planner::Planner;
+use crate::webhook::Webhooks;
 use crate::{retention, scan};
 use sqlx::PgPool;
 use std::sync::{Arc, Mutex};
@@ -17,6 +18,8 @@ pub(crate) struct Upkeep {
     pub(crate) host_label: String,
     /// The queue metrics of all databases.
     pub(crate) depths: Arc<Mutex<Depths>>,
+    /// Who is told of events.
+    pub(crate) webhooks: Webhooks,
 }
 
 impl Upkeep {
@@ -36,6 +39,7 @@ impl Upkeep {
     /// Runs until the process shuts down.
     pub(crate) async fn go_on(self, planner: Arc<Planner>) {
         let forgetting = retention::run(Arc::clone(&planner), self.retention);
-        tokio::join!(forgetting, scan::run(planner, self.depths));
+        let telling = self.webhooks.run(Arc::clone(&planner));
+        tokio::join!(forgetting, telling, scan::run(planner, self.depths));
     }
 }

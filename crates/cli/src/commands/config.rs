@@ -56,6 +56,7 @@ impl Config {
         Tls::load((&common.tls).into())?;
         let sandbox = SandboxCheck::of(&executor)?;
         let databases = planner.namespace_databases()?;
+        planner.webhooks()?;
         let in_force = effective(matches);
         let named = |setting: &Effective| match setting.setting.id().as_str() {
             "namespace_databases_file" => databases.as_slice(),

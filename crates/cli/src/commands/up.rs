@@ -21,6 +21,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args};
 use surety_common::config::{
     CommonConfig, DataDirConfig, ExecutorConfig, GateConfig, NamespaceDatabase, PlannerConfig,
+    Webhook,
 };
 use surety_common::domain::identity::{Identity, IdentityError, Namespaces, Role};
 use surety_common::telemetry::{self, Guard};
@@ -78,6 +79,7 @@ impl Up {
         let token_file = self.common.token_file.clone().unwrap_or_else(|| folder.token());
         let tokens = self.tokens(&folder)?;
         let databases = self.planner.namespace_databases()?;
+        let webhooks = self.planner.webhooks()?;
         let transport = Transport::of(&self.common.tls)?;
         let ports = self.bind().await?;
         let guard = telemetry::init("surety", &self.common.telemetry, &transport)
@@ -88,7 +90,8 @@ impl Up {
                 "up: runs in the databases of namespaces need executors of their own; this process executes none of them"
             );
         }
-        let started = Started { folder, token_file, tokens, transport, databases, ports, output };
+        let started =
+            Started { folder, token_file, tokens, transport, databases, webhooks, ports, output };
         let ended = self.serve(started, signals, &guard).await;
         if let Err(error) = guard.shutdown(TELEMETRY_BOUND).await {
             note(&format!("surety: {error}"));
@@ -157,7 +160,8 @@ impl Up {
         mut signals: Signals,
         guard: &Guard,
     ) -> Result<Exit, Failure> {
-        let Started { folder, token_file, tokens, transport, databases, ports, output } = started;
+        let Started { folder, token_file, tokens, transport, databases, webhooks, ports, output } =
+            started;
         let plan = Plan {
             common: self.common,
             planner: self.planner,
@@ -165,6 +169,7 @@ impl Up {
             gate: self.gate,
             database_url: database_url.to_owned(),
             databases,
+            webhooks,
             tokens,
             transport,
             hidden: vec![folder.path().to_owned()],
@@ -201,6 +206,7 @@ struct Started {
     tokens: FileTokens,
     transport: Transport,
     databases: Vec<NamespaceDatabase>,
+    webhooks: Vec<Webhook>,
     ports: Ports,
     output: Output,
 }

@@ -66,6 +66,38 @@ pub enum ConfigError {
         /// Its permission bits.
         mode: u32,
     },
+    /// The file with the webhooks could not be read.
+    #[error(
+        "the file {path} with the webhooks cannot be read: {source}. Point --webhooks-file \
+         (SURETY_WEBHOOKS_FILE) at the right file"
+    )]
+    WebhooksUnreadable {
+        /// The file as it was given.
+        path: PathBuf,
+        /// The reason.
+        source: std::io::Error,
+    },
+    /// Every user of the machine can read the secrets in the file.
+    #[error(
+        "the file {path} of --webhooks-file (SURETY_WEBHOOKS_FILE) can be read by every user of this \
+         machine (mode {mode:03o}). Run: chmod 600 {path}"
+    )]
+    WebhooksExposed {
+        /// The file as it was given.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// A line of it does not read. The line is not shown, for it holds a secret.
+    #[error("line {line} of {path} (--webhooks-file, SURETY_WEBHOOKS_FILE) {why}")]
+    WebhooksLine {
+        /// The file as it was given.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+        /// What is wrong, and what to do.
+        why: &'static str,
+    },
     /// The file that names the databases of namespaces could not be read.
     #[error(
         "the file {path} that names the databases of namespaces cannot be read: {source}. Create \

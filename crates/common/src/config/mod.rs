@@ -21,6 +21,7 @@ mod settings;
 mod tls;
 mod token;
 mod value;
+mod webhooks;
 
 pub use client::{AddressConfig, ClientConfig, DataDirConfig};
 pub use common::{CommonConfig, TelemetryConfig};
@@ -34,3 +35,4 @@ pub use settings::{Accepts, Group, Setting, settings};
 pub use tls::{ClientTlsConfig, TlsConfig};
 pub use token::{FileToken, read_client_token, read_token_file};
 pub use value::LogFormat;
+pub use webhooks::{SECRET_PREFIX, Webhook};

@@ -9,6 +9,7 @@ use clap::Args;
 use super::error::ConfigError;
 use super::namespaces::{NamespaceDatabase, read_namespace_databases};
 use super::settings as s;
+use super::webhooks::{Webhook, read_webhooks};
 
 /// The planner's settings.
 #[derive(Debug, Clone, Args)]
@@ -25,6 +26,12 @@ pub struct PlannerConfig {
           help = s::NAMESPACE_DATABASES_FILE.meaning,
           value_parser = s::NAMESPACE_DATABASES_FILE.reads::<PathBuf>())]
     pub namespace_databases_file: Option<PathBuf>,
+
+    /// The file with the webhooks; read it with [`PlannerConfig::webhooks`].
+    #[arg(long = s::WEBHOOKS_FILE.flag, env = s::WEBHOOKS_FILE.env,
+          help = s::WEBHOOKS_FILE.meaning,
+          value_parser = s::WEBHOOKS_FILE.reads::<PathBuf>())]
+    pub webhooks_file: Option<PathBuf>,
 
     /// Days that a run is kept after its end, 0..36500; 0 keeps it for ever.
     #[arg(long = s::RETENTION_DAYS.flag, env = s::RETENTION_DAYS.env,
@@ -189,6 +196,14 @@ impl PlannerConfig {
     pub fn namespace_databases(&self) -> Result<Vec<NamespaceDatabase>, ConfigError> {
         let read = self.namespace_databases_file.as_deref().map(read_namespace_databases);
         Ok(read.transpose()?.unwrap_or_default())
+    }
+
+    /// The webhooks in the file, in its order; none without a file.
+    ///
+    /// # Errors
+    /// The file cannot be read, is readable by every user, or has an invalid line.
+    pub fn webhooks(&self) -> Result<Vec<Webhook>, ConfigError> {
+        Ok(self.webhooks_file.as_deref().map(read_webhooks).transpose()?.unwrap_or_default())
     }
 }
 

@@ -159,6 +159,7 @@ pub const fn settings() -> &'static [Setting] {
         OTLP_ENDPOINT,
         PLANNER_LISTEN,
         NAMESPACE_DATABASES_FILE,
+        WEBHOOKS_FILE,
         RETENTION_DAYS,
         EXECUTOR_LISTEN,
         EXECUTOR_GATE_URL,
@@ -350,6 +351,19 @@ pub(super) const NAMESPACE_DATABASES_FILE: Setting = Setting {
     meaning: "The file that names the Postgres of each namespace with a separate one: one line \
               for each, with the namespace, a blank, and a URL as in DATABASE_URL. All other namespaces \
               use DATABASE_URL. The file must not be readable by every user of the machine.",
+    secret: false,
+};
+
+pub(super) const WEBHOOKS_FILE: Setting = Setting {
+    group: Group::Planner,
+    flag: "webhooks-file",
+    env: "SURETY_WEBHOOKS_FILE",
+    default: "",
+    accepts: Accepts::Path,
+    meaning: "The file with the webhooks, one line for each: name, URL, namespaces, events \
+              (wait.opened, run.ended), secret, with commas inside a column and `*` for every \
+              namespace or event. No other address is told of events. The file must not be readable \
+              by every user of the machine.",
     secret: false,
 };
 

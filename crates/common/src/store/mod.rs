@@ -45,6 +45,7 @@ mod unread;
 mod wait;
 mod waits;
 mod wake;
+mod webhook;
 mod workspace_lock;
 
 pub use apply::Outcome;
@@ -89,4 +90,7 @@ pub use wait::{
 };
 pub use waits::{WaitFilter, WaitPage, Waiting, list_waits};
 pub use wake::{Listener, Topic, Waker, Wakeups};
+pub use webhook::{
+    Delivery, WantedEvents, end_delivery, forget_deliveries, note_events, take_deliveries,
+};
 pub use workspace_lock::{Holder, HostPath, free_workspaces, lock_workspace, workspace_holder};

@@ -140,7 +140,8 @@ pub fn channel_without_token(address: &str, transport: &Transport) -> Result<Cha
 }
 
 impl Transport {
-    fn allows_plaintext(&self, host: &str) -> bool {
+    /// Whether secrets and what runs say may go to a host without TLS.
+    pub fn allows_plaintext(&self, host: &str) -> bool {
         is_loopback_host(host)
             || self.plaintext_peers.iter().any(|peer| peer.eq_ignore_ascii_case(host))
     }

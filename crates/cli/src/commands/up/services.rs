@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusHandle;
 use surety_common::config::{
-    CommonConfig, ExecutorConfig, GateConfig, NamespaceDatabase, PlannerConfig,
+    CommonConfig, ExecutorConfig, GateConfig, NamespaceDatabase, PlannerConfig, Webhook,
 };
 use surety_common::tls::Tls;
 use surety_common::wire::client::Transport;
@@ -40,6 +40,7 @@ pub(super) struct Plan {
     pub(super) gate: GateConfig,
     pub(super) database_url: String,
     pub(super) databases: Vec<NamespaceDatabase>,
+    pub(super) webhooks: Vec<Webhook>,
     pub(super) tokens: FileTokens,
     pub(super) transport: Transport,
     /// What commands never see.
@@ -71,6 +72,7 @@ impl Services {
             gate,
             database_url,
             databases,
+            webhooks,
             tokens,
             transport,
             hidden,
@@ -92,6 +94,7 @@ impl Services {
             planner,
             database_url: Some(database_url.clone()),
             databases,
+            webhooks,
             tokens: tokens.clone(),
             transport: transport.clone(),
             metrics: Some(metrics.clone()),

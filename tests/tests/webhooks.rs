@@ -1,0 +1,134 @@
+//! Webhooks tell an address that the operator lists of waits and ends, signed, and again after a failure.
+
+use anyhow::{Context, Result, ensure};
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::routing::post;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use ring::hmac;
+use serde_json::{Value, json};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::{Arc, Mutex, PoisonError};
+use surety_common::wire::token::Token;
+use surety_common::wire::v1;
+use surety_e2e::agent::{AGENT, Agent, PERSON, next_plan, secret, token_file};
+use surety_e2e::harness::{Database, Deployment, wait_until};
+use surety_e2e::script::{plan, request};
+use tempfile::NamedTempFile;
+use tokio::net::TcpListener;
+
+const KEY: &str = "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo=";
+
+/// One request to the address, as a receiver of Standard Webhooks reads it.
+#[derive(Debug, Clone)]
+struct Told {
+    id: String,
+    text: Value,
+    verified: bool,
+}
+
+/// An address that is out of order for the first request of each event.
+#[derive(Clone, Default)]
+struct Receiver(Arc<Mutex<Vec<Told>>>);
+
+impl Receiver {
+    fn told(&self) -> Vec<Told> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The requests about events of a type.
+    fn of(&self, event: &str) -> Vec<Told> {
+        self.told().into_iter().filter(|told| told.text["type"] == event).collect()
+    }
+
+    async fn serve(&self) -> Result<String> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let url = format!("http://{}/hook", listener.local_addr()?);
+        let router = Router::new().route("/hook", post(receive)).with_state(self.clone());
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Ok(url)
+    }
+}
+
+async fn receive(State(receiver): State<Receiver>, headers: HeaderMap, body: Bytes) -> StatusCode {
+    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let id = header("webhook-id").unwrap_or_default().to_owned();
+    let verified = verify(&id, &headers, &body).is_ok();
+    let text = serde_json::from_slice(&body).unwrap_or_default();
+    let mut told = receiver.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_first = told.iter().all(|earlier| earlier.id != id);
+    told.push(Told { id, text, verified });
+    if is_first { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::NO_CONTENT }
+}
+
+fn verify(id: &str, headers: &HeaderMap, body: &[u8]) -> Result<()> {
+    let header = |name: &str| headers.get(name).context("a header is missing");
+    let time = header("webhook-timestamp")?.to_str()?;
+    let signature = header("webhook-signature")?.to_str()?;
+    let signature = STANDARD.decode(signature.strip_prefix("v1,").context("a version")?)?;
+    let key = hmac::Key::new(hmac::HMAC_SHA256, &STANDARD.decode(KEY)?);
+    let signed = [id.as_bytes(), b".", time.as_bytes(), b".", body].concat();
+    let verified = hmac::verify(&key, &signed, &signature);
+    ensure!(verified.is_ok(), "the signature is not that of the text");
+    Ok(())
+}
+
+fn webhooks(url: &str) -> Result<NamedTempFile> {
+    let mut file = NamedTempFile::new()?;
+    std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(0o600))?;
+    writeln!(file, "bot {url} default * whsec_{KEY}")?;
+    writeln!(file, "other {url} elsewhere * whsec_{KEY}")?;
+    Ok(file)
+}
+
+#[tokio::test]
+async fn a_question_and_the_end_of_its_run_are_told_until_the_address_has_them() -> Result<()> {
+    let receiver = Receiver::default();
+    let file = webhooks(&receiver.serve().await?)?;
+    let (file, tokens) = (file.path().to_string_lossy().into_owned(), (file, token_file()?));
+    let token_path = tokens.1.path().to_string_lossy().into_owned();
+    let environment = [("SURETY_TOKEN_FILE", token_path.as_str()), ("SURETY_WEBHOOKS_FILE", &file)];
+    let mut deployment = Deployment::start_idle(Database::create().await?, &environment).await?;
+    deployment.use_token(Token::new(&secret(PERSON))?);
+    deployment.add_executor(&[]).await?;
+    let plan = plan(&[json!({"id": "s", "description": "x", "evidence": "none"})]);
+    let driver = v1::Driver::Remote.into();
+    let order = v1::CreateRunRequest { driver, ..request(&plan, "") };
+    let run_id = deployment.create_run(order).await?.id;
+    let agent = Agent::new(deployment.executors.first().context("an executor")?, AGENT, "w")?;
+    let work = agent.work(&run_id).await?;
+    let ask = json!({"action": "ask_user", "speak": "Which name?"}).to_string();
+    agent.submit(&work, &ask).await?;
+    let question = deployment.question(&run_id).await?;
+
+    wait_until("the address was asked once", || !receiver.of("wait.opened").is_empty()).await?;
+    // What was noted is delivered by any planner.
+    deployment.replace_planner().await?;
+    wait_until("it was asked again", || receiver.of("wait.opened").len() == 2).await?;
+    deployment.answer(&question.wait_id, "out.txt").await?;
+    let work = agent.work(&run_id).await?;
+    agent.take_turns(work, &[next_plan()]).await?;
+    deployment.wait_for_end(&run_id).await?;
+    wait_until("it heard of the end", || receiver.of("run.ended").len() == 2).await?;
+
+    let opened = receiver.of("wait.opened");
+    let data = &opened.first().context("a message")?.text["data"];
+    assert_eq!(data["run_id"], run_id);
+    assert_eq!(data["wait_id"], question.wait_id);
+    assert_eq!(data["kind"], "question");
+    assert_eq!(data["question"], "Which name?");
+    let ended = receiver.of("run.ended");
+    let data = &ended.first().context("a message")?.text["data"];
+    assert_eq!(data["run_id"], run_id);
+    assert_eq!(data["stop_reason"], "accepted", "{data}");
+    for told in [&opened, &ended] {
+        assert!(told.iter().all(|one| one.verified), "{told:#?}");
+        assert!(told.iter().all(|one| one.id == told[0].id), "{told:#?}");
+    }
+    assert_eq!(receiver.told().len(), 4, "the other webhook has another namespace");
+    deployment.finish().await
+}
