@@ -160,6 +160,7 @@ pub async fn serve(
         gate: gate::Gate::new(channel),
         drain: shutdown.clone(),
         registry: step::RunRegistry::default(),
+        recent_runs: step::RecentRuns::default(),
         lease_validity: step::LeaseValidity::new(
             setup.executor.heartbeat_interval(),
             setup.executor.heartbeat_age_limit(),

@@ -93,4 +93,6 @@ pub use wake::{Listener, Topic, Waker, Wakeups};
 pub use webhook::{
     Delivery, WantedEvents, end_delivery, forget_deliveries, note_events, take_deliveries,
 };
-pub use workspace_lock::{Holder, HostPath, free_workspaces, lock_workspace, workspace_holder};
+pub use workspace_lock::{
+    Holder, HostPath, free_workspaces, holds_workspace, lock_workspace, workspace_holder,
+};

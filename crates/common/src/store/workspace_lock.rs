@@ -73,6 +73,22 @@ pub async fn lock_workspace(
     .await
 }
 
+/// Whether a run holds the lock of this folder. It keeps it until it ends.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn holds_workspace(
+    pool: &PgPool,
+    run_id: Uuid,
+    folder: &HostPath,
+) -> Result<bool, StoreError> {
+    let asking = sqlx::query_scalar(include_str!("sql/holds_workspace.sql"))
+        .bind(run_id)
+        .bind(&folder.host)
+        .bind(&folder.path);
+    within(async { Ok(asking.fetch_one(pool).await?) }).await
+}
+
 /// The run that holds a folder now.
 ///
 /// # Errors

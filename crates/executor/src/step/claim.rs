@@ -210,6 +210,9 @@ impl Claimer {
         self.engine.registry.enter(&held.lease);
         self.tasks.spawn(async move {
             work::work(&held, started, &mut slot).await;
+            if !held.lease.is_over() {
+                held.engine.recent_runs.keep(held.lease.key(), Arc::clone(&held.known));
+            }
             held.engine.registry.leave(&held.lease);
             drop(slot);
         });

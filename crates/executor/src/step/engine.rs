@@ -1,6 +1,7 @@
 //! What every leased run of this process shares.
 
 use super::lease_validity::LeaseValidity;
+use super::recent_runs::RecentRuns;
 use super::run_registry::RunRegistry;
 use crate::driver::Drivers;
 use crate::gate::Gate;
@@ -51,6 +52,8 @@ pub struct Engine {
     pub drain: CancellationToken,
     /// The leases that are worked on here.
     pub registry: RunRegistry,
+    /// What is known of runs that were worked on here lately.
+    pub recent_runs: RecentRuns,
     /// Whether this process may act under its leases.
     pub lease_validity: LeaseValidity,
     /// Cancelled when a drain has taken its time: calls under way end.

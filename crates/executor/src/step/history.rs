@@ -37,6 +37,12 @@ impl History {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// The entries of the manifests that are remembered.
+    pub(super) fn entries(&self) -> usize {
+        let base = self.base.get().map(|base| Arc::clone(&base.manifest));
+        base.iter().chain(&self.latest()).map(|manifest| manifest.entries().len()).sum()
+    }
+
     /// Keeps a snapshot as the last one.
     pub(super) fn remember(&self, manifest: &Arc<Manifest>) {
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(manifest));

@@ -3,15 +3,15 @@
 use super::bounds::graph_of;
 use super::ended::Ended;
 use super::engine::Engine;
-use super::history::History;
 use super::lease::{CallUnderWay, Lease};
 use super::pending_state::PendingState;
+use super::recent_runs::Known;
 use crate::driver::Driver;
 use crate::fuse::timeout::Timeouts;
 use crate::tool::Folder;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::Duration;
 use surety_common::domain::execution::{Execution, Graph, StepProgress};
 use surety_common::domain::machine::Refusal;
@@ -46,13 +46,10 @@ pub struct LeasedRun {
     pub(super) state: Mutex<PendingState>,
     /// Its folder.
     pub folder: Arc<Folder>,
-    timeouts: std::sync::Mutex<Timeouts>,
-    /// What is known of its workspace.
-    pub(super) history: History,
-    /// Set once the workspace is locked for the run, or needs no lock.
-    pub(super) workspace_locked: OnceLock<()>,
-    /// Set once the programs of its checks were looked for.
-    pub(super) programs_found: OnceLock<()>,
+    /// What this process knows of it, also from its lease before.
+    pub(super) known: Arc<Known>,
+    /// Set once the workspace was found usable under this lease, and locked for the run.
+    pub(super) workspace_ready: OnceLock<()>,
     /// Shared by calls that may write, and held alone by the probes at the end of a step.
     writers: RwLock<()>,
 }
@@ -67,6 +64,7 @@ impl LeasedRun {
         };
         let (epoch, namespace) = (execution.lease_epoch, spec.namespace.clone());
         let lease = Lease::new(spec.id, namespace, engine.id, epoch, &engine.cut);
+        let known = engine.recent_runs.take(lease.key());
         Self {
             plan_revision: execution.plan_revision,
             graph: graph_of(&plan, spec.driver, &engine.tools),
@@ -78,10 +76,8 @@ impl LeasedRun {
             span,
             state: Mutex::new(PendingState::new(execution)),
             folder: Arc::new(folder),
-            timeouts: std::sync::Mutex::default(),
-            history: History::default(),
-            workspace_locked: OnceLock::new(),
-            programs_found: OnceLock::new(),
+            known,
+            workspace_ready: OnceLock::new(),
             writers: RwLock::new(()),
         }
     }
@@ -193,7 +189,7 @@ impl LeasedRun {
 
     /// The time limits of calls after the timeouts so far.
     pub fn timeouts(&self) -> MutexGuard<'_, Timeouts> {
-        self.timeouts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.timeouts()
     }
 
     /// Every receipt of the run.

@@ -22,7 +22,7 @@ struct Named {
 
 /// Whether the programs are there that no step could make: those outside of the workspace. Else the run ends.
 pub(super) async fn ensure(run: &LeasedRun) -> Result<bool, Ended> {
-    if run.programs_found.get().is_some() {
+    if run.known.programs_found.get().is_some() {
         return Ok(true);
     }
     let is_new = run.execution().await.counters.rounds == 0;
@@ -37,7 +37,7 @@ pub(super) async fn ensure(run: &LeasedRun) -> Result<bool, Ended> {
             return Ok(false);
         }
     }
-    run.programs_found.get_or_init(|| ());
+    run.known.programs_found.get_or_init(|| ());
     Ok(true)
 }
 

@@ -40,7 +40,7 @@ const JOINED: &[u8] = b"surety-start-2\n";
 /// # Errors
 /// The workspace cannot be read, or is another folder than at the base; the artifact is not kept.
 pub(super) async fn base(run: &LeasedRun) -> Result<&Base, ToolError> {
-    run.history.base.get_or_try_init(|| find_base(run)).await
+    run.known.history.base.get_or_try_init(|| find_base(run)).await
 }
 
 /// The base, as a verification round compares with it.
@@ -61,13 +61,18 @@ pub(super) async fn start(run: &LeasedRun) -> Result<Start, ToolError> {
 /// Whether the run has a base: without one nothing of it could have written.
 pub(super) async fn has_base(run: &LeasedRun) -> bool {
     run.spec.workspace.is_empty()
-        || run.history.base.initialized()
-        || !run.execution().await.counters.base_snapshot.is_empty()
+        || run.known.history.base.initialized()
+        || has_stored_base(run).await
+}
+
+/// Whether the run's row names its base.
+pub(super) async fn has_stored_base(run: &LeasedRun) -> bool {
+    !run.execution().await.counters.base_snapshot.is_empty()
 }
 
 /// The base, where this process knows it.
 pub(super) fn known_base(run: &LeasedRun) -> Option<&Base> {
-    run.history.base.get()
+    run.known.history.base.get()
 }
 
 async fn find_base(run: &LeasedRun) -> Result<Base, ToolError> {
@@ -112,7 +117,7 @@ async fn take_base(run: &LeasedRun) -> Result<Base, ToolError> {
         () = run.lease.calls.cancelled() => return Err(ToolError::called_off()),
     }
     let manifest = Arc::new(manifest);
-    run.history.remember(&manifest);
+    run.known.history.remember(&manifest);
     Ok(Base { snapshots: Arc::new(snapshots), manifest, facts: Arc::new(facts), artifact })
 }
 
@@ -212,7 +217,10 @@ async fn read_base(run: &LeasedRun, artifact: String) -> Result<Base, ToolError>
     let manifest = manifest.map_err(|error| unread(&artifact, &error.to_string()))?;
     let facts = StartFacts::decode(parted.facts).ok_or_else(damaged)?;
     let snapshots = Arc::new(Snapshots::resume(&manifest.rules)?);
-    Ok(Base { snapshots, manifest: Arc::new(manifest), facts: Arc::new(facts), artifact })
+    let manifest = Arc::new(manifest);
+    // Files that are as at the base need not be read again.
+    run.known.history.remember(&manifest);
+    Ok(Base { snapshots, manifest, facts: Arc::new(facts), artifact })
 }
 
 async fn in_workspace<T: Send + 'static>(
@@ -236,7 +244,7 @@ pub(super) async fn snapshot(run: &LeasedRun, reach: Reach) -> Result<Arc<Manife
     let base = base(run).await?;
     let span = telemetry::snapshot_span(&run.present_span(), "later");
     let manifest = wait_for_resources(run, PATIENCE, || {
-        let (snapshots, previous) = (Arc::clone(&base.snapshots), run.history.latest());
+        let (snapshots, previous) = (Arc::clone(&base.snapshots), run.known.history.latest());
         let lost = run.lease.lost.clone();
         in_workspace(run, move |workspace| {
             let check = || if lost.is_cancelled() { Err(ToolError::called_off()) } else { Ok(()) };
@@ -252,7 +260,7 @@ pub(super) async fn snapshot(run: &LeasedRun, reach: Reach) -> Result<Arc<Manife
         return Err(Workspace::moved(run.spec.workspace.as_ref()));
     }
     let manifest = Arc::new(manifest);
-    run.history.remember(&manifest);
+    run.known.history.remember(&manifest);
     Ok(manifest)
 }
 

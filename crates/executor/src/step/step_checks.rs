@@ -105,7 +105,7 @@ async fn observe(run: &LeasedRun, wanted: &[Probe], about: &About) -> Result<Vec
         carry_out(run, &round, probe, about, &mut records).await?;
     }
     if let Some(latest) = round.latest() {
-        run.history.remember(&latest);
+        run.known.history.remember(&latest);
     }
     Ok(records)
 }

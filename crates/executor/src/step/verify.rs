@@ -179,7 +179,7 @@ async fn observe_once(
         records.extend(record_of_difference(run, &round, &about, &records).await?);
     }
     if let Some(latest) = round.latest() {
-        run.history.remember(&latest);
+        run.known.history.remember(&latest);
     }
     // What could not be compared failed each probe of a command already.
     Ok((records, true, end.ok().flatten()))
@@ -259,7 +259,7 @@ pub(super) async fn begin(
         rules: rules.clone().unwrap_or_default(),
         additions: additions(run, wanted).await,
         start: rules.and(start),
-        latest: run.history.latest(),
+        latest: run.known.history.latest(),
         time_limit: about.patience,
         copies: about.copies,
         cancel: run.lease.calls.clone(),

@@ -18,7 +18,7 @@ use uuid::Uuid;
 /// Takes the lock unless this process holds it already. Answers whether the work may go on; else the run
 /// was blocked or ended.
 pub(super) async fn ensure(run: &LeasedRun) -> Result<bool, Ended> {
-    if run.spec.workspace.is_empty() || run.workspace_locked.get().is_some() {
+    if run.spec.workspace.is_empty() || run.workspace_ready.get().is_some() {
         return Ok(true);
     }
     let path = real_path(run).await;
@@ -29,21 +29,33 @@ pub(super) async fn ensure(run: &LeasedRun) -> Result<bool, Ended> {
         refuse(run, FaultCode::WorkspaceRefused, &unfit.to_string()).await?;
         return Ok(false);
     }
-    if run.spec.policy.workspace_lock == WorkspaceLock::Exclusive {
-        let folder = HostPath::new(&run.engine.host_label, &path);
-        let lock =
-            || store::lock_workspace(&run.engine.pool, run.spec.id, &folder, run.engine.now());
-        if let Some(holder) = store::patiently(lock).await? {
+    if run.spec.policy.workspace_lock == WorkspaceLock::Exclusive && !run.known.has_locked(&path) {
+        if let Some(holder) = lock(run, &HostPath::new(&run.engine.host_label, &path)).await? {
             give_way(run, &holder).await?;
             return Ok(false);
         }
+        run.known.locks(path);
     }
     if !protected_is_there(run).await? {
         return Ok(false);
     }
     // Set once by the first work; a second one found the same lock.
-    run.workspace_locked.get_or_init(|| ());
+    run.workspace_ready.get_or_init(|| ());
     Ok(true)
+}
+
+/// Locks the folder, unless the run holds its lock already. Answers the run that is in the way.
+async fn lock(run: &LeasedRun, folder: &HostPath) -> Result<Option<Holder>, Ended> {
+    let (pool, run_id) = (&run.engine.pool, run.spec.id);
+    // The start of a workspace is stored under its lock, which only the run's end frees. To take a lock, all
+    // runs of the host line up.
+    if snapshots::has_stored_base(run).await
+        && store::patiently(|| store::holds_workspace(pool, run_id, folder)).await?
+    {
+        return Ok(None);
+    }
+    let lock = || store::lock_workspace(pool, run_id, folder, run.engine.now());
+    Ok(store::patiently(lock).await?)
 }
 
 /// Whether each protected glob names something, before anything was written. Else the run ends. What cannot be

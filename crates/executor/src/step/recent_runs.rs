@@ -1,0 +1,154 @@
+//! What this process knows of runs that it released lately: the answer of a participant brings most of them
+//! back here.
+//!
+//! ```text
+//!   lease 7 ends --keep--> what is known under lease 7 --take--> lease 8: nothing ran in between
+//!                                                      `-------> lease 9: another executor may have
+//! ```
+//!
+//! Every lease raises the run's epoch by one, so the epoch says whether another executor worked on the run in
+//! between. What another one may have changed is forgotten.
+
+use super::history::History;
+use crate::fuse::timeout::Timeouts;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use surety_common::store::RunLease;
+use uuid::Uuid;
+
+/// The runs that are kept at most, so that waiting runs need no memory.
+const MAX_RUNS: usize = 256;
+/// The entries of manifests that are kept at most, about 200 bytes each; one run may have more.
+const MAX_ENTRIES: usize = 200_000;
+
+/// What a process learns of a run while it holds its lease.
+#[derive(Default)]
+pub(super) struct Known {
+    /// The snapshots of its workspace.
+    pub(super) history: History,
+    /// The time limits of calls after the timeouts so far.
+    timeouts: Mutex<Timeouts>,
+    /// The real path of the workspace that is locked for the run.
+    locked: Mutex<Option<PathBuf>>,
+    /// Set once the programs of its checks were looked for.
+    pub(super) programs_found: OnceLock<()>,
+}
+
+impl Known {
+    pub(super) fn timeouts(&self) -> MutexGuard<'_, Timeouts> {
+        self.timeouts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the run holds the lock of this folder.
+    pub(super) fn has_locked(&self, path: &Path) -> bool {
+        self.locked().as_deref() == Some(path)
+    }
+
+    /// The run holds the lock of this folder from now on, until it ends.
+    pub(super) fn locks(&self, path: PathBuf) {
+        *self.locked() = Some(path);
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Option<PathBuf>> {
+        self.locked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The runs that this process released lately and that have not ended.
+#[derive(Default)]
+pub struct RecentRuns(Mutex<Shelf>);
+
+#[derive(Default)]
+struct Shelf {
+    runs: HashMap<Uuid, Kept>,
+    /// The entries of the manifests of these runs.
+    entries: usize,
+    /// Numbers the runs in the order in which they were released.
+    released: u64,
+}
+
+struct Kept {
+    lease_epoch: i64,
+    known: Arc<Known>,
+    entries: usize,
+    released: u64,
+}
+
+impl RecentRuns {
+    /// Keeps what is known of a run whose lease ends.
+    pub(super) fn keep(&self, lease: RunLease, known: Arc<Known>) {
+        let entries = known.history.entries();
+        let mut shelf = self.shelf();
+        shelf.remove(lease.run_id);
+        shelf.released += 1;
+        shelf.entries += entries;
+        let released = shelf.released;
+        let kept = Kept { lease_epoch: lease.lease_epoch, known, entries, released };
+        shelf.runs.insert(lease.run_id, kept);
+        while shelf.runs.len() > MAX_RUNS || shelf.entries > MAX_ENTRIES && shelf.runs.len() > 1 {
+            let oldest = shelf.runs.iter().min_by_key(|(_, kept)| kept.released);
+            let Some(oldest) = oldest.map(|(run_id, _)| *run_id) else { break };
+            shelf.remove(oldest);
+        }
+    }
+
+    /// What is known of a run under a new lease.
+    pub(super) fn take(&self, lease: RunLease) -> Arc<Known> {
+        let kept = self.shelf().remove(lease.run_id);
+        let still = kept.filter(|kept| kept.lease_epoch + 1 == lease.lease_epoch);
+        still.map_or_else(Arc::default, |kept| kept.known)
+    }
+
+    fn shelf(&self) -> MutexGuard<'_, Shelf> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shelf {
+    fn remove(&mut self, run_id: Uuid) -> Option<Kept> {
+        let kept = self.runs.remove(&run_id)?;
+        self.entries -= kept.entries;
+        Some(kept)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lease(run: u128, lease_epoch: i64) -> RunLease {
+        RunLease { run_id: Uuid::from_u128(run), lease_epoch }
+    }
+
+    fn known_of(path: &str) -> Arc<Known> {
+        let known = Known::default();
+        known.locks(path.into());
+        Arc::new(known)
+    }
+
+    #[test]
+    fn only_the_very_next_lease_of_a_run_knows_what_the_one_before_knew() {
+        let recent = RecentRuns::default();
+        for (next, expected) in [(8, true), (9, false), (7, false)] {
+            recent.keep(lease(1, 7), known_of("/a"));
+            assert_eq!(recent.take(lease(1, next)).has_locked(Path::new("/a")), expected, "{next}");
+            let again = recent.take(lease(1, 8));
+            assert!(!again.has_locked(Path::new("/a")), "it was taken already");
+        }
+        recent.keep(lease(1, 7), known_of("/a"));
+        assert!(!recent.take(lease(2, 8)).has_locked(Path::new("/a")), "another run");
+    }
+
+    #[test]
+    fn the_oldest_runs_are_forgotten_so_that_memory_does_not_grow_with_waiting_runs() {
+        let recent = RecentRuns::default();
+        let count = u128::try_from(MAX_RUNS).unwrap();
+        for run in 0..=count {
+            recent.keep(lease(run, 1), known_of("/a"));
+        }
+        assert!(!recent.take(lease(0, 2)).has_locked(Path::new("/a")), "the oldest");
+        assert!(recent.take(lease(1, 2)).has_locked(Path::new("/a")), "the one after it");
+        assert!(recent.take(lease(count, 2)).has_locked(Path::new("/a")), "the latest");
+    }
+}
