@@ -4,8 +4,8 @@
 //! ```text
 //!   stand      Postgres, a fresh database and fresh processes for each measurement
 //!     |
-//!   part ----> throughput | latency | idle | wake-up | executors | waiting steps | recovery |
-//!     |        memory | growth
+//!   part ----> throughput | latency | idle | wake-up | executors | waiting steps | participants |
+//!     |        recovery | memory | growth
 //!     |           load (runs are made and awaited)   meter (CPU, WAL, commits, foreign load)
 //!     v
 //!   report     one table: figure, what it is held against, load of others meanwhile
@@ -21,6 +21,7 @@ mod load;
 mod machine;
 mod meter;
 mod options;
+mod participants;
 mod past;
 mod peers;
 mod processes;
@@ -88,6 +89,7 @@ async fn measure(options: &Options) -> Result<()> {
             Part::Wakeup => latency::measure_wake_up(&stand, &mut report).await?,
             Part::Executors => throughput::measure_executors(&stand, &mut report).await?,
             Part::WaitingSteps => waiting::measure(&stand, &mut report).await?,
+            Part::Participants => participants::measure(&stand, &mut report).await?,
             Part::Recovery => recovery::measure(&stand, &mut report).await?,
             Part::Memory => rest::measure_memory(&stand, &mut report).await?,
             Part::Growth => growth::measure(&stand, &mut report).await?,

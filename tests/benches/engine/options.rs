@@ -61,6 +61,8 @@ pub(crate) enum Part {
     Executors,
     /// Steps a second where each step waits, with ever more slots.
     WaitingSteps,
+    /// Waits for agents at rest, and the turns of agents.
+    Participants,
     /// From an executor's death until its runs continue.
     Recovery,
     /// Memory of each process for every 1,000 running runs.
@@ -79,6 +81,7 @@ impl Part {
             Self::Wakeup => "wakeup",
             Self::Executors => "executors",
             Self::WaitingSteps => "waiting-steps",
+            Self::Participants => "participants",
             Self::Recovery => "recovery",
             Self::Memory => "memory",
             Self::Growth => "growth",
