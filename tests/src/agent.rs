@@ -20,23 +20,30 @@ pub const PERSON: &str = "person";
 pub const AGENT: &str = "agent";
 /// Another driver of the same namespaces.
 pub const OTHER: &str = "other";
+/// A worker of every namespace.
+pub const WORKER: &str = "ci";
+/// A driver of another namespace.
+pub const FOREIGN: &str = "foreign";
 
 /// The token of an identity.
 pub fn secret(name: &str) -> String {
     format!("{name}-0123456789abcdef0123456789abcdef0123456789abcdef")
 }
 
-/// A token file with a person, two drivers of every namespace, and what the services need.
+/// A token file with a person, two drivers and a worker of every namespace, a driver of another one, and what the
+/// services need.
 ///
 /// # Errors
 /// It cannot be written.
 pub fn token_file() -> Result<NamedTempFile> {
     let mut file = NamedTempFile::new()?;
     std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(0o600))?;
-    let all = "viewer,submitter,operator,approver";
+    let all = "viewer,submitter,operator,approver,service";
     writeln!(file, "{} {PERSON} {all} *", secret(PERSON))?;
     writeln!(file, "{} {AGENT} driver *", secret(AGENT))?;
     writeln!(file, "{} {OTHER} driver *", secret(OTHER))?;
+    writeln!(file, "{} {WORKER} worker *", secret(WORKER))?;
+    writeln!(file, "{} {FOREIGN} driver elsewhere", secret(FOREIGN))?;
     writeln!(file, "{} service service *", secret("service"))?;
     Ok(file)
 }
@@ -55,6 +62,8 @@ pub struct Work {
 pub struct Agent {
     client: ExecutorServiceClient<ServiceChannel>,
     driver_id: String,
+    /// The span in which it submits.
+    trace_parent: Option<String>,
 }
 
 impl Agent {
@@ -73,7 +82,14 @@ impl Agent {
     pub fn at(url: &str, identity: &str, driver_id: &str) -> Result<Self> {
         let channel = channel(url, Some(&Token::new(&secret(identity))?))?;
         let driver_id = driver_id.to_owned();
-        Ok(Self { client: ExecutorServiceClient::new(channel), driver_id })
+        let (client, trace_parent) = (ExecutorServiceClient::new(channel), None);
+        Ok(Self { client, driver_id, trace_parent })
+    }
+
+    /// The same agent, submitting inside the span of this `traceparent`.
+    #[must_use]
+    pub fn within(self, trace_parent: &str) -> Self {
+        Self { trace_parent: Some(trace_parent.to_owned()), ..self }
     }
 
     /// Leases the next step, of one run or of any. None when none was offered in time.
@@ -133,6 +149,11 @@ impl Agent {
             decision_source: Some(source),
             usage: Some(v1::Usage { input_tokens: 5, output_tokens: 2, ..Default::default() }),
         };
+        let mut request = tonic::Request::new(request);
+        if let Some(trace_parent) = &self.trace_parent {
+            let value = trace_parent.parse().map_err(|_| Status::internal("no traceparent"))?;
+            request.metadata_mut().insert("traceparent", value);
+        }
         Ok(self.client.clone().submit_decision(request).await?.into_inner())
     }
 

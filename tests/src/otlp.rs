@@ -42,6 +42,8 @@ pub struct ReceivedSpan {
     pub attributes: Vec<(String, String)>,
     /// Its events, in order.
     pub events: Vec<ReceivedEvent>,
+    /// The spans that it is linked to, by their 16 hexadecimal digits.
+    pub links: Vec<String>,
 }
 
 /// One span event as it arrived.
@@ -125,6 +127,7 @@ impl ReceivedSpan {
             parent_span_id: hex(&span.parent_span_id),
             name: span.name,
             attributes: texts(span.attributes),
+            links: span.links.iter().map(|link| hex(&link.span_id)).collect(),
             events: span
                 .events
                 .into_iter()

@@ -1,11 +1,16 @@
 //! One run over three processes is one trace, and what it shows of transitions is the journal.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
+use surety_common::wire::token::Token;
 use surety_common::wire::v1;
-use surety_e2e::harness::{Deployment, PATIENCE};
+use surety_e2e::agent;
+use surety_e2e::harness::{Database, Deployment, PATIENCE};
 use surety_e2e::otlp::{OtlpReceiver, ReceivedSpan};
 use surety_e2e::script::{self, noop, plan, shell, step};
 
@@ -194,6 +199,119 @@ async fn a_secret_in_the_arguments_of_a_call_that_fails_is_in_no_log_no_trace_an
     for process in deployment.executors.iter().chain([&deployment.planner, &deployment.gate]) {
         let told: Vec<_> = process.log().into_iter().filter(|line| line.contains(SECRET)).collect();
         assert!(told.is_empty(), "{told:#?}");
+    }
+    tokio::time::timeout(Duration::from_secs(30), deployment.finish()).await?
+}
+
+/// One span of an agent: 16 hexadecimal digits.
+const AGENT_SPAN: &str = "00f067aa0ba902b7";
+/// The span of an agent with a trace of its own.
+const OTHER_SPAN: &str = "b7ad6b7169203331";
+const OTHER_TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+
+fn bytes(hex: &str) -> Vec<u8> {
+    let digits = (0..hex.len() / 2).filter_map(|at| hex.get(2 * at..2 * at + 2));
+    digits.filter_map(|pair| u8::from_str_radix(pair, 16).ok()).collect()
+}
+
+/// Sends a span as the exporter of an agent does.
+async fn export_as_agent(endpoint: String, trace_id: &str, parent: &str) -> Result<()> {
+    let span = Span {
+        trace_id: bytes(trace_id),
+        span_id: bytes(AGENT_SPAN),
+        parent_span_id: bytes(parent),
+        name: "chat".to_owned(),
+        ..Span::default()
+    };
+    let scope_spans = vec![ScopeSpans { spans: vec![span], ..ScopeSpans::default() }];
+    let resource_spans = vec![ResourceSpans { scope_spans, ..ResourceSpans::default() }];
+    let mut client = TraceServiceClient::connect(endpoint).await?;
+    client.export(ExportTraceServiceRequest { resource_spans }).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_an_agent_decides_and_a_person_approves_is_one_trace_with_the_agents_spans()
+-> Result<()> {
+    let receiver = OtlpReceiver::start().await?;
+    let tokens = agent::token_file()?;
+    let path = tokens.path().to_string_lossy().into_owned();
+    let environment =
+        [("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.endpoint()), ("SURETY_TOKEN_FILE", path)];
+    let environment = environment.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let mut deployment = Deployment::start_idle(Database::create().await?, &environment).await?;
+    deployment.use_token(Token::new(&agent::secret(agent::PERSON))?);
+    deployment.add_executor(&[]).await?;
+    let folder = tempfile::tempdir()?;
+    std::fs::create_dir(folder.path().join("tests"))?;
+    std::fs::write(folder.path().join("tests/t.sh"), "grep -q 4 answer.txt\n")?;
+    let check = v1::AcceptCheck {
+        kind: "command_success".to_owned(),
+        target: "sh tests/t.sh".to_owned(),
+        ..v1::AcceptCheck::default()
+    };
+    let plan = plan(&[json!({"id": "work", "description": "answer"})]);
+    let request = v1::CreateRunRequest {
+        driver: v1::Driver::Remote.into(),
+        verify: vec![check],
+        interactive: true,
+        ..script::request(&plan, &folder.path().display().to_string())
+    };
+    let run = deployment.create_run(request).await?;
+    let executor = deployment.first_executor()?;
+    let own = agent::Agent::new(executor, agent::AGENT, "agent-1")?;
+    let work = own.work(&run.id).await?;
+    let parent = work.lease.traceparent.split('-').nth(2).unwrap_or_default();
+    ensure!(work.lease.traceparent.contains(&run.trace_id), "{:#?}", work.lease);
+    export_as_agent(receiver.endpoint(), &run.trace_id, parent).await?;
+    let inside = own.clone().within(&format!("00-{}-{AGENT_SPAN}-01", run.trace_id));
+    let outside = own.within(&format!("00-{OTHER_TRACE}-{OTHER_SPAN}-01"));
+    let write = |path: &str, content: &str| {
+        agent::call("write_file", json!({"path": path, "content": content})).to_string()
+    };
+    let wrote = inside.submit(&work, &write("answer.txt", "5\n")).await?;
+    let next = wrote.next.context("the lease goes on")?;
+    let work = agent::Work { context: next, ..work };
+    let wrote = outside.submit(&work, &write("tests/t.sh", "grep -q 5 answer.txt\n")).await?;
+    let next = wrote.next.context("the lease goes on")?;
+    let work = agent::Work { context: next, ..work };
+    inside.submit(&work, &agent::next_plan().to_string()).await?;
+    let asking = deployment.wait_for(&run.id, "asking", |run| run.blocked.is_some()).await?;
+    let list = v1::ListWaitsRequest { run_id: asking.id.clone(), ..Default::default() };
+    let waits = deployment.runs()?.list_waits(list).await?.into_inner().waits;
+    let wait = waits.into_iter().next().context("a wait")?;
+    let approve = v1::ResolveConfirmationRequest {
+        wait_id: wait.id,
+        answer: v1::ConfirmationAnswer::Approve.into(),
+        call_digest: wait.call_digest,
+        ..Default::default()
+    };
+    deployment.runs()?.resolve_confirmation(approve).await?;
+    let run = deployment.wait_for_end(&run.id).await?;
+    ensure!(run.state() == v1::RunState::Done, "{run:#?}");
+    let events = deployment.events(&run.id).await?;
+    deployment.first_executor()?.stop().await?;
+    deployment.gate.stop().await?;
+    deployment.planner.stop().await?;
+    let expected = journalled(&run, &events).len();
+    let complete = |spans: &[ReceivedSpan]| exported(spans).len() >= expected;
+    let spans = receiver.wait_for(complete, PATIENCE).await.unwrap_or_else(|partial| partial);
+    let of_run: Vec<_> = spans.iter().filter(|span| span.trace_id == run.trace_id).collect();
+    ensure!(of_run.iter().any(|span| span.span_id == AGENT_SPAN), "the agent's own span");
+    let turns: Vec<_> = of_run.iter().filter(|span| span.name == "turn").collect();
+    let children = turns.iter().filter(|span| span.parent_span_id == AGENT_SPAN).count();
+    let linked = turns.iter().filter(|span| span.links.iter().any(|id| id == OTHER_SPAN)).count();
+    ensure!((turns.len(), children, linked) == (3, 2, 1), "{turns:#?}");
+    let ids: BTreeSet<&str> = turns.iter().map(|span| span.span_id.as_str()).collect();
+    let tools = of_run.iter().filter(|span| span.attribute("gen_ai.tool.name").is_some());
+    let inside = tools.filter(|span| ids.contains(span.parent_span_id.as_str())).count();
+    ensure!(inside == 2, "each call is inside its turn: {of_run:#?}");
+    let services: BTreeSet<&str> =
+        of_run.iter().filter_map(|span| span.attribute("surety.service")).collect();
+    assert_eq!(services, BTreeSet::from(["acceptgate", "executor", "planner"]));
+    for event in &events {
+        let arrived = of_run.iter().any(|span| span.span_id == event.span_id);
+        ensure!(arrived && event.trace_id == run.trace_id, "no span of {event:#?}");
     }
     tokio::time::timeout(Duration::from_secs(30), deployment.finish()).await?
 }

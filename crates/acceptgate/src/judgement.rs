@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use surety_common::crash;
 use surety_common::domain::check::CheckKind;
-use surety_common::domain::decision::Action;
+use surety_common::domain::decision::{Action, ExecuteDecision};
 use surety_common::domain::execution::draft::{Draft, Ending};
 use surety_common::domain::execution::{Execution, Graph};
 use surety_common::domain::fault::{Fault, FaultCode};
@@ -228,7 +228,7 @@ fn judge(bundle: &EvidenceBundle, answers: &BTreeMap<usize, Answer>) -> Result<J
         policy: &run.spec.policy,
         receipts: &evidence.receipts,
         round: run.execution.counters.verification_round,
-        final_text: evidence.last_turn.as_ref().and_then(last_word).unwrap_or_default(),
+        final_text: evidence.last_turn.as_ref().map_or("", last_word),
         authored_text: (run.spec.driver == DriverKind::Script)
             .then(|| evidence.last_turn.as_ref().map_or("", |turn| author_of_the_plan(plan, turn))),
         answers,
@@ -243,11 +243,8 @@ fn ends_a_step(turn: &Turn) -> bool {
 }
 
 /// The driver's text when it ended a step.
-fn last_word(turn: &Turn) -> Option<&str> {
-    turn.decision.as_ref().map(|decision| match decision.speak.as_str() {
-        "" => decision.goal_check.as_str(),
-        speak => speak,
-    })
+fn last_word(turn: &Turn) -> &str {
+    turn.decision.as_ref().map_or("", ExecuteDecision::last_word)
 }
 
 /// What the author of a plan says at the end of a step. The rest of a script's final text is written by the

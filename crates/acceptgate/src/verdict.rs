@@ -35,8 +35,6 @@ pub use doubt::Question;
 pub use evaluation::Evaluation;
 
 /// The param of `expression` and `tool_fact` that names whose facts count, and its only value.
-const SOURCE: &str = "source";
-const ANY: &str = "any";
 /// The result of the rule `require_independent`.
 const INDEPENDENT: &str = "system.independent";
 /// What follows the reason of a command that was refused a host.
@@ -254,7 +252,7 @@ fn check_results(
         return Ok(vec![standing_of(&output_only(), answer)]);
     }
     let of_round = input.round.map(|round| probed_first(input.receipts, round));
-    let (mut facts, mut facts_of_round) = (None, None);
+    let (mut facts, mut own_facts, mut facts_of_round) = (None, None, None);
     let mut decide = |(place, check): (usize, &AcceptCheck)| {
         if let Some(round) = input.round
             && is_probed(check)
@@ -262,7 +260,7 @@ fn check_results(
             return Ok(decided_by_its_probe(input, place, check, round));
         }
         // A driver's calls prove nothing to a user or an operator, unless the check allows it.
-        let own = of_round.as_deref().filter(|_| !takes_any_source(check));
+        let own = of_round.as_deref().filter(|_| !check.takes_any_source());
         let answer = match check.kind {
             CheckKind::HttpProbe | CheckKind::ActionReport => {
                 input.answers.get(&place).copied().unwrap_or(Err(Reason::UnknownCheckKind.as_str()))
@@ -270,7 +268,10 @@ fn check_results(
             CheckKind::Expression => {
                 let facts = match own {
                     Some(own) => facts_of_round.get_or_insert_with(|| FactList::new(own)),
-                    None => facts.get_or_insert_with(|| FactList::new(input.receipts)),
+                    None if check.takes_any_source() => {
+                        facts.get_or_insert_with(|| FactList::new(input.receipts))
+                    }
+                    None => own_facts.get_or_insert_with(|| FactList::new(&unreported(input))),
                 };
                 expression::evaluate(&check.target, facts, allowance)?
                     .map_err(expression::Failure::as_str)
@@ -295,6 +296,12 @@ fn check_results(
         Ok(standing_of(check, answer))
     };
     input.checks.iter().enumerate().map(&mut decide).collect()
+}
+
+/// The receipts without those that workers reported, which prove nothing to a user or an operator.
+fn unreported(input: &Evaluation<'_>) -> Vec<EvidenceReceipt> {
+    let own = input.receipts.iter().filter(|receipt| receipt.reporter().is_none());
+    own.cloned().collect()
 }
 
 /// The result of a check that the runner probes. Facts of other probes have no effect on it.
@@ -336,11 +343,6 @@ fn with_cause(
         result.reason = format!("{}{UNREACHED}{}", result.reason, refused.join(", "));
     }
     result
-}
-
-/// Whether facts of any receipt count for the check, and not only those of the runner's probes.
-fn takes_any_source(check: &AcceptCheck) -> bool {
-    check.owner == Owner::Plan || check.params.get(SOURCE).is_some_and(|source| source == ANY)
 }
 
 fn standing_of(check: &AcceptCheck, answer: Answer) -> Standing {

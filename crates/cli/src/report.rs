@@ -31,6 +31,7 @@ pub fn whole(run: &v1::Run, journal: &Journal<'_>, extent: Extent) -> String {
         section("Answers", &journal.answers()),
         section("Checks", &checks_of(run, journal)),
         section("Verdict", &run.verdict.as_ref().map(verdict).unwrap_or_default()),
+        section("Answer", &harmless(&run.final_answer)),
         section("Ended", &run.terminal.as_ref().map(terminal).unwrap_or_default()),
         section("Waits", &waits_for(run)),
     ];
@@ -298,6 +299,7 @@ fn terminal(terminal: &v1::Terminal) -> String {
         stop_reason(terminal.stop_reason()),
         run_state(terminal.stage()).to_ascii_lowercase()
     );
+    push(&mut text, "code", &harmless(&terminal.abort_code));
     push(&mut text, "message", &harmless(&terminal.user_message));
     push(&mut text, "internal", &harmless(&terminal.internal_reason));
     text

@@ -198,7 +198,7 @@ fn observer(waker: Waker, wakeups: Wakeups) -> Observer {
         telemetry::observe(write, span);
         let run_id = write.execution.run_id;
         waker.wake(Topic::Run(run_id));
-        if !write.waits.is_empty() {
+        if write.waits.moves_waits() {
             wakeups.wake_here(Topic::Waits(run_id));
             waker.wake_now(Topic::Waits(run_id));
         }
@@ -213,11 +213,12 @@ fn participants(engine: &step::Engine, config: &ExecutorConfig) -> participant::
         tools: Arc::clone(&engine.tools),
         workspaces: engine.workspaces.clone(),
     };
+    let terms = participant::Terms { lease: config.driver_lease(), reporters: config.reporters() };
     participant::Participants::start(
         pool.clone(),
         replies,
         (waker.clone(), wakeups.clone()),
-        (workshop, config.driver_lease()),
+        (workshop, terms),
         &engine.drain,
     )
 }

@@ -2,7 +2,9 @@
 
 use crate::context::decision_text;
 use crate::decision::parse_decision;
-use crate::participant::{Ask, LeasedStep, Participants, Submission, TurnResult, step_context};
+use crate::participant::{
+    Ask, LeasedStep, Participants, Report, Submission, TurnResult, step_context,
+};
 use crate::stateless;
 use crate::tool::{BUILTIN, Registry, shown};
 use futures::stream::BoxStream;
@@ -11,13 +13,15 @@ use std::time::Duration;
 use surety_common::domain::decision::{ExecuteDecision, Usage};
 use surety_common::domain::fault::Fault;
 use surety_common::domain::problem::{Code, Problem};
+use surety_common::domain::receipt::EvidenceReceipt;
 use surety_common::wire::caller::Caller;
 use surety_common::wire::status::{needs_database, to_status, unimplemented};
+use surety_common::wire::trace::TraceContext;
 use surety_common::wire::v1;
 use surety_common::wire::v1::executor_service_server::ExecutorService;
 use surety_common::wire::v1::submit_decision_request::DecisionSource;
 use surety_common::wire::v1::tool_service_server::ToolService;
-use surety_common::wire::value::{id, timestamp};
+use surety_common::wire::value::{id, patience, sha256_of, timestamp};
 use tonic::{Request, Response, Status, Streaming};
 use uuid::Uuid;
 
@@ -27,6 +31,8 @@ const LONGEST_POLL: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_secs(30);
 /// The longest name of a driver, in bytes.
 const MAX_DRIVER_ID: usize = 200;
+/// The longest idempotency key, in bytes.
+const MAX_REQUEST_ID: usize = 200;
 /// The most leases of one heartbeat.
 const MAX_FENCES: usize = 1000;
 
@@ -89,7 +95,9 @@ impl ExecutorService for Service {
     ) -> Result<Response<v1::SubmitDecisionResponse>, Status> {
         let participants = self.participants("SubmitDecision")?;
         let caller = Caller::of(&request).map_err(status)?;
-        let submission = submission(request.into_inner()).map_err(status)?;
+        let trace = request.extensions().get::<TraceContext>();
+        let trace_parent = trace.map(|trace| trace.traceparent().to_owned()).unwrap_or_default();
+        let submission = submission(request.into_inner(), trace_parent).map_err(status)?;
         let text = submission.text.clone();
         let result = participants.submit(&caller, submission).await.map_err(status)?;
         let next = result.next.as_ref();
@@ -99,9 +107,12 @@ impl ExecutorService for Service {
 
     async fn record_receipt(
         &self,
-        _: Request<v1::RecordReceiptRequest>,
+        request: Request<v1::RecordReceiptRequest>,
     ) -> Result<Response<v1::RecordReceiptResponse>, Status> {
-        Err(self.refuse("RecordReceipt"))
+        let participants = self.participants("RecordReceipt")?;
+        let caller = Caller::of(&request).map_err(status)?;
+        let report = report(request.into_inner()).map_err(status)?;
+        Ok(Response::new(participants.record(&caller, report).await.map_err(status)?))
     }
 
     async fn heartbeat(
@@ -193,7 +204,7 @@ fn ask(request: v1::LeaseStepRequest) -> Result<Ask, Fault> {
     }
     let patience = match wait {
         None => POLL,
-        Some(wait) => Duration::try_from(wait).unwrap_or_default().min(LONGEST_POLL),
+        Some(wait) => patience(wait).min(LONGEST_POLL),
     };
     Ok(Ask { driver_id: named(&driver_id)?, namespace, run_id, patience })
 }
@@ -204,7 +215,10 @@ fn fence_of(fence: &v1::StepFence) -> Result<(Uuid, i64), Fault> {
     Ok((run_id, i64::try_from(fence.lease_epoch).unwrap_or(i64::MAX)))
 }
 
-fn submission(request: v1::SubmitDecisionRequest) -> Result<Submission, Fault> {
+fn submission(
+    request: v1::SubmitDecisionRequest,
+    trace_parent: String,
+) -> Result<Submission, Fault> {
     let v1::SubmitDecisionRequest { fence, turn, decision_source, usage } = request;
     let fence = fence.ok_or_else(|| missing("fence"))?;
     let (run_id, lease_epoch) = fence_of(&fence)?;
@@ -223,7 +237,32 @@ fn submission(request: v1::SubmitDecisionRequest) -> Result<Submission, Fault> {
     let v1::Usage { input_tokens, output_tokens, cost_micros, model: _ } =
         usage.unwrap_or_default();
     let usage = Usage { tokens: input_tokens.saturating_add(output_tokens), cost_micros };
-    Ok(Submission { run_id, step_id: fence.step_id, lease_epoch, turn, text, usage })
+    let step_id = fence.step_id;
+    Ok(Submission { run_id, step_id, lease_epoch, turn, text, usage, trace_parent })
+}
+
+fn report(request: v1::RecordReceiptRequest) -> Result<Report, Fault> {
+    let request_digest = sha256_of(&request);
+    let v1::RecordReceiptRequest { fence, receipt, request_id } = request;
+    let fence = fence.ok_or_else(|| missing("fence"))?;
+    let (run_id, lease_epoch) = fence_of(&fence)?;
+    if request_id.trim().is_empty() {
+        return Err(missing("request_id").into());
+    }
+    if request_id.len() > MAX_REQUEST_ID {
+        let message = format!("is longer than {MAX_REQUEST_ID} bytes; shorten it");
+        return Err(Problem::at(Code::TooLarge, "request_id", message).into());
+    }
+    if request_id.contains('\0') {
+        let message = "contains the character U+0000, which cannot be stored; remove it";
+        return Err(Problem::at(Code::TypeMismatch, "request_id", message).into());
+    }
+    let receipt = receipt.ok_or_else(|| missing("receipt"))?;
+    let receipt = EvidenceReceipt::try_from(receipt).map_err(|error| error.under("receipt"))?;
+    let step_id = fence.step_id;
+    let report = Report { run_id, step_id, lease_epoch, receipt, request_id, request_digest };
+    report.check()?;
+    Ok(report)
 }
 
 fn lease(leased: &LeasedStep) -> v1::StepLease {

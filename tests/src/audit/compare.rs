@@ -121,7 +121,8 @@ fn proven(replay: &Replay) -> Result<()> {
     let needed = replay.plan.steps.iter().filter(|step| step.evidence == Evidence::Required);
     for step in needed {
         let proof = |receipt: &&EvidenceReceipt| {
-            receipt.success && receipt.step_id == step.id && is_of_a_step(receipt)
+            let worked = is_of_a_step(receipt) || receipt.reporter().is_some();
+            receipt.success && receipt.step_id == step.id && worked
         };
         ensure!(replay.receipts.iter().any(|r| proof(&r)), "step {} has no proof", step.id);
     }
@@ -130,5 +131,7 @@ fn proven(replay: &Replay) -> Result<()> {
 
 /// Whether a receipt is of a step's own call, and not of the runner's probe at the step's end.
 fn is_of_a_step(receipt: &EvidenceReceipt) -> bool {
-    !receipt.step_id.is_empty() && receipt.source != EvidenceSource::Probe
+    !receipt.step_id.is_empty()
+        && receipt.source != EvidenceSource::Probe
+        && receipt.reporter().is_none()
 }

@@ -265,6 +265,9 @@ impl Replay {
         let again = self.receipts.iter().any(|earlier| earlier.call_id == receipt.call_id);
         ensure!(!again, "call {call_id} has two outcomes");
         ensure!(receipt.plan_revision == self.revision, "the receipt is of another plan");
+        if let Some(worker) = receipt.reporter() {
+            return self.reported(receipt, worker, writer);
+        }
         self.calls.begun(receipt, call_id)?;
         if !receipt.step_id.is_empty() {
             let place = usize::try_from(receipt.step_index)?;
@@ -302,6 +305,22 @@ impl Replay {
             self.todo_change.take().context("todos changed without a turn that asks it")?;
         let plan = (&self.plan.todos[..], self.revision);
         self.todos.apply(plan, self.at, &change).context("the change of todos was not allowed")
+    }
+
+    /// A worker reported what it saw about a step under way: its words, and no call.
+    fn reported(&mut self, receipt: &EvidenceReceipt, worker: &str, writer: &str) -> Result<()> {
+        ensure!(writer == format!("worker/{worker}"), "{writer} reported in the name of {worker}");
+        let plain = receipt.source == EvidenceSource::ToolObservation
+            && receipt.probe_of.is_none()
+            && receipt.output_digest.is_empty();
+        ensure!(plain, "a worker reported as the runner: {receipt:?}");
+        let place = usize::try_from(receipt.step_index)?;
+        let planned = self.plan.steps.get(place).context("no step of the plan")?;
+        ensure!(planned.id == receipt.step_id, "the step at {place} is {}", planned.id);
+        let step = self.steps.get_mut(&receipt.step_id).context("no step of the plan")?;
+        step.reported(receipt.success && receipt.name != "noop")?;
+        self.receipts.push(receipt.clone());
+        Ok(())
     }
 
     /// A person answered what a verdict is in doubt about. After an approval everything is verified anew.

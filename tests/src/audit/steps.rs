@@ -156,6 +156,14 @@ impl Step {
         Ok(())
     }
 
+    /// A worker reported about it, as evidence or not.
+    pub(super) fn reported(&mut self, evidence: bool) -> Result<()> {
+        let open = matches!(self.state, StepState::Ready | StepState::Running | StepState::Waiting);
+        ensure!(open, "a worker reported about a step that is {:?}", self.state);
+        self.used.proofs += u32::from(evidence);
+        Ok(())
+    }
+
     /// Only a running step has entries, and only its holder writes them.
     pub(super) fn works(&self, writer: &str) -> Result<()> {
         ensure!(self.state == StepState::Running, "it happened in a step that is {:?}", self.state);

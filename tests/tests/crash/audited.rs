@@ -94,6 +94,11 @@ const OF_THE_JOURNAL: &[Forgery] = &[
         forge::receipt(rows, 1)?.step_index = 0;
         Ok(())
     }),
+    ("a receipt in the name of a worker", "reported in the name of mallory", |rows| {
+        let receipt = forge::receipt(rows, 1)?;
+        *receipt = receipt.clone().reported_by("mallory");
+        Ok(())
+    }),
     ("an effect without an intent", "had an effect before its intent was stored", |rows| {
         *forge::entry(rows, |entry| matches!(entry, Entry::Intent(_)))? = nothing();
         Ok(())

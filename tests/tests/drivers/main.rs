@@ -1,6 +1,7 @@
 //! The driver seam, proved by a driver that is no script: raw text over a socket, later than it was
 //! asked for.
 
+mod over_api;
 mod scenarios;
 mod socket;
 

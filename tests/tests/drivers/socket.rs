@@ -160,7 +160,8 @@ impl Participant {
         text: &str,
         usage: Usage,
     ) -> Result<(), SupplyError> {
-        let reply = SuppliedReply { wait_id, lease_epoch: 0, text: text.to_owned(), usage };
+        let (text, trace_parent) = (text.to_owned(), String::new());
+        let reply = SuppliedReply { wait_id, lease_epoch: 0, text, usage, trace_parent };
         self.replies.supply(run_id, reply, &Actor("driver/test".into())).await
     }
 }

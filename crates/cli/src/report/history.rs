@@ -81,7 +81,10 @@ fn turn_text(turn: &v1::Turn) -> String {
             ("why", &decision.reason),
             ("goal check", &decision.goal_check),
         ];
-        let filled = said.into_iter().filter(|(_, said)| !said.is_empty());
+        let code = decision.abort.as_ref().map(|abort| abort.code.as_str()).unwrap_or_default();
+        let said =
+            said.into_iter().map(|(name, said)| (name, said.as_str())).chain([("code", code)]);
+        let filled = said.filter(|(_, said)| !said.is_empty());
         text.extend(filled.map(|(name, said)| format!("    {name}: {}", shortened(said, 200))));
     }
     if !turn.validations.is_empty() {

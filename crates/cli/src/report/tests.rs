@@ -30,6 +30,7 @@ fn refused() -> v1::Run {
         stage: v1::RunState::Verifying.into(),
         user_message: "Not proven.".to_owned(),
         internal_reason: String::new(),
+        abort_code: String::new(),
     });
     run
 }

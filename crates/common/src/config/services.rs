@@ -112,6 +112,14 @@ pub struct ExecutorConfig {
           value_parser = s::EXECUTOR_DRIVER_LEASE_MS.reads::<u64>())]
     pub executor_driver_lease_ms: u64,
 
+    /// The identities with the role worker that may report receipts; read it with
+    /// [`ExecutorConfig::reporters`].
+    #[arg(long = s::EXECUTOR_RECORD_RECEIPTS.flag, env = s::EXECUTOR_RECORD_RECEIPTS.env,
+          default_value = s::EXECUTOR_RECORD_RECEIPTS.default,
+          help = s::EXECUTOR_RECORD_RECEIPTS.meaning,
+          value_parser = s::EXECUTOR_RECORD_RECEIPTS.reads::<String>())]
+    pub executor_record_receipts: String,
+
     /// The folder for keys and cloned workspaces.
     #[arg(long = s::EXECUTOR_DATA_DIR.flag, env = s::EXECUTOR_DATA_DIR.env,
           default_value = s::EXECUTOR_DATA_DIR.default, help = s::EXECUTOR_DATA_DIR.meaning,
@@ -242,6 +250,13 @@ impl ExecutorConfig {
     #[must_use]
     pub const fn driver_lease(&self) -> Duration {
         Duration::from_millis(self.executor_driver_lease_ms)
+    }
+
+    /// The identities with the role worker that may report receipts; `*` alone for every one.
+    #[must_use]
+    pub fn reporters(&self) -> Vec<String> {
+        let names = self.executor_record_receipts.split(',').filter(|name| !name.is_empty());
+        names.map(str::to_owned).collect()
     }
 
     /// The age of the last heartbeat at which an executor is declared dead.

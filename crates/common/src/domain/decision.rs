@@ -20,6 +20,16 @@ pub struct ExecuteDecision {
     pub abort: Option<Abort>,
 }
 
+impl ExecuteDecision {
+    /// The text with which the driver ends a step or the work: what it says, else its goal check.
+    pub fn last_word(&self) -> &str {
+        match self.speak.as_str() {
+            "" => &self.goal_check,
+            speak => speak,
+        }
+    }
+}
+
 /// What a reply of a driver cost, as the driver or its endpoint reports it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {

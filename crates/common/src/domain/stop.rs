@@ -194,4 +194,7 @@ pub struct Terminal {
     pub user_message: String,
     /// The message for the operator.
     pub internal_reason: String,
+    /// The code that the driver gave when it aborted; empty otherwise.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub abort_code: String,
 }

@@ -23,7 +23,7 @@ pub use metric::{record_step_duration, record_turn_duration, set_queue_depth};
 pub use observe::observe;
 pub use trace::{
     StepSpan, TraceParent, evaluation_span, plan_span, probe_span, snapshot_span, start_run,
-    step_span, tool_span,
+    step_span, tool_span, turn_span,
 };
 pub use transition::{
     EvaluationRecord, Subject, TransitionRecord, record_evaluation, record_transition,

@@ -9,6 +9,8 @@ pub const SPAN_RUN: &str = "invoke_workflow";
 pub const SPAN_PLAN: &str = "plan";
 /// Span of a step, from its lease to its end.
 pub const SPAN_STEP: &str = "invoke_agent";
+/// Span of one turn that a participant outside the executor decided.
+pub const SPAN_TURN: &str = "turn";
 /// Span of one tool call.
 pub const SPAN_TOOL: &str = "execute_tool";
 /// Span of one evaluation by the gate.

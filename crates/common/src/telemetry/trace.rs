@@ -66,11 +66,13 @@ impl TraceParent {
         })
     }
 
+    fn span_context(self) -> SpanContext {
+        let (remote, state) = (true, TraceState::default());
+        SpanContext::new(self.trace_id, self.span_id, self.flags, remote, state)
+    }
+
     fn context(self) -> Context {
-        let remote = true;
-        let state = TraceState::default();
-        let span = SpanContext::new(self.trace_id, self.span_id, self.flags, remote, state);
-        Context::new().with_remote_span_context(span)
+        Context::new().with_remote_span_context(self.span_context())
     }
 }
 
@@ -183,6 +185,31 @@ pub fn step_span(step: &StepSpan<'_>, traceparent: &str) -> Span {
         trace_id = Empty,
     );
     join(span, traceparent)
+}
+
+/// Opens the span of a turn inside `step`, which a participant decided. `agent` is the `traceparent` that came
+/// with its reply; empty without one. The agent's span is the parent where it belongs to the run's trace, else
+/// the turn's span is linked to it.
+#[must_use]
+pub fn turn_span(step: &Span, run_id: &str, turn: u32, agent: &str) -> Span {
+    let step_context = TraceParent::of(step);
+    let span = tracing::info_span!(
+        target: names::TARGET_SPAN,
+        parent: step,
+        names::SPAN_TURN,
+        gen_ai.conversation.id = run_id,
+        surety.run.id = run_id,
+        surety.turn = turn,
+    );
+    let Ok(agent) = agent.parse::<TraceParent>() else { return span };
+    match step_context.filter(|step| step.trace_id == agent.trace_id) {
+        Some(step) => {
+            adopt(&span, agent);
+            span.add_link(step.span_context());
+        }
+        None => span.add_link(agent.span_context()),
+    }
+    span
 }
 
 /// Opens the span of one evaluation by the gate.

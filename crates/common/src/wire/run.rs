@@ -49,6 +49,7 @@ pub fn run(record: RunRecord, verdict: Option<DatedVerdict>) -> v1::Run {
         task_type: String::new(),
         priority: execution.priority.into(),
         todos: wire_list(todos.unwrap_or_default()),
+        final_answer: execution.counters.final_answer,
     }
 }
 
@@ -209,13 +210,14 @@ impl From<Acceptance> for v1::Acceptance {
 }
 
 fn ended(terminal: Terminal, state: RunState) -> v1::Terminal {
-    let Terminal { stop_reason, stage, user_message, internal_reason } = terminal;
+    let Terminal { stop_reason, stage, user_message, internal_reason, abort_code } = terminal;
     v1::Terminal {
         status: v1::RunState::from(state).into(),
         stop_reason: v1::StopReason::from(stop_reason).into(),
         stage: stage_of(&stage).into(),
         user_message,
         internal_reason,
+        abort_code,
     }
 }
 

@@ -40,6 +40,14 @@ pub fn whole_seconds(seconds: u64) -> Duration {
     Duration { seconds: i64::try_from(seconds).unwrap_or(i64::MAX), nanos: 0 }
 }
 
+/// How long a caller is willing to wait; not at all for a duration below zero, whatever its parts hold.
+pub fn patience(wait: Duration) -> std::time::Duration {
+    let Duration { seconds, nanos } = wait;
+    let nanos = u32::try_from(nanos).unwrap_or_default().min(999_999_999);
+    u64::try_from(seconds)
+        .map_or(std::time::Duration::ZERO, |seconds| std::time::Duration::new(seconds, nanos))
+}
+
 /// The whole seconds of a duration; 0 for a negative one, which no limit allows.
 ///
 /// # Errors

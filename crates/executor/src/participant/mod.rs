@@ -4,14 +4,17 @@
 //!   LeaseStep ------> offers: the lease of a wait
 //!   SubmitDecision -> turns: stores the reply, follows the turn, answers its outcome
 //!   Heartbeat, ReleaseStep -> the leases alone
+//!   RecordReceipt -> reports: what workers saw
 //! ```
 //!
 //! Any executor serves any agent: nothing is routed to the one that works on the run.
 
 mod news;
+mod reports;
 mod scene;
 mod turns;
 
+pub(crate) use reports::Report;
 pub(crate) use scene::{Workshop, step_context};
 pub(crate) use turns::{Submission, TurnResult};
 
@@ -46,8 +49,18 @@ pub(crate) struct Participants {
     heartbeats: WaitHeartbeats,
     news: News,
     lease_ms: i32,
+    /// The workers that may report receipts; `*` alone for every one.
+    reporters: Arc<[String]>,
     /// Where the folders of runs are, and the tools.
     pub(crate) workshop: Arc<Workshop>,
+}
+
+/// What the operator grants to participants.
+pub(crate) struct Terms {
+    /// How long a participant keeps a lease without a sign of life.
+    pub(crate) lease: Duration,
+    /// The workers that may report receipts; `*` alone for every one.
+    pub(crate) reporters: Vec<String>,
 }
 
 /// What an agent asks for.
@@ -75,7 +88,7 @@ impl Participants {
         pool: PgPool,
         replies: Replies,
         (waker, wakeups): (Waker, Wakeups),
-        (workshop, lease): (Workshop, Duration),
+        (workshop, terms): (Workshop, Terms),
         ended: &CancellationToken,
     ) -> Self {
         let offers = Offers::of(WaitKind::Decision, pool.clone(), PRIMARY_SHARD);
@@ -83,9 +96,22 @@ impl Participants {
         tokio::spawn(offers.clone().run(wakeups.clone(), ended.clone()));
         tokio::spawn(news.clone().run(wakeups.clone(), ended.clone()));
         let heartbeats = WaitHeartbeats::start(pool.clone());
+        let Terms { lease, reporters } = terms;
         let lease_ms = i32::try_from(lease.as_millis()).unwrap_or(i32::MAX);
+        let reporters = reporters.into();
         let workshop = Arc::new(workshop);
-        Self { pool, replies, waker, wakeups, offers, heartbeats, news, lease_ms, workshop }
+        Self {
+            pool,
+            replies,
+            waker,
+            wakeups,
+            offers,
+            heartbeats,
+            news,
+            lease_ms,
+            reporters,
+            workshop,
+        }
     }
 
     /// Leases the decision of a step, once one is offered; none when that takes too long.

@@ -44,6 +44,8 @@ pub(crate) struct Submission {
     pub(crate) text: String,
     /// What it cost.
     pub(crate) usage: Usage,
+    /// The caller's `traceparent`; empty without one.
+    pub(crate) trace_parent: String,
 }
 
 /// What a submitted decision came to.
@@ -96,6 +98,8 @@ impl Participants {
             Standing::UnderWay(wait_id) => wait_id,
             Standing::Next(wait_id) => {
                 self.supply(caller, wait_id, &submission).await?;
+                // The turn is under way: its end is told.
+                drop(timeout_at(deadline, follower.changed()).await);
                 wait_id
             }
         };
@@ -116,9 +120,14 @@ impl Participants {
         wait_id: Uuid,
         submission: &Submission,
     ) -> Result<(), Fault> {
-        let Submission { run_id, step_id, lease_epoch, text, usage, .. } = submission;
-        let (lease_epoch, usage) = (*lease_epoch, *usage);
-        let reply = SuppliedReply { wait_id, lease_epoch, text: text.clone(), usage };
+        let Submission { run_id, step_id, lease_epoch, text, usage, trace_parent, .. } = submission;
+        let reply = SuppliedReply {
+            wait_id,
+            lease_epoch: *lease_epoch,
+            text: text.clone(),
+            usage: *usage,
+            trace_parent: trace_parent.clone(),
+        };
         let by = Actor(format!("driver/{}", caller.name()).into());
         match self.replies.supply(*run_id, reply, &by).await {
             Ok(()) => Ok(()),

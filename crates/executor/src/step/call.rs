@@ -1,7 +1,7 @@
 //! One tool call of a turn: the intent of a call with effects is committed before it starts.
 
 use super::call_setup::{Call, CallSetup, Done};
-use super::conclude::conclude;
+use super::conclude::{Stored, conclude};
 use super::ended::Ended;
 use super::history::Base;
 use super::judge::Passed;
@@ -33,12 +33,11 @@ pub(super) async fn carry_out(
         Ok(setup) => setup,
         Err(error) => {
             let done = Done::now(run, call, error.into());
-            return conclude(run, index, done, Some(passed)).await;
+            return conclude(run, index, done, Stored::Nothing(passed)).await;
         }
     };
     if setup.tool.spec().annotations.read_only {
-        let done = setup.perform(run, call).await;
-        return conclude(run, index, done, Some(passed)).await;
+        return read(run, index, passed, (&setup, call)).await;
     }
     let intended = match snapshots::base(run).await {
         Ok(base) => setup.intend(run, &call).await.map(|effect| (effect, base)),
@@ -47,27 +46,46 @@ pub(super) async fn carry_out(
     match intended {
         Err(error) => {
             let done = Done::now(run, call, error.into());
-            conclude(run, index, done, Some(passed)).await
+            conclude(run, index, done, Stored::Nothing(passed)).await
         }
         Ok((effect, base)) => {
-            if !open(run, index, passed, &call, (&effect, base)).await? {
+            if !open(run, index, passed, &call, (&effect, Some(base))).await? {
                 return Ok(Vec::new());
             }
+            // The call begins once its intent is committed.
+            run.settle().await?;
             crash::point("executor.after_intent");
             let done = setup.perform(run, call).await;
             crash::point("executor.after_effect");
-            conclude(run, index, done, None).await
+            conclude(run, index, done, Stored::Intent).await
         }
     }
 }
 
-/// Commits the intent together with the turn that decided it. Returns false when a limit forbids the turn.
+/// Executes a call that only reads. What the driver says with it is stored first, without waiting: people who
+/// follow the run see it while a long call runs. Scripts say nothing.
+async fn read(
+    run: &LeasedRun,
+    index: usize,
+    passed: &Passed,
+    (setup, call): (&CallSetup, Call),
+) -> Result<Vec<usize>, Ended> {
+    let speaks = !passed.judgement.decision.speak.is_empty();
+    if speaks && !open(run, index, passed, &call, (&Effect::None, None)).await? {
+        return Ok(Vec::new());
+    }
+    let done = setup.perform(run, call).await;
+    let stored = if speaks { Stored::Turn } else { Stored::Nothing(passed) };
+    conclude(run, index, done, stored).await
+}
+
+/// Stores the intent together with the turn that decided it. Returns false when a limit forbids the turn.
 async fn open(
     run: &LeasedRun,
     index: usize,
     passed: &Passed,
     call: &Call,
-    (effect, base): (&Effect, &Base),
+    (effect, base): (&Effect, Option<&Base>),
 ) -> Result<bool, Ended> {
     let effect = serde_json::to_value(effect).map_err(|error| StoreError::Corrupt {
         what: "the effect of a call".to_owned(),
@@ -81,10 +99,12 @@ async fn open(
         intended_at: run.engine.now(),
     };
     let opened = run
-        .change_now(|draft| {
+        .change(|draft| {
             outcome::turn(draft, run, index, Next::Call, |draft| {
                 outcome::record_applied(draft, run, index, &passed.judgement, passed.usage)?;
-                base.refer(draft);
+                if let Some(base) = base {
+                    base.refer(draft);
+                }
                 draft.open_call(&run.graph, index, open.clone())
             })
         })

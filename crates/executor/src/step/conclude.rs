@@ -17,28 +17,39 @@ use surety_common::domain::execution::turns::ClosedCall;
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::receipt::counts_as_evidence;
 
-/// Records the outcome of a call, with its turn if no intent was committed before. Returns the
-/// steps that started because it was the last call of its step.
+/// What is stored of a call before its outcome.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Stored<'p> {
+    /// Nothing: its turn is recorded with the outcome. It had no effect and is repeated if that change is lost.
+    Nothing(&'p Passed),
+    /// Its turn and its intent, which may not be committed yet. It had no effect and is repeated if they are lost.
+    Turn,
+    /// Its intent is committed, and it may have had an effect.
+    Intent,
+}
+
+/// Records the outcome of a call, with its turn if that is not stored yet. Returns the steps that started because
+/// it was the last call of its step.
 pub(super) async fn conclude(
     run: &LeasedRun,
     index: usize,
     done: Done,
-    passed: Option<&Passed>,
+    stored: Stored<'_>,
 ) -> Result<Vec<usize>, Ended> {
     called_off(run, &done.outcome)?;
     let driver = run.driver()?;
     let left = run.time_left(index).await;
     let make = |done: &Done| evidence::record(run, index, done);
     let (done, record) = evidence::keep(run, done, left, make).await?;
-    let conclusion = |draft: &mut Draft| match passed {
-        Some(passed) if !begin(draft, run, index, passed)? => Ok(Vec::new()),
-        Some(_) | None => end_call(draft, driver, (run, index), &done, &record),
+    let conclusion = |draft: &mut Draft| match stored {
+        Stored::Nothing(passed) if !begin(draft, run, index, passed)? => Ok(Vec::new()),
+        Stored::Nothing(_) | Stored::Turn | Stored::Intent => {
+            end_call(draft, driver, (run, index), &done, &record)
+        }
     };
-    match passed {
-        // The call had no effect: if the change is lost, the turn is repeated.
-        Some(_) => run.change(conclusion).await,
-        // The call had an effect, and its intent is committed.
-        None => run.insist(conclusion).await,
+    match stored {
+        Stored::Nothing(_) | Stored::Turn => run.change(conclusion).await,
+        Stored::Intent => run.insist(conclusion).await,
     }
 }
 

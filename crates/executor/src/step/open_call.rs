@@ -5,7 +5,7 @@
 //! is probed, and for any other tool the run asks a person.
 
 use super::call_setup::{Call, CallSetup, Done, stored_arguments};
-use super::conclude::conclude;
+use super::conclude::{Stored, conclude};
 use super::ended::Ended;
 use super::leased_run::LeasedRun;
 use super::outcome;
@@ -51,7 +51,7 @@ pub(super) async fn settle(
         Probe::Happened(facts) => {
             let summary = format!("{} had happened before the executor was replaced", open.tool);
             let done = Done::now(run, call, ToolOutcome::done(summary, Vec::new(), facts));
-            conclude(run, index, done, None).await
+            conclude(run, index, done, Stored::Intent).await
         }
         Probe::DidNotHappen => again(run, index, &setup, call).await,
         Probe::Unknown if setup.may_repeat(run, &call) => again(run, index, &setup, call).await,
@@ -71,7 +71,7 @@ async fn testified(
         format!("{by} saw that {} happened; no executor recorded it", call.tool_call.name);
     let outcome = ToolOutcome::done(summary, Vec::new(), Vec::new());
     let done = Done { source: Some(EvidenceSource::UserReply), ..Done::now(run, call, outcome) };
-    conclude(run, index, done, None).await
+    conclude(run, index, done, Stored::Intent).await
 }
 
 /// Calls again with the same id: the intent is already in the journal.
@@ -82,7 +82,7 @@ async fn again(
     call: Call,
 ) -> Result<Vec<usize>, Ended> {
     let done = setup.perform(run, call).await;
-    conclude(run, index, done, None).await
+    conclude(run, index, done, Stored::Intent).await
 }
 
 async fn ask(run: &LeasedRun, index: usize, open: &OpenCall) -> Result<Vec<usize>, Ended> {

@@ -10,6 +10,7 @@ use surety_common::domain::execution::StepProgress;
 use surety_common::domain::execution::draft::{Draft, Ending};
 use surety_common::domain::execution::turns::{TurnOutcome, TurnRecord};
 use surety_common::domain::machine::Refusal;
+use surety_common::domain::run::DriverKind;
 use surety_common::domain::step::StepState;
 use surety_common::domain::stop::StopReason;
 
@@ -56,6 +57,9 @@ pub(super) fn finish(
     decision: &ExecuteDecision,
 ) -> Result<Vec<usize>, Refusal> {
     draft.finish_step(&run.graph, index, &decision.goal_check)?;
+    if run.spec.driver != DriverKind::Script && draft.execution().is_work_over() {
+        draft.set_final_answer(decision.last_word());
+    }
     draft.lease_steps(&run.graph, run.spec.limits.max_parallel_steps)
 }
 

@@ -2,7 +2,7 @@
 //! are read from the database.
 
 use super::call_setup::{Call, Done};
-use super::conclude::{begin, conclude, end_call};
+use super::conclude::{Stored, begin, conclude, end_call};
 use super::ended::Ended;
 use super::evidence;
 use super::judge::Passed;
@@ -32,7 +32,7 @@ pub(super) async fn carry_out(
         RunTool::Todo => change_todos(run, index, passed, call).await,
         RunTool::ReadOutput => {
             let outcome = read_output(run, &call).await.unwrap_or_else(ToolOutcome::from);
-            conclude(run, index, Done::now(run, call, outcome), Some(passed)).await
+            conclude(run, index, Done::now(run, call, outcome), Stored::Nothing(passed)).await
         }
     };
     // The span lasts as long as the call.

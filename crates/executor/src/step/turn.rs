@@ -8,14 +8,14 @@ use super::reply::{Taken, take};
 use super::{call, open_call, outcome, snapshots};
 use crate::driver::{Content, Need, Next, Reply, Situation};
 use crate::fuse::limits::{self, Reached, Used};
-use surety_common::domain::decision::{Abort, Action, ExecuteDecision};
-use surety_common::domain::execution::draft::Ending;
+use surety_common::domain::decision::{Action, ExecuteDecision};
 use surety_common::domain::execution::{StepProgress, SuppliedReply, Wait};
 use surety_common::domain::json::Value;
 use surety_common::domain::plan::{PlanStep, ToolCall};
-use surety_common::domain::stop::{StopReason, WaitingOn};
+use surety_common::domain::stop::WaitingOn;
 use surety_common::telemetry;
 use tokio::time::Instant;
+use tracing::Instrument;
 use uuid::Uuid;
 
 /// Takes turns until the step no longer runs here. Returns the steps that its end started.
@@ -60,14 +60,23 @@ async fn take_turn(
     progress: &StepProgress,
 ) -> Result<Vec<usize>, Ended> {
     let reply = match progress.reply.as_deref() {
-        Some(SuppliedReply { text, usage, .. }) => {
-            Reply { content: Content::Text(text.clone()), usage: *usage }
+        Some(SuppliedReply { text, usage, trace_parent, .. }) => {
+            let (step_span, run_id) = (run.present_span(), run.spec.id.to_string());
+            let number = progress.rounds.saturating_add(1);
+            let span = telemetry::turn_span(&step_span, &run_id, number, trace_parent);
+            let reply = Reply { content: Content::Text(text.clone()), usage: *usage };
+            return act_on(run, index, reply).instrument(span).await;
         }
         None => match run.driver()?.next(&Situation { step, progress, failure: None }) {
             Next::Now(reply) => reply,
             Next::Later(need) => return wait_for_reply(run, index, need, &progress.notice).await,
         },
     };
+    act_on(run, index, reply).await
+}
+
+/// Takes a reply, and applies the decision in it.
+async fn act_on(run: &LeasedRun, index: usize, reply: Reply) -> Result<Vec<usize>, Ended> {
     match take(run, index, reply).await? {
         Taken::Over => Ok(Vec::new()),
         Taken::Decision(passed) => apply(run, index, *passed).await,
@@ -112,10 +121,10 @@ async fn apply(run: &LeasedRun, index: usize, passed: Passed) -> Result<Vec<usiz
             ask(run, index, &passed, wait).await
         }
         (Action::Abort, _) => {
-            let end = aborted(decision.abort.unwrap_or_default());
+            let abort = decision.abort.unwrap_or_default();
             run.change(|draft| {
                 outcome::record_applied(draft, run, index, judgement, *usage)?;
-                draft.stop(&run.graph, end.clone())
+                draft.abort(&run.graph, abort.clone())
             })
             .await?;
             Ok(Vec::new())
@@ -211,16 +220,5 @@ fn wait(run: &LeasedRun, index: usize, question: String) -> Wait {
         choices: Vec::new(),
         step_index: Some(index),
         acceptance: None,
-    }
-}
-
-fn aborted(abort: Abort) -> Ending {
-    Ending {
-        stop_reason: StopReason::Aborted,
-        user_message: abort.user_message,
-        internal_reason: match abort.code.is_empty() {
-            true => abort.internal_reason,
-            false => format!("{}: {}", abort.code, abort.internal_reason),
-        },
     }
 }

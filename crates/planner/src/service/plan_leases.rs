@@ -8,7 +8,7 @@ use surety_common::domain::run::RunRecord;
 use surety_common::store::{Extended, HeldLease, Scope, WaitLease};
 use surety_common::wire::caller::Caller;
 use surety_common::wire::v1;
-use surety_common::wire::value::{id, timestamp};
+use surety_common::wire::value::{id, patience, timestamp};
 
 /// The longest wait of one call for a plan.
 const LONGEST_POLL: Duration = Duration::from_secs(60);
@@ -32,7 +32,7 @@ pub(super) fn ask(caller: &Caller, request: v1::LeasePlanRequest) -> Result<Ask,
     let namespace = super::request::storable("namespace", namespace)?;
     let patience = match wait {
         None => POLL,
-        Some(wait) => Duration::try_from(wait).unwrap_or_default().min(LONGEST_POLL),
+        Some(wait) => patience(wait).min(LONGEST_POLL),
     };
     let holder = (caller.name().to_owned(), named(&planner_id)?);
     let scope = Scope { reached: caller.reached(), namespace, run_id };

@@ -113,6 +113,17 @@ pub(in crate::config) const EXECUTOR_DRIVER_LEASE_MS: Setting = Setting {
     secret: false,
 };
 
+pub(in crate::config) const EXECUTOR_RECORD_RECEIPTS: Setting = Setting {
+    group: Group::Executor,
+    flag: "executor-record-receipts",
+    env: "SURETY_EXECUTOR_RECORD_RECEIPTS",
+    default: "*",
+    accepts: Accepts::Name,
+    meaning: "Which identities with the role worker have the right to report receipts (RecordReceipt): their names, \
+              separated by commas, or `*` for every one. A driver never has it.",
+    secret: false,
+};
+
 pub(in crate::config) const EXECUTOR_DATA_DIR: Setting = Setting {
     group: Group::Executor,
     flag: "executor-data-dir",

@@ -3,6 +3,10 @@
 use super::{CheckKind, Overlay};
 use std::collections::BTreeMap;
 
+/// The parameter that says whose facts count for a check, and its value for those of every receipt.
+const SOURCE: &str = "source";
+const ANY: &str = "any";
+
 /// One acceptance criterion, normalized: trimmed (except the needle), match in lower case, empty
 /// params dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +33,11 @@ impl AcceptCheck {
     /// Whether participants see nothing of it but its line and its result.
     pub const fn is_hidden(&self) -> bool {
         !self.overlay.is_none()
+    }
+
+    /// Whether facts of any receipt count for it, and not only those that the runner states.
+    pub fn takes_any_source(&self) -> bool {
+        self.owner == Owner::Plan || self.params.get(SOURCE).is_some_and(|source| source == ANY)
     }
 
     /// The name of its result: its id, or its kind when it has no id.

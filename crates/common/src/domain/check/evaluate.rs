@@ -11,6 +11,7 @@ use super::{
 /// # Errors
 /// The reason why the check does not hold; `unknown_check_kind` for every other kind.
 pub fn evaluate(check: &AcceptCheck, evidence: &Evidence<'_>) -> Result<(), Reason> {
+    let evidence = evidence.of_check(check);
     match check.kind {
         CheckKind::OutputOnly => output_only::evaluate(evidence),
         CheckKind::WorkspaceChange => workspace_change::evaluate(check, evidence),

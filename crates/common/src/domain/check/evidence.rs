@@ -1,5 +1,6 @@
 //! The input of a check: the receipts, in an order and a form that each kind of check scans once.
 
+use super::AcceptCheck;
 use crate::domain::command::CommandLine;
 use crate::domain::path::Workspace;
 use crate::domain::receipt::{Conditions, EvidenceReceipt, Fact};
@@ -16,6 +17,9 @@ pub struct Evidence<'a> {
     workspace: Workspace,
     receipts: &'a [EvidenceReceipt],
     final_text: &'a str,
+    /// Whether what workers reported proves a check.
+    reports_prove: bool,
+    without_reports: OnceLock<Option<Box<Self>>>,
     files: OnceLock<Vec<FileFact<'a>>>,
     runs: OnceLock<Vec<Run<'a>>>,
 }
@@ -97,6 +101,33 @@ impl<'a> Evidence<'a> {
             workspace: Workspace::new(workspace_root),
             receipts,
             final_text,
+            reports_prove: true,
+            without_reports: OnceLock::new(),
+            files: OnceLock::new(),
+            runs: OnceLock::new(),
+        }
+    }
+
+    /// The evidence for one check. To a check of a user or an operator that does not ask for it, the reports of
+    /// workers prove nothing; they still count against it.
+    pub(super) fn of_check(&self, check: &AcceptCheck) -> &Self {
+        if check.takes_any_source() {
+            return self;
+        }
+        let without = self.without_reports.get_or_init(|| {
+            let reported = self.receipts.iter().any(|receipt| receipt.reporter().is_some());
+            reported.then(|| Box::new(self.with_reports_that_prove_nothing()))
+        });
+        without.as_deref().unwrap_or(self)
+    }
+
+    fn with_reports_that_prove_nothing(&self) -> Self {
+        Self {
+            workspace: self.workspace.clone(),
+            receipts: self.receipts,
+            final_text: self.final_text,
+            reports_prove: false,
+            without_reports: OnceLock::new(),
             files: OnceLock::new(),
             runs: OnceLock::new(),
         }
@@ -146,7 +177,7 @@ impl<'a> Evidence<'a> {
     ) -> impl DoubleEndedIterator<Item = (Origin<'a>, &'a Fact)> + use<'a> {
         // Each position combines the indexes of the receipt and the fact, so the iterator works
         // from both ends.
-        let receipts = self.receipts;
+        let (receipts, reports_prove) = (self.receipts, self.reports_prove);
         let width = receipts.iter().map(|receipt| receipt.facts.len()).max();
         let width = width.unwrap_or_default();
         receipts.iter().enumerate().flat_map(move |(place, receipt)| {
@@ -155,12 +186,10 @@ impl<'a> Evidence<'a> {
             } else {
                 Call::Named(&receipt.call_id)
             };
+            let proves = receipt.success && (reports_prove || receipt.reporter().is_none());
             receipt.facts.iter().enumerate().map(move |(nth, fact)| {
-                let origin = Origin {
-                    at: place.saturating_mul(width).saturating_add(nth),
-                    call,
-                    proves: receipt.success,
-                };
+                let origin =
+                    Origin { at: place.saturating_mul(width).saturating_add(nth), call, proves };
                 (origin, fact)
             })
         })

@@ -249,6 +249,7 @@ impl Draft {
             stage,
             user_message: end.user_message,
             internal_reason: end.internal_reason,
+            abort_code: String::new(),
         });
         self.run_event(event, cause)?;
         self.execution.deadline_at = None;

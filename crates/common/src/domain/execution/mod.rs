@@ -100,6 +100,9 @@ pub struct Counters {
     /// The cost of the drivers' replies.
     #[serde(skip_serializing_if = "Usage::is_zero")]
     pub usage: Usage,
+    /// The text with which a driver outside the executor ended the work; empty before that.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub final_answer: String,
     /// Whether a receipt says that a file was written.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub wrote: bool,
@@ -255,6 +258,9 @@ pub struct SuppliedReply {
     /// The cost of the reply.
     #[serde(default, skip_serializing_if = "Usage::is_zero")]
     pub usage: Usage,
+    /// The W3C `traceparent` of the span in which it was made; empty without one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub trace_parent: String,
 }
 
 /// The answer of a user about a call without a recorded outcome.
@@ -468,6 +474,12 @@ impl Execution {
         };
         let waiting = self.steps.iter().enumerate().filter(move |(_, step)| waits(step));
         waiting.map(|(index, _)| index)
+    }
+
+    /// Whether every step is over: done, or not needed.
+    pub fn is_work_over(&self) -> bool {
+        let over = |state| matches!(state, StepState::Done | StepState::Skipped);
+        self.step_states().all(over)
     }
 
     /// Whether a pause is requested while work of the run is still in progress.

@@ -197,9 +197,7 @@ impl Draft {
             return Ok(());
         }
         let (ready, waiting) = (any(StepState::Ready), any(StepState::Waiting));
-        let over =
-            |step: &Arc<StepProgress>| matches!(step.state, StepState::Done | StepState::Skipped);
-        let all_over = self.execution.steps.iter().all(over);
+        let all_over = self.execution.is_work_over();
         let failed = self.execution.steps_in(StepState::Failed).next();
         if let Some(failed) = failed {
             let cause = format!("step {} failed", graph.id(failed));

@@ -11,10 +11,10 @@
 //! Every operation names its step and journals what it did, so that the row and the journal cannot
 //! disagree.
 
-use super::draft::Draft;
+use super::draft::{Draft, Ending};
 use super::wait_rows::AnsweredWait;
 use super::{CallAnswer, Execution, Graph, OpenCall, StepProgress, SuppliedReply, Wait};
-use crate::domain::decision::{ExecuteDecision, Usage};
+use crate::domain::decision::{Abort, ExecuteDecision, Usage};
 use crate::domain::journal::{
     Actor, Entry, Intent, Output, ReplyMark, Turn, Validation, VerdictRecord,
 };
@@ -22,6 +22,8 @@ use crate::domain::json::sha256_hex;
 use crate::domain::machine::Refusal;
 use crate::domain::problem::{Problem, Warning};
 use crate::domain::receipt::EvidenceReceipt;
+use crate::domain::step::StepState;
+use crate::domain::stop::StopReason;
 use crate::domain::todo::{Todo, TodoChange};
 use uuid::Uuid;
 
@@ -229,7 +231,6 @@ impl Draft {
 
     /// Stores the state of a step's repeat detector; a done step has none.
     pub fn remember_fuses(&mut self, index: usize, fuses: serde_json::Value) {
-        use crate::domain::step::StepState;
         let step = self.execution.step_mut(index);
         if let Some(step) = step.filter(|step| step.state != StepState::Done) {
             step.fuses = fuses;
@@ -268,6 +269,44 @@ impl Draft {
         let id = self.execution.own_wait().ok_or(Refusal::Meaningless)?.id;
         self.answered = Some(AnsweredWait { id, lease_epoch });
         Ok(())
+    }
+
+    /// Records a receipt that a worker reported about a step that is under way.
+    ///
+    /// # Errors
+    /// [`Refusal::Meaningless`] unless the step is ready, running or waiting.
+    pub fn record_report(
+        &mut self,
+        index: usize,
+        receipt: EvidenceReceipt,
+        proves: bool,
+    ) -> Result<(), Refusal> {
+        let progress = self.step_mut(index)?;
+        if !matches!(progress.state, StepState::Ready | StepState::Running | StepState::Waiting) {
+            return Err(Refusal::Meaningless);
+        }
+        progress.proofs += u32::from(proves);
+        self.receipt(receipt);
+        Ok(())
+    }
+
+    /// Ends the run because its driver aborts. The driver's own code stays beside the reason.
+    ///
+    /// # Errors
+    /// [`Refusal::Terminal`] when it has ended already.
+    pub fn abort(&mut self, graph: &Graph, abort: Abort) -> Result<(), Refusal> {
+        let Abort { code, user_message, internal_reason } = abort;
+        let stop_reason = StopReason::Aborted;
+        self.stop(graph, Ending { stop_reason, user_message, internal_reason })?;
+        if let Some(terminal) = &mut self.execution.terminal {
+            terminal.abort_code = code;
+        }
+        Ok(())
+    }
+
+    /// Keeps the text with which the driver ended the work.
+    pub fn set_final_answer(&mut self, text: &str) {
+        text.clone_into(&mut self.execution.counters.final_answer);
     }
 
     /// Names the artifact that holds the manifest of the workspace before the first call that can

@@ -172,6 +172,12 @@ impl WaitChanges {
         opened.is_empty() && closed.is_empty() && answered.is_none() && withheld.is_none()
     }
 
+    /// Whether a wait begins, ends, or is offered from now on or no more. An answer alone moves nothing that a
+    /// participant waits for.
+    pub const fn moves_waits(&self) -> bool {
+        !self.opened.is_empty() || !self.closed.is_empty() || self.withheld.is_some()
+    }
+
     /// Adds the changes of a later change of the same run, which is stored together with this one.
     pub fn and_then(&mut self, later: &Self) {
         for id in &later.closed {

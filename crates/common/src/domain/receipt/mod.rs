@@ -4,12 +4,14 @@ mod chain;
 mod evidence;
 mod export;
 mod read;
+mod reported;
 mod write;
 
 pub use chain::{BreakKind, ChainBreak, verify_chain};
 pub use evidence::{NOOP, READ_OUTPUT, SLEEP, TODO, counts_as_evidence};
 pub use export::{ChainEnd, ChainFinding, ChainReport, check_chain, check_export, export_line};
 pub use read::{probe_of, read_fact, read_receipt, read_stored};
+pub use reported::RESERVED_KEYS;
 
 use crate::domain::tests_seen::Counts;
 use chrono::{DateTime, Utc};

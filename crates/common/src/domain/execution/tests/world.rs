@@ -331,6 +331,7 @@ impl World {
             lease_epoch: 0,
             text: "a reply".to_owned(),
             usage: Usage::default(),
+            trace_parent: String::new(),
         }
     }
 
