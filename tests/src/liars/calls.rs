@@ -14,6 +14,7 @@ pub(super) fn request(case: &Case, workspace: &str) -> Result<v1::CreateRunReque
     use v1::create_run_request::PlanSource;
     Ok(v1::CreateRunRequest {
         goal: case.title.clone(),
+        driver: if case.agent.is_empty() { v1::Driver::Script } else { v1::Driver::Remote }.into(),
         plan_source: Some(PlanSource::PlanText(plan(case)?.to_string())),
         workspace: workspace.to_owned(),
         verify: checks(&case.checks)?,
@@ -31,6 +32,9 @@ fn plan(case: &Case) -> Result<Value> {
     let mut steps = case.steps.clone();
     if steps.is_empty() {
         steps.push(json!({"id": "work", "script": case.script, "done_when": case.says}));
+    }
+    if !case.agent.is_empty() {
+        steps.iter_mut().for_each(without_script);
     }
     for step in &mut steps {
         let Some(calls) = step["script"].as_array() else { continue };
@@ -54,6 +58,15 @@ fn plan(case: &Case) -> Result<Value> {
     Ok(json!({"title": case.title, "steps": steps, "verify": verify, "todos": case.todos}))
 }
 
+/// An agent decides what the step does.
+fn without_script(step: &mut Value) {
+    if let Some(step) = step.as_object_mut() {
+        step.remove("script");
+        let id = step.get("id").cloned().unwrap_or_default();
+        step.entry("description").or_insert(id);
+    }
+}
+
 fn owned_by_plan(check: &Value) -> Value {
     let line = check.as_str();
     let mut check = line
@@ -63,7 +76,7 @@ fn owned_by_plan(check: &Value) -> Value {
 }
 
 /// The tool calls of one entry of a script.
-fn expand(base: &Base, written: &Value) -> Result<Vec<Value>> {
+pub(super) fn expand(base: &Base, written: &Value) -> Result<Vec<Value>> {
     let command = |arguments: Value| json!({"name": "run_command", "arguments": arguments});
     if written == "fix" {
         return Ok(vec![base.fix()?]);

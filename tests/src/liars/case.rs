@@ -73,6 +73,9 @@ pub struct Case {
     /// What the only step says at its end.
     #[serde(default)]
     pub says: String,
+    /// What an agent that decides the steps over the API replies, turn by turn, and what happens beside it.
+    #[serde(default)]
+    pub agent: Vec<Value>,
     /// The run's policy.
     #[serde(default)]
     pub policy: Policy,

@@ -13,6 +13,7 @@ mod base;
 mod calls;
 pub mod case;
 mod direct;
+mod driven;
 mod place;
 mod play;
 pub mod report;

@@ -4,6 +4,7 @@ use super::base::Base;
 use super::calls;
 use super::case::{Case, Expected};
 use super::direct;
+use super::driven;
 use super::place::Place;
 use super::report::Answer;
 use crate::harness::Deployment;
@@ -32,7 +33,8 @@ pub(super) async fn play(deployment: &Deployment, case: &Case) -> Result<Answer>
         Ok(created) => created.into_inner().run.context("a run")?,
         Err(status) => return Ok(judge(&case, Outcome::not_created(&status), None)),
     };
-    let refused = direct::make(deployment, &place, &request, (&run.id, &case.direct)).await?;
+    let mut refused = driven::make(deployment, &place, &case, &run.id).await?;
+    refused.extend(direct::make(deployment, &place, &request, (&run.id, &case.direct)).await?);
     let run = end(deployment, &run.id).await?;
     if run.terminal.is_none() {
         let run_id = run.id.clone();
@@ -47,9 +49,17 @@ pub(super) async fn play(deployment: &Deployment, case: &Case) -> Result<Answer>
     Ok(judge(&case, Outcome::of(&run, &refused), truth))
 }
 
-/// Waits until the run has ended, or is blocked and stays so.
+/// Waits until the run has ended, or is blocked and stays so, or an agent that says nothing more has to decide.
 async fn end(deployment: &Deployment, run_id: &str) -> Result<v1::Run> {
-    let at_rest = |run: &v1::Run| run.terminal.is_some() || run.state() == v1::RunState::Blocked;
+    let waits = |run: &v1::Run| {
+        let mut steps = run.steps.iter().map(v1::StepProgress::state);
+        run.state() == v1::RunState::Executing
+            && run.lease.is_none()
+            && steps.any(|state| state == v1::StepState::Waiting)
+    };
+    let at_rest = |run: &v1::Run| {
+        run.terminal.is_some() || run.state() == v1::RunState::Blocked || waits(run)
+    };
     let run = deployment.wait_for(run_id, "at rest", at_rest).await?;
     if run.terminal.is_some() {
         return Ok(run);

@@ -18,6 +18,7 @@ mod killed_services;
 mod leases;
 mod open_files;
 mod panicked;
+mod participants;
 mod points;
 mod points_of_leases;
 mod points_of_upkeep;

@@ -1,0 +1,266 @@
+//! Cases whose steps an agent decides over the API: what it replies turn by turn, and what it, a worker and a
+//! person do beside that.
+
+use super::base::Base;
+use super::calls;
+use super::case::Case;
+use super::place::Place;
+use crate::agent::{AGENT, Agent, OTHER, WORKER, Work, secret};
+use crate::harness::Deployment;
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use surety_common::wire::client::{ServiceChannel, channel};
+use surety_common::wire::token::Token;
+use surety_common::wire::v1;
+use surety_common::wire::v1::executor_service_client::ExecutorServiceClient;
+use surety_common::wire::v1::planner_service_client::PlannerServiceClient;
+use surety_common::wire::v1::run_service_client::RunServiceClient;
+use tonic::Status;
+use uuid::Uuid;
+
+/// How long an agent waits for the next turn of its run, which may have ended.
+const NEXT_TURN_S: i64 = 2;
+
+/// The agent of one case.
+pub(super) struct Driven<'a> {
+    deployment: &'a Deployment,
+    place: &'a Place,
+    run_id: &'a str,
+    base: Base,
+    agent: Agent,
+    /// The turn that it decides next; none without a lease.
+    work: Option<Work>,
+    /// The turn that it decided last.
+    last: Option<Work>,
+    /// Why calls were refused, and decisions corrected.
+    refused: Vec<String>,
+}
+
+/// Makes the agent's replies, and what happens beside them, in their order. Answers why calls were refused.
+pub(super) async fn make(
+    deployment: &Deployment,
+    place: &Place,
+    case: &Case,
+    run_id: &str,
+) -> Result<Vec<String>> {
+    let executor = deployment.executors.first().context("no executor runs")?;
+    let agent = Agent::new(executor, AGENT, "agent-1")?;
+    let (base, work, last, refused) = (Base::of(&case.base)?, None, None, Vec::new());
+    let mut driven = Driven { deployment, place, run_id, base, agent, work, last, refused };
+    for action in &case.agent {
+        driven.act(action).await.with_context(|| action.to_string())?;
+    }
+    Ok(driven.refused)
+}
+
+impl Driven<'_> {
+    async fn act(&mut self, action: &Value) -> Result<()> {
+        if action["action"].is_string() {
+            return self.reply(&action.to_string()).await;
+        }
+        let named = action.as_object().and_then(|members| members.iter().next());
+        let (name, value) =
+            named.map_or(("", &Value::Null), |(name, value)| (name.as_str(), value));
+        let text = value.as_str().unwrap_or_default();
+        match name {
+            "say" => self.reply(text).await,
+            "next" => {
+                self.reply(&json!({"action": "next_plan", "goal_check": text}).to_string()).await
+            }
+            "done" => {
+                let done =
+                    json!({"action": "done", "speak": text, "goal_check": "all of it is done"});
+                self.reply(&done.to_string()).await
+            }
+            "confirm" => {
+                for call in calls::expand(&self.base, value)? {
+                    self.reply(&json!({"action": "confirm", "tool_call": call}).to_string())
+                        .await?;
+                }
+                Ok(())
+            }
+            "outside" => self.place.must(text).await,
+            "answer" => {
+                let question = self.deployment.question(self.run_id).await?;
+                self.deployment.answer(&question.wait_id, text).await
+            }
+            "report" => self.report(WORKER, value).await,
+            "report_as_driver" => self.report(AGENT, value).await,
+            "replay" => self.replay(text).await,
+            "as_other" => self.as_other(text).await,
+            "agent_answers" => self.agent_answers(text).await,
+            "agent_approves" => self.agent_approves(text).await,
+            "agent_plans" => self.agent_plans(value).await,
+            "agent_cancels" => self.agent_cancels().await,
+            _ => {
+                for call in calls::expand(&self.base, action)? {
+                    self.reply(&json!({"action": "continue", "tool_call": call}).to_string())
+                        .await?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Submits a reply to the next turn. Without one, as after the end of the run, nothing is said.
+    async fn reply(&mut self, text: &str) -> Result<()> {
+        let work = match self.work.take() {
+            Some(work) => Some(work),
+            None => self.agent.lease(self.run_id, NEXT_TURN_S).await.ok().flatten(),
+        };
+        let Some(work) = work else {
+            self.refused.push("no turn was offered".to_owned());
+            return Ok(());
+        };
+        match self.agent.submit(&work, text).await {
+            Ok(answer) => {
+                self.refused.extend(Some(answer.correction).filter(|said| !said.is_empty()));
+                self.work = answer.next.map(|context| Work { context, ..work.clone() });
+            }
+            Err(status) => self.refuse(status),
+        }
+        self.last = Some(work);
+        Ok(())
+    }
+
+    fn refuse(&mut self, status: Status) {
+        self.refused.push(status.message().to_owned());
+    }
+
+    fn note<T>(&mut self, answer: Result<T, Status>) -> Result<()> {
+        answer.map(drop).map_err(|status| self.refuse(status)).unwrap_or_default();
+        Ok(())
+    }
+
+    /// Submits the last turn once more, with another text.
+    async fn replay(&mut self, text: &str) -> Result<()> {
+        let last = self.last.clone().context("no turn was decided yet")?;
+        let answer = self.agent.submit(&last, text).await;
+        self.note(answer)
+    }
+
+    /// Another driver submits under the lease of this one.
+    async fn as_other(&mut self, text: &str) -> Result<()> {
+        let executor = self.deployment.executors.first().context("no executor runs")?;
+        let other = Agent::new(executor, OTHER, "agent-2")?;
+        let work = self.work.clone().or_else(|| self.last.clone()).context("no lease yet")?;
+        let answer = other.submit(&work, text).await;
+        self.note(answer)
+    }
+
+    /// A report about the first step that the plan still works on.
+    async fn report(&mut self, identity: &str, said: &Value) -> Result<()> {
+        let executor = self.deployment.executors.first().context("no executor runs")?;
+        let channel = channel(&executor.url(), Some(&Token::new(&secret(identity))?))?;
+        let step = |run: &v1::Run| {
+            let open = [v1::StepState::Ready, v1::StepState::Running, v1::StepState::Waiting];
+            run.steps.iter().position(|step| open.contains(&step.state()))
+        };
+        let has_step = |run: &v1::Run| step(run).is_some();
+        let run = self.deployment.wait_for(self.run_id, "a step under way", has_step).await?;
+        let place = step(&run).context("a step under way")?;
+        let step_id = run.steps.get(place).map(|step| step.id.clone()).unwrap_or_default();
+        let (run_id, lease_epoch) = (self.run_id.to_owned(), 0);
+        let request = v1::RecordReceiptRequest {
+            fence: Some(v1::StepFence { run_id, step_id, lease_epoch }),
+            receipt: Some(receipt(said, i64::try_from(place)?)?),
+            request_id: Uuid::now_v7().to_string(),
+        };
+        let answer = ExecutorServiceClient::new(channel).record_receipt(request).await;
+        self.note(answer)
+    }
+
+    /// A channel to the planner that shows the agent's token.
+    fn planner(&self) -> Result<ServiceChannel> {
+        let token = Token::new(&secret(AGENT))?;
+        Ok(channel(&self.deployment.planner.url(), Some(&token))?)
+    }
+
+    async fn wait_id(&self) -> Result<String> {
+        Ok(self.deployment.question(self.run_id).await?.wait_id)
+    }
+
+    async fn agent_answers(&mut self, text: &str) -> Result<()> {
+        let (wait_id, answer) = (self.wait_id().await?, text.to_owned());
+        let request = v1::AnswerQuestionRequest { wait_id, answer, ..Default::default() };
+        let answer = RunServiceClient::new(self.planner()?).answer_question(request).await;
+        self.note(answer)
+    }
+
+    async fn agent_approves(&mut self, comment: &str) -> Result<()> {
+        let request = v1::ResolveConfirmationRequest {
+            wait_id: self.wait_id().await?,
+            answer: v1::ConfirmationAnswer::Approve.into(),
+            comment: comment.to_owned(),
+            ..Default::default()
+        };
+        let answer = RunServiceClient::new(self.planner()?).resolve_confirmation(request).await;
+        self.note(answer)
+    }
+
+    async fn agent_plans(&mut self, plan: &Value) -> Result<()> {
+        use v1::submit_plan_request::PlanSource;
+        let source = match plan["type"].as_str() {
+            Some("PlanPatch") => PlanSource::PatchText(plan.to_string()),
+            _ => PlanSource::PlanText(plan.to_string()),
+        };
+        let request = v1::SubmitPlanRequest {
+            run_id: self.run_id.to_owned(),
+            expected_revision: 1,
+            plan_source: Some(source),
+            ..Default::default()
+        };
+        let answer = PlannerServiceClient::new(self.planner()?).submit_plan(request).await;
+        self.note(answer)
+    }
+
+    async fn agent_cancels(&mut self) -> Result<()> {
+        let run_id = self.run_id.to_owned();
+        let request = v1::CancelRunRequest { run_id, ..Default::default() };
+        let answer = RunServiceClient::new(self.planner()?).cancel_run(request).await;
+        self.note(answer)
+    }
+}
+
+/// A receipt as a case writes it: `command`, `wrote` a path, or `verified` by a tool.
+fn receipt(said: &Value, place: i64) -> Result<v1::EvidenceReceipt> {
+    use v1::fact::Fact as Kind;
+    let text = |key: &str| said[key].as_str().unwrap_or_default().to_owned();
+    let mut facts = Vec::new();
+    if said["command"].is_string() {
+        let command = Some(v1::fact::command::Command::CommandLine(text("command")));
+        facts.push(Kind::Command(v1::fact::Command { command, ..Default::default() }));
+    }
+    if said["wrote"].is_string() {
+        let after_digest = Some("a".repeat(64));
+        let written =
+            v1::fact::FileWritten { path: text("wrote"), before_digest: None, after_digest };
+        facts.push(Kind::FileWritten(written));
+    }
+    if said["verified"].is_string() {
+        let (tool, scope, passed) = (text("verified"), String::new(), true);
+        facts.push(Kind::Verification(v1::fact::Verification { tool, scope, passed }));
+    }
+    if facts.is_empty() {
+        bail!("no fact reads as {said}");
+    }
+    let source = match said["source"].as_str() {
+        Some("probe") => v1::EvidenceSource::Probe,
+        Some("write_receipt") => v1::EvidenceSource::WriteReceipt,
+        Some(_) | None => v1::EvidenceSource::ToolObservation,
+    };
+    Ok(v1::EvidenceReceipt {
+        step_index: Some(place),
+        source: source.into(),
+        name: said["name"].as_str().unwrap_or("remote_check").to_owned(),
+        success: true,
+        summary: "it passed".to_owned(),
+        facts: facts.into_iter().map(|fact| v1::Fact { fact: Some(fact) }).collect(),
+        check_id: text("check_id"),
+        round: said["round"]
+            .as_u64()
+            .and_then(|round| u32::try_from(round).ok())
+            .unwrap_or_default(),
+        ..Default::default()
+    })
+}

@@ -1,0 +1,117 @@
+//! Many connections, many polls, and those that never say what they want.
+
+use super::{Case, Scene, broken, held};
+use futures::FutureExt;
+use futures::future::join_all;
+use std::time::Duration;
+use surety_e2e::agent::{AGENT, OTHER, call};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tonic::Status;
+
+/// Connections that are opened at once: what a burst of 10,000 a second brings in a twentieth of one.
+const BURST: usize = 500;
+/// Connections that begin a message and never end it.
+const SLOW: usize = 100;
+/// Long polls of one identity.
+const POLLS: usize = 300;
+/// The beginning of HTTP/2, without its settings.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+fn address(scene: &Scene) -> Result<String, Status> {
+    let executor = scene.deployment.executors.first();
+    Ok(executor.ok_or_else(|| Status::internal("no executor"))?.address().to_owned())
+}
+
+/// Opens connections, and sends the same bytes on each.
+async fn connect(address: &str, count: usize, bytes: &[u8]) -> Result<Vec<TcpStream>, Status> {
+    let opening = (0..count).map(|_| async {
+        let mut stream = TcpStream::connect(address).await?;
+        stream.write_all(bytes).await?;
+        std::io::Result::Ok(stream)
+    });
+    join_all(opening).await.into_iter().collect::<Result<_, _>>().map_err(broken)
+}
+
+/// The honest agent takes a turn in time, whatever else goes on.
+async fn still_served(victim: &super::Victim) -> Result<(), Status> {
+    let look = call("noop", serde_json::json!({})).to_string();
+    let turn = victim.agent.submit(&victim.work, &look);
+    let answer = tokio::time::timeout(Duration::from_secs(20), turn).await.map_err(broken)??;
+    held(answer.next.is_some(), answer)
+}
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        Case {
+            name: "a burst of connections that say nothing",
+            code: "",
+            act: |scene, victim| {
+                async move {
+                    let _open = connect(&address(scene)?, BURST, b"").await?;
+                    still_served(victim).await
+                }
+                .boxed()
+            },
+        },
+        Case {
+            name: "connections that begin and never go on",
+            code: "",
+            act: |scene, victim| {
+                async move {
+                    let _open = connect(&address(scene)?, SLOW, PREFACE).await?;
+                    still_served(victim).await
+                }
+                .boxed()
+            },
+        },
+        Case {
+            name: "connections that send no HTTP/2",
+            code: "",
+            act: |scene, victim| {
+                async move {
+                    let _open = connect(&address(scene)?, SLOW, &[0xff; 4096]).await?;
+                    still_served(victim).await
+                }
+                .boxed()
+            },
+        },
+        Case {
+            name: "long polls of one identity that are given up",
+            code: "",
+            act: |scene, victim| {
+                async move {
+                    let greedy = scene.of(OTHER)?;
+                    let polls = (0..POLLS).map(|_| {
+                        let greedy = greedy.clone();
+                        tokio::spawn(async move { greedy.lease("", 30).await })
+                    });
+                    let polls: Vec<_> = polls.collect();
+                    let served = still_served(victim).await;
+                    polls.iter().for_each(tokio::task::JoinHandle::abort);
+                    served
+                }
+                .boxed()
+            },
+        },
+        Case {
+            name: "leases of one identity that it never uses come back",
+            code: "",
+            act: |scene, victim| {
+                async move {
+                    victim.agent.release(&victim.work).await?;
+                    let greedy = scene.of(OTHER)?;
+                    let taken = greedy.lease(&victim.run_id, 5).await?;
+                    held(taken.is_some(), "the greedy one got the step")?;
+                    // The lease expires without a sign of life.
+                    let again = scene.of(AGENT)?.work(&victim.run_id).await.map_err(broken)?;
+                    let later = taken
+                        .is_some_and(|taken| again.lease.lease_epoch > taken.lease.lease_epoch);
+                    held(later, &again.lease)?;
+                    scene.of(AGENT)?.release(&again).await.map(drop)
+                }
+                .boxed()
+            },
+        },
+    ]
+}
