@@ -231,6 +231,7 @@ async fn export_as_agent(endpoint: String, trace_id: &str, parent: &str) -> Resu
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::too_many_lines, reason = "one run from its creation to its verdict")]
 async fn a_run_that_an_agent_decides_and_a_person_approves_is_one_trace_with_the_agents_spans()
 -> Result<()> {
     let receiver = OtlpReceiver::start().await?;
