@@ -62,6 +62,7 @@ fn the_same_name_in_several_files_counts_as_often_as_the_files_spell_it() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn each_runner_names_its_tests() {
     for (runner, path, text, output, expected) in [
         (
