@@ -54,8 +54,8 @@ async fn each_bad_order_is_refused_with_its_code_and_makes_no_run() -> Result<()
             Some("limits.token_budget"),
         ),
         (
-            limits(v1::Limits { confirm_ttl: Some(whole_seconds(60)), ..v1::Limits::default() }),
-            "key_without_effect",
+            limits(v1::Limits { confirm_ttl: Some(whole_seconds(0)), ..v1::Limits::default() }),
+            "limit_out_of_range",
             Some("limits.confirm_ttl"),
         ),
         (
@@ -64,9 +64,9 @@ async fn each_bad_order_is_refused_with_its_code_and_makes_no_run() -> Result<()
             Some("policy.on_budget"),
         ),
         (
-            policy(v1::Policy { confirm_tools: vec!["noop".into()], ..v1::Policy::default() }),
-            "key_without_effect",
-            Some("policy.confirm_tools"),
+            policy(v1::Policy { confirm_tools: vec!["no op".into()], ..v1::Policy::default() }),
+            "type_mismatch",
+            Some("policy.confirm_tools[0]"),
         ),
         (
             v1::CreateRunRequest { request_id: "r".repeat(201), ..request(&good(), "") },

@@ -28,6 +28,8 @@ pub(crate) fn wait_for_answer(question: Question, now: DateTime<Utc>) -> Wait {
         choices: Vec::new(),
         step_index: None,
         acceptance: Some(Box::new(acceptance)),
+        answer_schema: String::new(),
+        confirmation: None,
     }
 }
 

@@ -2,8 +2,8 @@
 
 mod checks;
 mod history;
-
-use std::fmt::Write;
+mod rows;
+mod waits;
 
 use surety_common::wire::v1;
 
@@ -13,6 +13,10 @@ use crate::text::{
 };
 
 pub use history::{Extent, Journal};
+pub use waits::{acceptance, call, waits};
+
+use rows::{push, push_inline};
+use waits::is_answered_in_words;
 
 /// The most characters of a goal or a description on one line.
 const LONGEST_TEXT: usize = 100;
@@ -74,67 +78,6 @@ pub fn table(runs: &[v1::Run]) -> String {
     columns(&header, runs.iter().map(row).collect())
 }
 
-/// Waits, one paragraph each, with how to answer it.
-#[must_use]
-pub fn waits(waits: &[v1::Wait]) -> String {
-    let paragraph = |wait: &v1::Wait| {
-        let mut text = format!(
-            "{}  run {}  on {} since {}",
-            wait.id,
-            wait.run_id,
-            waiting_on(wait.waiting_on()),
-            day_and_time(wait.since.as_ref())
-        );
-        push(&mut text, "question", &harmless(&wait.question));
-        push(&mut text, "choices", &harmless(&wait.choices.join(", ")));
-        push(&mut text, "unblocks", &harmless(&wait.unblocks));
-        push(&mut text, "digest", &one_line(&wait.call_digest));
-        push(&mut text, "until", &day_and_time(wait.expires_at.as_ref()));
-        if is_answered_in_words(wait.waiting_on(), &wait.question) {
-            push(&mut text, "answer", &format!("surety answer {} TEXT", wait.id));
-        } else if wait.acceptance.is_some() {
-            push(&mut text, "approve", &format!("surety approve {}", wait.id));
-            push(&mut text, "deny", &format!("surety deny {}", wait.id));
-        } else if wait.waiting_on() == v1::WaitingOn::Operator {
-            push(&mut text, "resume", &format!("surety resume {}", wait.run_id));
-        }
-        text
-    };
-    let paragraphs: Vec<_> = waits.iter().map(paragraph).collect();
-    paragraphs.join("\n\n")
-}
-
-/// What a person is asked to accept, with the whole difference.
-#[must_use]
-pub fn acceptance(wait: &v1::Wait, difference: &str, four_eyes: Option<bool>) -> String {
-    let asked = wait.acceptance.clone().unwrap_or_default();
-    let mut text = format!("{}\n", harmless(difference.trim_end()));
-    for v1::Caution { code, check, detail } in &asked.cautions {
-        let caution = format!("caution {code} of {check}: {detail}");
-        push_inline(&mut text, &format!("\n{}", one_line(&caution)));
-    }
-    if !asked.not_shown.is_empty() {
-        let hidden = one_line(&asked.not_shown);
-        push_inline(&mut text, &format!("\nit can only be denied, because {hidden}"));
-    }
-    let creator = match four_eyes {
-        Some(true) => "not the run's creator (four_eyes)",
-        Some(false) => "the run's creator",
-        None => "the run's creator unless the namespace asks for four eyes",
-    };
-    let rows = [
-        ("run", wait.run_id.clone()),
-        ("workspace", asked.workspace_digest),
-        ("digest", wait.call_digest.clone()),
-        ("who", format!("approvers of namespace {}, {creator}", wait.namespace)),
-        ("until", day_and_time(wait.expires_at.as_ref())),
-    ];
-    for (name, value) in rows {
-        push(&mut text, name, &one_line(&value));
-    }
-    text
-}
-
 /// What a blocked run waits for and how to continue it; empty in any other state.
 #[must_use]
 pub fn waits_for(run: &v1::Run) -> String {
@@ -168,11 +111,6 @@ pub const fn needs_a_person(waiting_on: v1::WaitingOn) -> bool {
         | v1::WaitingOn::Driver
         | v1::WaitingOn::Workspace => false,
     }
-}
-
-fn is_answered_in_words(waiting_on: v1::WaitingOn, question: &str) -> bool {
-    let person = matches!(waiting_on, v1::WaitingOn::User | v1::WaitingOn::Operator);
-    person && !question.is_empty()
 }
 
 fn head(run: &v1::Run) -> String {
@@ -314,17 +252,5 @@ fn section(title: &str, body: &str) -> String {
 }
 
 /// Adds a named line unless the value is empty.
-fn push(text: &mut String, name: &str, value: &str) {
-    if !value.trim().is_empty() {
-        let value = value.trim_end().replace('\n', "\n             ");
-        push_inline(text, &format!("\n  {name:<10} {value}"));
-    }
-}
-
-fn push_inline(text: &mut String, more: &str) {
-    // Writing to a String cannot fail, so there is no error to return.
-    text.write_str(more).unwrap_or_default();
-}
-
 #[cfg(test)]
 mod tests;

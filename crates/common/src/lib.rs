@@ -3,7 +3,7 @@
 //! ```text
 //!   domain  <-  wire   (feature: generated protobuf code, conversions, gRPC errors)
 //!           <-  store  (feature: Postgres rows, migrations, apply)
-//!   telemetry, config  (features: logs, traces, metrics; settings)
+//!   telemetry, config, schema  (features: logs, traces, metrics; settings; JSON Schemas)
 //! ```
 //!
 //! `domain` is pure: it uses no wire, no store, no runtime, no clock and no randomness. `cargo
@@ -16,6 +16,8 @@ pub mod config;
 #[cfg(feature = "store")]
 pub mod crash;
 pub mod domain;
+#[cfg(feature = "schema")]
+pub mod schema;
 #[cfg(feature = "store")]
 pub mod store;
 #[cfg(feature = "telemetry")]

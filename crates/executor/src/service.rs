@@ -10,6 +10,7 @@ use crate::tool::{BUILTIN, Registry, shown};
 use futures::stream::BoxStream;
 use std::sync::Arc;
 use std::time::Duration;
+use surety_common::domain::confirmation::ConfirmPolicy;
 use surety_common::domain::decision::{ExecuteDecision, Usage};
 use surety_common::domain::fault::Fault;
 use surety_common::domain::problem::{Code, Problem};
@@ -57,6 +58,14 @@ impl Service {
 
     fn participants(&self, rpc: &str) -> Result<&Participants, Status> {
         self.participants.as_ref().ok_or_else(|| needs_database(rpc))
+    }
+
+    /// What needs a confirmation in every run of a namespace; nothing where none is named.
+    async fn confirmed(&self, caller: &Caller, namespace: &str) -> Result<ConfirmPolicy, Fault> {
+        match (&self.participants, namespace) {
+            (_, "") | (None, _) => Ok(ConfirmPolicy::default()),
+            (Some(participants), namespace) => participants.confirmed(caller, namespace).await,
+        }
     }
 
     fn refuse(&self, rpc: &str) -> Status {
@@ -326,11 +335,15 @@ impl ToolService for Service {
         &self,
         request: Request<v1::ListToolsRequest>,
     ) -> Result<Response<v1::ListToolsResponse>, Status> {
-        let v1::ListToolsRequest { provider } = request.into_inner();
+        let caller = Caller::of(&request).map_err(status)?;
+        let v1::ListToolsRequest { provider, namespace } = request.into_inner();
+        let policy = self.confirmed(&caller, namespace.trim()).await.map_err(status)?;
         if !provider.is_empty() && provider != BUILTIN {
             return Ok(Response::new(v1::ListToolsResponse::default()));
         }
-        let tools = self.tools.specs().map(|spec| shown(&self.tools, spec)).collect();
+        let confirmed = |spec| self.tools.needs_confirmation(spec, &policy, &[]);
+        let tools = self.tools.specs().map(|spec| shown(&self.tools, spec, confirmed(spec)));
+        let tools = tools.collect();
         Ok(Response::new(v1::ListToolsResponse { tools }))
     }
 }

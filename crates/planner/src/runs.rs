@@ -11,7 +11,7 @@ use crate::planner::Planner;
 use futures::Stream;
 use std::time::Duration;
 use surety_common::domain::execution::draft::Draft;
-use surety_common::domain::execution::{CallAnswer, Graph, Wait};
+use surety_common::domain::execution::{Graph, Wait};
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::journal::{Actor, Answer, Entry, Event, Subject};
 use surety_common::domain::machine::Refusal;
@@ -19,6 +19,7 @@ use surety_common::domain::machine::run::RunState;
 use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::run::RunRecord;
 use surety_common::domain::stop::{StopReason, WaitingOn};
+use surety_common::schema::check_answer;
 use surety_common::store::{self, Commit, Outcome, Page, ReceiptPages, Topic};
 use surety_common::telemetry::trace;
 use surety_common::wire::run::DatedVerdict;
@@ -107,6 +108,8 @@ impl Planner {
                 choices: Vec::new(),
                 step_index: None,
                 acceptance: None,
+                answer_schema: String::new(),
+                confirmation: None,
             };
             draft.pause(&graph_of(record), wait, &cause).map_err(|_| terminal(record))
         })
@@ -138,17 +141,17 @@ impl Planner {
     /// Answers the question of a waiting run. The first answer counts.
     ///
     /// # Errors
-    /// `run_not_found`, `wait_closed`, `field_missing` for a blank answer, `type_mismatch` for one
-    /// that is not among the choices, `database_unavailable`.
+    /// `run_not_found`, `wait_closed`, `type_mismatch` for an answer that is not among the choices,
+    /// `answer_invalid` for one that does not fit the schema, `database_unavailable`.
     pub(crate) async fn answer(
         &self,
         run_id: Uuid,
         wait_id: Uuid,
         call: &Call,
-        answer: &str,
+        answer: String,
     ) -> Result<v1::Run, Fault> {
         let by = Actor(call.by().into());
-        let answer = Answer { wait_id, by, text: answer.trim().to_owned() };
+        let answer = Answer { wait_id, by, text: answer };
         let answered =
             self.change_once(run_id, call, |record, draft| give_answer(record, draft, &answer));
         let run = answered.await?;
@@ -321,15 +324,13 @@ fn give_answer(record: &RunRecord, draft: &mut Draft, answer: &Answer) -> Result
         record.execution.waits().find(|wait| wait.id == answer.wait_id).ok_or_else(|| {
             Fault::new(FaultCode::WaitClosed, "the wait was already answered; read the run's state")
         })?;
-    if answer.text.is_empty() {
-        return Err(
-            Problem::at(Code::FieldMissing, "answer", "the answer is blank; write a text").into()
-        );
-    }
     if !wait.choices.is_empty() && !wait.choices.contains(&answer.text) {
         let choices = wait.choices.join(", ");
         let message = format!("{:?} is not one of the accepted answers: {choices}", answer.text);
         return Err(Problem::at(Code::TypeMismatch, "answer", message).into());
+    }
+    if !wait.answer_schema.is_empty() {
+        check_answer(&wait.answer_schema, &answer.text)?;
     }
     let answerable = wait.step_index.filter(|_| wait.waiting_on == WaitingOn::User);
     let Some(index) = answerable else {
@@ -339,12 +340,8 @@ fn give_answer(record: &RunRecord, draft: &mut Draft, answer: &Answer) -> Result
         ));
     };
     let graph = graph_of(record);
-    draft.journal(Entry::Answer(answer.clone()));
-    let about_call = CallAnswer::from_text(&answer.text);
     let closed = |refusal: Refusal| Fault::new(FaultCode::WaitClosed, refusal.to_string());
-    let about_call = about_call.map(|about_call| (about_call, &answer.by));
-    draft.answer_call(index, about_call).map_err(closed)?;
-    draft.resume_step(&graph, index, "the question was answered").map_err(closed)
+    draft.answer_step(&graph, index, answer).map_err(closed)
 }
 
 fn graph_of(record: &RunRecord) -> Graph {

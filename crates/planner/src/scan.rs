@@ -1,10 +1,11 @@
-//! Periodic scans: runs past their deadline that no executor works on, and the size of the backlog.
+//! Periodic scans: runs past their deadline, confirmations past their time, and the size of the backlog.
 
 use crate::depths::Depths;
 use crate::planner::Planner;
 use chrono::{DateTime, Utc};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use surety_common::domain::confirmation::AfterExpiry;
 use surety_common::domain::execution::Graph;
 use surety_common::domain::execution::draft::{Draft, Ending};
 use surety_common::domain::fault::{Fault, FaultCode, Reason};
@@ -32,6 +33,9 @@ pub(crate) async fn run(planner: Arc<Planner>, depths: Arc<Mutex<Depths>>) {
         }
         if let Err(error) = unblock_waiting(&planner).await {
             tracing::warn!(%error, database, "scan: runs that wait for a workspace were not unblocked");
+        }
+        if let Err(error) = expire_waits(&planner, &mut unreadable, planner.now()).await {
+            tracing::warn!(%error, database, "scan: confirmations past their time were not ended; retrying");
         }
         if let Err(error) = run_once(&planner, &mut unreadable, planner.now()).await {
             tracing::warn!(%error, database, "scan: runs past their deadline could not be ended; retrying");
@@ -81,7 +85,7 @@ async fn measure(
     Ok(())
 }
 
-/// Runs one scan.
+/// Ends runs past their deadline, once.
 ///
 /// # Errors
 /// `database_unavailable`.
@@ -92,16 +96,52 @@ pub(crate) async fn run_once(
 ) -> Result<(), Fault> {
     let except = unreadable.left_alone(now);
     for run_id in store::overdue(&planner.pool, now, LIMIT, &except).await? {
-        match end(planner, run_id, now).await {
-            Ok(()) => {}
-            // A row that cannot be decoded must not prevent the end of the other runs.
-            Err(fault) if fault.reason == Reason::Service(FaultCode::Internal) => {
-                if unreadable.leave_alone(run_id, &fault.message, now) {
-                    tracing::error!(%run_id, "scan: a run past its deadline cannot be ended, because its row cannot be read; skipped for a while");
-                }
+        leave_unreadable(end(planner, run_id, now).await, run_id, unreadable, now)?;
+    }
+    Ok(())
+}
+
+/// A row that cannot be decoded must not keep a scan from the other runs.
+fn leave_unreadable(
+    changed: Result<(), Fault>,
+    run_id: Uuid,
+    unreadable: &mut Unreadable,
+    now: DateTime<Utc>,
+) -> Result<(), Fault> {
+    match changed {
+        Err(fault) if fault.reason == Reason::Service(FaultCode::Internal) => {
+            if unreadable.leave_alone(run_id, &fault.message, now) {
+                tracing::error!(%run_id, "scan: a run past its time cannot be ended, because its row cannot be read; skipped for a while");
             }
-            Err(fault) => return Err(fault),
+            Ok(())
         }
+        changed => changed,
+    }
+}
+
+/// Ends the confirmations whose time has passed, once, whether an executor holds their runs or not.
+///
+/// # Errors
+/// `database_unavailable`.
+async fn expire_waits(
+    planner: &Planner,
+    unreadable: &mut Unreadable,
+    now: DateTime<Utc>,
+) -> Result<(), Fault> {
+    let except = unreadable.left_alone(now);
+    let expired = store::expired_waits(&planner.pool, now, LIMIT, &except).await?;
+    for run_id in &expired {
+        let change = |record: &RunRecord, draft: &mut Draft| {
+            let graph = record.plan.as_deref().map(Graph::of).unwrap_or_default();
+            let after = AfterExpiry::of(&record.spec.policy.confirm, record.spec.driver.thinks());
+            // The run may have ended in the meantime: the first terminal state stays.
+            draft.expire_calls(&graph, after).or(Ok(()))
+        };
+        let changed = planner.change(*run_id, &planner.actor(), change).await;
+        leave_unreadable(changed, *run_id, unreadable, now)?;
+    }
+    if !expired.is_empty() {
+        planner.waker.wake_now(Topic::Ready);
     }
     Ok(())
 }

@@ -3,8 +3,10 @@
 use anyhow::{Result, ensure};
 use std::collections::HashMap;
 use surety_common::domain::acceptance::Resolution;
+use surety_common::domain::confirmation::{ConfirmPolicy, ToolEffects};
 use surety_common::domain::journal::Intent;
 use surety_common::domain::json;
+use surety_common::domain::plan::PlanStep;
 use surety_common::domain::receipt::{EvidenceReceipt, Fact};
 use surety_common::domain::run::RunRecord;
 use surety_executor::tool::{Annotations, BuiltinSettings, Registry};
@@ -18,6 +20,7 @@ pub(super) struct Calls {
     intents: HashMap<Uuid, Intent>,
     tools: HashMap<String, Annotations>,
     repeatable_commands: Vec<String>,
+    confirm: ConfirmPolicy,
 }
 
 impl Calls {
@@ -29,7 +32,8 @@ impl Calls {
         });
         let tools = named.collect();
         let repeatable_commands = record.spec.policy.repeatable_commands.clone();
-        Ok(Self { intents: HashMap::new(), tools, repeatable_commands })
+        let confirm = record.spec.policy.confirm.clone();
+        Ok(Self { intents: HashMap::new(), tools, repeatable_commands, confirm })
     }
 
     pub(super) fn intend(&mut self, intent: &Intent) -> Result<()> {
@@ -41,6 +45,15 @@ impl Calls {
     /// Whether a tool is known to change nothing.
     pub(super) fn reads(&self, tool: &str) -> bool {
         self.tools.get(tool).is_some_and(|annotations| annotations.read_only)
+    }
+
+    /// Whether each call of a tool in a step needs a confirmation.
+    pub(super) fn needs_confirmation(&self, tool: &str, step: &PlanStep) -> bool {
+        self.tools.get(tool).is_some_and(|annotations| {
+            let Annotations { read_only, destructive, open_world, .. } = *annotations;
+            let effects = ToolEffects { read_only, destructive, open_world };
+            self.confirm.covers(&step.confirm_tools, tool, effects)
+        })
     }
 
     /// Every call has an earlier intent, except observations and refused calls.

@@ -4,6 +4,7 @@ use super::observations;
 use super::run::Replay;
 use super::steps::Used;
 use anyhow::{Context, Result, ensure};
+use surety_common::domain::confirmation::is_said;
 use surety_common::domain::execution::{CallAnswer, StepProgress};
 use surety_common::domain::machine::run::RunState;
 use surety_common::domain::plan::Evidence;
@@ -91,7 +92,8 @@ fn one_step(replay: &Replay, id: &str, progress: &StepProgress) -> Result<()> {
 fn counters(replay: &Replay, record: &RunRecord) -> Result<()> {
     let counters = &record.execution.counters;
     let receipts = &replay.receipts;
-    let of_steps = receipts.iter().filter(|receipt| is_of_a_step(receipt)).count();
+    let calls = |receipt: &&EvidenceReceipt| is_of_a_step(receipt) && !is_said(receipt);
+    let of_steps = receipts.iter().filter(calls).count();
     let write = |fact: &Fact| matches!(fact, Fact::FileWritten { .. });
     let wrote = receipts.iter().any(|receipt| receipt.facts.iter().any(write));
     let verdict = replay.verdict.as_ref().map_or(0, |(sequence, _)| *sequence);

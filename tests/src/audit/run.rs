@@ -11,13 +11,15 @@ use surety_acceptgate::verdict::{Evaluation, evaluate};
 use surety_common::domain::acceptance::Resolution;
 use surety_common::domain::caution::CautionRules;
 use surety_common::domain::check::CheckKind;
+use surety_common::domain::confirmation::{call_digest, is_said};
 use surety_common::domain::decision::Action;
 use surety_common::domain::journal::{
     Entry, Event, Intent, PlanStored, Subject, Transition, Turn, VerdictRecord,
 };
+use surety_common::domain::json;
 use surety_common::domain::machine::run::{self, Phase, RunEvent, RunState};
 use surety_common::domain::machine::step::StepEvent;
-use surety_common::domain::plan::{Plan, PlanStep};
+use surety_common::domain::plan::{Plan, PlanStep, ToolCall};
 use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource};
 use surety_common::domain::run::{DriverKind, Policy, RunRecord, VerifyCommands};
 use surety_common::domain::step::StepState;
@@ -256,8 +258,27 @@ impl Replay {
             // A probe of the runner is no call of a step: after a crash it is begun again.
             "" => Ok(()),
             _ if intent.tool == PROBE || is_hidden_name(&intent.tool) => Ok(()),
-            id => self.steps.get_mut(id).context("no step of the plan")?.intent(intent, writer),
+            id => {
+                let planned = self.plan.steps.iter().find(|step| step.id == id);
+                let planned = planned.context("no step of the plan")?;
+                let needed = self.calls.needs_confirmation(&intent.tool, planned);
+                let arguments = json::parse(&intent.arguments_json)?.value;
+                let call = ToolCall { name: intent.tool.clone(), arguments };
+                let digest = call_digest(&call, &self.plan.digest());
+                let step = self.steps.get_mut(id).context("no step of the plan")?;
+                step.use_approval(&digest, needed)?;
+                step.intent(intent, writer)
+            }
         }
+    }
+
+    /// A person said something about a step that waits for it.
+    fn said(&mut self, receipt: &EvidenceReceipt) -> Result<()> {
+        let place = usize::try_from(receipt.step_index)?;
+        let planned = self.plan.steps.get(place).context("no step of the plan")?;
+        ensure!(planned.id == receipt.step_id, "the step at {place} is {}", planned.id);
+        let step = self.steps.get_mut(&receipt.step_id).context("no step of the plan")?;
+        step.said(receipt)
     }
 
     fn receipt(&mut self, receipt: &EvidenceReceipt, writer: &str) -> Result<()> {
@@ -267,6 +288,11 @@ impl Replay {
         ensure!(receipt.plan_revision == self.revision, "the receipt is of another plan");
         if let Some(worker) = receipt.reporter() {
             return self.reported(receipt, worker, writer);
+        }
+        if is_said(receipt) && !receipt.step_id.is_empty() {
+            self.said(receipt)?;
+            self.receipts.push(receipt.clone());
+            return Ok(());
         }
         self.calls.begun(receipt, call_id)?;
         if !receipt.step_id.is_empty() {

@@ -4,6 +4,7 @@ use anyhow::{Context, Result, ensure};
 use std::collections::HashSet;
 use surety_common::domain::journal::{Intent, Transition, Turn};
 use surety_common::domain::machine::step::{self, StepEvent};
+use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource};
 use surety_common::domain::step::StepState;
 use uuid::Uuid;
 
@@ -25,6 +26,8 @@ pub(super) struct Step {
     pub(super) answer: Option<String>,
     /// The executor that leased it.
     holder: String,
+    /// The digests of approved calls that have no intent yet.
+    approved: Vec<String>,
     finished_in: Option<u32>,
 }
 
@@ -105,6 +108,30 @@ impl Step {
         self.open.clear();
         self.used = Used::default();
         self.answer = None;
+        self.approved.clear();
+    }
+
+    /// What a person said while it waited.
+    pub(super) fn said(&mut self, receipt: &EvidenceReceipt) -> Result<()> {
+        ensure!(
+            self.state == StepState::Waiting,
+            "a person answered while it was {:?}",
+            self.state
+        );
+        if receipt.source == EvidenceSource::Approval && receipt.success {
+            self.approved.push(receipt.arguments_digest.clone());
+        }
+        Ok(())
+    }
+
+    /// A call that needs a confirmation begins after one for exactly it, which is used up.
+    pub(super) fn use_approval(&mut self, digest: &str, needed: bool) -> Result<()> {
+        let found = self.approved.iter().position(|approved| approved == digest);
+        ensure!(found.is_some() || !needed, "a call was begun without its confirmation");
+        if let Some(place) = found {
+            self.approved.remove(place);
+        }
+        Ok(())
     }
 
     fn finished(&mut self, actor: &str) -> Result<()> {

@@ -451,6 +451,7 @@ pub(super) fn saying(action: Action) -> ExecuteDecision {
         goal_check: String::new(),
         tool_call: None,
         abort: None,
+        answer_schema: None,
     }
 }
 

@@ -4,11 +4,12 @@
 use super::points;
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
+use std::time::{Duration, Instant};
 use surety_common::wire::token::Token;
 use surety_common::wire::v1;
 use surety_e2e::agent::{AGENT, Agent, PERSON, Work, call, fence, next_plan, secret, token_file};
-use surety_e2e::harness::{Database, Deployment};
-use surety_e2e::script::{plan, request};
+use surety_e2e::harness::{Database, Deployment, PATIENCE};
+use surety_e2e::script::{plan, request, step, write};
 use tempfile::NamedTempFile;
 
 pub(super) const OF_WAITS: [&str; 6] = [
@@ -152,6 +153,82 @@ async fn an_executors_death_at_any_write_of_an_agents_run_loses_and_repeats_no_t
         }
         // Each answer, the intent of the write, and the ends of both turns.
         ensure!(deaths >= 5, "{point}: {deaths}");
+        deployment.finish_at_rest().await?;
+    }
+    Ok(())
+}
+
+/// The writes of a run with a confirmed call, and the moments around the call itself.
+const OF_CONFIRMED: [&str; 4] = [
+    "committer.before_write",
+    "committer.after_write",
+    "executor.after_intent",
+    "executor.after_effect",
+];
+
+/// Approves what a run asks for, while its executor dies at some point. Answers whether it died, and how often it was
+/// asked.
+async fn confirm(deployment: &mut Deployment, run_id: &str) -> Result<(bool, usize)> {
+    let (mut died, mut asked) = (false, 0);
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        ensure!(Instant::now() < deadline, "the run does not end");
+        if !died && deployment.first_executor()?.has_ended()? {
+            died = true;
+            replace(deployment).await?;
+        }
+        let run = deployment.run(run_id).await?;
+        if run.terminal.is_some() {
+            return Ok((died, asked));
+        }
+        let Some(blocked) = run.blocked else {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            continue;
+        };
+        let request =
+            v1::ListWaitsRequest { run_id: run_id.to_owned(), ..v1::ListWaitsRequest::default() };
+        let waits = deployment.runs()?.list_waits(request).await?.into_inner().waits;
+        let wait = waits.into_iter().find(|wait| wait.id == blocked.wait_id).context("a wait")?;
+        let answer = v1::ResolveConfirmationRequest {
+            wait_id: wait.id,
+            answer: v1::ConfirmationAnswer::Approve.into(),
+            call_digest: wait.call_digest,
+            ..v1::ResolveConfirmationRequest::default()
+        };
+        deployment.runs()?.resolve_confirmation(answer).await?;
+        asked += 1;
+    }
+}
+
+#[tokio::test]
+async fn an_executors_death_around_an_approved_call_loses_and_repeats_no_approval() -> Result<()> {
+    for point in OF_CONFIRMED {
+        let (mut deployment, _tokens) = stage(&[]).await?;
+        let mut deaths = 0;
+        for passing in 1..MANY {
+            let steps = [step("only", &[], &[write("a.txt", "a\n")])];
+            let policy = v1::Policy {
+                confirm_tools: vec!["write_file".to_owned()],
+                ..v1::Policy::default()
+            };
+            let order = v1::CreateRunRequest { policy: Some(policy), ..request(&plan(&steps), "") };
+            let run = deployment.create_run(order).await?;
+            let named = format!("{point}:{passing}");
+            deployment.add_executor(&[("SURETY_CRASH_POINT", &named)]).await?;
+            let (died, asked) = confirm(&mut deployment, &run.id).await.context(named.clone())?;
+            ensure!(asked == 1, "{named}: asked {asked} times");
+            let run = deployment.run(&run.id).await?;
+            ensure!(run.state() == v1::RunState::Done, "{named}: {run:#?}");
+            let calls = run.counters.map(|counters| (counters.tool_calls, counters.rounds));
+            ensure!(calls == Some((1, 2)), "{named}: {calls:?} calls and turns");
+            deployment.first_executor()?.kill().await?;
+            deployment.executors.clear();
+            if !died {
+                break;
+            }
+            deaths += 1;
+        }
+        ensure!(deaths >= 1, "{point}: {deaths}");
         deployment.finish_at_rest().await?;
     }
     Ok(())

@@ -160,8 +160,8 @@ impl Participant {
         text: &str,
         usage: Usage,
     ) -> Result<(), SupplyError> {
-        let (text, trace_parent) = (text.to_owned(), String::new());
-        let reply = SuppliedReply { wait_id, lease_epoch: 0, text, usage, trace_parent };
+        let (text, trace_parent, by) = (text.to_owned(), String::new(), String::new());
+        let reply = SuppliedReply { wait_id, lease_epoch: 0, text, usage, trace_parent, by };
         self.replies.supply(run_id, reply, &Actor("driver/test".into())).await
     }
 }

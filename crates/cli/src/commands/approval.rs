@@ -5,7 +5,9 @@ use std::io::{BufRead, IsTerminal};
 use clap::Args;
 use surety_common::config::ClientConfig;
 use surety_common::domain::acceptance::{Acceptance, Difference};
+use surety_common::domain::confirmation::call_digest;
 use surety_common::domain::json::sha256_hex;
+use surety_common::domain::plan::ToolCall;
 use surety_common::wire::v1;
 
 use crate::connection::{Connection, bounded};
@@ -16,7 +18,7 @@ use crate::report;
 use crate::text::run_state;
 use crate::wire_json;
 
-/// Answers what the verdict of a run is in doubt about, once it is shown.
+/// Answers a confirmation once it is shown: of one tool call, or of what the verdict of a run is in doubt about.
 #[derive(Debug, Args)]
 pub struct Approval {
     /// The wait's id from `surety waits`, or the run: an id, a unique beginning of one, or `last`.
@@ -39,19 +41,43 @@ pub struct Approval {
     client: ClientConfig,
 }
 
+/// Denies what a confirmation shows.
+#[derive(Debug, Args)]
+pub struct Denial {
+    #[command(flatten)]
+    approval: Approval,
+
+    /// End the run as well, with `confirmation_denied`; only for a tool call.
+    #[arg(long)]
+    stop: bool,
+}
+
+impl Denial {
+    pub(super) async fn run(self, output: Output) -> Result<Exit, Failure> {
+        self.approval.answer(v1::ConfirmationAnswer::Deny, self.stop, output).await
+    }
+}
+
 impl Approval {
-    pub(super) async fn run(
+    pub(super) async fn run(self, output: Output) -> Result<Exit, Failure> {
+        self.answer(v1::ConfirmationAnswer::Approve, false, output).await
+    }
+
+    async fn answer(
         self,
         answer: v1::ConfirmationAnswer,
+        stop: bool,
         output: Output,
     ) -> Result<Exit, Failure> {
         let connection = Connection::open(&self.client)?;
         let wait = self.find(&connection).await?;
-        let asked = wait.acceptance.clone().unwrap_or_default();
-        let difference = difference(&connection, &wait, &asked).await?;
+        let shown = shown(&connection, &wait).await?;
         if !output.json {
             let four_eyes = four_eyes(&connection, &wait.namespace).await;
-            output.line(&report::acceptance(&wait, &difference, four_eyes))?;
+            output.line(&match shown {
+                Shown::Call => report::call(&wait, four_eyes),
+                Shown::Difference(difference) => report::acceptance(&wait, &difference, four_eyes),
+            })?;
         }
         self.confirm(&wait, answer)?;
         let request = v1::ResolveConfirmationRequest {
@@ -59,6 +85,7 @@ impl Approval {
             answer: answer.into(),
             call_digest: wait.call_digest.clone(),
             comment: self.comment,
+            stop,
             ..Default::default()
         };
         let answered = connection.runs().resolve_confirmation(bounded(request)).await;
@@ -71,7 +98,7 @@ impl Approval {
 
     /// The wait that is named, or that of the run that is.
     async fn find(&self, connection: &Connection) -> Result<v1::Wait, Failure> {
-        let mut waits = acceptances(connection).await?;
+        let mut waits = confirmations(connection).await?;
         let named = self.subject.trim().to_ascii_lowercase();
         if let Some(at) = waits.iter().position(|wait| wait.id == named) {
             return Ok(waits.swap_remove(at));
@@ -79,7 +106,7 @@ impl Approval {
         let run_id = connection.resolve(&self.subject).await?;
         let found = waits.into_iter().find(|wait| wait.run_id == run_id);
         found.ok_or_else(|| {
-            let message = format!("no wait for an acceptance is {named:?} or of run {run_id}");
+            let message = format!("no wait for a confirmation is {named:?} or of run {run_id}");
             Failure::new(Code::RunUnclear, message, "List the open waits with `surety waits`.")
         })
     }
@@ -126,15 +153,41 @@ fn word(answer: v1::ConfirmationAnswer) -> &'static str {
     }
 }
 
-/// The open waits for an acceptance.
-async fn acceptances(connection: &Connection) -> Result<Vec<v1::Wait>, Failure> {
+/// What a confirmation is about, as it is shown.
+enum Shown {
+    /// One call.
+    Call,
+    /// What a run did to check inputs.
+    Difference(String),
+}
+
+/// What is asked, once it is known to be what the digest of the wait is over.
+async fn shown(connection: &Connection, wait: &v1::Wait) -> Result<Shown, Failure> {
+    let Some(call) = wait.tool_call.clone() else {
+        let asked = wait.acceptance.clone().unwrap_or_default();
+        return difference(connection, wait, &asked).await.map(Shown::Difference);
+    };
+    let request = v1::GetRunRequest { run_id: wait.run_id.clone(), ..Default::default() };
+    let answer = connection.runs().get_run(bounded(request)).await;
+    let answer = answer.map_err(|status| connection.failure(&status))?.into_inner();
+    let plan_digest = answer.run.unwrap_or_default().plan_digest;
+    let digest = ToolCall::try_from(call).map(|call| call_digest(&call, &plan_digest));
+    if digest.ok().as_ref() == Some(&wait.call_digest) {
+        return Ok(Shown::Call);
+    }
+    let message = "the call is not the one that the digest of the wait is over";
+    Err(Failure::new(Code::Internal, message, "Do not answer; list the waits again."))
+}
+
+/// The open waits for a confirmation.
+async fn confirmations(connection: &Connection) -> Result<Vec<v1::Wait>, Failure> {
     let waiting_on = vec![v1::WaitingOn::Approver.into()];
     let mut request = v1::ListWaitsRequest { waiting_on, ..Default::default() };
     let mut waits = Vec::new();
     loop {
         let answer = connection.runs().list_waits(bounded(request.clone())).await;
         let page = answer.map_err(|status| connection.failure(&status))?.into_inner();
-        waits.extend(page.waits.into_iter().filter(|wait| wait.acceptance.is_some()));
+        waits.extend(page.waits.into_iter().filter(|wait| !wait.call_digest.is_empty()));
         request.page_token = page.next_page_token;
         if request.page_token.is_empty() {
             return Ok(waits);

@@ -29,10 +29,9 @@ use std::thread::available_parallelism;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use surety_common::wire::server::runtime;
-use surety_common::wire::v1;
 
 pub use answer::Answer;
-pub use approval::Approval;
+pub use approval::{Approval, Denial};
 pub use audit::Audit;
 pub use config::Config;
 pub use decision::Decision;
@@ -99,10 +98,10 @@ pub enum Command {
     Waits(Waits),
     /// Answer a question of a run.
     Answer(Answer),
-    /// Show what the verdict of a run is in doubt about, and approve it.
+    /// Show the call that waits for a confirmation, or what the verdict of a run is in doubt about, and approve it.
     Approve(Approval),
-    /// Show what the verdict of a run is in doubt about, and deny it.
-    Deny(Approval),
+    /// Show the call that waits for a confirmation, or what the verdict of a run is in doubt about, and deny it.
+    Deny(Denial),
     /// Make, list and end bearer tokens.
     Tokens(Tokens),
     /// Show and set what a namespace asks of every run.
@@ -196,8 +195,8 @@ async fn carry_out(cli: Cli, matches: &ArgMatches, output: Output) -> Result<Exi
         Command::Cancel(command) => command.run(Way::Cancel, output).await,
         Command::Waits(command) => command.run(output).await,
         Command::Answer(command) => command.run(output).await,
-        Command::Approve(command) => command.run(v1::ConfirmationAnswer::Approve, output).await,
-        Command::Deny(command) => command.run(v1::ConfirmationAnswer::Deny, output).await,
+        Command::Approve(command) => command.run(output).await,
+        Command::Deny(command) => command.run(output).await,
         Command::Tokens(command) => command.run(output).await,
         Command::Policy(command) => command.run(output).await,
         Command::Audit(command) => command.run(output).await,

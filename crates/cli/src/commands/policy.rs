@@ -106,6 +106,19 @@ struct Set {
     #[arg(long, value_name = "LINE")]
     prepare: Vec<String>,
 
+    /// A tool of which each call needs a confirmation in every run, such as run_command or `write_*`; repeat it for
+    /// more. All are replaced; an empty one takes them away.
+    #[arg(long, value_name = "TOOL")]
+    confirm_tools: Vec<String>,
+
+    /// Whether calls of every tool that may destroy data need a confirmation.
+    #[arg(long, value_name = "true|false")]
+    confirm_destructive: Option<bool>,
+
+    /// Whether calls of every tool with effects outside the workspace need a confirmation.
+    #[arg(long, value_name = "true|false")]
+    confirm_open_world: Option<bool>,
+
     /// The file with the checks of every run, a list in YAML or JSON; `-` is standard input.
     #[arg(long, value_name = "FILE")]
     checks: Option<PathBuf>,
@@ -188,6 +201,8 @@ impl Set {
             (&mut policy.require_independent, self.require_independent),
             (&mut policy.four_eyes, self.four_eyes),
             (&mut policy.refuse_may_change, self.refuse_may_change),
+            (&mut policy.confirm_destructive, self.confirm_destructive),
+            (&mut policy.confirm_open_world, self.confirm_open_world),
         ] {
             *key = asked.unwrap_or(*key);
         }
@@ -206,6 +221,7 @@ impl Set {
             (&mut policy.protect, self.protect),
             (&mut policy.may_change_within, self.may_change_within),
             (&mut policy.prepare, self.prepare),
+            (&mut policy.confirm_tools, self.confirm_tools),
         ] {
             if !asked.is_empty() {
                 *key = asked.into_iter().filter(|glob| !glob.is_empty()).collect();
@@ -254,6 +270,8 @@ fn as_text(policy: &v1::NamespacePolicy) -> String {
         ("require_independent", policy.require_independent),
         ("four_eyes", policy.four_eyes),
         ("refuse_may_change", policy.refuse_may_change),
+        ("confirm_destructive", policy.confirm_destructive),
+        ("confirm_open_world", policy.confirm_open_world),
     ] {
         lines.push(format!("{key}  {value}"));
     }
@@ -264,9 +282,11 @@ fn as_text(policy: &v1::NamespacePolicy) -> String {
         .push(format!("in_doubt  {}", in_doubt.map_or("", |(word, _)| word)).trim_end().to_owned());
     let refuse_on = harmless(&policy.refuse_on.join(","));
     lines.push(format!("refuse_on  {refuse_on}").trim_end().to_owned());
-    for (key, globs) in
-        [("protect", &policy.protect), ("may_change_within", &policy.may_change_within)]
-    {
+    for (key, globs) in [
+        ("protect", &policy.protect),
+        ("may_change_within", &policy.may_change_within),
+        ("confirm_tools", &policy.confirm_tools),
+    ] {
         let globs = globs.iter().map(|glob| harmless(glob));
         lines.push(format!("{key}  {}", globs.collect::<Vec<_>>().join(" ")));
     }

@@ -10,12 +10,16 @@ use super::content::PlanFile;
 use super::near::{nearest, unknown_key};
 use crate::failure::{Code, Failure};
 
-const POLICY_KEYS: [&str; 15] = [
+const POLICY_KEYS: [&str; 19] = [
     "canary",
     "verify_commands",
     "repeatable_commands",
     "on_budget",
     "confirm_tools",
+    "confirm_destructive",
+    "confirm_open_world",
+    "on_denied",
+    "on_expired",
     "workspace_lock",
     "on_busy",
     "require_independent",
@@ -53,6 +57,10 @@ const VERIFY_COMMANDS: [(&str, v1::VerifyCommands); 2] =
 const WORKSPACE_LOCK: [(&str, v1::WorkspaceLock); 2] =
     [("exclusive", v1::WorkspaceLock::Exclusive), ("shared", v1::WorkspaceLock::Shared)];
 const ON_BUSY: [(&str, v1::OnBusy); 2] = [("wait", v1::OnBusy::Wait), ("fail", v1::OnBusy::Fail)];
+const ON_DENIED: [(&str, v1::OnDenied); 2] =
+    [("continue", v1::OnDenied::Continue), ("stop", v1::OnDenied::Stop)];
+const ON_EXPIRED: [(&str, v1::OnExpired); 2] =
+    [("stop", v1::OnExpired::Stop), ("continue", v1::OnExpired::Continue)];
 const ON_BUDGET: [(&str, v1::OnBudget); 2] =
     [("block", v1::OnBudget::Block), ("fail", v1::OnBudget::Fail)];
 
@@ -87,6 +95,10 @@ fn policy(value: &Value) -> Result<v1::Policy, Failure> {
             "repeatable_commands" => policy.repeatable_commands = texts(&path, value)?,
             "on_budget" => policy.set_on_budget(word(&path, value, &ON_BUDGET)?),
             "confirm_tools" => policy.confirm_tools = texts(&path, value)?,
+            "confirm_destructive" => policy.confirm_destructive = truth(&path, value)?,
+            "confirm_open_world" => policy.confirm_open_world = truth(&path, value)?,
+            "on_denied" => policy.set_on_denied(word(&path, value, &ON_DENIED)?),
+            "on_expired" => policy.set_on_expired(word(&path, value, &ON_EXPIRED)?),
             "workspace_lock" => {
                 policy.set_workspace_lock(word(&path, value, &WORKSPACE_LOCK)?);
             }

@@ -1,5 +1,6 @@
 //! A decision: what the driver declares it wants to do next. It changes no state by itself.
 
+use crate::domain::json::Value;
 use crate::domain::plan::ToolCall;
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,8 @@ pub struct ExecuteDecision {
     pub tool_call: Option<ToolCall>,
     /// Why the driver aborts.
     pub abort: Option<Abort>,
+    /// The JSON Schema of the answer to a question: an object; none for other actions, and where any text will do.
+    pub answer_schema: Option<Value>,
 }
 
 impl ExecuteDecision {

@@ -87,6 +87,7 @@ codes! {
         PlanNotWanted = "plan_not_wanted", "The run accepts no plan in its current state.";
         ReplansUsedUp = "replans_used_up", "The run has no replans left.";
         WaitClosed = "wait_closed", "The wait was answered before, or has expired.";
+        ConfirmationExpired = "confirmation_expired", "The time for the confirmation has passed.";
         ConfirmationMismatch = "confirmation_mismatch", "The confirmation names a different call than the waiting one.";
         DifferenceNotShown = "difference_not_shown", "What is to be approved cannot be shown whole, so it cannot be approved.";
         ReceiptsInvalid = "receipts_invalid", "The receipts' chain or a signature is invalid.";
@@ -327,6 +328,7 @@ impl FaultCode {
             | Self::PlanNotWanted
             | Self::ReplansUsedUp
             | Self::WaitClosed
+            | Self::ConfirmationExpired
             | Self::ConfirmationMismatch
             | Self::DifferenceNotShown
             | Self::ReceiptsInvalid

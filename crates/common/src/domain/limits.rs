@@ -53,9 +53,8 @@ pub struct Limits {
 /// The values of `command_timeout`, in seconds.
 const COMMAND_TIMEOUT_S: (u64, u64) = (1, 3600);
 
-/// The limits that nothing acts on yet: only a model or a confirmation could reach them.
-pub const WITHOUT_EFFECT: [&str; 4] =
-    ["planning_retry", "token_budget", "cost_budget_micros", "confirm_ttl"];
+/// The limits that nothing acts on yet: only a model could reach them.
+pub const WITHOUT_EFFECT: [&str; 3] = ["planning_retry", "token_budget", "cost_budget_micros"];
 
 /// A limit's value and the values that it may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

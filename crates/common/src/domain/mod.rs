@@ -8,6 +8,7 @@ pub mod caution;
 pub mod check;
 pub mod check_inputs;
 pub mod command;
+pub mod confirmation;
 pub mod control;
 pub mod decision;
 pub mod execution;

@@ -6,6 +6,7 @@ use crate::domain::check::{
     validate_check,
 };
 use crate::domain::check_inputs::read_globs;
+use crate::domain::confirmation::{ConfirmPolicy, read_tools};
 use crate::domain::json::Value;
 use crate::domain::limits::{Limits, WITHOUT_EFFECT};
 use crate::domain::problem::{Code, Problem};
@@ -58,13 +59,22 @@ pub struct NamespacePolicy {
     pub may_change_within: Vec<String>,
     /// Lines that prepare the view of every run's checks, before those of the run.
     pub prepare: Vec<String>,
+    /// Names and patterns of tools of which each call needs a confirmation in every run.
+    pub confirm_tools: Vec<String>,
+    /// Whether calls of every tool that may destroy data need one.
+    pub confirm_destructive: bool,
+    /// Whether calls of every tool with effects outside the workspace need one.
+    pub confirm_open_world: bool,
 }
 
 impl NamespacePolicy {
     /// The keys that have an effect; any other is refused when the policy is set.
-    pub const KEYS: [&str; 16] = [
+    pub const KEYS: [&str; 19] = [
         "ceilings",
         "checks",
+        "confirm_destructive",
+        "confirm_open_world",
+        "confirm_tools",
         "four_eyes",
         "in_doubt",
         "may_change_within",
@@ -114,6 +124,7 @@ impl NamespacePolicy {
         read_globs("protect", &self.protect)?;
         read_globs("may_change_within", &self.may_change_within)?;
         self.prepare = read_prepare("prepare", self.prepare)?;
+        self.confirm_tools = read_tools("confirm_tools", self.confirm_tools)?;
         let stored = Value::Array(self.checks.iter().map(AcceptCheck::to_json).collect());
         let (checks, _) = read_checks(&stored, "checks", Author::Operator)?;
         let checks: Vec<_> = checks.into_iter().map(of_operator).collect();
@@ -255,8 +266,23 @@ impl NamespacePolicy {
             always_protect: self.protect.clone(),
             may_change_within: self.may_change_within.clone(),
             always_prepare: self.prepare.clone(),
+            confirm: self.confirmed(policy.confirm),
             ..policy
         })
+    }
+
+    /// What needs a confirmation in a run: what it asks for, and what the namespace does.
+    #[must_use]
+    pub fn confirmed(&self, asked: ConfirmPolicy) -> ConfirmPolicy {
+        let mut tools = self.confirm_tools.clone();
+        let more: Vec<_> = asked.tools.into_iter().filter(|tool| !tools.contains(tool)).collect();
+        tools.extend(more);
+        ConfirmPolicy {
+            tools,
+            destructive: self.confirm_destructive || asked.destructive,
+            open_world: self.confirm_open_world || asked.open_world,
+            ..asked
+        }
     }
 
     /// The checks of a run's plan with the policy's in front.
@@ -289,6 +315,9 @@ impl NamespacePolicy {
             refuse_may_change,
             may_change_within,
             prepare,
+            confirm_tools,
+            confirm_destructive,
+            confirm_open_world,
         } = self;
         let ceilings =
             ceilings.iter().map(|(name, value)| (name.clone(), Value::Number(value.to_string())));
@@ -313,6 +342,9 @@ impl NamespacePolicy {
             member("refuse_may_change", Value::Bool(*refuse_may_change)),
             member("may_change_within", texts(may_change_within)),
             member("prepare", texts(prepare)),
+            member("confirm_tools", texts(confirm_tools)),
+            member("confirm_destructive", Value::Bool(*confirm_destructive)),
+            member("confirm_open_world", Value::Bool(*confirm_open_world)),
         ])
     }
 
@@ -360,6 +392,9 @@ impl NamespacePolicy {
             refuse_may_change: truth("refuse_may_change"),
             may_change_within: texts("may_change_within"),
             prepare: texts("prepare"),
+            confirm_tools: texts("confirm_tools"),
+            confirm_destructive: truth("confirm_destructive"),
+            confirm_open_world: truth("confirm_open_world"),
         })
     }
 }

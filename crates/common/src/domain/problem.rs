@@ -161,6 +161,8 @@ codes! {
         FuseReached = "fuse_reached", "A limit of the step or the run is reached.";
         BudgetExhausted = "budget_exhausted", "The run's token or cost budget is used up.";
         RepeatCycle = "repeat_cycle", "The same call gave the same result too often.";
+        AnswerSchemaInvalid = "answer_schema_invalid", "The question's answer_schema is no JSON Schema that can be used.";
+        AnswerInvalid = "answer_invalid", "The answer does not fit the question's JSON Schema.";
         ArgumentsInvalid = "arguments_invalid", "The arguments do not match the tool's JSON Schema.";
 
         StepIndexMissing = "step_index_missing", "The receipt has no step_index.";

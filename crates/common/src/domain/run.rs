@@ -1,6 +1,7 @@
 //! A run: its request, which never changes, and its state.
 
 use crate::domain::check::Owner;
+use crate::domain::confirmation::ConfirmPolicy;
 use crate::domain::execution::Execution;
 use crate::domain::limits::Limits;
 use crate::domain::network::AllowedHost;
@@ -85,6 +86,14 @@ impl DriverKind {
     pub fn from_text(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == text)
     }
+
+    /// Whether it can decide otherwise after an observation. A script cannot.
+    pub const fn thinks(self) -> bool {
+        match self {
+            Self::Script => false,
+            Self::Model | Self::Remote => true,
+        }
+    }
 }
 
 /// What is allowed on a run's behalf.
@@ -143,6 +152,9 @@ pub struct Policy {
     /// Such lines from the policy of the namespace, which run before those of the request.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub always_prepare: Vec<String>,
+    /// Which tool calls a person confirms.
+    #[serde(skip_serializing_if = "is_default")]
+    pub confirm: ConfirmPolicy,
 }
 
 impl Policy {

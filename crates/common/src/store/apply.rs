@@ -172,6 +172,7 @@ pub(super) struct WaitColumns {
     pub(super) opened_kind: Vec<&'static str>,
     opened_follows: Vec<Option<Uuid>>,
     opened_withheld: Vec<bool>,
+    opened_expires_at: Vec<Option<DateTime<Utc>>>,
     withheld_run: Vec<Uuid>,
     withheld: Vec<bool>,
 }
@@ -185,6 +186,7 @@ impl WaitColumns {
             self.opened_kind.push(wait.kind.as_str());
             self.opened_follows.push(wait.follows);
             self.opened_withheld.push(wait.withheld);
+            self.opened_expires_at.push(wait.expires_at);
         }
         for id in closed {
             self.closed_run.push(run_id);
@@ -301,5 +303,6 @@ impl WaitColumns {
             .bind(&self.opened_withheld)
             .bind(&self.withheld_run)
             .bind(&self.withheld)
+            .bind(&self.opened_expires_at)
     }
 }

@@ -88,7 +88,7 @@ pub use wait::{
     Extended, HeldLease, LeaseOrder, OfferedWait, StoredLease, WaitHeartbeats, WaitLease,
     find_lease, lease_waits, offered_namespaces, offered_waits, release_wait,
 };
-pub use waits::{WaitFilter, WaitPage, Waiting, list_waits};
+pub use waits::{WaitFilter, WaitPage, Waiting, expired_waits, list_waits};
 pub use wake::{Listener, Topic, Waker, Wakeups};
 pub use webhook::{
     Delivery, WantedEvents, end_delivery, forget_deliveries, note_events, take_deliveries,

@@ -7,6 +7,7 @@ use super::pool::within;
 use super::run::{LIST_BYTES, RunPage, page};
 use crate::domain::plan::Plan;
 use crate::domain::run::RunRecord;
+use chrono::{DateTime, Utc};
 use sqlx::PgPool;
 use std::collections::{BTreeMap, HashMap};
 use uuid::Uuid;
@@ -74,6 +75,21 @@ pub async fn list_waits(pool: &PgPool, filter: &WaitFilter) -> Result<WaitPage, 
         name_steps(pool, some).await?;
     }
     Ok(WaitPage { waiting, next })
+}
+
+/// The runs with a wait whose time has passed at `now`, except `except`.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn expired_waits(
+    pool: &PgPool,
+    now: DateTime<Utc>,
+    limit: i64,
+    except: &[Uuid],
+) -> Result<Vec<Uuid>, StoreError> {
+    let expired = sqlx::query_scalar(include_str!("sql/expired_waits.sql"));
+    let expired = expired.bind(now).bind(limit).bind(except);
+    within(async { Ok(expired.fetch_all(pool).await?) }).await
 }
 
 /// The indexes of the steps that a run waits in.

@@ -60,6 +60,9 @@ impl From<NamespacePolicy> for v1::NamespacePolicy {
             refuse_may_change,
             may_change_within,
             prepare,
+            confirm_tools,
+            confirm_destructive,
+            confirm_open_world,
         } = policy;
         Self {
             ceilings,
@@ -78,6 +81,9 @@ impl From<NamespacePolicy> for v1::NamespacePolicy {
             refuse_may_change,
             may_change_within,
             prepare,
+            confirm_tools,
+            confirm_destructive,
+            confirm_open_world,
         }
     }
 }
@@ -103,6 +109,9 @@ impl TryFrom<v1::NamespacePolicy> for NamespacePolicy {
             refuse_may_change,
             may_change_within,
             prepare,
+            confirm_tools,
+            confirm_destructive,
+            confirm_open_world,
         } = policy;
         let read = |(index, check): (usize, v1::AcceptCheck)| {
             AcceptCheck::try_from(check).map_err(|error| error.under(&format!("checks[{index}]")))
@@ -124,6 +133,9 @@ impl TryFrom<v1::NamespacePolicy> for NamespacePolicy {
             refuse_may_change,
             may_change_within,
             prepare,
+            confirm_tools,
+            confirm_destructive,
+            confirm_open_world,
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::error::{MessageError, MessageErrorKind as Kind};
 use super::v1;
-use super::value::optional;
+use super::value::{json_object, optional};
 use crate::domain::decision::{Abort, Action, ExecuteDecision};
 
 impl TryFrom<v1::ExecuteDecision> for ExecuteDecision {
@@ -11,7 +11,19 @@ impl TryFrom<v1::ExecuteDecision> for ExecuteDecision {
     /// Texts are trimmed, as in a decision that is read from text. The domain validates which
     /// action requires which fields.
     fn try_from(decision: v1::ExecuteDecision) -> Result<Self, Self::Error> {
-        let v1::ExecuteDecision { speak, action, reason, goal_check, tool_call, abort } = decision;
+        let v1::ExecuteDecision {
+            speak,
+            action,
+            reason,
+            goal_check,
+            tool_call,
+            abort,
+            answer_schema_json,
+        } = decision;
+        let answer_schema = match answer_schema_json.trim() {
+            "" => None,
+            text => Some(json_object("answer_schema_json", text)?),
+        };
         Ok(Self {
             speak: trimmed(&speak),
             action: read_action(action)?,
@@ -19,13 +31,15 @@ impl TryFrom<v1::ExecuteDecision> for ExecuteDecision {
             goal_check: trimmed(&goal_check),
             tool_call: optional("tool_call", tool_call)?,
             abort: abort.map(Abort::from),
+            answer_schema,
         })
     }
 }
 
 impl From<ExecuteDecision> for v1::ExecuteDecision {
     fn from(decision: ExecuteDecision) -> Self {
-        let ExecuteDecision { speak, action, reason, goal_check, tool_call, abort } = decision;
+        let ExecuteDecision { speak, action, reason, goal_check, tool_call, abort, answer_schema } =
+            decision;
         Self {
             speak,
             action: v1::DecisionAction::from(action).into(),
@@ -33,6 +47,7 @@ impl From<ExecuteDecision> for v1::ExecuteDecision {
             goal_check,
             tool_call: tool_call.map(Into::into),
             abort: abort.map(Into::into),
+            answer_schema_json: answer_schema.map(|it| it.to_compact()).unwrap_or_default(),
         }
     }
 }

@@ -53,6 +53,7 @@ impl TryFrom<v1::PlanStep> for PlanStep {
             evidence,
             script,
             write_scope,
+            confirm_tools,
         } = step;
         Ok(Self {
             id,
@@ -64,6 +65,7 @@ impl TryFrom<v1::PlanStep> for PlanStep {
             evidence: read_evidence(evidence)?,
             script: list("script", script)?,
             write_scope,
+            confirm_tools,
         })
     }
 }
@@ -80,6 +82,7 @@ impl From<PlanStep> for v1::PlanStep {
             evidence,
             script,
             write_scope,
+            confirm_tools,
         } = step;
         Self {
             id,
@@ -91,6 +94,7 @@ impl From<PlanStep> for v1::PlanStep {
             evidence: v1::Evidence::from(evidence).into(),
             script: wire_list(script),
             write_scope,
+            confirm_tools,
         }
     }
 }

@@ -4,6 +4,7 @@ use super::error::{MessageError, MessageErrorKind as Kind};
 use super::v1;
 use super::value::{timestamp, wire_list};
 use crate::domain::acceptance::{Acceptance, Difference};
+use crate::domain::confirmation::{CallToConfirm, ConfirmPolicy, OnDenied, OnExpired};
 use crate::domain::execution::wait_rows::WaitKind;
 use crate::domain::execution::{Execution, StepProgress, Wait};
 use crate::domain::journal::VerdictRecord;
@@ -64,7 +65,6 @@ fn in_force(limits: v1::Limits) -> v1::Limits {
         max_thinking_only: None,
         token_budget: None,
         cost_budget_micros: None,
-        confirm_ttl: None,
         ..limits
     }
 }
@@ -159,7 +159,26 @@ pub fn waits(record: &RunRecord, step_ids: &BTreeMap<usize, String>) -> Vec<v1::
 
 fn wait_of(record: &RunRecord, step_ids: &BTreeMap<usize, String>, wait: Wait) -> v1::Wait {
     let kind = v1::WaitKind::from(wait.kind());
-    let Wait { id, waiting_on, since, unblocks, question, choices, step_index, acceptance } = wait;
+    let Wait {
+        id,
+        waiting_on,
+        since,
+        unblocks,
+        question,
+        choices,
+        step_index,
+        acceptance,
+        answer_schema,
+        confirmation,
+    } = wait;
+    let ends = |at: Option<DateTime<Utc>>| {
+        at.into_iter().chain(record.execution.deadline_at).min().map(timestamp)
+    };
+    let digest = match (&confirmation, &acceptance) {
+        (Some(call), _) => call.digest.clone(),
+        (None, Some(asked)) => asked.digest.clone(),
+        (None, None) => String::new(),
+    };
     let step_id = step_index.and_then(|place| step_ids.get(&place).cloned()).unwrap_or_default();
     v1::Wait {
         id: id.to_string(),
@@ -170,12 +189,16 @@ fn wait_of(record: &RunRecord, step_ids: &BTreeMap<usize, String>, wait: Wait) -
         question,
         unblocks,
         since: Some(timestamp(since)),
-        expires_at: record.execution.deadline_at.map(timestamp),
-        tool_call: None,
-        call_digest: acceptance.as_ref().map_or(String::new(), |asked| asked.digest.clone()),
+        expires_at: ends(confirmation.as_deref().map(|call| call.expires_at)),
+        call_digest: digest,
+        tool_call: confirmation.map(|call| {
+            let CallToConfirm { tool, arguments_json, .. } = *call;
+            v1::ToolCall { name: tool, arguments_json }
+        }),
         choices,
         kind: kind.into(),
         acceptance: acceptance.map(|asked| (*asked).into()),
+        answer_schema_json: answer_schema,
     }
 }
 
@@ -338,6 +361,24 @@ fn network_of(network: NetworkPolicy) -> (v1::NetworkPolicy, Vec<u32>, Vec<Strin
     }
 }
 
+impl From<OnDenied> for v1::OnDenied {
+    fn from(on_denied: OnDenied) -> Self {
+        match on_denied {
+            OnDenied::Continue => Self::Continue,
+            OnDenied::Stop => Self::Stop,
+        }
+    }
+}
+
+impl From<OnExpired> for v1::OnExpired {
+    fn from(on_expired: OnExpired) -> Self {
+        match on_expired {
+            OnExpired::Stop => Self::Stop,
+            OnExpired::Continue => Self::Continue,
+        }
+    }
+}
+
 impl From<Policy> for v1::Policy {
     fn from(policy: Policy) -> Self {
         let Policy {
@@ -358,7 +399,9 @@ impl From<Policy> for v1::Policy {
             canary,
             prepare,
             always_prepare: _,
+            confirm,
         } = policy;
+        let ConfirmPolicy { tools, destructive, open_world, on_denied, on_expired } = confirm;
         let workspace_lock = match workspace_lock {
             WorkspaceLock::Exclusive => v1::WorkspaceLock::Exclusive,
             WorkspaceLock::Shared => v1::WorkspaceLock::Shared,
@@ -376,7 +419,11 @@ impl From<Policy> for v1::Policy {
             verify_commands: verify_commands.into(),
             repeatable_commands,
             on_budget: v1::OnBudget::Unspecified.into(),
-            confirm_tools: Vec::new(),
+            confirm_tools: tools,
+            confirm_destructive: destructive,
+            confirm_open_world: open_world,
+            on_denied: v1::OnDenied::from(on_denied).into(),
+            on_expired: v1::OnExpired::from(on_expired).into(),
             workspace_lock: workspace_lock.into(),
             on_busy: on_busy.into(),
             require_independent,

@@ -87,7 +87,8 @@ fn step() -> impl Strategy<Value = PlanStep> {
             verify,
             evidence,
             script,
-            write_scope: words,
+            write_scope: words.clone(),
+            confirm_tools: words,
         },
     )
 }
@@ -190,6 +191,7 @@ proptest! {
             goal_check: text,
             tool_call,
             abort,
+            answer_schema: None,
         };
         prop_assert_eq!(travel::<_, v1::ExecuteDecision>(decision.clone()), decision);
     }

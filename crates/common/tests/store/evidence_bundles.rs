@@ -40,6 +40,7 @@ fn turn(text: &str) -> Turn {
             goal_check: String::new(),
             tool_call: None,
             abort: None,
+            answer_schema: None,
         }),
         validations: Vec::new(),
         warnings: Vec::new(),

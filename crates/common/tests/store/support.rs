@@ -195,6 +195,8 @@ pub(crate) fn wait(id: u128) -> Wait {
         choices: vec!["a".to_owned()],
         step_index: None,
         acceptance: None,
+        answer_schema: String::new(),
+        confirmation: None,
     }
 }
 

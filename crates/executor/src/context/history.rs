@@ -1,5 +1,6 @@
 //! The turns of one attempt at a step, from the events of its run.
 
+use surety_common::domain::confirmation::is_said;
 use surety_common::domain::decision::{Action, ExecuteDecision};
 use surety_common::domain::journal::{Entry, Event, Output, Turn};
 use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource};
@@ -88,8 +89,10 @@ pub fn turns(events: &[Event], step_id: &str, attempt: u32) -> Vec<PastTurn> {
     turns
 }
 
+/// What a call came to. That it was denied is its outcome, too; an approval and an answer are none.
 fn is_of_call(receipt: &EvidenceReceipt, step_id: &str) -> bool {
-    receipt.step_id == step_id && receipt.source != EvidenceSource::Probe
+    let said = is_said(receipt) && receipt.success;
+    receipt.step_id == step_id && receipt.source != EvidenceSource::Probe && !said
 }
 
 /// Whether these events, the latest first, hold all turns that a driver is shown: the window is full, or the

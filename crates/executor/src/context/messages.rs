@@ -210,7 +210,8 @@ fn marked(text: &str) -> String {
 
 /// A decision as the JSON that a driver writes; what is empty is left out.
 pub(crate) fn decision_text(decision: &ExecuteDecision) -> String {
-    let ExecuteDecision { speak, action, reason, goal_check, tool_call, abort } = decision;
+    let ExecuteDecision { speak, action, reason, goal_check, tool_call, abort, answer_schema } =
+        decision;
     let text = |text: &str| Value::String(text.to_owned());
     let mut fields = vec![("action".to_owned(), text(action.as_str()))];
     for (key, value) in [("speak", speak), ("reason", reason), ("goal_check", goal_check)] {
@@ -233,6 +234,9 @@ pub(crate) fn decision_text(decision: &ExecuteDecision) -> String {
         ];
         let abort = abort.map(|(key, value)| (key.to_owned(), text(value)));
         fields.push(("abort".to_owned(), Value::Object(abort.to_vec())));
+    }
+    if let Some(schema) = answer_schema {
+        fields.push(("answer_schema".to_owned(), schema.clone()));
     }
     Value::Object(fields).to_compact()
 }

@@ -105,6 +105,7 @@ fn decide(action: Action, tool_call: Option<ToolCall>) -> ExecuteDecision {
         goal_check: String::new(),
         tool_call,
         abort: None,
+        answer_schema: None,
     }
 }
 

@@ -113,5 +113,6 @@ fn saying(action: Action, goal_check: String) -> ExecuteDecision {
         goal_check,
         tool_call: None,
         abort: None,
+        answer_schema: None,
     }
 }

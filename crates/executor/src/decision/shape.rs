@@ -15,7 +15,9 @@ pub(super) fn read_decision(
     members: &Members,
     warnings: &mut Vec<Warning>,
 ) -> Result<ExecuteDecision, Problem> {
-    let fields = TypedFields::of_members(members, "", DECISION_KEYS, warnings);
+    // It stands beside the keys by which a decision is found in a text.
+    let keys = [DECISION_KEYS, &["answer_schema"]].concat();
+    let fields = TypedFields::of_members(members, "", &keys, warnings);
     let speak = fields.text("speak")?;
     let action = fields.text("action")?;
     let reason = fields.text("reason")?;
@@ -25,14 +27,16 @@ pub(super) fn read_decision(
         None => None,
     };
     let abort = read_abort(&fields, warnings)?;
-    let decision = ExecuteDecision {
-        speak,
-        action: read_action(&action, warnings)?,
-        reason,
-        goal_check,
-        tool_call,
-        abort,
+    let action = read_action(&action, warnings)?;
+    let answer_schema = match (action, fields.get("answer_schema")) {
+        (Action::AskUser, Some(value)) => {
+            read_optional_object(value, "answer_schema", Code::AnswerSchemaInvalid, warnings)?
+        }
+        // As any other key that means nothing here.
+        (_, Some(_)) | (_, None) => None,
     };
+    let decision =
+        ExecuteDecision { speak, action, reason, goal_check, tool_call, abort, answer_schema };
     check_shape(&decision)?;
     Ok(decision)
 }

@@ -35,6 +35,7 @@ fn content(step: &PlanStep, position: u32, failure: Option<&str>) -> Content {
         goal_check: String::new(),
         tool_call: step.script.get(position).cloned(),
         abort: None,
+        answer_schema: None,
     };
     if decision.tool_call.is_none() {
         decision.action = Action::NextPlan;

@@ -25,13 +25,15 @@ use sqlx::PgPool;
 use std::sync::Arc;
 use std::time::Duration;
 use surety_common::clock::{self, PRIMARY_SHARD};
+use surety_common::domain::confirmation::ConfirmPolicy;
 use surety_common::domain::execution::wait_rows::WaitKind;
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::identity::Object;
 use surety_common::domain::run::{DriverKind, RunRecord};
 use surety_common::domain::step::StepState;
 use surety_common::store::{
-    self, Extended, HeldLease, Offers, Scope, Topic, WaitHeartbeats, WaitLease, Waker, Wakeups,
+    self, Extended, HeldLease, Offers, Policies, Scope, Topic, WaitHeartbeats, WaitLease, Waker,
+    Wakeups,
 };
 use surety_common::wire::caller::Caller;
 use tokio::time::{Instant, timeout_at};
@@ -51,6 +53,7 @@ pub(crate) struct Participants {
     lease_ms: i32,
     /// The workers that may report receipts; `*` alone for every one.
     reporters: Arc<[String]>,
+    policies: Arc<Policies>,
     /// Where the folders of runs are, and the tools.
     pub(crate) workshop: Arc<Workshop>,
 }
@@ -100,6 +103,7 @@ impl Participants {
         let lease_ms = i32::try_from(lease.as_millis()).unwrap_or(i32::MAX);
         let reporters = reporters.into();
         let workshop = Arc::new(workshop);
+        let policies = Arc::new(Policies::of(pool.clone()));
         Self {
             pool,
             replies,
@@ -110,6 +114,7 @@ impl Participants {
             news,
             lease_ms,
             reporters,
+            policies,
             workshop,
         }
     }
@@ -189,6 +194,22 @@ impl Participants {
         self.waker.wake_now(Topic::Waits(run_id));
         self.wakeups.wake_here(Topic::Waits(run_id));
         Ok(record.execution.step(index).map(|step| step.state).unwrap_or_default())
+    }
+
+    /// What needs a confirmation in every run of a namespace.
+    ///
+    /// # Errors
+    /// `namespace_not_found`, `database_unavailable`.
+    pub(crate) async fn confirmed(
+        &self,
+        caller: &Caller,
+        namespace: &str,
+    ) -> Result<ConfirmPolicy, Fault> {
+        caller.may(&Object::namespace(namespace), || {
+            let message = format!("no namespace {namespace:?} is reached by this identity");
+            Fault::new(FaultCode::NamespaceNotFound, message).with_field("namespace")
+        })?;
+        Ok(self.policies.find(namespace).await?.confirmed(ConfirmPolicy::default()))
     }
 
     /// A run that the caller reaches.

@@ -123,6 +123,7 @@ fn step_of(record: &RunRecord, index: usize) -> &PlanStep {
         evidence: surety_common::domain::plan::Evidence::Required,
         script: Vec::new(),
         write_scope: Vec::new(),
+        confirm_tools: Vec::new(),
     };
     record.plan.as_deref().and_then(|plan| plan.steps.get(index)).unwrap_or(&NOTHING)
 }
@@ -131,8 +132,12 @@ fn step_of(record: &RunRecord, index: usize) -> &PlanStep {
 pub(crate) fn step_context(scene: &StepScene, workshop: &Workshop) -> v1::StepContext {
     let (step, progress) = (scene.step(), scene.progress());
     let RunRecord { spec, execution, plan, .. } = &scene.record;
+    let run_policy = &spec.policy;
     let allowed = workshop.tools.allowed(&step.tools_expected);
-    let lines: Vec<ToolLine> = allowed.iter().map(|spec| line_of(spec)).collect();
+    let confirmed = |spec: &ToolSpec| {
+        workshop.tools.needs_confirmation(spec, &run_policy.confirm, &step.confirm_tools)
+    };
+    let lines: Vec<ToolLine> = allowed.iter().map(|spec| line_of(spec, confirmed(spec))).collect();
     let states: Vec<StepState> = execution.step_states().collect();
     let nothing = Plan::default();
     let plan = plan.as_deref().unwrap_or(&nothing);
@@ -154,6 +159,9 @@ pub(crate) fn step_context(scene: &StepScene, workshop: &Workshop) -> v1::StepCo
         notice,
         left: (rounds_left, calls_left),
     });
+    let shown_tools = { allowed.into_iter() }
+        .map(|spec| crate::tool::shown(&workshop.tools, spec, confirmed(spec)))
+        .collect();
     let open = states.iter().filter(|state| **state != StepState::Done).count();
     let workspace = match spec.workspace.as_str() {
         "" => workshop.workspaces.join(spec.id.to_string()).to_string_lossy().into_owned(),
@@ -163,7 +171,7 @@ pub(crate) fn step_context(scene: &StepScene, workshop: &Workshop) -> v1::StepCo
         goal: spec.goal.clone(),
         step: Some(step.into()),
         turn: progress.rounds.saturating_add(1),
-        tools: allowed.into_iter().map(|spec| crate::tool::shown(&workshop.tools, spec)).collect(),
+        tools: shown_tools,
         messages: shown.into_iter().map(message).collect(),
         workspace,
         rounds_left,
@@ -173,10 +181,14 @@ pub(crate) fn step_context(scene: &StepScene, workshop: &Workshop) -> v1::StepCo
     }
 }
 
-fn line_of(spec: &ToolSpec) -> ToolLine {
+fn line_of(spec: &ToolSpec, confirmed: bool) -> ToolLine {
+    let mut description = spec.description.clone();
+    if confirmed {
+        description.push_str(" A person confirms each call: send it with the action confirm.");
+    }
     ToolLine {
         name: spec.name.clone(),
-        description: spec.description.clone(),
+        description,
         schema: spec.input_schema.to_string(),
         sample: spec.return_sample.to_owned(),
     }

@@ -127,6 +127,7 @@ impl Participants {
             text: text.clone(),
             usage: *usage,
             trace_parent: trace_parent.clone(),
+            by: caller.name().to_owned(),
         };
         let by = Actor(format!("driver/{}", caller.name()).into());
         match self.replies.supply(*run_id, reply, &by).await {

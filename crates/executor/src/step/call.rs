@@ -10,7 +10,7 @@ use super::outcome;
 use super::run_tools;
 use super::snapshots;
 use crate::fuse::limits::Next;
-use crate::tool::Effect;
+use crate::tool::{Effect, ToolError};
 use surety_common::crash;
 use surety_common::domain::execution::OpenCall;
 use surety_common::domain::plan::ToolCall;
@@ -39,11 +39,7 @@ pub(super) async fn carry_out(
     if setup.tool.spec().annotations.read_only {
         return read(run, index, passed, (&setup, call)).await;
     }
-    let intended = match snapshots::base(run).await {
-        Ok(base) => setup.intend(run, &call).await.map(|effect| (effect, base)),
-        Err(error) => Err(error),
-    };
-    match intended {
+    match intend(run, &setup, &call).await {
         Err(error) => {
             let done = Done::now(run, call, error.into());
             conclude(run, index, done, Stored::Nothing(passed)).await
@@ -79,6 +75,31 @@ async fn read(
     conclude(run, index, done, stored).await
 }
 
+/// The effect that a call would have, and the workspace before the first call that could write.
+pub(super) async fn intend<'r>(
+    run: &'r LeasedRun,
+    setup: &CallSetup,
+    call: &Call,
+) -> Result<(Effect, &'r Base), ToolError> {
+    let base = snapshots::base(run).await?;
+    Ok((setup.intend(run, call).await?, base))
+}
+
+/// A call as its intent is stored.
+pub(super) fn opened(run: &LeasedRun, call: &Call, effect: &Effect) -> Result<OpenCall, Ended> {
+    let effect = serde_json::to_value(effect).map_err(|error| StoreError::Corrupt {
+        what: "the effect of a call".to_owned(),
+        why: error.to_string(),
+    })?;
+    Ok(OpenCall {
+        call_id: call.id,
+        tool: call.tool_call.name.clone(),
+        arguments_json: call.tool_call.arguments.to_compact(),
+        effect,
+        intended_at: run.engine.now(),
+    })
+}
+
 /// Stores the intent together with the turn that decided it. Returns false when a limit forbids the turn.
 async fn open(
     run: &LeasedRun,
@@ -87,17 +108,7 @@ async fn open(
     call: &Call,
     (effect, base): (&Effect, Option<&Base>),
 ) -> Result<bool, Ended> {
-    let effect = serde_json::to_value(effect).map_err(|error| StoreError::Corrupt {
-        what: "the effect of a call".to_owned(),
-        why: error.to_string(),
-    })?;
-    let open = OpenCall {
-        call_id: call.id,
-        tool: call.tool_call.name.clone(),
-        arguments_json: call.tool_call.arguments.to_compact(),
-        effect,
-        intended_at: run.engine.now(),
-    };
+    let open = opened(run, call, effect)?;
     let opened = run
         .change(|draft| {
             outcome::turn(draft, run, index, Next::Call, |draft| {

@@ -86,7 +86,8 @@ fn judge_over(
     let step = run.plan.steps.get(index).unwrap_or(&nothing);
     let unknown = StepProgress::default();
     let progress = execution.step(index).unwrap_or(&unknown);
-    let (tools, expected) = (tools(run), run.engine.tools.expected(&step.tools_expected));
+    let (tools, expected) = (tools(run, step), run.engine.tools.expected(&step.tools_expected));
+    let decision = asked_for(run, &tools, decision);
     let repeats = repeat::remembered(progress).is_some_and(|cycle| cycle.is_terminated());
     let fits_schema = |call: &surety_common::domain::plan::ToolCall| {
         run.engine.tools.validate(&call.name, &call.arguments).map_err(|wrong| wrong.join("; "))
@@ -102,7 +103,7 @@ fn judge_over(
         other_steps_open,
         tools: &tools,
         always_allowed: &ALWAYS_ALLOWED,
-        pending_confirmation: false,
+        pending_confirmation: progress.is_confirming(),
         limits: &run.spec.limits,
         spent: Spent {
             used: Used::of(execution, index, run.engine.now()),
@@ -134,14 +135,31 @@ fn judge_over(
     }
 }
 
-fn tools(run: &LeasedRun) -> Vec<ToolView<'_>> {
-    let specs = run.engine.tools.specs();
-    let view = specs.map(|spec| ToolView {
+fn tools<'r>(run: &'r LeasedRun, step: &PlanStep) -> Vec<ToolView<'r>> {
+    let policy = &run.spec.policy.confirm;
+    let registry = &run.engine.tools;
+    let view = registry.specs().map(|spec| ToolView {
         name: &spec.name,
-        read_only: spec.annotations.read_only,
-        requires_confirmation: false,
+        // What the step loop carries out has no effect that a person could be asked about.
+        read_only: spec.annotations.read_only || registry.run_tool(&spec.name).is_some(),
+        requires_confirmation: registry.needs_confirmation(spec, policy, &step.confirm_tools),
     });
     view.collect()
+}
+
+/// A script cannot say confirm: its call asks for the confirmation that it needs.
+fn asked_for(
+    run: &LeasedRun,
+    tools: &[ToolView<'_>],
+    decision: ExecuteDecision,
+) -> ExecuteDecision {
+    let name = decision.tool_call.as_ref().map(|call| call.name.as_str());
+    let guarded = |tool: &ToolView<'_>| Some(tool.name) == name && tool.requires_confirmation;
+    if run.spec.driver.thinks() || decision.action != Action::Continue || !tools.iter().any(guarded)
+    {
+        return decision;
+    }
+    ExecuteDecision { action: Action::Confirm, ..decision }
 }
 
 fn other_steps_open(execution: &Execution, index: usize) -> bool {
@@ -157,14 +175,22 @@ pub(super) fn correction(
     code: Code,
     detail: &str,
 ) -> String {
-    let expected = run.plan.steps.get(index).map_or(&[][..], |step| &step.tools_expected);
-    let allowed = run.engine.tools.allowed(expected);
-    let allowed: Vec<&str> = allowed.into_iter().map(|spec| spec.name.as_str()).collect();
+    let nothing = PlanStep::default();
+    let step = run.plan.steps.get(index).unwrap_or(&nothing);
+    let allowed = run.engine.tools.allowed(&step.tools_expected);
+    let tools = tools(run, step);
+    let names = |confirmed: bool| {
+        let wanted = |tool: &&ToolView<'_>| {
+            (!confirmed || tool.requires_confirmation)
+                && allowed.iter().any(|spec| spec.name == tool.name)
+        };
+        tools.iter().filter(wanted).map(|tool| tool.name).collect::<Vec<&str>>()
+    };
     let legal = Legal {
-        tools: &allowed,
-        confirmed_tools: &[],
+        tools: &names(false),
+        confirmed_tools: &names(true),
         other_steps_open: other_steps_open(execution, index),
-        pending_confirmation: false,
+        pending_confirmation: execution.step(index).is_some_and(StepProgress::is_confirming),
     };
     decision::correct(code, detail, &legal)
 }

@@ -21,6 +21,7 @@
 //!                                           all --> changes --> leased_run --> lease, engine
 //! ```
 
+mod approved_call;
 mod bounds;
 mod call;
 mod call_setup;

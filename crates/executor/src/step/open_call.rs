@@ -103,6 +103,8 @@ async fn ask(run: &LeasedRun, index: usize, open: &OpenCall) -> Result<Vec<usize
         choices: CHOICES.map(|answer| answer.as_str().to_owned()).to_vec(),
         step_index: Some(index),
         acceptance: None,
+        answer_schema: String::new(),
+        confirmation: None,
     };
     run.change(|draft| draft.pause_step(&run.graph, index, wait.clone())).await?;
     Ok(Vec::new())

@@ -17,6 +17,7 @@ use surety_common::domain::journal::Validation;
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::problem::{Code, Problem, Warning};
 use surety_common::domain::stop::StopReason;
+use surety_common::schema::check_answer_schema;
 
 /// What a reply came to.
 pub(super) enum Taken {
@@ -58,6 +59,10 @@ pub(super) async fn take(run: &LeasedRun, index: usize, reply: Reply) -> Result<
             }
         },
     };
+    if let Some(Err(problem)) = decision.answer_schema.as_ref().map(check_answer_schema) {
+        unreadable(run, index, usage, &problem).await?;
+        return Ok(Taken::Over);
+    }
     let judgement = judge::judge(run, index, &decision).await?;
     if judgement.passed() {
         return Ok(Taken::Decision(Box::new(Passed { judgement, usage })));

@@ -245,6 +245,8 @@ impl Claimer {
             choices: Vec::new(),
             step_index: work.step,
             acceptance: None,
+            answer_schema: String::new(),
+            confirmation: None,
         };
         draft.pause(graph, wait, &known)
     }

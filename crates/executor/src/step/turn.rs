@@ -5,9 +5,11 @@ use super::ended::Ended;
 use super::judge::Passed;
 use super::leased_run::LeasedRun;
 use super::reply::{Taken, take};
-use super::{call, open_call, outcome, snapshots};
+use super::{approved_call, call, open_call, outcome, snapshots};
 use crate::driver::{Content, Need, Next, Reply, Situation};
 use crate::fuse::limits::{self, Reached, Used};
+use chrono::TimeDelta;
+use surety_common::domain::confirmation::{CallToConfirm, call_digest};
 use surety_common::domain::decision::{Action, ExecuteDecision};
 use surety_common::domain::execution::{StepProgress, SuppliedReply, Wait};
 use surety_common::domain::json::Value;
@@ -33,6 +35,8 @@ pub(super) async fn work_step(run: &LeasedRun, index: usize) -> Result<Vec<usize
         let (step, progress) = run.step(index).await?;
         started = if let Some(open) = progress.open_call.as_deref().cloned() {
             open_call::settle(run, index, open).await?
+        } else if let Some(approved) = progress.approved.as_deref() {
+            approved_call::carry_out(run, index, approved).await?
         } else if let Some(reached) = limit_reached(run, index).await {
             if !run.change(|draft| outcome::end_for_limit(draft, run, index, reached)).await? {
                 return Ok(Vec::new());
@@ -93,7 +97,7 @@ async fn apply(run: &LeasedRun, index: usize, passed: Passed) -> Result<Vec<usiz
         }
         // The validations turn a confirm of a tool that only reads into a continue.
         (Action::Confirm, Some(tool_call)) => {
-            let wait = confirmation(run, index, &decision, tool_call);
+            let wait = confirmation(run, index, &decision, tool_call).await?;
             ask(run, index, &passed, wait).await
         }
         (Action::Continue | Action::Confirm, None) => {
@@ -181,33 +185,40 @@ async fn ask(
 }
 
 fn question(run: &LeasedRun, index: usize, decision: &ExecuteDecision) -> Wait {
-    wait(run, index, crate::decision::words(decision).to_owned())
+    let schema = decision.answer_schema.as_ref().map(Value::to_compact);
+    let wait = wait(run, index, crate::decision::words(decision).to_owned());
+    Wait { answer_schema: schema.unwrap_or_default(), ..wait }
 }
 
-/// A confirmation shows exactly the call, and its digest over tool, arguments and plan.
-fn confirmation(
+/// A confirmation shows exactly the call, with its digest over tool, arguments and plan.
+async fn confirmation(
     run: &LeasedRun,
     index: usize,
     decision: &ExecuteDecision,
     call: &ToolCall,
-) -> Wait {
-    let shown = Value::Array(vec![
-        Value::String(call.name.clone()),
-        call.arguments.clone(),
-        Value::String(run.plan_digest.clone()),
-    ]);
-    let question = format!(
-        "{} The call: {} with {}. Its digest: {}.",
-        crate::decision::words(decision),
-        call.name,
-        call.arguments.to_compact(),
-        shown.digest()
-    );
-    Wait {
+) -> Result<Wait, Ended> {
+    let (_, progress) = run.step(index).await?;
+    let asked_by = progress.reply.as_deref().map(|reply| reply.by.clone()).unwrap_or_default();
+    let question = format!("{} The call: {}.", crate::decision::words(decision), call.name);
+    let wait = wait(run, index, question);
+    let ttl = TimeDelta::seconds(i64::try_from(run.spec.limits.confirm_ttl_s).unwrap_or(i64::MAX));
+    let shown = CallToConfirm {
+        digest: call_digest(call, &run.plan_digest),
+        tool: call.name.clone(),
+        arguments_json: call.arguments.to_compact(),
+        expires_at: wait.since + ttl,
+        asked_by,
+    };
+    Ok(Wait {
         waiting_on: WaitingOn::Approver,
-        unblocks: "call ResolveConfirmation for exactly this call".to_owned(),
-        ..wait(run, index, question)
-    }
+        unblocks: format!(
+            "an approver, or the creator of the run unless the namespace asks for four eyes, calls \
+             ResolveConfirmation; `surety approve {}` shows the call",
+            wait.id
+        ),
+        confirmation: Some(Box::new(shown)),
+        ..wait
+    })
 }
 
 fn wait(run: &LeasedRun, index: usize, question: String) -> Wait {
@@ -220,5 +231,7 @@ fn wait(run: &LeasedRun, index: usize, question: String) -> Wait {
         choices: Vec::new(),
         step_index: Some(index),
         acceptance: None,
+        answer_schema: String::new(),
+        confirmation: None,
     }
 }

@@ -113,6 +113,8 @@ async fn leave_to_operator(run: &LeasedRun, fault: &Fault) -> Result<(), Ended> 
             choices: Vec::new(),
             step_index: None,
             acceptance: None,
+            answer_schema: String::new(),
+            confirmation: None,
         };
         draft.pause(&run.graph, wait, &cause)?;
         draft.end_leases(&run.graph, &cause)

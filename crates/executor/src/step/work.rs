@@ -233,6 +233,8 @@ fn recover(run: &LeasedRun, draft: &mut Draft) -> Result<(), Refusal> {
                 choices: Vec::new(),
                 step_index: None,
                 acceptance: None,
+                answer_schema: String::new(),
+                confirmation: None,
             };
             draft.recover_by_plan(&run.graph, &run.spec.limits, wait)
         }

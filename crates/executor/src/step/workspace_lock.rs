@@ -99,6 +99,8 @@ async fn give_way(run: &LeasedRun, holder: &Holder) -> Result<(), Ended> {
         choices: Vec::new(),
         step_index: None,
         acceptance: None,
+        answer_schema: String::new(),
+        confirmation: None,
     };
     run.change(|draft| draft.block(&run.graph, wait.clone())).await
 }

@@ -7,8 +7,8 @@ use surety_common::wire::value::whole_seconds;
 /// The provider of the tools that every executor has.
 pub(crate) const BUILTIN: &str = "builtin";
 
-/// A tool on the wire.
-pub(crate) fn shown(registry: &Registry, spec: &ToolSpec) -> v1::Tool {
+/// A tool on the wire, and whether each call of it needs a confirmation.
+pub(crate) fn shown(registry: &Registry, spec: &ToolSpec, needs_confirmation: bool) -> v1::Tool {
     let ToolSpec {
         name,
         description,
@@ -32,7 +32,7 @@ pub(crate) fn shown(registry: &Registry, spec: &ToolSpec) -> v1::Tool {
         return_sample: (*return_sample).to_owned(),
         timeout: Some(whole_seconds(default_timeout.as_secs())),
         provider: BUILTIN.to_owned(),
-        needs_confirmation: false,
+        needs_confirmation,
         aliases: registry.aliases_of(name).map(str::to_owned).collect(),
     }
 }

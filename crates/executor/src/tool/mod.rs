@@ -50,6 +50,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+use surety_common::domain::confirmation::ToolEffects;
 use surety_common::domain::json::Value;
 use surety_common::domain::plan::ToolCall;
 use surety_common::domain::receipt::{self, Fact};
@@ -94,6 +95,12 @@ impl Annotations {
     /// A tool that only reads.
     pub const READS: Self =
         Self { read_only: true, destructive: false, idempotent: true, open_world: false };
+
+    /// Those that policies of confirmations ask about.
+    pub const fn effects(self) -> ToolEffects {
+        let Self { read_only, destructive, open_world, idempotent: _ } = self;
+        ToolEffects { read_only, destructive, open_world }
+    }
 }
 
 /// All that a tool can access during one call. Cheap to clone.

@@ -3,16 +3,15 @@
 use crate::tool::aliases::{AliasError, Aliases};
 use crate::tool::builtin::{self, BuiltinSettings};
 use crate::tool::{ALWAYS_ALLOWED, RunTool, Tool, ToolSpec};
-use jsonschema::{PatternOptions, Validator};
+use jsonschema::Validator;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use surety_common::domain::confirmation::ConfirmPolicy;
 use surety_common::domain::decision::ExecuteDecision;
 use surety_common::domain::json::Value;
 use surety_common::domain::problem::Warning;
-
-/// The most errors that are reported for one call.
-const MAX_FAULTS: usize = 5;
+use surety_common::schema;
 
 /// Why a tool was not registered.
 #[derive(Debug, thiserror::Error)]
@@ -97,16 +96,9 @@ impl Registry {
         if self.tools.contains_key(&name) {
             return Err(RegistryError::DuplicateName(name));
         }
-        // A worker's schema is untrusted: its patterns run in linear time, and no document is
-        // fetched.
-        let schema = jsonschema::options()
-            .with_pattern_options(PatternOptions::regex())
-            .offline()
-            .build(&spec.input_schema)
-            .map_err(|error| RegistryError::SchemaInvalid {
-                name: name.clone(),
-                reason: error.to_string(),
-            })?;
+        // A worker's schema is untrusted.
+        let schema = schema::compile(&spec.input_schema)
+            .map_err(|reason| RegistryError::SchemaInvalid { name: name.clone(), reason })?;
         let schema = Arc::new(schema);
         self.tools.insert(name, Entry { carrier, schema });
         Ok(())
@@ -165,6 +157,19 @@ impl Registry {
         self.specs().filter(allowed).collect()
     }
 
+    /// Whether each call of a tool needs a confirmation: by a policy, or by the tools that a step names, under its own
+    /// name or an alias. Tools over the run's own rows need none.
+    pub fn needs_confirmation(
+        &self,
+        spec: &ToolSpec,
+        policy: &ConfirmPolicy,
+        named: &[String],
+    ) -> bool {
+        let covers = |name: &str| policy.covers(named, name, spec.annotations.effects());
+        self.run_tool(&spec.name).is_none()
+            && (covers(&spec.name) || self.aliases_of(&spec.name).any(covers))
+    }
+
     /// Validates arguments against a tool's schema. An unknown tool accepts none.
     ///
     /// # Errors
@@ -174,16 +179,7 @@ impl Registry {
         let Some(entry) = self.tools.get(name) else {
             return Err(vec![format!("there is no tool named {name:?}")]);
         };
-        let arguments = arguments.to_serde();
-        let wrong: Vec<_> = entry
-            .schema
-            .iter_errors(&arguments)
-            .take(MAX_FAULTS)
-            .map(|error| match error.instance_path().as_str() {
-                "" => error.masked().to_string(),
-                path => format!("{path}: {}", error.masked()),
-            })
-            .collect();
+        let wrong = schema::faults(&entry.schema, arguments);
         if wrong.is_empty() { Ok(()) } else { Err(wrong) }
     }
 }

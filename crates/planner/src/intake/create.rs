@@ -194,6 +194,8 @@ pub(super) fn wait_for_plan(now: DateTime<Utc>) -> Wait {
         choices: Vec::new(),
         step_index: None,
         acceptance: None,
+        answer_schema: String::new(),
+        confirmation: None,
     }
 }
 

@@ -1,11 +1,14 @@
-//! Answers to what a verdict is in doubt about.
+//! Answers to confirmations: of one tool call, and of what a verdict is in doubt about.
 
 use super::graph_of;
 use crate::call::Call;
 use crate::planner::Planner;
-use surety_common::domain::acceptance::Resolution;
+use surety_common::domain::acceptance::{Acceptance, Resolution};
+use surety_common::domain::confirmation::{AfterDenial, CallResolution, CallToConfirm};
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::fault::{Fault, FaultCode};
+use surety_common::domain::machine::Refusal;
+use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::run::RunRecord;
 use surety_common::store::Topic;
 use surety_common::wire::v1;
@@ -16,6 +19,8 @@ use uuid::Uuid;
 pub(crate) struct Confirmation {
     /// Whether it approves.
     pub(crate) approved: bool,
+    /// Whether a denial ends the run.
+    pub(crate) stop: bool,
     /// The digest of what was shown.
     pub(crate) digest: String,
     /// A comment; may be empty.
@@ -23,11 +28,12 @@ pub(crate) struct Confirmation {
 }
 
 impl Planner {
-    /// Records a person's answer to what a verdict is in doubt about. The first answer counts.
+    /// Records a person's answer to the confirmation of a call, or to what a verdict is in doubt about. The first
+    /// answer counts.
     ///
     /// # Errors
-    /// `run_not_found`, `wait_closed`, `confirmation_mismatch`, `difference_not_shown`,
-    /// `database_unavailable`.
+    /// `run_not_found`, `wait_closed`, `confirmation_mismatch`, `confirmation_expired`, `difference_not_shown`,
+    /// `permission_denied`, `type_mismatch`, `database_unavailable`.
     pub(crate) async fn resolve(
         &self,
         run_id: Uuid,
@@ -50,22 +56,56 @@ pub(super) fn give_resolution(
     (wait_id, by): (Uuid, &str),
     answer: &Confirmation,
 ) -> Result<(), Fault> {
-    let closed = |message: String| Fault::new(FaultCode::WaitClosed, message);
     let wait =
         record.execution.waits().find(|wait| wait.id == wait_id).ok_or_else(|| {
             closed("the wait was already answered; read the run's state".to_owned())
         })?;
-    let asked = wait.acceptance.as_deref().ok_or_else(|| {
-        closed(format!("this wait takes no confirmation; to end it: {}", wait.unblocks))
-    })?;
-    if answer.digest != asked.digest {
-        let message = format!(
-            "the digest {:?} is not {}, that of what is asked now; look at it again",
-            answer.digest, asked.digest
-        );
-        let fault = Fault::new(FaultCode::ConfirmationMismatch, message);
-        return Err(fault.with_field("call_digest"));
+    match (&wait.confirmation, &wait.acceptance) {
+        (Some(asked), _) => give_call_answer(record, draft, (wait_id, by), (asked, answer)),
+        (None, Some(asked)) => give_acceptance(record, draft, (wait_id, by), (asked, answer)),
+        (None, None) => {
+            Err(closed(format!("this wait takes no confirmation; to end it: {}", wait.unblocks)))
+        }
     }
+}
+
+fn give_call_answer(
+    record: &RunRecord,
+    draft: &mut Draft,
+    (wait_id, by): (Uuid, &str),
+    (asked, answer): (&CallToConfirm, &Confirmation),
+) -> Result<(), Fault> {
+    if asked.expires_at <= draft.now() {
+        let at = asked.expires_at.to_rfc3339();
+        let message = format!("the time for this confirmation passed at {at}");
+        return Err(Fault::new(FaultCode::ConfirmationExpired, message));
+    }
+    if asked.asked_by == by {
+        let message = format!("{by:?} is the driver that asks for the call, and never approves it");
+        return Err(Fault::new(FaultCode::PermissionDenied, message));
+    }
+    check_digest(&asked.digest, answer)?;
+    let resolution = CallResolution {
+        by: Some(by.to_owned()),
+        approved: answer.approved,
+        comment: answer.comment.clone(),
+    };
+    let spec = &record.spec;
+    let after = AfterDenial::of(&spec.policy.confirm, spec.driver.thinks(), answer.stop);
+    draft.resolve_call(&graph_of(record), wait_id, &resolution, after).map_err(refused)
+}
+
+fn give_acceptance(
+    record: &RunRecord,
+    draft: &mut Draft,
+    (wait_id, by): (Uuid, &str),
+    (asked, answer): (&Acceptance, &Confirmation),
+) -> Result<(), Fault> {
+    if answer.stop {
+        let message = "a denied verdict decides about its run; leave stop out";
+        return Err(Problem::at(Code::TypeMismatch, "stop", message).into());
+    }
+    check_digest(&asked.digest, answer)?;
     let not_shown = asked.difference.not_shown.as_str();
     if answer.approved && !not_shown.is_empty() {
         let message = format!("what changed cannot be shown whole: {not_shown}");
@@ -78,6 +118,24 @@ pub(super) fn give_resolution(
         workspace: asked.difference.workspace.clone(),
         comment: answer.comment.clone(),
     };
-    let refused = |refusal: surety_common::domain::machine::Refusal| closed(refusal.to_string());
     draft.resolve(&graph_of(record), wait_id, &resolution).map_err(refused)
+}
+
+fn check_digest(asked: &str, answer: &Confirmation) -> Result<(), Fault> {
+    if answer.digest == asked {
+        return Ok(());
+    }
+    let message = format!(
+        "the digest {:?} is not {asked}, that of what is asked now; look at it again",
+        answer.digest
+    );
+    Err(Fault::new(FaultCode::ConfirmationMismatch, message).with_field("call_digest"))
+}
+
+fn closed(message: String) -> Fault {
+    Fault::new(FaultCode::WaitClosed, message)
+}
+
+fn refused(refusal: Refusal) -> Fault {
+    closed(refusal.to_string())
 }

@@ -3,7 +3,7 @@
 use super::*;
 use chrono::{DateTime, Utc};
 use surety_common::domain::acceptance::{Acceptance, Difference};
-use surety_common::domain::execution::{Execution, OpenCall};
+use surety_common::domain::execution::{CallAnswer, Execution, OpenCall};
 use surety_common::domain::limits::Limits;
 use surety_common::domain::plan::{Plan, PlanStep};
 use surety_common::domain::run::{DriverKind, Policy, RunSpec};
@@ -57,6 +57,8 @@ fn wait(id: Uuid, choices: &[&str], step_index: Option<usize>) -> Wait {
         choices: choices.iter().map(|choice| (*choice).to_owned()).collect(),
         step_index,
         acceptance: None,
+        answer_schema: String::new(),
+        confirmation: None,
     }
 }
 
@@ -159,7 +161,7 @@ fn a_doubt_is_answered_once_by_its_digest_and_approved_only_where_it_is_shown_wh
         let record = in_doubt(not_shown);
         let mut draft = Draft::new(record.execution.clone(), Actor("planner".into()), now());
         let comment = String::new();
-        let answer = Confirmation { approved, digest: digest.to_owned(), comment };
+        let answer = Confirmation { approved, stop: false, digest: digest.to_owned(), comment };
         let given = confirmation::give_resolution(&record, &mut draft, (wait_id, "alice"), &answer);
         let code = given.err().map(|fault| fault.reason.to_string()).unwrap_or_default();
         assert_eq!(code, expected, "{not_shown} {digest} {approved}");
@@ -167,7 +169,7 @@ fn a_doubt_is_answered_once_by_its_digest_and_approved_only_where_it_is_shown_wh
     }
     let record = asking(&["repeat"], true);
     let mut draft = Draft::new(record.execution.clone(), Actor("planner".into()), now());
-    let answer = Confirmation { approved: true, digest, comment: String::new() };
+    let answer = Confirmation { approved: true, stop: false, digest, comment: String::new() };
     let given = confirmation::give_resolution(&record, &mut draft, (QUESTION, "alice"), &answer);
     assert_eq!(given.err().map(|fault| fault.reason.to_string()).as_deref(), Some("wait_closed"));
 }

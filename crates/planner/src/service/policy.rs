@@ -2,6 +2,7 @@
 
 use surety_common::domain::caution::check_codes;
 use surety_common::domain::check_inputs::InputRules;
+use surety_common::domain::confirmation::{ConfirmPolicy, OnDenied, OnExpired, read_tools};
 use surety_common::domain::network::{read_hosts, read_ports};
 use surety_common::domain::policy::read_prepare;
 use surety_common::domain::problem::{Code, Problem};
@@ -35,12 +36,13 @@ pub fn read_policy(policy: v1::Policy) -> Result<Policy, Problem> {
         prepare,
         loopback_ports,
         hosts,
+        confirm_destructive,
+        confirm_open_world,
+        on_denied,
+        on_expired,
     } = policy;
     if on_budget != i32::from(v1::OnBudget::Unspecified) {
         return Err(without_effect("policy.on_budget"));
-    }
-    if !confirm_tools.is_empty() {
-        return Err(without_effect("policy.confirm_tools"));
     }
     InputRules::new(&protect, &may_change)?;
     let policy = Policy {
@@ -61,6 +63,13 @@ pub fn read_policy(policy: v1::Policy) -> Result<Policy, Problem> {
         canary: read_canary(canary)?,
         prepare: read_prepare("policy.prepare", prepare)?,
         always_prepare: Vec::new(),
+        confirm: ConfirmPolicy {
+            tools: read_tools("policy.confirm_tools", confirm_tools)?,
+            destructive: confirm_destructive,
+            open_world: confirm_open_world,
+            on_denied: read_on_denied(on_denied)?,
+            on_expired: read_on_expired(on_expired)?,
+        },
     };
     check_together(&policy)?;
     Ok(policy)
@@ -108,6 +117,22 @@ fn read_on_busy(number: i32) -> Result<OnBusy, Problem> {
         Ok(v1::OnBusy::Unspecified | v1::OnBusy::Wait) => Ok(OnBusy::Wait),
         Ok(v1::OnBusy::Fail) => Ok(OnBusy::Fail),
         Err(_) => Err(no_value("policy.on_busy")),
+    }
+}
+
+fn read_on_denied(number: i32) -> Result<OnDenied, Problem> {
+    match v1::OnDenied::try_from(number) {
+        Ok(v1::OnDenied::Unspecified | v1::OnDenied::Continue) => Ok(OnDenied::Continue),
+        Ok(v1::OnDenied::Stop) => Ok(OnDenied::Stop),
+        Err(_) => Err(no_value("policy.on_denied")),
+    }
+}
+
+fn read_on_expired(number: i32) -> Result<OnExpired, Problem> {
+    match v1::OnExpired::try_from(number) {
+        Ok(v1::OnExpired::Unspecified | v1::OnExpired::Stop) => Ok(OnExpired::Stop),
+        Ok(v1::OnExpired::Continue) => Ok(OnExpired::Continue),
+        Err(_) => Err(no_value("policy.on_expired")),
     }
 }
 

@@ -30,6 +30,8 @@ const MAX_LABEL_NAME: usize = 200;
 const MAX_LABEL_TEXT: usize = 2000;
 /// The longest comment of an answer, in bytes.
 const MAX_COMMENT: usize = 2000;
+/// The longest answer to a question, in bytes.
+const MAX_ANSWER: usize = 64 << 10;
 
 /// Who sends a plan or its checks.
 pub(super) struct Sender {
@@ -282,12 +284,12 @@ impl ReadPlan {
 /// The answer of a request to a confirmation.
 ///
 /// # Errors
-/// `field_missing` without an answer, `type_mismatch` for an unknown one and for a comment that cannot be
-/// stored, `too_large` for a long comment.
+/// `field_missing` without an answer, `type_mismatch` for an unknown one, for an approval with `stop` and for a
+/// comment that cannot be stored, `too_large` for a long comment.
 pub(super) fn read_confirmation(
     request: v1::ResolveConfirmationRequest,
 ) -> Result<Confirmation, Problem> {
-    let v1::ResolveConfirmationRequest { answer, call_digest, comment, .. } = request;
+    let v1::ResolveConfirmationRequest { answer, call_digest, comment, stop, .. } = request;
     let approved = match v1::ConfirmationAnswer::try_from(answer) {
         Ok(v1::ConfirmationAnswer::Approve) => true,
         Ok(v1::ConfirmationAnswer::Deny) => false,
@@ -297,8 +299,25 @@ pub(super) fn read_confirmation(
             return Err(Problem::at(Code::TypeMismatch, "answer", message));
         }
     };
+    if approved && stop {
+        let message = "an approval does not end the run; leave it out, or deny";
+        return Err(Problem::at(Code::TypeMismatch, "stop", message));
+    }
     let comment = bounded("comment", comment.trim().to_owned(), MAX_COMMENT)?;
-    Ok(Confirmation { approved, digest: call_digest, comment })
+    Ok(Confirmation { approved, stop, digest: call_digest, comment })
+}
+
+/// The answer of a request to a question.
+///
+/// # Errors
+/// `field_missing` for a blank one, `too_large` for a long one, `type_mismatch` for one that cannot be stored.
+pub(super) fn read_answer(answer: &str) -> Result<String, Problem> {
+    let answer = bounded("answer", answer.trim().to_owned(), MAX_ANSWER)?;
+    if answer.is_empty() {
+        let message = "the answer is blank; write a text";
+        return Err(Problem::at(Code::FieldMissing, "answer", message));
+    }
+    Ok(answer)
 }
 
 /// The limits that a request sets, and the defaults of the others.

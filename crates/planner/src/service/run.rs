@@ -188,7 +188,8 @@ impl RunService for Service {
         let wait_id = id("wait_id", &request.wait_id).map_err(status)?;
         let NamedRun { id, planner, .. } = self.of_wait(&caller, wait_id).await.map_err(status)?;
         let call = Call::of(wait_id, caller.name(), &request).map_err(status)?;
-        let run = planner.answer(id, wait_id, &call, &request.answer).await.map_err(status)?;
+        let answer = request::read_answer(&request.answer).map_err(status)?;
+        let run = planner.answer(id, wait_id, &call, answer).await.map_err(status)?;
         Ok(Response::new(v1::AnswerQuestionResponse { run: Some(run) }))
     }
 

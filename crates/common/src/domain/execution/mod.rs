@@ -8,6 +8,7 @@
 //! A [`draft::Draft`] is the only way to change an [`Execution`]. Each transition is decided by
 //! [`machine`](super::machine) and journalled, so that no state is set without a record.
 
+mod confirmation;
 pub mod deaths;
 mod doubt;
 pub mod draft;
@@ -17,10 +18,13 @@ mod rules;
 pub mod turns;
 pub mod wait_rows;
 
+pub use confirmation::Approval;
+
 #[cfg(test)]
 mod tests;
 
 use crate::domain::acceptance::Acceptance;
+use crate::domain::confirmation::{ApprovedCall, CallToConfirm};
 use crate::domain::decision::Usage;
 use crate::domain::machine::run::RunState;
 use crate::domain::plan::Plan;
@@ -216,6 +220,9 @@ pub struct StepProgress {
     /// Who gave that answer.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub answered_by: String,
+    /// The approved call that the step makes next. The change that records its intent uses it up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approved: Option<Box<ApprovedCall>>,
     /// The state of the step's repeat detector, as the executor wrote it.
     #[serde(skip_serializing_if = "serde_json::Value::is_null")]
     pub fuses: serde_json::Value,
@@ -227,6 +234,13 @@ impl StepProgress {
         self.wait = None;
         self.reply = None;
         self.answered_wait = None;
+        self.approved = None;
+    }
+
+    /// Whether a call of it waits for its confirmation, or is confirmed and not begun.
+    pub fn is_confirming(&self) -> bool {
+        self.approved.is_some()
+            || self.wait.as_deref().is_some_and(|wait| wait.confirmation.is_some())
     }
 }
 
@@ -261,6 +275,9 @@ pub struct SuppliedReply {
     /// The W3C `traceparent` of the span in which it was made; empty without one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub trace_parent: String,
+    /// The identity that sent it; empty where it is not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub by: String,
 }
 
 /// The answer of a user about a call without a recorded outcome.
@@ -317,6 +334,12 @@ pub struct Wait {
     /// What a person is asked to accept, if it waits for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acceptance: Option<Box<Acceptance>>,
+    /// The JSON Schema that the answer must fit, as compact JSON text; empty allows any text.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub answer_schema: String,
+    /// The call that an approver is shown, if it waits for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confirmation: Option<Box<CallToConfirm>>,
 }
 
 /// A requested pause that has not ended.

@@ -11,10 +11,12 @@
 //! A pause is independent of other waits: either can end first, and work continues after both.
 
 use super::draft::Draft;
-use super::{Graph, Paused, Wait};
+use super::{Graph, Paused, StepProgress, Wait};
 use crate::domain::machine::Refusal;
 use crate::domain::machine::run::{Phase, RunEvent, RunState};
 use crate::domain::step::StepState;
+use crate::domain::stop::WaitingOn;
+use chrono::TimeDelta;
 use std::sync::Arc;
 
 impl Draft {
@@ -75,14 +77,28 @@ impl Draft {
                 && !any(StepState::Failed)
     }
 
-    /// The time of a pause does not count for a step's deadline.
+    /// The time of a pause does not count for a step's deadline. That of a step which waits for a person is given
+    /// back with the answer, the pause included.
     fn give_time_back(&mut self, paused: &Paused) {
         let Some(since) = paused.rests_since else { return };
         let rested = self.now - since;
-        let steps = self.execution.steps.iter_mut().filter(|step| !step.state.is_settled());
-        for step in steps.map(Arc::make_mut) {
+        let works = |step: &&mut Arc<StepProgress>| {
+            !step.state.is_settled() && !step.wait.as_deref().is_some_and(is_on_a_person)
+        };
+        for step in self.execution.steps.iter_mut().filter(works).map(Arc::make_mut) {
             step.started_at = step.started_at.map(|at| at + rested);
         }
+    }
+
+    /// The time in which a step waited for a person does not count for its deadline. A pause that still lasts is
+    /// given back at its end.
+    pub(super) fn give_waiting_time_back(&mut self, index: usize) {
+        let until = self.execution.paused.as_ref().and_then(|paused| paused.rests_since);
+        let until = until.unwrap_or(self.now);
+        let Some(step) = self.execution.step_mut(index) else { return };
+        let Some(wait) = step.wait.as_deref().filter(|wait| is_on_a_person(wait)) else { return };
+        let waited = (until - wait.since).max(TimeDelta::zero());
+        step.started_at = step.started_at.map(|at| at + waited);
     }
 
     /// Blocks a run that is to be paused, when it has executor work and none of its steps runs.
@@ -110,4 +126,8 @@ impl Draft {
             Some(_) | None => Ok(()),
         }
     }
+}
+
+fn is_on_a_person(wait: &Wait) -> bool {
+    matches!(wait.waiting_on, WaitingOn::User | WaitingOn::Approver)
 }

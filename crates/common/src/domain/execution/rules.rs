@@ -176,6 +176,7 @@ impl Draft {
         let shown = self.execution.wait.as_ref();
         let blocked_on_steps = matches!(self.execution.state, RunState::Blocked(_))
             && shown.is_some_and(|wait| wait.step_index.is_some());
+        self.give_waiting_time_back(index);
         if let Some(step) = self.execution.step_mut(index) {
             step.wait = None;
         }

@@ -11,6 +11,7 @@
 
 use super::{Execution, Wait};
 use crate::domain::stop::WaitingOn;
+use chrono::{DateTime, Utc};
 use std::fmt;
 use uuid::Uuid;
 
@@ -88,6 +89,8 @@ pub struct KeptWait {
     pub step_index: Option<usize>,
     /// Whether its answer is stored and not carried out yet.
     pub answered: bool,
+    /// When it expires; none for a wait that only the run's deadline ends.
+    pub expires_at: Option<DateTime<Utc>>,
 }
 
 impl Execution {
@@ -98,10 +101,12 @@ impl Execution {
             kind: wait.kind(),
             step_index: wait.step_index,
             answered: false,
+            expires_at: wait.confirmation.as_deref().map(|call| call.expires_at),
         });
         let answered = self.steps.iter().enumerate().filter_map(|(index, step)| {
             let (kind, step_index) = (WaitKind::Decision, Some(index));
-            step.answered_wait.map(|id| KeptWait { id, kind, step_index, answered: true })
+            let (answered, expires_at) = (true, None);
+            step.answered_wait.map(|id| KeptWait { id, kind, step_index, answered, expires_at })
         });
         open.chain(answered)
     }
@@ -131,6 +136,8 @@ pub struct OpenedWait {
     pub follows: Option<Uuid>,
     /// Whether it is not offered, because the run is paused.
     pub withheld: bool,
+    /// When it expires; none for a wait that only the run's deadline ends.
+    pub expires_at: Option<DateTime<Utc>>,
 }
 
 /// A wait that is answered, and the lease under which it is.
@@ -155,7 +162,8 @@ impl WaitChanges {
             };
             let follows = before.waits.iter().filter(gone).find(followed);
             let follows = follows.filter(|_| wait.kind == WaitKind::Decision).map(|other| other.id);
-            OpenedWait { id: wait.id, kind: wait.kind, follows, withheld }
+            let KeptWait { id, kind, expires_at, .. } = *wait;
+            OpenedWait { id, kind, follows, withheld, expires_at }
         });
         let stays = now.iter().any(|wait| is_among(&before.waits, wait.id));
         Self {

@@ -135,6 +135,7 @@ fn arguments_as_deep_as_a_decision_may_have_them_read_back() {
             goal_check: String::new(),
             tool_call: Some(ToolCall { name: "t".to_owned(), arguments }),
             abort: None,
+            answer_schema: None,
         }),
         validations: Vec::new(),
         warnings: Vec::new(),
@@ -267,6 +268,7 @@ fn decision() -> impl Strategy<Value = ExecuteDecision> {
             goal_check,
             tool_call,
             abort,
+            answer_schema: None,
         },
     )
 }

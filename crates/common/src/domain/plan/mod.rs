@@ -57,6 +57,8 @@ pub struct PlanStep {
     pub script: Vec<ToolCall>,
     /// Globs of the paths that the step may write; empty allows the whole workspace.
     pub write_scope: Vec<String>,
+    /// Names and patterns of tools of which each call needs a confirmation, beside those of the run's policy.
+    pub confirm_tools: Vec<String>,
 }
 
 /// Whether a step must leave a successful receipt before it counts as done.

@@ -2,6 +2,7 @@
 
 use super::{Evidence, Plan, PlanStep, ToolCall, read_tool_call};
 use crate::domain::check::{AcceptCheck, Author, scan_checks};
+use crate::domain::confirmation::read_tools;
 use crate::domain::fields::{TypedFields, item_path, mismatch};
 use crate::domain::json::Value;
 use crate::domain::problem::{Code, Problem, Warning, WarningCode};
@@ -24,6 +25,7 @@ pub const STEP_KEYS: &[&str] = &[
     "evidence",
     "script",
     "write_scope",
+    "confirm_tools",
     "status",
 ];
 
@@ -127,6 +129,8 @@ impl Reading {
         let evidence = read_evidence(&fields)?;
         let script = self.script(&fields)?;
         let write_scope = read_globs(&fields)?;
+        let confirm_tools =
+            read_tools(&fields.path("confirm_tools"), fields.texts("confirm_tools")?)?;
         self.ignore_status(&fields);
         Ok(PlanStep {
             id,
@@ -138,6 +142,7 @@ impl Reading {
             evidence,
             script,
             write_scope,
+            confirm_tools,
         })
     }
 

@@ -116,10 +116,11 @@ fn step() -> impl Strategy<Value = PlanStep> {
     let evidence = prop_oneof![Just(Evidence::Required), Just(Evidence::None)];
     let lists = (vec(text(), 0..1), vec(text(), 0..1), vec("[a-z/*中]{1,6}", 0..1));
     let names = (text(), text(), text());
+    let lists = (lists, vec("[a-z*?]{1,6}", 0..1));
     (names, lists, checks(), evidence, vec(call(), 0..3)).prop_map(
         |(
             (id, description, done_when),
-            (dependencies, tools_expected, write_scope),
+            ((dependencies, tools_expected, write_scope), confirm_tools),
             verify,
             evidence,
             script,
@@ -134,6 +135,7 @@ fn step() -> impl Strategy<Value = PlanStep> {
                 evidence,
                 script,
                 write_scope,
+                confirm_tools,
             }
         },
     )

@@ -51,6 +51,7 @@ impl PlanStep {
             evidence,
             script,
             write_scope,
+            confirm_tools,
         } = self;
         let evidence = match evidence {
             Evidence::Required => "",
@@ -66,6 +67,7 @@ impl PlanStep {
             .text("evidence", evidence)
             .list("script", script.iter().map(ToolCall::to_json))
             .texts("write_scope", write_scope)
+            .texts("confirm_tools", confirm_tools)
             .build()
     }
 }

@@ -15,7 +15,8 @@ use tonic::{Request, Response, Status};
 const NOT_SERVED: &str = include_str!("../../../../../proto/not_served.txt");
 
 /// The features that clients may ask for by name.
-const FEATURES: [&str; 7] = [
+const FEATURES: [&str; 8] = [
+    "confirmations",
     "expected_version",
     "export_receipts",
     "output_ranges",
@@ -26,11 +27,16 @@ const FEATURES: [&str; 7] = [
 ];
 
 /// The keys of a run's policy that have an effect.
-const POLICY_KEYS: [&str; 12] = [
+const POLICY_KEYS: [&str; 17] = [
+    "confirm_destructive",
+    "confirm_open_world",
+    "confirm_tools",
     "in_doubt",
     "may_change",
     "network",
     "on_busy",
+    "on_denied",
+    "on_expired",
     "prepare",
     "protect",
     "refuse_on",

@@ -1,5 +1,6 @@
 //! Random plans under random work: the invariants that must hold in any order of events.
 
+mod confirmation;
 mod doubt;
 mod rows;
 mod world;

@@ -337,6 +337,8 @@ fn a_run_that_is_verified_or_blocked_as_a_whole_is_not_sent_back() {
             choices: Vec::new(),
             step_index: None,
             acceptance: None,
+            answer_schema: String::new(),
+            confirmation: None,
         });
         assert_eq!(draft.replan(&world.graph, wait, "no"), Err(Refusal::Meaningless));
     }

@@ -332,6 +332,7 @@ impl World {
             text: "a reply".to_owned(),
             usage: Usage::default(),
             trace_parent: String::new(),
+            by: String::new(),
         }
     }
 
@@ -358,6 +359,8 @@ impl World {
             choices: Vec::new(),
             step_index,
             acceptance: None,
+            answer_schema: String::new(),
+            confirmation: None,
         }
     }
 

@@ -140,7 +140,9 @@ fn write_decision(out: &mut String, decision: &ExecuteDecision) {
         .text("reason", &decision.reason)
         .text("goal_check", &decision.goal_check);
     let object = optional(object, "tool_call", decision.tool_call.as_ref(), write_call);
-    optional(object, "abort", decision.abort.as_ref(), write_abort).end();
+    let object = optional(object, "abort", decision.abort.as_ref(), write_abort);
+    let write = |out: &mut String, schema: &Value| schema.write_compact(out);
+    optional(object, "answer_schema", decision.answer_schema.as_ref(), write).end();
 }
 
 fn read_decision(body: &Fields<'_>) -> Result<ExecuteDecision, StoredError> {
@@ -155,6 +157,7 @@ fn read_decision(body: &Fields<'_>) -> Result<ExecuteDecision, StoredError> {
         goal_check: body.text("goal_check")?,
         tool_call: body.object("tool_call")?.map(|call| read_call(&call)).transpose()?,
         abort: body.object("abort")?.map(|abort| read_abort(&abort)).transpose()?,
+        answer_schema: body.0.get("answer_schema").cloned(),
     })
 }
 

@@ -1,0 +1,502 @@
+//! The confirmation of one tool call: which calls need it, what is shown to an approver, and the answer.
+//!
+//! ```text
+//!   policy, step, annotations --ConfirmPolicy--> does this tool need it?
+//!   executor --CallToConfirm--> wait of the step        the exact call, with one digest over call and plan
+//!   planner  --CallResolution-----> receipt of the answer   who said what about that digest
+//!   executor --ApprovedCall---> intent of the call      the approval is used up by the same change
+//! ```
+
+use super::json::Value;
+use super::plan::ToolCall;
+use super::problem::{Code, Problem};
+use super::receipt::{EvidenceReceipt, EvidenceSource, Fact};
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// The name of the receipt of an answer to a confirmation.
+pub const CONFIRMED: &str = "confirm_call";
+/// The name of the receipt of an answer to a question of a driver.
+pub const ASKED: &str = "ask_user";
+
+/// The most patterns in one list of tools.
+const MAX_PATTERNS: usize = 100;
+/// The longest pattern, in bytes.
+const MAX_PATTERN: usize = 100;
+
+/// Which calls of a run need a confirmation, and what follows from a denied or missing one.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ConfirmPolicy {
+    /// Names of tools and patterns of such names, those of the namespace included.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<String>,
+    /// Whether calls of every tool that may destroy data need it.
+    pub destructive: bool,
+    /// Whether calls of every tool with effects outside the workspace need it.
+    pub open_world: bool,
+    /// What follows from a denied call.
+    pub on_denied: OnDenied,
+    /// What follows where no person answers in time.
+    pub on_expired: OnExpired,
+}
+
+/// What follows from a denied call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnDenied {
+    /// A driver that thinks decides on; a script's step fails.
+    #[default]
+    Continue,
+    /// The run ends.
+    Stop,
+}
+
+/// What follows where no person answers in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnExpired {
+    /// The run ends.
+    #[default]
+    Stop,
+    /// It counts as a denial.
+    Continue,
+}
+
+/// The effects of a tool that policies ask about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ToolEffects {
+    /// It changes nothing.
+    pub read_only: bool,
+    /// It may overwrite or remove existing data; without a meaning for a tool that only reads.
+    pub destructive: bool,
+    /// It may have effects outside the workspace.
+    pub open_world: bool,
+}
+
+impl ConfirmPolicy {
+    /// Whether each call of a tool needs a confirmation: by this policy, or by its step, `named`, which can only add
+    /// tools.
+    pub fn covers(&self, named: &[String], tool: &str, effects: ToolEffects) -> bool {
+        let ToolEffects { read_only, destructive, open_world } = effects;
+        self.destructive && destructive && !read_only
+            || self.open_world && open_world
+            || self.tools.iter().chain(named).any(|pattern| fits(pattern, tool))
+    }
+}
+
+/// Whether a text has the form of a pattern, in which `*` stands for any characters and `?` for one.
+pub fn fits(pattern: &str, text: &str) -> bool {
+    let (pattern, text): (Vec<char>, Vec<char>) =
+        (pattern.chars().collect(), text.chars().collect());
+    // The last `*`, and how much of the text it stands for so far.
+    let (mut at, mut read, mut star) = (0, 0, None);
+    while let Some(letter) = text.get(read) {
+        match pattern.get(at) {
+            Some('*') => {
+                star = Some((at, read));
+                at += 1;
+            }
+            Some(expected) if *expected == '?' || expected == letter => {
+                at += 1;
+                read += 1;
+            }
+            Some(_) | None => match star {
+                Some((place, from)) => {
+                    star = Some((place, from + 1));
+                    (at, read) = (place + 1, from + 1);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern.get(at..).unwrap_or_default().iter().all(|letter| *letter == '*')
+}
+
+/// Looks at a list of patterns of tools, and leaves out blanks around them and repetitions.
+///
+/// # Errors
+/// `too_large` for too many patterns and for a long one; `type_mismatch` for a blank one and for one that cannot be
+/// the name of a tool.
+pub fn read_tools(field: &str, patterns: Vec<String>) -> Result<Vec<String>, Problem> {
+    if patterns.len() > MAX_PATTERNS {
+        let message = format!("has more than {MAX_PATTERNS} entries; join some with `*`");
+        return Err(Problem::at(Code::TooLarge, field, message));
+    }
+    let mut read: Vec<String> = Vec::new();
+    for (place, pattern) in patterns.iter().enumerate() {
+        let pattern = pattern.trim();
+        let at =
+            |code, message: String| Err(Problem::at(code, format!("{field}[{place}]"), message));
+        if pattern.len() > MAX_PATTERN {
+            return at(Code::TooLarge, format!("is longer than {MAX_PATTERN} bytes; shorten it"));
+        }
+        let plain = |letter: char| {
+            letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.' | '*' | '?')
+        };
+        if pattern.is_empty() || !pattern.chars().all(plain) {
+            let message = "is no name of a tool; use letters, digits, `_`, `-`, `.`, `*` and `?`";
+            return at(Code::TypeMismatch, message.to_owned());
+        }
+        if !read.iter().any(|known| known == pattern) {
+            read.push(pattern.to_owned());
+        }
+    }
+    Ok(read)
+}
+
+/// The digest that a confirmation is bound to, SHA-256 in hexadecimal: over the tool, its canonical arguments and
+/// the plan's digest.
+pub fn call_digest(call: &ToolCall, plan_digest: &str) -> String {
+    let shown = Value::Array(vec![
+        Value::String(call.name.clone()),
+        call.arguments.clone(),
+        Value::String(plan_digest.to_owned()),
+    ]);
+    shown.digest()
+}
+
+/// The call that an approver is shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallToConfirm {
+    /// The digest that an answer names.
+    pub digest: String,
+    /// The tool.
+    pub tool: String,
+    /// The arguments, as compact JSON text.
+    pub arguments_json: String,
+    /// When neither an answer nor a call counts any more.
+    pub expires_at: DateTime<Utc>,
+    /// The identity of the driver that asks, which never approves; empty for a script.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub asked_by: String,
+}
+
+/// An approved call that was not begun yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApprovedCall {
+    /// The call as it was shown.
+    pub call: CallToConfirm,
+    /// Who approved it.
+    pub by: String,
+}
+
+/// What an approver said about a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallResolution {
+    /// Who answered; none where the time for it passed.
+    pub by: Option<String>,
+    /// Whether the call may be made.
+    pub approved: bool,
+    /// A comment; may be empty.
+    pub comment: String,
+}
+
+/// Where the receipt of an answer stands: the step by index and id, the plan's revision, the wait and the time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AnsweredAt<'a> {
+    /// The index of the step.
+    pub step_index: usize,
+    /// Its id.
+    pub step_id: &'a str,
+    /// The revision of the plan.
+    pub plan_revision: u32,
+    /// The wait that was answered.
+    pub wait_id: Uuid,
+    /// When.
+    pub at: DateTime<Utc>,
+}
+
+impl CallResolution {
+    /// The answer in words, as it is journalled.
+    pub fn text(&self) -> String {
+        let word = match (&self.by, self.approved) {
+            (_, true) => "approve",
+            (Some(_), false) => "deny",
+            (None, false) => "expired",
+        };
+        match self.comment.as_str() {
+            "" => word.to_owned(),
+            comment => format!("{word}: {comment}"),
+        }
+    }
+
+    /// What it means for the call, for the driver and for people.
+    pub fn meaning(&self, call: &CallToConfirm) -> String {
+        let CallToConfirm { tool, expires_at, .. } = call;
+        let said = match (&self.by, self.approved) {
+            (Some(by), true) => format!("{by} approved the call of {tool}"),
+            (Some(by), false) => format!("{by} denied the call of {tool}; it was not made"),
+            (None, _) => format!(
+                "no approver answered by {}; the call of {tool} was not made",
+                expires_at.to_rfc3339()
+            ),
+        };
+        match self.comment.as_str() {
+            "" => said,
+            comment => format!("{said}: {comment}"),
+        }
+    }
+
+    /// Its receipt, without its place in the chain.
+    pub fn receipt(&self, call: &CallToConfirm, answered: AnsweredAt<'_>) -> EvidenceReceipt {
+        let word = self.text();
+        let word = word.split(':').next().unwrap_or_default().to_owned();
+        let mut facts = vec![
+            output("answer", word),
+            output("tool", call.tool.clone()),
+            output("digest", call.digest.clone()),
+        ];
+        facts.extend(self.by.clone().map(|by| output("by", by)));
+        let comment = Some(&self.comment).filter(|comment| !comment.is_empty());
+        facts.extend(comment.map(|comment| output("comment", comment.clone())));
+        EvidenceReceipt {
+            arguments_digest: call.digest.clone(),
+            success: self.approved,
+            facts,
+            ..said(EvidenceSource::Approval, CONFIRMED, self.meaning(call), answered)
+        }
+    }
+}
+
+/// The receipt of a person's answer to a question, without its place in the chain.
+pub fn reply_receipt(by: &str, answer: &str, answered: AnsweredAt<'_>) -> EvidenceReceipt {
+    EvidenceReceipt {
+        facts: vec![output("by", by.to_owned()), output("answer", answer.to_owned())],
+        ..said(EvidenceSource::UserReply, ASKED, format!("{by} answered the question"), answered)
+    }
+}
+
+fn said(
+    source: EvidenceSource,
+    name: &str,
+    summary: String,
+    answered: AnsweredAt<'_>,
+) -> EvidenceReceipt {
+    let AnsweredAt { step_index, step_id, plan_revision, wait_id, at } = answered;
+    EvidenceReceipt {
+        step_index: u32::try_from(step_index).unwrap_or(u32::MAX),
+        step_id: step_id.to_owned(),
+        plan_revision,
+        seq: 0,
+        call_id: wait_id.to_string(),
+        probe_of: None,
+        source,
+        name: name.to_owned(),
+        arguments_digest: String::new(),
+        success: true,
+        summary,
+        facts: Vec::new(),
+        output_digest: String::new(),
+        sandbox: String::new(),
+        started_at: Some(at),
+        finished_at: Some(at),
+        prev_digest: String::new(),
+        digest: String::new(),
+    }
+}
+
+/// Whether a receipt records what a person said, and no work.
+pub fn is_said(receipt: &EvidenceReceipt) -> bool {
+    match receipt.source {
+        EvidenceSource::Approval => true,
+        EvidenceSource::UserReply => receipt.name == ASKED,
+        EvidenceSource::ToolObservation
+        | EvidenceSource::WriteReceipt
+        | EvidenceSource::Probe
+        | EvidenceSource::ActionReport => false,
+    }
+}
+
+fn output(key: &str, value: String) -> Fact {
+    Fact::Output { key: key.to_owned(), value }
+}
+
+/// What follows from a denial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AfterDenial {
+    /// The driver decides on, and sees the denial.
+    Continue,
+    /// The step fails: a script cannot react.
+    FailStep,
+    /// The run ends with `confirmation_denied`.
+    Stop,
+}
+
+impl AfterDenial {
+    /// What follows under a policy. `thinks` says whether the driver can decide on, `stop` that the approver ends the
+    /// run.
+    pub const fn of(policy: &ConfirmPolicy, thinks: bool, stop: bool) -> Self {
+        match (stop, policy.on_denied, thinks) {
+            (true, _, _) | (false, OnDenied::Stop, _) => Self::Stop,
+            (false, OnDenied::Continue, true) => Self::Continue,
+            (false, OnDenied::Continue, false) => Self::FailStep,
+        }
+    }
+}
+
+/// What follows where the time for a confirmation has passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AfterExpiry {
+    /// The run ends with `confirmation_expired`.
+    Stop,
+    /// It counts as a denial.
+    Denied(AfterDenial),
+}
+
+impl AfterExpiry {
+    /// What follows under a policy. `thinks` says whether the driver can decide on.
+    pub const fn of(policy: &ConfirmPolicy, thinks: bool) -> Self {
+        match policy.on_expired {
+            OnExpired::Stop => Self::Stop,
+            OnExpired::Continue => Self::Denied(AfterDenial::of(policy, thinks, false)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::json;
+
+    const READS: ToolEffects =
+        ToolEffects { read_only: true, destructive: false, open_world: false };
+    const WRITES: ToolEffects =
+        ToolEffects { read_only: false, destructive: true, open_world: false };
+    const RUNS: ToolEffects = ToolEffects { open_world: true, ..WRITES };
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_pattern_stands_for_whole_names() {
+        for (pattern, name, fitting) in [
+            ("write_file", "write_file", true),
+            ("write_file", "write_files", false),
+            ("write", "write_file", false),
+            ("*", "", true),
+            ("*", "anything", true),
+            ("write_*", "write_file", true),
+            ("*_file", "write_file", true),
+            ("*_file", "write_file_2", false),
+            ("w*_*e", "write_a_file", true),
+            ("a*b*c", "a1b2b3c", true),
+            ("a*b*c", "a1b2b3", false),
+            ("read_?ile", "read_file", true),
+            ("read_?ile", "read_ile", false),
+            ("", "", true),
+            ("", "a", false),
+        ] {
+            assert_eq!(fits(pattern, name), fitting, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn policies_and_steps_add_tools_and_annotations_count_where_the_policy_says_so() {
+        let none = ConfirmPolicy::default();
+        let listed = ConfirmPolicy { tools: names(&["run_*"]), ..ConfirmPolicy::default() };
+        let destructive = ConfirmPolicy { destructive: true, ..ConfirmPolicy::default() };
+        let open = ConfirmPolicy { open_world: true, ..ConfirmPolicy::default() };
+        let reads_outside = ToolEffects { open_world: true, ..READS };
+        let destructive_read = ToolEffects { destructive: true, ..READS };
+        for (policy, step, tool, effects, needed) in [
+            (&none, &[][..], "run_command", RUNS, false),
+            (&none, &["run_command"][..], "run_command", RUNS, true),
+            (&none, &["*"][..], "read_file", READS, true),
+            (&listed, &[][..], "run_command", RUNS, true),
+            (&listed, &["write_file"][..], "run_command", RUNS, true),
+            (&listed, &[][..], "write_file", WRITES, false),
+            (&destructive, &[][..], "write_file", WRITES, true),
+            (&destructive, &[][..], "read_file", READS, false),
+            (&destructive, &[][..], "read_file", destructive_read, false),
+            (&open, &[][..], "write_file", WRITES, false),
+            (&open, &[][..], "run_command", RUNS, true),
+            (&open, &[][..], "http_get", reads_outside, true),
+        ] {
+            assert_eq!(policy.covers(&names(step), tool, effects), needed, "{tool} {policy:?}");
+        }
+    }
+
+    #[test]
+    fn a_list_of_tools_is_bounded_and_holds_names_only() {
+        let read = |patterns: &[&str]| read_tools("policy.confirm_tools", names(patterns));
+        assert_eq!(read(&[" a ", "b*", "a"]), Ok(names(&["a", "b*"])));
+        for (patterns, code) in [
+            (vec![" "], Code::TypeMismatch),
+            (vec!["a b"], Code::TypeMismatch),
+            (vec!["a\0"], Code::TypeMismatch),
+            (vec!["a"; 101], Code::TooLarge),
+        ] {
+            assert_eq!(read(&patterns).expect_err("refused").code, code, "{patterns:?}");
+        }
+        let long = "a".repeat(101);
+        let refused = read(&["a", &long]).expect_err("refused");
+        assert_eq!(refused.field.as_deref(), Some("policy.confirm_tools[1]"));
+    }
+
+    #[test]
+    fn another_tool_argument_or_plan_is_another_call_and_the_order_of_keys_is_not() {
+        let call = |name: &str, arguments: &str| ToolCall {
+            name: name.to_owned(),
+            arguments: json::parse(arguments).expect("JSON").value,
+        };
+        let first = call_digest(&call("f", r#"{"a": 1, "b": 2}"#), "plan");
+        assert_eq!(first, call_digest(&call("f", r#"{"b": 2, "a": 1}"#), "plan"));
+        assert_ne!(first, call_digest(&call("g", r#"{"a": 1, "b": 2}"#), "plan"));
+        assert_ne!(first, call_digest(&call("f", r#"{"a": 1, "b": 3}"#), "plan"));
+        assert_ne!(first, call_digest(&call("f", r#"{"a": 1, "b": 2}"#), "another"));
+        assert_eq!(first.len(), 64);
+    }
+
+    #[test]
+    fn a_denial_fails_a_script_is_seen_by_a_driver_and_may_end_the_run() {
+        let goes_on = ConfirmPolicy::default();
+        let ends = ConfirmPolicy { on_denied: OnDenied::Stop, ..ConfirmPolicy::default() };
+        let lasts = ConfirmPolicy { on_expired: OnExpired::Continue, ..ConfirmPolicy::default() };
+        for (policy, thinks, stop, after) in [
+            (&goes_on, false, false, AfterDenial::FailStep),
+            (&goes_on, true, false, AfterDenial::Continue),
+            (&goes_on, true, true, AfterDenial::Stop),
+            (&ends, false, false, AfterDenial::Stop),
+        ] {
+            assert_eq!(AfterDenial::of(policy, thinks, stop), after);
+        }
+        assert_eq!(AfterExpiry::of(&goes_on, true), AfterExpiry::Stop);
+        assert_eq!(AfterExpiry::of(&lasts, true), AfterExpiry::Denied(AfterDenial::Continue));
+    }
+
+    #[test]
+    fn what_a_person_said_is_a_receipt_that_is_no_work() {
+        let call = CallToConfirm {
+            digest: "d".repeat(64),
+            tool: "write_file".to_owned(),
+            arguments_json: "{}".to_owned(),
+            expires_at: DateTime::UNIX_EPOCH,
+            asked_by: String::new(),
+        };
+        let at = AnsweredAt {
+            step_index: 1,
+            step_id: "s",
+            plan_revision: 2,
+            wait_id: Uuid::nil(),
+            at: DateTime::UNIX_EPOCH,
+        };
+        for (by, approved, comment, text) in [
+            (Some("alice"), true, "", "approve"),
+            (Some("alice"), false, "wrong: file", "deny: wrong: file"),
+            (None, false, "", "expired"),
+        ] {
+            let answer =
+                CallResolution { by: by.map(str::to_owned), approved, comment: comment.to_owned() };
+            assert_eq!(answer.text(), text);
+            let receipt = answer.receipt(&call, at);
+            assert!(is_said(&receipt));
+            assert_eq!((receipt.success, receipt.step_index), (approved, 1));
+            assert_eq!(receipt.arguments_digest, call.digest);
+            assert!(receipt.summary.contains(comment), "{}", receipt.summary);
+        }
+        assert!(is_said(&reply_receipt("alice", "blue", at)));
+    }
+}
