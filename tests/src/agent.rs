@@ -143,11 +143,25 @@ impl Agent {
         work: &Work,
         source: DecisionSource,
     ) -> Result<v1::SubmitDecisionResponse, Status> {
+        let usage = v1::Usage { input_tokens: 5, output_tokens: 2, ..Default::default() };
+        self.send_with(work, source, Some(usage)).await
+    }
+
+    /// Submits a reply with what it cost.
+    ///
+    /// # Errors
+    /// The call's.
+    pub async fn send_with(
+        &self,
+        work: &Work,
+        source: DecisionSource,
+        usage: Option<v1::Usage>,
+    ) -> Result<v1::SubmitDecisionResponse, Status> {
         let request = v1::SubmitDecisionRequest {
             fence: Some(fence(&work.lease)),
             turn: work.context.turn,
             decision_source: Some(source),
-            usage: Some(v1::Usage { input_tokens: 5, output_tokens: 2, ..Default::default() }),
+            usage,
         };
         let mut request = tonic::Request::new(request);
         if let Some(trace_parent) = &self.trace_parent {

@@ -126,7 +126,7 @@ async fn each_service_says_what_it_is() -> Result<()> {
         assert!(info.features.contains(&"request_id".to_owned()), "{info:?}");
         assert!(info.namespace_policy_keys.contains(&"four_eyes".to_owned()), "{info:?}");
         assert!(info.limits.iter().any(|limit| limit.name == "step_deadline"), "{info:?}");
-        assert!(!info.limits.iter().any(|limit| limit.name == "token_budget"), "{info:?}");
+        assert!(info.limits.iter().any(|limit| limit.name == "token_budget"), "{info:?}");
         names.push(info.service);
     }
     assert_eq!(names, ["executor", "planner", "acceptgate"]);

@@ -49,8 +49,8 @@ async fn each_bad_order_is_refused_with_its_code_and_makes_no_run() -> Result<()
             Some("limits.run_deadline"),
         ),
         (
-            limits(v1::Limits { token_budget: Some(5), ..v1::Limits::default() }),
-            "key_without_effect",
+            limits(v1::Limits { token_budget: Some(0), ..v1::Limits::default() }),
+            "limit_out_of_range",
             Some("limits.token_budget"),
         ),
         (
@@ -59,8 +59,8 @@ async fn each_bad_order_is_refused_with_its_code_and_makes_no_run() -> Result<()
             Some("limits.confirm_ttl"),
         ),
         (
-            policy(v1::Policy { on_budget: v1::OnBudget::Block.into(), ..v1::Policy::default() }),
-            "key_without_effect",
+            policy(v1::Policy { on_budget: 77, ..v1::Policy::default() }),
+            "type_mismatch",
             Some("policy.on_budget"),
         ),
         (

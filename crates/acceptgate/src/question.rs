@@ -20,16 +20,9 @@ pub(crate) fn wait_for_answer(question: Question, now: DateTime<Utc>) -> Wait {
          ResolveConfirmation; `surety approve {id}` shows the difference"
     );
     Wait {
-        id,
-        waiting_on: WaitingOn::Approver,
-        since: now,
-        unblocks,
         question: in_words(&acceptance, is_void),
-        choices: Vec::new(),
-        step_index: None,
         acceptance: Some(Box::new(acceptance)),
-        answer_schema: String::new(),
-        confirmation: None,
+        ..Wait::new(id, WaitingOn::Approver, now, unblocks)
     }
 }
 

@@ -86,7 +86,10 @@ pub fn waits_for(run: &v1::Run) -> String {
     let mut text = format!("BLOCKED on {} since {since}", waiting_on(blocked.waiting_on()));
     push(&mut text, "question", &harmless(&blocked.question));
     push(&mut text, "unblocks", &harmless(&blocked.unblocks));
-    if is_answered_in_words(blocked.waiting_on(), &blocked.question) {
+    if blocked.kind() == v1::WaitKind::Budget {
+        push(&mut text, "extend", &format!("surety budget extend {}", run.id));
+        push(&mut text, "stop", &format!("surety budget stop {}", run.id));
+    } else if is_answered_in_words(blocked.waiting_on(), &blocked.question) {
         push(&mut text, "answer", &format!("surety answer {} TEXT", blocked.wait_id));
     } else if blocked.waiting_on() == v1::WaitingOn::Approver {
         push(&mut text, "approve", &format!("surety approve {}", blocked.wait_id));
@@ -146,12 +149,34 @@ fn head(run: &v1::Run) -> String {
         ("created", created),
         ("plan", plan),
         ("used", used.join(", ")),
+        ("budgets", budgets(run)),
         ("trace", one_line(&run.trace_id)),
     ];
     for (name, value) in rows {
         push(&mut text, name, &value);
     }
     text
+}
+
+/// What was used and is reserved of each budget; empty for a run without one that used nothing.
+fn budgets(run: &v1::Run) -> String {
+    let counters = run.counters.unwrap_or_default();
+    let limits = run.limits.unwrap_or_default();
+    let one = |unit: &str, used: u64, reserved: u64, budget: Option<u64>| {
+        let of = budget.map(|budget| format!(" of {budget}")).unwrap_or_default();
+        let held = match reserved {
+            0 => String::new(),
+            reserved => format!(", {reserved} reserved"),
+        };
+        (used > 0 || budget.is_some()).then(|| format!("{used}{of} {unit} used{held}"))
+    };
+    let v1::RunCounters { tokens, reserved_tokens, .. } = counters;
+    let v1::RunCounters { cost_micros, reserved_cost_micros, .. } = counters;
+    let both = [
+        one("tokens", tokens, reserved_tokens, limits.token_budget),
+        one("millionths of cost", cost_micros, reserved_cost_micros, limits.cost_budget_micros),
+    ];
+    both.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
 fn steps(run: &v1::Run) -> String {

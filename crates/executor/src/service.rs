@@ -243,9 +243,10 @@ fn submission(
         let message = "contains the character U+0000, which cannot be stored; remove it";
         return Err(Problem::at(Code::TypeMismatch, "raw", message).into());
     }
-    let v1::Usage { input_tokens, output_tokens, cost_micros, model: _ } =
-        usage.unwrap_or_default();
-    let usage = Usage { tokens: input_tokens.saturating_add(output_tokens), cost_micros };
+    let usage = usage.map(|usage| {
+        let v1::Usage { input_tokens, output_tokens, cost_micros, model: _ } = usage;
+        Usage { tokens: input_tokens.saturating_add(output_tokens), cost_micros }
+    });
     let step_id = fence.step_id;
     Ok(Submission { run_id, step_id, lease_epoch, turn, text, usage, trace_parent })
 }

@@ -62,6 +62,7 @@ macro_rules! mutations {
 mutations! {
     AnswerQuestionRequest: "AnswerQuestion", |request| request.expected_version;
     CancelRunRequest: "CancelRun", |request| request.expected_version;
+    ExtendBudgetRequest: "ExtendBudget", |request| request.expected_version;
     PauseRunRequest: "PauseRun", |request| request.expected_version;
     RequestReplanRequest: "RequestReplan", |request| request.expected_version;
     ResolveConfirmationRequest: "ResolveConfirmation", |request| request.expected_version;

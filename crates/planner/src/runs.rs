@@ -1,9 +1,11 @@
 //! Existing runs: reading, following, pausing, cancelling, answering.
 
+mod budget;
 mod confirmation;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use budget::Extension;
 pub(crate) use confirmation::Confirmation;
 
 use crate::call::Call;
@@ -11,6 +13,7 @@ use crate::planner::Planner;
 use futures::Stream;
 use std::time::Duration;
 use surety_common::domain::execution::draft::Draft;
+use surety_common::domain::execution::wait_rows::WaitKind;
 use surety_common::domain::execution::{Graph, Wait};
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::journal::{Actor, Answer, Entry, Event, Subject};
@@ -99,18 +102,12 @@ impl Planner {
             if record.execution.paused.is_some() {
                 return Ok(());
             }
-            let wait = Wait {
-                id: Uuid::now_v7(),
-                waiting_on: WaitingOn::Operator,
-                since: draft.now(),
-                unblocks: format!("call ResumeRun; it was {cause}"),
-                question: String::new(),
-                choices: Vec::new(),
-                step_index: None,
-                acceptance: None,
-                answer_schema: String::new(),
-                confirmation: None,
-            };
+            let wait = Wait::new(
+                Uuid::now_v7(),
+                WaitingOn::Operator,
+                draft.now(),
+                format!("call ResumeRun; it was {cause}"),
+            );
             draft.pause(&graph_of(record), wait, &cause).map_err(|_| terminal(record))
         })
         .await
@@ -332,7 +329,7 @@ fn give_answer(record: &RunRecord, draft: &mut Draft, answer: &Answer) -> Result
     if !wait.answer_schema.is_empty() {
         check_answer(&wait.answer_schema, &answer.text)?;
     }
-    let answerable = wait.step_index.filter(|_| wait.waiting_on == WaitingOn::User);
+    let answerable = wait.step_index.filter(|_| wait.kind() == WaitKind::Question);
     let Some(index) = answerable else {
         return Err(Fault::new(
             FaultCode::WaitClosed,

@@ -5,6 +5,7 @@ use super::run::Replay;
 use super::steps::Used;
 use anyhow::{Context, Result, ensure};
 use surety_common::domain::confirmation::is_said;
+use surety_common::domain::execution::wait_rows::WaitKind;
 use surety_common::domain::execution::{CallAnswer, StepProgress};
 use surety_common::domain::machine::run::RunState;
 use surety_common::domain::plan::Evidence;
@@ -110,10 +111,34 @@ fn counters(replay: &Replay, record: &RunRecord) -> Result<()> {
     ] {
         ensure!(row == journal, "{row} {what} in the row, {journal} in the journal");
     }
+    let usage = replay.usage.plus(counters.usage_without_turn);
+    ensure!(counters.usage == usage, "{:?} are used, not {usage:?}", counters.usage);
+    let extended = counters.added_budget.is_zero() || replay.extensions > 0;
+    ensure!(extended, "a budget was raised without an event");
+    budgets(record)?;
     ensure!(counters.wrote == wrote, "whether files were written is said wrongly");
     let said = counters.verdict_sequence;
     ensure!(said == verdict, "the latest verdict is said to stand at {said}, not {verdict}");
     observations::compare(replay, record, wrote)
+}
+
+/// What is reserved belongs to a turn that is awaited, and with what is used it stays inside the budget.
+fn budgets(record: &RunRecord) -> Result<()> {
+    let row = &record.execution;
+    for (index, step) in row.steps.iter().enumerate() {
+        let awaits = step.wait.as_deref().is_some_and(|wait| wait.kind() == WaitKind::Decision);
+        let awaited = awaits || step.reply.is_some();
+        let reserved = step.reserved;
+        ensure!(awaited || reserved.is_zero(), "step {index} reserves {reserved:?} for nothing");
+    }
+    let (limits, reserved) = (row.limits_of(&record.spec.limits), row.reserved());
+    for (budget, reserved) in
+        [(limits.token_budget, reserved.tokens), (limits.cost_budget_micros, reserved.cost_micros)]
+    {
+        let inside = budget.is_none_or(|budget| reserved <= budget);
+        ensure!(inside, "{reserved} are reserved of the budget {budget:?}");
+    }
+    Ok(())
 }
 
 /// An accepted run was proven.

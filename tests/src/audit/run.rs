@@ -12,7 +12,7 @@ use surety_common::domain::acceptance::Resolution;
 use surety_common::domain::caution::CautionRules;
 use surety_common::domain::check::CheckKind;
 use surety_common::domain::confirmation::{call_digest, is_said};
-use surety_common::domain::decision::Action;
+use surety_common::domain::decision::{Action, Usage};
 use surety_common::domain::journal::{
     Entry, Event, Intent, PlanStored, Subject, Transition, Turn, VerdictRecord,
 };
@@ -60,6 +60,10 @@ pub(super) struct Replay {
     pub(super) replans: u32,
     pub(super) repairs: u32,
     pub(super) turns: u32,
+    /// What the turns used.
+    pub(super) usage: Usage,
+    /// How often a budget was raised.
+    pub(super) extensions: u32,
     pub(super) receipts: Vec<EvidenceReceipt>,
     calls: Calls,
     /// Verifications that began.
@@ -99,6 +103,8 @@ impl Replay {
             replans: 0,
             repairs: 0,
             turns: 0,
+            usage: Usage::default(),
+            extensions: 0,
             receipts: Vec::new(),
             calls: Calls::of(record)?,
             verifications: 0,
@@ -170,6 +176,7 @@ impl Replay {
                 }
             }
             RunEvent::PauseRequested => self.paused = true,
+            RunEvent::BudgetExtended => self.extensions += 1,
             RunEvent::ResumeRequested => {
                 self.paused = false;
                 if matches!(self.state, RunState::Verifying | RunState::Blocked(Phase::Verifying)) {
@@ -187,6 +194,7 @@ impl Replay {
             }
             RunEvent::PlanningStarted
             | RunEvent::PlanAccepted
+            | RunEvent::PlanRefused
             | RunEvent::StepsFinished
             | RunEvent::StepFailed
             | RunEvent::VerdictAccepted
@@ -239,6 +247,7 @@ impl Replay {
         let call = turn.decision.as_ref().and_then(|decision| decision.tool_call.as_ref());
         let call = call.filter(|call| turn.correction.is_empty() && call.name == TODO);
         self.todo_change = call.map(|call| read_change(&call.arguments)).transpose()?;
+        self.usage = self.usage.plus(turn.usage);
         self.steps.get_mut(&turn.step_id).context("no step of the plan")?.turn(turn, writer)?;
         let ending = turn.decision.as_ref().filter(|decision| {
             turn.correction.is_empty() && matches!(decision.action, Action::NextPlan | Action::Done)

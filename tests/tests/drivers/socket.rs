@@ -161,6 +161,7 @@ impl Participant {
         usage: Usage,
     ) -> Result<(), SupplyError> {
         let (text, trace_parent, by) = (text.to_owned(), String::new(), String::new());
+        let usage = Some(usage);
         let reply = SuppliedReply { wait_id, lease_epoch: 0, text, usage, trace_parent, by };
         self.replies.supply(run_id, reply, &Actor("driver/test".into())).await
     }

@@ -4,6 +4,7 @@
 mod answer;
 mod approval;
 mod audit;
+mod budget;
 mod config;
 mod decision;
 mod dev_postgres;
@@ -33,6 +34,7 @@ use surety_common::wire::server::runtime;
 pub use answer::Answer;
 pub use approval::{Approval, Denial};
 pub use audit::Audit;
+pub use budget::Budget;
 pub use config::Config;
 pub use decision::Decision;
 pub use dev_postgres::DevPostgres;
@@ -102,6 +104,8 @@ pub enum Command {
     Approve(Approval),
     /// Show the call that waits for a confirmation, or what the verdict of a run is in doubt about, and deny it.
     Deny(Denial),
+    /// Raise the budgets of a run, or end a run that waits for one.
+    Budget(Budget),
     /// Make, list and end bearer tokens.
     Tokens(Tokens),
     /// Show and set what a namespace asks of every run.
@@ -165,6 +169,7 @@ fn on_threads(matches: &ArgMatches, output: Output) -> Result<Exit, Failure> {
         | Command::Answer(_)
         | Command::Approve(_)
         | Command::Deny(_)
+        | Command::Budget(_)
         | Command::Tokens(_)
         | Command::Policy(_)
         | Command::Audit(_)
@@ -197,6 +202,7 @@ async fn carry_out(cli: Cli, matches: &ArgMatches, output: Output) -> Result<Exi
         Command::Answer(command) => command.run(output).await,
         Command::Approve(command) => command.run(output).await,
         Command::Deny(command) => command.run(output).await,
+        Command::Budget(command) => command.run(output).await,
         Command::Tokens(command) => command.run(output).await,
         Command::Policy(command) => command.run(output).await,
         Command::Audit(command) => command.run(output).await,

@@ -95,6 +95,8 @@ impl Run {
             policy: plan_file.policy,
             labels: plan_file.labels.into_iter().collect(),
             interactive: self.interactive || plan_file.interactive,
+            without_plan: plan_file.without_plan,
+            verify: plan_file.verify,
             ..v1::CreateRunRequest::default()
         };
         request.set_driver(plan_file.driver);

@@ -25,6 +25,10 @@ pub struct PlanFile {
     pub driver: v1::Driver,
     /// Whether a person follows the run and can be asked.
     pub interactive: bool,
+    /// Whether the goal is the only step, without planning.
+    pub without_plan: bool,
+    /// The checks of a run without planning.
+    pub verify: Vec<v1::AcceptCheck>,
 }
 
 /// The error for a file that cannot be parsed.

@@ -14,7 +14,9 @@ mod yaml;
 use std::io::Read;
 use std::path::Path;
 
+use surety_common::domain::check::{Author, read_checks};
 use surety_common::domain::json::{self, Value};
+use surety_common::wire::v1;
 
 use self::content::unreadable;
 use crate::failure::{Code, Failure};
@@ -28,8 +30,8 @@ pub(crate) use overlay::{ReadFile, read_beside, resolve, resolve_in_steps};
 /// The keys of the plan itself.
 pub const PLAN_KEYS: [&str; 6] = ["type", "title", "goal", "steps", "verify", "todos"];
 /// The keys other than the plan's.
-pub const ORDER_KEYS: [&str; 7] =
-    ["goal", "limits", "policy", "workspace", "labels", "driver", "interactive"];
+pub const ORDER_KEYS: [&str; 8] =
+    ["goal", "limits", "plan", "policy", "workspace", "labels", "driver", "interactive"];
 /// Far larger than any plan that is accepted; a larger file is a mistake.
 const MOST_BYTES: u64 = 16 * 1024 * 1024;
 
@@ -130,8 +132,30 @@ fn split(value: Value, read: ReadFile<'_>) -> Result<PlanFile, Failure> {
         }
         options::take(&mut plan_file, &key, &value)?;
     }
-    plan_file.plan_text = is_plan.then(|| Value::Object(plan).to_compact());
+    if plan_file.without_plan {
+        plan_file.verify = checks_alone(&plan)?;
+    } else {
+        plan_file.plan_text = is_plan.then(|| Value::Object(plan).to_compact());
+    }
     Ok(plan_file)
+}
+
+/// The checks of a file without a plan, whose only other key of a plan is the goal.
+fn checks_alone(plan: &[(String, Value)]) -> Result<Vec<v1::AcceptCheck>, Failure> {
+    let of_plan = |(key, _): &&(String, Value)| !matches!(key.as_str(), "goal" | "verify");
+    if let Some((key, _)) = plan.iter().find(of_plan) {
+        let message = format!("`plan` is false, and the file has `{key}` of a plan");
+        let advice = "Keep the goal and the checks (`verify`) only, or leave `plan` out.";
+        return Err(Failure::new(Code::ValueInvalid, message, advice).at("plan"));
+    }
+    let Some((_, verify)) = plan.iter().find(|(key, _)| key == "verify") else {
+        return Ok(Vec::new());
+    };
+    let (checks, _) = read_checks(verify, "verify", Author::Submitter).map_err(|problem| {
+        let field = problem.field.unwrap_or_default();
+        Failure::new(Code::ValueInvalid, problem.message, "").at(&field)
+    })?;
+    Ok(checks.into_iter().map(Into::into).collect())
 }
 
 #[cfg(test)]

@@ -45,6 +45,7 @@ pub(super) fn take(plan_file: &mut PlanFile, key: &str, value: &Value) -> Result
         "labels" => plan_file.labels = labels(value)?,
         "driver" => plan_file.driver = word(key, value, &DRIVERS)?,
         "interactive" => plan_file.interactive = truth(key, value)?,
+        "plan" => plan_file.without_plan = !truth(key, value)?,
         _ => {}
     }
     Ok(())
@@ -154,7 +155,7 @@ enum Slot<'a> {
     Time(&'a mut Option<Duration>),
 }
 
-fn slots(limits: &mut v1::Limits) -> [(&'static str, Slot<'_>); 18] {
+fn slots(limits: &mut v1::Limits) -> [(&'static str, Slot<'_>); 20] {
     use Slot::{Long, Short, Time};
     [
         ("max_plan_steps", Short(&mut limits.max_plan_steps)),
@@ -175,6 +176,8 @@ fn slots(limits: &mut v1::Limits) -> [(&'static str, Slot<'_>); 18] {
         ("cost_budget_micros", Long(&mut limits.cost_budget_micros)),
         ("confirm_ttl", Time(&mut limits.confirm_ttl)),
         ("command_timeout", Time(&mut limits.command_timeout)),
+        ("max_turn_tokens", Long(&mut limits.max_turn_tokens)),
+        ("max_turn_cost_micros", Long(&mut limits.max_turn_cost_micros)),
     ]
 }
 

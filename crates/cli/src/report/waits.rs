@@ -26,7 +26,10 @@ pub fn waits(waits: &[v1::Wait]) -> String {
         push(&mut text, "unblocks", &harmless(&wait.unblocks));
         push(&mut text, "digest", &one_line(&wait.call_digest));
         push(&mut text, "until", &day_and_time(wait.expires_at.as_ref()));
-        if is_answered_in_words(wait.waiting_on(), &wait.question) {
+        if wait.kind() == v1::WaitKind::Budget {
+            push(&mut text, "extend", &format!("surety budget extend {}", wait.run_id));
+            push(&mut text, "stop", &format!("surety budget stop {}", wait.run_id));
+        } else if is_answered_in_words(wait.waiting_on(), &wait.question) {
             push(&mut text, "answer", &format!("surety answer {} TEXT", wait.id));
         } else if !wait.call_digest.is_empty() {
             push(&mut text, "who", &approvers(wait, None));
@@ -112,6 +115,7 @@ const fn kind_of(kind: v1::WaitKind) -> &'static str {
         v1::WaitKind::Resume => "resume",
         v1::WaitKind::Timer => "timer",
         v1::WaitKind::Workspace => "workspace",
+        v1::WaitKind::Budget => "budget",
     }
 }
 

@@ -47,6 +47,46 @@ impl Usage {
     pub const fn is_zero(&self) -> bool {
         self.tokens == 0 && self.cost_micros == 0
     }
+
+    /// Both together.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            tokens: self.tokens.saturating_add(other.tokens),
+            cost_micros: self.cost_micros.saturating_add(other.cost_micros),
+        }
+    }
+}
+
+/// Where the usage of a turn is known from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum UsageSource {
+    /// The driver costs nothing.
+    #[default]
+    Free,
+    /// A driver outside the services said it.
+    Reported,
+    /// The driver said nothing: it is what the budget had reserved.
+    Reserved,
+}
+
+impl UsageSource {
+    /// Every source.
+    pub const ALL: [Self; 3] = [Self::Free, Self::Reported, Self::Reserved];
+
+    /// The stored word; empty for a driver that costs nothing.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Free => "",
+            Self::Reported => "reported",
+            Self::Reserved => "reserved",
+        }
+    }
+
+    /// The source with this word.
+    pub fn from_text(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|source| source.as_str() == text)
+    }
 }
 
 /// The six actions of a driver.

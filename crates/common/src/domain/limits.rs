@@ -48,20 +48,28 @@ pub struct Limits {
     /// the executor and the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command_timeout_s: Option<u64>,
+    /// Tokens that are reserved for each turn; none divides the budget by the parallel steps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_turn_tokens: Option<u64>,
+    /// The cost that is reserved for each turn in millionths of the billing currency; none divides the
+    /// budget by the parallel steps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_turn_cost_micros: Option<u64>,
 }
 
 /// The values of `command_timeout`, in seconds.
 const COMMAND_TIMEOUT_S: (u64, u64) = (1, 3600);
 
-/// The limits that nothing acts on yet: only a model could reach them.
-pub const WITHOUT_EFFECT: [&str; 3] = ["planning_retry", "token_budget", "cost_budget_micros"];
+/// The limits that may be none, which is no bound.
+const OPTIONAL: [&str; 4] =
+    ["token_budget", "cost_budget_micros", "max_turn_tokens", "max_turn_cost_micros"];
 
 /// A limit's value and the values that it may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LimitRange {
     /// The limit's name.
     pub name: &'static str,
-    /// What it is.
+    /// What it is; 0 for a default of no bound.
     pub value: u64,
     /// The least that it may be.
     pub low: u64,
@@ -92,6 +100,8 @@ impl Default for Limits {
             cost_budget_micros: None,
             confirm_ttl_s: 24 * 3600,
             command_timeout_s: None,
+            max_turn_tokens: None,
+            max_turn_cost_micros: None,
         }
     }
 }
@@ -132,8 +142,8 @@ impl Limits {
     /// The lowest and the highest value of a limit; none for a name that is no limit.
     #[must_use]
     pub fn range_of(name: &str) -> Option<(u64, u64)> {
-        if matches!(name, "token_budget" | "cost_budget_micros") {
-            return Some((0, u64::MAX));
+        if OPTIONAL.contains(&name) {
+            return Some((1, u64::MAX));
         }
         if name == "command_timeout" {
             return Some(COMMAND_TIMEOUT_S);
@@ -165,6 +175,8 @@ impl Limits {
             "command_timeout" => Budget(&mut self.command_timeout_s),
             "token_budget" => Budget(&mut self.token_budget),
             "cost_budget_micros" => Budget(&mut self.cost_budget_micros),
+            "max_turn_tokens" => Budget(&mut self.max_turn_tokens),
+            "max_turn_cost_micros" => Budget(&mut self.max_turn_cost_micros),
             _ => return None,
         })
     }
@@ -192,17 +204,29 @@ impl Limits {
                 ));
             }
         }
+        let mut limits = self.clone();
+        for name in OPTIONAL {
+            if limits.value_mut(name).and_then(|limit| limit.get()) == Some(0) {
+                let message = "0 lets no turn begin; leave it out for no bound".to_owned();
+                return Err(Problem::at(Code::LimitOutOfRange, format!("limits.{name}"), message));
+            }
+        }
         Ok(())
     }
 
-    /// The limits that this version acts on, each with its value here and its range.
+    /// Whether tokens or cost are bounded.
+    #[must_use]
+    pub const fn has_budget(&self) -> bool {
+        self.token_budget.is_some() || self.cost_budget_micros.is_some()
+    }
+
+    /// The limits, each with its value here and its range.
     pub fn in_force(&self) -> impl Iterator<Item = LimitRange> {
-        self.ranges().into_iter().filter(|(name, ..)| !WITHOUT_EFFECT.contains(name)).map(
-            |(name, value, low, high)| {
-                let is_duration = high == THIRTY_DAYS_S;
-                LimitRange { name, value, low, high, is_duration }
-            },
-        )
+        let optional = OPTIONAL.map(|name| (name, 0, 1, u64::MAX));
+        self.ranges().into_iter().chain(optional).map(|(name, value, low, high)| {
+            let is_duration = high == THIRTY_DAYS_S;
+            LimitRange { name, value, low, high, is_duration }
+        })
     }
 
     fn ranges(&self) -> [(&'static str, u64, u64, u64); 15] {

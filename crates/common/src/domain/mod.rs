@@ -24,6 +24,7 @@ pub mod manifest;
 pub mod network;
 pub mod path;
 pub mod plan;
+pub mod planning;
 pub mod policy;
 pub mod problem;
 pub mod reader;

@@ -8,7 +8,7 @@ use crate::domain::check::{
 use crate::domain::check_inputs::read_globs;
 use crate::domain::confirmation::{ConfirmPolicy, read_tools};
 use crate::domain::json::Value;
-use crate::domain::limits::{Limits, WITHOUT_EFFECT};
+use crate::domain::limits::Limits;
 use crate::domain::problem::{Code, Problem};
 use crate::domain::run::{InDoubt, NetworkPolicy, Policy, SandboxPolicy, VerifyCommands};
 use std::collections::BTreeMap;
@@ -94,16 +94,13 @@ impl NamespacePolicy {
     /// Looks at the whole policy, and brings its checks into their one form.
     ///
     /// # Errors
-    /// `key_without_effect` for a ceiling that has no effect; `limit_out_of_range` for a ceiling of no limit
+    /// `limit_out_of_range` for a ceiling of no limit
     /// or outside the limit's range; `too_large` for too many checks, folders or bytes of overlays;
     /// `overlay_unknown` for an overlay without its files ([`Self::with_known_overlays`]);
     /// `type_mismatch` for a folder that is no absolute path and for a name that is no caution; the codes of
     /// checks.
     pub fn validated(mut self) -> Result<Self, Problem> {
         for (name, ceiling) in &self.ceilings {
-            if WITHOUT_EFFECT.contains(&name.as_str()) {
-                return Err(without_effect(format!("ceilings.{name}")));
-            }
             let at = |message: String| {
                 Problem::at(Code::LimitOutOfRange, format!("ceilings.{name}"), message)
             };
@@ -445,10 +442,6 @@ fn check_roots(roots: &[String]) -> Result<(), Problem> {
     Ok(())
 }
 
-fn without_effect(field: String) -> Problem {
-    Problem::at(Code::KeyWithoutEffect, field, "has no effect in this version; leave it out")
-}
-
 /// Gives checks the files of their overlays, where these are known.
 fn with_overlays(mut checks: Vec<AcceptCheck>, known: &[Overlay]) -> Vec<AcceptCheck> {
     for check in checks.iter_mut().filter(|check| check.is_hidden()) {
@@ -502,10 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_without_effect_is_refused_by_its_name() {
-        let refused = policy("token_budget", 7).validated().expect_err("a refusal");
-        assert_eq!(refused.code, Code::KeyWithoutEffect);
-        assert_eq!(refused.field.as_deref(), Some("ceilings.token_budget"));
+    fn four_eyes_needs_nothing_else() {
         let four_eyes = NamespacePolicy { four_eyes: true, ..NamespacePolicy::default() };
         assert!(four_eyes.validated().is_ok());
     }

@@ -112,6 +112,9 @@ pub struct Policy {
     /// What happens when another run works there.
     #[serde(skip_serializing_if = "is_default")]
     pub on_busy: OnBusy,
+    /// What happens when a budget is used up.
+    #[serde(skip_serializing_if = "is_default")]
+    pub on_budget: OnBudget,
     /// Whether a verdict that rests on checks of the plan alone is refused.
     #[serde(skip_serializing_if = "is_default")]
     pub require_independent: bool,
@@ -201,6 +204,17 @@ pub enum OnBusy {
     #[default]
     Wait,
     /// The run is refused.
+    Fail,
+}
+
+/// What happens when a token or cost budget is used up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnBudget {
+    /// The run waits for a larger budget.
+    #[default]
+    Block,
+    /// The run ends.
     Fail,
 }
 

@@ -3,6 +3,7 @@
 use super::run::{number, verdict_of};
 use super::v1;
 use super::value::{timestamp, wire_list};
+use crate::domain::decision::UsageSource;
 use crate::domain::journal::{
     Answer, Entry, Event, Intent, Output, PlanStored, Subject, Transition, Turn, TurnEnd,
 };
@@ -90,6 +91,7 @@ impl From<Turn> for v1::Turn {
             warnings,
             correction,
             usage,
+            usage_source,
             reply: _,
             end,
         } = turn;
@@ -113,6 +115,12 @@ impl From<Turn> for v1::Turn {
             tokens: usage.tokens,
             cost_micros: usage.cost_micros,
             warnings: wire_list(warnings),
+            usage_source: match usage_source {
+                UsageSource::Free => v1::UsageSource::Unspecified,
+                UsageSource::Reported => v1::UsageSource::Reported,
+                UsageSource::Reserved => v1::UsageSource::Reserved,
+            }
+            .into(),
         }
     }
 }

@@ -29,6 +29,8 @@ impl TryFrom<v1::Limits> for Limits {
             cost_budget_micros,
             confirm_ttl,
             command_timeout,
+            max_turn_tokens,
+            max_turn_cost_micros,
         } = limits;
         let seconds_of = |field: &str, given: Option<Duration>, default: u64| {
             given.map_or(Ok(default), |given| seconds(&format!("limits.{field}"), given))
@@ -57,6 +59,8 @@ impl TryFrom<v1::Limits> for Limits {
             command_timeout_s: command_timeout
                 .map(|given| seconds("limits.command_timeout", given))
                 .transpose()?,
+            max_turn_tokens,
+            max_turn_cost_micros,
         };
         match limits.validate() {
             Ok(()) => Ok(limits),
@@ -90,6 +94,8 @@ impl From<Limits> for v1::Limits {
             cost_budget_micros,
             confirm_ttl_s,
             command_timeout_s,
+            max_turn_tokens,
+            max_turn_cost_micros,
         } = limits;
         Self {
             max_plan_steps: Some(max_plan_steps),
@@ -110,6 +116,8 @@ impl From<Limits> for v1::Limits {
             cost_budget_micros,
             confirm_ttl: Some(whole_seconds(confirm_ttl_s)),
             command_timeout: command_timeout_s.map(whole_seconds),
+            max_turn_tokens,
+            max_turn_cost_micros,
         }
     }
 }

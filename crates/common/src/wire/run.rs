@@ -10,8 +10,8 @@ use crate::domain::execution::{Execution, StepProgress, Wait};
 use crate::domain::journal::VerdictRecord;
 use crate::domain::machine::run::RunState;
 use crate::domain::run::{
-    CanaryPolicy, DriverKind, InDoubt, NetworkPolicy, OnBusy, Policy, RunRecord, SandboxPolicy,
-    VerifyCommands, WorkspaceLock,
+    CanaryPolicy, DriverKind, InDoubt, NetworkPolicy, OnBudget, OnBusy, Policy, RunRecord,
+    SandboxPolicy, VerifyCommands, WorkspaceLock,
 };
 use crate::domain::step::StepState;
 use crate::domain::stop::{Terminal, WaitingOn};
@@ -31,7 +31,7 @@ pub fn run(record: RunRecord, verdict: Option<DatedVerdict>) -> v1::Run {
         state: v1::RunState::from(execution.state).into(),
         blocked: blocked(&execution),
         terminal: execution.terminal.clone().map(|terminal| ended(terminal, execution.state)),
-        limits: Some(in_force(spec.limits.into())),
+        limits: Some(execution.limits_of(&spec.limits).into()),
         counters: Some(counters(&execution)),
         plan_revision: execution.plan_revision,
         plan_digest,
@@ -56,18 +56,6 @@ pub fn run(record: RunRecord, verdict: Option<DatedVerdict>) -> v1::Run {
 
 /// A stored verdict and when the gate gave it.
 pub type DatedVerdict = (DateTime<Utc>, VerdictRecord);
-
-/// The limits without those that nothing acts on.
-fn in_force(limits: v1::Limits) -> v1::Limits {
-    v1::Limits {
-        planning_retry: None,
-        max_missing_completion: None,
-        max_thinking_only: None,
-        token_budget: None,
-        cost_budget_micros: None,
-        ..limits
-    }
-}
 
 /// A stored verdict, with its subject.
 pub fn verdict_of(run_id: uuid::Uuid, at: DateTime<Utc>, record: VerdictRecord) -> v1::Verdict {
@@ -100,6 +88,7 @@ fn lease(execution: &Execution) -> Option<v1::Lease> {
 }
 
 fn counters(execution: &Execution) -> v1::RunCounters {
+    let reserved = execution.reserved();
     v1::RunCounters {
         rounds: execution.counters.rounds,
         replans: execution.counters.replans,
@@ -108,6 +97,8 @@ fn counters(execution: &Execution) -> v1::RunCounters {
         tokens: execution.counters.usage.tokens,
         cost_micros: execution.counters.usage.cost_micros,
         receipts: execution.counters.receipts,
+        reserved_tokens: reserved.tokens,
+        reserved_cost_micros: reserved.cost_micros,
     }
 }
 
@@ -141,8 +132,11 @@ fn steps(execution: &Execution, plan: Option<&crate::domain::plan::Plan>) -> Vec
 
 fn blocked(execution: &Execution) -> Option<v1::Blocked> {
     let RunState::Blocked(phase) = execution.state else { return None };
-    let Wait { id, waiting_on, since, unblocks, question, .. } = execution.wait.clone()?;
+    let wait = execution.wait.clone()?;
+    let kind = v1::WaitKind::from(wait.kind()).into();
+    let Wait { id, waiting_on, since, unblocks, question, .. } = wait;
     Some(v1::Blocked {
+        kind,
         waiting_on: v1::WaitingOn::from(waiting_on).into(),
         since: Some(timestamp(since)),
         unblocks,
@@ -170,6 +164,7 @@ fn wait_of(record: &RunRecord, step_ids: &BTreeMap<usize, String>, wait: Wait) -
         acceptance,
         answer_schema,
         confirmation,
+        ..
     } = wait;
     let ends = |at: Option<DateTime<Utc>>| {
         at.into_iter().chain(record.execution.deadline_at).min().map(timestamp)
@@ -214,6 +209,7 @@ impl From<WaitKind> for v1::WaitKind {
             WaitKind::Resume => Self::Resume,
             WaitKind::Timer => Self::Timer,
             WaitKind::Workspace => Self::Workspace,
+            WaitKind::Budget => Self::Budget,
         }
     }
 }
@@ -386,6 +382,7 @@ impl From<Policy> for v1::Policy {
             repeatable_commands,
             workspace_lock,
             on_busy,
+            on_budget,
             require_independent,
             network,
             sandbox,
@@ -418,7 +415,11 @@ impl From<Policy> for v1::Policy {
         Self {
             verify_commands: verify_commands.into(),
             repeatable_commands,
-            on_budget: v1::OnBudget::Unspecified.into(),
+            on_budget: match on_budget {
+                OnBudget::Block => v1::OnBudget::Block,
+                OnBudget::Fail => v1::OnBudget::Fail,
+            }
+            .into(),
             confirm_tools: tools,
             confirm_destructive: destructive,
             confirm_open_world: open_world,

@@ -84,6 +84,7 @@ fn step() -> impl Strategy<Value = PlanStep> {
             description,
             dependencies: words.clone(),
             tools_expected: words.clone(),
+            outputs_expected: words.clone(),
             verify,
             evidence,
             script,

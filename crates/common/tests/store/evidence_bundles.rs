@@ -46,6 +46,7 @@ fn turn(text: &str) -> Turn {
         warnings: Vec::new(),
         correction: String::new(),
         usage: Default::default(),
+        usage_source: Default::default(),
         reply: None,
         end: None,
     }

@@ -221,6 +221,7 @@ fn turn(step: &str) -> Turn {
         warnings: Vec::new(),
         correction: String::new(),
         usage: Default::default(),
+        usage_source: Default::default(),
         reply: None,
         end: None,
     }

@@ -187,16 +187,9 @@ pub(crate) async fn remarks(pool: &PgPool, id: Uuid) -> Vec<String> {
 
 pub(crate) fn wait(id: u128) -> Wait {
     Wait {
-        id: Uuid::from_u128(id),
-        waiting_on: WaitingOn::User,
-        since: now(),
-        unblocks: "an answer".to_owned(),
         question: "Which\u{0} of Größe, 東京?".to_owned(),
         choices: vec!["a".to_owned()],
-        step_index: None,
-        acceptance: None,
-        answer_schema: String::new(),
-        confirmation: None,
+        ..Wait::new(Uuid::from_u128(id), WaitingOn::User, now(), "an answer".to_owned())
     }
 }
 

@@ -127,6 +127,9 @@ fn opening(scene: &Scene<'_>, window: &[PastTurn]) -> String {
     if !step.done_when.is_empty() {
         lines.push(format!("It is done when: {}", step.done_when));
     }
+    if !step.outputs_expected.is_empty() {
+        lines.push(format!("It is expected to leave: {}", step.outputs_expected.join("; ")));
+    }
     if step.evidence == Evidence::None {
         lines.push("It needs no evidence.".to_owned());
     }

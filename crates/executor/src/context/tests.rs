@@ -4,7 +4,7 @@ use super::*;
 use chrono::DateTime;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
-use surety_common::domain::decision::{Action, ExecuteDecision, Usage};
+use surety_common::domain::decision::{Action, ExecuteDecision, Usage, UsageSource};
 use surety_common::domain::journal::{Actor, Answer, Entry, Event, Output, Turn};
 use surety_common::domain::json::Value;
 use surety_common::domain::plan::{Evidence, Plan, PlanStep, ToolCall};
@@ -35,6 +35,7 @@ impl Situation {
             warnings: Vec::new(),
             correction: correction.to_owned(),
             usage: Usage::default(),
+            usage_source: UsageSource::Free,
             reply: None,
             end: None,
         })));

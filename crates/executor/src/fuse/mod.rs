@@ -6,3 +6,6 @@ pub mod correction;
 pub mod limits;
 pub mod repeat;
 pub mod timeout;
+pub mod turn;
+#[cfg(test)]
+mod turn_tests;

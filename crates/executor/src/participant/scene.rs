@@ -118,6 +118,7 @@ fn step_of(record: &RunRecord, index: usize) -> &PlanStep {
         description: String::new(),
         dependencies: Vec::new(),
         tools_expected: Vec::new(),
+        outputs_expected: Vec::new(),
         verify: Vec::new(),
         done_when: String::new(),
         evidence: surety_common::domain::plan::Evidence::Required,
@@ -178,6 +179,8 @@ pub(crate) fn step_context(scene: &StepScene, workshop: &Workshop) -> v1::StepCo
         tool_calls_left: calls_left,
         steps_remaining: u32::try_from(open).unwrap_or(u32::MAX),
         todos: todos.into_iter().map(Into::into).collect(),
+        turn_tokens: limits.token_budget.map(|_| progress.reserved.tokens),
+        turn_cost_micros: limits.cost_budget_micros.map(|_| progress.reserved.cost_micros),
     }
 }
 

@@ -42,8 +42,8 @@ pub(crate) struct Submission {
     pub(crate) turn: u32,
     /// The reply as text.
     pub(crate) text: String,
-    /// What it cost.
-    pub(crate) usage: Usage,
+    /// What it cost; none where the agent does not say.
+    pub(crate) usage: Option<Usage>,
     /// The caller's `traceparent`; empty without one.
     pub(crate) trace_parent: String,
 }

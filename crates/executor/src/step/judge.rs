@@ -93,6 +93,12 @@ fn judge_over(
         run.engine.tools.validate(&call.name, &call.arguments).map_err(|wrong| wrong.join("; "))
     };
     let other_steps_open = other_steps_open(execution, index);
+    let limits = execution.limits_of(&run.spec.limits);
+    // What was reserved for this turn is there, whatever other steps used since.
+    let spent = match progress.reserved.is_zero() {
+        true => execution.counters.usage,
+        false => Usage::default(),
+    };
     let view = RunView {
         step: StepView {
             tools_expected: &expected,
@@ -104,11 +110,11 @@ fn judge_over(
         tools: &tools,
         always_allowed: &ALWAYS_ALLOWED,
         pending_confirmation: progress.is_confirming(),
-        limits: &run.spec.limits,
+        limits: &limits,
         spent: Spent {
             used: Used::of(execution, index, run.engine.now()),
-            tokens: execution.counters.usage.tokens,
-            cost_micros: execution.counters.usage.cost_micros,
+            tokens: spent.tokens,
+            cost_micros: spent.cost_micros,
         },
         repeats,
         fits_schema: &fits_schema,

@@ -87,10 +87,6 @@ async fn again(
 
 async fn ask(run: &LeasedRun, index: usize, open: &OpenCall) -> Result<Vec<usize>, Ended> {
     let wait = Wait {
-        id: Uuid::now_v7(),
-        waiting_on: WaitingOn::User,
-        since: run.engine.now(),
-        unblocks: "AnswerQuestion with `repeat`, `happened` or `fail`".to_owned(),
         question: format!(
             "Step {}: {} with {} was started at {} and no end was recorded. It may have \
              happened in whole, in part, or not at all. Check it, then answer `repeat` to call it \
@@ -102,9 +98,12 @@ async fn ask(run: &LeasedRun, index: usize, open: &OpenCall) -> Result<Vec<usize
         ),
         choices: CHOICES.map(|answer| answer.as_str().to_owned()).to_vec(),
         step_index: Some(index),
-        acceptance: None,
-        answer_schema: String::new(),
-        confirmation: None,
+        ..Wait::new(
+            Uuid::now_v7(),
+            WaitingOn::User,
+            run.engine.now(),
+            "AnswerQuestion with `repeat`, `happened` or `fail`".to_owned(),
+        )
     };
     run.change(|draft| draft.pause_step(&run.graph, index, wait.clone())).await?;
     Ok(Vec::new())

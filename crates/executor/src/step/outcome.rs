@@ -3,16 +3,13 @@
 use super::ended::Ended;
 use super::judge::Judgement;
 use super::leased_run::LeasedRun;
-use crate::fuse::limits::{self, Ends, Next, Reached, Used};
-use std::sync::Arc;
+use crate::fuse::limits::Next;
+use crate::fuse::turn as fuse;
 use surety_common::domain::decision::{ExecuteDecision, Usage};
-use surety_common::domain::execution::StepProgress;
-use surety_common::domain::execution::draft::{Draft, Ending};
+use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::execution::turns::{TurnOutcome, TurnRecord};
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::run::DriverKind;
-use surety_common::domain::step::StepState;
-use surety_common::domain::stop::StopReason;
 
 /// Changes a run by a turn, unless a limit forbids it by now: steps that run beside this one count against the
 /// same limits, so only the change that begins the turn can tell. Returns none when the limit ended what it ends,
@@ -24,11 +21,7 @@ pub(super) fn turn<T>(
     next: Next,
     change: impl FnOnce(&mut Draft) -> Result<T, Refusal>,
 ) -> Result<Option<T>, Refusal> {
-    let used = Used::of(draft.execution(), index, draft.now());
-    match limits::reached(&run.spec.limits, &used, next) {
-        None => change(draft).map(Some),
-        Some(reached) => end_for_limit(draft, run, index, reached).map(|_| None),
-    }
+    fuse::begin(draft, (&run.graph, &run.spec.limits), (index, next), change)
 }
 
 /// Records a turn whose decision is applied.
@@ -67,29 +60,4 @@ pub(super) fn finish(
 pub(super) async fn fail(run: &LeasedRun, index: usize, reason: &str) -> Result<Vec<usize>, Ended> {
     run.change(|draft| draft.fail_step(&run.graph, index, reason)).await?;
     Ok(Vec::new())
-}
-
-/// Ends what a reached limit ends: the step, or the run. Returns whether it is ended. A run with a call in progress
-/// is not: the call counts against the limit, so its outcome is recorded first.
-pub(super) fn end_for_limit(
-    draft: &mut Draft,
-    run: &LeasedRun,
-    index: usize,
-    reached: Reached,
-) -> Result<bool, Refusal> {
-    let calls =
-        |step: &Arc<StepProgress>| step.state == StepState::Running && step.open_call.is_some();
-    match reached.ends {
-        Ends::Step => draft.fail_step(&run.graph, index, &reached.to_string()).map(|()| true),
-        Ends::Run if draft.execution().steps.iter().any(calls) => Ok(false),
-        Ends::Run => {
-            let Reached { name, limit, .. } = reached;
-            let end = Ending {
-                stop_reason: StopReason::MaxRoundsReached,
-                user_message: format!("The run used all of its {limit} turns."),
-                internal_reason: format!("{name} is {limit}"),
-            };
-            draft.stop(&run.graph, end).map(|()| true)
-        }
-    }
 }

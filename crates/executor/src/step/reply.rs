@@ -9,6 +9,7 @@ use crate::driver::{Content, Reply};
 use crate::fuse::completion::{MissingCompletion, Reminder};
 use crate::fuse::correction::{AfterRefusal, Corrections};
 use crate::fuse::limits::{self, Next, Used};
+use crate::fuse::turn::end_for_limit;
 use surety_common::domain::decision::Usage;
 use surety_common::domain::execution::StepProgress;
 use surety_common::domain::execution::draft::{Draft, Ending};
@@ -110,7 +111,7 @@ async fn correct(
         let used = Used::of(draft.execution(), index, draft.now());
         let reached = limits::reached(&run.spec.limits, &used, Next::Call).filter(|_| by_limit);
         match (reached, after) {
-            (Some(reached), _) => outcome::end_for_limit(draft, run, index, reached).map(drop),
+            (Some(reached), _) => end_for_limit(draft, &run.graph, index, reached).map(drop),
             (None, AfterRefusal::Correct) => Ok(()),
             (None, AfterRefusal::Stop) => {
                 stop_for_corrections(draft, run, index, &judgement.validations)

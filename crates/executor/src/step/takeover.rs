@@ -237,16 +237,13 @@ impl Claimer {
         let known = poison(draft.execution(), graph, &work);
         tracing::error!(run_id = %record.spec.id, %known, "takeover: the run waits for an operator");
         let wait = Wait {
-            id: Uuid::now_v7(),
-            waiting_on: WaitingOn::Operator,
-            since: draft.now(),
-            unblocks: format!("call ResumeRun once the cause is repaired, or CancelRun: {known}"),
-            question: String::new(),
-            choices: Vec::new(),
             step_index: work.step,
-            acceptance: None,
-            answer_schema: String::new(),
-            confirmation: None,
+            ..Wait::new(
+                Uuid::now_v7(),
+                WaitingOn::Operator,
+                draft.now(),
+                format!("call ResumeRun once the cause is repaired, or CancelRun: {known}"),
+            )
         };
         draft.pause(graph, wait, &known)
     }

@@ -8,12 +8,15 @@ use super::reply::{Taken, take};
 use super::{approved_call, call, open_call, outcome, snapshots};
 use crate::driver::{Content, Need, Next, Reply, Situation};
 use crate::fuse::limits::{self, Reached, Used};
+use crate::fuse::turn::{end_for_limit, short_of_budget};
 use chrono::TimeDelta;
 use surety_common::domain::confirmation::{CallToConfirm, call_digest};
 use surety_common::domain::decision::{Action, ExecuteDecision};
+use surety_common::domain::execution::budget::Reservation;
 use surety_common::domain::execution::{StepProgress, SuppliedReply, Wait};
 use surety_common::domain::json::Value;
 use surety_common::domain::plan::{PlanStep, ToolCall};
+use surety_common::domain::step::StepState;
 use surety_common::domain::stop::WaitingOn;
 use surety_common::telemetry;
 use tokio::time::Instant;
@@ -38,7 +41,7 @@ pub(super) async fn work_step(run: &LeasedRun, index: usize) -> Result<Vec<usize
         } else if let Some(approved) = progress.approved.as_deref() {
             approved_call::carry_out(run, index, approved).await?
         } else if let Some(reached) = limit_reached(run, index).await {
-            if !run.change(|draft| outcome::end_for_limit(draft, run, index, reached)).await? {
+            if !run.change(|draft| end_for_limit(draft, &run.graph, index, reached)).await? {
                 return Ok(Vec::new());
             }
             Vec::new()
@@ -68,7 +71,8 @@ async fn take_turn(
             let (step_span, run_id) = (run.present_span(), run.spec.id.to_string());
             let number = progress.rounds.saturating_add(1);
             let span = telemetry::turn_span(&step_span, &run_id, number, trace_parent);
-            let reply = Reply { content: Content::Text(text.clone()), usage: *usage };
+            let reply =
+                Reply { content: Content::Text(text.clone()), usage: usage.unwrap_or_default() };
             return act_on(run, index, reply).instrument(span).await;
         }
         None => match run.driver()?.next(&Situation { step, progress, failure: None }) {
@@ -127,8 +131,10 @@ async fn apply(run: &LeasedRun, index: usize, passed: Passed) -> Result<Vec<usiz
         (Action::Abort, _) => {
             let abort = decision.abort.unwrap_or_default();
             run.change(|draft| {
-                outcome::record_applied(draft, run, index, judgement, *usage)?;
-                draft.abort(&run.graph, abort.clone())
+                outcome::turn(draft, run, index, limits::Next::Turn, |draft| {
+                    outcome::record_applied(draft, run, index, judgement, *usage)?;
+                    draft.abort(&run.graph, abort.clone())
+                })
             })
             .await?;
             Ok(Vec::new())
@@ -158,13 +164,28 @@ async fn wait_for_reply(
     };
     let Need { waiting_on, unblocks } = need;
     let wait = Wait { waiting_on, unblocks, ..wait(run, index, notice.to_owned()) };
-    run.change(|draft| {
-        if let Some(base) = base {
-            base.refer(draft);
-        }
-        draft.await_reply(&run.graph, index, wait.clone())
-    })
-    .await?;
+    let limits = &run.spec.limits;
+    let others_ready = run
+        .change(|draft| {
+            if let Some(base) = base {
+                base.refer(draft);
+            }
+            match draft.reserve(index, limits)? {
+                Reservation::Made => draft.await_reply(&run.graph, index, wait.clone())?,
+                Reservation::Short(shortage) => {
+                    let unblocks = "call ExtendBudget with more, or with stop".to_owned();
+                    let wait = Wait { unblocks, ..self::wait(run, index, String::new()) };
+                    let on_budget = run.spec.policy.on_budget;
+                    short_of_budget(draft, &run.graph, (index, wait), &shortage, on_budget)?;
+                }
+            }
+            Ok(limits.has_budget() && draft.execution().steps_in(StepState::Ready).next().is_some())
+        })
+        .await?;
+    // A step that waited for a part of the budget may start beside the others.
+    if others_ready {
+        run.lease.news.notify_one();
+    }
     Ok(Vec::new())
 }
 
@@ -223,15 +244,13 @@ async fn confirmation(
 
 fn wait(run: &LeasedRun, index: usize, question: String) -> Wait {
     Wait {
-        id: Uuid::now_v7(),
-        waiting_on: WaitingOn::User,
-        since: run.engine.now(),
-        unblocks: "call AnswerQuestion with the answer".to_owned(),
         question,
-        choices: Vec::new(),
         step_index: Some(index),
-        acceptance: None,
-        answer_schema: String::new(),
-        confirmation: None,
+        ..Wait::new(
+            Uuid::now_v7(),
+            WaitingOn::User,
+            run.engine.now(),
+            "call AnswerQuestion with the answer".to_owned(),
+        )
     }
 }

@@ -104,18 +104,12 @@ async fn leave_to_operator(run: &LeasedRun, fault: &Fault) -> Result<(), Ended> 
     tracing::error!(run_id = %run.spec.id, %fault, "verify: the gate failed for the run repeatedly; the run is paused until an operator resumes it");
     let cause = format!("the gate failed for it: {fault}");
     run.change(|draft| {
-        let wait = Wait {
-            id: Uuid::now_v7(),
-            waiting_on: WaitingOn::Operator,
-            since: draft.now(),
-            unblocks: format!("call ResumeRun once this is repaired: {cause}"),
-            question: String::new(),
-            choices: Vec::new(),
-            step_index: None,
-            acceptance: None,
-            answer_schema: String::new(),
-            confirmation: None,
-        };
+        let wait = Wait::new(
+            Uuid::now_v7(),
+            WaitingOn::Operator,
+            draft.now(),
+            format!("call ResumeRun once this is repaired: {cause}"),
+        );
         draft.pause(&run.graph, wait, &cause)?;
         draft.end_leases(&run.graph, &cause)
     })

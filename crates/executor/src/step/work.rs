@@ -15,6 +15,7 @@ use surety_common::domain::execution::Wait;
 use surety_common::domain::execution::draft::{Draft, Ending};
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::machine::run::RunState;
+use surety_common::domain::planning::{Planning, ReplanCause};
 use surety_common::domain::run::DriverKind;
 use surety_common::domain::stop::{StopReason, WaitingOn};
 use surety_common::store::Topic;
@@ -224,17 +225,15 @@ fn recover(run: &LeasedRun, draft: &mut Draft) -> Result<(), Refusal> {
     match run.spec.driver {
         DriverKind::Script | DriverKind::Model => draft.recover(&run.graph, &run.spec.limits),
         DriverKind::Remote => {
+            let planning = Planning { cause: ReplanCause::StepFailed, ..Planning::default() };
             let wait = Wait {
-                id: Uuid::now_v7(),
-                waiting_on: WaitingOn::Model,
-                since: draft.now(),
-                unblocks: "call SubmitPlan with a patch of the plan".to_owned(),
-                question: String::new(),
-                choices: Vec::new(),
-                step_index: None,
-                acceptance: None,
-                answer_schema: String::new(),
-                confirmation: None,
+                planning: Some(Box::new(planning)),
+                ..Wait::new(
+                    Uuid::now_v7(),
+                    WaitingOn::Model,
+                    draft.now(),
+                    "call SubmitPlan with a patch of the plan".to_owned(),
+                )
             };
             draft.recover_by_plan(&run.graph, &run.spec.limits, wait)
         }

@@ -90,18 +90,12 @@ async fn give_way(run: &LeasedRun, holder: &Holder) -> Result<(), Ended> {
     if run.spec.policy.on_busy == OnBusy::Fail {
         return refuse(run, FaultCode::WorkspaceBusy, &busy).await;
     }
-    let wait = Wait {
-        id: Uuid::now_v7(),
-        waiting_on: WaitingOn::Workspace,
-        since: run.engine.now(),
-        unblocks: format!("the end of run {run_id}, which works in {path}"),
-        question: String::new(),
-        choices: Vec::new(),
-        step_index: None,
-        acceptance: None,
-        answer_schema: String::new(),
-        confirmation: None,
-    };
+    let wait = Wait::new(
+        Uuid::now_v7(),
+        WaitingOn::Workspace,
+        run.engine.now(),
+        format!("the end of run {run_id}, which works in {path}"),
+    );
     run.change(|draft| draft.block(&run.graph, wait.clone())).await
 }
 

@@ -20,6 +20,14 @@ use surety_common::store::{self, Created, Holder, HostPath, NewRun, StoredPlan};
 use surety_common::telemetry::trace;
 use uuid::Uuid;
 
+/// Why the first revision of a plan is stored.
+const FIRST_REASON: &str = "submitted with the run";
+/// The same of a plan whose only step is the goal.
+const GOAL_REASON: &str = "the goal is the only step";
+/// What the driver of such a run is told before its first turn.
+const SET_UP_TODOS: &str = "This run has no plan: the goal is your only step. Begin by writing down what you will do, \
+     as a list of todos with the tool todo, and keep it up to date.";
+
 /// The run of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Accepted {
@@ -42,14 +50,22 @@ pub async fn create(planner: &Planner, request: RunRequest) -> Result<Accepted, 
     let (span, trace_parent) =
         trace::start_run("planner", &id.to_string(), request.caller_trace.as_deref());
     let request_digest = request.request_digest.clone();
+    let without_plan = request.without_plan;
     let submitter = request.submitter.clone();
     let (spec, plan, priority) = spec(request, id, trace_parent.to_string(), now);
-    let stored = plan.as_ref().map(|plan| first_revision(plan, now));
+    let reason = if without_plan { GOAL_REASON } else { FIRST_REASON };
+    let stored = plan
+        .as_ref()
+        .map(|plan| StoredPlan { reason: reason.to_owned(), ..first_revision(plan, now) });
     let first_plan = plan.as_ref().zip(stored.as_ref());
     let mut execution = first_execution(&spec, now);
     execution.priority = priority;
     let draft = Draft::new(execution, planner.actor_for(&submitter), now);
-    let write = first_moves(draft, first_plan).map_err(refused)?.into_write();
+    let mut draft = first_moves(draft, first_plan).map_err(refused)?;
+    if without_plan {
+        draft.remind(0, SET_UP_TODOS).map_err(refused)?;
+    }
+    let write = draft.into_write();
     let artifacts = plan.as_ref().map(overlays).unwrap_or_default();
     let new = Arc::new(NewRun { spec, submitter, request_digest, plan: stored, artifacts, write });
     match planner.creator.create(Arc::clone(&new), trace::span_id(&span)).await? {
@@ -156,7 +172,7 @@ pub(super) fn first_revision(plan: &Plan, now: DateTime<Utc>) -> StoredPlan {
         revision: 1,
         digest: plan.digest(),
         parent_digest: String::new(),
-        reason: "submitted with the run".to_owned(),
+        reason: FIRST_REASON.to_owned(),
         body: plan.to_json().to_compact(),
         created_at: now,
     }
@@ -184,19 +200,14 @@ fn first_moves(mut draft: Draft, plan: Option<(&Plan, &StoredPlan)>) -> Result<D
     Ok(draft)
 }
 
+/// The wait for a plan. What the first one came to is stored once there is something to store.
 pub(super) fn wait_for_plan(now: DateTime<Utc>) -> Wait {
-    Wait {
-        id: Uuid::now_v7(),
-        waiting_on: WaitingOn::Model,
-        since: now,
-        unblocks: "call SubmitPlan with a plan for the goal".to_owned(),
-        question: String::new(),
-        choices: Vec::new(),
-        step_index: None,
-        acceptance: None,
-        answer_schema: String::new(),
-        confirmation: None,
-    }
+    Wait::new(
+        Uuid::now_v7(),
+        WaitingOn::Model,
+        now,
+        "call SubmitPlan with a plan for the goal".to_owned(),
+    )
 }
 
 pub(super) fn stored_entry(plan: &StoredPlan) -> PlanStored {

@@ -21,6 +21,8 @@ pub struct RunRequest {
     pub goal: String,
     /// The submitted plan, validated.
     pub plan: Option<Plan>,
+    /// Whether the plan was made from the goal, as its only step.
+    pub without_plan: bool,
     /// The run's limits, each in its range.
     pub limits: Limits,
     /// The absolute path of the folder to work in; empty for a new one.

@@ -12,6 +12,7 @@ use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::journal::Entry;
 use surety_common::domain::machine::run::{Phase, RunState};
 use surety_common::domain::plan::Plan;
+use surety_common::domain::planning::{Planning, ReplanCause};
 use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::run::RunRecord;
 use surety_common::domain::step::StepState;
@@ -139,7 +140,7 @@ pub(crate) async fn request_replan(
     planner: &Planner,
     run_id: Uuid,
     call: &Call,
-    reason: &str,
+    (cause, reason): (ReplanCause, &str),
 ) -> Result<v1::Run, Fault> {
     let reason = reason.trim();
     if reason.is_empty() {
@@ -150,11 +151,23 @@ pub(crate) async fn request_replan(
         )
         .into());
     }
-    let cause = format!("{} requested another plan: {reason}", call.by());
-    planner.change_once(run_id, call, |record, draft| send_back(record, draft, &cause)).await
+    let text = match cause {
+        ReplanCause::EnvironmentChanged => {
+            format!("{} says that the environment changed: {reason}", call.by())
+        }
+        ReplanCause::FirstPlan | ReplanCause::StepFailed | ReplanCause::Requested => {
+            format!("{} requested another plan: {reason}", call.by())
+        }
+    };
+    planner.change_once(run_id, call, |record, draft| send_back(record, draft, cause, &text)).await
 }
 
-fn send_back(record: &RunRecord, draft: &mut Draft, cause: &str) -> Result<(), Fault> {
+fn send_back(
+    record: &RunRecord,
+    draft: &mut Draft,
+    cause: ReplanCause,
+    text: &str,
+) -> Result<(), Fault> {
     let execution = &record.execution;
     if execution.state.is_terminal() {
         return Err(ended(execution));
@@ -171,8 +184,9 @@ fn send_back(record: &RunRecord, draft: &mut Draft, cause: &str) -> Result<(), F
         let message = format!("the run has used its {most} replans");
         return Err(Fault::new(FaultCode::ReplansUsedUp, message));
     }
-    let wait = Wait { question: cause.to_owned(), ..wait_for_plan(draft.now()) };
-    draft.replan(&Graph::of(plan), wait, cause).map_err(|_| {
+    let planning = Some(Box::new(Planning { cause, ..Planning::default() }));
+    let wait = Wait { question: text.to_owned(), planning, ..wait_for_plan(draft.now()) };
+    draft.replan(&Graph::of(plan), wait, text).map_err(|_| {
         let message = format!(
             "the run is {}; it can return to planning only while its steps are being executed",
             execution.state.as_str()
@@ -187,7 +201,7 @@ fn ended(execution: &Execution) -> Fault {
     Fault::new(FaultCode::RunTerminal, format!("the run ended as {state} ({reason})"))
 }
 
-fn overtaken() -> Fault {
+pub(super) fn overtaken() -> Fault {
     let message = "Another caller changed the run; read it again and retry.";
     Fault::new(FaultCode::VersionConflict, message)
 }

@@ -202,6 +202,7 @@ fn patch() -> impl Strategy<Value = PlanPatch> {
         description: described.then(|| "改".to_owned()),
         dependencies,
         tools_expected: None,
+        outputs_expected: None,
     });
     let added = (id(), vec(id(), 0..2)).prop_map(|(id, dependencies)| AddedStep {
         step: PlanStep { dependencies, ..step(&id, &[]) },

@@ -49,16 +49,10 @@ fn open_call() -> OpenCall {
 
 fn wait(id: Uuid, choices: &[&str], step_index: Option<usize>) -> Wait {
     Wait {
-        id,
-        waiting_on: WaitingOn::User,
-        since: now(),
-        unblocks: "an answer".to_owned(),
         question: "What now?".to_owned(),
         choices: choices.iter().map(|choice| (*choice).to_owned()).collect(),
         step_index,
-        acceptance: None,
-        answer_schema: String::new(),
-        confirmation: None,
+        ..Wait::new(id, WaitingOn::User, now(), "an answer".to_owned())
     }
 }
 

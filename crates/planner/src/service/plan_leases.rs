@@ -1,8 +1,10 @@
 //! The leases of plans on the wire.
 
+use crate::intake::attempts_left;
 use crate::intake::leases::Ask;
 use std::time::Duration;
 use surety_common::domain::fault::Fault;
+use surety_common::domain::planning::ReplanCause;
 use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::run::RunRecord;
 use surety_common::store::{Extended, HeldLease, Scope, WaitLease};
@@ -111,6 +113,7 @@ pub(super) fn leased(lease: WaitLease, record: &RunRecord) -> v1::LeasePlanRespo
         state: v1::StepState::from(state).into(),
     });
     let reason = execution.own_wait().map(|wait| wait.question.clone()).unwrap_or_default();
+    let planning = execution.planning();
     let context = v1::PlanContext {
         goal: spec.goal.clone(),
         limits: Some(spec.limits.clone().into()),
@@ -123,6 +126,19 @@ pub(super) fn leased(lease: WaitLease, record: &RunRecord) -> v1::LeasePlanRespo
         reason,
         expected_revision: execution.plan_revision,
         replans_left: spec.limits.max_replans.saturating_sub(execution.counters.replans),
+        correction: planning.refused.map(|refused| v1::Problem {
+            code: refused.code,
+            field: (!refused.field.is_empty()).then_some(refused.field),
+            message: refused.message,
+        }),
+        attempts_left: attempts_left(execution, &spec.limits),
+        cause: match planning.cause {
+            ReplanCause::FirstPlan => v1::ReplanCause::Unspecified,
+            ReplanCause::StepFailed => v1::ReplanCause::StepFailed,
+            ReplanCause::Requested => v1::ReplanCause::Requested,
+            ReplanCause::EnvironmentChanged => v1::ReplanCause::EnvironmentChanged,
+        }
+        .into(),
     };
     let lease = v1::PlanLease {
         run_id: lease.run_id.to_string(),

@@ -74,8 +74,18 @@ impl PlannerService for Plans {
         let policy = planner.policies.find(&record.spec.namespace).await.map_err(status)?;
         let sender = request::Sender::new(caller.name(), role, policy);
         intake::wanted(&record, request.expected_revision).map_err(status)?;
-        let request::ReadPlan { new, truncated_add, warnings } =
-            request::read_new_plan(request, &record, &sender).map_err(status)?;
+        let lease_epoch = i64::try_from(request.lease_epoch).unwrap_or(i64::MAX);
+        request::check_submission(&request).map_err(status)?;
+        let read = match request::read_new_plan(request, &record, &sender) {
+            Ok(read) => read,
+            // A refusal counts where an agent has leased the plan.
+            Err(fault) if lease_epoch != 0 => {
+                let fault = intake::refuse(&planner, &call, &record, lease_epoch, fault).await;
+                return Err(status(fault.unwrap_or_else(|lost| lost)));
+            }
+            Err(fault) => return Err(status(fault)),
+        };
+        let request::ReadPlan { new, truncated_add, warnings } = read;
         let plan = v1::Plan {
             revision: new.expected_revision + 1,
             digest: new.plan.digest(),
@@ -184,7 +194,8 @@ impl PlannerService for Plans {
         let request = request.into_inner();
         let NamedRun { id, planner, .. } = service.of_run(&caller, &request.run_id).await?;
         let call = Call::of(id, caller.name(), &request).map_err(status)?;
-        let run = intake::request_replan(&planner, id, &call, &request.reason).await;
+        let cause = request::read_replan_cause(request.cause).map_err(status)?;
+        let run = intake::request_replan(&planner, id, &call, (cause, &request.reason)).await;
         Ok(Response::new(v1::RequestReplanResponse { run: Some(run.map_err(status)?) }))
     }
 }

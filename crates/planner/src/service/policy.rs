@@ -7,7 +7,7 @@ use surety_common::domain::network::{read_hosts, read_ports};
 use surety_common::domain::policy::read_prepare;
 use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::run::{
-    CanaryPolicy, InDoubt, NetworkPolicy, OnBusy, Policy, SandboxPolicy, VerifyCommands,
+    CanaryPolicy, InDoubt, NetworkPolicy, OnBudget, OnBusy, Policy, SandboxPolicy, VerifyCommands,
     WorkspaceLock,
 };
 use surety_common::wire::run::read_in_doubt;
@@ -16,7 +16,7 @@ use surety_common::wire::v1;
 /// What a request allows on its run's behalf.
 ///
 /// # Errors
-/// `key_without_effect`; `type_mismatch` for a value that is not served.
+/// `type_mismatch` for a value that is not served.
 pub fn read_policy(policy: v1::Policy) -> Result<Policy, Problem> {
     let v1::Policy {
         verify_commands,
@@ -41,15 +41,13 @@ pub fn read_policy(policy: v1::Policy) -> Result<Policy, Problem> {
         on_denied,
         on_expired,
     } = policy;
-    if on_budget != i32::from(v1::OnBudget::Unspecified) {
-        return Err(without_effect("policy.on_budget"));
-    }
     InputRules::new(&protect, &may_change)?;
     let policy = Policy {
         verify_commands: read_verify_commands(verify_commands)?,
         repeatable_commands,
         workspace_lock: read_workspace_lock(workspace_lock)?,
         on_busy: read_on_busy(on_busy)?,
+        on_budget: read_on_budget(on_budget)?,
         require_independent,
         network: read_network(network, &loopback_ports, &hosts)?,
         sandbox: read_sandbox(sandbox)?,
@@ -136,6 +134,14 @@ fn read_on_expired(number: i32) -> Result<OnExpired, Problem> {
     }
 }
 
+fn read_on_budget(number: i32) -> Result<OnBudget, Problem> {
+    match v1::OnBudget::try_from(number) {
+        Ok(v1::OnBudget::Unspecified | v1::OnBudget::Block) => Ok(OnBudget::Block),
+        Ok(v1::OnBudget::Fail) => Ok(OnBudget::Fail),
+        Err(_) => Err(no_value("policy.on_budget")),
+    }
+}
+
 fn read_canary(number: i32) -> Result<CanaryPolicy, Problem> {
     match v1::CanaryPolicy::try_from(number) {
         Ok(v1::CanaryPolicy::Unspecified | v1::CanaryPolicy::Auto) => Ok(CanaryPolicy::Auto),
@@ -191,8 +197,4 @@ fn read_sandbox(sandbox: i32) -> Result<SandboxPolicy, Problem> {
             Err(Problem::at(Code::TypeMismatch, "policy.sandbox", message))
         }
     }
-}
-
-pub(super) fn without_effect(field: &str) -> Problem {
-    Problem::at(Code::KeyWithoutEffect, field, "has no effect in this version; leave it out")
 }

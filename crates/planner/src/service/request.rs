@@ -1,22 +1,27 @@
 //! Requests that contain a plan: converts them to the input of intake.
 
 use super::overlays;
-use super::policy::{asked_in_doubt, read_policy, without_effect};
+use super::policy::{asked_in_doubt, read_policy};
 use crate::call::MAX_REQUEST_ID;
-use crate::intake::{NewPlan, RunRequest};
+use crate::intake::{self, NewPlan, RunRequest};
 use crate::plan::patch::{apply_patch, parse_patch};
-use crate::plan::{PlanState, normalise_owned_plan, parse_plan, replace_plan};
-use crate::runs::Confirmation;
+use crate::plan::{
+    Clipped, PlanState, clip_plan, normalise_owned_plan, parse_plan, parse_plan_clipped,
+    replace_plan,
+};
+use crate::runs::{Confirmation, Extension};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use surety_common::domain::check::{AcceptCheck, Author, Owner, normalise_checks, validate_check};
 use surety_common::domain::check_inputs::{InputRules, assumptions};
+use surety_common::domain::decision::Usage;
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::identity::Role;
-use surety_common::domain::limits::{Limits, WITHOUT_EFFECT};
+use surety_common::domain::limits::Limits;
 use surety_common::domain::plan::Plan;
+use surety_common::domain::planning::ReplanCause;
 use surety_common::domain::policy::NamespacePolicy;
-use surety_common::domain::problem::{Code, Problem, Warning};
+use surety_common::domain::problem::{Code, Problem, Warning, WarningCode};
 use surety_common::domain::run::{DriverKind, InDoubt, MAX_NAMESPACE, Policy, RunRecord};
 use surety_common::wire::error::MessageError;
 use surety_common::wire::v1::{self, create_run_request, submit_plan_request};
@@ -28,6 +33,10 @@ const MAX_WORKSPACE: usize = 4095;
 const MAX_LABELS: usize = 64;
 const MAX_LABEL_NAME: usize = 200;
 const MAX_LABEL_TEXT: usize = 2000;
+/// The id of the only step of a run without planning.
+const GOAL_STEP: &str = "goal";
+/// The longest title that is taken from a goal, in bytes.
+const MAX_TITLE: usize = 100;
 /// The longest comment of an answer, in bytes.
 const MAX_COMMENT: usize = 2000;
 /// The longest answer to a question, in bytes.
@@ -136,14 +145,19 @@ pub(super) fn read_run_request(
         verify,
         priority,
         interactive,
+        without_plan,
     } = request;
     let namespace = named(namespace)?;
     let limits = limits.unwrap_or_default();
-    only_effective(&limits)?;
     let limits = read_limits(limits, &sender.policy)?;
     let policy = policy.unwrap_or_default();
     sender.check_prepare(&policy)?;
     let policy = read_run_policy(policy, interactive, &sender.policy)?;
+    let driver = read_driver(driver)?;
+    let plan_source = match without_plan {
+        true => Some(goal_as_plan(&goal, plan_source, driver)?),
+        false => plan_source,
+    };
     let (plan, mut warnings) = read_plan(plan_source, verify, sender, limits.max_plan_steps)?;
     if let Some(plan) = &plan {
         overlays::check(plan, None, &policy)?;
@@ -157,8 +171,9 @@ pub(super) fn read_run_request(
         request_id: bounded("request_id", request_id, MAX_REQUEST_ID)?,
         request_digest,
         goal,
-        driver: read_driver(driver)?,
+        driver,
         plan,
+        without_plan,
         limits,
         workspace: read_workspace(workspace)?,
         policy,
@@ -196,6 +211,33 @@ pub(super) struct ReadPlan {
     pub(super) warnings: Vec<Warning>,
 }
 
+/// Why a caller asks for another plan.
+///
+/// # Errors
+/// `type_mismatch` for a cause that only the service gives, and for none.
+pub(super) fn read_replan_cause(number: i32) -> Result<ReplanCause, Problem> {
+    let refused = |message: &str| Err(Problem::at(Code::TypeMismatch, "cause", message));
+    match v1::ReplanCause::try_from(number) {
+        Ok(v1::ReplanCause::Unspecified | v1::ReplanCause::Requested) => Ok(ReplanCause::Requested),
+        Ok(v1::ReplanCause::EnvironmentChanged) => Ok(ReplanCause::EnvironmentChanged),
+        Ok(v1::ReplanCause::StepFailed) => {
+            refused("is given by the service itself; use requested or environment_changed")
+        }
+        Err(_) => refused("is no value of this enum"),
+    }
+}
+
+/// Refuses a submission without a plan, which counts as no refused plan.
+///
+/// # Errors
+/// `field_missing`, `type_mismatch`.
+pub(super) fn check_submission(request: &v1::SubmitPlanRequest) -> Result<(), Problem> {
+    if request.plan_source.is_none() {
+        return Err(missing("plan"));
+    }
+    storable("reason", request.reason.clone()).map(drop)
+}
+
 /// Reads a plan, or a patch, for a run.
 ///
 /// # Errors
@@ -212,6 +254,9 @@ pub(super) fn read_new_plan(
         plan: Arc::unwrap_or_clone(plan),
         statuses: record.execution.step_states().collect(),
     });
+    // A person's submission is never the last one.
+    let last =
+        lease_epoch != 0 && intake::attempts_left(&record.execution, &record.spec.limits) == 1;
     let mut read = ReadPlan {
         new: NewPlan {
             run_id: record.spec.id,
@@ -223,16 +268,32 @@ pub(super) fn read_new_plan(
         truncated_add: false,
         warnings: Vec::new(),
     };
+    let author = sender.author;
     match plan_source.ok_or_else(|| missing("plan"))? {
         PlanSource::Plan(plan) => {
-            let plan =
-                normalise_owned_plan(&Plan::try_from(sender.own(plan))?, sender.author, most)?;
-            read.take_plan(plan, state, most)?;
+            let mut plan = Plan::try_from(sender.own(plan))?;
+            if last && state.is_none() {
+                read.clip(clip_plan(plan.clone(), most)?, &mut plan);
+            }
+            read.take_plan(normalise_owned_plan(&plan, author, most)?, state, most)?;
+        }
+        // The last attempt at a first plan may be too long: its first steps are taken.
+        PlanSource::PlanText(text) if last && state.is_none() => {
+            let (clipped, warnings) = parse_plan_clipped(&text, author, most)?;
+            read.take_plan((clipped.plan, warnings), state, most)?;
         }
         PlanSource::PlanText(text) => {
-            read.take_plan(parse_plan(&text, sender.author, most)?, state, most)?;
+            read.take_plan(parse_plan(&text, author, most)?, state, most)?;
         }
-        PlanSource::PatchText(text) => read.take_patch(&text, sender.author, state, most)?,
+        PlanSource::PatchText(text) => {
+            let patched = read.take_patch(&text, author, state.clone(), most);
+            if let Err(refused) = patched {
+                // What is no patch in the last attempt may be a whole plan.
+                let whole = last.then(|| parse_plan(&text, author, most));
+                let Some(Ok(plan)) = whole else { return Err(refused) };
+                read.take_plan(plan, state, most).map_err(|_| refused)?;
+            }
+        }
     }
     overlays::check(&read.new.plan, record.plan.as_deref(), &record.spec.policy)?;
     if expected_revision == 0 {
@@ -243,6 +304,15 @@ pub(super) fn read_new_plan(
 }
 
 impl ReadPlan {
+    /// Takes the first steps of a plan that is too long.
+    fn clip(&mut self, clipped: Clipped, plan: &mut Plan) {
+        if !clipped.cut.is_empty() {
+            let cut = Warning::at(WarningCode::PlanClipped, clipped.cut.join(","));
+            self.warnings.push(cut);
+        }
+        *plan = clipped.plan;
+    }
+
     /// A whole plan; done steps of the plan before it are kept.
     fn take_plan(
         &mut self,
@@ -254,7 +324,7 @@ impl ReadPlan {
             Some(state) => replace_plan(&state, plan, most)?.plan,
             None => plan,
         };
-        self.warnings = warnings;
+        self.warnings.extend(warnings);
         Ok(())
     }
 
@@ -320,12 +390,31 @@ pub(super) fn read_answer(answer: &str) -> Result<String, Problem> {
     Ok(answer)
 }
 
+/// What a request adds to the budgets of a run.
+///
+/// # Errors
+/// `field_missing` when nothing is added, `type_mismatch` for stop beside an amount.
+pub(super) fn read_extension(request: &v1::ExtendBudgetRequest) -> Result<Extension, Problem> {
+    let added = Usage { tokens: request.add_tokens, cost_micros: request.add_cost_micros };
+    match (request.stop, added.is_zero()) {
+        (true, true) => Ok(Extension::Stop),
+        (false, false) => Ok(Extension::Add(added)),
+        (true, false) => {
+            let message = "is set beside an amount; choose one of both";
+            Err(Problem::at(Code::TypeMismatch, "stop", message))
+        }
+        (false, true) => {
+            let message = "nothing is added; set add_tokens, add_cost_micros or stop";
+            Err(Problem::at(Code::FieldMissing, "add_tokens", message))
+        }
+    }
+}
+
 /// The limits that a request sets, and the defaults of the others.
 ///
 /// # Errors
-/// `key_without_effect`, `limit_out_of_range`.
+/// `limit_out_of_range`.
 pub fn read_own_limits(asked: v1::Limits) -> Result<Limits, Problem> {
-    only_effective(&asked)?;
     Limits::try_from(asked).map_err(Into::into)
 }
 
@@ -356,6 +445,8 @@ fn is_set(limits: &v1::Limits, name: &str) -> bool {
         "command_timeout" => limits.command_timeout.is_some(),
         "token_budget" => limits.token_budget.is_some(),
         "cost_budget_micros" => limits.cost_budget_micros.is_some(),
+        "max_turn_tokens" => limits.max_turn_tokens.is_some(),
+        "max_turn_cost_micros" => limits.max_turn_cost_micros.is_some(),
         _ => false,
     }
 }
@@ -388,6 +479,38 @@ fn read_plan(
     plan.verify = sender.policy.with_checks(checks);
     warnings.extend(dropped);
     Ok((Some(plan), warnings))
+}
+
+/// The plan of a run without planning: the goal is its only step.
+fn goal_as_plan(
+    goal: &str,
+    plan_source: Option<create_run_request::PlanSource>,
+    driver: DriverKind,
+) -> Result<create_run_request::PlanSource, Problem> {
+    let refused = |message: &str| Err(Problem::at(Code::TypeMismatch, "without_plan", message));
+    if plan_source.is_some() {
+        return refused("is set beside a plan; leave one of both out");
+    }
+    if driver != DriverKind::Remote {
+        return refused("needs the driver remote: a script has no calls for a goal");
+    }
+    let goal = goal.trim();
+    let title = goal.lines().next().unwrap_or_default();
+    let end = title.floor_char_boundary(MAX_TITLE);
+    let step = v1::PlanStep {
+        id: GOAL_STEP.to_owned(),
+        description: goal.to_owned(),
+        ..v1::PlanStep::default()
+    };
+    match goal {
+        "" => Err(missing("goal")),
+        _ => Ok(create_run_request::PlanSource::Plan(v1::Plan {
+            title: title.get(..end).unwrap_or_default().to_owned(),
+            goal: goal.to_owned(),
+            steps: vec![step],
+            ..v1::Plan::default()
+        })),
+    }
 }
 
 fn goal_of(goal: String, plan: Option<&Plan>) -> Result<String, Problem> {
@@ -458,14 +581,6 @@ fn read_driver(driver: i32) -> Result<DriverKind, Fault> {
             let message = "is not a driver; use script or remote";
             Err(Problem::at(Code::TypeMismatch, "driver", message).into())
         }
-    }
-}
-
-/// Refuses a limit that would be accepted without an effect.
-fn only_effective(limits: &v1::Limits) -> Result<(), Problem> {
-    match WITHOUT_EFFECT.into_iter().find(|name| is_set(limits, name)) {
-        Some(name) => Err(without_effect(&format!("limits.{name}"))),
-        None => Ok(()),
     }
 }
 

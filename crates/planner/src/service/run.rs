@@ -21,7 +21,6 @@ use surety_common::store::{self, ReceiptPages, RunFilter, RunOwner, StoreError};
 use surety_common::wire::caller::Caller;
 use surety_common::wire::event::event;
 use surety_common::wire::run::{read_run_state, run, trace_id};
-use surety_common::wire::status::unimplemented;
 use surety_common::wire::trace::TraceContext;
 use surety_common::wire::v1;
 use surety_common::wire::v1::export_receipts_response::Line;
@@ -233,9 +232,15 @@ impl RunService for Service {
 
     async fn extend_budget(
         &self,
-        _: Request<v1::ExtendBudgetRequest>,
+        request: Request<v1::ExtendBudgetRequest>,
     ) -> Result<Response<v1::ExtendBudgetResponse>, Status> {
-        Err(unimplemented("ExtendBudget"))
+        let caller = caller(&request)?;
+        let request = request.into_inner();
+        let NamedRun { id, planner, .. } = self.of_run(&caller, &request.run_id).await?;
+        let call = Call::of(id, caller.name(), &request).map_err(status)?;
+        let extension = request::read_extension(&request).map_err(status)?;
+        let run = planner.extend_budget(id, &call, extension).await.map_err(status)?;
+        Ok(Response::new(v1::ExtendBudgetResponse { run: Some(run) }))
     }
 
     type ExportReceiptsStream = BoxStream<'static, Result<v1::ExportReceiptsResponse, Status>>;

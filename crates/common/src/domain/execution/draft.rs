@@ -259,9 +259,8 @@ impl Draft {
 
     fn cancel_open_steps(&mut self, graph: &Graph) -> Result<(), Refusal> {
         for index in 0..self.execution.steps.len() {
-            let Some(step) = self.execution.step_mut(index) else { continue };
-            step.forget_waits();
-            if !step.state.is_settled() {
+            self.forget_waits(index);
+            if self.execution.step(index).is_some_and(|step| !step.state.is_settled()) {
                 self.step_event(graph, index, StepEvent::Cancelled, "the run ended")?;
             }
         }

@@ -8,6 +8,7 @@
 //! A [`draft::Draft`] is the only way to change an [`Execution`]. Each transition is decided by
 //! [`machine`](super::machine) and journalled, so that no state is set without a record.
 
+pub mod budget;
 mod confirmation;
 pub mod deaths;
 mod doubt;
@@ -28,6 +29,7 @@ use crate::domain::confirmation::{ApprovedCall, CallToConfirm};
 use crate::domain::decision::Usage;
 use crate::domain::machine::run::RunState;
 use crate::domain::plan::Plan;
+use crate::domain::planning::Planning;
 use crate::domain::scope::Writes;
 use crate::domain::step::StepState;
 use crate::domain::stop::{StopReason, Terminal, WaitingOn};
@@ -107,6 +109,12 @@ pub struct Counters {
     /// The text with which a driver outside the executor ended the work; empty before that.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub final_answer: String,
+    /// The part of it that belongs to no turn: of replies that no turn took, and of replies that never came.
+    #[serde(skip_serializing_if = "Usage::is_zero")]
+    pub usage_without_turn: Usage,
+    /// What was added to the budgets.
+    #[serde(skip_serializing_if = "Usage::is_zero")]
+    pub added_budget: Usage,
     /// Whether a receipt says that a file was written.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub wrote: bool,
@@ -184,6 +192,9 @@ pub struct StepProgress {
     /// A reply that arrived later, before a turn has taken it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reply: Option<Box<SuppliedReply>>,
+    /// What is reserved of the budgets for the reply that the step waits for, or that no turn has taken.
+    #[serde(skip_serializing_if = "Usage::is_zero")]
+    pub reserved: Usage,
     /// The wait whose answer is being carried out. Its participant keeps the lease until the step's next
     /// wait takes it over.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -229,14 +240,6 @@ pub struct StepProgress {
 }
 
 impl StepProgress {
-    /// Ends what the step waits for, and the lease of the participant that answered.
-    pub(super) fn forget_waits(&mut self) {
-        self.wait = None;
-        self.reply = None;
-        self.answered_wait = None;
-        self.approved = None;
-    }
-
     /// Whether a call of it waits for its confirmation, or is confirmed and not begun.
     pub fn is_confirming(&self) -> bool {
         self.approved.is_some()
@@ -269,9 +272,9 @@ pub struct SuppliedReply {
     pub lease_epoch: i64,
     /// The reply as it was received: a decision as JSON text, or any other text. At most 1 MiB.
     pub text: String,
-    /// The cost of the reply.
-    #[serde(default, skip_serializing_if = "Usage::is_zero")]
-    pub usage: Usage,
+    /// The cost of the reply; none where the driver did not report it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
     /// The W3C `traceparent` of the span in which it was made; empty without one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub trace_parent: String,
@@ -334,12 +337,43 @@ pub struct Wait {
     /// What a person is asked to accept, if it waits for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acceptance: Option<Box<Acceptance>>,
+    /// What other steps had reserved of the budgets when it began, if it waits for a budget.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Usage>,
+    /// Why a plan is needed and what was refused, if it waits for a plan after another one, or after a refusal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planning: Option<Box<Planning>>,
     /// The JSON Schema that the answer must fit, as compact JSON text; empty allows any text.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub answer_schema: String,
     /// The call that an approver is shown, if it waits for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirmation: Option<Box<CallToConfirm>>,
+}
+
+impl Wait {
+    /// A wait of the whole run that asks nothing.
+    pub const fn new(
+        id: Uuid,
+        waiting_on: WaitingOn,
+        since: DateTime<Utc>,
+        unblocks: String,
+    ) -> Self {
+        Self {
+            id,
+            waiting_on,
+            since,
+            unblocks,
+            question: String::new(),
+            choices: Vec::new(),
+            step_index: None,
+            acceptance: None,
+            budget: None,
+            planning: None,
+            answer_schema: String::new(),
+            confirmation: None,
+        }
+    }
 }
 
 /// A requested pause that has not ended.

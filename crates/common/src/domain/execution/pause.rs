@@ -15,7 +15,6 @@ use super::{Graph, Paused, StepProgress, Wait};
 use crate::domain::machine::Refusal;
 use crate::domain::machine::run::{Phase, RunEvent, RunState};
 use crate::domain::step::StepState;
-use crate::domain::stop::WaitingOn;
 use chrono::TimeDelta;
 use std::sync::Arc;
 
@@ -77,27 +76,27 @@ impl Draft {
                 && !any(StepState::Failed)
     }
 
-    /// The time of a pause does not count for a step's deadline. That of a step which waits for a person is given
-    /// back with the answer, the pause included.
+    /// The time of a pause does not count for a step's deadline. Of a step that still waits for a person, the end
+    /// of the wait gives all of it back.
     fn give_time_back(&mut self, paused: &Paused) {
         let Some(since) = paused.rests_since else { return };
         let rested = self.now - since;
-        let works = |step: &&mut Arc<StepProgress>| {
-            !step.state.is_settled() && !step.wait.as_deref().is_some_and(is_on_a_person)
-        };
-        for step in self.execution.steps.iter_mut().filter(works).map(Arc::make_mut) {
+        let is_given = |step: &StepProgress| !step.state.is_settled() && !waits_for_a_person(step);
+        let steps = self.execution.steps.iter_mut().filter(|step| is_given(step));
+        for step in steps.map(Arc::make_mut) {
             step.started_at = step.started_at.map(|at| at + rested);
         }
     }
 
-    /// The time in which a step waited for a person does not count for its deadline. A pause that still lasts is
-    /// given back at its end.
-    pub(super) fn give_waiting_time_back(&mut self, index: usize) {
-        let until = self.execution.paused.as_ref().and_then(|paused| paused.rests_since);
-        let until = until.unwrap_or(self.now);
+    /// The time for which a step waited for a person, or for a budget, does not count for its deadline.
+    pub(super) fn give_waited_time_back(&mut self, index: usize) {
+        let rests_since = self.execution.paused.as_ref().and_then(|paused| paused.rests_since);
+        // The end of the pause gives the time since then back.
+        let until = rests_since.unwrap_or(self.now);
         let Some(step) = self.execution.step_mut(index) else { return };
-        let Some(wait) = step.wait.as_deref().filter(|wait| is_on_a_person(wait)) else { return };
-        let waited = (until - wait.since).max(TimeDelta::zero());
+        let persons = step.wait.as_deref().filter(|wait| !wait.waiting_on.keeps_executing());
+        let Some(since) = persons.map(|wait| wait.since) else { return };
+        let waited = (until - since).max(TimeDelta::zero());
         step.started_at = step.started_at.map(|at| at + waited);
     }
 
@@ -128,6 +127,8 @@ impl Draft {
     }
 }
 
-fn is_on_a_person(wait: &Wait) -> bool {
-    matches!(wait.waiting_on, WaitingOn::User | WaitingOn::Approver)
+/// Whether a step waits for a party whose time is not the step's.
+fn waits_for_a_person(step: &StepProgress) -> bool {
+    let wait = step.wait.as_deref().filter(|_| step.state == StepState::Waiting);
+    wait.is_some_and(|wait| !wait.waiting_on.keeps_executing())
 }

@@ -1,18 +1,45 @@
-//! The return to planning, and the next revision of a plan.
+//! The return to planning, refused plans, and the next revision of a plan.
 //!
 //! ```text
 //!   EXECUTING --replan_requested--> RECOVERING --replan_started--> PLANNING --blocked--> BLOCKED
+//!   BLOCKED --plan_refused--> BLOCKED, with the correction, until no correction is left
 //!   BLOCKED --unblocked--> PLANNING --plan_accepted--> EXECUTING      steps carried over by id
 //! ```
 
 use super::draft::Draft;
-use super::{Graph, StepProgress, Wait};
+use super::{Execution, Graph, StepProgress, Wait};
 use crate::domain::machine::Refusal;
 use crate::domain::machine::run::{Phase, RunEvent, RunState};
 use crate::domain::machine::step::StepEvent;
+use crate::domain::planning::{Planning, RefusedPlan};
 use crate::domain::step::StepState;
+use uuid::Uuid;
 
 impl Draft {
+    /// Refuses the plan of a participant: its lease ends, and the wait goes on under another id with the
+    /// correction.
+    ///
+    /// # Errors
+    /// [`Refusal`] unless the run is BLOCKED in PLANNING.
+    pub fn refuse_plan(
+        &mut self,
+        next: Uuid,
+        refused: RefusedPlan,
+        cause: &str,
+    ) -> Result<(), Refusal> {
+        self.run_event(RunEvent::PlanRefused, cause)?;
+        let wait = match &mut self.execution.paused {
+            Some(paused) => paused.behind.as_mut(),
+            None => self.execution.wait.as_mut().filter(|wait| wait.step_index.is_none()),
+        };
+        let wait = wait.ok_or(Refusal::Meaningless)?;
+        wait.id = next;
+        let planning = wait.planning.get_or_insert_default();
+        planning.refusals = planning.refusals.saturating_add(1);
+        planning.refused = Some(refused);
+        Ok(())
+    }
+
     /// Returns the run to planning, where it is BLOCKED until another plan is submitted; running
     /// steps are released. Counts as one replan, whose limit the caller checks.
     ///
@@ -62,6 +89,7 @@ impl Draft {
                 continue;
             }
             let begun = step.started_at.is_some();
+            self.charge_untaken(index);
             let event = if begun { StepEvent::Cancelled } else { StepEvent::Skipped };
             let cause = format!("plan revision {revision} does without it");
             self.step_event(old, index, event, cause)?;
@@ -96,6 +124,15 @@ impl Draft {
         let Some(step) = self.execution.step_mut(index) else { return Ok(()) };
         keep_in_place(step, index);
         Ok(())
+    }
+}
+
+impl Execution {
+    /// What the wait for a plan has come to; the default for a first plan.
+    #[must_use]
+    pub fn planning(&self) -> Planning {
+        let planning = self.own_wait().and_then(|wait| wait.planning.as_deref());
+        planning.cloned().unwrap_or_default()
     }
 }
 

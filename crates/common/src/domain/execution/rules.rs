@@ -121,6 +121,7 @@ impl Draft {
     /// [`Refusal`] unless the step is running.
     pub fn finish_step(&mut self, graph: &Graph, index: usize, cause: &str) -> Result<(), Refusal> {
         self.step_event(graph, index, StepEvent::Finished, cause)?;
+        self.charge_untaken(index);
         if let Some(step) = self.execution.step_mut(index) {
             // The usage of a finished step is in the journal; the row keeps its attempt and its times.
             *step = StepProgress {
@@ -141,9 +142,7 @@ impl Draft {
     /// [`Refusal`] unless the step is running or waiting.
     pub fn fail_step(&mut self, graph: &Graph, index: usize, cause: &str) -> Result<(), Refusal> {
         self.step_event(graph, index, StepEvent::Failed, cause)?;
-        if let Some(step) = self.execution.step_mut(index) {
-            step.forget_waits();
-        }
+        self.forget_waits(index);
         self.end_wait(graph, index, cause)
     }
 
@@ -153,8 +152,12 @@ impl Draft {
     /// [`Refusal`] unless the step is running.
     pub fn pause_step(&mut self, graph: &Graph, index: usize, wait: Wait) -> Result<(), Refusal> {
         self.step_event(graph, index, StepEvent::WaitStarted, wait.unblocks.clone())?;
+        // Without a reply that no turn took, what is reserved is for the reply that the step waits for now.
+        if self.execution.step(index).is_some_and(|step| step.reply.is_some()) {
+            self.charge_untaken(index);
+        }
         if let Some(step) = self.execution.step_mut(index) {
-            step.forget_waits();
+            step.answered_wait = None;
             step.wait = Some(Box::new(Wait { step_index: Some(index), ..wait }));
         }
         self.show_wait();
@@ -168,6 +171,7 @@ impl Draft {
     /// [`Refusal`] unless the step waits.
     pub fn resume_step(&mut self, graph: &Graph, index: usize, cause: &str) -> Result<(), Refusal> {
         self.step_event(graph, index, StepEvent::WaitEnded, cause)?;
+        self.give_waited_time_back(index);
         self.end_wait(graph, index, cause)
     }
 
@@ -176,7 +180,10 @@ impl Draft {
         let shown = self.execution.wait.as_ref();
         let blocked_on_steps = matches!(self.execution.state, RunState::Blocked(_))
             && shown.is_some_and(|wait| wait.step_index.is_some());
-        self.give_waiting_time_back(index);
+        self.give_waited_time_back(index);
+        if self.execution.step(index).is_some_and(|step| step.reply.is_none()) {
+            self.charge_untaken(index);
+        }
         if let Some(step) = self.execution.step_mut(index) {
             step.wait = None;
         }
@@ -186,6 +193,7 @@ impl Draft {
 
     /// Applies what follows from the states of the steps; then blocks a run that is to be paused.
     pub(super) fn settle(&mut self, graph: &Graph) -> Result<(), Refusal> {
+        self.offer_released_budget(graph)?;
         self.move_on(graph)?;
         self.rest(graph)
     }
@@ -368,6 +376,7 @@ impl Draft {
     }
 
     pub(super) fn forget_attempt(&mut self, index: usize) {
+        self.charge_untaken(index);
         if let Some(step) = self.execution.step_mut(index) {
             *step = StepProgress { state: step.state, attempt: step.attempt, ..Default::default() };
         }

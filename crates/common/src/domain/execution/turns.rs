@@ -14,7 +14,7 @@
 use super::draft::{Draft, Ending};
 use super::wait_rows::AnsweredWait;
 use super::{CallAnswer, Execution, Graph, OpenCall, StepProgress, SuppliedReply, Wait};
-use crate::domain::decision::{Abort, ExecuteDecision, Usage};
+use crate::domain::decision::{Abort, ExecuteDecision, Usage, UsageSource};
 use crate::domain::journal::{
     Actor, Entry, Intent, Output, ReplyMark, Turn, Validation, VerdictRecord,
 };
@@ -38,7 +38,7 @@ pub struct TurnRecord {
     pub warnings: Vec<Warning>,
     /// The outcome.
     pub outcome: TurnOutcome,
-    /// The cost of the reply.
+    /// The cost of a reply that the driver gave at once. Of a supplied reply the cost is known from itself.
     pub usage: Usage,
 }
 
@@ -103,7 +103,14 @@ impl Draft {
         let TurnRecord { decision, validations, warnings, outcome, usage } = record;
         let progress = self.step_mut(index)?;
         progress.rounds += 1;
-        let reply = progress.reply.take().map(|reply| ReplyMark {
+        let reserved = std::mem::take(&mut progress.reserved);
+        let supplied = progress.reply.take();
+        let (usage, usage_source) = match supplied.as_deref() {
+            None => (usage, UsageSource::Free),
+            Some(SuppliedReply { usage: Some(usage), .. }) => (*usage, UsageSource::Reported),
+            Some(SuppliedReply { usage: None, .. }) => (reserved, UsageSource::Reserved),
+        };
+        let reply = supplied.map(|reply| ReplyMark {
             lease_epoch: reply.lease_epoch,
             digest: sha256_hex(reply.text.as_bytes()),
         });
@@ -132,13 +139,13 @@ impl Draft {
             warnings,
             correction: outcome.notice().to_owned(),
             usage,
+            usage_source,
             reply,
             end: None,
         };
         let counters = &mut self.execution.counters;
         counters.rounds += 1;
-        counters.usage.tokens = counters.usage.tokens.saturating_add(usage.tokens);
-        counters.usage.cost_micros = counters.usage.cost_micros.saturating_add(usage.cost_micros);
+        counters.usage = counters.usage.plus(usage);
         self.journal(Entry::Turn(Box::new(turn)));
         Ok(())
     }

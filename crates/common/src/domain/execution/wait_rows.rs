@@ -36,6 +36,8 @@ pub enum WaitKind {
     Timer,
     /// The end of another run in the same workspace.
     Workspace,
+    /// A larger budget.
+    Budget,
 }
 
 impl WaitKind {
@@ -51,6 +53,7 @@ impl WaitKind {
             Self::Resume => "resume",
             Self::Timer => "timer",
             Self::Workspace => "workspace",
+            Self::Budget => "budget",
         }
     }
 }
@@ -65,6 +68,7 @@ impl Wait {
     /// What it needs.
     pub const fn kind(&self) -> WaitKind {
         match self.waiting_on {
+            WaitingOn::User if self.budget.is_some() => WaitKind::Budget,
             WaitingOn::User => WaitKind::Question,
             WaitingOn::Approver if self.acceptance.is_some() => WaitKind::Acceptance,
             WaitingOn::Approver => WaitKind::Confirmation,

@@ -11,7 +11,7 @@ pub use stored::{
     Recorded, StoredError, StoredRow, Wanted, read_changes, read_measured, write_changes,
 };
 
-use crate::domain::decision::{ExecuteDecision, Usage};
+use crate::domain::decision::{ExecuteDecision, Usage, UsageSource};
 use crate::domain::problem::{Code, Warning};
 use crate::domain::receipt::EvidenceReceipt;
 use crate::domain::stop::StopReason;
@@ -117,8 +117,10 @@ pub struct Turn {
     pub warnings: Vec<Warning>,
     /// The correction or reminder that the driver got; empty when the decision was applied.
     pub correction: String,
-    /// What the driver's reply cost; zero where it reported nothing.
+    /// What the driver's reply cost.
     pub usage: Usage,
+    /// Where that is known from.
+    pub usage_source: UsageSource,
     /// The supplied reply that the turn was taken from; none where the driver replied at once.
     pub reply: Option<ReplyMark>,
     /// What the turn led to, beyond being applied or refused; set when its change is closed.

@@ -1,7 +1,7 @@
 //! Journal entries are read as they were written.
 
 use super::*;
-use crate::domain::decision::{Abort, Action, Usage};
+use crate::domain::decision::{Abort, Action, Usage, UsageSource};
 use crate::domain::json::{self, Value};
 use crate::domain::plan::ToolCall;
 use crate::domain::problem::WarningCode;
@@ -141,6 +141,7 @@ fn arguments_as_deep_as_a_decision_may_have_them_read_back() {
         warnings: Vec::new(),
         correction: String::new(),
         usage: Usage::default(),
+        usage_source: UsageSource::Reported,
         reply: None,
         end: None,
     };
@@ -220,8 +221,9 @@ fn turn() -> impl Strategy<Value = Turn> {
         reason: String::new(),
     });
     let validations = prop_oneof![Just(passed.to_vec()), prop::collection::vec(validation, 0..4)];
-    let usage = (any::<u64>(), any::<u64>())
-        .prop_map(|(tokens, cost_micros)| Usage { tokens, cost_micros });
+    let source = prop::sample::select(UsageSource::ALL.to_vec());
+    let usage = (any::<u64>(), any::<u64>(), source)
+        .prop_map(|(tokens, cost_micros, source)| (Usage { tokens, cost_micros }, source));
     let end = of(prop::sample::select(TurnEnd::ALL.to_vec()));
     let mark =
         (any::<i64>(), text()).prop_map(|(lease_epoch, digest)| ReplyMark { lease_epoch, digest });
@@ -236,7 +238,7 @@ fn turn() -> impl Strategy<Value = Turn> {
             attempt,
             number,
             decision,
-            (validations, warnings, correction, usage, reply, end),
+            (validations, warnings, correction, (usage, usage_source), reply, end),
         )| Turn {
             step_id,
             attempt,
@@ -246,6 +248,7 @@ fn turn() -> impl Strategy<Value = Turn> {
             warnings,
             correction,
             usage,
+            usage_source,
             reply,
             end,
         },

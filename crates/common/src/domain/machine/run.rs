@@ -47,6 +47,8 @@ pub enum RunEvent {
     PlanningStarted,
     /// A validated plan is stored.
     PlanAccepted,
+    /// A plan or a patch of a planning agent was refused. This changes no state: another one is awaited.
+    PlanRefused,
     /// Every step is done or skipped.
     StepsFinished,
     /// A step failed.
@@ -71,6 +73,8 @@ pub enum RunEvent {
     /// A caller requested to resume. This changes no state by itself: the run is unblocked when it
     /// waits for nothing else.
     ResumeRequested,
+    /// A caller raised a budget. This changes no state by itself: the steps that wait for it go on.
+    BudgetExtended,
     /// A limit, a verdict without repairs left, or the driver ended it.
     Stopped,
     /// A caller cancelled it.
@@ -175,9 +179,10 @@ impl Phase {
 
 impl RunEvent {
     /// Every event.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::PlanningStarted,
         Self::PlanAccepted,
+        Self::PlanRefused,
         Self::StepsFinished,
         Self::StepFailed,
         Self::VerdictAccepted,
@@ -189,6 +194,7 @@ impl RunEvent {
         Self::Unblocked,
         Self::PauseRequested,
         Self::ResumeRequested,
+        Self::BudgetExtended,
         Self::Stopped,
         Self::CancelRequested,
     ];
@@ -198,6 +204,7 @@ impl RunEvent {
         match self {
             Self::PlanningStarted => "planning_started",
             Self::PlanAccepted => "plan_accepted",
+            Self::PlanRefused => "plan_refused",
             Self::StepsFinished => "steps_finished",
             Self::StepFailed => "step_failed",
             Self::VerdictAccepted => "verdict_accepted",
@@ -209,6 +216,7 @@ impl RunEvent {
             Self::Unblocked => "unblocked",
             Self::PauseRequested => "pause_requested",
             Self::ResumeRequested => "resume_requested",
+            Self::BudgetExtended => "budget_extended",
             Self::Stopped => "stopped",
             Self::CancelRequested => "cancel_requested",
         }
@@ -226,7 +234,7 @@ pub const fn decide(state: RunState, event: RunEvent) -> Result<RunState, Refusa
         (S::Done | S::Failed | S::Cancelled, _) => Err(Refusal::Terminal),
         (_, E::Stopped) => Ok(S::Failed),
         (_, E::CancelRequested) => Ok(S::Cancelled),
-        (_, E::PauseRequested | E::ResumeRequested) => Ok(state),
+        (_, E::PauseRequested | E::ResumeRequested | E::BudgetExtended) => Ok(state),
 
         (S::Intake, E::PlanningStarted) | (S::Recovering, E::ReplanStarted) => Ok(S::Planning),
         (S::Planning, E::PlanAccepted) | (S::Recovering, E::RetryStarted) => Ok(S::Executing),
@@ -236,6 +244,7 @@ pub const fn decide(state: RunState, event: RunEvent) -> Result<RunState, Refusa
         }
         (S::Verifying, E::VerdictAccepted) => Ok(S::Done),
 
+        (S::Blocked(Phase::Planning), E::PlanRefused) => Ok(state),
         (S::Blocked(phase), E::Unblocked) => Ok(phase.state()),
         (S::Intake, E::Blocked) => Ok(S::Blocked(Phase::Intake)),
         (S::Planning, E::Blocked) => Ok(S::Blocked(Phase::Planning)),

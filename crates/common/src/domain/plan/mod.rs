@@ -47,6 +47,8 @@ pub struct PlanStep {
     pub dependencies: Vec<String>,
     /// Names of the tools the step may call; empty allows every tool.
     pub tools_expected: Vec<String>,
+    /// What the step leaves behind, in words: files, answers, states.
+    pub outputs_expected: Vec<String>,
     /// Checks that must hold before the step counts as done.
     pub verify: Vec<AcceptCheck>,
     /// When the step is done, in words.

@@ -20,6 +20,7 @@ pub const STEP_KEYS: &[&str] = &[
     "description",
     "dependencies",
     "tools_expected",
+    "outputs_expected",
     "verify",
     "done_when",
     "evidence",
@@ -124,6 +125,7 @@ impl Reading {
         let description = fields.text("description")?;
         let dependencies = fields.dependencies("dependencies", warnings)?;
         let tools_expected = fields.texts("tools_expected")?;
+        let outputs_expected = fields.texts("outputs_expected")?;
         let verify = self.checks(&fields, Some(at))?;
         let done_when = fields.text("done_when")?;
         let evidence = read_evidence(&fields)?;
@@ -137,6 +139,7 @@ impl Reading {
             description,
             dependencies,
             tools_expected,
+            outputs_expected,
             verify,
             done_when,
             evidence,

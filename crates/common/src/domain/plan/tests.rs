@@ -126,6 +126,7 @@ fn step() -> impl Strategy<Value = PlanStep> {
             script,
         )| {
             PlanStep {
+                outputs_expected: dependencies.clone(),
                 id,
                 description,
                 done_when,

@@ -46,6 +46,7 @@ impl PlanStep {
             description,
             dependencies,
             tools_expected,
+            outputs_expected,
             verify,
             done_when,
             evidence,
@@ -62,6 +63,7 @@ impl PlanStep {
             .text("description", description)
             .texts("dependencies", dependencies)
             .texts("tools_expected", tools_expected)
+            .texts("outputs_expected", outputs_expected)
             .list("verify", verify.iter().map(AcceptCheck::to_json))
             .text("done_when", done_when)
             .text("evidence", evidence)

@@ -27,13 +27,14 @@ const FEATURES: [&str; 8] = [
 ];
 
 /// The keys of a run's policy that have an effect.
-const POLICY_KEYS: [&str; 17] = [
+const POLICY_KEYS: [&str; 18] = [
     "confirm_destructive",
     "confirm_open_world",
     "confirm_tools",
     "in_doubt",
     "may_change",
     "network",
+    "on_budget",
     "on_busy",
     "on_denied",
     "on_expired",

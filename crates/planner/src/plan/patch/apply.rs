@@ -200,7 +200,7 @@ pub(in crate::plan) fn is_protected(check: &AcceptCheck) -> bool {
 }
 
 fn overwrite(step: &mut PlanStep, update: StepUpdate) {
-    let StepUpdate { id: _, description, dependencies, tools_expected } = update;
+    let StepUpdate { id: _, description, dependencies, tools_expected, outputs_expected } = update;
     if let Some(description) = description {
         step.description = description;
     }
@@ -209,5 +209,8 @@ fn overwrite(step: &mut PlanStep, update: StepUpdate) {
     }
     if let Some(tools_expected) = tools_expected {
         step.tools_expected = tools_expected;
+    }
+    if let Some(outputs_expected) = outputs_expected {
+        step.outputs_expected = outputs_expected;
     }
 }

@@ -41,6 +41,8 @@ pub struct StepUpdate {
     pub dependencies: Option<Vec<String>>,
     /// The new list of allowed tools.
     pub tools_expected: Option<Vec<String>>,
+    /// The new list of expected outputs.
+    pub outputs_expected: Option<Vec<String>>,
 }
 
 /// A step to add.

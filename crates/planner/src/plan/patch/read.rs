@@ -15,7 +15,8 @@ const TAG: &str = "PlanPatch";
 const PATCH_KEYS: &[&str] =
     &["type", "title", "remove_steps", "update_steps", "add_steps", "reason"];
 
-const UPDATE_KEYS: &[&str] = &["id", "description", "dependencies", "tools_expected"];
+const UPDATE_KEYS: &[&str] =
+    &["id", "description", "dependencies", "tools_expected", "outputs_expected"];
 
 /// The keys that identify a patch, and those of a plan, so that no object inside a plan is read as
 /// a patch.
@@ -141,10 +142,12 @@ fn read_update(
     let description = fields.text("description")?;
     let dependencies = fields.dependencies("dependencies", warnings)?;
     let tools_expected = fields.texts("tools_expected")?;
+    let outputs_expected = fields.texts("outputs_expected")?;
     Ok(StepUpdate {
         id,
         description: given("description").then_some(description),
         dependencies: given("dependencies").then_some(dependencies),
         tools_expected: given("tools_expected").then_some(tools_expected),
+        outputs_expected: given("outputs_expected").then_some(outputs_expected),
     })
 }

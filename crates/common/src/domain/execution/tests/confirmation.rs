@@ -35,6 +35,8 @@ fn wait(confirmation: Option<CallToConfirm>) -> Wait {
         acceptance: None,
         answer_schema: String::new(),
         confirmation: confirmation.map(Box::new),
+        budget: None,
+        planning: None,
     }
 }
 

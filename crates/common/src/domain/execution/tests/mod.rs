@@ -6,7 +6,8 @@ mod rows;
 mod world;
 
 use super::draft::{Draft, Ending};
-use super::{Execution, Graph};
+use super::{Execution, Graph, StepProgress};
+use crate::domain::decision::Usage;
 use crate::domain::journal::Entry;
 use crate::domain::machine::Refusal;
 use crate::domain::machine::run::{self, RunEvent, RunState};
@@ -33,7 +34,7 @@ proptest! {
         for op in ops {
             world.play(op);
         }
-        world.finish(&[Op::ResumeRun, Op::Revise, Op::Unblock, Op::Resume(0), Op::Claim, Op::Recover, Op::LeaseSteps,
+        world.finish(&[Op::ResumeRun, Op::Revise, Op::Unblock, Op::Extend, Op::Resume(0), Op::Claim, Op::Recover, Op::LeaseSteps,
             Op::Finish(0), Op::Accept]);
         if let Some(reason) = world.execution.stop_reason() {
             prop_assert!(
@@ -123,6 +124,7 @@ fn check_row(graph: &Graph, limits: &crate::domain::limits::Limits, row: &Execut
     }
     assert!(row.counters.replans <= limits.max_replans);
     assert!(row.counters.repairs <= limits.max_repairs);
+    check_budgets(limits, row);
     check_steps(graph, row);
     check_waits(row);
     check_movement(row);
@@ -131,6 +133,23 @@ fn check_row(graph: &Graph, limits: &crate::domain::limits::Limits, row: &Execut
     } else {
         assert_eq!(row.terminal, None);
         assert!(row.deadline_at.is_some());
+    }
+}
+
+/// What parallel steps use and reserve together never exceeds a budget, and nothing is reserved for ever.
+fn check_budgets(limits: &crate::domain::limits::Limits, row: &Execution) {
+    let (used, reserved) = (row.counters.usage.tokens, row.reserved().tokens);
+    let budget = row.limits_of(limits).token_budget;
+    assert!(budget.is_none_or(|budget| used + reserved <= budget), "{used} + {reserved}: {row:?}");
+    assert!(!row.state.is_terminal() || reserved == 0, "an ended run reserves: {row:?}");
+    let seen = |step: &StepProgress| step.wait.as_ref().and_then(|wait| wait.budget);
+    for step in &row.steps {
+        let awaited = step.state == StepState::Waiting || step.reply.is_some();
+        assert!(awaited || step.reserved.is_zero(), "reserved for nothing: {step:?}");
+        // Whoever waits for a part that others reserve is woken when they release it.
+        if let Some(seen) = seen(step).filter(|_| row.state == RunState::Executing) {
+            assert!(seen.tokens <= reserved, "{step:?} was not woken: {row:?}");
+        }
     }
 }
 
@@ -210,6 +229,12 @@ fn check_counters(row: &Execution, journal: &[Entry]) {
     };
     let receipts = journal.iter().filter(|entry| matches!(entry, Entry::Receipt(_))).count();
     assert_eq!(row.sequence, i64::try_from(journal.len()).unwrap());
+    let turns = journal.iter().filter_map(|entry| {
+        let Entry::Turn(turn) = entry else { return None };
+        Some(turn.usage)
+    });
+    let of_turns = turns.fold(Usage::default(), Usage::plus);
+    assert_eq!(row.counters.usage, of_turns.plus(row.counters.usage_without_turn));
     assert_eq!(usize::try_from(row.counters.receipts).unwrap(), receipts);
     assert_eq!(
         row.counters.replans + row.counters.repairs,

@@ -328,17 +328,8 @@ fn a_run_that_is_verified_or_blocked_as_a_whole_is_not_sent_back() {
         play(&mut world, ops);
         let wait = world.execution.wait.clone();
         let mut draft = Draft::new(world.execution.clone(), actor(), now());
-        let wait = wait.unwrap_or_else(|| Wait {
-            id: Uuid::from_u128(9),
-            waiting_on: WaitingOn::Model,
-            since: now(),
-            unblocks: String::new(),
-            question: String::new(),
-            choices: Vec::new(),
-            step_index: None,
-            acceptance: None,
-            answer_schema: String::new(),
-            confirmation: None,
+        let wait = wait.unwrap_or_else(|| {
+            Wait::new(Uuid::from_u128(9), WaitingOn::Model, now(), String::new())
         });
         assert_eq!(draft.replan(&world.graph, wait, "no"), Err(Refusal::Meaningless));
     }

@@ -3,7 +3,9 @@
 use super::{check_counters, check_row};
 use crate::domain::acceptance::{Acceptance, Resolution};
 use crate::domain::decision::Usage;
+use crate::domain::execution::budget::Reservation;
 use crate::domain::execution::draft::{Draft, Ending, Write};
+use crate::domain::execution::turns::{TurnOutcome, TurnRecord};
 use crate::domain::execution::{Execution, Graph, SuppliedReply, Wait};
 use crate::domain::journal::{Actor, Entry, Subject};
 use crate::domain::limits::Limits;
@@ -35,6 +37,8 @@ pub(super) enum Op {
     Await(usize),
     Resume(usize),
     Supply(usize),
+    Turn(usize),
+    Extend,
     FailWaiting(usize),
     Skip(usize),
     Receipt,
@@ -81,13 +85,16 @@ pub(super) fn worlds() -> impl Strategy<Value = World> {
         (edges, order)
     });
     let writes = prop::collection::vec(writes(), 12);
-    (plan, writes, 1_u32..=4, 0_u32..=3, 0_u32..=3).prop_map(
-        |((edges, order), writes, parallel, replans, repairs)| {
+    let budgets = (prop::option::of(1_u64..200), prop::option::of(1_u64..40));
+    (plan, writes, 1_u32..=4, 0_u32..=3, 0_u32..=3, budgets).prop_map(
+        |((edges, order), writes, parallel, replans, repairs, (token_budget, max_turn_tokens))| {
             let plan = plan_of(&edges, &order);
             let limits = Limits {
                 max_parallel_steps: parallel,
                 max_replans: replans,
                 max_repairs: repairs,
+                token_budget,
+                max_turn_tokens,
                 ..Limits::default()
             };
             let mut world = World::new(&plan, limits);
@@ -139,6 +146,8 @@ pub(super) fn ops() -> impl Strategy<Value = Vec<Op>> {
         3 => step.clone().prop_map(Op::Await),
         4 => step.clone().prop_map(Op::Resume),
         3 => step.clone().prop_map(Op::Supply),
+        6 => step.clone().prop_map(Op::Turn),
+        1 => Just(Op::Extend),
         1 => step.clone().prop_map(Op::FailWaiting),
         1 => step.prop_map(Op::Skip),
         1 => Just(Op::Receipt),
@@ -213,7 +222,9 @@ impl World {
             | Op::Fail(_)
             | Op::Pause(_)
             | Op::Await(_)
+            | Op::Turn(_)
             | Op::Receipt => any(StepState::Running),
+            Op::Extend => open && self.limits.has_budget(),
             Op::Supply(_) => row.waits_of_participants().next().is_some(),
             Op::Resume(_) | Op::FailWaiting(_) => any(StepState::Waiting),
             Op::Skip(_) => any(StepState::Ready) && row.state == RunState::Executing,
@@ -276,11 +287,9 @@ impl World {
                 let index = pick(StepState::Running, number);
                 draft.pause_step(graph, index, self.wait(Some(index)))
             }
-            Op::Await(number) => {
-                let index = pick(StepState::Running, number);
-                let wait = Wait { waiting_on: WaitingOn::Driver, ..self.wait(Some(index)) };
-                draft.await_reply(graph, index, wait)
-            }
+            Op::Await(number) => self.ask(draft, pick(StepState::Running, number)),
+            Op::Turn(number) => draft.record_turn(graph, pick(StepState::Running, number), turn()),
+            Op::Extend => draft.extend_budget(graph, Usage { tokens: 20, cost_micros: 0 }, "more"),
             Op::Supply(number) => draft.supply_reply(graph, self.reply(number)),
             Op::Resume(number) => draft.resume_step(graph, pick(StepState::Waiting, number), ""),
             Op::FailWaiting(number) => draft.fail_step(graph, pick(StepState::Waiting, number), ""),
@@ -322,6 +331,19 @@ impl World {
         }
     }
 
+    /// A step waits for its driver, or for a budget.
+    fn ask(&self, draft: &mut Draft, index: usize) -> Result<(), Refusal> {
+        let wait = self.wait(Some(index));
+        match draft.reserve(index, &self.limits)? {
+            Reservation::Made => {
+                let wait = Wait { waiting_on: WaitingOn::Driver, ..wait };
+                draft.await_reply(&self.graph, index, wait)
+            }
+            Reservation::Short(shortage) => draft.await_budget(&self.graph, index, wait, &shortage),
+        }
+    }
+
+    /// A driver reports at most what was reserved, or nothing.
     fn reply(&self, number: usize) -> SuppliedReply {
         let steps: Vec<usize> = self.execution.waits_of_participants().collect();
         let step = &self.execution.steps[steps[number % steps.len()]];
@@ -330,7 +352,11 @@ impl World {
             wait_id,
             lease_epoch: 0,
             text: "a reply".to_owned(),
-            usage: Usage::default(),
+            usage: match number % 3 {
+                0 => None,
+                1 => Some(step.reserved),
+                _ => Some(Usage { tokens: step.reserved.tokens / 2, cost_micros: 0 }),
+            },
             trace_parent: String::new(),
             by: String::new(),
         }
@@ -351,16 +377,9 @@ impl World {
 
     fn wait(&self, step_index: Option<usize>) -> Wait {
         Wait {
-            id: Uuid::from_u128(self.ids),
-            waiting_on: WaitingOn::User,
-            since: now(),
-            unblocks: "an answer".to_owned(),
             question: "Which?".to_owned(),
-            choices: Vec::new(),
             step_index,
-            acceptance: None,
-            answer_schema: String::new(),
-            confirmation: None,
+            ..Wait::new(Uuid::from_u128(self.ids), WaitingOn::User, now(), "an answer".to_owned())
         }
     }
 
@@ -436,6 +455,16 @@ pub(super) fn resolution(approved: bool) -> Resolution {
     let Acceptance { digest, difference, .. } = Acceptance::default();
     let (by, comment) = ("alice".to_owned(), String::new());
     Resolution { by, approved, digest, workspace: difference.workspace, comment }
+}
+
+fn turn() -> TurnRecord {
+    TurnRecord {
+        decision: None,
+        validations: Vec::new(),
+        warnings: Vec::new(),
+        outcome: TurnOutcome::Applied,
+        usage: Usage::default(),
+    }
 }
 
 fn receipt() -> EvidenceReceipt {

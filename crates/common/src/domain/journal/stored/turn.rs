@@ -2,7 +2,7 @@
 
 use super::StoredError;
 use super::fields::{Fields, missing, optional};
-use crate::domain::decision::{Abort, Action, ExecuteDecision, Usage};
+use crate::domain::decision::{Abort, Action, ExecuteDecision, Usage, UsageSource};
 use crate::domain::journal::{ReplyMark, Turn, TurnEnd, Validation};
 use crate::domain::json::{ObjectText, Value, write_list};
 use crate::domain::plan::ToolCall;
@@ -26,7 +26,8 @@ pub(super) fn write_turn(out: &mut String, turn: &Turn) {
     let object = object.text("end", turn.end.map_or("", TurnEnd::as_str));
     let object = optional(object, "reply", turn.reply.as_ref(), write_mark);
     let usage = Some(&turn.usage).filter(|usage| !usage.is_zero());
-    optional(object, "usage", usage, write_usage).end();
+    let object = optional(object, "usage", usage, write_usage);
+    object.text("usage_source", turn.usage_source.as_str()).end();
 }
 
 pub(super) fn read_turn(body: &Fields<'_>) -> Result<Turn, StoredError> {
@@ -55,6 +56,8 @@ pub(super) fn read_turn(body: &Fields<'_>) -> Result<Turn, StoredError> {
             .map(|usage| read_usage(&usage))
             .transpose()?
             .unwrap_or_default(),
+        usage_source: UsageSource::from_text(&body.text("usage_source")?)
+            .ok_or_else(|| missing("usage_source"))?,
         reply: body.object("reply")?.map(|mark| read_mark(&mark)).transpose()?,
         end: TurnEnd::of(&body.text("end")?),
     })

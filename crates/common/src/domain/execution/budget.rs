@@ -1,0 +1,251 @@
+//! The budgets of a run: tokens and cost, reserved before a turn and settled with what it used.
+//!
+//! ```text
+//!   reserve --> (the step waits for its driver) --> record_turn: what the reply says, else the reservation
+//!      |                                       `--> the wait ends otherwise: the reservation is charged
+//!      `--> nothing is left: the step waits for a budget
+//!                --> other steps release some, or extend_budget: the step goes on
+//! ```
+//!
+//! A reservation belongs to its step. What all steps reserve and what is used never exceed a budget together,
+//! unless a driver used more than was reserved for its turn.
+
+use super::draft::Draft;
+use super::{Execution, Graph, StepProgress, Wait};
+use crate::domain::decision::Usage;
+use crate::domain::limits::Limits;
+use crate::domain::machine::Refusal;
+use crate::domain::machine::run::{RunEvent, RunState};
+use crate::domain::machine::step::StepEvent;
+use crate::domain::step::StepState;
+use std::fmt;
+
+/// Whether a turn may begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reservation {
+    /// It may, and what it may use is reserved.
+    Made,
+    /// A budget has nothing left for it.
+    Short(Shortage),
+}
+
+/// A budget with nothing left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shortage {
+    /// The limit's name.
+    pub name: &'static str,
+    /// The budget.
+    pub total: u64,
+    /// What is used of it.
+    pub used: u64,
+    /// What other steps have reserved of each budget; they may release a part of it.
+    pub reserved: Usage,
+}
+
+impl Shortage {
+    /// Whether no other step can release anything.
+    #[must_use]
+    pub const fn is_final(&self) -> bool {
+        self.reserved.is_zero()
+    }
+}
+
+impl fmt::Display for Shortage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, total, used, .. } = self;
+        match self.is_final() {
+            true => write!(f, "{name} ({total}) is used up: {used} are used"),
+            false => {
+                write!(
+                    f,
+                    "{name} ({total}) has nothing left: {used} are used, other steps have the rest reserved"
+                )
+            }
+        }
+    }
+}
+
+/// One budget.
+struct Budget {
+    name: &'static str,
+    /// What it allows; none is no bound.
+    total: Option<u64>,
+    used: u64,
+    /// What other steps have reserved.
+    reserved: u64,
+    /// What a turn reserves at most; none divides the budget by the parallel steps.
+    turn: Option<u64>,
+}
+
+impl Budget {
+    const fn left(&self) -> Option<u64> {
+        match self.total {
+            Some(total) => Some(total.saturating_sub(self.used).saturating_sub(self.reserved)),
+            None => None,
+        }
+    }
+
+    fn share(&self, parallel: u32) -> u64 {
+        let (Some(total), Some(left)) = (self.total, self.left()) else { return 0 };
+        let share = self.turn.unwrap_or(total / u64::from(parallel.max(1)));
+        share.max(1).min(left)
+    }
+}
+
+impl Execution {
+    /// What all steps have reserved of the budgets.
+    #[must_use]
+    pub fn reserved(&self) -> Usage {
+        self.steps.iter().fold(Usage::default(), |sum, step| sum.plus(step.reserved))
+    }
+
+    /// The limits of the run with what was added to its budgets.
+    #[must_use]
+    pub fn limits_of(&self, limits: &Limits) -> Limits {
+        let added = self.counters.added_budget;
+        let more = |budget: Option<u64>, added| budget.map(|total| total.saturating_add(added));
+        Limits {
+            token_budget: more(limits.token_budget, added.tokens),
+            cost_budget_micros: more(limits.cost_budget_micros, added.cost_micros),
+            ..limits.clone()
+        }
+    }
+
+    fn budgets(&self, limits: &Limits, index: usize) -> [Budget; 2] {
+        let own = self.step(index).map(|step| step.reserved).unwrap_or_default();
+        let (all, used) = (self.reserved(), self.counters.usage);
+        let Limits { token_budget, cost_budget_micros, .. } = self.limits_of(limits);
+        [
+            Budget {
+                name: "token_budget",
+                total: token_budget,
+                used: used.tokens,
+                reserved: all.tokens.saturating_sub(own.tokens),
+                turn: limits.max_turn_tokens,
+            },
+            Budget {
+                name: "cost_budget_micros",
+                total: cost_budget_micros,
+                used: used.cost_micros,
+                reserved: all.cost_micros.saturating_sub(own.cost_micros),
+                turn: limits.max_turn_cost_micros,
+            },
+        ]
+    }
+}
+
+impl Draft {
+    /// Reserves what the next turn of a step may use, where the run has budgets.
+    ///
+    /// # Errors
+    /// [`Refusal::Meaningless`] when there is no such step.
+    pub fn reserve(&mut self, index: usize, limits: &Limits) -> Result<Reservation, Refusal> {
+        if !limits.has_budget() {
+            return Ok(Reservation::Made);
+        }
+        let [tokens, cost] = self.execution.budgets(limits, index);
+        let reserved = Usage { tokens: tokens.reserved, cost_micros: cost.reserved };
+        let mut both = [&tokens, &cost].into_iter();
+        if let Some(Budget { name, total, used, .. }) = both.find(|it| it.left() == Some(0)) {
+            let total = total.unwrap_or_default();
+            return Ok(Reservation::Short(Shortage { name, total, used: *used, reserved }));
+        }
+        let parallel = limits.max_parallel_steps;
+        let step = self.execution.step_mut(index).ok_or(Refusal::Meaningless)?;
+        step.reserved = Usage { tokens: tokens.share(parallel), cost_micros: cost.share(parallel) };
+        Ok(Reservation::Made)
+    }
+
+    /// Makes a running step wait for a budget.
+    ///
+    /// # Errors
+    /// [`Refusal`] unless the step is running.
+    pub fn await_budget(
+        &mut self,
+        graph: &Graph,
+        index: usize,
+        wait: Wait,
+        shortage: &Shortage,
+    ) -> Result<(), Refusal> {
+        let budget = Some(shortage.reserved);
+        self.pause_step(graph, index, Wait { question: shortage.to_string(), budget, ..wait })
+    }
+
+    /// Raises the budgets. The steps that wait for one go on.
+    ///
+    /// # Errors
+    /// [`Refusal::Terminal`] when the run has ended.
+    pub fn extend_budget(
+        &mut self,
+        graph: &Graph,
+        added: Usage,
+        cause: &str,
+    ) -> Result<(), Refusal> {
+        self.run_event(RunEvent::BudgetExtended, cause)?;
+        let counters = &mut self.execution.counters;
+        counters.added_budget = counters.added_budget.plus(added);
+        // The end of one wait may end others.
+        loop {
+            let next = self.waiting_for_budget(|_| true).next();
+            let Some(index) = next else { return Ok(()) };
+            self.resume_step(graph, index, "the budget was extended")?;
+        }
+    }
+
+    /// The steps that wait for a budget, by what other steps had reserved when they began to.
+    fn waiting_for_budget(&self, wanted: impl Fn(Usage) -> bool) -> impl Iterator<Item = usize> {
+        let waits = move |step: &StepProgress| {
+            let seen = step.wait.as_deref().and_then(|wait| wait.budget);
+            step.state == StepState::Waiting && seen.is_some_and(&wanted)
+        };
+        let steps = self.execution.steps.iter().enumerate();
+        steps.filter(move |(_, step)| waits(step)).map(|(index, _)| index)
+    }
+
+    /// Ends the waits for a budget of which other steps have released a part.
+    pub(super) fn offer_released_budget(&mut self, graph: &Graph) -> Result<(), Refusal> {
+        if self.execution.state != RunState::Executing
+            || self.waiting_for_budget(|_| true).next().is_none()
+        {
+            return Ok(());
+        }
+        let now = self.execution.reserved();
+        let is_less = |seen: Usage| now.tokens < seen.tokens || now.cost_micros < seen.cost_micros;
+        let released: Vec<usize> = self.waiting_for_budget(is_less).collect();
+        for index in released {
+            let cause = "other steps released a part of the budget";
+            self.step_event(graph, index, StepEvent::WaitEnded, cause)?;
+            self.give_waited_time_back(index);
+            if let Some(step) = self.execution.step_mut(index) {
+                step.wait = None;
+            }
+            self.show_wait();
+        }
+        Ok(())
+    }
+
+    /// Ends what a step waits for, and the lease of the participant that answered.
+    pub(super) fn forget_waits(&mut self, index: usize) {
+        self.charge_untaken(index);
+        if let Some(step) = self.execution.step_mut(index) {
+            step.wait = None;
+            step.answered_wait = None;
+        }
+    }
+
+    /// Charges a reply that no turn takes any more: what it says, else what was reserved for it, because a
+    /// driver may have used that much.
+    pub(super) fn charge_untaken(&mut self, index: usize) {
+        let holds = |step: &StepProgress| step.reply.is_some() || !step.reserved.is_zero();
+        if !self.execution.step(index).is_some_and(holds) {
+            return;
+        }
+        let Some(step) = self.execution.step_mut(index) else { return };
+        let reserved = std::mem::take(&mut step.reserved);
+        let reported = step.reply.take().and_then(|reply| reply.usage);
+        let usage = reported.unwrap_or(reserved);
+        let counters = &mut self.execution.counters;
+        counters.usage = counters.usage.plus(usage);
+        counters.usage_without_turn = counters.usage_without_turn.plus(usage);
+    }
+}

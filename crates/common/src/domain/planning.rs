@@ -1,0 +1,64 @@
+//! What a wait for a plan has come to: why a plan is needed, and which one was refused.
+
+use serde::{Deserialize, Serialize};
+
+/// What a wait for a plan has come to.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Planning {
+    /// Why a plan is needed.
+    pub cause: ReplanCause,
+    /// How many plans of planning agents were refused.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub refusals: u32,
+    /// The last refusal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<RefusedPlan>,
+}
+
+/// Why a plan was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedPlan {
+    /// The code.
+    pub code: String,
+    /// The field's path; empty when it is about no field.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub field: String,
+    /// The text.
+    pub message: String,
+}
+
+/// Why a run needs a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReplanCause {
+    /// It has none yet.
+    #[default]
+    FirstPlan,
+    /// A step failed.
+    StepFailed,
+    /// A caller asked for another one.
+    Requested,
+    /// A caller says that the environment is not what the plan assumes.
+    EnvironmentChanged,
+}
+
+impl ReplanCause {
+    /// The word in causes of transitions.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::FirstPlan => "first_plan",
+            Self::StepFailed => "step_failed",
+            Self::Requested => "requested",
+            Self::EnvironmentChanged => "environment_changed",
+        }
+    }
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde's skip_serializing_if passes a reference"
+)]
+const fn is_zero(value: &u32) -> bool {
+    *value == 0
+}
