@@ -291,3 +291,92 @@ async fn commands_have_a_default_time_of_the_operator_and_a_limit_of_the_run() -
     }
     deployment.finish().await
 }
+
+fn sleep(seconds: u32) -> Value {
+    json!({"name": "sleep", "arguments": {"seconds": seconds}})
+}
+
+#[tokio::test]
+async fn a_sleeping_run_holds_nothing_and_goes_on_by_itself() -> Result<()> {
+    let deployment = Deployment::start().await?;
+    let limits = v1::Limits { step_deadline: Some(whole_seconds(2)), ..v1::Limits::default() };
+    let plan = plan(&[step("s", &[], &[sleep(3), write("a.txt", "x")])]);
+    let request = v1::CreateRunRequest { limits: Some(limits), ..script::request(&plan, "") };
+    let run = deployment.create_run(request).await?;
+    let asleep = deployment
+        .wait_for(&run.id, "asleep", |run| {
+            run.steps.iter().any(|step| step.state() == v1::StepState::Waiting)
+        })
+        .await?;
+    ensure!(asleep.state() == v1::RunState::Executing && asleep.lease.is_none(), "{asleep:#?}");
+    let request = v1::ListWaitsRequest { run_id: run.id.clone(), ..Default::default() };
+    let waits = deployment.runs()?.list_waits(request).await?.into_inner().waits;
+    let wait = waits.first().context("no wait")?;
+    ensure!(
+        wait.kind() == v1::WaitKind::Timer && wait.waiting_on() == v1::WaitingOn::Timer,
+        "{wait:#?}"
+    );
+    let done = deployment.wait_for_end(&run.id).await?;
+    ensure!(done.state() == v1::RunState::Done, "the sleep is no time of the step: {done:#?}");
+    let receipts = receipts(&deployment, &run.id).await?;
+    let slept = receipts.iter().find(|receipt| receipt.name == "sleep").context("no receipt")?;
+    ensure!(slept.success && slept.summary.starts_with("slept "), "{slept:#?}");
+    let at = |at: &Option<prost_types::Timestamp>| at.as_ref().map_or(0, |at| at.seconds);
+    ensure!(at(&slept.finished_at) - at(&slept.started_at) >= 2, "{slept:#?}");
+    deployment.finish().await
+}
+
+#[tokio::test]
+async fn a_sleep_past_the_runs_deadline_is_refused() -> Result<()> {
+    let deployment = Deployment::start().await?;
+    let limits = v1::Limits {
+        run_deadline: Some(whole_seconds(60)),
+        max_replans: Some(0),
+        ..v1::Limits::default()
+    };
+    let plan = plan(&[step("s", &[], &[sleep(3600)])]);
+    let request = v1::CreateRunRequest { limits: Some(limits), ..script::request(&plan, "") };
+    let run = deployment.create_run(request).await?;
+    deployment.wait_for_end(&run.id).await?;
+    let receipts = receipts(&deployment, &run.id).await?;
+    let receipt = receipts.first().context("no receipt")?;
+    ensure!(receipt.summary.starts_with("sleep_too_long: "), "{receipt:#?}");
+    deployment.finish().await
+}
+
+#[tokio::test]
+async fn an_agent_that_sleeps_loses_its_lease_and_finds_the_outcome_as_an_observation() -> Result<()>
+{
+    let stage = Stage::new(&[]).await?;
+    let id = stage.run(json!({"id": "s", "description": "wait"}), "").await?;
+    let work = stage.agent.work(&id).await?;
+    let asleep =
+        stage.agent.submit(&work, &call("sleep", json!({"seconds": 1})).to_string()).await?;
+    ensure!(asleep.outcome() == v1::TurnOutcome::Waiting && asleep.next.is_none(), "{asleep:#?}");
+    let work = stage.agent.work(&id).await?;
+    ensure!(work.context.turn == 2, "{work:#?}");
+    let text: String = work.context.messages.iter().map(|message| message.text.as_str()).collect();
+    ensure!(text.contains("sleep succeeded: slept "), "{text}");
+    stage.deployment.finish().await
+}
+
+#[tokio::test]
+async fn a_time_that_comes_during_a_pause_is_kept_until_its_end() -> Result<()> {
+    let deployment = Deployment::start().await?;
+    let plan = plan(&[step("s", &[], &[sleep(1), write("a.txt", "x")])]);
+    let run = deployment.create(&plan, "").await?;
+    let waiting =
+        |run: &v1::Run| run.steps.iter().any(|step| step.state() == v1::StepState::Waiting);
+    deployment.wait_for(&run.id, "asleep", waiting).await?;
+    let request = v1::PauseRunRequest { run_id: run.id.clone(), ..Default::default() };
+    deployment.runs()?.pause_run(request).await?;
+    let awake = deployment.wait_for(&run.id, "awake", |run| {
+        run.steps.iter().all(|step| step.state() == v1::StepState::Ready)
+    });
+    ensure!(awake.await?.state() == v1::RunState::Blocked);
+    let request = v1::ResumeRunRequest { run_id: run.id.clone(), ..Default::default() };
+    deployment.runs()?.resume_run(request).await?;
+    let done = deployment.wait_for_end(&run.id).await?;
+    ensure!(done.state() == v1::RunState::Done, "{done:#?}");
+    deployment.finish().await
+}

@@ -19,6 +19,7 @@ mod runs;
 mod scan;
 mod service;
 mod shards;
+mod timers;
 mod tokens;
 mod upkeep;
 mod webhook;

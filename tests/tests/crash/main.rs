@@ -21,6 +21,7 @@ mod panicked;
 mod participants;
 mod points;
 mod points_of_leases;
+mod points_of_sleeps;
 mod points_of_upkeep;
 mod points_of_waits;
 mod pool;

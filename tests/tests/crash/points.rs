@@ -2,6 +2,7 @@
 //! successor finishes the run, every effect is there, and the journal stays lawful.
 
 use super::points_of_leases::{OF_DRAINS, OF_TAKE_OVERS, OF_UNREADABLE};
+use super::points_of_sleeps::OF_WAKES;
 use super::points_of_upkeep::{OF_MIGRATIONS, OF_PARTITIONS, OF_RETENTION, OF_SINGLE_MIGRATIONS};
 use super::points_of_waits::OF_WAITS;
 use anyhow::{Context, Result, ensure};
@@ -77,7 +78,8 @@ fn each_named_point_is_one_where_a_test_dies() -> Result<()> {
     let of_migrations = [&OF_MIGRATIONS[..], &OF_SINGLE_MIGRATIONS].concat();
     let of_upkeep = [&of_migrations[..], &OF_PARTITIONS, &OF_RETENTION].concat();
     let of_services = [&OF_EXECUTORS[..], &OF_GATES, &OF_PLANNERS].concat();
-    let here = [&of_services[..], &OF_WAITS, &of_leases, &of_upkeep].concat();
+    let of_waits = [&OF_WAITS[..], &OF_WAKES].concat();
+    let here = [&of_services[..], &of_waits, &of_leases, &of_upkeep].concat();
     let here: BTreeSet<String> = here.into_iter().map(str::to_owned).collect();
     let mut there = BTreeSet::new();
     points_under(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates"), &mut there)?;

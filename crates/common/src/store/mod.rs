@@ -39,6 +39,7 @@ mod request_outcome;
 mod retention;
 mod run;
 mod run_row;
+mod timers;
 mod token;
 mod token_admin;
 mod unread;
@@ -79,6 +80,7 @@ pub use run::{
     LIST_BYTES, RunFilter, RunOwner, RunPage, find_owner, find_run, find_wait, list_runs,
     listed_bytes, overdue,
 };
+pub use timers::{due_timers, timer_id};
 pub use token::{StoredToken, TokenHash, copy_tokens, find_token, import_tokens, use_token};
 pub use token_admin::{
     CreatedToken, NewToken, Revocation, create_token, list_tokens, revoke_token, token_by_id,

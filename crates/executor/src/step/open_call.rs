@@ -8,8 +8,8 @@ use super::call_setup::{Call, CallSetup, Done, stored_arguments};
 use super::conclude::{Stored, conclude};
 use super::ended::Ended;
 use super::leased_run::LeasedRun;
-use super::outcome;
-use crate::tool::{Effect, Probe, ToolOutcome};
+use super::{outcome, run_tools};
+use crate::tool::{Effect, Probe, RunTool, ToolOutcome};
 use surety_common::domain::execution::{CallAnswer, OpenCall, Wait};
 use surety_common::domain::plan::ToolCall;
 use surety_common::domain::receipt::EvidenceSource;
@@ -33,6 +33,9 @@ pub(super) async fn settle(
     let arguments = stored_arguments(&open);
     let call =
         Call { id: open.call_id, tool_call: ToolCall { name: open.tool.clone(), arguments } };
+    if run.engine.tools.run_tool(&open.tool) == Some(RunTool::Sleep) {
+        return run_tools::end_sleep(run, index, call, open).await;
+    }
     if progress.answer == Some(CallAnswer::Happened) {
         return testified(run, index, call, &progress.answered_by).await;
     }

@@ -1,5 +1,5 @@
-//! Calls of tools over the run's own rows: todos change in the transaction of their turn, and stored outputs
-//! are read from the database.
+//! Calls of tools over the run's own rows: todos change in the transaction of their turn, stored outputs are
+//! read from the database, and a sleep is a wait for the clock.
 
 use super::call_setup::{Call, Done};
 use super::conclude::{Stored, begin, conclude, end_call};
@@ -7,10 +7,16 @@ use super::ended::Ended;
 use super::evidence;
 use super::judge::Passed;
 use super::leased_run::LeasedRun;
+use super::outcome;
+use crate::fuse::limits::Next;
 use crate::tool::builtin::read_output::{Picker, Wanted, read_wanted, unknown};
-use crate::tool::builtin::todo;
+use crate::tool::builtin::{sleep, todo};
 use crate::tool::{ErrorCode, RunTool, ToolError, ToolOutcome};
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde_json::Value;
 use surety_common::domain::execution::draft::Draft;
+use surety_common::domain::execution::{OpenCall, Wait};
+use surety_common::domain::stop::WaitingOn;
 use surety_common::domain::todo::TodoChange;
 use surety_common::store::{self, OutputParts};
 use surety_common::telemetry;
@@ -34,6 +40,7 @@ pub(super) async fn carry_out(
             let outcome = read_output(run, &call).await.unwrap_or_else(ToolOutcome::from);
             conclude(run, index, Done::now(run, call, outcome), Stored::Nothing(passed)).await
         }
+        RunTool::Sleep => begin_sleep(run, index, passed, call).await,
     };
     // The span lasts as long as the call.
     drop(span);
@@ -69,6 +76,75 @@ fn changed(draft: &mut Draft, run: &LeasedRun, change: &TodoChange) -> ToolOutco
     match draft.change_todos(&run.plan.todos, change) {
         Ok(todos) => todo::listed(change, &todos),
         Err(problem) => todo::refused(&problem),
+    }
+}
+
+/// Makes the step wait for the time that the call names. The intent and the wait are one change, and the run holds
+/// nothing after it.
+async fn begin_sleep(
+    run: &LeasedRun,
+    index: usize,
+    passed: &Passed,
+    call: Call,
+) -> Result<Vec<usize>, Ended> {
+    let now = run.engine.now();
+    let deadline_at = run.execution().await.deadline_at;
+    let until = match sleep::end_of(&call.tool_call.arguments, now, deadline_at) {
+        Ok(until) => until,
+        Err(error) => {
+            let done = Done::now(run, call, error.into());
+            return conclude(run, index, done, Stored::Nothing(passed)).await;
+        }
+    };
+    let open = OpenCall {
+        call_id: call.id,
+        tool: call.tool_call.name,
+        arguments_json: call.tool_call.arguments.to_compact(),
+        effect: Value::Null,
+        intended_at: now,
+    };
+    run.change(|draft| {
+        outcome::turn(draft, run, index, Next::Call, |draft| {
+            outcome::record_applied(draft, run, index, &passed.judgement, passed.usage)?;
+            draft.sleep_step(&run.graph, index, open, (until, timer(run, index, until)))
+        })
+    })
+    .await?;
+    Ok(Vec::new())
+}
+
+/// Ends the sleep of a step that this process has just leased. One whose time has not come goes on.
+pub(super) async fn end_sleep(
+    run: &LeasedRun,
+    index: usize,
+    call: Call,
+    open: OpenCall,
+) -> Result<Vec<usize>, Ended> {
+    let (_, progress) = run.step(index).await?;
+    let now = run.engine.now();
+    match progress.sleep.map(|sleep| sleep.until).filter(|until| *until > now) {
+        Some(until) => {
+            let wait = timer(run, index, until);
+            run.change(|draft| draft.sleep_step(&run.graph, index, open, (until, wait))).await?;
+            Ok(Vec::new())
+        }
+        None => {
+            let outcome = sleep::slept(open.intended_at, now);
+            let done = Done { started_at: open.intended_at, ..Done::now(run, call, outcome) };
+            conclude(run, index, done, Stored::Intent).await
+        }
+    }
+}
+
+fn timer(run: &LeasedRun, index: usize, until: DateTime<Utc>) -> Wait {
+    Wait {
+        step_index: Some(index),
+        ..Wait::new(
+            store::timer_id(until),
+            WaitingOn::Timer,
+            run.engine.now(),
+            format!("the clock, at {}", until.to_rfc3339_opts(SecondsFormat::Secs, true)),
+        )
     }
 }
 

@@ -62,6 +62,7 @@ codes! {
     AddressFailed = "address_failed", "The address did not answer, or it answered with a failure.";
     OutputNotFound = "output_not_found", "No call of a step of this run has an output under this handle.";
     RangeEmpty = "range_empty", "The part begins after the end of the output.";
+    SleepTooLong = "sleep_too_long", "The sleep would end after the run's deadline.";
     TodoNotFound = "todo_not_found", "No todo has this id; the message lists the active ids.";
     TodoTerminal = "todo_terminal", "The todo is completed, failed or canceled, which is final.";
     TodoDependencyOpen = "todo_dependency_open", "The todo cannot be begun or completed before the todos that it depends on.";

@@ -2,25 +2,28 @@
 //! in the transaction of their turn.
 
 use super::ToolSpec;
-use super::builtin::{read_output, todo};
+use super::builtin::{read_output, sleep, todo};
 
 /// One of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunTool {
     /// Reads a part of a stored output.
     ReadOutput,
+    /// Waits for a time.
+    Sleep,
     /// Makes, changes and lists todos.
     Todo,
 }
 
 impl RunTool {
     /// Every one.
-    pub const ALL: [Self; 2] = [Self::ReadOutput, Self::Todo];
+    pub const ALL: [Self; 3] = [Self::ReadOutput, Self::Sleep, Self::Todo];
 
     /// Its description.
     pub(super) fn spec(self) -> ToolSpec {
         match self {
             Self::ReadOutput => read_output::spec(),
+            Self::Sleep => sleep::spec(),
             Self::Todo => todo::spec(),
         }
     }

@@ -16,10 +16,12 @@ pub mod draft;
 mod pause;
 mod replan;
 mod rules;
+mod sleep;
 pub mod turns;
 pub mod wait_rows;
 
 pub use confirmation::Approval;
+pub use sleep::Sleep;
 
 #[cfg(test)]
 mod tests;
@@ -222,6 +224,9 @@ pub struct StepProgress {
     /// The call whose intent is journalled and that has no outcome yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open_call: Option<Box<OpenCall>>,
+    /// The sleep that its open call is; none for any other call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sleep: Option<Sleep>,
     /// What it waits for; set only while it waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<Box<Wait>>,

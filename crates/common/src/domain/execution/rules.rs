@@ -337,7 +337,11 @@ impl Draft {
     /// Why failed steps are not retried: no retry remains, or a user failed a step because the
     /// outcome of its call is unknown, and a retry would repeat the call.
     fn no_retry(&self, graph: &Graph, limits: &Limits, failed: &[usize]) -> Option<Ending> {
-        let of = |index: &usize| self.execution.steps.get(*index)?.open_call.as_ref();
+        let of = |index: &usize| {
+            let step = self.execution.steps.get(*index)?;
+            // A sleep has no effect, so it may be repeated.
+            step.open_call.as_ref().filter(|_| step.sleep.is_none())
+        };
         let in_doubt = failed.iter().find_map(|index| Some((graph.id(*index), of(index)?)));
         let (user_message, internal_reason) = if let Some((id, call)) = in_doubt {
             (

@@ -23,7 +23,7 @@ use crate::domain::machine::Refusal;
 use crate::domain::problem::{Problem, Warning};
 use crate::domain::receipt::EvidenceReceipt;
 use crate::domain::step::StepState;
-use crate::domain::stop::StopReason;
+use crate::domain::stop::{StopReason, WaitingOn};
 use crate::domain::todo::{Todo, TodoChange};
 use uuid::Uuid;
 
@@ -193,6 +193,7 @@ impl Draft {
         self.execution.counters.tool_calls += 1;
         let progress = self.step_mut(index)?;
         progress.open_call = None;
+        progress.sleep = None;
         progress.answer = None;
         progress.answered_by.clear();
         progress.tool_calls += 1;
@@ -338,6 +339,8 @@ impl Draft {
 fn awaited(execution: &Execution, wait_id: Uuid) -> Option<usize> {
     execution.waits_of_participants().find(|index| {
         let step = execution.steps.get(*index);
-        step.and_then(|step| step.wait.as_deref()).is_some_and(|wait| wait.id == wait_id)
+        let wait = step.and_then(|step| step.wait.as_deref());
+        // The clock alone ends a sleep.
+        wait.is_some_and(|wait| wait.id == wait_id && wait.waiting_on != WaitingOn::Timer)
     })
 }

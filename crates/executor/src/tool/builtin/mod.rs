@@ -10,6 +10,7 @@ pub mod noop;
 pub mod read_file;
 pub mod read_output;
 pub mod run_command;
+pub mod sleep;
 mod support;
 pub mod todo;
 pub mod write_file;

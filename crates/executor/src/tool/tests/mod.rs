@@ -159,6 +159,7 @@ fn the_built_in_tools_are_listed_by_name_with_their_annotations() {
             ("read_file", true, false),
             ("read_output", true, false),
             ("run_command", false, false),
+            ("sleep", true, false),
             ("todo", true, false),
             ("write_file", false, false),
         ]

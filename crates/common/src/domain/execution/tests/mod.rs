@@ -3,6 +3,7 @@
 mod confirmation;
 mod doubt;
 mod rows;
+mod sleep;
 mod world;
 
 use super::draft::{Draft, Ending};

@@ -6,7 +6,7 @@ use crate::domain::decision::Usage;
 use crate::domain::execution::budget::Reservation;
 use crate::domain::execution::draft::{Draft, Ending, Write};
 use crate::domain::execution::turns::{TurnOutcome, TurnRecord};
-use crate::domain::execution::{Execution, Graph, SuppliedReply, Wait};
+use crate::domain::execution::{Execution, Graph, OpenCall, SuppliedReply, Wait};
 use crate::domain::journal::{Actor, Entry, Subject};
 use crate::domain::limits::Limits;
 use crate::domain::machine::Refusal;
@@ -35,6 +35,8 @@ pub(super) enum Op {
     Fail(usize),
     Pause(usize),
     Await(usize),
+    Sleep(usize),
+    Wake,
     Resume(usize),
     Supply(usize),
     Turn(usize),
@@ -144,6 +146,8 @@ pub(super) fn ops() -> impl Strategy<Value = Vec<Op>> {
         2 => step.clone().prop_map(Op::Fail),
         4 => step.clone().prop_map(Op::Pause),
         3 => step.clone().prop_map(Op::Await),
+        2 => step.clone().prop_map(Op::Sleep),
+        2 => Just(Op::Wake),
         4 => step.clone().prop_map(Op::Resume),
         3 => step.clone().prop_map(Op::Supply),
         6 => step.clone().prop_map(Op::Turn),
@@ -223,9 +227,11 @@ impl World {
             | Op::Pause(_)
             | Op::Await(_)
             | Op::Turn(_)
+            | Op::Sleep(_)
             | Op::Receipt => any(StepState::Running),
             Op::Extend => open && self.limits.has_budget(),
-            Op::Supply(_) => row.waits_of_participants().next().is_some(),
+            Op::Supply(_) => self.decided_elsewhere().next().is_some(),
+            Op::Wake => row.steps.iter().any(|step| step.sleep.is_some()),
             Op::Resume(_) | Op::FailWaiting(_) => any(StepState::Waiting),
             Op::Skip(_) => any(StepState::Ready) && row.state == RunState::Executing,
             Op::Recover => held && row.state == RunState::Recovering,
@@ -290,6 +296,12 @@ impl World {
             Op::Await(number) => self.ask(draft, pick(StepState::Running, number)),
             Op::Turn(number) => draft.record_turn(graph, pick(StepState::Running, number), turn()),
             Op::Extend => draft.extend_budget(graph, Usage { tokens: 20, cost_micros: 0 }, "more"),
+            Op::Sleep(number) => {
+                let index = pick(StepState::Running, number);
+                let wait = Wait { waiting_on: WaitingOn::Timer, ..self.wait(Some(index)) };
+                draft.sleep_step(graph, index, asleep(self.ids), (now(), wait))
+            }
+            Op::Wake => draft.wake_steps(graph),
             Op::Supply(number) => draft.supply_reply(graph, self.reply(number)),
             Op::Resume(number) => draft.resume_step(graph, pick(StepState::Waiting, number), ""),
             Op::FailWaiting(number) => draft.fail_step(graph, pick(StepState::Waiting, number), ""),
@@ -345,7 +357,7 @@ impl World {
 
     /// A driver reports at most what was reserved, or nothing.
     fn reply(&self, number: usize) -> SuppliedReply {
-        let steps: Vec<usize> = self.execution.waits_of_participants().collect();
+        let steps: Vec<usize> = self.decided_elsewhere().collect();
         let step = &self.execution.steps[steps[number % steps.len()]];
         let wait_id = step.wait.as_deref().map(|wait| wait.id).unwrap_or_default();
         SuppliedReply {
@@ -362,6 +374,15 @@ impl World {
         }
     }
 
+    /// The steps whose wait a driver answers.
+    fn decided_elsewhere(&self) -> impl Iterator<Item = usize> + '_ {
+        self.execution.waits_of_participants().filter(|index| {
+            let step = self.execution.step(*index);
+            step.and_then(|step| step.wait.as_deref())
+                .is_some_and(|wait| wait.waiting_on != WaitingOn::Timer)
+        })
+    }
+
     fn claim(&self, draft: &mut Draft) -> Result<(), Refusal> {
         draft.end_leases(&self.graph, "its executor is dead")?;
         if !draft.execution().needs_executor() {
@@ -375,7 +396,7 @@ impl World {
         draft.lease_steps(&self.graph, self.limits.max_parallel_steps).map(drop)
     }
 
-    fn wait(&self, step_index: Option<usize>) -> Wait {
+    pub(super) fn wait(&self, step_index: Option<usize>) -> Wait {
         Wait {
             question: "Which?".to_owned(),
             step_index,
@@ -444,6 +465,17 @@ impl World {
         verify_chain(&receipts).unwrap();
         let last = receipts.last().map_or("", |receipt| receipt.digest.as_str());
         assert_eq!(self.execution.counters.last_receipt_digest, last);
+    }
+}
+
+/// The open call of a sleep.
+pub(super) fn asleep(id: u128) -> OpenCall {
+    OpenCall {
+        call_id: Uuid::from_u128(id),
+        tool: "sleep".to_owned(),
+        arguments_json: "{}".to_owned(),
+        effect: serde_json::Value::Null,
+        intended_at: now(),
     }
 }
 

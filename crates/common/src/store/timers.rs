@@ -1,0 +1,52 @@
+//! Waits for a time. The id of such a wait is made of the time, so the due ones are the first of an index over ids.
+
+use super::StoreError;
+use super::pool::within;
+use chrono::{DateTime, Utc};
+use sqlx::PgPool;
+use uuid::{NoContext, Timestamp, Uuid};
+
+/// An id for a wait that the clock ends: a UUIDv7 of that time.
+pub fn timer_id(until: DateTime<Utc>) -> Uuid {
+    let (seconds, nanos) = (until.timestamp(), until.timestamp_subsec_nanos());
+    let seconds = u64::try_from(seconds).unwrap_or_default();
+    Uuid::new_v7(Timestamp::from_unix(NoContext, seconds, nanos))
+}
+
+/// Above the ids of all timers that are due `now`, and below those of later milliseconds.
+fn due_before(now: DateTime<Utc>) -> Uuid {
+    let millis = u128::try_from(now.timestamp_millis()).unwrap_or_default();
+    Uuid::from_u128(millis.saturating_add(1) << 80)
+}
+
+/// The runs with a timer that is due at `now`, except `except`.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn due_timers(
+    pool: &PgPool,
+    now: DateTime<Utc>,
+    limit: i64,
+    except: &[Uuid],
+) -> Result<Vec<Uuid>, StoreError> {
+    let due = sqlx::query_scalar(include_str!("sql/due_timers.sql"))
+        .bind(due_before(now))
+        .bind(limit)
+        .bind(except);
+    within(async { Ok(due.fetch_all(pool).await?) }).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timer_is_due_at_its_time_and_not_before() {
+        let at = |millis: i64| DateTime::from_timestamp_millis(1_700_000_000_000 + millis).unwrap();
+        for end in [0, 1, 999, 60_000] {
+            let id = timer_id(at(end));
+            assert!(id < due_before(at(end)), "{end}: it is due at its end");
+            assert!(id > due_before(at(end - 1)), "{end}: it is not due before");
+        }
+    }
+}
