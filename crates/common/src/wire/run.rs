@@ -375,6 +375,15 @@ impl From<OnExpired> for v1::OnExpired {
     }
 }
 
+impl From<OnBudget> for v1::OnBudget {
+    fn from(on_budget: OnBudget) -> Self {
+        match on_budget {
+            OnBudget::Block => Self::Block,
+            OnBudget::Fail => Self::Fail,
+        }
+    }
+}
+
 impl From<Policy> for v1::Policy {
     fn from(policy: Policy) -> Self {
         let Policy {
@@ -415,11 +424,7 @@ impl From<Policy> for v1::Policy {
         Self {
             verify_commands: verify_commands.into(),
             repeatable_commands,
-            on_budget: match on_budget {
-                OnBudget::Block => v1::OnBudget::Block,
-                OnBudget::Fail => v1::OnBudget::Fail,
-            }
-            .into(),
+            on_budget: v1::OnBudget::from(on_budget).into(),
             confirm_tools: tools,
             confirm_destructive: destructive,
             confirm_open_world: open_world,

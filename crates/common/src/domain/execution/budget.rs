@@ -230,6 +230,7 @@ impl Draft {
         if let Some(step) = self.execution.step_mut(index) {
             step.wait = None;
             step.answered_wait = None;
+            step.approved = None;
         }
     }
 

@@ -277,11 +277,7 @@ impl World {
         };
         match op {
             Op::Claim | Op::TakeOver => self.claim(draft),
-            Op::Drain => {
-                draft.end_leases(graph, "drains")?;
-                draft.release();
-                Ok(())
-            }
+            Op::Drain => draft.end_leases(graph, "drains").map(|()| draft.release()),
             Op::LeaseSteps => self.lease_steps(draft),
             Op::Finish(number) => draft.finish_step(graph, pick(StepState::Running, number), ""),
             Op::FinishAndGoOn(number) => {
