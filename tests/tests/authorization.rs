@@ -381,13 +381,13 @@ async fn a_namespaces_policy_bounds_what_a_run_may_ask_for_and_adds_its_checks()
         expected_version: Some(0),
         request_id: "set-1".to_owned(),
     };
-    let ceilings = [("confirm_ttl".to_owned(), 7)].into();
+    let ceilings = [("max_wishes".to_owned(), 7)].into();
     let strict = v1::NamespacePolicy { ceilings, ..v1::NamespacePolicy::default() };
     let strict = v1::SetNamespacePolicyRequest { policy: Some(strict), ..set.clone() };
     let refused = fault(admin.set_namespace_policy(strict).await)?;
     assert_eq!(
         (refused.class_word(), refused.field.as_deref()),
-        ("key_without_effect".to_owned(), Some("ceilings.confirm_ttl"))
+        ("limit_out_of_range".to_owned(), Some("ceilings.max_wishes"))
     );
     let stored = admin.set_namespace_policy(set.clone()).await?.into_inner();
     assert_eq!(stored.version, 1);

@@ -24,7 +24,6 @@ pub fn ask(acceptance: &Acceptance, difference: &str) -> Resolution {
     note(&question(acceptance, difference));
     let hidden = &acceptance.difference.not_shown;
     let approved = if hidden.is_empty() {
-        note(&format!("Type {YES} to accept exactly this:"));
         is_accepted()
     } else {
         note(&format!("It cannot be shown whole, so it cannot be accepted: {}", one_line(hidden)));
@@ -53,12 +52,13 @@ fn question(acceptance: &Acceptance, difference: &str) -> String {
     lines.join("\n")
 }
 
-/// What was typed before the question answers nothing.
+/// What was typed before the question answers nothing. What is typed after it is never thrown away.
 fn is_accepted() -> bool {
     if let Err(error) = tcflush(stdin(), FlushArg::TCIFLUSH) {
         note(&format!("surety: the terminal cannot be read: {error}"));
         return false;
     }
+    note(&format!("Type {YES} to accept exactly this:"));
     let mut line = String::new();
     let read = stdin().lock().read_line(&mut line);
     read.is_ok() && line.trim() == YES

@@ -180,7 +180,6 @@ impl Draft {
         let shown = self.execution.wait.as_ref();
         let blocked_on_steps = matches!(self.execution.state, RunState::Blocked(_))
             && shown.is_some_and(|wait| wait.step_index.is_some());
-        self.give_waited_time_back(index);
         if self.execution.step(index).is_some_and(|step| step.reply.is_none()) {
             self.charge_untaken(index);
         }
