@@ -117,7 +117,7 @@ async fn each_service_says_what_it_is() -> Result<()> {
     for process in processes(&deployment) {
         let info = info(process, &harness::token()?).await?;
         assert_eq!(info.version, env!("CARGO_PKG_VERSION"));
-        assert_eq!(info.drivers, [i32::from(v1::Driver::Script)]);
+        assert_eq!(info.drivers, [v1::Driver::Script, v1::Driver::Remote].map(i32::from));
         // Only the executor starts commands; its level is that of the machine.
         let (level, none) = (info.sandbox(), v1::SandboxLevel::None);
         assert!(level == none || info.service == "executor", "{info:?}");
@@ -339,7 +339,7 @@ async fn every_field_that_is_documented_is_filled() -> Result<()> {
     assert!(run.steps[2].reason.contains("exit code 3"), "{run:#?}");
     assert!(run.steps[2].finished_at.is_some(), "{run:#?}");
     let limits = run.limits.context("limits")?;
-    assert!(limits.max_replans.is_some() && limits.planning_retry.is_none(), "{limits:?}");
+    assert_eq!((limits.max_replans, limits.planning_retry), (Some(0), Some(1)), "{limits:?}");
 
     let run = deployment.create(&plan(&[step("only", &[], &[noop()])]), "").await?;
     let run = deployment.wait_for_end(&run.id).await?;

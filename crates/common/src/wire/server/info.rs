@@ -100,7 +100,7 @@ impl ServerInfoService for InfoService {
             not_served: not_served().filter(here).map(str::to_owned).collect(),
             services,
             features: FEATURES.map(str::to_owned).to_vec(),
-            drivers: vec![v1::Driver::Script.into()],
+            drivers: [v1::Driver::Script, v1::Driver::Remote].map(Into::into).to_vec(),
             limits: Limits::default().in_force().map(limit).collect(),
             policy_keys: POLICY_KEYS.map(str::to_owned).to_vec(),
             namespace_policy_keys: NamespacePolicy::KEYS.map(str::to_owned).to_vec(),
