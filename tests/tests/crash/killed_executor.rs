@@ -143,9 +143,13 @@ async fn a_persons_word_that_a_call_happened_is_recorded_as_that_and_proves_no_c
     assert_eq!(run.state(), v1::RunState::Failed, "a word is no command that succeeded");
     let events = deployment.events(&run.id).await?;
     let receipts = receipts(&events);
-    let word = receipts.iter().find(|receipt| receipt.step_id == "only").context("a receipt")?;
-    assert_eq!((word.source(), word.success), (v1::EvidenceSource::UserReply, true));
-    assert!(word.facts.is_empty() && word.summary.contains("happened"), "{word:#?}");
+    // The answer as it was given, and what follows from it for the call.
+    let words: Vec<_> = receipts.iter().filter(|receipt| receipt.step_id == "only").collect();
+    assert_eq!(words.len(), 2, "{words:#?}");
+    let said = |word: &&v1::EvidenceReceipt| word.source() == v1::EvidenceSource::UserReply;
+    assert!(words.iter().copied().all(|word| said(&word) && word.success), "{words:#?}");
+    let of_call = words.iter().find(|word| word.facts.is_empty()).context("the call's receipt")?;
+    assert!(of_call.summary.contains("happened"), "{of_call:#?}");
     trail.let_go()?;
     deployment.finish().await
 }
