@@ -3,10 +3,12 @@
 use anyhow::{Context, Result};
 use serde_json::json;
 use surety_common::domain::json::sha256_hex;
+use surety_common::wire::client::channel;
 use surety_common::wire::status::from_status;
 use surety_common::wire::v1;
+use surety_common::wire::v1::toolchain_service_client::ToolchainServiceClient;
 use surety_common::wire::value::whole_seconds;
-use surety_e2e::harness::Deployment;
+use surety_e2e::harness::{Deployment, token};
 use surety_e2e::script::{noop, plan, request, step};
 use tonic::{Code, Status};
 
@@ -304,8 +306,9 @@ async fn calls_and_drivers_that_are_not_served_yet_say_so_with_a_code() -> Resul
     let (class, reason, field) = refusal(deployment.runs()?.create_run(driven).await)?;
     let expected = (Code::Unimplemented, "feature_not_served", "driver");
     assert_eq!((class, reason.as_str(), field.as_str()), expected);
-    let extend = v1::ExtendBudgetRequest::default();
-    let (class, reason, _) = refusal(deployment.runs()?.extend_budget(extend).await)?;
+    let channel = channel(&deployment.planner.url(), Some(&token()?))?;
+    let tasks = v1::ListTasksRequest::default();
+    let (class, reason, _) = refusal(ToolchainServiceClient::new(channel).list_tasks(tasks).await)?;
     assert_eq!((class, reason.as_str()), (Code::Unimplemented, "unimplemented"));
     deployment.finish().await
 }
