@@ -147,7 +147,7 @@ async fn a_persons_word_that_a_call_happened_is_recorded_as_that_and_proves_no_c
     let words: Vec<_> = receipts.iter().filter(|receipt| receipt.step_id == "only").collect();
     assert_eq!(words.len(), 2, "{words:#?}");
     let said = |word: &&v1::EvidenceReceipt| word.source() == v1::EvidenceSource::UserReply;
-    assert!(words.iter().copied().all(|word| said(&word) && word.success), "{words:#?}");
+    assert!(words.iter().all(|word| said(word) && word.success), "{words:#?}");
     let of_call = words.iter().find(|word| word.facts.is_empty()).context("the call's receipt")?;
     assert!(of_call.summary.contains("happened"), "{of_call:#?}");
     trail.let_go()?;
