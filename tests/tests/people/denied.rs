@@ -83,7 +83,7 @@ async fn a_confirmation_that_expires_ends_its_run_or_counts_as_denied() -> Resul
     let work = agent.work(&run.id).await?;
     let seen = shown(&work.context);
     ensure!(seen.contains("no approver answered by"), "{seen}");
-    let abort = json!({"action": "abort", "abort": {"user_message": "nobody is here"}});
+    let abort = json!({"action": "abort", "abort": {"user_message": "no person is here"}});
     agent.submit(&work, &abort.to_string()).await?;
     stage.ended(&run, v1::StopReason::Aborted).await?;
 

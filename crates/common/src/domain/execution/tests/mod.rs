@@ -147,7 +147,7 @@ fn check_budgets(limits: &crate::domain::limits::Limits, row: &Execution) {
     for step in &row.steps {
         let awaited = step.state == StepState::Waiting || step.reply.is_some();
         assert!(awaited || step.reserved.is_zero(), "reserved for nothing: {step:?}");
-        // Whoever waits for a part that others reserve is woken when they release it.
+        // A step that waits for a part that other steps reserve is woken when these release it.
         if let Some(seen) = seen(step).filter(|_| row.state == RunState::Executing) {
             assert!(seen.tokens <= reserved, "{step:?} was not woken: {row:?}");
         }
