@@ -19,7 +19,6 @@ mod runs;
 mod scan;
 mod service;
 mod shards;
-mod timers;
 mod tokens;
 mod upkeep;
 mod webhook;

@@ -1,23 +1,33 @@
-//! Periodic scans: runs past their deadline, confirmations past their time, and the size of the backlog.
+//! Periodic scans: runs that the clock or a free folder moves on, and the size of the backlog.
+//!
+//! ```text
+//!   store::due --deadline--> the run's deadline passed       it ends
+//!              --expiry----> a confirmation passed its time  denied or ended, by policy, leased or not
+//!              --timer-----> a sleep is over                 the step is ready
+//!              --workspace-> the folder is free              the run is unblocked
+//! ```
 
 use crate::depths::Depths;
 use crate::planner::Planner;
 use chrono::{DateTime, Utc};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use surety_common::crash;
 use surety_common::domain::confirmation::AfterExpiry;
 use surety_common::domain::execution::Graph;
 use surety_common::domain::execution::draft::{Draft, Ending};
 use surety_common::domain::fault::{Fault, FaultCode, Reason};
+use surety_common::domain::machine::Refusal;
 use surety_common::domain::run::RunRecord;
 use surety_common::domain::stop::{StopReason, WaitingOn};
-use surety_common::store::{self, Topic, Unreadable};
+use surety_common::store::{self, Cause, Topic, Unreadable};
 use surety_common::telemetry;
 use uuid::Uuid;
 
-/// The interval of the scans. The shortest deadline is a second.
+/// The interval of the scans: what the clock moves, moves so much late at most. The shortest deadline and the shortest
+/// sleep are a second.
 const INTERVAL: Duration = Duration::from_secs(2);
-/// The most runs ended in one scan.
+/// The most runs of one cause that one scan moves.
 const LIMIT: i64 = 200;
 
 /// Scans until the process shuts down.
@@ -31,40 +41,10 @@ pub(crate) async fn run(planner: Arc<Planner>, depths: Arc<Mutex<Depths>>) {
         if let Err(error) = measure(&planner, &depths, planner.now()).await {
             tracing::warn!(%error, database, "scan: the backlog could not be counted; retrying");
         }
-        if let Err(error) = unblock_waiting(&planner).await {
-            tracing::warn!(%error, database, "scan: runs that wait for a workspace were not unblocked");
-        }
-        if let Err(error) = expire_waits(&planner, &mut unreadable, planner.now()).await {
-            tracing::warn!(%error, database, "scan: confirmations past their time were not ended; retrying");
-        }
-        if let Err(error) = run_once(&planner, &mut unreadable, planner.now()).await {
-            tracing::warn!(%error, database, "scan: runs past their deadline could not be ended; retrying");
+        if let Err(error) = move_due(&planner, &mut unreadable, planner.now()).await {
+            tracing::warn!(%error, database, "scan: runs that are due could not be moved; retrying");
         }
     }
-}
-
-/// Unblocks runs whose workspace is free now.
-///
-/// # Errors
-/// `database_unavailable`.
-async fn unblock_waiting(planner: &Planner) -> Result<(), Fault> {
-    let free = store::free_workspaces(&planner.pool, LIMIT).await?;
-    for run_id in &free {
-        let change = |record: &RunRecord, draft: &mut Draft| {
-            let wait = record.execution.own_wait();
-            if wait.is_none_or(|wait| wait.waiting_on != WaitingOn::Workspace) {
-                return Ok(());
-            }
-            let graph = record.plan.as_deref().map(Graph::of).unwrap_or_default();
-            // It may have ended meanwhile.
-            draft.unblock(&graph, "the workspace is free").or(Ok(()))
-        };
-        planner.change(*run_id, &planner.actor(), change).await?;
-    }
-    if !free.is_empty() {
-        planner.waker.wake_now(Topic::Ready);
-    }
-    Ok(())
 }
 
 /// Sets the queue metric.
@@ -85,82 +65,88 @@ async fn measure(
     Ok(())
 }
 
-/// Ends runs past their deadline, once.
+/// Moves the runs that are due, once.
 ///
 /// # Errors
 /// `database_unavailable`.
-pub(crate) async fn run_once(
+async fn move_due(
     planner: &Planner,
     unreadable: &mut Unreadable,
     now: DateTime<Utc>,
 ) -> Result<(), Fault> {
     let except = unreadable.left_alone(now);
-    for run_id in store::overdue(&planner.pool, now, LIMIT, &except).await? {
-        leave_unreadable(end(planner, run_id, now).await, run_id, unreadable, now)?;
-    }
-    Ok(())
-}
-
-/// A row that cannot be decoded must not keep a scan from the other runs.
-fn leave_unreadable(
-    changed: Result<(), Fault>,
-    run_id: Uuid,
-    unreadable: &mut Unreadable,
-    now: DateTime<Utc>,
-) -> Result<(), Fault> {
-    match changed {
-        Err(fault) if fault.reason == Reason::Service(FaultCode::Internal) => {
-            if unreadable.leave_alone(run_id, &fault.message, now) {
-                tracing::error!(%run_id, "scan: a run past its time cannot be ended, because its row cannot be read; skipped for a while");
+    let due = store::due(&planner.pool, now, LIMIT, &except).await?;
+    for (cause, run_id) in &due {
+        match move_run(planner, *cause, *run_id, now).await {
+            // A row that cannot be decoded must not keep the scan from the other runs.
+            Err(fault) if fault.reason == Reason::Service(FaultCode::Internal) => {
+                if unreadable.leave_alone(*run_id, &fault.message, now) {
+                    tracing::error!(%run_id, ?cause, "scan: a run that is due cannot be moved, because its row cannot be read; skipped for a while");
+                }
             }
-            Ok(())
+            moved => moved?,
         }
-        changed => changed,
     }
-}
-
-/// Ends the confirmations whose time has passed, once, whether an executor holds their runs or not.
-///
-/// # Errors
-/// `database_unavailable`.
-async fn expire_waits(
-    planner: &Planner,
-    unreadable: &mut Unreadable,
-    now: DateTime<Utc>,
-) -> Result<(), Fault> {
-    let except = unreadable.left_alone(now);
-    let expired = store::expired_waits(&planner.pool, now, LIMIT, &except).await?;
-    for run_id in &expired {
-        let change = |record: &RunRecord, draft: &mut Draft| {
-            let graph = record.plan.as_deref().map(Graph::of).unwrap_or_default();
-            let after = AfterExpiry::of(&record.spec.policy.confirm, record.spec.driver.thinks());
-            // The run may have ended in the meantime: the first terminal state stays.
-            draft.expire_calls(&graph, after).or(Ok(()))
-        };
-        let changed = planner.change(*run_id, &planner.actor(), change).await;
-        leave_unreadable(changed, *run_id, unreadable, now)?;
-    }
-    if !expired.is_empty() {
+    if due.iter().any(|(cause, _)| *cause != Cause::Deadline) {
         planner.waker.wake_now(Topic::Ready);
     }
     Ok(())
 }
 
-/// Ends a run past its deadline.
-async fn end(planner: &Planner, run_id: Uuid, now: DateTime<Utc>) -> Result<(), Fault> {
+/// Moves one run. The run may have ended in the meantime: the first terminal state stays.
+async fn move_run(
+    planner: &Planner,
+    cause: Cause,
+    run_id: Uuid,
+    now: DateTime<Utc>,
+) -> Result<(), Fault> {
     let change = |record: &RunRecord, draft: &mut Draft| {
-        if record.execution.deadline_at.is_none_or(|deadline| deadline > now) {
-            return Ok(());
-        }
-        let seconds = record.spec.limits.run_deadline_s;
-        let end = Ending {
-            stop_reason: StopReason::DeadlineExceeded,
-            user_message: "The run's deadline passed.".to_owned(),
-            internal_reason: format!("run_deadline is {seconds} s"),
-        };
         let graph = record.plan.as_deref().map(Graph::of).unwrap_or_default();
-        // The run may have ended in the meantime: the first terminal state stays.
-        draft.stop(&graph, end).or(Ok(()))
+        let moved = match cause {
+            Cause::Deadline => end(record, draft, &graph, now),
+            Cause::Expiry => {
+                let thinks = record.spec.driver.thinks();
+                draft.expire_calls(&graph, AfterExpiry::of(&record.spec.policy.confirm, thinks))
+            }
+            Cause::Timer => draft.wake_steps(&graph),
+            Cause::Workspace => unblock(record, draft, &graph),
+        };
+        moved.or(Ok(()))
     };
-    planner.change(run_id, &planner.actor(), change).await
+    if cause == Cause::Timer {
+        crash::point("planner.before_wake");
+    }
+    planner.change(run_id, &planner.actor(), change).await?;
+    if cause == Cause::Timer {
+        crash::point("planner.after_wake");
+    }
+    Ok(())
+}
+
+/// Ends a run past its deadline.
+fn end(
+    record: &RunRecord,
+    draft: &mut Draft,
+    graph: &Graph,
+    now: DateTime<Utc>,
+) -> Result<(), Refusal> {
+    if record.execution.deadline_at.is_none_or(|deadline| deadline > now) {
+        return Ok(());
+    }
+    let seconds = record.spec.limits.run_deadline_s;
+    let end = Ending {
+        stop_reason: StopReason::DeadlineExceeded,
+        user_message: "The run's deadline passed.".to_owned(),
+        internal_reason: format!("run_deadline is {seconds} s"),
+    };
+    draft.stop(graph, end)
+}
+
+/// Unblocks a run whose folder is free.
+fn unblock(record: &RunRecord, draft: &mut Draft, graph: &Graph) -> Result<(), Refusal> {
+    let wait = record.execution.own_wait();
+    if wait.is_none_or(|wait| wait.waiting_on != WaitingOn::Workspace) {
+        return Ok(());
+    }
+    draft.unblock(graph, "the workspace is free")
 }

@@ -3,7 +3,7 @@
 use crate::depths::Depths;
 use crate::planner::Planner;
 use crate::webhook::Webhooks;
-use crate::{retention, scan, timers};
+use crate::{retention, scan};
 use sqlx::PgPool;
 use std::sync::{Arc, Mutex};
 use surety_common::clock;
@@ -40,7 +40,6 @@ impl Upkeep {
     pub(crate) async fn go_on(self, planner: Arc<Planner>) {
         let forgetting = retention::run(Arc::clone(&planner), self.retention);
         let telling = self.webhooks.run(Arc::clone(&planner));
-        let waking = timers::run(Arc::clone(&planner));
-        tokio::join!(forgetting, telling, waking, scan::run(planner, self.depths));
+        tokio::join!(forgetting, telling, scan::run(planner, self.depths));
     }
 }

@@ -14,6 +14,7 @@ mod claim;
 mod committer;
 mod create;
 mod dedicated_connection;
+mod due;
 mod error;
 mod evidence_bundle;
 mod execution;
@@ -39,7 +40,6 @@ mod request_outcome;
 mod retention;
 mod run;
 mod run_row;
-mod timers;
 mod token;
 mod token_admin;
 mod unread;
@@ -56,6 +56,7 @@ pub use claim::{Claimed, Leased, Want, claim, find_queues, forgotten, left_over,
 pub use committer::{Commit, Committer, Observer, Pending, WritePipeline};
 pub use create::{Created, Creator, NewRun};
 pub use dedicated_connection::DedicatedConnection;
+pub use due::{Cause, due, timer_id};
 pub use error::StoreError;
 pub use evidence_bundle::{EvidenceBundle, EvidenceBundles};
 pub use executor::{Backlog, Owner, Pulse, RunLease, backlog, beat, register, retire};
@@ -78,9 +79,8 @@ pub use request_outcome::{
 pub use retention::{Forgotten, Retention, forget_journals, forget_runs, partitions_to_thin};
 pub use run::{
     LIST_BYTES, RunFilter, RunOwner, RunPage, find_owner, find_run, find_wait, list_runs,
-    listed_bytes, overdue,
+    listed_bytes,
 };
-pub use timers::{due_timers, timer_id};
 pub use token::{StoredToken, TokenHash, copy_tokens, find_token, import_tokens, use_token};
 pub use token_admin::{
     CreatedToken, NewToken, Revocation, create_token, list_tokens, revoke_token, token_by_id,
@@ -90,11 +90,9 @@ pub use wait::{
     Extended, HeldLease, LeaseOrder, OfferedWait, StoredLease, WaitHeartbeats, WaitLease,
     find_lease, lease_waits, offered_namespaces, offered_waits, release_wait,
 };
-pub use waits::{WaitFilter, WaitPage, Waiting, expired_waits, list_waits};
+pub use waits::{WaitFilter, WaitPage, Waiting, list_waits};
 pub use wake::{Listener, Topic, Waker, Wakeups};
 pub use webhook::{
     Delivery, WantedEvents, end_delivery, forget_deliveries, note_events, take_deliveries,
 };
-pub use workspace_lock::{
-    Holder, HostPath, free_workspaces, holds_workspace, lock_workspace, workspace_holder,
-};
+pub use workspace_lock::{Holder, HostPath, holds_workspace, lock_workspace, workspace_holder};

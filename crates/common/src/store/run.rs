@@ -189,18 +189,3 @@ pub async fn find_wait(
     let found = sqlx::query_scalar(include_str!("sql/find_wait.sql")).bind(wait_id);
     within(async { Ok(found.fetch_optional(executor).await?) }).await
 }
-
-/// At most `limit` runs past their deadline at `now`, except those in `except`.
-///
-/// # Errors
-/// [`StoreError`]
-pub async fn overdue(
-    executor: impl PgExecutor<'_>,
-    now: DateTime<Utc>,
-    limit: i64,
-    except: &[Uuid],
-) -> Result<Vec<Uuid>, StoreError> {
-    let overdue = sqlx::query_scalar(include_str!("sql/overdue.sql"));
-    let overdue = overdue.bind(now).bind(limit).bind(except);
-    within(async { Ok(overdue.fetch_all(executor).await?) }).await
-}

@@ -77,21 +77,6 @@ pub async fn list_waits(pool: &PgPool, filter: &WaitFilter) -> Result<WaitPage, 
     Ok(WaitPage { waiting, next })
 }
 
-/// The runs with a wait whose time has passed at `now`, except `except`.
-///
-/// # Errors
-/// [`StoreError`]
-pub async fn expired_waits(
-    pool: &PgPool,
-    now: DateTime<Utc>,
-    limit: i64,
-    except: &[Uuid],
-) -> Result<Vec<Uuid>, StoreError> {
-    let expired = sqlx::query_scalar(include_str!("sql/expired_waits.sql"));
-    let expired = expired.bind(now).bind(limit).bind(except);
-    within(async { Ok(expired.fetch_all(pool).await?) }).await
-}
-
 /// The indexes of the steps that a run waits in.
 fn places(run: &RunRecord) -> impl Iterator<Item = usize> {
     run.execution.waits().filter_map(|wait| wait.step_index)

@@ -103,12 +103,3 @@ pub async fn workspace_holder(
         .bind(folder.beneath());
     within(async { Ok(finding.fetch_optional(pool).await?) }).await
 }
-
-/// Deletes the locks of runs that ended, and names the blocked runs, at most `limit`, that can go on.
-///
-/// # Errors
-/// [`StoreError`]
-pub async fn free_workspaces(pool: &PgPool, limit: i64) -> Result<Vec<Uuid>, StoreError> {
-    let finding = sqlx::query_scalar(include_str!("sql/free_workspaces.sql")).bind(limit);
-    within(async { Ok(finding.fetch_all(pool).await?) }).await
-}

@@ -7,7 +7,7 @@ use surety_common::domain::execution::Execution;
 use surety_common::domain::machine::run::{Phase, RunState};
 use surety_common::domain::run::RunSpec;
 use surety_common::domain::stop::StopReason;
-use surety_common::store::{self, RunFilter, WaitFilter};
+use surety_common::store::{self, Cause, RunFilter, WaitFilter};
 use uuid::Uuid;
 
 fn page_of(namespace: &str, run_id: Option<Uuid>, after: Option<Uuid>, limit: i64) -> WaitFilter {
@@ -221,12 +221,18 @@ async fn runs_are_overdue_from_their_deadline_until_they_end(pool: PgPool) {
     let row = make(&pool, 1, 1).await;
     asking(&pool, 2, 50).await;
     let deadline = row.deadline_at.unwrap();
-    let overdue = |at, limit| store::overdue(&pool, at, limit, &[]);
-    assert!(overdue(now(), 9).await.unwrap().is_empty());
-    assert_eq!(overdue(deadline, 9).await.unwrap().len(), 2, "a blocked run is overdue too");
-    assert_eq!(overdue(later(9999), 1).await.unwrap().len(), 1);
+    let overdue = async |at, limit| {
+        of_cause(Cause::Deadline, &store::due(&pool, at, limit, &[]).await.unwrap())
+    };
+    assert!(overdue(now(), 9).await.is_empty());
+    assert_eq!(overdue(deadline, 9).await.len(), 2, "a blocked run is overdue too");
+    assert_eq!(overdue(later(9999), 1).await.len(), 1);
     applied(&pool, change(&row, |draft| draft.cancel(&graph(1), "no".to_owned()))).await;
-    assert_eq!(overdue(later(9999), 9).await.unwrap(), [Uuid::from_u128(2)]);
+    assert_eq!(overdue(later(9999), 9).await, [Uuid::from_u128(2)]);
+}
+
+fn of_cause(wanted: Cause, due: &[(Cause, Uuid)]) -> Vec<Uuid> {
+    due.iter().filter(|(cause, _)| *cause == wanted).map(|(_, run_id)| *run_id).collect()
 }
 
 /// How the server reads a list by this filter, where each value of a filter is rare.

@@ -46,7 +46,7 @@ fn reads<'a>(
         find_run(pool, id);
         list_runs(pool, filter);
         find_wait(pool, id);
-        overdue(pool, now(), 1, &[]);
+        due(pool, now(), 1, &[]);
         list_waits(pool, waits);
         find_plan(pool, id, 1);
         events(pool, id, 1, 1);

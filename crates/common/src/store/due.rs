@@ -1,4 +1,5 @@
-//! Waits for a time. The id of such a wait is made of the time, so the due ones are the first of an index over ids.
+//! The runs that the clock or a free folder moves on. The id of a timer is made of its time, so the due ones are the
+//! first of an index over ids.
 
 use super::StoreError;
 use super::pool::within;
@@ -19,17 +20,33 @@ fn due_before(now: DateTime<Utc>) -> Uuid {
     Uuid::from_u128(millis.saturating_add(1) << 80)
 }
 
-/// The runs with a timer that is due at `now`, except `except`.
+/// Why the planner moves a run without a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
+#[sqlx(type_name = "text", rename_all = "lowercase")]
+pub enum Cause {
+    /// The run's deadline passed.
+    Deadline,
+    /// A confirmation of the run passed its time.
+    Expiry,
+    /// A sleep of the run is over.
+    Timer,
+    /// The folder that the run waits for is free.
+    Workspace,
+}
+
+/// The runs that the clock or a free folder moves on at `now`, at most `limit` of each cause, except `except`. Deletes
+/// the workspace locks of runs that ended.
 ///
 /// # Errors
 /// [`StoreError`]
-pub async fn due_timers(
+pub async fn due(
     pool: &PgPool,
     now: DateTime<Utc>,
     limit: i64,
     except: &[Uuid],
-) -> Result<Vec<Uuid>, StoreError> {
-    let due = sqlx::query_scalar(include_str!("sql/due_timers.sql"))
+) -> Result<Vec<(Cause, Uuid)>, StoreError> {
+    let due = sqlx::query_as(include_str!("sql/due.sql"))
+        .bind(now)
         .bind(due_before(now))
         .bind(limit)
         .bind(except);
