@@ -309,3 +309,37 @@ async fn hidden_checks_of_steps_and_of_a_namespace_keep_their_secret() -> Result
     }
     deployment.finish().await
 }
+
+#[tokio::test]
+async fn lines_of_a_namespace_prepare_the_view_of_each_run_before_its_checks() -> Result<()> {
+    let file = token_file()?;
+    let path = file.path().to_string_lossy().into_owned();
+    let mut deployment = Deployment::start_with(&[("SURETY_TOKEN_FILE", &path)]).await?;
+    let place = tempfile::tempdir()?;
+    std::fs::write(place.path().join(".gitignore"), "deps/\n")?;
+    std::fs::write(place.path().join("lib.sh"), "echo ready\n")?;
+    let mut plan = plan(&[step("writes", &[], &[write("out.txt", "text")])]);
+    plan["verify"] = json!([
+        {"id": "deps", "kind": "command_success", "target": "sh deps/lib.sh", "owner": "user"}]);
+    let mut request = script::request(&plan, &place.path().display().to_string());
+    request.limits = Some(v1::Limits { max_repairs: Some(0), ..Default::default() });
+    for (lines, expected) in [
+        (vec![], v1::RunState::Failed),
+        (vec!["mkdir -p deps && cp lib.sh deps/lib.sh".to_owned()], v1::RunState::Done),
+    ] {
+        deployment.use_token(Token::new(&secret("operator"))?);
+        let policy = v1::NamespacePolicy { prepare: lines, ..Default::default() };
+        let set = v1::SetNamespacePolicyRequest {
+            namespace: "default".to_owned(),
+            policy: Some(policy),
+            ..Default::default()
+        };
+        deployment.admin()?.set_namespace_policy(set).await?;
+        deployment.use_token(Token::new(&secret("submitter"))?);
+        let run = deployment.create_run(request.clone()).await?;
+        let run = deployment.wait_for_end(&run.id).await?;
+        ensure!(run.state() == expected, "{run:#?}");
+        ensure!(!place.path().join("deps").exists(), "the workspace stays as it is");
+    }
+    deployment.finish().await
+}
