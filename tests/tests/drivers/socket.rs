@@ -163,6 +163,8 @@ impl Participant {
         let (text, trace_parent, by) = (text.to_owned(), String::new(), String::new());
         let usage = Some(usage);
         let reply = SuppliedReply { wait_id, lease_epoch: 0, text, usage, trace_parent, by };
-        self.replies.supply(run_id, reply, &Actor("driver/test".into())).await
+        self.replies
+            .supply(run_id, reply, chrono::TimeDelta::zero(), &Actor("driver/test".into()))
+            .await
     }
 }

@@ -193,7 +193,7 @@ impl Offers {
             if want.reply.send(*lease).is_err() {
                 let WaitLease { run_id, lease_epoch, .. } = *lease;
                 let lease = HeldLease { run_id, lease_epoch, identity: want.identity };
-                release_wait(&self.0.pool, &lease).await?;
+                release_wait(&self.0.pool, &lease, clock::now_at(self.0.shard_index)).await?;
             }
         }
         failed.map_or_else(|| Ok(self.is_wanted()), Err)

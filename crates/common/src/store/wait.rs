@@ -11,7 +11,7 @@ use super::group::{self, Writer};
 use super::pool::within;
 use crate::crash;
 use crate::domain::execution::wait_rows::WaitKind;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use sqlx::PgPool;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -76,6 +76,8 @@ pub struct StoredLease {
     pub expires_at: DateTime<Utc>,
     /// Whether the wait is answered, and the answer not carried out yet.
     pub answered: bool,
+    /// For how long no participant had leased the wait.
+    pub unleased: TimeDelta,
 }
 
 /// The namespaces with offered waits of a kind. Waits whose lease has expired at `now` are offered again.
@@ -149,22 +151,30 @@ pub async fn find_lease(
         .bind(run_id)
         .bind(lease_epoch)
         .bind(identity);
-    let row: Option<(Uuid, DateTime<Utc>, bool)> =
+    let row: Option<(Uuid, DateTime<Utc>, bool, i64)> =
         within(async { Ok(found.fetch_optional(pool).await?) }).await?;
-    Ok(row.map(|(wait_id, expires_at, answered)| StoredLease { wait_id, expires_at, answered }))
+    Ok(row.map(|(wait_id, expires_at, answered, free_ms)| {
+        let unleased = TimeDelta::milliseconds(free_ms);
+        StoredLease { wait_id, expires_at, answered, unleased }
+    }))
 }
 
-/// Ends the lease of a participant, so that its wait is offered again. Returns false when the participant did not
+/// Ends the lease of a participant at `now`, so that its wait is offered again. Returns false when the participant did not
 /// hold it any more.
 ///
 /// # Errors
 /// [`StoreError`]
-pub async fn release_wait(pool: &PgPool, lease: &HeldLease) -> Result<bool, StoreError> {
+pub async fn release_wait(
+    pool: &PgPool,
+    lease: &HeldLease,
+    now: DateTime<Utc>,
+) -> Result<bool, StoreError> {
     let HeldLease { run_id, lease_epoch, identity } = lease;
     let releasing = sqlx::query_scalar(include_str!("sql/release_wait.sql"))
         .bind(run_id)
         .bind(lease_epoch)
-        .bind(identity);
+        .bind(identity)
+        .bind(now);
     crash::point("executor.before_wait_release");
     let released: Option<Uuid> =
         within(async { Ok(releasing.fetch_optional(pool).await?) }).await?;

@@ -7,7 +7,6 @@ use super::pool::within;
 use super::run::{LIST_BYTES, RunPage, page};
 use crate::domain::plan::Plan;
 use crate::domain::run::RunRecord;
-use chrono::{DateTime, Utc};
 use sqlx::PgPool;
 use std::collections::{BTreeMap, HashMap};
 use uuid::Uuid;

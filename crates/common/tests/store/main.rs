@@ -15,4 +15,5 @@ mod support;
 mod tokens;
 mod unresponsive;
 mod updates;
+mod waits;
 mod wakeups;

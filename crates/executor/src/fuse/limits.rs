@@ -1,4 +1,4 @@
-//! The limits of turns, tool calls and a step's time: the only place that decides when one is
+//! The limits of turns, tool calls, a step's time and the run's: the only place that decides when one is
 //! reached and what ends then.
 //!
 //! ```text
@@ -10,6 +10,7 @@ use chrono::{DateTime, Utc};
 use std::fmt;
 use surety_common::domain::execution::Execution;
 use surety_common::domain::limits::Limits;
+use surety_common::domain::stop::StopReason;
 
 /// The usage before the next turn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub struct Used {
     pub step_tool_calls: u32,
     /// Whole seconds since the start of this attempt at the step.
     pub step_age_s: u64,
+    /// Whether the run's deadline passed.
+    pub run_is_late: bool,
 }
 
 /// The next action.
@@ -38,8 +41,8 @@ pub enum Next {
 pub enum Ends {
     /// This attempt at the step: the step fails.
     Step,
-    /// The run: it stops with `max_rounds_reached`.
-    Run,
+    /// The run: it stops with this reason.
+    Run(StopReason),
 }
 
 /// A limit that is reached.
@@ -57,8 +60,9 @@ impl Used {
     /// The usage of an attempt at a step and of its run at `now`.
     pub fn of(execution: &Execution, index: usize, now: DateTime<Utc>) -> Self {
         let run_rounds = execution.counters.rounds;
+        let run_is_late = execution.deadline_at.is_some_and(|deadline| deadline <= now);
         let Some(step) = execution.steps.get(index) else {
-            return Self { run_rounds, ..Self::default() };
+            return Self { run_rounds, run_is_late, ..Self::default() };
         };
         let age = step.started_at.map(|started_at| (now - started_at).num_seconds());
         Self {
@@ -66,6 +70,7 @@ impl Used {
             step_rounds: step.rounds,
             step_tool_calls: step.tool_calls,
             step_age_s: age.and_then(|age| u64::try_from(age).ok()).unwrap_or_default(),
+            run_is_late,
         }
     }
 }
@@ -81,8 +86,17 @@ impl fmt::Display for Reached {
 pub fn reached(limits: &Limits, used: &Used, next: Next) -> Option<Reached> {
     let (run_rounds, step_rounds) = (limits.max_run_rounds.into(), limits.max_step_rounds.into());
     let calls = limits.max_step_tool_calls.into();
+    let deadline = limits.run_deadline_s;
+    // What is left of it is in the row, which knows the pauses that were given back.
+    let late = if used.run_is_late { deadline } else { 0 };
     let of_turn = [
-        (Ends::Run, "max_run_rounds", used.run_rounds.into(), run_rounds),
+        (Ends::Run(StopReason::DeadlineExceeded), "run_deadline_s", late, deadline),
+        (
+            Ends::Run(StopReason::MaxRoundsReached),
+            "max_run_rounds",
+            used.run_rounds.into(),
+            run_rounds,
+        ),
         (Ends::Step, "max_step_rounds", used.step_rounds.into(), step_rounds),
         (Ends::Step, "step_deadline_s", used.step_age_s, limits.step_deadline_s),
     ];
@@ -101,13 +115,14 @@ mod tests {
     use uuid::Uuid;
 
     fn used(run_rounds: u32, step_rounds: u32, step_tool_calls: u32, step_age_s: u64) -> Used {
-        Used { run_rounds, step_rounds, step_tool_calls, step_age_s }
+        Used { run_rounds, step_rounds, step_tool_calls, step_age_s, run_is_late: false }
     }
 
     #[test]
     fn each_limit_lets_its_last_turn_or_call_happen_and_forbids_the_next() {
         let limits = Limits::default();
-        let (step, run) = (Some(Ends::Step), Some(Ends::Run));
+        let (step, run) = (Some(Ends::Step), Some(Ends::Run(StopReason::MaxRoundsReached)));
+        let late = |used| Used { run_is_late: true, ..used };
         for (used, next, name, ends) in [
             (used(0, 0, 0, 0), Next::Call, "", None),
             (used(499, 59, 23, 3599), Next::Call, "", None),
@@ -119,6 +134,12 @@ mod tests {
             (used(0, 0, 24, 0), Next::Call, "max_step_tool_calls", step),
             (used(500, 60, 24, 3600), Next::Call, "max_run_rounds", run),
             (used(0, 60, 24, 3600), Next::Call, "max_step_rounds", step),
+            (
+                late(used(0, 0, 0, 0)),
+                Next::Turn,
+                "run_deadline_s",
+                Some(Ends::Run(StopReason::DeadlineExceeded)),
+            ),
         ] {
             let found = reached(&limits, &used, next);
             assert_eq!(found.map(|found| found.ends), ends, "{used:?} {next:?}");
@@ -137,6 +158,8 @@ mod tests {
         let now = DateTime::<Utc>::UNIX_EPOCH;
         let mut row = Execution::new(Uuid::nil(), "rows".to_owned(), now, now);
         row.counters.rounds = 7;
+        assert!(Used::of(&row, 0, now).run_is_late, "the deadline is now");
+        row.deadline_at = Some(now + chrono::TimeDelta::hours(1));
         assert_eq!(Used::of(&row, 0, now), used(7, 0, 0, 0));
         row.steps = vec![Arc::new(StepProgress {
             rounds: 5,

@@ -5,6 +5,7 @@ pub mod completion;
 pub mod correction;
 pub mod limits;
 pub mod repeat;
+pub mod replies;
 pub mod timeout;
 pub mod turn;
 #[cfg(test)]

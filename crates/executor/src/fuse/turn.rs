@@ -45,14 +45,14 @@ pub fn end_for_limit(
 ) -> Result<bool, Refusal> {
     match reached.ends {
         Ends::Step => draft.fail_step(graph, index, &reached.to_string()).map(|()| true),
-        Ends::Run => {
+        Ends::Run(stop_reason) => {
             let Reached { name, limit, .. } = reached;
-            let end = Ending {
-                stop_reason: StopReason::MaxRoundsReached,
-                user_message: format!("The run used all of its {limit} turns."),
-                internal_reason: format!("{name} is {limit}"),
+            let user_message = match stop_reason {
+                StopReason::MaxRoundsReached => format!("The run used all of its {limit} turns."),
+                other => other.meaning().to_owned(),
             };
-            end_run(draft, graph, end)
+            let internal_reason = format!("{name} is {limit}");
+            end_run(draft, graph, Ending { stop_reason, user_message, internal_reason })
         }
     }
 }

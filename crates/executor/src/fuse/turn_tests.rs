@@ -1,7 +1,10 @@
 //! Parallel steps in any order of events: none of the limits that they share, or have for themselves, is overspent.
 
-use super::correction::{AfterRefusal, Corrections};
+use super::completion::MissingCompletion;
+use super::correction::AfterRefusal;
 use super::limits::{Next, Used, reached};
+use super::repeat::Turn;
+use super::replies::{RefusedTurn, count_repeat, remembered, remind, stop_for_corrections};
 use super::turn::{begin, short_of_budget};
 use chrono::{DateTime, TimeDelta, Utc};
 use proptest::prelude::*;
@@ -9,7 +12,7 @@ use surety_common::domain::decision::Usage;
 use surety_common::domain::execution::budget::Reservation;
 use surety_common::domain::execution::draft::{Draft, Ending};
 use surety_common::domain::execution::turns::{ClosedCall, TurnOutcome, TurnRecord};
-use surety_common::domain::execution::{Execution, Graph, SuppliedReply, Wait};
+use surety_common::domain::execution::{Execution, Graph, StepProgress, SuppliedReply, Wait};
 use surety_common::domain::journal::Actor;
 use surety_common::domain::limits::Limits;
 use surety_common::domain::machine::Refusal;
@@ -32,8 +35,12 @@ enum Op {
     Reply(usize, Option<u64>),
     /// A reply becomes a turn without a call, with one, or a refused one.
     Apply(usize),
-    Call(usize),
+    /// A call with one of two results.
+    Call(usize, bool),
     Refuse(usize),
+    /// A reply that holds no decision, or only thinking, is answered.
+    Talk(usize),
+    Think(usize),
     Finish(usize),
     Recover,
     Judge,
@@ -53,18 +60,20 @@ struct World {
 }
 
 fn worlds() -> impl Strategy<Value = World> {
-    let counts = (1_u32..6, 1_u32..4, 1_u32..4, 1_u32..5, 0_u32..3, 0_u32..3, 1_u32..4);
+    let counts = (1_u32..6, 1_u32..9, 1_u32..9, 1_u32..5, 0_u32..3, 0_u32..3, 1_u32..4);
+    let fuses = (1_u32..4, 1_u32..4, 1_u32..4, 20_u64..400);
     let budgets = (
         prop::option::of(1_u64..60),
         prop::option::of(1_u64..60),
         prop::option::of(1_u64..20),
         any::<bool>(),
     );
-    (1_usize..8, counts, 5_u64..50, budgets).prop_map(
+    (1_usize..8, counts, 5_u64..50, fuses, budgets).prop_map(
         |(
             steps,
             (run, step, calls, parallel, replans, repairs, corrections),
             deadline,
+            (missing, thinking, cycle, run_deadline),
             budgets,
         )| {
             let (token_budget, cost_budget_micros, max_turn_tokens, fails) = budgets;
@@ -76,7 +85,11 @@ fn worlds() -> impl Strategy<Value = World> {
                 max_replans: replans,
                 max_repairs: repairs,
                 max_consecutive_corrections: corrections,
+                max_missing_completion: missing,
+                max_thinking_only: thinking,
+                max_repeat_cycle: cycle,
                 step_deadline_s: deadline,
+                run_deadline_s: run_deadline,
                 token_budget,
                 cost_budget_micros,
                 max_turn_tokens,
@@ -95,8 +108,10 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         8 => step.clone().prop_map(Op::Ask),
         8 => (step.clone(), prop::option::of(0_u64..20)).prop_map(|(at, cost)| Op::Reply(at, cost)),
         3 => step.clone().prop_map(Op::Apply),
-        6 => step.clone().prop_map(Op::Call),
+        6 => (step.clone(), any::<bool>()).prop_map(|(at, same)| Op::Call(at, same)),
         2 => step.clone().prop_map(Op::Refuse),
+        2 => step.clone().prop_map(Op::Talk),
+        2 => step.clone().prop_map(Op::Think),
         2 => step.prop_map(Op::Finish),
         4 => Just(Op::Recover),
         2 => Just(Op::Judge),
@@ -126,7 +141,8 @@ impl World {
         let step = |number: usize| PlanStep { id: format!("s{number}"), ..PlanStep::default() };
         let plan = Plan { steps: (0..steps).map(step).collect(), ..Plan::default() };
         let (graph, now) = (Graph::of(&plan), DateTime::UNIX_EPOCH);
-        let row = Execution::new(Uuid::from_u128(1), "test".to_owned(), now, now);
+        let deadline = now + TimeDelta::seconds(limits.run_deadline_s.try_into().unwrap());
+        let row = Execution::new(Uuid::from_u128(1), "test".to_owned(), now, deadline);
         let mut world = Self { graph, limits, on_budget, row, now, ids: 1 };
         world.change(|world, draft| draft.start_plan(&world.graph, 1));
         world
@@ -174,9 +190,21 @@ impl World {
                     self.change(|world, draft| world.reply(draft, index, cost));
                 }
             }
-            Op::Apply(number) => self.turn(number, Next::Turn, false),
-            Op::Call(number) => self.turn(number, Next::Call, false),
-            Op::Refuse(number) => self.turn(number, Next::Turn, true),
+            Op::Apply(number) => self.turn(number, Next::Turn, |world, draft, index| {
+                draft.record_turn(&world.graph, index, applied())
+            }),
+            Op::Call(number, same) => {
+                self.turn(number, Next::Call, |world, draft, index| world.call(draft, index, same))
+            }
+            Op::Refuse(number) => self.turn(number, Next::Turn, Self::refuse),
+            Op::Talk(number) => self.turn(number, Next::Turn, |world, draft, index| {
+                let count = MissingCompletion::count_text;
+                remind(draft, world.context(), index, count, Usage::default())
+            }),
+            Op::Think(number) => self.turn(number, Next::Turn, |world, draft, index| {
+                let count = MissingCompletion::count_thinking;
+                remind(draft, world.context(), index, count, Usage::default())
+            }),
             Op::Finish(number) => {
                 if let Some(index) = self.pick(number, |world, index| world.runs(index)) {
                     self.change(|world, draft| draft.finish_step(&world.graph, index, ""));
@@ -227,48 +255,48 @@ impl World {
         let text = "a reply".to_owned();
         let (trace_parent, by) = (String::new(), String::new());
         let reply = SuppliedReply { wait_id, lease_epoch: 0, text, usage, trace_parent, by };
-        draft.supply_reply(&self.graph, reply)
+        draft.supply_reply(&self.graph, reply, TimeDelta::zero())
+    }
+
+    fn context(&self) -> (&Graph, &Limits) {
+        (&self.graph, &self.limits)
     }
 
     /// The reply of a step becomes a turn, as in the executor: in the change that begins it.
-    fn turn(&mut self, number: usize, next: Next, refused: bool) {
+    fn turn(
+        &mut self,
+        number: usize,
+        next: Next,
+        change: impl Fn(&Self, &mut Draft, usize) -> Result<(), Refusal>,
+    ) {
         let Some(index) = self.pick(number, Self::has_reply) else { return };
         let allowed = reached(&self.limits, &Used::of(&self.row, index, self.now), next).is_none();
+        let late = self.row.deadline_at.is_some_and(|deadline| deadline <= self.now);
+        assert!(!(late && allowed), "no turn begins after the deadline");
         let before = self.row.counters.rounds;
         self.change(|world, draft| {
-            let limits = (&world.graph, &world.limits);
-            let begun = begin(draft, limits, (index, next), |draft| match refused {
-                true => world.refuse(draft, index),
-                false => world.apply(draft, index, next),
-            })?;
+            let step = (index, next);
+            let begun = begin(draft, world.context(), step, |draft| change(world, draft, index))?;
             assert_eq!(begun.is_some(), allowed);
             Ok(())
         });
         assert_eq!(self.row.counters.rounds, before + u32::from(allowed));
+        assert!(!late || self.row.stop_reason() == Some(StopReason::DeadlineExceeded));
     }
 
-    fn apply(&self, draft: &mut Draft, index: usize, next: Next) -> Result<(), Refusal> {
-        draft.record_turn(&self.graph, index, record(TurnOutcome::Applied))?;
-        match next {
-            Next::Turn => Ok(()),
-            Next::Call => draft.close_call(index, closed(index)),
-        }
+    fn call(&self, draft: &mut Draft, index: usize, same: bool) -> Result<(), Refusal> {
+        draft.record_turn(&self.graph, index, applied())?;
+        draft.close_call(index, closed(index))?;
+        let result = if same { "a result".to_owned() } else { self.ids.to_string() };
+        let turn = Turn { call: "a call".to_owned(), result, subgoal: "a subgoal".to_owned() };
+        count_repeat(draft, self.context(), index, turn, "glob").map(drop)
     }
 
     fn refuse(&self, draft: &mut Draft, index: usize) -> Result<(), Refusal> {
-        let mut fuse = Corrections { in_a_row: self.row.steps[index].corrections };
-        let after = fuse.refuse(&self.limits);
-        let (notice, in_a_row) = ("wrong".to_owned(), fuse.in_a_row);
-        let outcome = TurnOutcome::Corrected { notice, in_a_row };
-        draft.record_turn(&self.graph, index, record(outcome))?;
-        let end = Ending {
-            stop_reason: StopReason::MaxConsecutiveCorrections,
-            user_message: "refused too often".to_owned(),
-            internal_reason: String::new(),
-        };
-        match after {
+        let refused = RefusedTurn { notice: "wrong".to_owned(), ..RefusedTurn::default() };
+        match refused.record(draft, self.context(), index)? {
             AfterRefusal::Correct => Ok(()),
-            AfterRefusal::Stop => draft.stop(&self.graph, end),
+            AfterRefusal::Stop => stop_for_corrections(draft, self.context(), index, &[]),
         }
     }
 
@@ -283,7 +311,27 @@ impl World {
         for step in &row.steps {
             assert!(step.rounds <= limits.max_step_rounds);
             assert!(step.tool_calls <= limits.max_step_tool_calls);
-            assert!(step.corrections <= limits.max_consecutive_corrections);
+            let ended_for = |reason| row.stop_reason() == Some(reason);
+            for (count, limit, reason) in [
+                (
+                    step.corrections,
+                    limits.max_consecutive_corrections,
+                    StopReason::MaxConsecutiveCorrections,
+                ),
+                (
+                    step.missing_completions,
+                    limits.max_missing_completion,
+                    StopReason::MissingCompletionSignal,
+                ),
+                (step.thinking_only, limits.max_thinking_only, StopReason::MissingCompletionSignal),
+                // One repeat after the reminder.
+                (repeats(step), limits.max_repeat_cycle + 1, StopReason::RepeatCycle),
+            ] {
+                assert!(
+                    count < limit || count == limit && ended_for(reason),
+                    "{reason:?} {row:#?}"
+                );
+            }
         }
         let (reserved, used) = (row.reserved(), row.counters.usage);
         let with_more = row.limits_of(limits);
@@ -301,12 +349,16 @@ impl World {
     }
 }
 
-fn record(outcome: TurnOutcome) -> TurnRecord {
+fn repeats(step: &StepProgress) -> u32 {
+    remembered(step).map_or(0, |cycle| cycle.streak())
+}
+
+fn applied() -> TurnRecord {
     TurnRecord {
         decision: None,
         validations: Vec::new(),
         warnings: Vec::new(),
-        outcome,
+        outcome: TurnOutcome::Applied,
         usage: Usage::default(),
     }
 }

@@ -188,7 +188,7 @@ impl Participants {
         let record = self.find(caller, run_id).await?;
         let index = index_of(&record, step_id)?;
         let lease = HeldLease { run_id, lease_epoch, identity: caller.name().to_owned() };
-        if !store::release_wait(&self.pool, &lease).await? {
+        if !store::release_wait(&self.pool, &lease, clock::now()).await? {
             return Err(lease_lost(step_id));
         }
         self.waker.wake_now(Topic::Waits(run_id));

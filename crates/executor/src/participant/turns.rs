@@ -21,7 +21,7 @@ use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource};
 use surety_common::domain::run::RunRecord;
 use surety_common::domain::step::StepState;
-use surety_common::store::{self, HeldLease};
+use surety_common::store::{self, HeldLease, StoredLease};
 use surety_common::wire::caller::Caller;
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
@@ -69,7 +69,7 @@ pub(crate) struct TurnResult {
 /// Where a submitted turn stands.
 enum Standing {
     /// It is the next one: the wait takes its reply.
-    Next(Uuid),
+    Next(StoredLease),
     /// It is stored, and carried out now.
     UnderWay(Uuid),
     /// It has ended.
@@ -96,8 +96,9 @@ impl Participants {
         let wait_id = match self.standing(caller, record, index, &submission).await? {
             Standing::Past => return self.past(caller, index, &submission).await,
             Standing::UnderWay(wait_id) => wait_id,
-            Standing::Next(wait_id) => {
-                self.supply(caller, wait_id, &submission).await?;
+            Standing::Next(held) => {
+                let wait_id = held.wait_id;
+                self.supply(caller, held, &submission).await?;
                 // The turn is under way: its end is told.
                 drop(timeout_at(deadline, follower.changed()).await);
                 wait_id
@@ -117,12 +118,12 @@ impl Participants {
     async fn supply(
         &self,
         caller: &Caller,
-        wait_id: Uuid,
+        held: StoredLease,
         submission: &Submission,
     ) -> Result<(), Fault> {
         let Submission { run_id, step_id, lease_epoch, text, usage, trace_parent, .. } = submission;
         let reply = SuppliedReply {
-            wait_id,
+            wait_id: held.wait_id,
             lease_epoch: *lease_epoch,
             text: text.clone(),
             usage: *usage,
@@ -130,7 +131,7 @@ impl Participants {
             by: caller.name().to_owned(),
         };
         let by = Actor(format!("driver/{}", caller.name()).into());
-        match self.replies.supply(*run_id, reply, &by).await {
+        match self.replies.supply(*run_id, reply, held.unleased, &by).await {
             Ok(()) => Ok(()),
             Err(SupplyError::RunNotFound(_) | SupplyError::LeaseLost { .. }) => {
                 Err(lease_lost(step_id))
@@ -169,7 +170,7 @@ impl Participants {
             if open {
                 return match turn.cmp(&next) {
                     std::cmp::Ordering::Less => Ok(Standing::Past),
-                    std::cmp::Ordering::Equal => Ok(Standing::Next(held.wait_id)),
+                    std::cmp::Ordering::Equal => Ok(Standing::Next(held)),
                     std::cmp::Ordering::Greater => Err(conflict()),
                 };
             }

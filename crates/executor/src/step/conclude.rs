@@ -9,8 +9,8 @@ use super::leased_run::LeasedRun;
 use super::outcome;
 use super::repeat;
 use crate::driver::{Content, Driver, Next, Reply, Situation};
-use crate::fuse::limits;
-use crate::fuse::repeat::{REMINDER, Repeat};
+use crate::fuse::repeat::Repeat;
+use crate::fuse::{limits, replies};
 use surety_common::domain::decision::{Action, Usage};
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::execution::turns::ClosedCall;
@@ -81,17 +81,12 @@ pub(super) fn end_call(
     let proves = counts_as_evidence(&receipt, place, draft.execution().plan_revision);
     let closed = ClosedCall { receipt, output: record.output.clone(), proves };
     draft.close_call(index, closed)?;
-    let (cycle, verdict) = repeat::count(draft, run, index, done);
-    let started = match verdict {
-        Repeat::Terminate => repeat::stop(draft, run, index, done)?,
-        Repeat::Remind => {
-            draft.remind(index, REMINDER)?;
-            follow(draft, driver, run, index, done)?
-        }
-        Repeat::Ok => follow(draft, driver, run, index, done)?,
-    };
-    repeat::keep(draft, index, cycle.as_ref());
-    Ok(started)
+    let turn = repeat::turn_of(draft.execution(), run, index, done);
+    let context = (&run.graph, &run.spec.limits);
+    match replies::count_repeat(draft, context, index, turn, &done.call.tool_call.name)? {
+        Repeat::Terminate => Ok(Vec::new()),
+        Repeat::Remind | Repeat::Ok => follow(draft, driver, run, index, done),
+    }
 }
 
 /// The next decision of a driver that replies at once, if it needs no further turn.

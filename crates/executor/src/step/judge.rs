@@ -2,9 +2,10 @@
 
 use super::ended::Ended;
 use super::leased_run::LeasedRun;
-use super::{repeat, step_checks};
+use super::step_checks;
 use crate::decision::{self, Legal, RunView, Spent, StepView, ToolView};
 use crate::fuse::limits::Used;
+use crate::fuse::replies::remembered;
 use crate::tool::ALWAYS_ALLOWED;
 use surety_common::domain::decision::{Action, ExecuteDecision, Usage};
 use surety_common::domain::execution::{Execution, StepProgress};
@@ -88,7 +89,7 @@ fn judge_over(
     let progress = execution.step(index).unwrap_or(&unknown);
     let (tools, expected) = (tools(run, step), run.engine.tools.expected(&step.tools_expected));
     let decision = asked_for(run, &tools, decision);
-    let repeats = repeat::remembered(progress).is_some_and(|cycle| cycle.is_terminated());
+    let repeats = remembered(progress).is_some_and(|cycle| cycle.is_terminated());
     let fits_schema = |call: &surety_common::domain::plan::ToolCall| {
         run.engine.tools.validate(&call.name, &call.arguments).map_err(|wrong| wrong.join("; "))
     };

@@ -1,5 +1,6 @@
 //! How a driver's reply that was not there at once enters its run.
 
+use chrono::TimeDelta;
 use sqlx::PgPool;
 use surety_common::clock;
 use surety_common::domain::execution::draft::Draft;
@@ -60,7 +61,7 @@ impl Replies {
         Self { pool, committer, wakeups }
     }
 
-    /// Stores the reply to a wait of a run. The first reply to a wait counts.
+    /// Stores the reply to a wait of a run that was `unleased` for so long. The first reply to a wait counts.
     ///
     /// # Errors
     /// [`SupplyError`]; then nothing was stored.
@@ -68,6 +69,7 @@ impl Replies {
         &self,
         run_id: Uuid,
         reply: SuppliedReply,
+        unleased: TimeDelta,
         by: &Actor,
     ) -> Result<(), SupplyError> {
         let bytes = reply.text.len();
@@ -91,7 +93,7 @@ impl Replies {
                 Some(_) => Topic::Moved(run_id),
             };
             let mut draft = Draft::new(record.execution, by.clone(), clock::now());
-            if draft.supply_reply(&graph, reply.clone()).is_err() {
+            if draft.supply_reply(&graph, reply.clone(), unleased).is_err() {
                 return Err(SupplyError::WaitClosed { run_id, wait_id });
             }
             let span = trace::work_span("executor", &run_id.to_string(), &record.spec.trace_parent);

@@ -7,17 +7,16 @@ use super::outcome;
 use crate::decision::{Classified, Reading, classify};
 use crate::driver::{Content, Reply};
 use crate::fuse::completion::{MissingCompletion, Reminder};
-use crate::fuse::correction::{AfterRefusal, Corrections};
+use crate::fuse::correction::AfterRefusal;
 use crate::fuse::limits::{self, Next, Used};
+use crate::fuse::replies::{self, RefusedTurn, stop_for_corrections};
 use crate::fuse::turn::end_for_limit;
 use surety_common::domain::decision::Usage;
-use surety_common::domain::execution::StepProgress;
-use surety_common::domain::execution::draft::{Draft, Ending};
+use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::execution::turns::{TurnOutcome, TurnRecord};
 use surety_common::domain::journal::Validation;
-use surety_common::domain::machine::Refusal;
-use surety_common::domain::problem::{Code, Problem, Warning};
-use surety_common::domain::stop::StopReason;
+use surety_common::domain::limits::Limits;
+use surety_common::domain::problem::{Code, Problem};
 use surety_common::schema::check_answer_schema;
 
 /// What a reply came to.
@@ -96,17 +95,18 @@ async fn correct(
     usage: Usage,
     judgement: &Judgement,
 ) -> Result<(), Ended> {
+    let context = (&run.graph, &run.spec.limits);
     let refused = |said: &Validation| said.code == Some(Code::FuseReached);
     let by_limit = judgement.validations.iter().any(refused);
     let corrected = |draft: &mut Draft| {
-        let record = Corrected {
+        let refused = RefusedTurn {
             decision: Some(judgement.decision.clone()),
             validations: judgement.validations.clone(),
             warnings: judgement.warnings.clone(),
             notice: judgement.correction(),
             usage,
         };
-        let after = record.apply(draft, run, index)?;
+        let after = refused.record(draft, context, index)?;
         // A limit that is reached stays reached: no other decision gets the step any further.
         let used = Used::of(draft.execution(), index, draft.now());
         let reached = limits::reached(&run.spec.limits, &used, Next::Call).filter(|_| by_limit);
@@ -114,7 +114,7 @@ async fn correct(
             (Some(reached), _) => end_for_limit(draft, &run.graph, index, reached).map(drop),
             (None, AfterRefusal::Correct) => Ok(()),
             (None, AfterRefusal::Stop) => {
-                stop_for_corrections(draft, run, index, &judgement.validations)
+                stop_for_corrections(draft, context, index, &judgement.validations)
             }
         }
     };
@@ -136,85 +136,18 @@ async fn unreadable(
     };
     let execution = run.execution().await;
     let notice = judge::correction(run, &execution, index, problem.code, &problem.message);
+    let context = (&run.graph, &run.spec.limits);
     let refused = |draft: &mut Draft| {
         let validations = vec![validation.clone()];
-        let record = Corrected {
-            decision: None,
-            validations: validations.clone(),
-            warnings: Vec::new(),
-            notice: notice.clone(),
-            usage,
-        };
-        match record.apply(draft, run, index)? {
+        let notice = notice.clone();
+        let refused =
+            RefusedTurn { validations: validations.clone(), notice, usage, ..Default::default() };
+        match refused.record(draft, context, index)? {
             AfterRefusal::Correct => Ok(()),
-            AfterRefusal::Stop => stop_for_corrections(draft, run, index, &validations),
+            AfterRefusal::Stop => stop_for_corrections(draft, context, index, &validations),
         }
     };
     run.change(|draft| outcome::turn(draft, run, index, Next::Turn, refused)).await.map(drop)
-}
-
-/// A refused turn.
-struct Corrected {
-    decision: Option<surety_common::domain::decision::ExecuteDecision>,
-    validations: Vec<Validation>,
-    warnings: Vec<Warning>,
-    notice: String,
-    usage: Usage,
-}
-
-impl Corrected {
-    /// Counts and records it. Answers what follows from the count.
-    fn apply(
-        self,
-        draft: &mut Draft,
-        run: &LeasedRun,
-        index: usize,
-    ) -> Result<AfterRefusal, Refusal> {
-        let progress = progress(draft, index)?;
-        let mut fuse = Corrections { in_a_row: progress.corrections };
-        let after = fuse.refuse(&run.spec.limits);
-        let Self { decision, validations, warnings, notice, usage } = self;
-        let outcome = TurnOutcome::Corrected { notice, in_a_row: fuse.in_a_row };
-        draft.record_turn(
-            &run.graph,
-            index,
-            TurnRecord { decision, validations, warnings, outcome, usage },
-        )?;
-        Ok(after)
-    }
-}
-
-fn stop_for_corrections(
-    draft: &mut Draft,
-    run: &LeasedRun,
-    index: usize,
-    validations: &[Validation],
-) -> Result<(), Refusal> {
-    let corrections = progress(draft, index)?.corrections;
-    let limit = run.spec.limits.max_consecutive_corrections;
-    draft.stop(
-        &run.graph,
-        Ending {
-            stop_reason: StopReason::MaxConsecutiveCorrections,
-            user_message: format!(
-                "Step {} was refused {corrections} times in a row: {}",
-                run.graph.id(index),
-                first_reason(validations),
-            ),
-            internal_reason: format!("max_consecutive_corrections is {limit}"),
-        },
-    )
-}
-
-fn first_reason(validations: &[Validation]) -> String {
-    validations
-        .iter()
-        .find(|validation| !validation.passed)
-        .map(|refused| match refused.code {
-            Some(code) => format!("{code}: {}", refused.reason),
-            None => refused.reason.clone(),
-        })
-        .unwrap_or_default()
 }
 
 /// Answers a reply without a decision, and stops the run after too many.
@@ -222,49 +155,9 @@ async fn remind(
     run: &LeasedRun,
     index: usize,
     usage: Usage,
-    count: fn(&mut MissingCompletion, &surety_common::domain::limits::Limits) -> Reminder,
+    count: fn(&mut MissingCompletion, &Limits) -> Reminder,
 ) -> Result<(), Ended> {
-    let reminded = |draft: &mut Draft| {
-        let StepProgress { missing_completions, thinking_only, .. } = progress(draft, index)?;
-        let mut fuse =
-            MissingCompletion { text_only: *missing_completions, thinking_only: *thinking_only };
-        let reminder = count(&mut fuse, &run.spec.limits);
-        let outcome = TurnOutcome::Reminded {
-            notice: reminder.text().to_owned(),
-            missing_completions: fuse.text_only,
-            thinking_only: fuse.thinking_only,
-        };
-        let (decision, validations, warnings) = (None, Vec::new(), Vec::new());
-        draft.record_turn(
-            &run.graph,
-            index,
-            TurnRecord { decision, validations, warnings, outcome, usage },
-        )?;
-        match reminder {
-            Reminder::Normal | Reminder::FinalWarning => Ok(()),
-            Reminder::Stop => draft.stop(&run.graph, no_completion(run, index, fuse)),
-        }
-    };
+    let context = (&run.graph, &run.spec.limits);
+    let reminded = |draft: &mut Draft| replies::remind(draft, context, index, count, usage);
     run.change(|draft| outcome::turn(draft, run, index, Next::Turn, reminded)).await.map(drop)
-}
-
-fn no_completion(run: &LeasedRun, index: usize, fuse: MissingCompletion) -> Ending {
-    let MissingCompletion { text_only, thinking_only } = fuse;
-    let limits = &run.spec.limits;
-    Ending {
-        stop_reason: StopReason::MissingCompletionSignal,
-        user_message: format!(
-            "The driver of step {} sent replies without a decision until the limit was reached.",
-            run.graph.id(index)
-        ),
-        internal_reason: format!(
-            "{text_only} replies with text only (max_missing_completion is {}), {thinking_only} with \
-             thinking only (max_thinking_only is {})",
-            limits.max_missing_completion, limits.max_thinking_only
-        ),
-    }
-}
-
-fn progress(draft: &Draft, index: usize) -> Result<&StepProgress, Refusal> {
-    draft.execution().step(index).ok_or(Refusal::Meaningless)
 }

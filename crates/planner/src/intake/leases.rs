@@ -72,7 +72,7 @@ pub(crate) async fn extend(planner: &Planner, lease: HeldLease) -> Result<Option
 /// # Errors
 /// `lease_lost`, `database_unavailable`.
 pub(crate) async fn release(planner: &Arc<Planner>, lease: &HeldLease) -> Result<(), Fault> {
-    if !store::release_wait(&planner.pool, lease).await? {
+    if !store::release_wait(&planner.pool, lease, planner.now()).await? {
         return Err(lost(lease.run_id));
     }
     planner.wakeups.wake_here(Topic::Waits(lease.run_id));

@@ -25,6 +25,7 @@ use crate::domain::receipt::EvidenceReceipt;
 use crate::domain::step::StepState;
 use crate::domain::stop::{StopReason, WaitingOn};
 use crate::domain::todo::{Todo, TodoChange};
+use chrono::TimeDelta;
 use uuid::Uuid;
 
 /// One turn as it is recorded.
@@ -255,15 +256,21 @@ impl Draft {
     }
 
     /// Stores a driver's reply to a wait; its step becomes ready. This is the only function for a
-    /// late reply.
+    /// late reply. The time for which no participant had leased the wait does not count for the step's deadline.
     ///
     /// # Errors
     /// [`Refusal::Meaningless`] when no step waits for its driver under this id.
-    pub fn supply_reply(&mut self, graph: &Graph, reply: SuppliedReply) -> Result<(), Refusal> {
+    pub fn supply_reply(
+        &mut self,
+        graph: &Graph,
+        reply: SuppliedReply,
+        unleased: TimeDelta,
+    ) -> Result<(), Refusal> {
         let index = awaited(&self.execution, reply.wait_id).ok_or(Refusal::Meaningless)?;
         let SuppliedReply { wait_id, lease_epoch, .. } = reply;
         self.answered = Some(AnsweredWait { id: wait_id, lease_epoch });
         let progress = self.step_mut(index)?;
+        progress.started_at = progress.started_at.map(|at| at + unleased);
         progress.reply = Some(Box::new(reply));
         progress.answered_wait = Some(wait_id);
         self.resume_step(graph, index, "the driver replied")

@@ -20,13 +20,13 @@ closed as (
 -- The next wait of a step is leased to the participant that answered the one before, whose time begins anew.
 opened as (
     insert into wait (id, run_id, kind, namespace, priority, opened_at, withheld, lease_holder,
-                      lease_epoch, lease_expires_at, lease_ms, expires_at)
+                      lease_epoch, lease_expires_at, lease_ms, expires_at, free_since)
     select new.id, new.run_id, new.kind, execution.namespace, execution.priority, change.at, new.withheld,
            closed.lease_holder,
            case when closed.lease_holder is null then 0 else closed.lease_epoch end,
            greatest(closed.lease_expires_at,
                     change.at + make_interval(secs => closed.lease_ms / 1000.0)),
-           closed.lease_ms, new.expires_at
+           closed.lease_ms, new.expires_at, change.at
     from unnest($29::uuid[], $30::uuid[], $31::text[], $32::uuid[], $33::boolean[], $36::timestamptz[])
          as new (run_id, id, kind, follows, withheld, expires_at)
     join moved on moved.run_id = new.run_id
@@ -36,9 +36,15 @@ opened as (
 ),
 withheld as (
     update wait
-    set withheld = changed.withheld
+    set withheld = changed.withheld,
+        -- The end of a pause gives its time back, so it is not counted here.
+        free_ms = case when changed.withheld and not wait.withheld and wait.lease_holder is null
+                       then wait.free_ms + greatest(0, extract(epoch from change.at - wait.free_since) * 1000)::bigint
+                       else wait.free_ms end,
+        free_since = case when changed.withheld then wait.free_since else change.at end
     from unnest($34::uuid[], $35::boolean[]) as changed (run_id, withheld)
     join moved on moved.run_id = changed.run_id
+    join change on change.run_id = changed.run_id
     where wait.run_id = changed.run_id
       and wait.id <> all($28)
 )

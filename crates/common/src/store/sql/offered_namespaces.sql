@@ -2,7 +2,7 @@
 -- namespace is one step through the index, however many waits it has.
 with recursive expired as (
     update wait
-    set lease_holder = null, lease_expires_at = null, lease_ms = null
+    set lease_holder = null, lease_expires_at = null, lease_ms = null, free_since = lease_expires_at
     where id in (
         select id
         from wait

@@ -298,7 +298,7 @@ impl World {
                 draft.sleep_step(graph, index, asleep(self.ids), (now(), wait))
             }
             Op::Wake => draft.wake_steps(graph),
-            Op::Supply(number) => draft.supply_reply(graph, self.reply(number)),
+            Op::Supply(number) => draft.supply_reply(graph, self.reply(number), TimeDelta::zero()),
             Op::Resume(number) => draft.resume_step(graph, pick(StepState::Waiting, number), ""),
             Op::FailWaiting(number) => draft.fail_step(graph, pick(StepState::Waiting, number), ""),
             Op::Skip(number) => {
