@@ -1,6 +1,7 @@
 //! The current state of a run as text.
 
 mod checks;
+mod grants;
 mod history;
 mod rows;
 mod waits;
@@ -12,6 +13,7 @@ use crate::text::{
     step_state, stop_reason, waiting_on,
 };
 
+pub use grants::{grants, terms};
 pub use history::{Extent, Journal};
 pub use waits::{acceptance, call, waits};
 
@@ -38,6 +40,7 @@ pub fn whole(run: &v1::Run, journal: &Journal<'_>, extent: Extent) -> String {
         section("Answer", &harmless(&run.final_answer)),
         section("Ended", &run.terminal.as_ref().map(terminal).unwrap_or_default()),
         section("Waits", &waits_for(run)),
+        section("Grants", &grants::open_grants(run, chrono::Utc::now())),
     ];
     let filled: Vec<_> = sections.into_iter().filter(|section| !section.is_empty()).collect();
     filled.join("\n\n")

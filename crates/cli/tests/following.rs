@@ -233,6 +233,13 @@ impl RunService for Scripted {
         Err(unimplemented("ResolveConfirmation"))
     }
 
+    async fn revoke_grant(
+        &self,
+        _: Request<v1::RevokeGrantRequest>,
+    ) -> Result<Response<v1::RevokeGrantResponse>, Status> {
+        Err(unimplemented("RevokeGrant"))
+    }
+
     async fn extend_budget(
         &self,
         _: Request<v1::ExtendBudgetRequest>,

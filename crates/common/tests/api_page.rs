@@ -75,6 +75,7 @@ fn example(call: &str) -> Value {
         "ResolveConfirmation" => {
             json!({"wait_id": WAIT, "answer": "CONFIRMATION_ANSWER_APPROVE", "call_digest": "9f86d0"})
         }
+        "RevokeGrant" => json!({"run_id": RUN, "grant_id": WAIT, "request_id": "revoke-2"}),
         "ExtendBudget" => json!({"run_id": RUN, "add_tokens": 100_000}),
         "ParsePlan" | "ParseDecision" => json!({"raw": "{\"title\": \"T\", \"steps\": []}"}),
         "ValidatePlan" => {

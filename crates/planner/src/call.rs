@@ -67,6 +67,7 @@ mutations! {
     RequestReplanRequest: "RequestReplan", |request| request.expected_version;
     ResolveConfirmationRequest: "ResolveConfirmation", |request| request.expected_version;
     ResumeRunRequest: "ResumeRun", |request| request.expected_version;
+    RevokeGrantRequest: "RevokeGrant", |request| request.expected_version;
     RevokeTokenRequest: "RevokeToken", |_| None;
     SetNamespacePolicyRequest: "SetNamespacePolicy", |request| request.expected_version;
     SubmitPlanRequest: "SubmitPlan", |request| request.expected_version;

@@ -2,11 +2,13 @@
 
 mod budget;
 mod confirmation;
+mod grant;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use budget::Extension;
 pub(crate) use confirmation::Confirmation;
+pub(crate) use grant::Granted;
 
 use crate::call::Call;
 use crate::planner::Planner;

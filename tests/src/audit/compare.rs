@@ -28,6 +28,7 @@ pub(super) fn compare(replay: &Replay, record: &RunRecord, events: usize) -> Res
     ensure!(row.lease_owner.is_none() || !row.state.is_terminal(), "an ended run is leased");
     plan(replay, record)?;
     todos(replay, record)?;
+    replay.grants.compare(&row.grants)?;
     for (step, progress) in replay.plan.steps.iter().zip(&row.steps) {
         one_step(replay, &step.id, progress).with_context(|| format!("step {}", step.id))?;
     }

@@ -23,6 +23,7 @@
 
 mod calls;
 mod compare;
+mod grants;
 mod leases;
 mod observations;
 mod run;

@@ -1,6 +1,7 @@
 //! One run's journal, replayed.
 
 use super::calls::Calls;
+use super::grants::{About, Grants};
 use super::observations::Observed;
 use super::steps::{Outcome, Step};
 use super::writes;
@@ -66,6 +67,7 @@ pub(super) struct Replay {
     pub(super) extensions: u32,
     pub(super) receipts: Vec<EvidenceReceipt>,
     calls: Calls,
+    pub(super) grants: Grants,
     /// Verifications that began.
     pub(super) verifications: u32,
     /// The latest verification; none before the first.
@@ -107,6 +109,7 @@ impl Replay {
             extensions: 0,
             receipts: Vec::new(),
             calls: Calls::of(record)?,
+            grants: Grants::default(),
             verifications: 0,
             observed: None,
             answered: None,
@@ -297,6 +300,19 @@ impl Replay {
         ensure!(receipt.plan_revision == self.revision, "the receipt is of another plan");
         if let Some(worker) = receipt.reporter() {
             return self.reported(receipt, worker, writer);
+        }
+        let about = About::of(receipt);
+        if let Some(about) = about {
+            self.grants.take(about, receipt)?;
+        }
+        if about == Some(About::Use) {
+            // The intent of this call is the next entry of its step.
+            let step = self.steps.get_mut(&receipt.step_id).context("no step of the plan")?;
+            step.granted(receipt, writer)?;
+        }
+        if matches!(about, Some(About::Use | About::Revocation)) {
+            self.receipts.push(receipt.clone());
+            return Ok(());
         }
         if is_said(receipt) && !receipt.step_id.is_empty() {
             self.said(receipt)?;

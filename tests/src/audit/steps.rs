@@ -124,6 +124,13 @@ impl Step {
         Ok(())
     }
 
+    /// A grant allows the call that begins next.
+    pub(super) fn granted(&mut self, receipt: &EvidenceReceipt, writer: &str) -> Result<()> {
+        self.works(writer)?;
+        self.approved.push(receipt.arguments_digest.clone());
+        Ok(())
+    }
+
     /// A call that needs a confirmation begins after one for exactly it, which is used up.
     pub(super) fn use_approval(&mut self, digest: &str, needed: bool) -> Result<()> {
         let found = self.approved.iter().position(|approved| approved == digest);

@@ -84,6 +84,7 @@ impl Driven<'_> {
                 let question = self.deployment.question(self.run_id).await?;
                 self.deployment.answer(&question.wait_id, text).await
             }
+            "grant" => self.grant(value).await,
             "report" => self.report(WORKER, value).await,
             "report_as_driver" => self.report(AGENT, value).await,
             "replay" => self.replay(text).await,
@@ -178,6 +179,29 @@ impl Driven<'_> {
 
     async fn wait_id(&self) -> Result<String> {
         Ok(self.deployment.question(self.run_id).await?.wait_id)
+    }
+
+    /// A person approves the call that waits, and grants more of them.
+    async fn grant(&self, said: &Value) -> Result<()> {
+        let run_id = self.run_id.to_owned();
+        self.wait_id().await?;
+        let list = v1::ListWaitsRequest { run_id, ..Default::default() };
+        let waits = self.deployment.runs()?.list_waits(list).await?.into_inner().waits;
+        let wait = waits.into_iter().find(|wait| wait.tool_call.is_some()).context("a call")?;
+        let uses = said["uses"].as_u64().and_then(|uses| u32::try_from(uses).ok());
+        let named = said["arguments"].as_object().into_iter().flatten();
+        let glob = |glob: &Value| glob.as_str().unwrap_or_default().to_owned();
+        let arguments = named.map(|(name, pattern)| (name.clone(), glob(pattern))).collect();
+        let grant = v1::GrantTerms { arguments, uses: uses.unwrap_or(1), ttl: None };
+        let request = v1::ResolveConfirmationRequest {
+            wait_id: wait.id,
+            answer: v1::ConfirmationAnswer::Approve.into(),
+            call_digest: wait.call_digest,
+            grant: Some(grant),
+            ..Default::default()
+        };
+        self.deployment.runs()?.resolve_confirmation(request).await?;
+        Ok(())
     }
 
     async fn agent_answers(&mut self, text: &str) -> Result<()> {

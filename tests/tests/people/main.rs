@@ -2,6 +2,7 @@
 
 mod confirmed;
 mod denied;
+mod grants;
 mod policies;
 
 use anyhow::{Context, Result, ensure};

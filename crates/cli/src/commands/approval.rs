@@ -1,6 +1,7 @@
 //! `surety approve` and `surety deny`
 
 use std::io::{BufRead, IsTerminal};
+use std::time::Duration;
 
 use clap::Args;
 use surety_common::config::ClientConfig;
@@ -10,6 +11,7 @@ use surety_common::domain::json::sha256_hex;
 use surety_common::domain::plan::ToolCall;
 use surety_common::wire::v1;
 
+use super::tokens::{read_duration, wire_duration};
 use crate::connection::{Connection, bounded};
 use crate::exit::Exit;
 use crate::failure::{Code, Failure};
@@ -18,9 +20,12 @@ use crate::report;
 use crate::text::run_state;
 use crate::wire_json;
 
+/// How many calls a grant covers where the approver does not say it.
+const DEFAULT_USES: u32 = 10;
+
 /// Answers a confirmation once it is shown: of one tool call, or of what the verdict of a run is in doubt about.
 #[derive(Debug, Args)]
-pub struct Approval {
+struct Answering {
     /// The wait's id from `surety waits`, or the run: an id, a unique beginning of one, or `last`.
     #[arg(value_name = "RUN|WAIT")]
     subject: String,
@@ -41,11 +46,35 @@ pub struct Approval {
     client: ClientConfig,
 }
 
+/// Approves what a confirmation shows.
+#[derive(Debug, Args)]
+pub struct Approval {
+    #[command(flatten)]
+    answering: Answering,
+
+    /// Approve later calls of the same tool as well, which are then made without a question; only for a tool call.
+    #[arg(long)]
+    grant: bool,
+
+    /// How many calls the grant covers, this one included; 1 to 1000.
+    #[arg(long, value_name = "NUMBER", default_value_t = DEFAULT_USES, requires = "grant")]
+    uses: u32,
+
+    /// How long the grant lasts, such as 90s, 30m, 2h or 1d; without it as long as the run's `confirm_ttl`.
+    #[arg(long = "for", value_name = "TIME", value_parser = read_duration, requires = "grant")]
+    lasting: Option<Duration>,
+
+    /// What an argument of later calls must match; repeatable. `*` stays inside a folder, `**` does not. Other arguments
+    /// must be as they are shown.
+    #[arg(long = "arg", value_name = "NAME=PATTERN", value_parser = read_argument, requires = "grant")]
+    arguments: Vec<(String, String)>,
+}
+
 /// Denies what a confirmation shows.
 #[derive(Debug, Args)]
 pub struct Denial {
     #[command(flatten)]
-    approval: Approval,
+    answering: Answering,
 
     /// End the run as well, with `confirmation_denied`; only for a tool call.
     #[arg(long)]
@@ -54,21 +83,36 @@ pub struct Denial {
 
 impl Denial {
     pub(super) async fn run(self, output: Output) -> Result<Exit, Failure> {
-        self.approval.answer(v1::ConfirmationAnswer::Deny, self.stop, output).await
+        let answer = Answer { word: v1::ConfirmationAnswer::Deny, stop: self.stop, grant: None };
+        self.answering.answer(answer, output).await
     }
+}
+
+/// What is answered.
+struct Answer {
+    word: v1::ConfirmationAnswer,
+    /// Whether a denial ends the run.
+    stop: bool,
+    /// What is granted with the approval of a call.
+    grant: Option<v1::GrantTerms>,
 }
 
 impl Approval {
     pub(super) async fn run(self, output: Output) -> Result<Exit, Failure> {
-        self.answer(v1::ConfirmationAnswer::Approve, false, output).await
+        let terms = v1::GrantTerms {
+            arguments: self.arguments.into_iter().collect(),
+            uses: self.uses,
+            ttl: self.lasting.map(wire_duration),
+        };
+        let grant = self.grant.then_some(terms);
+        let answer = Answer { word: v1::ConfirmationAnswer::Approve, stop: false, grant };
+        self.answering.answer(answer, output).await
     }
+}
 
-    async fn answer(
-        self,
-        answer: v1::ConfirmationAnswer,
-        stop: bool,
-        output: Output,
-    ) -> Result<Exit, Failure> {
+impl Answering {
+    async fn answer(self, answer: Answer, output: Output) -> Result<Exit, Failure> {
+        let Answer { word: answer, stop, grant } = answer;
         let connection = Connection::open(&self.client)?;
         let wait = self.find(&connection).await?;
         let shown = shown(&connection, &wait).await?;
@@ -78,6 +122,9 @@ impl Approval {
                 Shown::Call => report::call(&wait, four_eyes),
                 Shown::Difference(difference) => report::acceptance(&wait, &difference, four_eyes),
             })?;
+            if let Some(terms) = &grant {
+                output.line(&report::terms(terms))?;
+            }
         }
         self.confirm(&wait, answer)?;
         let request = v1::ResolveConfirmationRequest {
@@ -86,12 +133,18 @@ impl Approval {
             call_digest: wait.call_digest.clone(),
             comment: self.comment,
             stop,
+            grant,
             ..Default::default()
         };
         let answered = connection.runs().resolve_confirmation(bounded(request)).await;
         let answered = answered.map_err(|status| connection.failure(&status))?.into_inner();
         let run = answered.run.unwrap_or_default();
-        let shown = || format!("{}; run {} is {}", word(answer), run.id, run_state(run.state()));
+        let made = run.grants.iter().find(|grant| grant.id == wait.id);
+        let shown = || {
+            let granted = made.map(|grant| format!(" and granted as {}", grant.id));
+            let word = format!("{}{}", word(answer), granted.unwrap_or_default());
+            format!("{word}; run {} is {}", run.id, run_state(run.state()))
+        };
         output.either(&wire_json::message("Run", &run), shown)?;
         Ok(Exit::Done)
     }
@@ -136,6 +189,14 @@ impl Approval {
         let message = "there is no terminal to confirm on";
         let advice = format!("Add --digest {} to answer exactly this.", wait.call_digest);
         Err(Failure::new(Code::Usage, message, advice))
+    }
+}
+
+/// The name of an argument and its pattern.
+fn read_argument(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, pattern)) if !name.is_empty() => Ok((name.to_owned(), pattern.to_owned())),
+        Some(_) | None => Err(format!("{text:?} is no argument; write it as NAME=PATTERN")),
     }
 }
 

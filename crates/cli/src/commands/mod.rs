@@ -9,6 +9,7 @@ mod config;
 mod decision;
 mod dev_postgres;
 mod gate;
+mod grants;
 mod health;
 mod named_run;
 mod plan;
@@ -39,6 +40,7 @@ pub use config::Config;
 pub use decision::Decision;
 pub use dev_postgres::DevPostgres;
 pub use gate::Gate;
+pub use grants::{Grants, Revoke};
 pub use health::Health;
 pub use named_run::NamedRun;
 pub use plan::Plan;
@@ -104,6 +106,10 @@ pub enum Command {
     Approve(Approval),
     /// Show the call that waits for a confirmation, or what the verdict of a run is in doubt about, and deny it.
     Deny(Denial),
+    /// List what approvers granted for a run, and what is left of it.
+    Grants(Grants),
+    /// Revoke a grant of a run: later calls are asked about again.
+    Revoke(Revoke),
     /// Raise the budgets of a run, or end a run that waits for one.
     Budget(Budget),
     /// Make, list and end bearer tokens.
@@ -169,6 +175,8 @@ fn on_threads(matches: &ArgMatches, output: Output) -> Result<Exit, Failure> {
         | Command::Answer(_)
         | Command::Approve(_)
         | Command::Deny(_)
+        | Command::Grants(_)
+        | Command::Revoke(_)
         | Command::Budget(_)
         | Command::Tokens(_)
         | Command::Policy(_)
@@ -202,6 +210,8 @@ async fn carry_out(cli: Cli, matches: &ArgMatches, output: Output) -> Result<Exi
         Command::Answer(command) => command.run(output).await,
         Command::Approve(command) => command.run(output).await,
         Command::Deny(command) => command.run(output).await,
+        Command::Grants(command) => command.run(output).await,
+        Command::Revoke(command) => command.run(output).await,
         Command::Budget(command) => command.run(output).await,
         Command::Tokens(command) => command.run(output).await,
         Command::Policy(command) => command.run(output).await,

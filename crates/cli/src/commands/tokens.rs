@@ -209,13 +209,13 @@ fn roles(token: &v1::AccessToken) -> String {
     token.roles.iter().map(word).collect::<Vec<_>>().join(",")
 }
 
-fn wire_duration(duration: Duration) -> prost_types::Duration {
+pub(super) fn wire_duration(duration: Duration) -> prost_types::Duration {
     let seconds = i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
     prost_types::Duration { seconds, nanos: 0 }
 }
 
 /// A whole number and one of the units s, m, h and d.
-fn read_duration(text: &str) -> Result<Duration, String> {
+pub(super) fn read_duration(text: &str) -> Result<Duration, String> {
     let refused = || format!("{text:?} is no duration; write it as 90s, 30m, 12h or 7d");
     let (digits, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(refused)?;
     let count: u64 = digits.parse().map_err(|_| refused())?;

@@ -5,8 +5,10 @@
 //!   executor --CallToConfirm--> wait of the step        the exact call, with one digest over call and plan
 //!   planner  --CallResolution-----> receipt of the answer   who said what about that digest
 //!   executor --ApprovedCall---> intent of the call      the approval is used up by the same change
+//!   planner  --CallGrant------> intents of later calls  one use of the grant in the change of each
 //! ```
 
+use super::grant::CallGrant;
 use super::json::Value;
 use super::plan::ToolCall;
 use super::problem::{Code, Problem};
@@ -191,6 +193,8 @@ pub struct CallResolution {
     pub approved: bool,
     /// A comment; may be empty.
     pub comment: String,
+    /// What is granted beside an approval.
+    pub grant: Option<CallGrant>,
 }
 
 /// Where the receipt of an answer stands: the step by index and id, the plan's revision, the wait and the time.
@@ -209,15 +213,23 @@ pub struct AnsweredAt<'a> {
 }
 
 impl CallResolution {
-    /// The answer in words, as it is journalled.
-    pub fn text(&self) -> String {
-        let word = match (&self.by, self.approved) {
+    const fn word(&self) -> &'static str {
+        match (&self.by, self.approved) {
             (_, true) => "approve",
             (Some(_), false) => "deny",
             (None, false) => "expired",
+        }
+    }
+
+    /// The answer in words, as it is journalled.
+    pub fn text(&self) -> String {
+        let word = self.word();
+        let word = match &self.grant {
+            None => word.to_owned(),
+            Some(grant) => format!("{word} and grant {} uses", grant.uses),
         };
         match self.comment.as_str() {
-            "" => word.to_owned(),
+            "" => word,
             comment => format!("{word}: {comment}"),
         }
     }
@@ -226,7 +238,12 @@ impl CallResolution {
     pub fn meaning(&self, call: &CallToConfirm) -> String {
         let CallToConfirm { tool, expires_at, .. } = call;
         let said = match (&self.by, self.approved) {
-            (Some(by), true) => format!("{by} approved the call of {tool}"),
+            (Some(by), true) => match &self.grant {
+                None => format!("{by} approved the call of {tool}"),
+                Some(CallGrant { id, uses, .. }) => {
+                    format!("{by} approved the call of {tool} and granted {uses} uses as {id}")
+                }
+            },
             (Some(by), false) => format!("{by} denied the call of {tool}; it was not made"),
             (None, _) => format!(
                 "no approver answered by {}; the call of {tool} was not made",
@@ -241,16 +258,15 @@ impl CallResolution {
 
     /// Its receipt, without its place in the chain.
     pub fn receipt(&self, call: &CallToConfirm, answered: AnsweredAt<'_>) -> EvidenceReceipt {
-        let word = self.text();
-        let word = word.split(':').next().unwrap_or_default().to_owned();
         let mut facts = vec![
-            output("answer", word),
+            output("answer", self.word().to_owned()),
             output("tool", call.tool.clone()),
             output("digest", call.digest.clone()),
         ];
         facts.extend(self.by.clone().map(|by| output("by", by)));
         let comment = Some(&self.comment).filter(|comment| !comment.is_empty());
         facts.extend(comment.map(|comment| output("comment", comment.clone())));
+        facts.extend(self.grant.iter().flat_map(CallGrant::facts));
         EvidenceReceipt {
             arguments_digest: call.digest.clone(),
             success: self.approved,
@@ -268,7 +284,8 @@ pub fn reply_receipt(by: &str, answer: &str, answered: AnsweredAt<'_>) -> Eviden
     }
 }
 
-fn said(
+/// A receipt of what a person said, without facts.
+pub(super) fn said(
     source: EvidenceSource,
     name: &str,
     summary: String,
@@ -356,147 +373,4 @@ impl AfterExpiry {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::domain::json;
-
-    const READS: ToolEffects =
-        ToolEffects { read_only: true, destructive: false, open_world: false };
-    const WRITES: ToolEffects =
-        ToolEffects { read_only: false, destructive: true, open_world: false };
-    const RUNS: ToolEffects = ToolEffects { open_world: true, ..WRITES };
-
-    fn names(names: &[&str]) -> Vec<String> {
-        names.iter().map(|name| (*name).to_owned()).collect()
-    }
-
-    #[test]
-    fn a_pattern_stands_for_whole_names() {
-        for (pattern, name, fitting) in [
-            ("write_file", "write_file", true),
-            ("write_file", "write_files", false),
-            ("write", "write_file", false),
-            ("*", "", true),
-            ("*", "anything", true),
-            ("write_*", "write_file", true),
-            ("*_file", "write_file", true),
-            ("*_file", "write_file_2", false),
-            ("w*_*e", "write_a_file", true),
-            ("a*b*c", "a1b2b3c", true),
-            ("a*b*c", "a1b2b3", false),
-            ("read_?ile", "read_file", true),
-            ("read_?ile", "read_ile", false),
-            ("", "", true),
-            ("", "a", false),
-        ] {
-            assert_eq!(fits(pattern, name), fitting, "{pattern} {name}");
-        }
-    }
-
-    #[test]
-    fn policies_and_steps_add_tools_and_annotations_count_where_the_policy_says_so() {
-        let none = ConfirmPolicy::default();
-        let listed = ConfirmPolicy { tools: names(&["run_*"]), ..ConfirmPolicy::default() };
-        let destructive = ConfirmPolicy { destructive: true, ..ConfirmPolicy::default() };
-        let open = ConfirmPolicy { open_world: true, ..ConfirmPolicy::default() };
-        let reads_outside = ToolEffects { open_world: true, ..READS };
-        let destructive_read = ToolEffects { destructive: true, ..READS };
-        for (policy, step, tool, effects, needed) in [
-            (&none, &[][..], "run_command", RUNS, false),
-            (&none, &["run_command"][..], "run_command", RUNS, true),
-            (&none, &["*"][..], "read_file", READS, true),
-            (&listed, &[][..], "run_command", RUNS, true),
-            (&listed, &["write_file"][..], "run_command", RUNS, true),
-            (&listed, &[][..], "write_file", WRITES, false),
-            (&destructive, &[][..], "write_file", WRITES, true),
-            (&destructive, &[][..], "read_file", READS, false),
-            (&destructive, &[][..], "read_file", destructive_read, false),
-            (&open, &[][..], "write_file", WRITES, false),
-            (&open, &[][..], "run_command", RUNS, true),
-            (&open, &[][..], "http_get", reads_outside, true),
-        ] {
-            assert_eq!(policy.covers(&names(step), tool, effects), needed, "{tool} {policy:?}");
-        }
-    }
-
-    #[test]
-    fn a_list_of_tools_is_bounded_and_holds_names_only() {
-        let read = |patterns: &[&str]| read_tools("policy.confirm_tools", names(patterns));
-        assert_eq!(read(&[" a ", "b*", "a"]), Ok(names(&["a", "b*"])));
-        for (patterns, code) in [
-            (vec![" "], Code::TypeMismatch),
-            (vec!["a b"], Code::TypeMismatch),
-            (vec!["a\0"], Code::TypeMismatch),
-            (vec!["a"; 101], Code::TooLarge),
-        ] {
-            assert_eq!(read(&patterns).expect_err("refused").code, code, "{patterns:?}");
-        }
-        let long = "a".repeat(101);
-        let refused = read(&["a", &long]).expect_err("refused");
-        assert_eq!(refused.field.as_deref(), Some("policy.confirm_tools[1]"));
-    }
-
-    #[test]
-    fn another_tool_argument_or_plan_is_another_call_and_the_order_of_keys_is_not() {
-        let call = |name: &str, arguments: &str| ToolCall {
-            name: name.to_owned(),
-            arguments: json::parse(arguments).expect("JSON").value,
-        };
-        let first = call_digest(&call("f", r#"{"a": 1, "b": 2}"#), "plan");
-        assert_eq!(first, call_digest(&call("f", r#"{"b": 2, "a": 1}"#), "plan"));
-        assert_ne!(first, call_digest(&call("g", r#"{"a": 1, "b": 2}"#), "plan"));
-        assert_ne!(first, call_digest(&call("f", r#"{"a": 1, "b": 3}"#), "plan"));
-        assert_ne!(first, call_digest(&call("f", r#"{"a": 1, "b": 2}"#), "another"));
-        assert_eq!(first.len(), 64);
-    }
-
-    #[test]
-    fn a_denial_fails_a_script_is_seen_by_a_driver_and_may_end_the_run() {
-        let goes_on = ConfirmPolicy::default();
-        let ends = ConfirmPolicy { on_denied: OnDenied::Stop, ..ConfirmPolicy::default() };
-        let lasts = ConfirmPolicy { on_expired: OnExpired::Continue, ..ConfirmPolicy::default() };
-        for (policy, thinks, stop, after) in [
-            (&goes_on, false, false, AfterDenial::FailStep),
-            (&goes_on, true, false, AfterDenial::Continue),
-            (&goes_on, true, true, AfterDenial::Stop),
-            (&ends, false, false, AfterDenial::Stop),
-        ] {
-            assert_eq!(AfterDenial::of(policy, thinks, stop), after);
-        }
-        assert_eq!(AfterExpiry::of(&goes_on, true), AfterExpiry::Stop);
-        assert_eq!(AfterExpiry::of(&lasts, true), AfterExpiry::Denied(AfterDenial::Continue));
-    }
-
-    #[test]
-    fn what_a_person_said_is_a_receipt_that_is_no_work() {
-        let call = CallToConfirm {
-            digest: "d".repeat(64),
-            tool: "write_file".to_owned(),
-            arguments_json: "{}".to_owned(),
-            expires_at: DateTime::UNIX_EPOCH,
-            asked_by: String::new(),
-        };
-        let at = AnsweredAt {
-            step_index: 1,
-            step_id: "s",
-            plan_revision: 2,
-            wait_id: Uuid::nil(),
-            at: DateTime::UNIX_EPOCH,
-        };
-        for (by, approved, comment, text) in [
-            (Some("alice"), true, "", "approve"),
-            (Some("alice"), false, "wrong: file", "deny: wrong: file"),
-            (None, false, "", "expired"),
-        ] {
-            let answer =
-                CallResolution { by: by.map(str::to_owned), approved, comment: comment.to_owned() };
-            assert_eq!(answer.text(), text);
-            let receipt = answer.receipt(&call, at);
-            assert!(is_said(&receipt));
-            assert_eq!((receipt.success, receipt.step_index), (approved, 1));
-            assert_eq!(receipt.arguments_digest, call.digest);
-            assert!(receipt.summary.contains(comment), "{}", receipt.summary);
-        }
-        assert!(is_said(&reply_receipt("alice", "blue", at)));
-    }
-}
+mod tests;

@@ -75,6 +75,7 @@ codes! {
         TokenNotFound = "token_not_found", "No token has that id, or it has ended.";
         TaskNotFound = "task_not_found", "No toolchain or mail task has that id.";
         ArtifactNotFound = "artifact_not_found", "No stored output has that digest.";
+        GrantNotFound = "grant_not_found", "The run has no grant with that id.";
         NamespaceNotFound = "namespace_not_found", "No namespace has that name.";
 
         RequestIdConflict = "request_id_conflict", "That request_id was used before with other content.";
@@ -89,6 +90,8 @@ codes! {
         WaitClosed = "wait_closed", "The wait was answered before, or has expired.";
         ConfirmationExpired = "confirmation_expired", "The time for the confirmation has passed.";
         ConfirmationMismatch = "confirmation_mismatch", "The confirmation names a different call than the waiting one.";
+        GrantEnded = "grant_ended", "The grant is used up or has expired, so it cannot be revoked.";
+        TooManyGrants = "too_many_grants", "The run has had the most grants that a run may have; approve each call.";
         DifferenceNotShown = "difference_not_shown", "What is to be approved cannot be shown whole, so it cannot be approved.";
         ReceiptsInvalid = "receipts_invalid", "The receipts' chain or a signature is invalid.";
         StepCallOpen = "step_call_open", "A call of the step is running or its outcome is unknown, so the step cannot be changed or skipped.";
@@ -316,6 +319,7 @@ impl FaultCode {
             | Self::TokenNotFound
             | Self::TaskNotFound
             | Self::ArtifactNotFound
+            | Self::GrantNotFound
             | Self::NamespaceNotFound
             | Self::NotFound => FaultClass::NotFound,
             Self::RequestIdConflict | Self::ToolNameTaken | Self::AlreadyExists => {
@@ -331,6 +335,8 @@ impl FaultCode {
             | Self::ConfirmationExpired
             | Self::ConfirmationMismatch
             | Self::DifferenceNotShown
+            | Self::GrantEnded
+            | Self::TooManyGrants
             | Self::ReceiptsInvalid
             | Self::StepCallOpen
             | Self::WorkspaceBusy

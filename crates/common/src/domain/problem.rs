@@ -163,6 +163,7 @@ codes! {
         RepeatCycle = "repeat_cycle", "The same call gave the same result too often.";
         AnswerSchemaInvalid = "answer_schema_invalid", "The question's answer_schema is no JSON Schema that can be used.";
         AnswerInvalid = "answer_invalid", "The answer does not fit the question's JSON Schema.";
+        GrantMismatch = "grant_mismatch", "The grant does not fit the call that was shown; the path names the argument.";
         ArgumentsInvalid = "arguments_invalid", "The arguments do not match the tool's JSON Schema.";
 
         StepIndexMissing = "step_index_missing", "The receipt has no step_index.";

@@ -3,6 +3,7 @@
 use super::StoreError;
 use super::partition::time_of;
 use crate::domain::execution::{Counters, Execution, Paused, StepProgress};
+use crate::domain::grant::CallGrant;
 use crate::domain::machine::run::RunState;
 use crate::domain::step::StepState;
 use crate::domain::todo::RunTodos;
@@ -34,13 +35,15 @@ pub(super) struct ExecutionRow {
     updated_at: DateTime<Utc>,
 }
 
-/// The column `progress`: counters, todos, a pause, and the steps that have state to keep.
+/// The column `progress`: counters, todos, grants, a pause, and the steps that have state to keep.
 #[derive(Deserialize)]
 pub(super) struct Progress {
     #[serde(flatten)]
     counters: Counters,
     #[serde(default)]
     todos: RunTodos,
+    #[serde(default)]
+    grants: Vec<CallGrant>,
     #[serde(default)]
     paused: Option<Paused>,
     #[serde(default)]
@@ -56,6 +59,8 @@ struct NewProgress<'a> {
     counters: &'a Counters,
     #[serde(skip_serializing_if = "RunTodos::is_empty")]
     todos: &'a RunTodos,
+    #[serde(skip_serializing_if = "<[CallGrant]>::is_empty")]
+    grants: &'a [CallGrant],
     #[serde(skip_serializing_if = "Option::is_none")]
     paused: Option<&'a Paused>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -129,6 +134,7 @@ impl ExecutionRow {
             steps,
             counters: self.progress.0.counters,
             todos: self.progress.0.todos,
+            grants: self.progress.0.grants,
             wait: self.wait.map(|wait| wait.0),
             paused: self.progress.0.paused,
             terminal: self.terminal.map(|terminal| terminal.0),
@@ -154,9 +160,9 @@ pub(super) fn progress(execution: &Execution) -> Result<String, StoreError> {
             steps.insert(index, &**step);
         }
     }
-    let Execution { counters, todos, .. } = execution;
+    let Execution { counters, todos, grants, .. } = execution;
     let paused = execution.paused.as_ref();
-    to_text(&NewProgress { counters, todos, paused, steps, finished })
+    to_text(&NewProgress { counters, todos, grants, paused, steps, finished })
 }
 
 /// The column `wait_ids` of an execution, as an array literal. An answer names one of these ids.

@@ -7,6 +7,7 @@ use crate::domain::acceptance::{Acceptance, Difference};
 use crate::domain::confirmation::{CallToConfirm, ConfirmPolicy, OnDenied, OnExpired};
 use crate::domain::execution::wait_rows::WaitKind;
 use crate::domain::execution::{Execution, StepProgress, Wait};
+use crate::domain::grant::{ArgumentRule, CallGrant, Revoked};
 use crate::domain::journal::VerdictRecord;
 use crate::domain::machine::run::RunState;
 use crate::domain::run::{
@@ -51,6 +52,7 @@ pub fn run(record: RunRecord, verdict: Option<DatedVerdict>) -> v1::Run {
         priority: execution.priority.into(),
         todos: wire_list(todos.unwrap_or_default()),
         final_answer: execution.counters.final_answer,
+        grants: wire_list(execution.grants),
     }
 }
 
@@ -210,6 +212,35 @@ impl From<WaitKind> for v1::WaitKind {
             WaitKind::Timer => Self::Timer,
             WaitKind::Workspace => Self::Workspace,
             WaitKind::Budget => Self::Budget,
+        }
+    }
+}
+
+impl From<CallGrant> for v1::CallGrant {
+    fn from(grant: CallGrant) -> Self {
+        let CallGrant { id, tool, arguments, uses, used, by, made_at, expires_at, revoked } = grant;
+        let (revoked_by, revoked_at) = match revoked {
+            None => (String::new(), None),
+            Some(Revoked { by, at }) => (by, Some(timestamp(at))),
+        };
+        let argument = |(name, rule)| {
+            let value = match rule {
+                ArgumentRule::Exact(text) => v1::granted_argument::Value::ExactJson(text),
+                ArgumentRule::Matches(glob) => v1::granted_argument::Value::Pattern(glob),
+            };
+            v1::GrantedArgument { name, value: Some(value) }
+        };
+        Self {
+            id: id.to_string(),
+            tool,
+            arguments: arguments.into_iter().map(argument).collect(),
+            uses,
+            used,
+            granted_by: by,
+            made_at: Some(timestamp(made_at)),
+            expires_at: Some(timestamp(expires_at)),
+            revoked_by,
+            revoked_at,
         }
     }
 }

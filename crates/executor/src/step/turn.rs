@@ -102,6 +102,12 @@ async fn apply(run: &LeasedRun, index: usize, passed: Passed) -> Result<Vec<usiz
         // The validations turn a confirm of a tool that only reads into a continue.
         (Action::Confirm, Some(tool_call)) => {
             let wait = confirmation(run, index, &decision, tool_call).await?;
+            let shown = wait.confirmation.as_deref();
+            let execution = run.execution().await;
+            if shown.is_some_and(|call| execution.has_grant_for(call, run.engine.now())) {
+                let granted = (tool_call, &wait);
+                return approved_call::carry_out_granted(run, index, &passed, granted).await;
+            }
             ask(run, index, &passed, wait).await
         }
         (Action::Continue | Action::Confirm, None) => {

@@ -1,5 +1,6 @@
 //! Answers to confirmations: of one tool call, and of what a verdict is in doubt about.
 
+use super::grant::{Granted, granted};
 use super::graph_of;
 use crate::call::Call;
 use crate::planner::Planner;
@@ -25,6 +26,8 @@ pub(crate) struct Confirmation {
     pub(crate) digest: String,
     /// A comment; may be empty.
     pub(crate) comment: String,
+    /// What is granted with the approval of a call.
+    pub(crate) grant: Option<Granted>,
 }
 
 impl Planner {
@@ -33,7 +36,7 @@ impl Planner {
     ///
     /// # Errors
     /// `run_not_found`, `wait_closed`, `confirmation_mismatch`, `confirmation_expired`, `difference_not_shown`,
-    /// `permission_denied`, `type_mismatch`, `database_unavailable`.
+    /// `permission_denied`, `type_mismatch`, `grant_mismatch`, `too_large`, `too_many_grants`, `database_unavailable`.
     pub(crate) async fn resolve(
         &self,
         run_id: Uuid,
@@ -85,10 +88,13 @@ fn give_call_answer(
         return Err(Fault::new(FaultCode::PermissionDenied, message));
     }
     check_digest(&asked.digest, answer)?;
+    let grant = answer.grant.as_ref();
+    let grant = grant.map(|terms| granted(record, (wait_id, asked), terms, (by, draft.now())));
     let resolution = CallResolution {
         by: Some(by.to_owned()),
         approved: answer.approved,
         comment: answer.comment.clone(),
+        grant: grant.transpose()?,
     };
     let spec = &record.spec;
     let after = AfterDenial::of(&spec.policy.confirm, spec.driver.thinks(), answer.stop);
@@ -104,6 +110,10 @@ fn give_acceptance(
     if answer.stop {
         let message = "a denied verdict decides about its run; leave stop out";
         return Err(Problem::at(Code::TypeMismatch, "stop", message).into());
+    }
+    if answer.grant.is_some() {
+        let message = "only the approval of a tool call grants further calls; leave it out";
+        return Err(Problem::at(Code::TypeMismatch, "grant", message).into());
     }
     check_digest(&asked.digest, answer)?;
     let not_shown = asked.difference.not_shown.as_str();

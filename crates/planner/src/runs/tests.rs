@@ -155,7 +155,8 @@ fn a_doubt_is_answered_once_by_its_digest_and_approved_only_where_it_is_shown_wh
         let record = in_doubt(not_shown);
         let mut draft = Draft::new(record.execution.clone(), Actor("planner".into()), now());
         let comment = String::new();
-        let answer = Confirmation { approved, stop: false, digest: digest.to_owned(), comment };
+        let answer =
+            Confirmation { approved, stop: false, digest: digest.to_owned(), comment, grant: None };
         let given = confirmation::give_resolution(&record, &mut draft, (wait_id, "alice"), &answer);
         let code = given.err().map(|fault| fault.reason.to_string()).unwrap_or_default();
         assert_eq!(code, expected, "{not_shown} {digest} {approved}");
@@ -163,7 +164,8 @@ fn a_doubt_is_answered_once_by_its_digest_and_approved_only_where_it_is_shown_wh
     }
     let record = asking(&["repeat"], true);
     let mut draft = Draft::new(record.execution.clone(), Actor("planner".into()), now());
-    let answer = Confirmation { approved: true, stop: false, digest, comment: String::new() };
+    let answer =
+        Confirmation { approved: true, stop: false, digest, comment: String::new(), grant: None };
     let given = confirmation::give_resolution(&record, &mut draft, (QUESTION, "alice"), &answer);
     assert_eq!(given.err().map(|fault| fault.reason.to_string()).as_deref(), Some("wait_closed"));
 }

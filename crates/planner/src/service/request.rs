@@ -9,13 +9,14 @@ use crate::plan::{
     Clipped, PlanState, clip_plan, normalise_owned_plan, parse_plan, parse_plan_clipped,
     replace_plan,
 };
-use crate::runs::{Confirmation, Extension};
+use crate::runs::{Confirmation, Extension, Granted};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use surety_common::domain::check::{AcceptCheck, Author, Owner, normalise_checks, validate_check};
 use surety_common::domain::check_inputs::{InputRules, assumptions};
 use surety_common::domain::decision::Usage;
 use surety_common::domain::fault::{Fault, FaultCode};
+use surety_common::domain::grant::{MAX_TTL_S, MAX_USES};
 use surety_common::domain::identity::Role;
 use surety_common::domain::limits::Limits;
 use surety_common::domain::plan::Plan;
@@ -25,7 +26,7 @@ use surety_common::domain::problem::{Code, Problem, Warning, WarningCode};
 use surety_common::domain::run::{DriverKind, InDoubt, MAX_NAMESPACE, Policy, RunRecord};
 use surety_common::wire::error::MessageError;
 use surety_common::wire::v1::{self, create_run_request, submit_plan_request};
-use surety_common::wire::value::sha256_of;
+use surety_common::wire::value::{seconds, sha256_of};
 
 /// The longest path of a folder in bytes, Linux's limit.
 const MAX_WORKSPACE: usize = 4095;
@@ -354,12 +355,12 @@ impl ReadPlan {
 /// The answer of a request to a confirmation.
 ///
 /// # Errors
-/// `field_missing` without an answer, `type_mismatch` for an unknown one, for an approval with `stop` and for a
-/// comment that cannot be stored, `too_large` for a long comment.
+/// `field_missing` without an answer, `type_mismatch` for an unknown one, for an approval with `stop`, for a denial with
+/// `grant` and for a comment that cannot be stored, `too_large` for a long comment, `limit_out_of_range` for a grant.
 pub(super) fn read_confirmation(
     request: v1::ResolveConfirmationRequest,
 ) -> Result<Confirmation, Problem> {
-    let v1::ResolveConfirmationRequest { answer, call_digest, comment, stop, .. } = request;
+    let v1::ResolveConfirmationRequest { answer, call_digest, comment, stop, grant, .. } = request;
     let approved = match v1::ConfirmationAnswer::try_from(answer) {
         Ok(v1::ConfirmationAnswer::Approve) => true,
         Ok(v1::ConfirmationAnswer::Deny) => false,
@@ -373,8 +374,31 @@ pub(super) fn read_confirmation(
         let message = "an approval does not end the run; leave it out, or deny";
         return Err(Problem::at(Code::TypeMismatch, "stop", message));
     }
+    if !approved && grant.is_some() {
+        let message = "a denial grants nothing; leave it out, or approve";
+        return Err(Problem::at(Code::TypeMismatch, "grant", message));
+    }
     let comment = bounded("comment", comment.trim().to_owned(), MAX_COMMENT)?;
-    Ok(Confirmation { approved, stop, digest: call_digest, comment })
+    let grant = grant.map(read_grant).transpose()?;
+    Ok(Confirmation { approved, stop, digest: call_digest, comment, grant })
+}
+
+fn read_grant(terms: v1::GrantTerms) -> Result<Granted, Problem> {
+    let v1::GrantTerms { arguments, uses, ttl } = terms;
+    if !(1..=MAX_USES).contains(&uses) {
+        let message = format!("is {uses}; a grant has 1 to {MAX_USES} uses");
+        return Err(Problem::at(Code::LimitOutOfRange, "grant.uses", message));
+    }
+    let ttl_s = ttl.map(|ttl| seconds("grant.ttl", ttl)).transpose()?;
+    if let Some(ttl_s) = ttl_s.filter(|ttl_s| !(1..=MAX_TTL_S).contains(ttl_s)) {
+        let message = format!("is {ttl_s} s; a grant lasts 1 to {MAX_TTL_S} s");
+        return Err(Problem::at(Code::LimitOutOfRange, "grant.ttl", message));
+    }
+    if let Some((name, _)) = arguments.iter().find(|(_, pattern)| pattern.contains('\0')) {
+        let message = "contains the character U+0000, which cannot be stored; remove it";
+        return Err(Problem::at(Code::TypeMismatch, format!("grant.arguments[{name}]"), message));
+    }
+    Ok(Granted { arguments, uses, ttl_s })
 }
 
 /// The answer of a request to a question.

@@ -230,6 +230,19 @@ impl RunService for Service {
         Ok(Response::new(v1::ResolveConfirmationResponse { run: Some(run) }))
     }
 
+    async fn revoke_grant(
+        &self,
+        request: Request<v1::RevokeGrantRequest>,
+    ) -> Result<Response<v1::RevokeGrantResponse>, Status> {
+        let caller = caller(&request)?;
+        let request = request.into_inner();
+        let NamedRun { id: run_id, planner, .. } = self.of_run(&caller, &request.run_id).await?;
+        let grant_id = id("grant_id", &request.grant_id).map_err(status)?;
+        let call = Call::of(run_id, caller.name(), &request).map_err(status)?;
+        let run = planner.revoke_grant(run_id, grant_id, &call).await.map_err(status)?;
+        Ok(Response::new(v1::RevokeGrantResponse { run: Some(run) }))
+    }
+
     async fn extend_budget(
         &self,
         request: Request<v1::ExtendBudgetRequest>,

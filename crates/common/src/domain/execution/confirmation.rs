@@ -34,7 +34,7 @@ pub enum Approval {
 
 impl Draft {
     /// Records a person's answer about the call that a step waits for, as a receipt and as an event, and ends the
-    /// wait.
+    /// wait. What it grants covers later calls from this change on.
     ///
     /// # Errors
     /// [`Refusal::Meaningless`] when no step waits for this confirmation.
@@ -58,6 +58,7 @@ impl Draft {
         let approved = ApprovedCall { call, by: by.to_owned() };
         self.execution.step_mut(index).ok_or(Refusal::Meaningless)?.approved =
             Some(Box::new(approved));
+        self.execution.grants.extend(resolution.grant.clone());
         Ok(())
     }
 
@@ -73,7 +74,8 @@ impl Draft {
         for wait_id in expired {
             // The end of the run for the one before ended this one, too.
             let Some((_, call)) = self.asked(wait_id) else { continue };
-            let none = CallResolution { by: None, approved: false, comment: String::new() };
+            let none =
+                CallResolution { by: None, approved: false, comment: String::new(), grant: None };
             match after {
                 AfterExpiry::Stop => self.stop(graph, expired_ending(&none.meaning(&call)))?,
                 AfterExpiry::Denied(after) => self.resolve_call(graph, wait_id, &none, after)?,
@@ -147,7 +149,12 @@ impl Draft {
         Some((index, wait.confirmation.as_deref()?.clone()))
     }
 
-    fn answered_at<'g>(&self, graph: &'g Graph, index: usize, wait_id: Uuid) -> AnsweredAt<'g> {
+    pub(super) fn answered_at<'g>(
+        &self,
+        graph: &'g Graph,
+        index: usize,
+        wait_id: Uuid,
+    ) -> AnsweredAt<'g> {
         AnsweredAt {
             step_index: index,
             step_id: graph.id(index),

@@ -13,6 +13,7 @@ mod confirmation;
 pub mod deaths;
 mod doubt;
 pub mod draft;
+mod grants;
 mod pause;
 mod replan;
 mod rules;
@@ -21,6 +22,7 @@ pub mod turns;
 pub mod wait_rows;
 
 pub use confirmation::Approval;
+pub use grants::Revocation;
 pub use sleep::Sleep;
 
 #[cfg(test)]
@@ -29,6 +31,7 @@ mod tests;
 use crate::domain::acceptance::Acceptance;
 use crate::domain::confirmation::{ApprovedCall, CallToConfirm};
 use crate::domain::decision::Usage;
+use crate::domain::grant::CallGrant;
 use crate::domain::machine::run::RunState;
 use crate::domain::plan::Plan;
 use crate::domain::planning::Planning;
@@ -73,6 +76,8 @@ pub struct Execution {
     pub counters: Counters,
     /// The todos that drivers made, and the statuses of the plan's own.
     pub todos: RunTodos,
+    /// What approvers granted for this run, in the order of the answers; ended grants stay.
+    pub grants: Vec<CallGrant>,
     /// The wait that is shown for the run: what blocks it, else the wait of its first waiting step.
     /// All waits are in [`Execution::waits`].
     pub wait: Option<Wait>,
@@ -490,6 +495,7 @@ impl Execution {
             steps: Vec::new(),
             counters: Counters::default(),
             todos: RunTodos::default(),
+            grants: Vec::new(),
             wait: None,
             paused: None,
             terminal: None,

@@ -74,6 +74,7 @@ const OWNERS: &[Grant] = &[own(Submitter), any(Operator)];
 const PLANNERS: &[Grant] = &[any(Driver), own(Submitter), any(Operator)];
 const ASSIGNEES: &[Grant] = &[any(Driver), any(Submitter), any(Operator)];
 const APPROVERS: &[Grant] = &[own(Submitter), own(Operator), any(Approver)];
+const REVOKERS: &[Grant] = &[own(Submitter), any(Operator), any(Approver)];
 const DRIVERS: &[Grant] = &[any(Driver)];
 const WORKERS: &[Grant] = &[any(Worker)];
 const SERVICES: &[Grant] = &[any(Service)];
@@ -105,6 +106,7 @@ pub const RULES: &[Rule] = &[
     rule("RunService", "ListWaits", Read, READERS),
     rule("RunService", "AnswerQuestion", Change, OWNERS),
     rule("RunService", "ResolveConfirmation", Approval, APPROVERS),
+    rule("RunService", "RevokeGrant", Change, REVOKERS),
     rule("RunService", "ExtendBudget", Change, OWNERS),
     rule("RunService", "ExportReceipts", Read, READERS),
     rule("PlannerService", "ParsePlan", Compute, EVERYONE),

@@ -72,7 +72,7 @@ fn later(draft: Draft, seconds: i64) -> Draft {
 }
 
 fn said(approved: bool) -> CallResolution {
-    CallResolution { by: Some("alice".to_owned()), approved, comment: String::new() }
+    CallResolution { by: Some("alice".to_owned()), approved, comment: String::new(), grant: None }
 }
 
 /// The run with the approved call, whose step runs again since `seconds`.

@@ -2,6 +2,7 @@
 
 mod confirmation;
 mod doubt;
+mod grants;
 mod rows;
 mod sleep;
 mod world;

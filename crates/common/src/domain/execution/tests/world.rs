@@ -495,7 +495,7 @@ fn turn() -> TurnRecord {
     }
 }
 
-fn receipt() -> EvidenceReceipt {
+pub(super) fn receipt() -> EvidenceReceipt {
     EvidenceReceipt {
         step_index: 0,
         step_id: "s0".to_owned(),
