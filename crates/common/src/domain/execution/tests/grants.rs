@@ -148,9 +148,9 @@ impl Granted {
     }
 
     fn receipts(&self) -> impl Iterator<Item = &EvidenceReceipt> {
-        self.entries.iter().filter_map(|entry| match entry {
-            Entry::Receipt(receipt) => Some(&**receipt),
-            _ => None,
+        self.entries.iter().filter_map(|entry| {
+            let Entry::Receipt(receipt) = entry else { return None };
+            Some(&**receipt)
         })
     }
 }
