@@ -7,6 +7,6 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    surety_sandbox::run_if_invoked();
+    surety_sandbox::run_if_invoked_with(surety_symbols::serve);
     surety_cli::commands::run(std::env::args_os()).into()
 }

@@ -22,7 +22,7 @@ struct Args {
 }
 
 fn main() -> anyhow::Result<()> {
-    surety_sandbox::run_if_invoked();
+    surety_sandbox::run_if_invoked_with(surety_symbols::serve);
     let args = Args::parse();
     runtime(args.common.worker_threads)?.block_on(run(args))
 }

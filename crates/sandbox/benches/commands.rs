@@ -51,6 +51,7 @@ fn once(root: &std::path::Path, confinement: &Confinement) {
     let (host, workspace) = (HostTree::of(variables.iter().copied(), &folders), root.join("ws"));
     let spec = Spec {
         argv: vec!["true".to_owned()],
+        parser_input: None,
         cwd: workspace.clone(),
         environment: Tree::environment(variables),
         tree: host.tree(&workspace, &workspace, &[PathBuf::new()]),

@@ -2,6 +2,7 @@
 
 use crate::message::{frame, receive, unframe};
 use crate::spec::{Report, Spec};
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -15,6 +16,9 @@ pub(crate) const HELPER_NAME: &str = "surety-sandbox";
 
 /// The first stage of the helper.
 pub(crate) const SUPERVISE: &str = "supervise";
+
+/// The stage that is the service's parser.
+pub(crate) const PARSE: &str = "parse";
 
 /// Whether this program becomes the helper when it is started as one.
 static HELPER: AtomicBool = AtomicBool::new(false);
@@ -102,6 +106,17 @@ pub(crate) fn stage(program: &Path, stage: &str) -> Command {
     command
 }
 
+/// The stage as which this process was started.
+pub(crate) fn invoked_stage(arguments: impl IntoIterator<Item = OsString>) -> Option<OsString> {
+    let mut arguments = arguments.into_iter();
+    if arguments.next()? == HELPER_NAME {
+        return arguments.next();
+    }
+    // A program between the helper and its parser sets no argument zero.
+    let is_parser = arguments.next()? == HELPER_NAME;
+    arguments.next().filter(|stage| is_parser && stage == PARSE)
+}
+
 pub(crate) fn this_program_is_a_helper() {
     HELPER.store(true, Ordering::Relaxed);
 }
@@ -123,6 +138,6 @@ pub(crate) fn own_program() -> io::Result<PathBuf> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn own_program() -> io::Result<PathBuf> {
+pub(crate) fn own_program() -> io::Result<PathBuf> {
     std::env::current_exe()
 }

@@ -8,6 +8,9 @@
 //!                                   +-> confine (Landlock, seccomp) ---exec--> command
 //! ```
 //!
+//! In place of a command, a parser of the service runs as a further stage: code that reads untrusted files and is
+//! linked into the service.
+//!
 //! Supervisor, init, confine and bridge are stages of one small helper. All but bridge have one thread. The helper is the
 //! service's own executable started again, so both always have one version: every `main` calls
 //! [`run_if_invoked`] first. The spec and the report travel over a socket that only the helper
@@ -38,14 +41,26 @@ pub use spec::{
 };
 pub use tree::{Folders, HostTree};
 
+/// The main function of a parser; it answers the process's exit code.
+pub type Parser = fn() -> i32;
+
 /// Becomes the helper when this process was started as one, and otherwise returns. Call it first in
 /// `main`: the helper must have one thread, and must print nothing.
 pub fn run_if_invoked() {
+    become_helper(None);
+}
+
+/// As [`run_if_invoked`], for a service that starts specs with [`Spec::parser_input`].
+pub fn run_if_invoked_with(parser: Parser) {
+    become_helper(Some(parser));
+}
+
+fn become_helper(parser: Option<Parser>) {
     launch::this_program_is_a_helper();
-    let mut arguments = std::env::args_os();
-    if arguments.next().is_some_and(|name| name == launch::HELPER_NAME)
-        && let Some(stage) = arguments.next()
-    {
-        std::process::exit(helper::run(&stage));
-    }
+    let Some(stage) = launch::invoked_stage(std::env::args_os()) else { return };
+    let code = match parser.filter(|_| stage == launch::PARSE) {
+        Some(parser) => parser(),
+        None => helper::run(&stage),
+    };
+    std::process::exit(code);
 }

@@ -246,6 +246,7 @@ fn weaker(scratch: &Path) -> Result<Machine, String> {
 fn attempt(confinement: &Confinement, scratch: &Path) -> Result<(), String> {
     let spec = Spec {
         argv: Vec::new(),
+        parser_input: None,
         cwd: "/".into(),
         environment: Vec::new(),
         tree: Tree {

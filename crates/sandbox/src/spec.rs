@@ -12,6 +12,9 @@ use std::path::PathBuf;
 pub struct Spec {
     /// The program and its arguments; the program is found by the environment's `PATH`.
     pub argv: Vec<String>,
+    /// In place of a program, the parser of the service that starts the helper, with this text as its standard
+    /// input. It has no environment.
+    pub parser_input: Option<String>,
     /// Where it runs; absolute.
     #[serde(with = "bytes::path")]
     pub cwd: PathBuf,

@@ -27,6 +27,11 @@ const PARTICIPANT_PROCESSES: u64 = 30_000;
 /// Seconds of processor time of each of its processes: a year on every processor of a large machine.
 const PARTICIPANT_CPU_S: u64 = 365 * 24 * 3600 * 256;
 
+/// Processes and threads of a parser: it has one that parses and one that watches the time.
+const PARSER_PROCESSES: u64 = 16;
+/// Bytes of memory of a parser: a file of the largest size that is parsed needs less.
+const PARSER_MEMORY: u64 = 2 << 30;
+
 /// Bytes in a MiB.
 const MIB: u64 = 1 << 20;
 
@@ -188,12 +193,53 @@ impl Sandbox {
         }
         Ok(Spec {
             argv,
+            parser_input: None,
             cwd: request.folder.clone(),
             environment: environment(&request.environment),
             tree,
             network: network(&self.network),
             limits: self.limits_until(ctx.deadline),
             view: ctx.view.as_deref().cloned(),
+            input: None,
+            confinement,
+        })
+    }
+
+    /// The helper's spec of a parser over the workspace. It is confined as far as the machine can, reads the
+    /// workspace and system folders, and writes nothing, whatever a run's policy opens for its commands. It
+    /// reads folders, so it blocks.
+    ///
+    /// # Errors
+    /// `sandbox_unavailable` for a policy that cannot be kept here, and what the workspace says when it cannot be
+    /// opened.
+    pub fn parser_spec(&self, ctx: &ToolContext, input: String) -> Result<Spec, ToolError> {
+        let workspace = ctx.workspace()?;
+        let root = workspace.root();
+        let confinement = match self.policy {
+            SandboxPolicy::RequireFull => self.confinement(root)?,
+            SandboxPolicy::AllowPartial | SandboxPolicy::None => self.machine.confinement(root),
+        };
+        let folders = Folders {
+            hidden: self.folders.hidden.clone(),
+            scratch: self.folders.scratch.clone(),
+            ..Folders::default()
+        };
+        let own = self.limits_until(ctx.deadline);
+        Ok(Spec {
+            argv: Vec::new(),
+            parser_input: Some(input),
+            cwd: root.to_owned(),
+            environment: Vec::new(),
+            tree: HostTree::of([], &folders).tree(root, workspace.given(), &[]),
+            network: Network::None,
+            limits: Limits {
+                processes: PARSER_PROCESSES,
+                memory_bytes: own.memory_bytes.min(PARSER_MEMORY),
+                file_bytes: 0,
+                tmp_bytes: MIB,
+                ..own
+            },
+            view: None,
             input: None,
             confinement,
         })
@@ -218,6 +264,7 @@ impl Sandbox {
             && (!geteuid().is_root() || is_of_root(root));
         let spec = Spec {
             argv: participant.argv.clone(),
+            parser_input: None,
             cwd: participant.folder.clone(),
             environment: if is_confined {
                 Tree::environment(variables())

@@ -5,6 +5,7 @@ use super::filter::{self, Sockets};
 use super::scratch::{HOME, TMP};
 use super::stage::{News, Order, control, unblock_signals};
 use super::{files, limits, program};
+use crate::launch::own_program;
 use crate::level::Level;
 use crate::message::{receive, send};
 use crate::spec::{Exit, NotStarted, Refusal, Spec};
@@ -64,6 +65,10 @@ fn prepare(order: &mut Order) -> Result<Option<Command>, NotStarted> {
     // A change of the account takes it back.
     prctl::set_pdeathsig(Signal::SIGKILL)
         .map_err(|error| NotStarted::setup("parent's death signal", &error.into()))?;
+    if spec.parser_input.is_some() {
+        let program = own_program().map_err(|error| NotStarted::setup("the parser", &error))?;
+        spec.tree.read_only.push(program);
+    }
     if confines {
         drop_capabilities()?;
         files::restrict(&spec.tree, order.scratch.as_deref())?;

@@ -1,6 +1,7 @@
 //! The helper where there are no namespaces: sandbox-exec of macOS, else no confinement. It ends the
 //! command's process group with the service's socket; what left the group is not found.
 
+use crate::launch::{HELPER_NAME, PARSE, own_program};
 use crate::level::Level;
 use crate::message::{KILL, TERMINATE, receive, send};
 use crate::spec::{Exit, Network, NotStarted, Refusal, Report, Spec};
@@ -53,7 +54,11 @@ fn start(spec: &Spec) -> Result<Option<Child>, NotStarted> {
         let message = "policy.network host_loopback and hosts are not supported on this system; use none or all";
         return Err(NotStarted::new(Refusal::NetworkUnsupported, message));
     }
-    let line: Vec<&str> = spec.argv.iter().map(String::as_str).collect();
+    let parser = parser(spec)?;
+    let line: Vec<&str> = match &parser {
+        Some(parser) => parser.iter().map(String::as_str).collect(),
+        None => spec.argv.iter().map(String::as_str).collect(),
+    };
     let line = match (line.as_slice(), confines) {
         ([], true) => &["/usr/bin/true"],
         ([], false) => return Ok(None),
@@ -73,11 +78,47 @@ fn start(spec: &Spec) -> Result<Option<Child>, NotStarted> {
         .current_dir(&spec.cwd)
         .env_clear()
         .envs(spec.environment.iter().map(|(name, value)| (name, value)));
+    if let Some(text) = &spec.parser_input {
+        let input = unnamed(text, &spec.tree.scratch);
+        command.stdin(input.map_err(|error| NotStarted {
+            refusal: Refusal::Setup,
+            message: format!("sandbox: the parser's input: {error}"),
+            errno: error.raw_os_error().unwrap_or(0),
+        })?);
+        command.process_group(0);
+        return spawned(command, &line.join(" "));
+    }
     match spec.input.as_deref().map(File::open) {
         // It stays in the process group that the terminal's signals reach.
         Some(input) => command.stdin(input.map_or_else(|_| Stdio::null(), Stdio::from)),
         None => command.stdin(Stdio::null()).process_group(0),
     };
+    spawned(command, &line.join(" "))
+}
+
+/// This program once more, as the parser: its path and its arguments.
+fn parser(spec: &Spec) -> Result<Option<[String; 3]>, NotStarted> {
+    if spec.parser_input.is_none() {
+        return Ok(None);
+    }
+    let unusable =
+        |why: String| NotStarted::new(Refusal::Setup, format!("sandbox: the parser: {why}"));
+    let program = own_program().map_err(|error| unusable(error.to_string()))?;
+    let program = program.into_os_string().into_string();
+    let program = program.map_err(|_| unusable("its path is not UTF-8".to_owned()))?;
+    Ok(Some([program, HELPER_NAME.to_owned(), PARSE.to_owned()]))
+}
+
+/// A text to be read, in a file that has no name any more.
+fn unnamed(text: &str, folder: &Path) -> io::Result<File> {
+    let path = folder.join(format!("parser-{}", std::process::id()));
+    std::fs::write(&path, text)?;
+    let file = File::open(&path);
+    std::fs::remove_file(&path)?;
+    file
+}
+
+fn spawned(mut command: Command, line: &str) -> Result<Option<Child>, NotStarted> {
     command.spawn().map(Some).map_err(|error| {
         let refusal = if error.kind() == io::ErrorKind::NotFound {
             Refusal::ProgramNotFound
@@ -85,7 +126,7 @@ fn start(spec: &Spec) -> Result<Option<Child>, NotStarted> {
             Refusal::ProgramUnusable
         };
         let errno = error.raw_os_error().unwrap_or(0);
-        NotStarted { refusal, message: format!("{}: {error}", line.join(" ")), errno }
+        NotStarted { refusal, message: format!("{line}: {error}"), errno }
     })
 }
 
@@ -103,7 +144,9 @@ fn profile(spec: &Spec) -> String {
          \"/bin\") (subpath \"/sbin\") (subpath \"/private/etc\") (subpath \"/dev\"))"
             .to_owned(),
     ];
-    for path in tree.read_only.iter().chain(&tree.caches).chain([&tree.workspace]) {
+    let parser = own_program().ok().filter(|_| spec.parser_input.is_some());
+    let read = tree.read_only.iter().chain(&tree.caches).chain([&tree.workspace]);
+    for path in read.chain(&parser) {
         rules.push(format!("(allow file-read* {})", below(path)));
     }
     for path in &tree.writable {

@@ -1,11 +1,13 @@
 //! Which file a command's first word means, among what the command sees.
 
+use crate::launch::{PARSE, own_program, stage};
 use crate::spec::{Network, NotStarted, PROXY_PORT, Refusal, Spec};
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::ffi::OsStr;
-use std::fs::OpenOptions;
-use std::io;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -19,6 +21,9 @@ const DIRECT: [&str; 2] = ["NO_PROXY", "no_proxy"];
 
 /// The command, ready to be started; none when the spec names no program.
 pub(super) fn command(spec: &Spec) -> Result<Option<Command>, NotStarted> {
+    if spec.parser_input.is_some() {
+        return parser(spec).map(Some);
+    }
     let Some((program, arguments)) = spec.argv.split_first() else { return Ok(None) };
     std::env::set_current_dir(&spec.cwd).map_err(|error| unusable(&spec.cwd, &error))?;
     let mut command = Command::new(locate(program, spec)?);
@@ -39,8 +44,20 @@ pub(super) fn command(spec: &Spec) -> Result<Option<Command>, NotStarted> {
     Ok(Some(command))
 }
 
+/// This program once more, as the parser. The kernel keeps it open, whatever the mount tree shows.
+fn parser(spec: &Spec) -> Result<Command, NotStarted> {
+    std::env::set_current_dir(&spec.cwd).map_err(|error| unusable(&spec.cwd, &error))?;
+    let program = own_program().map_err(|error| NotStarted::setup("the parser", &error))?;
+    let mut command = stage(&program, PARSE);
+    command.process_group(0);
+    Ok(command)
+}
+
 /// The command's standard input. It is opened before the mount tree and the process ids are others.
 pub(super) fn input(spec: &Spec) -> Result<Stdio, NotStarted> {
+    if let Some(text) = &spec.parser_input {
+        return in_memory(text).map_err(|error| NotStarted::setup("the parser's input", &error));
+    }
     let Some(path) = &spec.input else { return Ok(Stdio::null()) };
     match OpenOptions::new().read(true).custom_flags(OFlag::O_NOCTTY.bits()).open(path) {
         Ok(file) => Ok(file.into()),
@@ -48,6 +65,14 @@ pub(super) fn input(spec: &Spec) -> Result<Stdio, NotStarted> {
         Err(error) if error.raw_os_error() == Some(Errno::ENXIO as i32) => Ok(Stdio::null()),
         Err(error) => Err(NotStarted::setup(path.display(), &error)),
     }
+}
+
+/// A text to be read, in a file that has no name.
+fn in_memory(text: &str) -> io::Result<Stdio> {
+    let mut file = File::from(memfd_create("parser", MFdFlags::MFD_CLOEXEC)?);
+    file.write_all(text.as_bytes())?;
+    file.rewind()?;
+    Ok(file.into())
 }
 
 /// Why a program that was found did not start.

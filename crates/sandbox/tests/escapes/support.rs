@@ -143,6 +143,7 @@ impl Sandbox {
         tree.protected = self.protected.iter().map(|path| self.workspace.join(path)).collect();
         Spec {
             argv: argv.iter().map(ToString::to_string).collect(),
+            parser_input: None,
             cwd: self.workspace.clone(),
             environment: Tree::environment(variables),
             tree,
