@@ -7,8 +7,15 @@ use surety_common::domain::decision::ExecuteDecision;
 use surety_common::domain::problem::{Warning, WarningCode};
 
 /// The aliases of every executor: of tools that only read.
-const BUILTIN: [(&str, &str); 4] =
-    [("find_files", "glob"), ("ls", "list_dir"), ("search", "grep"), ("view", "read_file")];
+const BUILTIN: [(&str, &str); 7] = [
+    ("find_definition", "find_symbol"),
+    ("find_files", "glob"),
+    ("find_references", "find_symbol"),
+    ("go_to_definition", "find_symbol"),
+    ("ls", "list_dir"),
+    ("search", "grep"),
+    ("view", "read_file"),
+];
 
 /// Why the aliases of the configuration cannot be used.
 #[derive(Debug, thiserror::Error)]

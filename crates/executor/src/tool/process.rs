@@ -107,8 +107,23 @@ pub struct Finished {
 /// the operating system at its start.
 pub async fn run(ctx: &ToolContext, request: &CommandRequest) -> Result<Finished, ToolError> {
     ctx.check()?;
-    let spec = describe(ctx, request).await?;
-    let mut helper = Helper::start(&spec, Stdio::piped).await?;
+    let described = request.clone();
+    let spec = describe(ctx, move |ctx| ctx.sandbox.spec(ctx, &described)).await?;
+    carry_out(ctx, &spec).await
+}
+
+/// Runs the parser of this program over the workspace, as [`run`] does a command. Its output is untrusted.
+///
+/// # Errors
+/// As [`run`].
+pub(super) async fn parse(ctx: &ToolContext, input: String) -> Result<Finished, ToolError> {
+    ctx.check()?;
+    let spec = describe(ctx, move |ctx| ctx.sandbox.parser_spec(ctx, input)).await?;
+    carry_out(ctx, &spec).await
+}
+
+async fn carry_out(ctx: &ToolContext, spec: &Spec) -> Result<Finished, ToolError> {
+    let mut helper = Helper::start(spec, Stdio::piped).await?;
     let captured = Arc::new(Captured::default());
     let readers = [
         helper.child.stdout.take().map(|pipe| read(pipe, &captured, OUT)),
@@ -164,9 +179,12 @@ pub async fn run_attached(spec: &Spec, cancel: &CancellationToken) -> Result<Fin
     finished(report, ending)
 }
 
-async fn describe(ctx: &ToolContext, request: &CommandRequest) -> Result<Spec, ToolError> {
-    let (ctx, request) = (ctx.clone(), request.clone());
-    let described = spawn_blocking(move || ctx.sandbox.spec(&ctx, &request)).await;
+async fn describe(
+    ctx: &ToolContext,
+    spec: impl FnOnce(&ToolContext) -> Result<Spec, ToolError> + Send + 'static,
+) -> Result<Spec, ToolError> {
+    let ctx = ctx.clone();
+    let described = spawn_blocking(move || spec(&ctx)).await;
     described.map_err(|error| {
         ToolError::new(
             ErrorCode::InternalError,

@@ -2,6 +2,7 @@
 
 pub mod apply_patch;
 pub mod edit_file;
+pub mod find_symbol;
 pub mod glob;
 pub mod grep;
 pub mod http_get;
@@ -46,6 +47,7 @@ pub fn all(settings: &BuiltinSettings<'_>) -> Result<Vec<Arc<dyn Tool>>, reqwest
     Ok(vec![
         Arc::new(apply_patch::ApplyPatch::new()),
         Arc::new(edit_file::EditFile::new()),
+        Arc::new(find_symbol::FindSymbol::new()),
         Arc::new(glob::Glob::new()),
         Arc::new(grep::Grep::new()),
         Arc::new(http_get::HttpGet::new(settings.http_allowed)?),

@@ -41,6 +41,7 @@ async fn no_path_leads_out_of_the_workspace() {
     }
     for path in ["..", "folder_out", "relative_out", "link_to_link"] {
         for (tool, args) in [
+            ("find_symbol", json!({"name": "x", "path": path})),
             ("list_dir", json!({"path": path})),
             ("glob", json!({"path": path, "pattern": "*"})),
             ("run_command", json!({"argv": ["ls"], "cwd": path})),

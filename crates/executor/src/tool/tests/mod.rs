@@ -5,6 +5,7 @@ mod files;
 mod http;
 mod patches;
 mod scans;
+mod symbols;
 mod timing;
 
 use crate::tool::{
@@ -151,6 +152,7 @@ fn the_built_in_tools_are_listed_by_name_with_their_annotations() {
         [
             ("apply_patch", false, false),
             ("edit_file", false, false),
+            ("find_symbol", true, true),
             ("glob", true, true),
             ("grep", true, true),
             ("http_get", true, false),
