@@ -1,5 +1,7 @@
 //! Definitions and uses in each language, found by the grammars as they are published.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
 use std::path::Path;
 use std::time::{Duration, Instant};
 use surety_symbols::{Found, Language, Name, Parser, Role, Room, Stopped, Symbol};

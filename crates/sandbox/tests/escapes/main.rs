@@ -9,6 +9,7 @@
 
 mod attempts;
 mod behaviour;
+mod parser;
 mod participant;
 mod projects;
 mod support;

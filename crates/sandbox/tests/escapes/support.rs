@@ -156,9 +156,13 @@ impl Sandbox {
     }
 
     pub(crate) fn run(&self, argv: &[&str]) -> Ran {
+        self.run_spec(&self.spec(argv))
+    }
+
+    pub(crate) fn run_spec(&self, spec: &Spec) -> Ran {
         let (out, err) = (self.root.join("logs/out"), self.root.join("logs/err"));
         let file = |path: &Path| Stdio::from(File::create(path).unwrap());
-        let report = run(&self.spec(argv), file(&out), file(&err)).unwrap();
+        let report = run(spec, file(&out), file(&err)).unwrap();
         let text = |path: &Path| String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned();
         Ran { report, stdout: text(&out), stderr: text(&err) }
     }
