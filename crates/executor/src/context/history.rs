@@ -7,6 +7,8 @@ use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource};
 
 /// The turns with a tool call that a driver is shown; older ones are only counted.
 pub const TOOL_TURNS: usize = 8;
+/// The turns that are looked through for them: an attempt of many turns without a call costs no more for each.
+const TURNS: usize = 8 * TOOL_TURNS;
 
 /// One turn of the past.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,15 +97,17 @@ fn is_of_call(receipt: &EvidenceReceipt, step_id: &str) -> bool {
     receipt.step_id == step_id && receipt.source != EvidenceSource::Probe && !said
 }
 
-/// Whether these events, the latest first, hold all turns that a driver is shown: the window is full, or the
-/// attempt's first turn is among them.
+/// Whether these events, the latest first, hold all turns that a driver is shown: the window is full, enough turns
+/// were looked through, or the attempt's first turn is among them.
 pub fn is_complete(latest_first: &[Event], step_id: &str, attempt: u32) -> bool {
-    let mut calls = 0;
+    let (mut calls, mut turns) = (0, 0);
     for event in latest_first {
         match &event.entry {
             Entry::Receipt(receipt) if is_of_call(receipt, step_id) => calls += 1,
             Entry::Turn(turn) if turn.step_id == step_id => {
-                if turn.attempt != attempt || turn.number <= 1 || calls >= TOOL_TURNS {
+                turns += 1;
+                let enough = calls >= TOOL_TURNS || turns >= TURNS;
+                if turn.attempt != attempt || turn.number <= 1 || enough {
                     return true;
                 }
             }

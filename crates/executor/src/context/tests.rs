@@ -366,13 +366,30 @@ fn the_journal_is_read_back_to_the_window_or_to_the_attempts_beginning() {
     for _ in 0..TOOL_TURNS + 2 {
         situation = situation.call("glob", done("found", "a\n"));
     }
-    let mut events: Vec<Event> = (1..)
-        .zip(situation.entries)
-        .map(|(sequence, entry)| Event { sequence, at: DateTime::UNIX_EPOCH, span_id: None, entry })
-        .collect();
-    events.reverse();
+    let events = latest_first(situation);
     let needed = (0..events.len()).find(|some| is_complete(&events[..*some], "repair", 1));
     assert_eq!(needed, Some(3 * TOOL_TURNS), "three events a turn, the window's first included");
     assert!(!is_complete(&events[..2 * TOOL_TURNS], "other", 1), "of another step");
     assert!(is_complete(&events[..3], "repair", 2), "the attempt has not begun there");
+}
+
+#[test]
+fn turns_without_calls_are_not_read_back_to_the_first() {
+    let mut situation = Situation::default();
+    for _ in 0..500 {
+        situation = situation.turn(Some(decide(Action::Continue, None)), "");
+    }
+    let events = latest_first(situation);
+    let needed = (0..events.len()).find(|some| is_complete(&events[..*some], "repair", 1));
+    assert_eq!(needed, Some(8 * TOOL_TURNS));
+}
+
+fn latest_first(situation: Situation) -> Vec<Event> {
+    let at = DateTime::UNIX_EPOCH;
+    let mut events: Vec<Event> = (1..)
+        .zip(situation.entries)
+        .map(|(sequence, entry)| Event { sequence, at, span_id: None, entry })
+        .collect();
+    events.reverse();
+    events
 }
