@@ -8,14 +8,15 @@
 //!   planner  --CallGrant------> intents of later calls  one use of the grant in the change of each
 //! ```
 
+pub use super::shown_call::{AnsweredAt, CallToConfirm};
+
 use super::grant::CallGrant;
 use super::json::Value;
 use super::plan::ToolCall;
 use super::problem::{Code, Problem};
 use super::receipt::{EvidenceReceipt, EvidenceSource, Fact};
-use chrono::{DateTime, Utc};
+use super::shown_call::said;
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 /// The name of the receipt of an answer to a confirmation.
 pub const CONFIRMED: &str = "confirm_call";
@@ -159,22 +160,6 @@ pub fn call_digest(call: &ToolCall, plan_digest: &str) -> String {
     shown.digest()
 }
 
-/// The call that an approver is shown.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CallToConfirm {
-    /// The digest that an answer names.
-    pub digest: String,
-    /// The tool.
-    pub tool: String,
-    /// The arguments, as compact JSON text.
-    pub arguments_json: String,
-    /// When neither an answer nor a call counts any more.
-    pub expires_at: DateTime<Utc>,
-    /// The identity of the driver that asks, which never approves; empty for a script.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub asked_by: String,
-}
-
 /// An approved call that was not begun yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApprovedCall {
@@ -195,21 +180,6 @@ pub struct CallResolution {
     pub comment: String,
     /// What is granted beside an approval.
     pub grant: Option<CallGrant>,
-}
-
-/// Where the receipt of an answer stands: the step by index and id, the plan's revision, the wait and the time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AnsweredAt<'a> {
-    /// The index of the step.
-    pub step_index: usize,
-    /// Its id.
-    pub step_id: &'a str,
-    /// The revision of the plan.
-    pub plan_revision: u32,
-    /// The wait that was answered.
-    pub wait_id: Uuid,
-    /// When.
-    pub at: DateTime<Utc>,
 }
 
 impl CallResolution {
@@ -281,36 +251,6 @@ pub fn reply_receipt(by: &str, answer: &str, answered: AnsweredAt<'_>) -> Eviden
     EvidenceReceipt {
         facts: vec![output("by", by.to_owned()), output("answer", answer.to_owned())],
         ..said(EvidenceSource::UserReply, ASKED, format!("{by} answered the question"), answered)
-    }
-}
-
-/// A receipt of what a person said, without facts.
-pub(super) fn said(
-    source: EvidenceSource,
-    name: &str,
-    summary: String,
-    answered: AnsweredAt<'_>,
-) -> EvidenceReceipt {
-    let AnsweredAt { step_index, step_id, plan_revision, wait_id, at } = answered;
-    EvidenceReceipt {
-        step_index: u32::try_from(step_index).unwrap_or(u32::MAX),
-        step_id: step_id.to_owned(),
-        plan_revision,
-        seq: 0,
-        call_id: wait_id.to_string(),
-        probe_of: None,
-        source,
-        name: name.to_owned(),
-        arguments_digest: String::new(),
-        success: true,
-        summary,
-        facts: Vec::new(),
-        output_digest: String::new(),
-        sandbox: String::new(),
-        started_at: Some(at),
-        finished_at: Some(at),
-        prev_digest: String::new(),
-        digest: String::new(),
     }
 }
 

@@ -9,10 +9,10 @@
 //! An approval is bound to the digest of one call under one plan. A grant is bound to a pattern: it covers calls that
 //! no person has seen. So every doubt about a value is a reason to ask.
 
-use super::confirmation::{AnsweredAt, CallToConfirm, said};
 use super::json::{self, Value, sha256_hex};
 use super::problem::{Code, Problem};
 use super::receipt::{EvidenceReceipt, EvidenceSource, Fact};
+use super::shown_call::{AnsweredAt, CallToConfirm, said};
 use chrono::{DateTime, TimeDelta, Utc};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use serde::{Deserialize, Serialize};

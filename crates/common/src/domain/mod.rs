@@ -32,6 +32,7 @@ pub mod reader;
 pub mod receipt;
 pub mod run;
 pub mod scope;
+pub mod shown_call;
 pub mod source_tests;
 pub mod step;
 pub mod step_checks;

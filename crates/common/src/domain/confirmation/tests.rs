@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::domain::json;
+use chrono::DateTime;
+use uuid::Uuid;
 
 const READS: ToolEffects = ToolEffects { read_only: true, destructive: false, open_world: false };
 const WRITES: ToolEffects = ToolEffects { read_only: false, destructive: true, open_world: false };

@@ -8,6 +8,7 @@
 
 mod answers;
 mod candidates;
+mod question;
 mod report;
 
 use crate::tool::builtin::support::{folder_key, here, read, returning, scanning, spec};
@@ -17,12 +18,13 @@ use crate::tool::{Annotations, Tool, ToolContext, ToolOutcome, ToolSpec};
 use answers::{Answers, End};
 use candidates::Candidates;
 use futures::future::BoxFuture;
+use question::{Question, Wanted};
 use serde::Deserialize;
 use serde_json::json;
 use std::time::Duration;
 use surety_common::domain::json::Value;
 use surety_sandbox::LimitHit;
-use surety_symbols::{Name, Request, Role, STUCK};
+use surety_symbols::{Name, STUCK};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
@@ -51,25 +53,6 @@ struct Args {
     #[serde(default = "here")]
     path: String,
     limit: Option<usize>,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Wanted {
-    Definitions,
-    Uses,
-    #[default]
-    All,
-}
-
-impl Wanted {
-    const fn role(self) -> Option<Role> {
-        match self {
-            Self::Definitions => Some(Role::Definition),
-            Self::Uses => Some(Role::Use),
-            Self::All => None,
-        }
-    }
 }
 
 impl FindSymbol {
@@ -129,29 +112,6 @@ async fn work(ctx: &ToolContext, args: &Value) -> Result<ToolOutcome, ToolError>
     let question = Question { name, wanted: role, limit };
     let answers = parse(ctx, &question, &candidates).await?;
     Ok(report::outcome(&question, &candidates, answers))
-}
-
-/// What a call asks for.
-#[derive(Debug)]
-struct Question {
-    name: Name,
-    wanted: Wanted,
-    limit: usize,
-}
-
-impl Question {
-    fn request(&self, files: Vec<String>, time: Duration) -> Result<String, ToolError> {
-        let request = Request {
-            name: self.name.last.clone(),
-            container: self.name.container.clone(),
-            role: self.wanted.role(),
-            limit: self.limit,
-            files,
-            time_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX),
-        };
-        serde_json::to_string(&request)
-            .map_err(|error| ToolError::new(ErrorCode::InternalError, error.to_string()))
-    }
 }
 
 /// Parses the candidates. A file that ends the parser is left out, and the next process goes on after it.

@@ -2,7 +2,7 @@
 
 use super::answers::Answers;
 use super::candidates::Candidates;
-use super::{Question, Wanted};
+use super::question::{Question, Wanted};
 use crate::tool::ToolOutcome;
 use crate::tool::builtin::support::{count, unread_note};
 use std::collections::BTreeMap;
