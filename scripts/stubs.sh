@@ -32,7 +32,7 @@ python_stubs() {
     python3 -m venv "$venv" || absent "python3 cannot make a virtual environment"
   fi
   "$venv/bin/pip" install --quiet --disable-pip-version-check \
-    --requirement clients/python/requirements.txt || absent "PyPI does not give grpcio-tools"
+    --requirement clients/python/requirements.txt || absent "PyPI does not give clients/python/requirements.txt"
   fresh "$out"
   "$venv/bin/python" -m grpc_tools.protoc --proto_path=proto \
     --python_out="$out" --pyi_out="$out" --grpc_python_out="$out" proto/surety/v1/*.proto

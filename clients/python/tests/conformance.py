@@ -1,17 +1,17 @@
 """Asks a live deployment every conformance row that has a call of its own.
 
 SURETY_PLANNER, SURETY_EXECUTOR and SURETY_GATE are the services' addresses (host:port). The
-generated code lies in the folder that is the first argument.
+package `surety` with its generated code is installed.
 """
 
 import os
 import sys
 
-sys.path.insert(0, sys.argv[1])
+import grpc
+from google.rpc import error_details_pb2, status_pb2
+from rows import Number, parse, rows, same, write
 
-import grpc  # noqa: E402
-from google.rpc import error_details_pb2, status_pb2  # noqa: E402
-from surety.v1 import (  # noqa: E402
+from surety.v1 import (
     accept_gate_service_pb2 as gate_api,
     accept_gate_service_pb2_grpc as gate_rpc,
     check_pb2,
@@ -25,8 +25,6 @@ from surety.v1 import (  # noqa: E402
     todo_pb2,
     verdict_pb2,
 )
-
-from rows import Number, parse, rows, same, write  # noqa: E402
 
 
 class Refused(Exception):
@@ -126,11 +124,7 @@ def check_of(check):
 
 def without_defaults(check):
     defaults = {"required": True, "match": "prefix", "owner": "plan", "params": {}}
-    return {
-        key: value
-        for key, value in check.items()
-        if not same(defaults.get(key, ""), value)
-    }
+    return {key: value for key, value in check.items() if not same(defaults.get(key, ""), value)}
 
 
 def steps_of(plan, statuses, expected):
@@ -197,8 +191,10 @@ def receipt_of(receipt):
 
 class Services:
     def __init__(self):
-        channel = {name: grpc.insecure_channel(os.environ[name]) for name in
-                   ("SURETY_PLANNER", "SURETY_EXECUTOR", "SURETY_GATE")}
+        channel = {
+            name: grpc.insecure_channel(os.environ[name])
+            for name in ("SURETY_PLANNER", "SURETY_EXECUTOR", "SURETY_GATE")
+        }
         self.planner = planner_rpc.PlannerServiceStub(channel["SURETY_PLANNER"])
         self.executor = executor_rpc.ExecutorServiceStub(channel["SURETY_EXECUTOR"])
         self.gate = gate_rpc.AcceptGateServiceStub(channel["SURETY_GATE"])
@@ -276,8 +272,13 @@ class Services:
         for fact in row["receipts"]:
             fact = dict(fact)
             call_id = fact.pop("call_id", "")
-            receipt = {"step_index": Number("0"), "source": "tool_observation", "success": True,
-                       "call_id": call_id, "facts": [fact]}
+            receipt = {
+                "step_index": Number("0"),
+                "source": "tool_observation",
+                "success": True,
+                "call_id": call_id,
+                "facts": [fact],
+            }
             receipts.append(gate_api.ReceiptInput(receipt_json=write(receipt)))
         statuses = todo_pb2.TodoStatus
         todos = [
@@ -288,9 +289,16 @@ class Services:
             )
             for todo in row["todos"]
         ]
-        response = ask(self.gate.Evaluate, gate_api.EvaluateRequest(
-            workspace_root=row["workspace_root"], checks_json=write(row["checks"]),
-            receipts=receipts, final_text=row["final_text"], todos=todos))
+        response = ask(
+            self.gate.Evaluate,
+            gate_api.EvaluateRequest(
+                workspace_root=row["workspace_root"],
+                checks_json=write(row["checks"]),
+                receipts=receipts,
+                final_text=row["final_text"],
+                todos=todos,
+            ),
+        )
         outcome(response)
         verdict = response.verdict
         found = {

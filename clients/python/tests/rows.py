@@ -4,7 +4,7 @@ import json
 import os
 from pathlib import Path
 
-OWN = Path(__file__).resolve().parents[2] / "tests" / "conformance"
+OWN = Path(__file__).resolve().parents[3] / "tests" / "conformance"
 
 
 class Number(str):
@@ -48,9 +48,7 @@ def rows(name):
 def same(expected, found):
     """Whether two values are the same; an own rule, as Python's True equals 1."""
     if isinstance(expected, dict) and isinstance(found, dict):
-        return expected.keys() == found.keys() and all(
-            same(expected[key], found[key]) for key in expected
-        )
+        return expected.keys() == found.keys() and all(same(expected[key], found[key]) for key in expected)
     if isinstance(expected, list) and isinstance(found, list):
         return len(expected) == len(found) and all(map(same, expected, found))
     return type(expected) is type(found) and expected == found
