@@ -2,7 +2,9 @@
 # Runs a client in another language against live services.
 #
 #   scripts/clients.sh python | node        every conformance row
-#   scripts/clients.sh python-package       the tests of the package in clients/python, and its example
+#   scripts/clients.sh python-package [TEST...]
+#                                           the tests of the package in clients/python and its example, or
+#                                           the named modules of its tests
 #
 # SURETY_PLANNER, SURETY_EXECUTOR and SURETY_GATE are the addresses (host:port) of the services, and
 # SURETY_TOKEN is a token that they know; python-package reads SURETY_URL, SURETY_EXECUTOR_URL and
@@ -78,7 +80,7 @@ build_python() {
   tar --extract --gzip --strip-components 1 --directory "$PYTHON/sources" --file "$PYTHON"/dist/surety-*.tar.gz
   sources="$(cd "$PYTHON/sources" && pwd -P)"
   "$tools/mypy" --strict --no-error-summary --cache-dir "$PYTHON/mypy" \
-    --config-file "$sources/pyproject.toml" "$sources/src"
+    --config-file "$sources/pyproject.toml" "$sources/src" "$sources/examples"
   python3 -m venv "$PYTHON/installed"
   "$PYTHON/installed/bin/pip" install --quiet --disable-pip-version-check --no-index \
     --find-links "$PYTHON/wheels" --find-links "$PYTHON/dist" 'surety[otel]'
@@ -109,8 +111,12 @@ case "${1:-}" in
     ;;
   python-package)
     prepare_python
-    # The last line says the result to the caller, as for the other clients.
-    "$PYTHON/installed/bin/python" -m unittest discover --start-directory clients/python/tests 2>&1
+    shift
+    [ "$#" -gt 0 ] || set -- test_client test_driver
+    status=0
+    said="$(PYTHONPATH=clients/python/tests "$PYTHON/installed/bin/python" -m unittest "$@" 2>&1)" || status=$?
+    printf '%s\npackage: %s\n' "$said" "$(grep '^Ran ' <<<"$said" || echo 'the tests did not run')"
+    exit "$status"
     ;;
   node)
     command -v node >/dev/null 2>&1 || absent "node is not on this machine"
@@ -123,7 +129,7 @@ case "${1:-}" in
     exec node clients/node/conformance.mjs
     ;;
   *)
-    echo "usage: scripts/clients.sh python | python-package | node" >&2
+    echo "usage: scripts/clients.sh python | python-package [TEST...] | node" >&2
     exit 64
     ;;
 esac

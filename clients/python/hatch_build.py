@@ -43,6 +43,10 @@ class CustomBuildHook(BuildHookInterface[Any]):
                     f"neither {PROTOS} nor generated code exists; build in the repository or an sdist"
                 )
             return
+        if version == "editable":
+            # The import goes to the sources, so the code has to be there; git ignores it.
+            generate(HERE / "src")
+            return
         self.folder = tempfile.mkdtemp(prefix="surety-generated-")
         generate(Path(self.folder))
         code = str(Path(self.folder) / "surety" / "v1")

@@ -233,7 +233,7 @@ class _Loop:
                         raise
                     failures += 1
                     _log.warning("driver: LeaseStep failed, it is called again: %s", error)
-                    self._stop.wait(self._driver._retry.pause(failures))
+                    self._stop.wait(max(error.retry_after, self._driver._retry.pause(failures)))
                     continue
                 failures = 0
                 if answer.HasField("lease"):
@@ -342,7 +342,7 @@ class _Loop:
                     raise
                 failures += 1
                 _log.warning("driver: SubmitDecision failed at %s, it is sent again: %s", held.name, error)
-                held.lost.wait(self._driver._retry.pause(failures))
+                held.lost.wait(max(error.retry_after, self._driver._retry.pause(failures)))
                 continue
             if answer.outcome != decision_pb2.TURN_OUTCOME_PENDING:
                 outcome = decision_pb2.TurnOutcome.Name(answer.outcome)
