@@ -1,7 +1,7 @@
 """An agent that repairs examples/repair, with the package `surety`.
 
-python agent.py [IDLE]; SURETY_EXECUTOR_URL and SURETY_TOKEN_FILE say where, and as which driver. It ends when
-no step was leased for IDLE seconds, else with Ctrl-C. The run needs `driver: remote`.
+python agent.py [RUN]; SURETY_EXECUTOR_URL and SURETY_TOKEN_FILE say where, and as which driver. The run needs
+`driver: remote`. With a run the agent ends when the run has ended, else with Ctrl-C.
 """
 
 import logging
@@ -33,7 +33,7 @@ CALLS = {
 }
 
 
-@surety.driver(max_parallel=2)
+@surety.driver(max_parallel=2, run_id=sys.argv[1] if len(sys.argv) > 1 else "")
 def decide(context: surety.StepContext) -> surety.Decision:
     """Decides one turn. Put the call of a chat model here, and return `surety.raw(reply)`.
 
@@ -47,4 +47,4 @@ def decide(context: surety.StepContext) -> surety.Decision:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    decide.run(idle=float(sys.argv[1]) if len(sys.argv) > 1 else None)
+    decide.run()
