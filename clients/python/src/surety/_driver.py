@@ -33,6 +33,8 @@ Decide: TypeAlias = Callable[[StepContext], Reply | Awaitable[Reply]]
 _LEASE_WAIT, _LEASE_MARGIN, _SUBMIT_TIMEOUT, _SHORT_TIMEOUT = 30.0, 15.0, 60.0, 5.0
 # What SubmitDecision answers when the step is not ours any more.
 _NOT_OURS = frozenset({"lease_lost", "turn_conflict", "run_terminal", "run_not_found", "step_not_found"})
+# The end of a run is seen when LeaseStep is called, so a driver of one run calls it more often.
+_RUN_WAIT = 5.0
 # Between two heartbeats: a third of the lease, within these bounds whatever the clocks say.
 _BEAT_LEAST, _BEAT_MOST = 0.25, 5.0
 
@@ -242,13 +244,14 @@ class _Loop:
 
     def _wait_for_step(self) -> float | None:
         """How long to wait for a step; None when the driver was idle for long enough."""
+        longest = _RUN_WAIT if self._driver._run_id else _LEASE_WAIT
         if self._idle is None:
-            return _LEASE_WAIT
+            return longest
         with self._guard:
             if self._held:
                 self._last_work = time.monotonic()
             left = self._last_work + self._idle - time.monotonic()
-        return None if left <= 0 else min(_LEASE_WAIT, left)
+        return None if left <= 0 else min(longest, left)
 
     def _until_stop(self, pending: Pending[api.LeaseStepResponse]) -> api.LeaseStepResponse:
         """The answer of a call that `shut_down` cancels."""
