@@ -16,12 +16,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use surety_common::wire::token::Token;
 use surety_common::wire::v1;
 use surety_e2e::agent::{AGENT, Agent, PERSON, next_plan, secret, token_file};
-use surety_e2e::harness::{Database, Deployment, wait_until};
+use surety_e2e::harness::{Database, Deployment, wait_for_yes, wait_until};
 use surety_e2e::script::{plan, request};
 use tempfile::NamedTempFile;
 use tokio::net::TcpListener;
 
 const KEY: &str = "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo=";
+
+/// Whether the failure of the first delivery is stored: the next attempt is due within seconds.
+const ATTEMPTED: &str = "select exists (select from webhook_delivery where state = 'due' and attempts > 0 \
+    and next_attempt_at < noted_at + interval '30 seconds')";
 
 /// One request to the address, as a receiver of Standard Webhooks reads it.
 #[derive(Debug, Clone)]
@@ -106,6 +110,10 @@ async fn a_question_and_the_end_of_its_run_are_told_until_the_address_has_them()
     let question = deployment.question(&run_id).await?;
 
     wait_until("the address was asked once", || !receiver.of("wait.opened").is_empty()).await?;
+    // A planner that dies in the midst of a delivery leaves it to others only after a minute.
+    let rows = deployment.database.pool().await?;
+    wait_for_yes(&rows, ATTEMPTED).await?;
+    rows.close().await;
     // What was noted is delivered by any planner.
     deployment.replace_planner().await?;
     wait_until("it was asked again", || receiver.of("wait.opened").len() == 2).await?;
