@@ -20,6 +20,7 @@ pub mod revision;
 pub mod round;
 pub mod scratch;
 mod service;
+mod shelf;
 pub mod snapshot;
 pub mod stateless;
 pub mod step;
@@ -141,7 +142,8 @@ pub async fn serve(
     store::import_patiently(&pool, &setup.tokens.known).await?;
     let waker = Waker::start(pool.clone());
     let wakeups = Wakeups::start(pool.clone(), Listener::Worker);
-    let observer = observer(waker.clone(), wakeups.clone());
+    let news = participant::News::default();
+    let observer = observer(waker.clone(), wakeups.clone(), news.clone());
     let id = Uuid::now_v7();
     let engine = Arc::new(step::Engine {
         id,
@@ -169,8 +171,10 @@ pub async fn serve(
         drain_timeout: setup.common.drain_timeout(),
         max_deaths: setup.executor.executor_max_deaths,
     });
-    let participants = participants(&engine, &setup.executor);
-    let working = tokio::spawn(work(engine, setup.executor));
+    let slots = usize::try_from(setup.executor.executor_slots).unwrap_or(usize::MAX);
+    let claimer = Arc::new(step::Claimer::new(Arc::clone(&engine), slots));
+    let participants = participants(&claimer, news, &setup.executor);
+    let working = tokio::spawn(work(claimer, setup.executor));
     let handlers = service::Service::new(tools, participants);
     let authentication = Authentication::Store(Arc::new(Identities::of(pool.clone())));
     let served = Server::new(Settings::of(&setup.common, authentication, setup.transport.tls))
@@ -193,9 +197,10 @@ pub async fn serve(
 
 /// Passes every stored change on: to the telemetry, to followers of the run, and to participants that wait for
 /// the end of a turn or for a step.
-fn observer(waker: Waker, wakeups: Wakeups) -> Observer {
+fn observer(waker: Waker, wakeups: Wakeups, news: participant::News) -> Observer {
     Arc::new(move |write, span| {
         telemetry::observe(write, span);
+        news.stored(write);
         let run_id = write.execution.run_id;
         waker.wake(Topic::Run(run_id));
         if write.waits.moves_waits() {
@@ -206,21 +211,18 @@ fn observer(waker: Waker, wakeups: Wakeups) -> Observer {
 }
 
 /// The agents that decide for runs with a remote driver.
-fn participants(engine: &step::Engine, config: &ExecutorConfig) -> participant::Participants {
-    let step::Engine { pool, committer, waker, wakeups, .. } = engine;
-    let replies = step::Replies::new(pool.clone(), committer.clone(), wakeups.clone());
+fn participants(
+    claimer: &Arc<step::Claimer>,
+    news: participant::News,
+    config: &ExecutorConfig,
+) -> participant::Participants {
+    let engine = claimer.engine();
     let workshop = participant::Workshop {
         tools: Arc::clone(&engine.tools),
         workspaces: engine.workspaces.clone(),
     };
     let terms = participant::Terms { lease: config.driver_lease(), reporters: config.reporters() };
-    participant::Participants::start(
-        pool.clone(),
-        replies,
-        (waker.clone(), wakeups.clone()),
-        (workshop, terms),
-        &engine.drain,
-    )
+    participant::Participants::start(Arc::clone(claimer), news, (workshop, terms), &engine.drain)
 }
 
 fn gate_channel(setup: &Setup) -> Result<client::ServiceChannel, ClientError> {
@@ -331,18 +333,14 @@ fn reserved(data_dir: &Path) -> Reserved {
 }
 
 /// Claims runs and works on them until the engine has drained.
-async fn work(engine: Arc<step::Engine>, config: ExecutorConfig) {
-    let slots = config.executor_slots;
-    let claimer = Arc::new(step::Claimer::new(
-        Arc::clone(&engine),
-        usize::try_from(slots).unwrap_or(usize::MAX),
-    ));
+async fn work(claimer: Arc<step::Claimer>, config: ExecutorConfig) {
+    let engine = claimer.engine();
     let mut heartbeat = step::Heartbeat::new(
-        Arc::clone(&engine),
+        Arc::clone(engine),
         Arc::clone(&claimer),
         config.heartbeat_interval(),
         config.heartbeat_age_limit(),
-        i32::try_from(slots).unwrap_or(i32::MAX),
+        i32::try_from(config.executor_slots).unwrap_or(i32::MAX),
     );
     // Registered before the first claim, because other executors take over the leases of an
     // unregistered one.
@@ -352,7 +350,7 @@ async fn work(engine: Arc<step::Engine>, config: ExecutorConfig) {
         let drained = drained.clone();
         async move { heartbeat.run(drained).await }
     });
-    let following = tokio::spawn(step::follow(Arc::clone(&engine), drained.clone()));
+    let following = tokio::spawn(step::follow(Arc::clone(engine), drained.clone()));
     if !claimer.run().await {
         // No more heartbeats can be sent; other executors detect that by the heartbeat's age.
         beating.abort();

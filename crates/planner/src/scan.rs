@@ -19,7 +19,7 @@ use surety_common::domain::execution::draft::{Draft, Ending};
 use surety_common::domain::fault::{Fault, FaultCode, Reason};
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::run::RunRecord;
-use surety_common::domain::stop::{StopReason, WaitingOn};
+use surety_common::domain::stop::WaitingOn;
 use surety_common::store::{self, Cause, Topic, Unreadable};
 use surety_common::telemetry;
 use uuid::Uuid;
@@ -133,13 +133,7 @@ fn end(
     if record.execution.deadline_at.is_none_or(|deadline| deadline > now) {
         return Ok(());
     }
-    let seconds = record.spec.limits.run_deadline_s;
-    let end = Ending {
-        stop_reason: StopReason::DeadlineExceeded,
-        user_message: "The run's deadline passed.".to_owned(),
-        internal_reason: format!("run_deadline is {seconds} s"),
-    };
-    draft.stop(graph, end)
+    draft.stop(graph, Ending::late(record.spec.limits.run_deadline_s))
 }
 
 /// Unblocks a run whose folder is free.

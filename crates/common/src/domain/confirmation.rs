@@ -79,6 +79,11 @@ pub struct ToolEffects {
 }
 
 impl ConfirmPolicy {
+    /// Whether no call needs a confirmation: neither the policy nor a step says that one does.
+    pub fn covers_nothing(&self, named: &[String]) -> bool {
+        !self.destructive && !self.open_world && self.tools.is_empty() && named.is_empty()
+    }
+
     /// Whether each call of a tool needs a confirmation: by this policy, or by its step, `named`, which can only add
     /// tools.
     pub fn covers(&self, named: &[String], tool: &str, effects: ToolEffects) -> bool {

@@ -12,7 +12,7 @@ use crate::domain::execution::draft::Write;
 use sqlx::PgPool;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc, oneshot};
 use uuid::Uuid;
@@ -58,15 +58,36 @@ impl Commit {
 /// one of them is lost, all later ones are too. The fence compares a version, which counts changes
 /// but does not name their writer, so another writer's changes could make it match.
 #[derive(Debug, Clone, Default)]
-pub struct WritePipeline(Arc<AtomicBool>);
+pub struct WritePipeline(Arc<AtomicU8>);
+
+/// The first change of a pipeline is on its way.
+const BEGUN: u8 = 0;
+/// A change of it is stored.
+const STORED: u8 = 1;
+/// A change of it was lost.
+const ENDED: u8 = 2;
 
 impl WritePipeline {
+    fn advance(&self) {
+        self.0.fetch_max(STORED, Ordering::Relaxed);
+    }
+
     fn end(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.fetch_max(ENDED, Ordering::Relaxed);
     }
 
     fn has_ended(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.load(Ordering::Relaxed) == ENDED
+    }
+
+    /// Whether it is known what became of its first change.
+    pub fn is_known(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != BEGUN
+    }
+
+    /// Whether its first change is stored, and none was lost.
+    pub fn holds(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == STORED
     }
 }
 
@@ -251,6 +272,7 @@ impl Changes {
         for job in chain {
             match outcome {
                 Outcome::Applied => {
+                    job.commit.pipeline.advance();
                     (self.observer)(&job.commit.write, &job.commit.span);
                     job.commit
                         .notified

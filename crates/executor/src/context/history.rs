@@ -100,15 +100,29 @@ fn is_of_call(receipt: &EvidenceReceipt, step_id: &str) -> bool {
 /// Whether these events, the latest first, hold all turns that a driver is shown: the window is full, enough turns
 /// were looked through, or the attempt's first turn is among them.
 pub fn is_complete(latest_first: &[Event], step_id: &str, attempt: u32) -> bool {
+    boundary(latest_first.iter(), step_id, attempt).is_some()
+}
+
+/// How many of these events, in order, hold the turns that a driver is shown: the last ones.
+pub fn needed(events: &[Event], step_id: &str, attempt: u32) -> usize {
+    boundary(events.iter().rev(), step_id, attempt).unwrap_or(events.len())
+}
+
+/// The number of events up to the one with which they are complete, the latest first; none when they are not.
+fn boundary<'a>(
+    latest_first: impl Iterator<Item = &'a Event>,
+    step_id: &str,
+    attempt: u32,
+) -> Option<usize> {
     let (mut calls, mut turns) = (0, 0);
-    for event in latest_first {
+    for (count, event) in (1..).zip(latest_first) {
         match &event.entry {
             Entry::Receipt(receipt) if is_of_call(receipt, step_id) => calls += 1,
             Entry::Turn(turn) if turn.step_id == step_id => {
                 turns += 1;
                 let enough = calls >= TOOL_TURNS || turns >= TURNS;
                 if turn.attempt != attempt || turn.number <= 1 || enough {
-                    return true;
+                    return Some(count);
                 }
             }
             Entry::Turn(_)
@@ -121,5 +135,5 @@ pub fn is_complete(latest_first: &[Event], step_id: &str, attempt: u32) -> bool 
             | Entry::Verdict(_) => {}
         }
     }
-    false
+    None
 }

@@ -14,7 +14,7 @@ mod system;
 #[cfg(test)]
 mod tests;
 
-pub use history::{PastTurn, TOOL_TURNS, is_complete, turns};
+pub use history::{PastTurn, TOOL_TURNS, is_complete, needed, turns};
 pub(crate) use messages::decision_text;
 pub use messages::{Message, Role, Scene, messages};
 pub(crate) use observation::WHOLE_BYTES;

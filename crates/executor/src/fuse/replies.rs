@@ -161,7 +161,9 @@ pub fn count_repeat(
     let fresh = || RepeatCycle::new(limits.max_repeat_cycle).ok();
     let Some(mut cycle) = before.or_else(fresh) else { return Ok(Repeat::Ok) };
     let repeat = cycle.record(turn);
-    draft.remember_fuses(index, serde_json::to_value(&cycle).unwrap_or_default());
+    // What cannot be stored would be forgotten in silence: such a change is refused as a defect.
+    let stored = serde_json::to_value(&cycle).map_err(|_| Refusal::Meaningless)?;
+    draft.remember_fuses(index, stored);
     match repeat {
         Repeat::Ok => {}
         Repeat::Remind => draft.remind(index, REMINDER)?,

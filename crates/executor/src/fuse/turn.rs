@@ -47,12 +47,15 @@ pub fn end_for_limit(
         Ends::Step => draft.fail_step(graph, index, &reached.to_string()).map(|()| true),
         Ends::Run(stop_reason) => {
             let Reached { name, limit, .. } = reached;
-            let user_message = match stop_reason == StopReason::MaxRoundsReached {
-                true => format!("The run used all of its {limit} turns."),
-                false => stop_reason.meaning().to_owned(),
+            let end = match stop_reason == StopReason::DeadlineExceeded {
+                true => Ending::late(limit),
+                false => Ending {
+                    stop_reason,
+                    user_message: format!("The run used all of its {limit} turns."),
+                    internal_reason: format!("{name} is {limit}"),
+                },
             };
-            let internal_reason = format!("{name} is {limit}");
-            end_run(draft, graph, Ending { stop_reason, user_message, internal_reason })
+            end_run(draft, graph, end)
         }
     }
 }

@@ -10,16 +10,18 @@
 //! Any executor serves any agent: nothing is routed to the one that works on the run.
 
 mod news;
+mod recent_steps;
 mod reports;
 mod scene;
 mod turns;
 
+pub(crate) use news::News;
 pub(crate) use reports::Report;
 pub(crate) use scene::{Workshop, step_context};
 pub(crate) use turns::{Submission, TurnResult};
 
-use crate::step::Replies;
-use news::News;
+use crate::step::{Claimer, Engine, Replies};
+use recent_steps::RecentSteps;
 use scene::StepScene;
 use sqlx::PgPool;
 use std::sync::Arc;
@@ -45,6 +47,8 @@ use uuid::Uuid;
 pub(crate) struct Participants {
     pool: PgPool,
     replies: Replies,
+    claimer: Arc<Claimer>,
+    recent: Arc<RecentSteps>,
     waker: Waker,
     wakeups: Wakeups,
     offers: Offers,
@@ -88,14 +92,15 @@ pub(crate) struct LeasedStep {
 impl Participants {
     /// The participants over this database. The loops run until `ended`.
     pub(crate) fn start(
-        pool: PgPool,
-        replies: Replies,
-        (waker, wakeups): (Waker, Wakeups),
+        claimer: Arc<Claimer>,
+        news: News,
         (workshop, terms): (Workshop, Terms),
         ended: &CancellationToken,
     ) -> Self {
+        let Engine { pool, committer, waker, wakeups, .. } = &**claimer.engine();
+        let (pool, waker, wakeups) = (pool.clone(), waker.clone(), wakeups.clone());
+        let replies = Replies::new(pool.clone(), committer.clone(), wakeups.clone());
         let offers = Offers::of(WaitKind::Decision, pool.clone(), PRIMARY_SHARD);
-        let news = News::default();
         tokio::spawn(offers.clone().run(wakeups.clone(), ended.clone()));
         tokio::spawn(news.clone().run(wakeups.clone(), ended.clone()));
         let heartbeats = WaitHeartbeats::start(pool.clone());
@@ -107,6 +112,8 @@ impl Participants {
         Self {
             pool,
             replies,
+            claimer,
+            recent: Arc::default(),
             waker,
             wakeups,
             offers,
@@ -214,14 +221,15 @@ impl Participants {
 
     /// A run that the caller reaches.
     async fn find(&self, caller: &Caller, run_id: Uuid) -> Result<RunRecord, Fault> {
-        let not_found = || {
-            let message = format!("no run has the id {run_id}");
-            Fault::new(FaultCode::RunNotFound, message).with_field("run_id")
-        };
-        let record = store::find_run(&self.pool, run_id).await?.ok_or_else(not_found)?;
-        caller.may(&Object::namespace(&record.spec.namespace), not_found)?;
+        let record = store::find_run(&self.pool, run_id).await?.ok_or_else(|| not_found(run_id))?;
+        caller.may(&Object::namespace(&record.spec.namespace), || not_found(run_id))?;
         Ok(record)
     }
+}
+
+fn not_found(run_id: Uuid) -> Fault {
+    let message = format!("no run has the id {run_id}");
+    Fault::new(FaultCode::RunNotFound, message).with_field("run_id")
 }
 
 fn may_be_driven(record: &RunRecord) -> Result<(), Fault> {

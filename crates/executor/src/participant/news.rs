@@ -1,8 +1,12 @@
-//! Tells callers of this process that the waits of their run changed.
+//! Tells callers of this process that their run changed, and what was stored of it here.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use surety_common::domain::execution::Execution;
+use surety_common::domain::execution::draft::Write;
+use surety_common::domain::execution::wait_rows::OpenedWait;
+use surety_common::domain::journal::{Entry, Event};
 use surety_common::store::{Topic, Wakeups};
 use tokio::sync::{Notify, broadcast};
 use tokio_util::sync::CancellationToken;
@@ -10,23 +14,62 @@ use uuid::Uuid;
 
 /// How often a caller reads again without a wake-up, which may be lost.
 const POLL: Duration = Duration::from_secs(1);
+/// The changes that a caller is kept at most; one that is further behind reads the rows.
+const MAX_KEPT: usize = 64;
 
 /// The callers that follow a run. One subscription serves them all, so that a wake-up costs the same for any
 /// number of callers that follow other runs.
 #[derive(Debug, Clone, Default)]
-pub(super) struct News(Arc<Mutex<HashMap<Uuid, Followed>>>);
+pub(crate) struct News(Arc<Mutex<HashMap<Uuid, Vec<Arc<Inbox>>>>>);
+
+/// A change that this process stored.
+#[derive(Debug)]
+pub(super) struct Stored {
+    /// The version of the row that it was decided from.
+    pub(super) read_version: i64,
+    /// The row after it.
+    pub(super) execution: Arc<Execution>,
+    /// The waits that it opened.
+    pub(super) opened: Vec<OpenedWait>,
+    entries: Vec<Entry>,
+}
+
+impl Stored {
+    fn of(write: &Write) -> Self {
+        Self {
+            read_version: write.fence.version,
+            execution: Arc::clone(&write.execution),
+            opened: write.waits.opened.clone(),
+            entries: write.entries.clone(),
+        }
+    }
+
+    /// Its events, as a reader of the journal finds them, but without their spans.
+    pub(super) fn events(&self) -> impl Iterator<Item = Event> + '_ {
+        let count = i64::try_from(self.entries.len()).unwrap_or(i64::MAX);
+        let first = self.execution.sequence.saturating_sub(count).saturating_add(1);
+        let at = self.execution.updated_at;
+        (first..).zip(&self.entries).map(move |(sequence, entry)| Event {
+            sequence,
+            at,
+            span_id: None,
+            entry: entry.clone(),
+        })
+    }
+}
 
 #[derive(Debug, Default)]
-struct Followed {
-    callers: usize,
-    changed: Arc<Notify>,
+struct Inbox {
+    stored: Mutex<VecDeque<Arc<Stored>>>,
+    has_stored: Notify,
+    changed: Notify,
 }
 
 /// One caller that follows a run, until it is dropped.
 pub(super) struct Follower {
     news: News,
     run_id: Uuid,
-    changed: Arc<Notify>,
+    inbox: Arc<Inbox>,
 }
 
 impl News {
@@ -51,27 +94,47 @@ impl News {
 
     /// Follows a run from now on.
     pub(super) fn follow(&self, run_id: Uuid) -> Follower {
-        let mut followed = self.lock();
-        let entry = followed.entry(run_id).or_default();
-        entry.callers += 1;
-        Follower { news: self.clone(), run_id, changed: Arc::clone(&entry.changed) }
+        let inbox = Arc::<Inbox>::default();
+        self.lock().entry(run_id).or_default().push(Arc::clone(&inbox));
+        Follower { news: self.clone(), run_id, inbox }
+    }
+
+    /// Passes on a change that this process stored.
+    pub(crate) fn stored(&self, write: &Write) {
+        let followed = self.lock();
+        let Some(inboxes) = followed.get(&write.execution.run_id) else { return };
+        let change = Arc::new(Stored::of(write));
+        for inbox in inboxes {
+            let mut kept = inbox.kept();
+            // A gap tells the caller that it missed some.
+            if kept.len() < MAX_KEPT {
+                kept.push_back(Arc::clone(&change));
+            }
+            drop(kept);
+            inbox.has_stored.notify_one();
+        }
     }
 
     fn tell(&self, run_id: Uuid) {
-        if let Some(followed) = self.lock().get(&run_id) {
-            followed.changed.notify_waiters();
-            // One that is about to wait.
-            followed.changed.notify_one();
+        for inbox in self.lock().get(&run_id).into_iter().flatten() {
+            inbox.changed.notify_one();
         }
     }
 
     fn tell_all(&self) {
-        let runs: Vec<Uuid> = self.lock().keys().copied().collect();
-        runs.into_iter().for_each(|run_id| self.tell(run_id));
+        for inbox in self.lock().values().flatten() {
+            inbox.changed.notify_one();
+        }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Uuid, Followed>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Uuid, Vec<Arc<Inbox>>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inbox {
+    fn kept(&self) -> MutexGuard<'_, VecDeque<Arc<Stored>>> {
+        self.stored.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -79,18 +142,33 @@ impl Follower {
     /// Waits until the run's waits may have changed.
     pub(super) async fn changed(&self) {
         tokio::select! {
-            () = self.changed.notified() => {}
+            () = self.inbox.changed.notified() => {}
             () = tokio::time::sleep(POLL) => {}
         }
+    }
+
+    /// The next change that this process stored; waits for one.
+    pub(super) async fn stored(&self) -> Arc<Stored> {
+        loop {
+            if let Some(change) = self.stored_already() {
+                return change;
+            }
+            self.inbox.has_stored.notified().await;
+        }
+    }
+
+    /// The next change that this process has stored already.
+    pub(super) fn stored_already(&self) -> Option<Arc<Stored>> {
+        self.inbox.kept().pop_front()
     }
 }
 
 impl Drop for Follower {
     fn drop(&mut self) {
         let mut followed = self.news.lock();
-        let Some(entry) = followed.get_mut(&self.run_id) else { return };
-        entry.callers = entry.callers.saturating_sub(1);
-        if entry.callers == 0 {
+        let Some(inboxes) = followed.get_mut(&self.run_id) else { return };
+        inboxes.retain(|inbox| !Arc::ptr_eq(inbox, &self.inbox));
+        if inboxes.is_empty() {
             followed.remove(&self.run_id);
         }
     }

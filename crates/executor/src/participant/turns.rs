@@ -7,14 +7,18 @@
 //!                     --else--> turn_conflict, lease_lost
 //! ```
 
+use super::news::Follower;
+use super::recent_steps::KnownStep;
 use super::scene::{StepScene, text_of};
-use super::{Participants, index_of, lease_lost, run_terminal};
+use super::{Participants, index_of, lease_lost, not_found, run_terminal};
 use crate::context::{is_complete, observation};
 use crate::step::SupplyError;
+use chrono::TimeDelta;
 use std::time::Duration;
 use surety_common::domain::decision::Usage;
-use surety_common::domain::execution::{StepProgress, SuppliedReply};
+use surety_common::domain::execution::{Execution, StepProgress, SuppliedReply};
 use surety_common::domain::fault::{Fault, FaultCode};
+use surety_common::domain::identity::Object;
 use surety_common::domain::journal::{Actor, Entry, Event, Output, Turn};
 use surety_common::domain::json::sha256_hex;
 use surety_common::domain::problem::{Code, Problem};
@@ -23,7 +27,8 @@ use surety_common::domain::run::RunRecord;
 use surety_common::domain::step::StepState;
 use surety_common::store::{self, HeldLease, StoredLease};
 use surety_common::wire::caller::Caller;
-use tokio::time::{Instant, timeout_at};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until, timeout_at};
 use uuid::Uuid;
 
 /// How long a turn is followed before the caller is told that it is still under way.
@@ -69,11 +74,11 @@ pub(crate) struct TurnResult {
 /// Where a submitted turn stands.
 enum Standing {
     /// It is the next one: the wait takes its reply.
-    Next(StoredLease),
+    Next(RunRecord, StoredLease),
     /// It is stored, and carried out now.
     UnderWay(Uuid),
     /// It has ended.
-    Past,
+    Past(RunRecord),
 }
 
 impl Participants {
@@ -91,59 +96,87 @@ impl Participants {
         // From before the first read, so that no change is missed.
         let follower = self.news.follow(submission.run_id);
         let deadline = Instant::now() + FOLLOWED;
-        let record = self.find(caller, submission.run_id).await?;
-        let index = index_of(&record, &submission.step_id)?;
-        let wait_id = match self.standing(caller, record, index, &submission).await? {
-            Standing::Past => return self.past(caller, index, &submission).await,
-            Standing::UnderWay(wait_id) => wait_id,
-            Standing::Next(held) => {
-                let wait_id = held.wait_id;
-                self.supply(caller, held, &submission).await?;
-                // The turn is under way: its end is told.
-                drop(timeout_at(deadline, follower.changed()).await);
-                wait_id
+        if let Some(known) = self.known_step(caller, &submission) {
+            let reply = reply(caller, known.wait_id, &submission);
+            let taken = self.claimer.take_at_once(&known.record, &reply, TimeDelta::zero()).await;
+            // What is wrong with it is said by what the rows say.
+            if let Ok(Some(over)) = taken
+                && let Some(ended) = known.followed(&follower, over, deadline).await
+            {
+                return self.concluded(ended, &submission).await;
             }
-        };
+        }
         loop {
             let record = self.find(caller, submission.run_id).await?;
-            if !is_under_way(record.execution.step(index), wait_id) {
-                return self.ended(caller, record, index, &submission).await;
-            }
-            if timeout_at(deadline, follower.changed()).await.is_err() {
-                return Ok(pending(record, index));
+            let index = index_of(&record, &submission.step_id)?;
+            match self.standing(caller, record, index, &submission).await? {
+                Standing::Past(record) => {
+                    return self.ended(caller, record, index, &submission).await;
+                }
+                Standing::UnderWay(wait_id) => {
+                    let wanted = (index, wait_id);
+                    return self.await_end(caller, &follower, wanted, &submission, deadline).await;
+                }
+                Standing::Next(record, _) if Instant::now() >= deadline => {
+                    return Ok(pending(record, index));
+                }
+                Standing::Next(record, held) => {
+                    let reply = reply(caller, held.wait_id, &submission);
+                    let unleased = held.unleased;
+                    let taken = self.claimer.take_at_once(&record, &reply, unleased).await;
+                    match taken.map_err(|error| fault(error, &submission))? {
+                        Some(over) => {
+                            let (identity, wait_id) = (reply.by, held.wait_id);
+                            let events = Vec::new();
+                            let known = KnownStep { identity, wait_id, record, index, events };
+                            // The rows say whether it was taken, and what it came to.
+                            drop(known.followed(&follower, over, deadline).await);
+                        }
+                        None => {
+                            let by = Actor(format!("driver/{}", caller.name()).into());
+                            let supplied =
+                                self.replies.supply(record.spec.id, reply, unleased, &by);
+                            supplied.await.map_err(|error| fault(error, &submission))?;
+                            drop(timeout_at(deadline, follower.changed()).await);
+                        }
+                    }
+                }
             }
         }
     }
 
-    async fn supply(
+    /// What is known of the step of the next turn, without a read.
+    fn known_step(&self, caller: &Caller, submission: &Submission) -> Option<KnownStep> {
+        self.recent.take(submission.lease_epoch, |known| {
+            let KnownStep { identity, record, .. } = known;
+            let RunRecord { spec, execution, .. } = record;
+            let rounds = execution.step(known.index).map(|step| step.rounds.saturating_add(1));
+            let planned = record.plan.as_deref().and_then(|plan| plan.steps.get(known.index));
+            identity == caller.name()
+                && spec.id == submission.run_id
+                && planned.is_some_and(|step| step.id == submission.step_id)
+                && rounds == Some(submission.turn)
+                && caller.may(&Object::namespace(&spec.namespace), || not_found(spec.id)).is_ok()
+        })
+    }
+
+    /// Follows a turn that is under way by the rows.
+    async fn await_end(
         &self,
         caller: &Caller,
-        held: StoredLease,
+        follower: &Follower,
+        (index, wait_id): (usize, Uuid),
         submission: &Submission,
-    ) -> Result<(), Fault> {
-        let Submission { run_id, step_id, lease_epoch, text, usage, trace_parent, .. } = submission;
-        let reply = SuppliedReply {
-            wait_id: held.wait_id,
-            lease_epoch: *lease_epoch,
-            text: text.clone(),
-            usage: *usage,
-            trace_parent: trace_parent.clone(),
-            by: caller.name().to_owned(),
-        };
-        let by = Actor(format!("driver/{}", caller.name()).into());
-        match self.replies.supply(*run_id, reply, held.unleased, &by).await {
-            Ok(()) => Ok(()),
-            Err(SupplyError::RunNotFound(_) | SupplyError::LeaseLost { .. }) => {
-                Err(lease_lost(step_id))
+        deadline: Instant,
+    ) -> Result<TurnResult, Fault> {
+        loop {
+            let record = self.find(caller, submission.run_id).await?;
+            if !is_under_way(record.execution.step(index), wait_id) {
+                return self.ended(caller, record, index, submission).await;
             }
-            // The same decision was submitted twice at a time, or the step ended.
-            Err(error @ SupplyError::WaitClosed { .. }) => {
-                Err(Fault::new(FaultCode::TurnConflict, error.to_string()).with_field("turn"))
+            if timeout_at(deadline, follower.changed()).await.is_err() {
+                return Ok(pending(record, index));
             }
-            Err(error @ SupplyError::TooLarge { .. }) => {
-                Err(Problem::at(Code::TooLarge, "raw", error.to_string()).into())
-            }
-            Err(SupplyError::Store(error)) => Err(error.into()),
         }
     }
 
@@ -155,13 +188,12 @@ impl Participants {
         index: usize,
         submission: &Submission,
     ) -> Result<Standing, Fault> {
-        let Submission { run_id, lease_epoch, turn, text, .. } = submission;
-        let (run_id, lease_epoch) = (*run_id, *lease_epoch);
-        let lease = HeldLease { run_id, lease_epoch, identity: caller.name().to_owned() };
+        let Submission { run_id, turn, text, .. } = submission;
+        let lease = held_lease(caller, submission);
         let mut record = record;
         loop {
             let Some(held) = store::find_lease(&self.pool, &lease).await? else {
-                return Ok(Standing::Past);
+                return Ok(Standing::Past(record));
             };
             let step = record.execution.step(index).cloned().unwrap_or_default();
             let next = step.rounds.saturating_add(1);
@@ -169,8 +201,8 @@ impl Participants {
             let open = step.wait.as_deref().is_some_and(|wait| wait.id == held.wait_id);
             if open {
                 return match turn.cmp(&next) {
-                    std::cmp::Ordering::Less => Ok(Standing::Past),
-                    std::cmp::Ordering::Equal => Ok(Standing::Next(held)),
+                    std::cmp::Ordering::Less => Ok(Standing::Past(record)),
+                    std::cmp::Ordering::Equal => Ok(Standing::Next(record, held)),
                     std::cmp::Ordering::Greater => Err(conflict()),
                 };
             }
@@ -181,25 +213,15 @@ impl Participants {
                     Some(_) if *turn >= next => Err(conflict()),
                     None if *turn == step.rounds => under_way,
                     None if *turn > step.rounds => Err(conflict()),
-                    Some(_) | None => Ok(Standing::Past),
+                    Some(_) | None => Ok(Standing::Past(record)),
                 };
             }
             // The row was read before the wait changed.
-            record = self.find(caller, run_id).await?;
+            record = self.find(caller, *run_id).await?;
         }
     }
 
-    /// The outcome of a turn that has ended before.
-    async fn past(
-        &self,
-        caller: &Caller,
-        index: usize,
-        submission: &Submission,
-    ) -> Result<TurnResult, Fault> {
-        let record = self.find(caller, submission.run_id).await?;
-        self.ended(caller, record, index, submission).await
-    }
-
+    /// The outcome of a turn that has ended, from the rows.
     async fn ended(
         &self,
         caller: &Caller,
@@ -207,23 +229,34 @@ impl Participants {
         index: usize,
         submission: &Submission,
     ) -> Result<TurnResult, Fault> {
-        let Submission { run_id, step_id, lease_epoch, .. } = submission;
+        let Submission { run_id, step_id, .. } = submission;
         let step = record.execution.step(index).cloned().unwrap_or_default();
         let is_it = |event: &Event| is_turn(event, submission);
         let enough = |events: &[Event]| {
             events.iter().any(is_it) && is_complete(events, step_id, step.attempt)
         };
         let events = store::latest_events(&self.pool, *run_id, enough).await?;
-        let lease = HeldLease {
-            run_id: *run_id,
-            lease_epoch: *lease_epoch,
-            identity: caller.name().to_owned(),
-        };
-        let held = store::find_lease(&self.pool, &lease).await?;
-        let Some(place) = events.iter().position(is_it) else {
-            return self.without_turn(record, (index, step), held.is_some(), submission);
-        };
-        let (turn, receipts, output) = parts(events.get(place..).unwrap_or_default(), step_id);
+        let held = store::find_lease(&self.pool, &held_lease(caller, submission)).await?;
+        if !events.iter().any(is_it) {
+            return without_turn(record, (index, step), held.is_some(), submission);
+        }
+        let waits = step.wait.as_deref().map(|wait| wait.id);
+        let next_wait = held.filter(|held| waits == Some(held.wait_id) && !held.answered);
+        let identity = caller.name().to_owned();
+        let next_wait = next_wait.map(|held| held.wait_id);
+        let wait_id = next_wait.unwrap_or_default();
+        let known = KnownStep { identity, wait_id, record, index, events };
+        self.concluded(Ended { known, goes_on: next_wait.is_some() }, submission).await
+    }
+
+    /// The outcome of a turn that is among the events of its step.
+    async fn concluded(&self, ended: Ended, submission: &Submission) -> Result<TurnResult, Fault> {
+        let Ended { known, goes_on } = ended;
+        let KnownStep { record, index, events, .. } = &known;
+        let step = record.execution.step(*index).cloned().unwrap_or_default();
+        let place = events.iter().position(|event| is_turn(event, submission)).unwrap_or_default();
+        let shown = events.get(place..).unwrap_or_default();
+        let (turn, receipts, output) = parts(shown, &submission.step_id);
         let digest = sha256_hex(submission.text.as_bytes());
         let same = turn.as_ref().and_then(|turn| turn.reply.as_ref());
         if same.is_some_and(|mark| mark.digest != digest) {
@@ -240,35 +273,119 @@ impl Participants {
                 observation(receipt, output.as_ref(), text.as_deref()).text
             }
         };
-        let waits = step.wait.as_deref().map(|wait| wait.id);
-        let goes_on = held.is_some_and(|held| waits == Some(held.wait_id) && !held.answered);
         let next = match goes_on {
-            true => Some(StepScene::of(&self.pool, record.clone(), index, &events).await?),
+            true => Some(StepScene::of(&self.pool, record.clone(), *index, events).await?),
             false => None,
         };
+        let record = record.clone();
+        if goes_on {
+            self.recent.keep(submission.lease_epoch, known);
+        }
         Ok(TurnResult { turn, is_pending: false, receipts, observation, record, step, next })
     }
+}
 
-    /// A submission without a turn in the journal: a limit ended the step before it, or it was never accepted.
-    fn without_turn(
-        &self,
-        record: RunRecord,
-        (index, step): (usize, StepProgress),
-        held: bool,
-        submission: &Submission,
-    ) -> Result<TurnResult, Fault> {
-        let Submission { step_id, turn, .. } = submission;
-        if held {
-            return Err(turn_conflict(*turn, step.rounds.saturating_add(1)));
+/// A turn that has ended, and whether its participant holds the lease of the next one.
+struct Ended {
+    known: KnownStep,
+    goes_on: bool,
+}
+
+impl KnownStep {
+    /// Follows a turn that this process works on, until it is stored that the step waits no longer for it. None
+    /// when the rows have to be read: something else changed the run, or the work is `over` before.
+    async fn followed(
+        mut self,
+        follower: &Follower,
+        mut over: JoinHandle<()>,
+        deadline: Instant,
+    ) -> Option<Ended> {
+        let plan_revision = self.record.execution.plan_revision;
+        let mut version = self.record.execution.version;
+        let mut is_over = false;
+        loop {
+            let change = tokio::select! {
+                biased;
+                change = follower.stored() => change,
+                _ = &mut over, if !is_over => {
+                    is_over = true;
+                    continue;
+                }
+                // The changes of the work were passed on before it was over.
+                () = std::future::ready(()), if is_over => return None,
+                () = sleep_until(deadline) => return None,
+            };
+            // It was stored before the row was read.
+            if change.execution.version <= version {
+                continue;
+            }
+            if change.read_version != version || change.execution.plan_revision != plan_revision {
+                return None;
+            }
+            version = change.execution.version;
+            self.events.extend(change.events());
+            if !is_under_way(change.execution.step(self.index), self.wait_id) {
+                let opened = change.opened.iter().find(|wait| wait.follows == Some(self.wait_id));
+                let goes_on = opened.is_some();
+                self.wait_id = opened.map(|wait| wait.id).unwrap_or_default();
+                self.record.execution = Execution::clone(&change.execution);
+                return Some(Ended { known: self, goes_on });
+            }
         }
-        if record.execution.state.is_terminal() && step.state == StepState::Cancelled {
-            return Err(run_terminal(&record));
-        }
-        if step.state == StepState::Failed && *turn == step.rounds.saturating_add(1) {
-            return Ok(TurnResult { is_pending: false, ..pending(record, index) });
-        }
-        Err(lease_lost(step_id))
     }
+}
+
+fn held_lease(caller: &Caller, submission: &Submission) -> HeldLease {
+    let Submission { run_id, lease_epoch, .. } = submission;
+    HeldLease { run_id: *run_id, lease_epoch: *lease_epoch, identity: caller.name().to_owned() }
+}
+
+fn reply(caller: &Caller, wait_id: Uuid, submission: &Submission) -> SuppliedReply {
+    let Submission { lease_epoch, text, usage, trace_parent, .. } = submission;
+    SuppliedReply {
+        wait_id,
+        lease_epoch: *lease_epoch,
+        text: text.clone(),
+        usage: *usage,
+        trace_parent: trace_parent.clone(),
+        by: caller.name().to_owned(),
+    }
+}
+
+fn fault(error: SupplyError, submission: &Submission) -> Fault {
+    match error {
+        SupplyError::RunNotFound(_) | SupplyError::LeaseLost { .. } => {
+            lease_lost(&submission.step_id)
+        }
+        // The same decision was submitted twice at a time, or the step ended.
+        error @ SupplyError::WaitClosed { .. } => {
+            Fault::new(FaultCode::TurnConflict, error.to_string()).with_field("turn")
+        }
+        error @ SupplyError::TooLarge { .. } => {
+            Problem::at(Code::TooLarge, "raw", error.to_string()).into()
+        }
+        SupplyError::Store(error) => error.into(),
+    }
+}
+
+/// A submission without a turn in the journal: a limit ended the step before it, or it was never accepted.
+fn without_turn(
+    record: RunRecord,
+    (index, step): (usize, StepProgress),
+    held: bool,
+    submission: &Submission,
+) -> Result<TurnResult, Fault> {
+    let Submission { step_id, turn, .. } = submission;
+    if held {
+        return Err(turn_conflict(*turn, step.rounds.saturating_add(1)));
+    }
+    if record.execution.state.is_terminal() && step.state == StepState::Cancelled {
+        return Err(run_terminal(&record));
+    }
+    if step.state == StepState::Failed && *turn == step.rounds.saturating_add(1) {
+        return Ok(TurnResult { is_pending: false, ..pending(record, index) });
+    }
+    Err(lease_lost(step_id))
 }
 
 fn pending(record: RunRecord, index: usize) -> TurnResult {

@@ -15,6 +15,7 @@ use surety_common::store::{
 };
 use surety_common::telemetry::trace;
 use tokio::sync::{Mutex, Notify, broadcast};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
@@ -68,6 +69,11 @@ impl Claimer {
             unreadable: std::sync::Mutex::default(),
             seen: Notify::new(),
         }
+    }
+
+    /// What every run of this process shares.
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
     }
 
     /// Claims until the engine drains, then waits until every run was released. Returns whether all
@@ -204,18 +210,29 @@ impl Claimer {
         self.unreadable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn start(&self, taken: Taken, mut slot: Slot) {
+    pub(super) fn start(&self, taken: Taken, slot: Slot) {
         let Taken { assignment, execution, started } = taken;
-        let held = Arc::new(LeasedRun::new(Arc::clone(&self.engine), assignment, execution));
+        let engine = Arc::clone(&self.engine);
+        let held = Arc::new(LeasedRun::new(engine, assignment, execution, None));
         self.engine.registry.enter(&held.lease);
+        self.begin(held, started, slot);
+    }
+
+    /// Begins the work on a registered run. The answer resolves when it is over.
+    pub(super) fn begin(
+        &self,
+        held: Arc<LeasedRun>,
+        started: Vec<usize>,
+        mut slot: Slot,
+    ) -> JoinHandle<()> {
         self.tasks.spawn(async move {
             work::work(&held, started, &mut slot).await;
-            if !held.lease.is_over() {
+            if !held.lease.is_over() && held.lease.was_kept() {
                 held.engine.recent_runs.keep(held.lease.key(), Arc::clone(&held.known));
             }
             held.engine.registry.leave(&held.lease);
             drop(slot);
-        });
+        })
     }
 }
 
@@ -232,7 +249,7 @@ pub enum Found {
 /// A run whose lease is being written, or is written.
 pub(super) struct Taken {
     pub(super) assignment: RunAssignment,
-    pub(super) execution: Execution,
+    pub(super) execution: Arc<Execution>,
     pub(super) started: Vec<usize>,
 }
 
@@ -242,6 +259,7 @@ impl Taken {
         let RunRecord { spec, plan, plan_digest, execution, .. } = record;
         let span = trace::work_span("executor", &spec.id.to_string(), &spec.trace_parent);
         let assignment = RunAssignment { spec, plan: plan.unwrap_or_default(), plan_digest, span };
+        let execution = Arc::new(execution);
         Self { assignment, execution, started: Vec::new() }
     }
 }

@@ -145,10 +145,10 @@ fn judge_over(
 fn tools<'r>(run: &'r LeasedRun, step: &PlanStep) -> Vec<ToolView<'r>> {
     let policy = &run.spec.policy.confirm;
     let registry = &run.engine.tools;
-    let view = registry.specs().map(|spec| ToolView {
+    let view = registry.carried().map(|(spec, in_loop)| ToolView {
         name: &spec.name,
         // What the step loop carries out has no effect that a person could be asked about.
-        read_only: spec.annotations.read_only || registry.run_tool(&spec.name).is_some(),
+        read_only: spec.annotations.read_only || in_loop,
         requires_confirmation: registry.needs_confirmation(spec, policy, &step.confirm_tools),
     });
     view.collect()

@@ -3,7 +3,7 @@
 use sqlx::PgPool;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use surety_common::domain::execution::Execution;
-use surety_common::store::{self, RunLease};
+use surety_common::store::{self, RunLease, WritePipeline};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -27,6 +27,8 @@ pub struct Lease {
     /// Calls under way that a successor would make again without asking.
     repeating: AtomicUsize,
     over: AtomicBool,
+    /// The change that takes the lease, where the work began before it was stored.
+    taking: Option<WritePipeline>,
     /// Notified when another process may have changed the row under this lease.
     pub(super) news: Notify,
     /// The version of the row at the last read.
@@ -34,19 +36,22 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// A lease that was just written. `cut` ends its calls when a drain takes too long.
+    /// The lease of a run that was just written, or is by the change `taking` it. `cut` ends its calls when a
+    /// drain takes too long.
     pub fn new(
-        run_id: Uuid,
+        key: RunLease,
         namespace: String,
         owner: Uuid,
-        epoch: i64,
+        taking: Option<WritePipeline>,
         cut: &CancellationToken,
     ) -> Self {
+        let RunLease { run_id, lease_epoch: epoch } = key;
         Self {
             run_id,
             namespace,
             owner,
             epoch,
+            taking,
             lost: CancellationToken::new(),
             calls: cut.child_token(),
             kill: CancellationToken::new(),
@@ -60,6 +65,16 @@ impl Lease {
     /// Its key.
     pub fn key(&self) -> RunLease {
         RunLease { run_id: self.run_id, lease_epoch: self.epoch }
+    }
+
+    /// Whether the row named it at some time, so that its absence there means that it was lost.
+    pub fn was_written(&self) -> bool {
+        self.taking.as_ref().is_none_or(WritePipeline::is_known)
+    }
+
+    /// Whether no other executor can have worked on the run since the lease began.
+    pub fn was_kept(&self) -> bool {
+        !self.lost.is_cancelled() && self.taking.as_ref().is_none_or(WritePipeline::holds)
     }
 
     /// Ends the work under it: the run is no longer held here.

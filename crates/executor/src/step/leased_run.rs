@@ -20,7 +20,7 @@ use surety_common::domain::plan::{Plan, PlanStep};
 use surety_common::domain::receipt::EvidenceReceipt;
 use surety_common::domain::run::RunSpec;
 use surety_common::domain::step::StepState;
-use surety_common::store;
+use surety_common::store::{self, RunLease, WritePipeline};
 use surety_common::telemetry;
 use tokio::sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::time::timeout;
@@ -55,15 +55,22 @@ pub struct LeasedRun {
 }
 
 impl LeasedRun {
-    /// A run with the lease that `execution` names.
-    pub fn new(engine: Arc<Engine>, assignment: RunAssignment, execution: Execution) -> Self {
+    /// A run with the lease that `execution` names; `taking` begins with the change that takes the lease, where
+    /// that is not stored yet.
+    pub(super) fn new(
+        engine: Arc<Engine>,
+        assignment: RunAssignment,
+        execution: Arc<Execution>,
+        taking: Option<WritePipeline>,
+    ) -> Self {
         let RunAssignment { spec, plan, plan_digest, span } = assignment;
         let folder = match spec.workspace.as_str() {
             "" => Folder::own(engine.workspaces.join(spec.id.to_string())),
             named => Folder::given(PathBuf::from(named)),
         };
-        let (epoch, namespace) = (execution.lease_epoch, spec.namespace.clone());
-        let lease = Lease::new(spec.id, namespace, engine.id, epoch, &engine.cut);
+        let key = RunLease { run_id: spec.id, lease_epoch: execution.lease_epoch };
+        let pipeline = taking.clone().unwrap_or_default();
+        let lease = Lease::new(key, spec.namespace.clone(), engine.id, taking, &engine.cut);
         let known = engine.recent_runs.take(lease.key());
         Self {
             plan_revision: execution.plan_revision,
@@ -74,7 +81,7 @@ impl LeasedRun {
             plan_digest,
             lease: Arc::new(lease),
             span,
-            state: Mutex::new(PendingState::new(execution)),
+            state: Mutex::new(PendingState::new(execution, pipeline)),
             folder: Arc::new(folder),
             known,
             workspace_ready: OnceLock::new(),
@@ -262,7 +269,7 @@ impl LeasedRun {
 }
 
 /// The input of a leased run.
-pub struct RunAssignment {
+pub(super) struct RunAssignment {
     /// Its request.
     pub spec: RunSpec,
     /// The plan revision being executed.

@@ -15,13 +15,15 @@
 //!
 //! ```text
 //!   work --> turn --> call, open_call --> conclude --> judge, repeat, outcome
-//!            turn --> reply (how a reply is taken), replies (how a late one arrives)
+//!            turn --> reply (how a reply is taken), replies (how a late one arrives),
+//!                     at_once (how one arrives that is taken at once)
 //!                              judge --> step_checks --> verify
 //!                call, verify --> snapshots (what the workspace was and is)
 //!                                           all --> changes --> leased_run --> lease, engine
 //! ```
 
 mod approved_call;
+mod at_once;
 mod bounds;
 mod call;
 mod call_setup;

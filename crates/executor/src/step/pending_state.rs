@@ -17,10 +17,9 @@ pub(super) struct PendingState {
 }
 
 impl PendingState {
-    /// The row as it was read.
-    pub(super) fn new(execution: Execution) -> Self {
-        let (pending, pipeline) = (VecDeque::new(), WritePipeline::default());
-        Self { execution: Arc::new(execution), pending, pipeline, overtaken: false }
+    /// The row as it was read, or as the first change of `pipeline` leaves it.
+    pub(super) fn new(execution: Arc<Execution>, pipeline: WritePipeline) -> Self {
+        Self { execution, pending: VecDeque::new(), pipeline, overtaken: false }
     }
 
     /// Replaces the state by a fresh read of the row.

@@ -11,7 +11,7 @@
 
 use super::history::History;
 use crate::fuse::timeout::Timeouts;
-use std::collections::HashMap;
+use crate::shelf::Shelf;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use surety_common::store::RunLease;
@@ -55,61 +55,27 @@ impl Known {
     }
 }
 
-/// The runs that this process released lately and that have not ended.
-#[derive(Default)]
-pub struct RecentRuns(Mutex<Shelf>);
+/// The runs that this process released lately and that have not ended, with the epoch of their lease.
+pub struct RecentRuns(Shelf<Uuid, (i64, Arc<Known>)>);
 
-#[derive(Default)]
-struct Shelf {
-    runs: HashMap<Uuid, Kept>,
-    /// The entries of the manifests of these runs.
-    entries: usize,
-    /// Numbers the runs in the order in which they were released.
-    released: u64,
-}
-
-struct Kept {
-    lease_epoch: i64,
-    known: Arc<Known>,
-    entries: usize,
-    released: u64,
+impl Default for RecentRuns {
+    fn default() -> Self {
+        Self(Shelf::of(MAX_RUNS, MAX_ENTRIES))
+    }
 }
 
 impl RecentRuns {
     /// Keeps what is known of a run whose lease ends.
     pub(super) fn keep(&self, lease: RunLease, known: Arc<Known>) {
         let entries = known.history.entries();
-        let mut shelf = self.shelf();
-        shelf.remove(lease.run_id);
-        shelf.released += 1;
-        shelf.entries += entries;
-        let released = shelf.released;
-        let kept = Kept { lease_epoch: lease.lease_epoch, known, entries, released };
-        shelf.runs.insert(lease.run_id, kept);
-        while shelf.runs.len() > MAX_RUNS || shelf.entries > MAX_ENTRIES && shelf.runs.len() > 1 {
-            let oldest = shelf.runs.iter().min_by_key(|(_, kept)| kept.released);
-            let Some(oldest) = oldest.map(|(run_id, _)| *run_id) else { break };
-            shelf.remove(oldest);
-        }
+        self.0.put(lease.run_id, (lease.lease_epoch, known), entries);
     }
 
     /// What is known of a run under a new lease.
     pub(super) fn take(&self, lease: RunLease) -> Arc<Known> {
-        let kept = self.shelf().remove(lease.run_id);
-        let still = kept.filter(|kept| kept.lease_epoch + 1 == lease.lease_epoch);
-        still.map_or_else(Arc::default, |kept| kept.known)
-    }
-
-    fn shelf(&self) -> MutexGuard<'_, Shelf> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Shelf {
-    fn remove(&mut self, run_id: Uuid) -> Option<Kept> {
-        let kept = self.runs.remove(&run_id)?;
-        self.entries -= kept.entries;
-        Some(kept)
+        let kept = self.0.take(lease.run_id, |_| true);
+        let still = kept.filter(|(epoch, _)| epoch + 1 == lease.lease_epoch);
+        still.map_or_else(Arc::default, |(_, known)| known)
     }
 }
 

@@ -72,10 +72,7 @@ impl Replies {
         unleased: TimeDelta,
         by: &Actor,
     ) -> Result<(), SupplyError> {
-        let bytes = reply.text.len();
-        if bytes > MAX_TEXT_BYTES {
-            return Err(SupplyError::TooLarge { bytes });
-        }
+        check_length(&reply)?;
         let (wait_id, lease_epoch) = (reply.wait_id, reply.lease_epoch);
         let mut refused_at = None;
         loop {
@@ -105,4 +102,10 @@ impl Replies {
             }
         }
     }
+}
+
+/// Refuses a reply that the reader does not take.
+pub(super) fn check_length(reply: &SuppliedReply) -> Result<(), SupplyError> {
+    let bytes = reply.text.len();
+    if bytes > MAX_TEXT_BYTES { Err(SupplyError::TooLarge { bytes }) } else { Ok(()) }
 }

@@ -20,9 +20,23 @@ impl RunRegistry {
         self.runs().insert(run.key(), Arc::clone(run));
     }
 
+    /// Registers the work on a run whose lease is not written yet. False when there is work under such a lease.
+    pub fn enter_ahead(&self, run: &Arc<Lease>) -> bool {
+        let mut runs = self.runs();
+        let is_new = !runs.contains_key(&run.key());
+        if is_new {
+            runs.insert(run.key(), Arc::clone(run));
+        }
+        is_new
+    }
+
     /// Removes the work on a run.
-    pub fn leave(&self, run: &Lease) {
-        self.runs().remove(&run.key());
+    pub fn leave(&self, run: &Arc<Lease>) {
+        let mut runs = self.runs();
+        // A lease that was never written has the number of the one that was.
+        if runs.get(&run.key()).is_some_and(|entered| Arc::ptr_eq(entered, run)) {
+            runs.remove(&run.key());
+        }
     }
 
     /// The number of runs with work here, by namespace.
@@ -43,9 +57,10 @@ impl RunRegistry {
             .collect()
     }
 
-    /// The leases with work here.
+    /// The leases with work here, without those that are still on their way to the database.
     pub fn leases(&self) -> Vec<RunLease> {
-        self.runs().keys().copied().collect()
+        let runs = self.runs();
+        runs.values().filter(|run| run.was_written()).map(|run| run.key()).collect()
     }
 
     /// Cancels the work under those leases that were `entered` before the rows were read and are

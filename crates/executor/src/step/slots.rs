@@ -43,6 +43,12 @@ impl Slots {
         drop(self.worked_on.acquire().await);
     }
 
+    /// Acquires one slot; none when none is free.
+    pub(super) fn take_one(&self) -> Option<Slot> {
+        let place = Arc::clone(&self.worked_on).try_acquire_owned().ok()?;
+        Some(Slot { slots: self.clone(), place: Some(place), released: false })
+    }
+
     /// Acquires all free slots, for runs that are about to be leased.
     pub(super) fn take_free(&self) -> Free {
         loop {

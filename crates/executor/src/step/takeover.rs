@@ -190,7 +190,7 @@ impl Claimer {
             | RunState::Cancelled => Vec::new(),
         };
         let commit = commit(record, draft);
-        let execution = Execution::clone(&commit.write.execution);
+        let execution = Arc::clone(&commit.write.execution);
         let span = commit.span.clone();
         let RunRecord { spec, plan_digest, .. } = record.clone();
         Ok((

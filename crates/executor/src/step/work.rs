@@ -245,17 +245,8 @@ async fn deadline_passed(run: &LeasedRun) -> bool {
 }
 
 async fn end_for_deadline(run: &LeasedRun) -> Result<(), Ended> {
-    run.change(|draft| {
-        draft.stop(
-            &run.graph,
-            Ending {
-                stop_reason: StopReason::DeadlineExceeded,
-                user_message: "The run's deadline passed.".to_owned(),
-                internal_reason: format!("run_deadline is {} s", run.spec.limits.run_deadline_s),
-            },
-        )
-    })
-    .await
+    let end = || Ending::late(run.spec.limits.run_deadline_s);
+    run.change(|draft| draft.stop(&run.graph, end())).await
 }
 
 /// Releases the run at once, so that another executor need not wait for the heartbeat to age.

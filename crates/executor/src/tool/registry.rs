@@ -131,6 +131,12 @@ impl Registry {
         self.tools.values().map(Entry::spec)
     }
 
+    /// The descriptions of all tools, sorted by name, and whether the step loop carries them out.
+    pub fn carried(&self) -> impl Iterator<Item = (&ToolSpec, bool)> {
+        let in_loop = |entry: &Entry| matches!(entry.carrier, Carrier::StepLoop(..));
+        self.tools.values().map(move |entry| (entry.spec(), in_loop(entry)))
+    }
+
     /// The aliases of a tool, sorted.
     pub fn aliases_of<'a>(&'a self, tool: &'a str) -> impl Iterator<Item = &'a str> {
         self.aliases.of(tool)
@@ -165,6 +171,10 @@ impl Registry {
         policy: &ConfirmPolicy,
         named: &[String],
     ) -> bool {
+        // Most runs name nothing, and every turn asks this of every tool.
+        if policy.covers_nothing(named) {
+            return false;
+        }
         let covers = |name: &str| policy.covers(named, name, spec.annotations.effects());
         self.run_tool(&spec.name).is_none()
             && (covers(&spec.name) || self.aliases_of(&spec.name).any(covers))

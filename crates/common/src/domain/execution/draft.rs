@@ -23,7 +23,7 @@ pub struct Draft {
     pub(super) answered: Option<AnsweredWait>,
     pub(super) execution: Execution,
     entries: Vec<Entry>,
-    actor: Actor,
+    pub(super) actor: Actor,
     pub(super) now: DateTime<Utc>,
 }
 
@@ -314,6 +314,17 @@ pub struct Ending {
     pub user_message: String,
     /// The message for the operator; may be empty.
     pub internal_reason: String,
+}
+
+impl Ending {
+    /// The end of a run whose deadline of `run_deadline_s` seconds has passed.
+    pub fn late(run_deadline_s: u64) -> Self {
+        Self {
+            stop_reason: StopReason::DeadlineExceeded,
+            user_message: "The run's deadline passed.".to_owned(),
+            internal_reason: format!("run_deadline_s is {run_deadline_s}"),
+        }
+    }
 }
 
 /// Says of each turn what it led to: what moved behind it, up to the step's next turn.

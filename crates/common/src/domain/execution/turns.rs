@@ -271,9 +271,14 @@ impl Draft {
         self.answered = Some(AnsweredWait { id: wait_id, lease_epoch });
         let progress = self.step_mut(index)?;
         progress.started_at = progress.started_at.map(|at| at + unleased);
+        let by = Actor(format!("driver/{}", reply.by).into());
         progress.reply = Some(Box::new(reply));
         progress.answered_wait = Some(wait_id);
-        self.resume_step(graph, index, "the driver replied")
+        // The step moves by the driver's hand, also in a change of an executor that goes on with its turn.
+        let writer = std::mem::replace(&mut self.actor, by);
+        let resumed = self.resume_step(graph, index, "the driver replied");
+        self.actor = writer;
+        resumed
     }
 
     /// Lets the change apply only while the run's own wait is leased under this token.

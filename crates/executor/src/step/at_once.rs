@@ -1,0 +1,82 @@
+//! A driver's reply that the executor which receives it takes into a turn at once.
+//!
+//! ```text
+//!   supply:        the reply is stored --> the run is claimed by any executor --> its turn
+//!   take_at_once:  reply and lease are one change; the turn begins before that is stored
+//! ```
+//!
+//! The change is fenced like every other one: by the version of the row and by the lease of the wait. When it is
+//! lost, so is all that was decided from it, and an effect waits for it like for any change before its intent.
+
+use super::bounds::graph_of;
+use super::claim::Claimer;
+use super::leased_run::{LeasedRun, RunAssignment};
+use super::replies::{SupplyError, check_length};
+use chrono::TimeDelta;
+use std::sync::Arc;
+use surety_common::domain::execution::SuppliedReply;
+use surety_common::domain::execution::draft::Draft;
+use surety_common::domain::machine::run::RunState;
+use surety_common::domain::run::RunRecord;
+use surety_common::store::{Commit, WritePipeline};
+use surety_common::telemetry::trace;
+use tokio::task::JoinHandle;
+
+impl Claimer {
+    /// Leases the run with the change that stores a reply, and begins its turn. `unleased` is the time for which no
+    /// participant had leased the wait. The answer resolves when the work is over; the change may be lost before.
+    /// None when another executor works on the run, or this one has no room: store the reply for the next claim.
+    ///
+    /// # Errors
+    /// [`SupplyError`]; then nothing was stored.
+    pub async fn take_at_once(
+        &self,
+        record: &RunRecord,
+        reply: &SuppliedReply,
+        unleased: TimeDelta,
+    ) -> Result<Option<JoinHandle<()>>, SupplyError> {
+        check_length(reply)?;
+        let engine = &self.engine;
+        // Counted before the drain is checked: a drain that starts later waits for this turn.
+        let _under_way = self.tasks.token();
+        let may_lease = engine.lease_validity.is_valid() && !engine.drain.is_cancelled();
+        if !may_lease || record.execution.lease_owner.is_some() {
+            return Ok(None);
+        }
+        let Some(slot) = self.slots.take_one() else { return Ok(None) };
+        let plan = record.plan.clone().unwrap_or_default();
+        let graph = graph_of(&plan, record.spec.driver, &engine.tools);
+        let mut draft = Draft::new(record.execution.clone(), engine.actor(), engine.now());
+        let wait_id = reply.wait_id;
+        draft
+            .supply_reply(&graph, reply.clone(), unleased)
+            .map_err(|_| SupplyError::WaitClosed { run_id: record.spec.id, wait_id })?;
+        if draft.execution().state != RunState::Executing || draft.execution().is_pausing() {
+            return Ok(None);
+        }
+        draft.lease(engine.id);
+        let most = record.spec.limits.max_parallel_steps;
+        // The next claim says what is wrong with such a row.
+        let Ok(started) = draft.lease_steps(&graph, most) else { return Ok(None) };
+        let RunRecord { spec, plan_digest, .. } = record.clone();
+        let span = trace::work_span("executor", &spec.id.to_string(), &spec.trace_parent);
+        let (span_id, pipeline) = (trace::span_id(&span), WritePipeline::default());
+        let commit = Commit::new(draft.into_write(), span.clone(), span_id);
+        let commit = Commit { pipeline: pipeline.clone(), ..commit };
+        let assignment = RunAssignment { spec, plan, plan_digest, span };
+        let execution = Arc::clone(&commit.write.execution);
+        let run = LeasedRun::new(Arc::clone(engine), assignment, execution, Some(pipeline));
+        // The same reply may arrive twice at a time.
+        if !engine.registry.enter_ahead(&run.lease) {
+            return Ok(None);
+        }
+        match engine.committer.hand_in(commit).await {
+            Ok(pending) => run.state.lock().await.pending.push_back(pending),
+            Err(error) => {
+                engine.registry.leave(&run.lease);
+                return Err(error.into());
+            }
+        }
+        Ok(Some(self.begin(Arc::new(run), started, slot)))
+    }
+}
