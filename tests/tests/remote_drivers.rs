@@ -133,6 +133,40 @@ async fn an_agent_carries_a_run_to_its_verdict_and_every_repeated_call_has_its_f
 }
 
 #[tokio::test]
+async fn a_decision_that_arrives_twice_at_a_time_is_one_turn_at_whichever_executors() -> Result<()> {
+    let stage = Stage::with_executors(2).await?;
+    let folder = tempfile::tempdir()?;
+    let run_id = stage.run(&folder.path().to_string_lossy()).await?;
+    let agents = [stage.agent(0, AGENT)?, stage.agent(1, AGENT)?];
+    let mut work = agents[0].work(&run_id).await?;
+    // Each executor knows the step from a turn before, and one of them knows an older one.
+    for turn in 0..12 {
+        let path = format!("{turn}.txt");
+        let reply = match turn % 2 {
+            0 => call("list_dir", json!({"path": "."})),
+            _ => call("write_file", json!({"path": path, "content": "once\n"})),
+        };
+        let reply = reply.to_string();
+        let (first, second) = (&agents[turn / 2 % 2], &agents[turn / 4 % 2]);
+        let (one, other) = tokio::join!(first.submit(&work, &reply), second.submit(&work, &reply));
+        let (one, other) = (one?, other?);
+        ensure!(one == other, "one outcome for both: {one:#?} {other:#?}");
+        ensure!(one.outcome() == v1::TurnOutcome::Applied && one.receipts.len() == 1, "{one:#?}");
+        work.context = one.next.context("the lease goes on")?;
+        ensure!(usize::try_from(work.context.turn)? == turn + 2, "{:#?}", work.context);
+    }
+    agents[1].submit(&work, &next_plan().to_string()).await?;
+    stage.done(&run_id).await?;
+    let events = stage.deployment.events(&run_id).await?;
+    let wrote = events.iter().filter(|event| match &event.kind {
+        Some(v1::event::Kind::Receipt(receipt)) => receipt.name == "write_file",
+        _ => false,
+    });
+    ensure!(wrote.count() == 6, "each file is written once");
+    stage.deployment.finish().await
+}
+
+#[tokio::test]
 async fn no_caller_acts_under_a_lease_that_it_does_not_hold() -> Result<()> {
     let stage = Stage::with_executors(1).await?;
     let (agent, other) = (stage.agent(0, AGENT)?, stage.agent(0, OTHER)?);

@@ -5,7 +5,7 @@
 //! time. The failure detector uses no such clock, because the database's clock may be set as well.
 //! A process with several databases has one clock for each.
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock};
 use std::time::Instant;
@@ -36,16 +36,20 @@ impl Clock {
     }
 }
 
+/// The digits of a second that the database stores.
+const STORED_DIGITS: u16 = 6;
+
 /// The primary shard's time; before the first connection to its database, the system time.
 pub fn now() -> DateTime<Utc> {
     now_at(PRIMARY_SHARD)
 }
 
 /// The time of the database with this shard index; before the first connection to it, the system
-/// time.
+/// time. In whole microseconds, as the database stores times, so that what is answered from memory is what a later
+/// read finds.
 pub fn now_at(shard_index: usize) -> DateTime<Utc> {
     let clock = CLOCKS.read().unwrap_or_else(PoisonError::into_inner).get(&shard_index).copied();
-    clock.map_or_else(Utc::now, |clock| clock.at(Instant::now()))
+    clock.map_or_else(Utc::now, |clock| clock.at(Instant::now())).trunc_subsecs(STORED_DIGITS)
 }
 
 /// Sets the time of the database with this shard index.

@@ -134,10 +134,13 @@ impl Participants {
                         }
                         None => {
                             let by = Actor(format!("driver/{}", caller.name()).into());
-                            let supplied =
-                                self.replies.supply(record.spec.id, reply, unleased, &by);
-                            supplied.await.map_err(|error| fault(error, &submission))?;
-                            drop(timeout_at(deadline, follower.changed()).await);
+                            let supplied = self.replies.supply(record.spec.id, reply, unleased, &by);
+                            match supplied.await {
+                                Ok(()) => drop(timeout_at(deadline, follower.changed()).await),
+                                // It was submitted twice at a time, or the step ended: the rows say which.
+                                Err(SupplyError::WaitClosed { .. }) => {}
+                                Err(error) => return Err(fault(error, &submission)),
+                            }
                         }
                     }
                 }
