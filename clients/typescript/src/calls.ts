@@ -306,13 +306,13 @@ export class Calls {
   }
 
   #failure(error: unknown, signal: AbortSignal | undefined): SuretyError {
-    if (signal?.aborted) return aborted();
+    if (signal?.aborted) return cancelled();
     return this.#closed ? closed() : errorOf(error as ServiceError);
   }
 
   #open(signal: AbortSignal | undefined): void {
     if (this.#closed) throw closed();
-    if (signal?.aborted) throw aborted();
+    if (signal?.aborted) throw cancelled();
   }
 
   #metadata(options: CallOptions): Metadata {
@@ -332,9 +332,23 @@ export async function pause(milliseconds: number, signal?: AbortSignal): Promise
   }
 }
 
+/** Ends when the signal is aborted. */
+export async function aborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return;
+  await new Promise<void>((resolve) => {
+    signal.addEventListener(
+      "abort",
+      () => {
+        resolve();
+      },
+      { once: true },
+    );
+  });
+}
+
 async function pauseOrFail(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
   await pause(milliseconds, signal);
-  if (signal?.aborted) throw aborted();
+  if (signal?.aborted) throw cancelled();
 }
 
 function pathOf(method: DescMethod): string {
@@ -367,6 +381,6 @@ function closed(): SuretyError {
   return new Cancelled("the client is closed; make another one");
 }
 
-function aborted(): SuretyError {
+function cancelled(): SuretyError {
   return new Cancelled("the caller cancelled the call");
 }

@@ -1,7 +1,7 @@
 // One run of a driver.
 
 import { create } from "@bufbuild/protobuf";
-import { type Calls, type Retry, pause } from "./calls.js";
+import { type Calls, type Retry, aborted, pause } from "./calls.js";
 import { fill } from "./decision.js";
 import type { Decide } from "./driver.js";
 import { Cancelled, DeadlineExceeded, DriverFailed, SuretyError } from "./errors.js";
@@ -283,18 +283,4 @@ function keyOf({ runId, stepId, leaseEpoch }: StepFence): string {
 
 function textOf(error: unknown): string {
   return error instanceof Error ? error.toString() : String(error);
-}
-
-/** Ends when the signal is aborted. */
-async function aborted(signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return;
-  await new Promise<void>((resolve) => {
-    signal.addEventListener(
-      "abort",
-      () => {
-        resolve();
-      },
-      { once: true },
-    );
-  });
 }

@@ -1,4 +1,4 @@
-// Client and agent loop of Surety. See README.md of the package, and docs/clients.md of the project.
+// Client, agent loop and tool worker of Surety. See README.md of the package, and docs/clients.md of the project.
 
 export type { CallOptions, RetryOptions } from "./calls.js";
 export { type ChangeOptions, Client, type ClientOptions, type ServiceCalls } from "./client.js";
@@ -38,6 +38,9 @@ export type { Log } from "./log.js";
 export type { Fields, NewRun, Resolution } from "./requests.js";
 export type { Settings } from "./settings.js";
 export { type ChatMessage, StepContext } from "./step.js";
+export type { StandardSchema } from "./standard_schema.js";
+export { OutcomeUnknown, ToolCall, ToolError, ToolOutput } from "./tool_call.js";
+export { type ToolOptions, Worker, type WorkerOptions } from "./worker.js";
 export type { AcceptCheck } from "./generated/surety/v1/check_pb.js";
 export type { Event } from "./generated/surety/v1/event_pb.js";
 export type { Limits } from "./generated/surety/v1/limits_pb.js";

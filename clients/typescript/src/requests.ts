@@ -245,6 +245,11 @@ function duration(item: unknown, place: string): ReflectMessage {
   return reflect(DurationSchema, secondsOf(item));
 }
 
+/** A duration in milliseconds. */
+export function millisecondsOf({ seconds, nanos }: Duration): number {
+  return Number(seconds) * 1000 + nanos / 1e6;
+}
+
 /** A number of seconds as a message. */
 export function secondsOf(seconds: number): Duration {
   const whole = Math.trunc(seconds);

@@ -1,6 +1,7 @@
 // The client against live services: runs, events, errors, answers, broken connections.
 
 import {
+  type CallOptions,
   Cancelled,
   Client,
   Conflict,
@@ -13,6 +14,7 @@ import {
   type StepContext,
   Unauthenticated,
   Unavailable,
+  Unimplemented,
   type Wait,
   askUser,
   call,
@@ -22,10 +24,14 @@ import {
 import { RunService, StopReason, VerdictSchema } from "@surety/client/v1";
 import { type Context, type ContextManager, ROOT_CONTEXT, context, trace } from "@opentelemetry/api";
 import { isMessage } from "@bufbuild/protobuf";
+import { status } from "@grpc/grpc-js";
 import assert from "node:assert/strict";
 import { AsyncLocalStorage } from "node:async_hooks";
 import { randomUUID } from "node:crypto";
+import { once } from "node:events";
 import { existsSync, mkdtempSync, readFileSync } from "node:fs";
+import { createServer } from "node:http2";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, it } from "node:test";
@@ -206,19 +212,27 @@ describe("runs", () => {
   });
 
   it("sends the trace of its caller", async () => {
-    const given = `00-${TRACE}-${SPAN}-01`;
-    const current = `00-${OTHER}-${SPAN}-01`;
+    const seen: unknown[] = [];
+    const server = createServer().on("stream", (stream, headers) => {
+      seen.push(headers.traceparent);
+      const answer = { "content-type": "application/grpc", "grpc-status": status.UNIMPLEMENTED };
+      stream.respond({ ":status": 200, ...answer }, { endStream: true });
+    });
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
     context.setGlobalContextManager(new Contexts());
     const span = { traceId: OTHER, spanId: SPAN, traceFlags: 1 };
-    await Relay.to("SURETY_URL", (relay) =>
-      withClient(new Client({ address: relay.url }), async (traced) => {
-        await traced.createRun({ plan: HELLO }, { traceparent: given });
-        assert.ok(relay.sent.includes(given));
-        await context.with(trace.setSpanContext(ROOT_CONTEXT, span), () => traced.createRun({ plan: HELLO }));
-        assert.ok(relay.sent.includes(current));
-      }),
-    );
+    await withClient(new Client({ address: `127.0.0.1:${port}` }), async (traced) => {
+      const get = (options?: CallOptions) =>
+        refused(Unimplemented, "unimplemented", () => traced.getRun("x", options));
+      await get({ traceparent: `00-${TRACE}-${SPAN}-01` });
+      await context.with(trace.setSpanContext(ROOT_CONTEXT, span), get);
+      await get();
+    });
     context.disable();
+    server.close();
+    assert.deepEqual(seen, [`00-${TRACE}-${SPAN}-01`, `00-${OTHER}-${SPAN}-01`, undefined]);
   });
 });
 

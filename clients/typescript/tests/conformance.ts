@@ -34,10 +34,10 @@ class Refused extends Error {
   readonly code: string;
   readonly field: string;
 
-  constructor(problem: { code: string; field: string }) {
-    super(`${problem.code} at ${problem.field}`);
-    this.code = problem.code.toLowerCase();
-    this.field = problem.field;
+  constructor({ code, field = "" }: { code: string; field?: string }) {
+    super(`${code} at ${field}`);
+    this.code = code.toLowerCase();
+    this.field = field;
   }
 }
 

@@ -157,15 +157,12 @@ describe("drivers", () => {
   it("applies a turn once over a broken connection", async () => {
     await Relay.to("SURETY_EXECUTOR_URL", (relay) =>
       withRun(async (run) => {
-        let trace = "";
         const decide = async (context: StepContext) => {
-          trace = context.traceparent;
           await relay.close();
           await relay.open();
           return works(context);
         };
         await finishes(decide, run, { executor: relay.url });
-        assert.ok(relay.sent.includes(trace) && trace !== "");
         const names: string[] = [];
         for await (const receipt of client.receipts(run.id)) names.push(receipt.name);
         assert.equal(names.filter((name) => name === "write_file").length, 1);

@@ -33,11 +33,14 @@ export function agentPlan(...ids: string[]): object {
 }
 
 /** Waits for a condition with a deadline, and answers its value. */
-export async function until<T>(what: string, condition: () => T | Promise<T>): Promise<NonNullable<T>> {
+export async function until<T>(
+  what: string,
+  condition: () => T | Promise<T>,
+): Promise<Exclude<T, false | null | undefined>> {
   const end = performance.now() + PATIENCE_MS;
   while (performance.now() < end) {
     const value = await condition();
-    if (value) return value;
+    if (value) return value as Exclude<T, false | null | undefined>;
     await sleep(50);
   }
   throw new assert.AssertionError({ message: `not in time: ${what}` });
@@ -116,8 +119,6 @@ export async function withClient<T>(client: Client, work: (client: Client) => Pr
 
 /** A TCP relay to a service, of which a test can cut every connection. */
 export class Relay {
-  /** What callers sent. */
-  sent = Buffer.alloc(0);
   readonly #host: string;
   readonly #service: number;
   #port = 0;
@@ -181,7 +182,6 @@ export class Relay {
     const service = connect(this.#service, this.#host);
     this.#sockets.push(caller, service);
     caller.on("data", (data) => {
-      this.sent = Buffer.concat([this.sent, data]);
       service.write(data);
     });
     service.on("data", (data) => {
