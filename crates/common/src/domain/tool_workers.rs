@@ -120,8 +120,9 @@ impl ToolWorkerPolicy {
     }
 
     fn check(&self, at: &str) -> Result<(), Problem> {
-        let problem =
-            |code, field: &str, message: String| Problem::at(code, format!("{at}.{field}"), message);
+        let problem = |code, field: &str, message: String| {
+            Problem::at(code, format!("{at}.{field}"), message)
+        };
         check_tool_name(&self.tool).map_err(|error| problem(error.code, "tool", error.message))?;
         if self.identities.is_empty() {
             let message = "is empty; name the identities that may serve the tool, or `*`";
@@ -133,7 +134,8 @@ impl ToolWorkerPolicy {
         }
         for name in &self.identities {
             let plain = |letter: char| {
-                letter.is_ascii_alphanumeric() || matches!(letter, '.' | '_' | '@' | ':' | '/' | '-')
+                letter.is_ascii_alphanumeric()
+                    || matches!(letter, '.' | '_' | '@' | ':' | '/' | '-')
             };
             let named = !name.is_empty() && name.len() <= MAX_IDENTITY && name.chars().all(plain);
             if !named && !(name == EVERY && self.identities.len() == 1) {
@@ -199,8 +201,7 @@ impl ToolWorkerPolicy {
 /// # Errors
 /// `field_missing`, `too_large`, `type_mismatch`; without a path.
 pub fn check_tool_name(name: &str) -> Result<(), Problem> {
-    let plain =
-        |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.');
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.');
     if name.is_empty() {
         return Err(Problem::new(Code::FieldMissing, "is missing; set it"));
     }
@@ -209,7 +210,8 @@ pub fn check_tool_name(name: &str) -> Result<(), Problem> {
         return Err(Problem::new(Code::TooLarge, message));
     }
     if !name.chars().all(plain) {
-        let message = format!("{name:?} is no name of a tool; use letters, digits, `_`, `-` and `.`");
+        let message =
+            format!("{name:?} is no name of a tool; use letters, digits, `_`, `-` and `.`");
         return Err(Problem::new(Code::TypeMismatch, message));
     }
     Ok(())

@@ -147,7 +147,8 @@ impl TryFrom<v1::NamespacePolicy> for NamespacePolicy {
 
 impl From<ToolWorkerPolicy> for v1::ToolWorkerPolicy {
     fn from(entry: ToolWorkerPolicy) -> Self {
-        let ToolWorkerPolicy { tool, identities, annotations, max_attempts, retry_backoff_s } = entry;
+        let ToolWorkerPolicy { tool, identities, annotations, max_attempts, retry_backoff_s } =
+            entry;
         let WorkerAnnotations { read_only, destructive, idempotent, open_world } = annotations;
         Self {
             tool,
@@ -166,7 +167,8 @@ impl From<ToolWorkerPolicy> for v1::ToolWorkerPolicy {
 
 impl From<v1::ToolWorkerPolicy> for ToolWorkerPolicy {
     fn from(entry: v1::ToolWorkerPolicy) -> Self {
-        let v1::ToolWorkerPolicy { tool, identities, annotations, max_attempts, retry_backoff } = entry;
+        let v1::ToolWorkerPolicy { tool, identities, annotations, max_attempts, retry_backoff } =
+            entry;
         let safe = WorkerAnnotations::default();
         let v1::ToolAnnotations { read_only, destructive, idempotent, open_world } =
             annotations.unwrap_or_default();
