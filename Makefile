@@ -68,4 +68,4 @@ bench-peers: setup ## Published engines (npm, PyPI, crates.io) and ours, turn ab
 
 clean: ## Remove what was built
 	cargo clean
-	rm -rf tools/buf/node_modules clients/node/node_modules tests/benches/peers/*/node_modules fuzz/target examples/*/project/target
+	rm -rf tools/buf/node_modules clients/typescript/node_modules clients/typescript/dist clients/typescript/src/generated tests/benches/peers/*/node_modules fuzz/target examples/*/project/target

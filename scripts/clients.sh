@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
 # Runs a client in another language against live services.
 #
-#   scripts/clients.sh python | node        every conformance row
+#   scripts/clients.sh python | typescript  every conformance row; `node` is the same as typescript
 #   scripts/clients.sh python-package [TEST...]
-#                                           the tests of the package in clients/python and its example, or
-#                                           the named modules of its tests
+#   scripts/clients.sh typescript-package [TEST...]
+#                                           the tests of the package in clients/python or clients/typescript
+#                                           and its examples, or the named modules of its tests
 #
 # SURETY_PLANNER, SURETY_EXECUTOR and SURETY_GATE are the addresses (host:port) of the services, and
-# SURETY_TOKEN is a token that they know; python-package reads SURETY_URL, SURETY_EXECUTOR_URL and
+# SURETY_TOKEN is a token that they know; the tests of packages read SURETY_URL, SURETY_EXECUTOR_URL and
 # SURETY_TOKEN_FILE. The test `clients` starts some. What is needed from PyPI or npm is fetched once and
-# kept; after that nothing goes to the network. Both Python runs check the package, build its sdist and its
-# wheel, and use what was installed from the wheel into an empty environment. Exit code 77: the language is not on this
-# machine, or its registry does not serve what the last line names. With CI=true that is a failure with exit
+# kept; after that nothing goes to the network. Every run checks the package, builds its archive (sdist and wheel, or
+# what npm packs), and uses what was installed from it into an empty environment. Exit code 77: the language is not on
+# this machine, or its registry does not serve what the last line names. With CI=true that is a failure with exit
 # code 1, so that CI cannot pass without having run the suite.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -87,20 +88,85 @@ build_python() {
   "$PYTHON/installed/bin/python" -I -c 'import surety, surety.v1.run_service_pb2_grpc; surety.Client'
 }
 
-# The package is ready in $PYTHON/installed. One process at a time works on it.
+# One process at a time works on a package, until `exec 9>&-`.
+alone_in() {
+  mkdir -p "$1"
+  if command -v flock >/dev/null 2>&1; then
+    exec 9>"$1/lock"
+    flock 9
+  fi
+}
+
+# What a package is built from: sets `inputs`.
+inputs_of() {
+  inputs=(scripts/clients.sh LICENSE)
+  local file
+  while IFS= read -r -d '' file; do inputs+=("$file"); done < <(
+    find "$1" proto/surety/v1 -type f -not -path '*/.*' -not -path '*/__pycache__/*' -not -path '*/node_modules/*' \
+      -not -path '*/dist/*' -not -path '*/generated/*' -not -path "$1/LICENSE" -print0 | sort -z)
+}
+
+# The package is ready in $PYTHON/installed.
 prepare_python() {
   command -v python3 >/dev/null 2>&1 || absent "python3 is not on this machine"
   python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' || absent "python3 is older than 3.10"
-  mkdir -p "$PYTHON"
-  if command -v flock >/dev/null 2>&1; then
-    exec 9>"$PYTHON/lock"
-    flock 9
-  fi
-  local inputs=()
-  while IFS= read -r -d '' file; do inputs+=("$file"); done < <(
-    find clients/python proto/surety/v1 -type f -not -path '*/.*' -not -path '*/__pycache__/*' -print0 | sort -z)
+  alone_in "$PYTHON"
+  local inputs
+  inputs_of clients/python
   once "$PYTHON/fetched" clients/python/requirements.txt -- fetch_python
-  once "$PYTHON/built" scripts/clients.sh LICENSE "${inputs[@]}" -- build_python
+  once "$PYTHON/built" "${inputs[@]}" -- build_python
+  exec 9>&-
+}
+
+readonly NODE="$FETCHED/typescript"
+readonly PACKAGE=clients/typescript
+
+# npm without its notices, and with a cache that holds what the empty environment needs.
+quiet_npm() {
+  npm "$@" --silent --no-audit --no-fund --ignore-scripts --cache "$NODE/cache"
+}
+
+# The tools of the package, and what it needs at run time in the cache.
+fetch_typescript() {
+  quiet_npm ci --prefix "$PACKAGE" || absent "npm does not serve what $PACKAGE/package-lock.json needs"
+  rm -rf "$NODE/needs"
+  mkdir "$NODE/needs"
+  quiet_npm install --install-links --prefix "$NODE/needs" "$(pwd -P)/$PACKAGE" @opentelemetry/api zod ||
+    absent "npm does not serve what $PACKAGE/package.json needs"
+}
+
+# Checks the package, packs it, and installs the archive without network where nothing else is. The tests are compiled
+# there, against what was installed.
+build_typescript() {
+  local tools="$PACKAGE/node_modules/.bin" installed="$NODE/installed" package
+  package="$(pwd -P)/$PACKAGE"
+  rm -rf "$NODE/dist" "$installed"
+  mkdir "$NODE/dist" "$installed"
+  npm pack --silent --prefix "$PACKAGE" --pack-destination "$(cd "$NODE/dist" && pwd -P)" "$package" >"$NODE/build.log" 2>&1 || {
+    cat "$NODE/build.log" >&2
+    return 1
+  }
+  npm run --silent --prefix "$PACKAGE" lint
+  printf '{ "private": true, "type": "module" }\n' >"$installed/package.json"
+  quiet_npm install --offline --prefix "$installed" "$NODE"/dist/surety-client-*.tgz @opentelemetry/api zod
+  cp -R "$PACKAGE/tests" "$PACKAGE/examples" "$installed"
+  printf '{ "extends": "%s/tsconfig.json",
+    "compilerOptions": { "noEmit": false, "paths": {}, "typeRoots": ["%s/node_modules/@types"] },
+    "include": ["tests", "examples"] }\n' "$package" "$package" >"$installed/tsconfig.json"
+  "$tools/tsc" --project "$installed"
+}
+
+# The package and its compiled tests are ready in $NODE/installed.
+prepare_typescript() {
+  command -v node >/dev/null 2>&1 || absent "node is not on this machine"
+  command -v npm >/dev/null 2>&1 || absent "npm is not on this machine"
+  node -e 'process.exit(import.meta?.dirname ? 0 : 1)' --input-type=module || absent "node is older than 20.11"
+  alone_in "$NODE"
+  local inputs
+  inputs_of "$PACKAGE"
+  [ -d "$PACKAGE/node_modules" ] || rm -f "$NODE/fetched"
+  once "$NODE/fetched" "$PACKAGE/package.json" "$PACKAGE/package-lock.json" -- fetch_typescript
+  once "$NODE/built" "${inputs[@]}" -- build_typescript
   exec 9>&-
 }
 
@@ -112,24 +178,29 @@ case "${1:-}" in
   python-package)
     prepare_python
     shift
-    [ "$#" -gt 0 ] || set -- test_client test_driver
+    [ "$#" -gt 0 ] || set -- test_client test_driver test_worker
     status=0
     said="$(PYTHONPATH=clients/python/tests "$PYTHON/installed/bin/python" -m unittest "$@" 2>&1)" || status=$?
     printf '%s\npackage: %s\n' "$said" "$(grep '^Ran ' <<<"$said" || echo 'the tests did not run')"
     exit "$status"
     ;;
-  node)
-    command -v node >/dev/null 2>&1 || absent "node is not on this machine"
-    command -v npm >/dev/null 2>&1 || absent "npm is not on this machine"
-    node -e 'process.exit(import.meta?.dirname ? 0 : 1)' --input-type=module || absent "node is older than 20.11"
-    mkdir -p "$FETCHED"
-    [ -d clients/node/node_modules ] || rm -f "$FETCHED/node.sum"
-    once "$FETCHED/node.sum" clients/node/package-lock.json -- \
-      npm ci --prefix clients/node --silent --no-audit --no-fund
-    exec node clients/node/conformance.mjs
+  typescript | node)
+    prepare_typescript
+    exec node "$NODE/installed/tests/conformance.js"
+    ;;
+  typescript-package)
+    prepare_typescript
+    shift
+    [ "$#" -gt 0 ] || set -- settings.test client.test driver.test worker.test
+    files=()
+    for name in "$@"; do files+=("$NODE/installed/tests/$name.js"); done
+    status=0
+    said="$(node --test --test-reporter=spec --test-timeout=300000 "${files[@]}" 2>&1)" || status=$?
+    printf '%s\npackage: %s\n' "$said" "$(grep -E '^. (tests|pass) ' <<<"$said" | tr '\n' ' ')"
+    exit "$status"
     ;;
   *)
-    echo "usage: scripts/clients.sh python | python-package [TEST...] | node" >&2
+    echo "usage: scripts/clients.sh python | typescript | python-package [TEST...] | typescript-package [TEST...]" >&2
     exit 64
     ;;
 esac

@@ -9,3 +9,4 @@ pub mod harness;
 pub mod liars;
 pub mod otlp;
 pub mod script;
+pub mod worker;

@@ -59,6 +59,16 @@ const LEASE: (&str, &str) = ("SURETY_EXECUTOR_DRIVER_LEASE_MS", "3000");
 
 #[tokio::test]
 async fn the_python_package_works_from_its_wheel() -> Result<()> {
+    run_package("python-package").await
+}
+
+#[tokio::test]
+async fn the_typescript_package_works_from_its_archive() -> Result<()> {
+    run_package("typescript-package").await
+}
+
+/// Runs the tests of a package over services that know a person, drivers and a worker.
+async fn run_package(package: &str) -> Result<()> {
     let tokens = token_file()?;
     let known = tokens.path().to_string_lossy().into_owned();
     let common = [("SURETY_TOKEN_FILE", known.as_str()), LEASE];
@@ -71,12 +81,21 @@ async fn the_python_package_works_from_its_wheel() -> Result<()> {
         ("SURETY_EXECUTOR_URL", &executor),
         ("SURETY_TOKEN_FILE", &known),
     ];
-    run_script(&["python-package"], &environment).await?;
+    run_script(&[package], &environment).await?;
     deployment.finish().await
 }
 
 #[tokio::test]
 async fn the_python_package_calls_services_over_tls() -> Result<()> {
+    run_package_over_tls("python-package").await
+}
+
+#[tokio::test]
+async fn the_typescript_package_calls_services_over_tls() -> Result<()> {
+    run_package_over_tls("typescript-package").await
+}
+
+async fn run_package_over_tls(package: &str) -> Result<()> {
     let ours = Authority::new()?;
     ours.issue("port", "127.0.0.1", VALID)?;
     let tokens = token_file()?;
@@ -98,11 +117,11 @@ async fn the_python_package_calls_services_over_tls() -> Result<()> {
         ("SURETY_TOKEN_FILE", &known),
         ("SURETY_TLS_CA_FILE", &authority),
     ];
-    run_script(&["python-package", "over_tls"], &environment).await?;
+    run_script(&[package, "over_tls"], &environment).await?;
     deployment.finish().await
 }
 
 #[tokio::test]
-async fn a_node_client_meets_every_outcome() -> Result<()> {
-    run_client("node").await
+async fn a_typescript_client_meets_every_outcome() -> Result<()> {
+    run_client("typescript").await
 }

@@ -25,6 +25,7 @@ pub mod snapshot;
 pub mod stateless;
 pub mod step;
 pub mod tool;
+mod worker;
 
 use metrics_exporter_prometheus::PrometheusHandle;
 use sqlx::PgPool;
@@ -153,7 +154,7 @@ pub async fn serve(
         wakeups,
         pool: pool.clone(),
         drivers: setup.drivers.clone(),
-        tools: Arc::clone(&tools),
+        tools: Arc::new(toolbox(tools, &pool, &setup.executor)),
         environment: Arc::new(tool::Environment::of_process()),
         sandbox,
         workspaces: setup.executor.executor_data_dir.join("workspaces"),
@@ -174,8 +175,10 @@ pub async fn serve(
     let slots = usize::try_from(setup.executor.executor_slots).unwrap_or(usize::MAX);
     let claimer = Arc::new(step::Claimer::new(Arc::clone(&engine), slots));
     let participants = participants(&claimer, news, &setup.executor);
+    let workers = workers(&engine, &setup.executor);
+    let tools = Arc::clone(&engine.tools);
     let working = tokio::spawn(work(claimer, setup.executor));
-    let handlers = service::Service::new(tools, participants);
+    let handlers = service::Service::new(tools, participants, workers);
     let authentication = Authentication::Store(Arc::new(Identities::of(pool.clone())));
     let served = Server::new(Settings::of(&setup.common, authentication, setup.transport.tls))
         .with_service(ExecutorServiceServer::new(handlers.clone()))
@@ -225,6 +228,32 @@ fn participants(
     participant::Participants::start(Arc::clone(claimer), news, (workshop, terms), &engine.drain)
 }
 
+fn toolbox(builtin: Arc<tool::Registry>, pool: &PgPool, config: &ExecutorConfig) -> tool::Toolbox {
+    let times = tool::ToolboxTimes {
+        listed: config.worker_tool_ttl(),
+        call_timeout: config.worker_call_timeout(),
+    };
+    tool::Toolbox::with_workers(builtin, pool.clone(), times)
+}
+
+/// The workers that serve tools.
+fn workers(engine: &step::Engine, config: &ExecutorConfig) -> worker::Workers {
+    let step::Engine { id, pool, committer, waker, wakeups, tools, workspaces, drain, .. } = engine;
+    worker::Workers::start(worker::WorkerSetup {
+        executor_id: *id,
+        pool: pool.clone(),
+        committer: committer.clone(),
+        wakes: (waker.clone(), wakeups.clone()),
+        toolbox: Arc::clone(tools),
+        workspaces: workspaces.clone(),
+        terms: worker::WorkerTerms {
+            lease: config.worker_lease(),
+            listed: config.worker_tool_ttl(),
+        },
+        drain: drain.clone(),
+    })
+}
+
 fn gate_channel(setup: &Setup) -> Result<client::ServiceChannel, ClientError> {
     let own = setup.tokens.own.as_ref();
     client::channel_over(&setup.executor.gate_url, own, &setup.transport)
@@ -235,7 +264,7 @@ fn without_database(setup: Setup, tools: Arc<tool::Registry>) -> Server {
         "executor: no DATABASE_URL is set; running in stateless mode, which serves only \
          ParseDecision and ListTools"
     );
-    let handlers = service::Service::stateless(tools);
+    let handlers = service::Service::stateless(Arc::new(tool::Toolbox::builtin(tools)));
     let authentication = Authentication::stateless(&setup.tokens.known);
     Server::new(Settings::of(&setup.common, authentication, setup.transport.tls))
         .with_service(ExecutorServiceServer::new(handlers.clone()))

@@ -6,7 +6,8 @@ use crate::participant::{
     Ask, LeasedStep, Participants, Report, Submission, TurnResult, step_context,
 };
 use crate::stateless;
-use crate::tool::{BUILTIN, Registry, shown};
+use crate::tool::{Toolbox, shown};
+use crate::worker::Workers;
 use futures::stream::BoxStream;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use surety_common::domain::fault::Fault;
 use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::receipt::EvidenceReceipt;
 use surety_common::wire::caller::Caller;
-use surety_common::wire::status::{needs_database, to_status, unimplemented};
+use surety_common::wire::status::{needs_database, to_status};
 use surety_common::wire::trace::TraceContext;
 use surety_common::wire::v1;
 use surety_common::wire::v1::executor_service_server::ExecutorService;
@@ -40,36 +41,33 @@ const MAX_FENCES: usize = 1000;
 /// The executor's handlers.
 #[derive(Clone)]
 pub(crate) struct Service {
-    tools: Arc<Registry>,
+    tools: Arc<Toolbox>,
     /// None without a database.
-    participants: Option<Participants>,
+    served: Option<(Participants, Workers)>,
 }
 
 impl Service {
     /// Creates handlers over the tools and the participants of this process.
-    pub(crate) fn new(tools: Arc<Registry>, participants: Participants) -> Self {
-        Self { tools, participants: Some(participants) }
+    pub(crate) fn new(tools: Arc<Toolbox>, participants: Participants, workers: Workers) -> Self {
+        Self { tools, served: Some((participants, workers)) }
     }
 
     /// The handlers that store no state.
-    pub(crate) fn stateless(tools: Arc<Registry>) -> Self {
-        Self { tools, participants: None }
+    pub(crate) fn stateless(tools: Arc<Toolbox>) -> Self {
+        Self { tools, served: None }
     }
 
     fn participants(&self, rpc: &str) -> Result<&Participants, Status> {
-        self.participants.as_ref().ok_or_else(|| needs_database(rpc))
+        let served = self.served.as_ref().ok_or_else(|| needs_database(rpc))?;
+        Ok(&served.0)
     }
 
     /// What needs a confirmation in every run of a namespace; nothing where none is named.
     async fn confirmed(&self, caller: &Caller, namespace: &str) -> Result<ConfirmPolicy, Fault> {
-        match (&self.participants, namespace) {
+        match (&self.served, namespace) {
             (_, "") | (None, _) => Ok(ConfirmPolicy::default()),
-            (Some(participants), namespace) => participants.confirmed(caller, namespace).await,
+            (Some((participants, _)), namespace) => participants.confirmed(caller, namespace).await,
         }
-    }
-
-    fn refuse(&self, rpc: &str) -> Status {
-        if self.participants.is_some() { unimplemented(rpc) } else { needs_database(rpc) }
     }
 }
 
@@ -327,9 +325,11 @@ impl ToolService for Service {
 
     async fn connect(
         &self,
-        _: Request<Streaming<v1::ConnectRequest>>,
+        request: Request<Streaming<v1::ConnectRequest>>,
     ) -> Result<Response<Self::ConnectStream>, Status> {
-        Err(self.refuse("Connect"))
+        let (_, workers) = self.served.as_ref().ok_or_else(|| needs_database("Connect"))?;
+        let caller = Caller::of(&request).map_err(status)?;
+        Ok(Response::new(workers.connect(caller, request.into_inner())))
     }
 
     async fn list_tools(
@@ -338,13 +338,15 @@ impl ToolService for Service {
     ) -> Result<Response<v1::ListToolsResponse>, Status> {
         let caller = Caller::of(&request).map_err(status)?;
         let v1::ListToolsRequest { provider, namespace } = request.into_inner();
-        let policy = self.confirmed(&caller, namespace.trim()).await.map_err(status)?;
-        if !provider.is_empty() && provider != BUILTIN {
-            return Ok(Response::new(v1::ListToolsResponse::default()));
-        }
-        let confirmed = |spec| self.tools.needs_confirmation(spec, &policy, &[]);
-        let tools = self.tools.specs().map(|spec| shown(&self.tools, spec, confirmed(spec)));
-        let tools = tools.collect();
-        Ok(Response::new(v1::ListToolsResponse { tools }))
+        let namespace = namespace.trim();
+        let policy = self.confirmed(&caller, namespace).await.map_err(status)?;
+        self.tools.refresh_now().await;
+        let tools = self.tools.of(namespace);
+        let listed = tools
+            .specs()
+            .filter(|spec| provider.is_empty() || provider == tools.provider_of(&spec.name));
+        let confirmed = |spec| tools.needs_confirmation(spec, &policy, &[]);
+        let listed = listed.map(|spec| shown(&tools, spec, confirmed(spec))).collect();
+        Ok(Response::new(v1::ListToolsResponse { tools: listed }))
     }
 }

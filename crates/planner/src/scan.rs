@@ -3,6 +3,8 @@
 //! ```text
 //!   store::due --deadline--> the run's deadline passed       it ends
 //!              --expiry----> a confirmation passed its time  denied or ended, by policy, leased or not
+//!                            a call of a worker did          it ends as timed out
+//!              --worker----> a worker is lost                its calls are offered again, or their outcome is unknown
 //!              --timer-----> a sleep is over                 the step is ready
 //!              --workspace-> the folder is free              the run is unblocked
 //! ```
@@ -100,14 +102,23 @@ async fn move_run(
     run_id: Uuid,
     now: DateTime<Utc>,
 ) -> Result<(), Fault> {
+    let lost = match cause {
+        Cause::Worker => store::lost_calls(&planner.pool, run_id).await?,
+        Cause::Deadline | Cause::Expiry | Cause::Timer | Cause::Workspace => Vec::new(),
+    };
+    // Each with the wait of the next attempt.
+    let lost: Vec<(Uuid, Uuid)> = lost.into_iter().map(|wait| (wait, Uuid::now_v7())).collect();
     let change = |record: &RunRecord, draft: &mut Draft| {
         let graph = record.plan.as_deref().map(Graph::of).unwrap_or_default();
         let moved = match cause {
             Cause::Deadline => end(record, draft, &graph, now),
             Cause::Expiry => {
                 let thinks = record.spec.driver.thinks();
-                draft.expire_calls(&graph, AfterExpiry::of(&record.spec.policy.confirm, thinks))
+                draft
+                    .expire_calls(&graph, AfterExpiry::of(&record.spec.policy.confirm, thinks))
+                    .and_then(|()| draft.expire_worker_calls(&graph))
             }
+            Cause::Worker => draft.lose_worker_calls(&graph, &lost),
             Cause::Timer => draft.wake_steps(&graph),
             Cause::Workspace => unblock(record, draft, &graph),
         };

@@ -76,6 +76,13 @@ impl Calls {
         Ok(())
     }
 
+    /// Whether a receipt is of a call that a worker made. A report of a worker has no intent.
+    pub(super) fn are_of_worker(&self, receipt: &EvidenceReceipt) -> bool {
+        let call_id = Uuid::parse_str(&receipt.call_id);
+        let is_begun = call_id.is_ok_and(|call_id| self.intents.contains_key(&call_id));
+        is_begun && receipt.reporter().is_some()
+    }
+
     /// Whether an interrupted call may be repeated without asking: its tool allows it, its effects
     /// can be probed, or the submitter declared its command.
     pub(super) fn again(&self, call_id: Uuid) -> bool {

@@ -94,7 +94,9 @@ fn one_step(replay: &Replay, id: &str, progress: &StepProgress) -> Result<()> {
 fn counters(replay: &Replay, record: &RunRecord) -> Result<()> {
     let counters = &record.execution.counters;
     let receipts = &replay.receipts;
-    let calls = |receipt: &&EvidenceReceipt| is_of_a_step(receipt) && !is_said(receipt);
+    let calls = |receipt: &&EvidenceReceipt| {
+        (is_of_a_step(receipt) && !is_said(receipt)) || replay.calls.are_of_worker(receipt)
+    };
     let of_steps = receipts.iter().filter(calls).count();
     let write = |fact: &Fact| matches!(fact, Fact::FileWritten { .. });
     let wrote = receipts.iter().any(|receipt| receipt.facts.iter().any(write));

@@ -22,6 +22,8 @@ pub(super) struct Step {
     pub(super) open: HashSet<Uuid>,
     /// Whether the executor of the open call has released the step since.
     interrupted: bool,
+    /// How the wait of its open call for a worker ended.
+    served: Option<Served>,
     /// The last answer while it waited, until a call has its outcome.
     pub(super) answer: Option<String>,
     /// The executor that leased it.
@@ -42,6 +44,23 @@ pub(super) struct Used {
     pub(super) proofs: u32,
     /// Refused decisions in a row.
     pub(super) corrections: u32,
+}
+
+/// How the wait of a call for a worker ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Served {
+    Answered,
+    Ended,
+}
+
+impl Served {
+    fn of(cause: &str) -> Option<Self> {
+        match cause {
+            "the worker answered" => Some(Self::Answered),
+            "the worker was lost" | "the deadline of the call passed" => Some(Self::Ended),
+            _ => None,
+        }
+    }
 }
 
 /// The outcome of a call in a receipt.
@@ -71,12 +90,14 @@ impl Step {
             StepEvent::Finished => self.finished(&moved.actor.0)?,
             StepEvent::Retried | StepEvent::Reopened => self.forget(),
             StepEvent::LeaseEnded => self.interrupted = true,
+            StepEvent::WaitEnded => self.served = Served::of(&moved.cause),
             StepEvent::WaitStarted => {
                 self.interrupted = true;
+                self.served = None;
                 self.answer = None;
             }
             StepEvent::DependenciesDone
-            | StepEvent::WaitEnded
+            | StepEvent::OfferedAgain
             | StepEvent::Failed
             | StepEvent::DependencyFailed
             | StepEvent::Skipped
@@ -180,7 +201,13 @@ impl Step {
             let said = self.answer.as_deref();
             ensure!(said != Some("fail"), "a call was repeated although the answer was fail");
             let allowed = if call.testified { "happened" } else { "repeat" };
-            let allowed = said == Some(allowed) || again && !call.testified;
+            let served = match self.served.take() {
+                Some(Served::Answered) => true,
+                // Its outcome is a failure, or a person is asked.
+                Some(Served::Ended) => !call.success,
+                None => false,
+            };
+            let allowed = said == Some(allowed) || served || again && !call.testified;
             ensure!(allowed, "an open call was settled without permission");
         }
         self.answer = None;

@@ -76,6 +76,9 @@ pub struct Case {
     /// What an agent that decides the steps over the API replies, turn by turn, and what happens beside it.
     #[serde(default)]
     pub agent: Vec<Value>,
+    /// What a worker that serves the tool `remote_build` says of its calls, in their order.
+    #[serde(default)]
+    pub worker: Vec<Value>,
     /// The run's policy.
     #[serde(default)]
     pub policy: Policy,

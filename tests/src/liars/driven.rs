@@ -248,23 +248,8 @@ impl Driven<'_> {
 
 /// A receipt as a case writes it: `command`, `wrote` a path, or `verified` by a tool.
 fn receipt(said: &Value, place: i64) -> Result<v1::EvidenceReceipt> {
-    use v1::fact::Fact as Kind;
     let text = |key: &str| said[key].as_str().unwrap_or_default().to_owned();
-    let mut facts = Vec::new();
-    if said["command"].is_string() {
-        let command = Some(v1::fact::command::Command::CommandLine(text("command")));
-        facts.push(Kind::Command(v1::fact::Command { command, ..Default::default() }));
-    }
-    if said["wrote"].is_string() {
-        let after_digest = Some("a".repeat(64));
-        let written =
-            v1::fact::FileWritten { path: text("wrote"), before_digest: None, after_digest };
-        facts.push(Kind::FileWritten(written));
-    }
-    if said["verified"].is_string() {
-        let (tool, scope, passed) = (text("verified"), String::new(), true);
-        facts.push(Kind::Verification(v1::fact::Verification { tool, scope, passed }));
-    }
+    let facts = facts(said)?;
     if facts.is_empty() {
         bail!("no fact reads as {said}");
     }
@@ -287,4 +272,34 @@ fn receipt(said: &Value, place: i64) -> Result<v1::EvidenceReceipt> {
             .unwrap_or_default(),
         ..Default::default()
     })
+}
+
+/// Facts as a case writes them.
+pub(super) fn facts(said: &Value) -> Result<Vec<v1::fact::Fact>> {
+    use v1::fact::Fact as Kind;
+    let text = |key: &str| said[key].as_str().unwrap_or_default().to_owned();
+    let mut facts = Vec::new();
+    if said["command"].is_string() {
+        let command = Some(v1::fact::command::Command::CommandLine(text("command")));
+        facts.push(Kind::Command(v1::fact::Command { command, ..Default::default() }));
+    }
+    if said["wrote"].is_string() {
+        let after_digest = Some("a".repeat(64));
+        let written =
+            v1::fact::FileWritten { path: text("wrote"), before_digest: None, after_digest };
+        facts.push(Kind::FileWritten(written));
+    }
+    if said["verified"].is_string() {
+        let (tool, scope, passed) = (text("verified"), String::new(), true);
+        facts.push(Kind::Verification(v1::fact::Verification { tool, scope, passed }));
+    }
+    if said["contains"].is_string() {
+        let (path, contains) = (text("in"), text("contains"));
+        facts.push(Kind::Content(v1::fact::Content { path, contains, found: true }));
+    }
+    if said["output_key"].is_string() {
+        let (key, value) = (text("output_key"), "another".to_owned());
+        facts.push(Kind::Output(v1::fact::Output { key, value }));
+    }
+    Ok(facts)
 }

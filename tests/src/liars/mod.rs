@@ -17,6 +17,7 @@ mod driven;
 mod place;
 mod play;
 pub mod report;
+mod served;
 
 use crate::harness::Deployment;
 use anyhow::Result;

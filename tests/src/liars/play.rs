@@ -7,6 +7,7 @@ use super::direct;
 use super::driven;
 use super::place::Place;
 use super::report::Answer;
+use super::served::Served;
 use crate::harness::Deployment;
 use anyhow::{Context, Result};
 use std::time::Duration;
@@ -28,6 +29,14 @@ pub(super) async fn play(deployment: &Deployment, case: &Case) -> Result<Answer>
         case.workspace.clone().unwrap_or_else(|| place.workspace().display().to_string());
     let mut request = calls::request(&case, &workspace)?;
     request.request_id = Uuid::now_v7().to_string();
+    let served = match case.worker.is_empty() {
+        true => None,
+        false => {
+            // Of its own, so that no worker of another case is given its calls.
+            request.namespace = format!("w{}", Uuid::now_v7().simple());
+            Some(Served::begin(deployment, &place, &case, &request.namespace).await?)
+        }
+    };
     let created = deployment.runs()?.create_run(request.clone()).await;
     let run = match created {
         Ok(created) => created.into_inner().run.context("a run")?,
@@ -36,6 +45,7 @@ pub(super) async fn play(deployment: &Deployment, case: &Case) -> Result<Answer>
     let mut refused = driven::make(deployment, &place, &case, &run.id).await?;
     refused.extend(direct::make(deployment, &place, &request, (&run.id, &case.direct)).await?);
     let run = end(deployment, &run.id).await?;
+    refused.extend(served.iter().flat_map(Served::refused));
     if run.terminal.is_none() {
         let run_id = run.id.clone();
         let request = v1::CancelRunRequest { run_id, ..Default::default() };

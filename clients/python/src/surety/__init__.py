@@ -1,4 +1,4 @@
-"""Client and agent loop of Surety. See README.md of the package, and docs/clients.md of the project."""
+"""Client, agent loop and tool worker of Surety. See README.md of the package, and docs/clients.md."""
 
 from importlib.metadata import version as _version
 
@@ -26,6 +26,8 @@ from ._errors import (
     Unimplemented,
 )
 from ._step import StepContext
+from ._tool_call import OutcomeUnknown, ToolCall, ToolError, ToolOutput
+from ._worker import Worker
 from .v1.check_pb2 import AcceptCheck
 from .v1.event_pb2 import Event
 from .v1.limits_pb2 import Limits
@@ -55,6 +57,7 @@ __all__ = [
     "LeaseLost",
     "Limits",
     "NotFound",
+    "OutcomeUnknown",
     "PermissionDenied",
     "Plan",
     "Policy",
@@ -64,12 +67,16 @@ __all__ = [
     "RunState",
     "StepContext",
     "SuretyError",
+    "ToolCall",
+    "ToolError",
+    "ToolOutput",
     "Unauthenticated",
     "Unavailable",
     "Unimplemented",
     "Usage",
     "Verdict",
     "Wait",
+    "Worker",
     "abort",
     "ask_user",
     "call",

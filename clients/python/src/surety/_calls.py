@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 from dataclasses import dataclass
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import grpc
 import grpc.aio
@@ -16,7 +16,11 @@ from google.protobuf.message import Message
 from . import _trace
 from ._errors import Cancelled, SuretyError, error_of
 from ._settings import Address, Settings
-from .v1 import executor_service_pb2 as executor_api, run_service_pb2 as run_api
+from .v1 import (
+    executor_service_pb2 as executor_api,
+    run_service_pb2 as run_api,
+    tool_service_pb2 as tool_api,
+)
 
 Q = TypeVar("Q", bound=Message)
 A = TypeVar("A", bound=Message)
@@ -52,6 +56,7 @@ LEASE_STEP = _executor("LeaseStep", executor_api.LeaseStepRequest, executor_api.
 SUBMIT = _executor("SubmitDecision", executor_api.SubmitDecisionRequest, executor_api.SubmitDecisionResponse)
 HEARTBEAT = _executor("Heartbeat", executor_api.HeartbeatRequest, executor_api.HeartbeatResponse)
 RELEASE_STEP = _executor("ReleaseStep", executor_api.ReleaseStepRequest, executor_api.ReleaseStepResponse)
+CONNECT = Method("/surety.v1.ToolService/Connect", tool_api.ConnectRequest, tool_api.ConnectResponse)
 
 
 @dataclass(frozen=True)
@@ -222,6 +227,14 @@ class Calls:
             finally:
                 answers.cancel()
             time.sleep(attempts.pause(failure))
+
+    def duplex(self, method: Method[Q, A], requests: Iterable[Q]) -> Any:
+        """Opens a stream in both directions, without retries. Its errors are those of the library."""
+        self._open()
+        open_stream = self._channel.stream_stream(
+            method.path, method.request.SerializeToString, method.answer.FromString
+        )
+        return open_stream(iter(requests), metadata=self._of.metadata(None))
 
     def _open(self) -> None:
         if self._closed:

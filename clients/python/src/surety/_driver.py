@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import logging
 import os
 import platform
-import signal
 import threading
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable
-from concurrent.futures import CancelledError, TimeoutError as FutureTimeoutError
-from types import FrameType
-from typing import Any, TypeAlias, TypeVar, overload
+from concurrent.futures import CancelledError
+from typing import Any, TypeAlias, overload
 
 from google.protobuf.duration_pb2 import Duration
 
@@ -22,12 +19,12 @@ from . import _trace
 from ._calls import HEARTBEAT, LEASE_STEP, RELEASE_STEP, SUBMIT, Calls, Pending, Retry
 from ._decision import Reply, fill
 from ._errors import Cancelled, DeadlineExceeded, DriverFailed, SuretyError
+from ._events import EventThread, run_until_stopped
 from ._settings import DRIVER, Settings, executor_address
 from ._step import Held, StepContext
 from .v1 import decision_pb2, executor_service_pb2 as api
 
 _log = logging.getLogger("surety.driver")
-T = TypeVar("T")
 Decide: TypeAlias = Callable[[StepContext], Reply | Awaitable[Reply]]
 # The service waits at most 60 s for a step, and 30 s for a turn.
 _LEASE_WAIT, _LEASE_MARGIN, _SUBMIT_TIMEOUT, _SHORT_TIMEOUT = 30.0, 15.0, 60.0, 5.0
@@ -37,10 +34,6 @@ _NOT_OURS = frozenset({"lease_lost", "turn_conflict", "run_terminal", "run_not_f
 _RUN_WAIT = 5.0
 # Between two heartbeats: a third of the lease, within these bounds whatever the clocks say.
 _BEAT_LEAST, _BEAT_MOST = 0.25, 5.0
-
-
-class _Terminated(BaseException):
-    """SIGTERM, raised where the main thread waits, as KeyboardInterrupt is."""
 
 
 class _Ended(Exception):
@@ -102,22 +95,10 @@ class Driver:
         """
         calls = Calls(executor_address(self._executor), self._settings, DRIVER, self._retry)
         loop = _Loop(self, calls, idle)
-        in_main = threading.current_thread() is threading.main_thread()
-        before = signal.signal(signal.SIGTERM, _terminate) if in_main else None
         try:
-            loop.start()
-            self._stop.wait()
-        except (KeyboardInterrupt, _Terminated) as cause:
-            _log.info("driver %s: %s: stopping", self._driver_id, type(cause).__name__.strip("_"))
+            run_until_stopped(self._stop, loop.start, loop.shut_down, _log)
         finally:
-            if in_main:
-                # A second SIGTERM must not break off the release.
-                signal.signal(signal.SIGTERM, signal.SIG_IGN)
-            loop.shut_down()
             calls.close()
-            if in_main:
-                signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
-            self._stop.clear()
         if loop.failure is not None:
             raise loop.failure
 
@@ -137,8 +118,7 @@ class _Loop:
         self._pending: Pending[api.LeaseStepResponse] | None = None
         self._last_work = time.monotonic()
         self._interval = _BEAT_LEAST
-        self._events = asyncio.new_event_loop()
-        self._event_thread = self._thread("events", self._events.run_forever)
+        self._events = EventThread(_log)
         self._workers = [self._thread("step", self._work) for _ in range(driver._max_parallel)]
 
     def _thread(self, name: str, target: Callable[[], None]) -> threading.Thread:
@@ -147,7 +127,7 @@ class _Loop:
 
     def start(self) -> None:
         """Starts the threads."""
-        self._event_thread.start()
+        self._events.start()
         self._thread("heartbeat", self._beat).start()
         for worker in self._workers:
             worker.start()
@@ -170,26 +150,7 @@ class _Loop:
                 self._release(held, "the driver stops")
                 held.lose()
             self._ended.set()
-            self._end_events()
-
-    def _end_events(self) -> None:
-        """Ends the event loop after its cancelled functions."""
-
-        async def cancel_all() -> None:
-            tasks = asyncio.all_tasks() - {asyncio.current_task()}
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks, timeout=_SHORT_TIMEOUT) if tasks else None
-
-        ending = asyncio.run_coroutine_threadsafe(cancel_all(), self._events)
-        try:
-            ending.result(2 * _SHORT_TIMEOUT)
-        except (TimeoutError, FutureTimeoutError):
-            _log.warning("driver: an async function blocks its event loop, which cannot be closed")
-            return
-        self._events.call_soon_threadsafe(self._events.stop)
-        self._event_thread.join()
-        self._events.close()
+            self._events.close()
 
     def _fail(self, error: SuretyError) -> None:
         if self.failure is None:
@@ -315,7 +276,7 @@ class _Loop:
     def _decided(self, step: StepContext, held: Held) -> api.SubmitDecisionRequest:
         reply = self._driver._decide(step)
         if inspect.isawaitable(reply):
-            future = asyncio.run_coroutine_threadsafe(_awaited(reply), self._events)
+            future = self._events.submit(reply)
             held.cancelling(future.cancel)
             try:
                 reply = future.result()
@@ -392,14 +353,6 @@ class _Loop:
 
 def _key(fence: api.StepFence) -> tuple[str, str, int]:
     return fence.run_id, fence.step_id, fence.lease_epoch
-
-
-def _terminate(_number: int, _frame: FrameType | None) -> None:
-    raise _Terminated
-
-
-async def _awaited(reply: Awaitable[T]) -> T:
-    return await reply
 
 
 @overload

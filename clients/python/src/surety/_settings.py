@@ -17,6 +17,7 @@ EXECUTOR = "http://127.0.0.1:7402"
 _HTTPS_PORT = 443
 PERSON = frozenset({"viewer", "submitter", "operator", "approver"})
 DRIVER = frozenset({"driver"})
+WORKER = frozenset({"worker"})
 
 
 @dataclass(frozen=True)

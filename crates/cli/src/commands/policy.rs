@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use surety_common::config::ClientConfig;
 use surety_common::domain::check::{AcceptCheck, Author, read_checks};
 use surety_common::domain::json::Value;
+use surety_common::domain::tool_workers::{ENTRY_KEYS, read_entries};
 use surety_common::wire::v1;
 
 use crate::connection::{Connection, bounded};
@@ -123,6 +124,11 @@ struct Set {
     #[arg(long, value_name = "FILE")]
     checks: Option<PathBuf>,
 
+    /// The file that says which identities may serve which tools as workers, a list in YAML or JSON; `-` is standard
+    /// input.
+    #[arg(long, value_name = "FILE")]
+    tool_workers: Option<PathBuf>,
+
     #[command(flatten)]
     client: ClientConfig,
 }
@@ -232,6 +238,9 @@ impl Set {
             resolve(&mut value, &|path| read_beside(folder_of(&file), path))?;
             policy.checks = checks_of(&value)?;
         }
+        if let Some(file) = self.tool_workers {
+            policy.tool_workers = tool_workers_of(read_value(&read_text(&file)?)?)?;
+        }
         Ok(policy)
     }
 }
@@ -243,6 +252,28 @@ fn checks_of(value: &Value) -> Result<Vec<v1::AcceptCheck>, Failure> {
     }
     let (checks, _) = read_checks(value, "checks", Author::Operator)?;
     Ok(checks.into_iter().map(sent).collect())
+}
+
+fn tool_workers_of(value: Value) -> Result<Vec<v1::ToolWorkerPolicy>, Failure> {
+    let refused = |message: String| {
+        let advice = format!("Write a list, one tool an item, with {}.", ENTRY_KEYS.join(", "));
+        Failure::new(Code::ValueInvalid, message, advice)
+    };
+    let entries = value.as_array().unwrap_or_default();
+    if value.as_array().is_none() && !value.is_null() {
+        return Err(refused("the file holds no list of tools".to_owned()));
+    }
+    for (place, entry) in entries.iter().enumerate() {
+        let Some(members) = entry.as_object() else {
+            return Err(refused(format!("item {place} of the file is no object")));
+        };
+        let known = |key: &str| ENTRY_KEYS.contains(&key);
+        if let Some((key, _)) = members.iter().find(|(key, _)| !known(key)) {
+            return Err(refused(format!("item {place} of the file has the unknown key {key:?}")));
+        }
+    }
+    let policy = Value::Object(vec![("tool_workers".to_owned(), value)]);
+    Ok(read_entries(&policy).into_iter().map(Into::into).collect())
 }
 
 /// A check with the files of its overlay, which answers do not have.
@@ -291,6 +322,10 @@ fn as_text(policy: &v1::NamespacePolicy) -> String {
         lines.push(format!("{key}  {}", globs.collect::<Vec<_>>().join(" ")));
     }
     lines.extend(policy.prepare.iter().map(|line| format!("prepare  {}", one_line(line))));
+    for entry in &policy.tool_workers {
+        let identities = entry.identities.join(",");
+        lines.push(one_line(&format!("tool_workers  {}  {identities}", entry.tool)));
+    }
     lines.push(format!("checks  {}", policy.checks.len()));
     let check = |check: &v1::AcceptCheck| one_line(&format!("  {} {}", check.kind, check.target));
     lines.extend(policy.checks.iter().map(check));

@@ -120,6 +120,30 @@ pub struct ExecutorConfig {
           value_parser = s::EXECUTOR_RECORD_RECEIPTS.reads::<String>())]
     pub executor_record_receipts: String,
 
+    /// Milliseconds for which the calls of a worker stay its own after its stream ended, 600..3600000; read it with
+    /// [`ExecutorConfig::worker_lease`].
+    #[arg(long = s::EXECUTOR_WORKER_LEASE_MS.flag, env = s::EXECUTOR_WORKER_LEASE_MS.env,
+          default_value = s::EXECUTOR_WORKER_LEASE_MS.default,
+          help = s::EXECUTOR_WORKER_LEASE_MS.meaning,
+          value_parser = s::EXECUTOR_WORKER_LEASE_MS.reads::<u64>())]
+    pub executor_worker_lease_ms: u64,
+
+    /// Seconds that a call of a worker's tool may take where the worker names none, 1..2592000; read it with
+    /// [`ExecutorConfig::worker_call_timeout`].
+    #[arg(long = s::EXECUTOR_WORKER_CALL_TIMEOUT_S.flag, env = s::EXECUTOR_WORKER_CALL_TIMEOUT_S.env,
+          default_value = s::EXECUTOR_WORKER_CALL_TIMEOUT_S.default,
+          help = s::EXECUTOR_WORKER_CALL_TIMEOUT_S.meaning,
+          value_parser = s::EXECUTOR_WORKER_CALL_TIMEOUT_S.reads::<u64>())]
+    pub executor_worker_call_timeout_s: u64,
+
+    /// Seconds for which a worker's tool stays listed after its last worker left, 1..2592000; read it with
+    /// [`ExecutorConfig::worker_tool_ttl`].
+    #[arg(long = s::EXECUTOR_WORKER_TOOL_TTL_S.flag, env = s::EXECUTOR_WORKER_TOOL_TTL_S.env,
+          default_value = s::EXECUTOR_WORKER_TOOL_TTL_S.default,
+          help = s::EXECUTOR_WORKER_TOOL_TTL_S.meaning,
+          value_parser = s::EXECUTOR_WORKER_TOOL_TTL_S.reads::<u64>())]
+    pub executor_worker_tool_ttl_s: u64,
+
     /// The folder for keys and cloned workspaces.
     #[arg(long = s::EXECUTOR_DATA_DIR.flag, env = s::EXECUTOR_DATA_DIR.env,
           default_value = s::EXECUTOR_DATA_DIR.default, help = s::EXECUTOR_DATA_DIR.meaning,
@@ -257,6 +281,24 @@ impl ExecutorConfig {
     pub fn reporters(&self) -> Vec<String> {
         let names = self.executor_record_receipts.split(',').filter(|name| !name.is_empty());
         names.map(str::to_owned).collect()
+    }
+
+    /// How long the calls of a worker stay its own after its stream ended.
+    #[must_use]
+    pub const fn worker_lease(&self) -> Duration {
+        Duration::from_millis(self.executor_worker_lease_ms)
+    }
+
+    /// How long a call of a worker's tool may take where the worker names none.
+    #[must_use]
+    pub const fn worker_call_timeout(&self) -> Duration {
+        Duration::from_secs(self.executor_worker_call_timeout_s)
+    }
+
+    /// How long a worker's tool stays listed after its last worker left.
+    #[must_use]
+    pub const fn worker_tool_ttl(&self) -> Duration {
+        Duration::from_secs(self.executor_worker_tool_ttl_s)
     }
 
     /// The age of the last heartbeat at which an executor is declared dead.

@@ -78,6 +78,8 @@ codes! {
         GrantNotFound = "grant_not_found", "The run has no grant with that id.";
         NamespaceNotFound = "namespace_not_found", "No namespace has that name.";
 
+        ToolCallUnknown = "tool_call_unknown", "No call with that id is given to this stream.";
+
         RequestIdConflict = "request_id_conflict", "That request_id was used before with other content.";
         ToolNameTaken = "tool_name_taken", "Another provider already announced a tool with that name.";
 
@@ -103,9 +105,11 @@ codes! {
         LeaseLost = "lease_lost", "Another executor or driver holds the lease now.";
         VersionConflict = "version_conflict", "Another writer changed the object since it was read.";
         TurnConflict = "turn_conflict", "The turn is not the next one.";
+        WorkerReplaced = "worker_replaced", "The same worker connected again, so this stream ended.";
 
         MessageTooLarge = "message_too_large", "The message exceeds the service's size limit.";
         Overloaded = "overloaded", "The service has reached its limit of concurrent work.";
+        ProgressLimit = "progress_limit", "The worker reports progress too often; send at most ten reports a second.";
 
         DatabaseUnavailable = "database_unavailable", "The database does not answer.";
         GateUnavailable = "gate_unavailable", "The accept gate does not answer.";
@@ -113,9 +117,11 @@ codes! {
         ModelUnavailable = "model_unavailable", "The model's endpoint does not answer.";
         ServiceUnavailable = "service_unavailable", "The service is unreachable.";
         ShuttingDown = "shutting_down", "The service is stopping.";
+        WorkerSilent = "worker_silent", "The worker sent no message for three heartbeat intervals; connect again.";
 
         Unauthenticated = "unauthenticated", "The call has no token, or an unknown one.";
         PermissionDenied = "permission_denied", "The caller's role does not allow this.";
+        ToolNotGranted = "tool_not_granted", "The namespace's policy does not let this identity serve that tool; an operator adds it to `tool_workers`.";
         Unimplemented = "unimplemented", "The service does not implement the method in this mode.";
         FeatureNotServed = "feature_not_served", "This version does not serve the requested feature.";
         DeadlineExceeded = "deadline_exceeded", "The call was not finished within the caller's deadline.";
@@ -321,6 +327,7 @@ impl FaultCode {
             | Self::ArtifactNotFound
             | Self::GrantNotFound
             | Self::NamespaceNotFound
+            | Self::ToolCallUnknown
             | Self::NotFound => FaultClass::NotFound,
             Self::RequestIdConflict | Self::ToolNameTaken | Self::AlreadyExists => {
                 FaultClass::AlreadyExists
@@ -344,18 +351,23 @@ impl FaultCode {
             | Self::RunTooLarge
             | Self::DatabaseNotConfigured
             | Self::FailedPrecondition => FaultClass::FailedPrecondition,
-            Self::LeaseLost | Self::VersionConflict | Self::TurnConflict | Self::Aborted => {
-                FaultClass::Aborted
+            Self::LeaseLost
+            | Self::VersionConflict
+            | Self::TurnConflict
+            | Self::WorkerReplaced
+            | Self::Aborted => FaultClass::Aborted,
+            Self::MessageTooLarge | Self::Overloaded | Self::ProgressLimit => {
+                FaultClass::ResourceExhausted
             }
-            Self::MessageTooLarge | Self::Overloaded => FaultClass::ResourceExhausted,
             Self::DatabaseUnavailable
             | Self::GateUnavailable
             | Self::ExecutorUnavailable
             | Self::ModelUnavailable
             | Self::ServiceUnavailable
+            | Self::WorkerSilent
             | Self::ShuttingDown => FaultClass::Unavailable,
             Self::Unauthenticated => FaultClass::Unauthenticated,
-            Self::PermissionDenied => FaultClass::PermissionDenied,
+            Self::PermissionDenied | Self::ToolNotGranted => FaultClass::PermissionDenied,
             Self::Unimplemented | Self::FeatureNotServed => FaultClass::Unimplemented,
             Self::DeadlineExceeded => FaultClass::DeadlineExceeded,
             Self::CallCancelled => FaultClass::Cancelled,

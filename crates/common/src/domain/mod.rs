@@ -40,6 +40,7 @@ pub mod stop;
 pub mod tests_named;
 pub mod tests_seen;
 pub mod todo;
+pub mod tool_workers;
 pub mod verdict;
 pub mod verification;
 pub mod workspace;

@@ -11,6 +11,7 @@ use crate::domain::json::Value;
 use crate::domain::limits::Limits;
 use crate::domain::problem::{Code, Problem};
 use crate::domain::run::{InDoubt, NetworkPolicy, Policy, SandboxPolicy, VerifyCommands};
+use crate::domain::tool_workers::{ToolWorkerPolicy, check_entries, read_entries};
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
 
@@ -65,11 +66,13 @@ pub struct NamespacePolicy {
     pub confirm_destructive: bool,
     /// Whether calls of every tool with effects outside the workspace need one.
     pub confirm_open_world: bool,
+    /// Which identities may serve which tools as workers.
+    pub tool_workers: Vec<ToolWorkerPolicy>,
 }
 
 impl NamespacePolicy {
     /// The keys that have an effect; any other is refused when the policy is set.
-    pub const KEYS: [&str; 19] = [
+    pub const KEYS: [&str; 20] = [
         "ceilings",
         "checks",
         "confirm_destructive",
@@ -88,6 +91,7 @@ impl NamespacePolicy {
         "refuse_unsandboxed",
         "require_full_sandbox",
         "require_independent",
+        "tool_workers",
         "workspace_roots",
     ];
 
@@ -122,6 +126,7 @@ impl NamespacePolicy {
         read_globs("may_change_within", &self.may_change_within)?;
         self.prepare = read_prepare("prepare", self.prepare)?;
         self.confirm_tools = read_tools("confirm_tools", self.confirm_tools)?;
+        check_entries("tool_workers", &self.tool_workers)?;
         let stored = Value::Array(self.checks.iter().map(AcceptCheck::to_json).collect());
         let (checks, _) = read_checks(&stored, "checks", Author::Operator)?;
         let checks: Vec<_> = checks.into_iter().map(of_operator).collect();
@@ -315,6 +320,7 @@ impl NamespacePolicy {
             confirm_tools,
             confirm_destructive,
             confirm_open_world,
+            tool_workers,
         } = self;
         let ceilings =
             ceilings.iter().map(|(name, value)| (name.clone(), Value::Number(value.to_string())));
@@ -342,6 +348,10 @@ impl NamespacePolicy {
             member("confirm_tools", texts(confirm_tools)),
             member("confirm_destructive", Value::Bool(*confirm_destructive)),
             member("confirm_open_world", Value::Bool(*confirm_open_world)),
+            member(
+                "tool_workers",
+                Value::Array(tool_workers.iter().map(ToolWorkerPolicy::to_json).collect()),
+            ),
         ])
     }
 
@@ -392,6 +402,7 @@ impl NamespacePolicy {
             confirm_tools: texts("confirm_tools"),
             confirm_destructive: truth("confirm_destructive"),
             confirm_open_world: truth("confirm_open_world"),
+            tool_workers: read_entries(value),
         })
     }
 }

@@ -173,6 +173,8 @@ pub(super) struct WaitColumns {
     opened_follows: Vec<Option<Uuid>>,
     opened_withheld: Vec<bool>,
     opened_expires_at: Vec<Option<DateTime<Utc>>>,
+    opened_tool: Vec<Option<String>>,
+    opened_offered_at: Vec<Option<DateTime<Utc>>>,
     withheld_run: Vec<Uuid>,
     withheld: Vec<bool>,
 }
@@ -187,6 +189,9 @@ impl WaitColumns {
             self.opened_follows.push(wait.follows);
             self.opened_withheld.push(wait.withheld);
             self.opened_expires_at.push(wait.expires_at);
+            let call = wait.call.as_ref();
+            self.opened_tool.push(call.map(|call| call.tool.clone()));
+            self.opened_offered_at.push(call.map(|call| call.offered_at));
         }
         for id in closed {
             self.closed_run.push(run_id);
@@ -304,5 +309,7 @@ impl WaitColumns {
             .bind(&self.withheld_run)
             .bind(&self.withheld)
             .bind(&self.opened_expires_at)
+            .bind(&self.opened_tool)
+            .bind(&self.opened_offered_at)
     }
 }

@@ -26,12 +26,14 @@ fn due_before(now: DateTime<Utc>) -> Uuid {
 pub enum Cause {
     /// The run's deadline passed.
     Deadline,
-    /// A confirmation of the run passed its time.
+    /// A confirmation of the run, or a call of a worker, passed its time.
     Expiry,
     /// A sleep of the run is over.
     Timer,
     /// The folder that the run waits for is free.
     Workspace,
+    /// A worker of the run is lost.
+    Worker,
 }
 
 /// The runs that the clock or a free folder moves on at `now`, at most `limit` of each cause, except `except`. Deletes

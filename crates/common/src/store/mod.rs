@@ -47,6 +47,8 @@ mod wait;
 mod waits;
 mod wake;
 mod webhook;
+mod worker_calls;
+mod worker_tools;
 mod workspace_lock;
 
 pub use apply::Outcome;
@@ -90,9 +92,17 @@ pub use wait::{
     Extended, HeldLease, LeaseOrder, OfferedWait, StoredLease, WaitHeartbeats, WaitLease,
     find_lease, lease_waits, offered_namespaces, offered_waits, release_wait,
 };
-pub use waits::{WaitFilter, WaitPage, Waiting, list_waits};
+pub use waits::{Progress, WaitFilter, WaitPage, Waiting, list_waits};
 pub use wake::{Listener, Topic, Waker, Wakeups};
 pub use webhook::{
     Delivery, WantedEvents, end_delivery, forget_deliveries, note_events, take_deliveries,
+};
+pub use worker_calls::{
+    OfferedWorkerCall, ProgressReport, WantedCalls, held_calls, lost_calls, offered_calls,
+    report_progress,
+};
+pub use worker_tools::{
+    KnownTool, OfferedTool, TakenTool, WorkerName, WorkerTimes, known_tools, offer_tools,
+    touch_workers, worker_namespaces,
 };
 pub use workspace_lock::{Holder, HostPath, holds_workspace, lock_workspace, workspace_holder};

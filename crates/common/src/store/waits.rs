@@ -7,6 +7,7 @@ use super::pool::within;
 use super::run::{LIST_BYTES, RunPage, page};
 use crate::domain::plan::Plan;
 use crate::domain::run::RunRecord;
+use crate::domain::stop::WaitingOn;
 use sqlx::PgPool;
 use std::collections::{BTreeMap, HashMap};
 use uuid::Uuid;
@@ -36,6 +37,24 @@ pub struct Waiting {
     pub run: RunRecord,
     /// The ids of the steps that wait, by their index in the plan.
     pub step_ids: BTreeMap<usize, String>,
+    /// What workers last reported of its calls, by their waits.
+    pub progress: BTreeMap<Uuid, Progress>,
+}
+
+/// A report of a worker about its call.
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
+pub struct Progress {
+    /// The wait of the call.
+    #[sqlx(rename = "id")]
+    pub wait_id: Uuid,
+    /// The run.
+    pub run_id: Uuid,
+    /// One line.
+    #[sqlx(rename = "progress")]
+    pub message: String,
+    /// In percent.
+    #[sqlx(rename = "progress_percent")]
+    pub percent: Option<i16>,
 }
 
 /// A page of waiting runs, without those whose rows cannot be decoded.
@@ -63,8 +82,11 @@ pub async fn list_waits(pool: &PgPool, filter: &WaitFilter) -> Result<WaitPage, 
         .bind(reached);
     let rows = within(async { Ok(listed.fetch_all(pool).await?) }).await?;
     let RunPage { runs, next } = page(rows, *limit)?;
-    let mut waiting: Vec<Waiting> =
-        runs.into_iter().map(|run| Waiting { run, step_ids: BTreeMap::new() }).collect();
+    let mut waiting: Vec<Waiting> = runs
+        .into_iter()
+        .map(|run| Waiting { run, step_ids: BTreeMap::new(), progress: BTreeMap::new() })
+        .collect();
+    add_progress(pool, &mut waiting).await?;
     let mut by_plan: HashMap<String, Vec<&mut Waiting>> = HashMap::new();
     for one in waiting.iter_mut().filter(|one| places(&one.run).next().is_some()) {
         by_plan.entry(one.run.plan_digest.clone()).or_default().push(one);
@@ -74,6 +96,25 @@ pub async fn list_waits(pool: &PgPool, filter: &WaitFilter) -> Result<WaitPage, 
         name_steps(pool, some).await?;
     }
     Ok(WaitPage { waiting, next })
+}
+
+/// Sets what workers reported, where calls of a run wait for them.
+async fn add_progress(pool: &PgPool, waiting: &mut [Waiting]) -> Result<(), StoreError> {
+    let with_calls =
+        |one: &&Waiting| one.run.execution.waits().any(|wait| wait.waiting_on == WaitingOn::Worker);
+    let run_ids: Vec<Uuid> = waiting.iter().filter(with_calls).map(|one| one.run.spec.id).collect();
+    if run_ids.is_empty() {
+        return Ok(());
+    }
+    let listed = sqlx::query_as(include_str!("sql/list_progress.sql")).bind(run_ids);
+    let reports: Vec<Progress> = within(async { Ok(listed.fetch_all(pool).await?) }).await?;
+    for report in reports {
+        let of_run = |one: &&mut Waiting| one.run.spec.id == report.run_id;
+        if let Some(one) = waiting.iter_mut().find(of_run) {
+            one.progress.insert(report.wait_id, report);
+        }
+    }
+    Ok(())
 }
 
 /// The indexes of the steps that a run waits in.

@@ -3,10 +3,11 @@
 use super::error::{MessageError, MessageErrorKind as Kind};
 use super::run::read_in_doubt;
 use super::v1;
-use super::value::timestamp;
+use super::value::{timestamp, whole_seconds};
 use crate::domain::check::AcceptCheck;
 use crate::domain::identity::Role;
 use crate::domain::policy::NamespacePolicy;
+use crate::domain::tool_workers::{ToolWorkerPolicy, WorkerAnnotations};
 
 impl From<Role> for v1::Role {
     fn from(role: Role) -> Self {
@@ -63,6 +64,7 @@ impl From<NamespacePolicy> for v1::NamespacePolicy {
             confirm_tools,
             confirm_destructive,
             confirm_open_world,
+            tool_workers,
         } = policy;
         Self {
             ceilings,
@@ -84,6 +86,7 @@ impl From<NamespacePolicy> for v1::NamespacePolicy {
             confirm_tools,
             confirm_destructive,
             confirm_open_world,
+            tool_workers: tool_workers.into_iter().map(Into::into).collect(),
         }
     }
 }
@@ -112,6 +115,7 @@ impl TryFrom<v1::NamespacePolicy> for NamespacePolicy {
             confirm_tools,
             confirm_destructive,
             confirm_open_world,
+            tool_workers,
         } = policy;
         let read = |(index, check): (usize, v1::AcceptCheck)| {
             AcceptCheck::try_from(check).map_err(|error| error.under(&format!("checks[{index}]")))
@@ -136,7 +140,48 @@ impl TryFrom<v1::NamespacePolicy> for NamespacePolicy {
             confirm_tools,
             confirm_destructive,
             confirm_open_world,
+            tool_workers: tool_workers.into_iter().map(ToolWorkerPolicy::from).collect(),
         })
+    }
+}
+
+impl From<ToolWorkerPolicy> for v1::ToolWorkerPolicy {
+    fn from(entry: ToolWorkerPolicy) -> Self {
+        let ToolWorkerPolicy { tool, identities, annotations, max_attempts, retry_backoff_s } =
+            entry;
+        let WorkerAnnotations { read_only, destructive, idempotent, open_world } = annotations;
+        Self {
+            tool,
+            identities,
+            annotations: Some(v1::ToolAnnotations {
+                read_only: Some(read_only),
+                destructive: Some(destructive),
+                idempotent: Some(idempotent),
+                open_world: Some(open_world),
+            }),
+            max_attempts,
+            retry_backoff: (retry_backoff_s > 0).then(|| whole_seconds(retry_backoff_s.into())),
+        }
+    }
+}
+
+impl From<v1::ToolWorkerPolicy> for ToolWorkerPolicy {
+    fn from(entry: v1::ToolWorkerPolicy) -> Self {
+        let v1::ToolWorkerPolicy { tool, identities, annotations, max_attempts, retry_backoff } =
+            entry;
+        let safe = WorkerAnnotations::default();
+        let v1::ToolAnnotations { read_only, destructive, idempotent, open_world } =
+            annotations.unwrap_or_default();
+        let annotations = WorkerAnnotations {
+            read_only: read_only.unwrap_or(safe.read_only),
+            destructive: destructive.unwrap_or(safe.destructive),
+            idempotent: idempotent.unwrap_or(safe.idempotent),
+            open_world: open_world.unwrap_or(safe.open_world),
+        };
+        let backoff_s = retry_backoff.map_or(0, |backoff| backoff.seconds);
+        // A negative one is outside the range, as one that is too long.
+        let retry_backoff_s = u32::try_from(backoff_s).unwrap_or(u32::MAX);
+        Self { tool, identities, annotations, max_attempts, retry_backoff_s }
     }
 }
 

@@ -168,6 +168,15 @@ fn wait_of(record: &RunRecord, step_ids: &BTreeMap<usize, String>, wait: Wait) -
         confirmation,
         ..
     } = wait;
+    let step = step_index.filter(|_| waiting_on == WaitingOn::Worker);
+    let step = step.and_then(|index| record.execution.step(index));
+    let task = step.and_then(|step| step.worker_call.as_deref());
+    let worker_call = step.and_then(|step| step.open_call.as_deref()).map(|call| v1::ToolCall {
+        name: call.tool.clone(),
+        arguments_json: call.arguments_json.clone(),
+    });
+    let expires_at = confirmation.as_deref().map(|call| call.expires_at);
+    let expires_at = expires_at.or(task.map(|task| task.deadline_at));
     let ends = |at: Option<DateTime<Utc>>| {
         at.into_iter().chain(record.execution.deadline_at).min().map(timestamp)
     };
@@ -186,16 +195,18 @@ fn wait_of(record: &RunRecord, step_ids: &BTreeMap<usize, String>, wait: Wait) -
         question,
         unblocks,
         since: Some(timestamp(since)),
-        expires_at: ends(confirmation.as_deref().map(|call| call.expires_at)),
+        expires_at: ends(expires_at),
         call_digest: digest,
-        tool_call: confirmation.map(|call| {
+        tool_call: confirmation.map_or(worker_call, |call| {
             let CallToConfirm { tool, arguments_json, .. } = *call;
-            v1::ToolCall { name: tool, arguments_json }
+            Some(v1::ToolCall { name: tool, arguments_json })
         }),
         choices,
         kind: kind.into(),
         acceptance: acceptance.map(|asked| (*asked).into()),
         answer_schema_json: answer_schema,
+        progress: String::new(),
+        progress_percent: None,
     }
 }
 

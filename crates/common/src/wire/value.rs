@@ -40,6 +40,14 @@ pub fn whole_seconds(seconds: u64) -> Duration {
     Duration { seconds: i64::try_from(seconds).unwrap_or(i64::MAX), nanos: 0 }
 }
 
+/// A span of time on the wire.
+pub fn wire_duration(span: std::time::Duration) -> Duration {
+    Duration {
+        seconds: i64::try_from(span.as_secs()).unwrap_or(i64::MAX),
+        nanos: i32::try_from(span.subsec_nanos()).unwrap_or_default(),
+    }
+}
+
 /// How long a caller is willing to wait; not at all for a duration below zero, whatever its parts hold.
 pub fn patience(wait: Duration) -> std::time::Duration {
     let Duration { seconds, nanos } = wait;

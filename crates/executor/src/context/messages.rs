@@ -2,7 +2,7 @@
 
 use super::history::{PastTurn, TOOL_TURNS};
 use super::observation::placeholder;
-use super::system::{ToolLine, system};
+use super::system::{ToolLine, system, words_of_workers};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use surety_common::domain::decision::ExecuteDecision;
 use surety_common::domain::json::Value;
@@ -155,6 +155,7 @@ fn opening(scene: &Scene<'_>, window: &[PastTurn]) -> String {
         };
         lines.push(format!("Open todo {} ({required}{status}): {}", todo.id, todo.content));
     }
+    lines.extend(words_of_workers(scene.tools));
     lines.extend(folded(scene, window));
     lines.join("\n")
 }

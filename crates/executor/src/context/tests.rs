@@ -165,6 +165,8 @@ fn shown(situation: &Situation) -> String {
         description: "Reads a file.".to_owned(),
         schema: r#"{"type":"object"}"#.to_owned(),
         sample: "the text of the file".to_owned(),
+        is_confirmed: false,
+        is_of_worker: false,
     }];
     let rounds = u32::try_from(turns.len()).unwrap();
     let messages = messages(&Scene {
@@ -218,6 +220,8 @@ fn the_system_message_has_rules_format_and_tools() {
         description: format!("does {name}"),
         schema: "{}".to_owned(),
         sample: sample.to_owned(),
+        is_confirmed: false,
+        is_of_worker: false,
     });
     insta::assert_snapshot!(super::system::system(&sorted));
 }

@@ -16,7 +16,7 @@ mod scene;
 mod turns;
 
 pub(crate) use news::News;
-pub(crate) use reports::Report;
+pub(crate) use reports::{Report, check_words};
 pub(crate) use scene::{Workshop, step_context};
 pub(crate) use turns::{Submission, TurnResult};
 
@@ -146,6 +146,7 @@ impl Participants {
             let holder = (caller.name().to_owned(), driver_id.clone());
             let next = self.offers.next(scope.clone(), holder, self.lease_ms);
             let Ok(Some(lease)) = timeout_at(deadline, next).await else { return Ok(None) };
+            self.workshop.tools.refresh().await;
             // The wait may have ended since it was offered.
             if let Some(scene) = self.scene_of(lease).await? {
                 return Ok(Some(LeasedStep { lease, scene }));

@@ -58,7 +58,7 @@ impl Report {
     /// # Errors
     /// `field_missing`, `type_mismatch`, `too_large`.
     pub(crate) fn check(&self) -> Result<(), Problem> {
-        let EvidenceReceipt { name, probe_of, facts, .. } = &self.receipt;
+        let EvidenceReceipt { name, probe_of, .. } = &self.receipt;
         let refused = |field: &str, message: &str| {
             Err(Problem::at(Code::TypeMismatch, format!("receipt.{field}"), message))
         };
@@ -75,29 +75,35 @@ impl Report {
         if hidden || RUNNERS.contains(&name.as_str()) {
             return refused("name", "is a name of the runner's own observations; use another one");
         }
-        let reserved = |fact: &Fact| matches!(fact, Fact::Output { key, .. } if key.starts_with(RESERVED_KEYS));
-        if facts.iter().any(reserved) {
-            return refused(
-                "facts",
-                "holds an output whose key begins with `surety.`; use another one",
-            );
-        }
-        let text = self.receipt.to_text();
-        if name.len() > MAX_NAME || facts.len() > MAX_FACTS || text.len() > MAX_BYTES {
-            let message = format!(
-                "holds more than a name of {MAX_NAME} bytes, {MAX_FACTS} facts or {MAX_BYTES} bytes; report less"
-            );
-            return Err(Problem::at(Code::TooLarge, "receipt", message));
-        }
-        // The escape in its text.
-        if text.contains("\\u0000") {
-            return refused(
-                "facts",
-                "contains the character U+0000, which cannot be stored; remove it",
-            );
-        }
-        Ok(())
+        check_words(&self.receipt, "receipt")
     }
+}
+
+/// Refuses facts that no worker may state, and more than a receipt may hold.
+///
+/// # Errors
+/// `type_mismatch`, `too_large`.
+pub(crate) fn check_words(receipt: &EvidenceReceipt, at: &str) -> Result<(), Problem> {
+    let EvidenceReceipt { name, facts, .. } = receipt;
+    let refused =
+        |message: &str| Err(Problem::at(Code::TypeMismatch, format!("{at}.facts"), message));
+    let reserved =
+        |fact: &Fact| matches!(fact, Fact::Output { key, .. } if key.starts_with(RESERVED_KEYS));
+    if facts.iter().any(reserved) {
+        return refused("holds an output whose key begins with `surety.`; use another one");
+    }
+    let text = receipt.to_text();
+    if name.len() > MAX_NAME || facts.len() > MAX_FACTS || text.len() > MAX_BYTES {
+        let message = format!(
+            "holds more than a name of {MAX_NAME} bytes, {MAX_FACTS} facts or {MAX_BYTES} bytes; report less"
+        );
+        return Err(Problem::at(Code::TooLarge, at, message));
+    }
+    // The escape in its text.
+    if text.contains("\\u0000") {
+        return refused("contains the character U+0000, which cannot be stored; remove it");
+    }
+    Ok(())
 }
 
 impl Participants {

@@ -3,7 +3,7 @@
 use crate::context::{
     self, PastTurn, Role, Scene, ToolLine, is_complete, messages, observation, turns,
 };
-use crate::tool::{Registry, ToolSpec};
+use crate::tool::{Registry, ToolSpec, Toolbox};
 use sqlx::PgPool;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ const SHOWN_BYTES: u64 = 16 << 20;
 /// The tools, and where the folders of runs are.
 pub(crate) struct Workshop {
     /// The tools.
-    pub(crate) tools: Arc<Registry>,
+    pub(crate) tools: Arc<Toolbox>,
     /// The folder of the workspaces of runs that name none.
     pub(crate) workspaces: PathBuf,
 }
@@ -134,11 +134,13 @@ pub(crate) fn step_context(scene: &StepScene, workshop: &Workshop) -> v1::StepCo
     let (step, progress) = (scene.step(), scene.progress());
     let RunRecord { spec, execution, plan, .. } = &scene.record;
     let run_policy = &spec.policy;
-    let allowed = workshop.tools.allowed(&step.tools_expected);
+    let registry = workshop.tools.of(&spec.namespace);
+    let allowed = registry.allowed(&step.tools_expected);
     let confirmed = |spec: &ToolSpec| {
-        workshop.tools.needs_confirmation(spec, &run_policy.confirm, &step.confirm_tools)
+        registry.needs_confirmation(spec, &run_policy.confirm, &step.confirm_tools)
     };
-    let lines: Vec<ToolLine> = allowed.iter().map(|spec| line_of(spec, confirmed(spec))).collect();
+    let line = |spec: &&ToolSpec| line_of(&registry, spec, confirmed(spec));
+    let lines: Vec<ToolLine> = allowed.iter().map(line).collect();
     let states: Vec<StepState> = execution.step_states().collect();
     let nothing = Plan::default();
     let plan = plan.as_deref().unwrap_or(&nothing);
@@ -161,7 +163,7 @@ pub(crate) fn step_context(scene: &StepScene, workshop: &Workshop) -> v1::StepCo
         left: (rounds_left, calls_left),
     });
     let shown_tools = { allowed.into_iter() }
-        .map(|spec| crate::tool::shown(&workshop.tools, spec, confirmed(spec)))
+        .map(|spec| crate::tool::shown(&registry, spec, confirmed(spec)))
         .collect();
     let open = states.iter().filter(|state| **state != StepState::Done).count();
     let workspace = match spec.workspace.as_str() {
@@ -184,16 +186,14 @@ pub(crate) fn step_context(scene: &StepScene, workshop: &Workshop) -> v1::StepCo
     }
 }
 
-fn line_of(spec: &ToolSpec, confirmed: bool) -> ToolLine {
-    let mut description = spec.description.clone();
-    if confirmed {
-        description.push_str(" A person confirms each call: send it with the action confirm.");
-    }
+fn line_of(registry: &Registry, spec: &ToolSpec, is_confirmed: bool) -> ToolLine {
     ToolLine {
         name: spec.name.clone(),
-        description,
+        description: spec.description.clone(),
         schema: spec.input_schema.to_string(),
-        sample: spec.return_sample.to_owned(),
+        sample: spec.return_sample.to_string(),
+        is_confirmed,
+        is_of_worker: registry.worker_tool(&spec.name).is_some(),
     }
 }
 

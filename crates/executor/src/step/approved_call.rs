@@ -8,7 +8,7 @@ use super::ended::Ended;
 use super::history::Base;
 use super::judge::Passed;
 use super::leased_run::LeasedRun;
-use super::outcome;
+use super::{outcome, worker_calls};
 use crate::fuse::limits::Next;
 use crate::tool::{Effect, ToolError};
 use surety_common::crash;
@@ -79,7 +79,17 @@ async fn make(
     begin: impl FnOnce(&mut Draft, &dyn Fn(&mut Draft) -> Result<(), Refusal>) -> Result<bool, Refusal>,
 ) -> Result<Vec<usize>, Ended> {
     let call = Call { id: Uuid::now_v7(), tool_call };
-    let prepared = prepare(run, index, &call).await;
+    let tools = run.tools_with(Some(&call.tool_call.name)).await;
+    let prepared = match tools.worker_tool(&call.tool_call.name) {
+        None => prepare(run, index, &call).await,
+        Some(tool) => match worker_calls::prepare(run, index, tool, &call).await? {
+            Err(error) => Err(error),
+            Ok(begun) => {
+                run.change_now(|draft| begin(draft, &|draft| begun.begin(draft, run))).await?;
+                return Ok(Vec::new());
+            }
+        },
+    };
     if let Err(error) = &prepared {
         called_off(run, &error.clone().into())?;
     }

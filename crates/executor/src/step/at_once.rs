@@ -45,7 +45,8 @@ impl Claimer {
         }
         let Some(slot) = self.slots.take_one() else { return Ok(None) };
         let plan = record.plan.clone().unwrap_or_default();
-        let graph = graph_of(&plan, record.spec.driver, &engine.tools);
+        let tools = engine.tools.of(&record.spec.namespace);
+        let graph = graph_of(&plan, record.spec.driver, &tools);
         let mut draft = Draft::new(record.execution.clone(), engine.actor(), engine.now());
         let wait_id = reply.wait_id;
         draft

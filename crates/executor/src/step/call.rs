@@ -1,6 +1,6 @@
 //! One tool call of a turn: the intent of a call with effects is committed before it starts.
 
-use super::call_setup::{Call, CallSetup, Done};
+use super::call_setup::{Call, CallSetup, Done, called_off};
 use super::conclude::{Stored, conclude};
 use super::ended::Ended;
 use super::history::Base;
@@ -9,6 +9,7 @@ use super::leased_run::LeasedRun;
 use super::outcome;
 use super::run_tools;
 use super::snapshots;
+use super::worker_calls;
 use crate::fuse::limits::Next;
 use crate::tool::{Effect, ToolError};
 use surety_common::crash;
@@ -26,7 +27,11 @@ pub(super) async fn carry_out(
     tool_call: &ToolCall,
 ) -> Result<Vec<usize>, Ended> {
     let call = Call { id: Uuid::now_v7(), tool_call: tool_call.clone() };
-    if let Some(tool) = run.engine.tools.run_tool(&call.tool_call.name) {
+    let tools = run.tools();
+    if let Some(tool) = tools.worker_tool(&call.tool_call.name) {
+        return worker_calls::carry_out(run, index, passed, (tool, call)).await;
+    }
+    if let Some(tool) = tools.run_tool(&call.tool_call.name) {
         return run_tools::carry_out(run, index, passed, (tool, call)).await;
     }
     let setup = match CallSetup::set_up(run, index, &call).await {
@@ -83,6 +88,17 @@ pub(super) async fn intend<'r>(
 ) -> Result<(Effect, &'r Base), ToolError> {
     let base = snapshots::base(run).await?;
     Ok((setup.intend(run, call).await?, base))
+}
+
+/// The workspace before the first call that could write, for a call that is made outside this process.
+pub(super) async fn base_for(run: &LeasedRun) -> Result<Result<&Base, ToolError>, Ended> {
+    match snapshots::base(run).await {
+        Ok(base) => Ok(Ok(base)),
+        Err(error) => {
+            called_off(run, &error.clone().into())?;
+            Ok(Err(error))
+        }
+    }
 }
 
 /// A call as its intent is stored.

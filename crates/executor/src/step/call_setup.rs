@@ -10,6 +10,7 @@ use crate::tool::builtin::run_command;
 use crate::tool::{
     Effect, ErrorCode, Probe, Tool, ToolContext, ToolError, ToolOutcome, WriteScope, timing,
 };
+use chrono::{DateTime, Utc};
 use std::sync::Arc;
 use std::time::Duration;
 use surety_common::domain::check::Match;
@@ -36,17 +37,29 @@ pub(super) struct Call {
 pub(super) struct Done {
     pub(super) call: Call,
     pub(super) outcome: ToolOutcome,
-    pub(super) started_at: chrono::DateTime<chrono::Utc>,
-    pub(super) finished_at: chrono::DateTime<chrono::Utc>,
+    pub(super) started_at: DateTime<Utc>,
+    pub(super) finished_at: DateTime<Utc>,
     /// Who saw it, where that was not the runner.
     pub(super) source: Option<EvidenceSource>,
+    /// The worker whose words it is; empty for what the runner saw.
+    pub(super) reporter: String,
 }
 
 impl Done {
     /// An outcome that took no time.
     pub(super) fn now(run: &LeasedRun, call: Call, outcome: ToolOutcome) -> Self {
-        let now = run.engine.now();
-        Self { call, outcome, started_at: now, finished_at: now, source: None }
+        Self::since(run.engine.now(), run, call, outcome)
+    }
+
+    /// An outcome that the runner saw just now.
+    pub(super) fn since(
+        started_at: DateTime<Utc>,
+        run: &LeasedRun,
+        call: Call,
+        outcome: ToolOutcome,
+    ) -> Self {
+        let finished_at = run.engine.now();
+        Self { call, outcome, started_at, finished_at, source: None, reporter: String::new() }
     }
 }
 
@@ -73,7 +86,7 @@ impl CallSetup {
         call: &Call,
     ) -> Result<Self, ToolError> {
         let name = &call.tool_call.name;
-        let Some(tool) = run.engine.tools.get(name) else {
+        let Some(tool) = run.tools().get(name) else {
             // The flow validation knows the same tools, so this is a stored call of another program
             // version.
             return Err(ToolError::new(
@@ -166,7 +179,7 @@ impl CallSetup {
         }
         let end = if outcome.timed_out { CallEnd::DeadlinePassed } else { CallEnd::Returned };
         run.timeouts().record(&self.timing, end);
-        Done { call, outcome, started_at, finished_at: run.engine.now(), source: None }
+        Done::since(started_at, run, call, outcome)
     }
 
     /// Whether the tool may be called again with the same idempotency key: by its annotations or,

@@ -5,7 +5,7 @@ use super::recent_runs::RecentRuns;
 use super::run_registry::RunRegistry;
 use crate::driver::Drivers;
 use crate::gate::Gate;
-use crate::tool::{Environment, Registry, Sandbox};
+use crate::tool::{Environment, Sandbox, Toolbox};
 use chrono::{DateTime, Utc};
 use sqlx::PgPool;
 use std::path::PathBuf;
@@ -34,8 +34,8 @@ pub struct Engine {
     pub wakeups: Wakeups,
     /// The drivers that decide, by kind.
     pub drivers: Drivers,
-    /// The tools.
-    pub tools: Arc<Registry>,
+    /// The tools by namespace.
+    pub tools: Arc<Toolbox>,
     /// The environment that commands get.
     pub environment: Arc<Environment>,
     /// What confines commands.

@@ -114,7 +114,10 @@ pub(super) fn record_as(place: Place, source: EvidenceSource, done: &Done) -> Re
         started_at: done.started_at,
         finished_at: done.finished_at,
     };
-    let receipt = receipt(place, source, call);
+    let receipt = match done.reporter.as_str() {
+        "" => receipt(place, source, call),
+        worker => receipt(place, source, call).in_words_of(worker),
+    };
     let output = (!bytes.is_empty()).then(|| Output {
         call_id: receipt.call_id.clone(),
         digest: receipt.output_digest.clone(),

@@ -6,7 +6,7 @@ use super::step_checks;
 use crate::decision::{self, Legal, RunView, Spent, StepView, ToolView};
 use crate::fuse::limits::Used;
 use crate::fuse::replies::remembered;
-use crate::tool::ALWAYS_ALLOWED;
+use crate::tool::{ALWAYS_ALLOWED, Registry};
 use surety_common::domain::decision::{Action, ExecuteDecision, Usage};
 use surety_common::domain::execution::{Execution, StepProgress};
 use surety_common::domain::journal::Validation;
@@ -71,7 +71,8 @@ pub(super) async fn judge(
         }
         Some(_) | None => Vec::new(),
     };
-    let (decision, alias) = run.engine.tools.resolve(decision.clone());
+    let named = decision.tool_call.as_ref().map(|call| call.name.as_str());
+    let (decision, alias) = run.tools_with(named).await.resolve(decision.clone());
     let judgement = judge_over(run, &execution, index, decision, &checks);
     Ok(Judgement { warnings: alias.into_iter().collect(), ..judgement })
 }
@@ -87,11 +88,13 @@ fn judge_over(
     let step = run.plan.steps.get(index).unwrap_or(&nothing);
     let unknown = StepProgress::default();
     let progress = execution.step(index).unwrap_or(&unknown);
-    let (tools, expected) = (tools(run, step), run.engine.tools.expected(&step.tools_expected));
+    let registry = run.tools();
+    let expected = registry.expected(&step.tools_expected);
+    let tools = tools(&registry, run, step);
     let decision = asked_for(run, &tools, decision);
     let repeats = remembered(progress).is_some_and(|cycle| cycle.is_terminated());
     let fits_schema = |call: &surety_common::domain::plan::ToolCall| {
-        run.engine.tools.validate(&call.name, &call.arguments).map_err(|wrong| wrong.join("; "))
+        registry.validate(&call.name, &call.arguments).map_err(|wrong| wrong.join("; "))
     };
     let other_steps_open = other_steps_open(execution, index);
     let limits = execution.limits_of(&run.spec.limits);
@@ -142,9 +145,8 @@ fn judge_over(
     }
 }
 
-fn tools<'r>(run: &'r LeasedRun, step: &PlanStep) -> Vec<ToolView<'r>> {
+fn tools<'r>(registry: &'r Registry, run: &LeasedRun, step: &PlanStep) -> Vec<ToolView<'r>> {
     let policy = &run.spec.policy.confirm;
-    let registry = &run.engine.tools;
     let view = registry.carried().map(|(spec, in_loop)| ToolView {
         name: &spec.name,
         // What the step loop carries out has no effect that a person could be asked about.
@@ -184,8 +186,9 @@ pub(super) fn correction(
 ) -> String {
     let nothing = PlanStep::default();
     let step = run.plan.steps.get(index).unwrap_or(&nothing);
-    let allowed = run.engine.tools.allowed(&step.tools_expected);
-    let tools = tools(run, step);
+    let registry = run.tools();
+    let allowed = registry.allowed(&step.tools_expected);
+    let tools = tools(&registry, run, step);
     let names = |confirmed: bool| {
         let wanted = |tool: &&ToolView<'_>| {
             (!confirmed || tool.requires_confirmation)

@@ -8,7 +8,7 @@ use super::pending_state::PendingState;
 use super::recent_runs::Known;
 use crate::driver::Driver;
 use crate::fuse::timeout::Timeouts;
-use crate::tool::Folder;
+use crate::tool::{Folder, Registry};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, OnceLock};
@@ -74,7 +74,7 @@ impl LeasedRun {
         let known = engine.recent_runs.take(lease.key());
         Self {
             plan_revision: execution.plan_revision,
-            graph: graph_of(&plan, spec.driver, &engine.tools),
+            graph: graph_of(&plan, spec.driver, &engine.tools.of(&spec.namespace)),
             engine,
             spec,
             plan,
@@ -87,6 +87,21 @@ impl LeasedRun {
             workspace_ready: OnceLock::new(),
             writers: RwLock::new(()),
         }
+    }
+
+    /// The tools of its namespace.
+    pub(super) fn tools(&self) -> Arc<Registry> {
+        self.engine.tools.of(&self.spec.namespace)
+    }
+
+    /// The tools of its namespace, read again where a worker may have just announced the one with this name.
+    pub(super) async fn tools_with(&self, name: Option<&str>) -> Arc<Registry> {
+        let tools = self.tools();
+        if name.is_none_or(|name| tools.is_reserved(name)) {
+            return tools;
+        }
+        self.engine.tools.refresh_now().await;
+        self.tools()
     }
 
     /// The row with all changes of this process applied.

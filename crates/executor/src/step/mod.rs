@@ -59,6 +59,7 @@ mod takeover;
 mod turn;
 mod verify;
 mod work;
+mod worker_calls;
 mod workspace_lock;
 
 pub use claim::Claimer;

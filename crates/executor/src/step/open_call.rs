@@ -8,7 +8,7 @@ use super::call_setup::{Call, CallSetup, Done, stored_arguments};
 use super::conclude::{Stored, conclude};
 use super::ended::Ended;
 use super::leased_run::LeasedRun;
-use super::{outcome, run_tools};
+use super::{outcome, run_tools, worker_calls};
 use crate::tool::{Effect, Probe, RunTool, ToolOutcome};
 use surety_common::domain::execution::{CallAnswer, OpenCall, Wait};
 use surety_common::domain::plan::ToolCall;
@@ -33,11 +33,18 @@ pub(super) async fn settle(
     let arguments = stored_arguments(&open);
     let call =
         Call { id: open.call_id, tool_call: ToolCall { name: open.tool.clone(), arguments } };
-    if run.engine.tools.run_tool(&open.tool) == Some(RunTool::Sleep) {
+    if run.tools().run_tool(&open.tool) == Some(RunTool::Sleep) {
         return run_tools::end_sleep(run, index, call, open).await;
     }
     if progress.answer == Some(CallAnswer::Happened) {
         return testified(run, index, call, &progress.answered_by).await;
+    }
+    if let Some(task) = progress.worker_call.as_deref() {
+        if progress.answer == Some(CallAnswer::Repeat) {
+            use_up_answer(run, index).await?;
+            return worker_calls::again(run, index, call, open).await;
+        }
+        return worker_calls::settle(run, index, task, (call, open)).await;
     }
     let setup = match CallSetup::set_up(run, index, &call).await {
         Ok(setup) => setup,
@@ -88,7 +95,11 @@ async fn again(
     conclude(run, index, done, Stored::Intent).await
 }
 
-async fn ask(run: &LeasedRun, index: usize, open: &OpenCall) -> Result<Vec<usize>, Ended> {
+pub(super) async fn ask(
+    run: &LeasedRun,
+    index: usize,
+    open: &OpenCall,
+) -> Result<Vec<usize>, Ended> {
     let wait = Wait {
         question: format!(
             "Step {}: {} with {} was started at {} and no end was recorded. It may have \

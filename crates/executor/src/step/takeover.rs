@@ -210,7 +210,8 @@ impl Claimer {
         cause: &str,
     ) -> Result<Ending, Refusal> {
         let plan = record.plan.clone().unwrap_or_default();
-        let graph = graph_of(&plan, record.spec.driver, &self.engine.tools);
+        let graph =
+            graph_of(&plan, record.spec.driver, &self.engine.tools.of(&record.spec.namespace));
         let mut draft = Draft::new(record.execution.clone(), self.engine.actor(), now);
         if cause == EXECUTOR_DIED {
             self.hold_if_deadly(record, &graph, &mut draft)?;

@@ -35,6 +35,7 @@ pub(super) async fn work_step(run: &LeasedRun, index: usize) -> Result<Vec<usize
             return Err(Ended::NotHeld);
         }
         let begun = Instant::now();
+        run.engine.tools.refresh().await;
         let (step, progress) = run.step(index).await?;
         started = if let Some(open) = progress.open_call.as_deref().cloned() {
             open_call::settle(run, index, open).await?

@@ -220,7 +220,7 @@ async fn record_of_difference(
         }
     };
     let finished_at = run.engine.now();
-    let done = Done { call: call(observing()), outcome, started_at, finished_at, source: None };
+    let done = Done { finished_at, ..Done::since(started_at, run, call(observing()), outcome) };
     let mut record = record(run, done, about).await?;
     let (check_id, round) = (DIFFERENCE_CHECK.to_owned(), about.number);
     record.receipt.probe_of = Some(CheckProbe { check_id, round, inputs: Inputs::Unstated });
@@ -364,7 +364,7 @@ async fn carry_out_with(
     let outcome: ToolOutcome = probing.instrument(span.clone()).await;
     describe(&span, &outcome);
     called_off(run, &outcome)?;
-    let done = Done { call, outcome, started_at, finished_at: run.engine.now(), source: None };
+    let done = Done::since(started_at, run, call, outcome);
     record(run, done, about).await
 }
 

@@ -68,6 +68,9 @@ codes! {
     TodoDependencyOpen = "todo_dependency_open", "The todo cannot be begun or completed before the todos that it depends on.";
     DuplicateTodoId = "duplicate_todo_id", "A todo has this id already.";
     CanceledRequiredNeedsReplacement = "canceled_required_needs_replacement", "A required todo is canceled only when another required todo replaces it.";
+    WorkerFailed = "worker_failed", "The worker that serves the tool reported a failure.";
+    WorkerLost = "worker_lost", "Every worker that the call was given to was lost.";
+    ToolNotServed = "tool_not_served", "No worker serves the tool in this namespace any more.";
     Timeout = "timeout", "The deadline passed before the call ended.";
     Cancelled = "cancelled", "The call was cancelled.";
     InternalError = "internal_error", "A defect of the executor.";

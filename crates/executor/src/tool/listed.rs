@@ -29,9 +29,9 @@ pub(crate) fn shown(registry: &Registry, spec: &ToolSpec, needs_confirmation: bo
             idempotent: Some(idempotent),
             open_world: Some(open_world),
         }),
-        return_sample: (*return_sample).to_owned(),
+        return_sample: return_sample.to_string(),
         timeout: Some(whole_seconds(default_timeout.as_secs())),
-        provider: BUILTIN.to_owned(),
+        provider: registry.provider_of(name).to_owned(),
         needs_confirmation,
         aliases: registry.aliases_of(name).map(str::to_owned).collect(),
     }

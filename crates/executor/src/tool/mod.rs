@@ -28,6 +28,8 @@ pub mod scan;
 pub mod scope;
 #[cfg(test)]
 mod tests;
+mod toolbox;
+mod worker_tool;
 pub mod workspace;
 pub mod write;
 
@@ -42,11 +44,14 @@ pub use registry::{Registry, RegistryError};
 pub use run_tool::{ALWAYS_ALLOWED, RunTool};
 pub use sandbox::{Attached, Participant, Sandbox, SandboxError};
 pub use scope::WriteScope;
+pub use toolbox::{Toolbox, ToolboxTimes};
+pub use worker_tool::{WorkerSpec, WorkerTool};
 pub use workspace::{RelPath, Workspace};
 
 use crate::fuse::timeout::Timing;
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,7 +80,7 @@ pub struct ToolSpec {
     /// The default time limit of a call.
     pub default_timeout: Duration,
     /// A short sample of what it returns; may be empty.
-    pub return_sample: &'static str,
+    pub return_sample: Cow<'static, str>,
 }
 
 /// The possible effects of a call; policy decides from this whether a confirmation is needed.

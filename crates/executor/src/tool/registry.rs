@@ -2,7 +2,7 @@
 
 use crate::tool::aliases::{AliasError, Aliases};
 use crate::tool::builtin::{self, BuiltinSettings};
-use crate::tool::{ALWAYS_ALLOWED, RunTool, Tool, ToolSpec};
+use crate::tool::{ALWAYS_ALLOWED, BUILTIN, RunTool, Tool, ToolSpec, WorkerTool};
 use jsonschema::Validator;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -53,6 +53,7 @@ struct Entry {
 enum Carrier {
     Tool(Arc<dyn Tool>),
     StepLoop(RunTool, Arc<ToolSpec>),
+    Worker(Arc<WorkerTool>),
 }
 
 impl Entry {
@@ -60,6 +61,7 @@ impl Entry {
         match &self.carrier {
             Carrier::Tool(tool) => tool.spec(),
             Carrier::StepLoop(_, spec) => spec,
+            Carrier::Worker(tool) => &tool.spec,
         }
     }
 }
@@ -96,7 +98,6 @@ impl Registry {
         if self.tools.contains_key(&name) {
             return Err(RegistryError::DuplicateName(name));
         }
-        // A worker's schema is untrusted.
         let schema = schema::compile(&spec.input_schema)
             .map_err(|reason| RegistryError::SchemaInvalid { name: name.clone(), reason })?;
         let schema = Arc::new(schema);
@@ -104,11 +105,45 @@ impl Registry {
         Ok(())
     }
 
-    /// The tool with this name; none for one that the step loop carries out.
+    /// The same tools with those of workers. A name of this registry stays what it is.
+    #[must_use]
+    pub fn with_workers(
+        &self,
+        tools: impl IntoIterator<Item = (Arc<WorkerTool>, Arc<Validator>)>,
+    ) -> Self {
+        let mut all = self.clone();
+        for (tool, schema) in tools {
+            if !self.is_reserved(&tool.spec.name) {
+                let name = tool.spec.name.clone();
+                all.tools.insert(name, Entry { carrier: Carrier::Worker(tool), schema });
+            }
+        }
+        all
+    }
+
+    /// Whether a name is that of a tool, or stands for one.
+    pub fn is_reserved(&self, name: &str) -> bool {
+        self.tools.contains_key(self.aliases.resolve(name))
+    }
+
+    /// The tool of workers with this name.
+    pub fn worker_tool(&self, name: &str) -> Option<&Arc<WorkerTool>> {
+        match &self.tools.get(name)?.carrier {
+            Carrier::Worker(tool) => Some(tool),
+            Carrier::Tool(_) | Carrier::StepLoop(..) => None,
+        }
+    }
+
+    /// Who serves the tool with this name.
+    pub fn provider_of(&self, name: &str) -> &str {
+        self.worker_tool(name).map_or(BUILTIN, |tool| &tool.provider)
+    }
+
+    /// The tool with this name; none for one that the step loop or a worker carries out.
     pub fn get(&self, name: &str) -> Option<Arc<dyn Tool>> {
         match &self.tools.get(name)?.carrier {
             Carrier::Tool(tool) => Some(Arc::clone(tool)),
-            Carrier::StepLoop(..) => None,
+            Carrier::StepLoop(..) | Carrier::Worker(_) => None,
         }
     }
 
@@ -116,7 +151,7 @@ impl Registry {
     pub fn run_tool(&self, name: &str) -> Option<RunTool> {
         match self.tools.get(name)?.carrier {
             Carrier::StepLoop(tool, _) => Some(tool),
-            Carrier::Tool(_) => None,
+            Carrier::Tool(_) | Carrier::Worker(_) => None,
         }
     }
 

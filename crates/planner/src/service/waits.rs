@@ -95,8 +95,12 @@ impl Page {
             let run_id = waiting.run.spec.id;
             let mut waits = wire::run::waits(&waiting.run, &waiting.step_ids);
             waits.sort_by(|one, other| one.id.cmp(&other.id));
-            for wait in waits {
+            for mut wait in waits {
                 let Ok(wait_id) = Uuid::parse_str(&wait.id) else { continue };
+                if let Some(report) = waiting.progress.get(&wait_id) {
+                    wait.progress.clone_from(&report.message);
+                    wait.progress_percent = report.percent.and_then(|it| u32::try_from(it).ok());
+                }
                 let place = Place { run_id, wait_id };
                 let wanted =
                     self.waiting_on.is_empty() || self.waiting_on.contains(&wait.waiting_on);

@@ -124,6 +124,40 @@ pub(in crate::config) const EXECUTOR_RECORD_RECEIPTS: Setting = Setting {
     secret: false,
 };
 
+pub(in crate::config) const EXECUTOR_WORKER_LEASE_MS: Setting = Setting {
+    group: Group::Executor,
+    flag: "executor-worker-lease-ms",
+    env: "SURETY_EXECUTOR_WORKER_LEASE_MS",
+    default: "30000",
+    accepts: Accepts::Whole { min: 600, max: 3_600_000, unit: "milliseconds" },
+    meaning: "How long the calls of a tool worker stay its own after its stream ended. A worker sends a message in \
+              each third of this time; one that sends none for all of it is cut off. Set the same value on every \
+              executor of one database.",
+    secret: false,
+};
+
+pub(in crate::config) const EXECUTOR_WORKER_CALL_TIMEOUT_S: Setting = Setting {
+    group: Group::Executor,
+    flag: "executor-worker-call-timeout-s",
+    env: "SURETY_EXECUTOR_WORKER_CALL_TIMEOUT_S",
+    default: "3600",
+    accepts: Accepts::Whole { min: 1, max: 2_592_000, unit: "seconds" },
+    meaning: "How long a call of a tool of workers may take, its attempts and its wait for a worker included, where \
+              the worker names no timeout of the tool.",
+    secret: false,
+};
+
+pub(in crate::config) const EXECUTOR_WORKER_TOOL_TTL_S: Setting = Setting {
+    group: Group::Executor,
+    flag: "executor-worker-tool-ttl-s",
+    env: "SURETY_EXECUTOR_WORKER_TOOL_TTL_S",
+    default: "86400",
+    accepts: Accepts::Whole { min: 1, max: 2_592_000, unit: "seconds" },
+    meaning: "How long a tool of workers stays listed after its last worker left. Calls of it wait for a worker. Set \
+              the same value on every executor of one database.",
+    secret: false,
+};
+
 pub(in crate::config) const EXECUTOR_DATA_DIR: Setting = Setting {
     group: Group::Executor,
     flag: "executor-data-dir",

@@ -21,6 +21,8 @@ pub struct Draft {
     queued_at: Option<DateTime<Utc>>,
     before: Before,
     pub(super) answered: Option<AnsweredWait>,
+    /// Steps whose last turn goes on while their calls wait for workers.
+    pub(super) open_turns: Vec<String>,
     pub(super) execution: Execution,
     entries: Vec<Entry>,
     pub(super) actor: Actor,
@@ -65,7 +67,8 @@ impl Draft {
         let fence = Fence { version: execution.version, lease_epoch: execution.lease_epoch };
         let queued_at = execution.ready_at.filter(|_| execution.lease_owner.is_none());
         let (before, answered) = (Before::of(&execution), None);
-        Self { fence, queued_at, before, answered, execution, entries: Vec::new(), actor, now }
+        let (entries, open_turns) = (Vec::new(), Vec::new());
+        Self { fence, queued_at, before, answered, open_turns, execution, entries, actor, now }
     }
 
     /// The new execution.
@@ -285,7 +288,7 @@ impl Draft {
 
     /// Closes the change.
     pub fn into_write(mut self) -> Write {
-        end_turns(&mut self.entries);
+        end_turns(&mut self.entries, &self.open_turns);
         self.execution.version = self.fence.version + 1;
         self.execution.updated_at = self.now;
         // A leased row keeps its ready_at, so that its index needs no update.
@@ -328,14 +331,15 @@ impl Ending {
 }
 
 /// Says of each turn what it led to: what moved behind it, up to the step's next turn.
-fn end_turns(entries: &mut [Entry]) {
+fn end_turns(entries: &mut [Entry], open: &[String]) {
     for place in 0..entries.len() {
         let Some((entry, later)) = entries.get_mut(place..).and_then(<[Entry]>::split_first_mut)
         else {
             return;
         };
         if let Entry::Turn(turn) = entry {
-            turn.end = turn_end(turn, later);
+            let end = turn_end(turn, later);
+            turn.end = end.filter(|end| *end != TurnEnd::Waiting || !open.contains(&turn.step_id));
         }
     }
 }

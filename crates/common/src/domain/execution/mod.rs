@@ -20,10 +20,12 @@ mod rules;
 mod sleep;
 pub mod turns;
 pub mod wait_rows;
+mod worker_call;
 
 pub use confirmation::Approval;
 pub use grants::Revocation;
 pub use sleep::Sleep;
+pub use worker_call::{NextAttempt, WorkerCall, WorkerCallEnd, WorkerResult};
 
 #[cfg(test)]
 mod tests;
@@ -232,6 +234,9 @@ pub struct StepProgress {
     /// The sleep that its open call is; none for any other call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sleep: Option<Sleep>,
+    /// The call of a worker that its open call is; none for any other call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worker_call: Option<Box<WorkerCall>>,
     /// What it waits for; set only while it waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<Box<Wait>>,

@@ -195,6 +195,7 @@ impl Draft {
         let progress = self.step_mut(index)?;
         progress.open_call = None;
         progress.sleep = None;
+        progress.worker_call = None;
         progress.answer = None;
         progress.answered_by.clear();
         progress.tool_calls += 1;
@@ -352,7 +353,6 @@ fn awaited(execution: &Execution, wait_id: Uuid) -> Option<usize> {
     execution.waits_of_participants().find(|index| {
         let step = execution.steps.get(*index);
         let wait = step.and_then(|step| step.wait.as_deref());
-        // The clock alone ends a sleep.
-        wait.is_some_and(|wait| wait.id == wait_id && wait.waiting_on != WaitingOn::Timer)
+        wait.is_some_and(|wait| wait.id == wait_id && wait.waiting_on == WaitingOn::Driver)
     })
 }

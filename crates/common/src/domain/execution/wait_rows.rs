@@ -9,7 +9,7 @@
 //! The execution is the truth about what a run waits for. Its changes are compared before and after, so that
 //! no change can forget a row. Leases change the rows only.
 
-use super::{Execution, Wait};
+use super::{Execution, StepProgress, Wait};
 use crate::domain::stop::WaitingOn;
 use chrono::{DateTime, Utc};
 use std::fmt;
@@ -82,8 +82,17 @@ impl Wait {
     }
 }
 
+/// A call that is offered to workers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OfferedCall {
+    /// The tool.
+    pub tool: String,
+    /// Not before this time.
+    pub offered_at: DateTime<Utc>,
+}
+
 /// A wait of an execution that has a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptWait {
     /// The wait.
     pub id: Uuid,
@@ -95,6 +104,8 @@ pub struct KeptWait {
     pub answered: bool,
     /// When it expires; none for a wait that only the run's deadline ends.
     pub expires_at: Option<DateTime<Utc>>,
+    /// The call, if it waits for a worker.
+    pub call: Option<OfferedCall>,
 }
 
 impl Execution {
@@ -105,14 +116,33 @@ impl Execution {
             kind: wait.kind(),
             step_index: wait.step_index,
             answered: false,
-            expires_at: wait.confirmation.as_deref().map(|call| call.expires_at),
+            expires_at: self.expiry_of(wait),
+            call: self.offered_call(wait),
         });
         let answered = self.steps.iter().enumerate().filter_map(|(index, step)| {
             let (kind, step_index) = (WaitKind::Decision, Some(index));
             let (answered, expires_at) = (true, None);
-            step.answered_wait.map(|id| KeptWait { id, kind, step_index, answered, expires_at })
+            let kept = |id| KeptWait { id, kind, step_index, answered, expires_at, call: None };
+            step.answered_wait.map(kept)
         });
         open.chain(answered)
+    }
+
+    fn worker_step(&self, wait: &Wait) -> Option<&StepProgress> {
+        let index = wait.step_index.filter(|_| wait.waiting_on == WaitingOn::Worker)?;
+        self.step(index)
+    }
+
+    fn expiry_of(&self, wait: &Wait) -> Option<DateTime<Utc>> {
+        let task = self.worker_step(wait).and_then(|step| step.worker_call.as_deref());
+        let confirmation = wait.confirmation.as_deref().map(|call| call.expires_at);
+        confirmation.or(task.map(|task| task.deadline_at))
+    }
+
+    fn offered_call(&self, wait: &Wait) -> Option<OfferedCall> {
+        let step = self.worker_step(wait)?;
+        let (call, task) = (step.open_call.as_deref()?, step.worker_call.as_deref()?);
+        Some(OfferedCall { tool: call.tool.clone(), offered_at: task.offered_at })
     }
 }
 
@@ -130,7 +160,7 @@ pub struct WaitChanges {
 }
 
 /// A wait that begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenedWait {
     /// The wait.
     pub id: Uuid,
@@ -142,6 +172,8 @@ pub struct OpenedWait {
     pub withheld: bool,
     /// When it expires; none for a wait that only the run's deadline ends.
     pub expires_at: Option<DateTime<Utc>>,
+    /// The call, if it waits for a worker.
+    pub call: Option<OfferedCall>,
 }
 
 /// A wait that is answered, and the lease under which it is.
@@ -166,8 +198,8 @@ impl WaitChanges {
             };
             let follows = before.waits.iter().filter(gone).find(followed);
             let follows = follows.filter(|_| wait.kind == WaitKind::Decision).map(|other| other.id);
-            let KeptWait { id, kind, expires_at, .. } = *wait;
-            OpenedWait { id, kind, follows, withheld, expires_at }
+            let KeptWait { id, kind, expires_at, call, .. } = wait.clone();
+            OpenedWait { id, kind, follows, withheld, expires_at, call }
         });
         let stays = now.iter().any(|wait| is_among(&before.waits, wait.id));
         Self {

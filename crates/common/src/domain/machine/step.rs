@@ -32,11 +32,13 @@ pub enum StepEvent {
     Replanned,
     /// It was done, and a refused verdict reopens it.
     Reopened,
+    /// The call that it waits for is offered to workers again.
+    OfferedAgain,
 }
 
 impl StepEvent {
     /// Every event.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::DependenciesDone,
         Self::Leased,
         Self::LeaseEnded,
@@ -50,6 +52,7 @@ impl StepEvent {
         Self::Retried,
         Self::Replanned,
         Self::Reopened,
+        Self::OfferedAgain,
     ];
 
     /// The name used in the journal, the API and the traces.
@@ -68,6 +71,7 @@ impl StepEvent {
             Self::Retried => "retried",
             Self::Replanned => "replanned",
             Self::Reopened => "reopened",
+            Self::OfferedAgain => "offered_again",
         }
     }
 }
@@ -87,7 +91,7 @@ pub const fn decide(state: StepState, event: StepEvent) -> Result<StepState, Ref
         (S::Ready, E::Leased) => Ok(S::Running),
         // A waiting step holds no lease, so any executor can take it.
         (S::Running, E::LeaseEnded) | (S::Waiting, E::WaitEnded) => Ok(S::Ready),
-        (S::Running, E::WaitStarted) => Ok(S::Waiting),
+        (S::Running, E::WaitStarted) | (S::Waiting, E::OfferedAgain) => Ok(S::Waiting),
         (S::Running, E::Finished) => Ok(S::Done),
         (S::Running | S::Waiting, E::Failed) => Ok(S::Failed),
         (S::Pending, E::DependencyFailed) => Ok(S::Blocked),

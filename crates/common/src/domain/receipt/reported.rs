@@ -15,10 +15,16 @@ impl EvidenceReceipt {
     /// observation, made for no check, under no sandbox, without an output.
     #[must_use]
     pub fn reported_by(mut self, worker: &str) -> Self {
+        self.output_digest.clear();
+        self.in_words_of(worker)
+    }
+
+    /// As [`Self::reported_by`], with the output that the service stored.
+    #[must_use]
+    pub fn in_words_of(mut self, worker: &str) -> Self {
         self.source = EvidenceSource::ToolObservation;
         self.probe_of = None;
         self.sandbox.clear();
-        self.output_digest.clear();
         for fact in &mut self.facts {
             // Only the runner states the conditions of a command.
             if let Fact::Command { conditions, .. } = fact {

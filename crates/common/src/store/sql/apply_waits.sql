@@ -20,15 +20,16 @@ closed as (
 -- The next wait of a step is leased to the participant that answered the one before, whose time begins anew.
 opened as (
     insert into wait (id, run_id, kind, namespace, priority, opened_at, withheld, lease_holder,
-                      lease_epoch, lease_expires_at, lease_ms, expires_at, free_since)
+                      lease_epoch, lease_expires_at, lease_ms, expires_at, free_since, tool, offered_at)
     select new.id, new.run_id, new.kind, execution.namespace, execution.priority, change.at, new.withheld,
            closed.lease_holder,
            case when closed.lease_holder is null then 0 else closed.lease_epoch end,
            greatest(closed.lease_expires_at,
                     change.at + make_interval(secs => closed.lease_ms / 1000.0)),
-           closed.lease_ms, new.expires_at, change.at
-    from unnest($29::uuid[], $30::uuid[], $31::text[], $32::uuid[], $33::boolean[], $36::timestamptz[])
-         as new (run_id, id, kind, follows, withheld, expires_at)
+           closed.lease_ms, new.expires_at, change.at, new.tool, new.offered_at
+    from unnest($29::uuid[], $30::uuid[], $31::text[], $32::uuid[], $33::boolean[], $36::timestamptz[],
+                $37::text[], $38::timestamptz[])
+         as new (run_id, id, kind, follows, withheld, expires_at, tool, offered_at)
     join moved on moved.run_id = new.run_id
     join change on change.run_id = new.run_id
     join execution on execution.run_id = new.run_id

@@ -5,6 +5,20 @@ with ended as (
     where not exists (
         select from execution
         where execution.run_id = workspace_lock.run_id and execution.terminal is null)
+),
+-- A lease of a worker that has expired ends for ever: its call goes on under another wait, or ends.
+lost as (
+    update wait
+    set lost_at = $1, lease_holder = null, lease_expires_at = null, lease_ms = null
+    where id in (
+        select id
+        from wait
+        where kind = 'tool' and lease_holder is not null and answered_at is null
+          and lease_expires_at <= $1
+        order by lease_expires_at
+        limit $3
+        for update skip locked)
+    returning run_id
 )
 (
     select 'deadline' as cause, run_id
@@ -24,6 +38,15 @@ union all
           and run_id <> all($4)
         order by expires_at
         limit $3
+    ) as over
+)
+union all
+(
+    select distinct 'worker', run_id
+    from (
+        (select run_id from wait where lost_at is not null and run_id <> all($4) order by lost_at limit $3)
+        union all
+        select run_id from lost where run_id <> all($4)
     ) as over
 )
 union all

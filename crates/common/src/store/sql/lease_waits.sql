@@ -6,7 +6,7 @@ free as (
     select wait.id
     from wait
     join wanted on wanted.id = wait.id
-    where lease_holder is null and answered_at is null and not withheld
+    where lease_holder is null and answered_at is null and not withheld and lost_at is null
     -- Another service is leasing these rows.
     for update of wait skip locked
 )

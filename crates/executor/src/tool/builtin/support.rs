@@ -5,6 +5,7 @@ use crate::tool::error::{ErrorCode, ToolError};
 use crate::tool::{Annotations, ToolContext, ToolOutcome, ToolSpec};
 use futures::future::BoxFuture;
 use serde::de::DeserializeOwned;
+use std::borrow::Cow;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 use surety_common::domain::json::Value;
@@ -29,13 +30,13 @@ pub(super) fn spec(
         annotations,
         scan: false,
         default_timeout: Duration::from_secs(DEFAULT_S),
-        return_sample: "",
+        return_sample: Cow::Borrowed(""),
     }
 }
 
 /// The same tool with a sample of what it returns.
 pub(super) fn returning(return_sample: &'static str, spec: ToolSpec) -> ToolSpec {
-    ToolSpec { return_sample, ..spec }
+    ToolSpec { return_sample: Cow::Borrowed(return_sample), ..spec }
 }
 
 pub(super) fn scanning(spec: ToolSpec) -> ToolSpec {

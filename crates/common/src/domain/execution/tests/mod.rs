@@ -5,6 +5,7 @@ mod doubt;
 mod grants;
 mod rows;
 mod sleep;
+mod worker_call;
 mod world;
 
 use super::draft::{Draft, Ending};

@@ -1,0 +1,301 @@
+//! Calls that tool workers make.
+//!
+//! ```text
+//!   running --call_worker--> waiting on a worker --answer_worker_call--> ready --> the call has its outcome
+//!                               ^       |  retryable, attempts left
+//!                               |       |  lost, and the tool may be called again
+//!                               +-------+  (another wait, the same call id)
+//! ```
+//!
+//! Each attempt is a wait of its own, so that an answer to an earlier one finds none.
+
+use super::draft::Draft;
+use super::wait_rows::AnsweredWait;
+use super::{Graph, OpenCall, StepProgress, Wait};
+use crate::domain::machine::Refusal;
+use crate::domain::machine::step::StepEvent;
+use crate::domain::step::StepState;
+use crate::domain::stop::WaitingOn;
+use crate::domain::tool_workers::Attempts;
+use chrono::{DateTime, TimeDelta, Utc};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// Why a call ends of which nothing is known.
+const LOST: &str = "the worker was lost";
+
+/// The call of a worker that is a step's open call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerCall {
+    /// Which attempt it is, from 1.
+    pub attempt: u32,
+    /// How often it may be made.
+    pub attempts: Attempts,
+    /// Whether it may be made again when its worker is lost.
+    pub may_repeat: bool,
+    /// When the executor abandons it.
+    #[serde(with = "chrono::serde::ts_microseconds")]
+    pub deadline_at: DateTime<Utc>,
+    /// Since when the present attempt is offered.
+    #[serde(with = "chrono::serde::ts_microseconds")]
+    pub offered_at: DateTime<Utc>,
+    /// How long the step had worked when it began, in microseconds.
+    #[serde(default)]
+    worked_us: i64,
+    /// What it came to, until that is recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<WorkerCallEnd>,
+}
+
+impl WorkerCall {
+    /// The first attempt of a call.
+    pub const fn new(
+        attempts: Attempts,
+        may_repeat: bool,
+        offered_at: DateTime<Utc>,
+        deadline_at: DateTime<Utc>,
+    ) -> Self {
+        Self { attempt: 1, attempts, may_repeat, deadline_at, offered_at, worked_us: 0, end: None }
+    }
+
+    /// Another attempt of the call; none when they are used up.
+    fn again(&self, offered_at: DateTime<Utc>) -> Option<Self> {
+        let attempt = self.attempt.saturating_add(1);
+        let is_left = attempt <= self.attempts.most && offered_at < self.deadline_at;
+        is_left.then(|| Self { attempt, offered_at, ..self.clone() })
+    }
+}
+
+/// What a worker's call came to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkerCallEnd {
+    /// The worker answered.
+    Answered(Box<WorkerResult>),
+    /// No worker answered before its deadline.
+    TimedOut,
+    /// Its worker was lost, and nothing is known of it.
+    Lost,
+}
+
+/// The answer of a worker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerResult {
+    /// The identity of the worker.
+    pub by: String,
+    /// Whether the call succeeded.
+    pub success: bool,
+    /// One line for people.
+    pub summary: String,
+    /// The error; empty for a success.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub error: String,
+    /// The output, where it is small; else empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub output: String,
+    /// The digest of the artifact that holds the output; empty for a small one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub output_digest: String,
+    /// The facts, as the text of a receipt.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub facts: String,
+    /// When it arrived.
+    #[serde(with = "chrono::serde::ts_microseconds")]
+    pub at: DateTime<Utc>,
+}
+
+/// The next attempt of a call that may be made again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NextAttempt {
+    /// The id of its wait.
+    pub wait_id: Uuid,
+    /// How long it is not offered; none for the policy's pause.
+    pub after: Option<TimeDelta>,
+}
+
+impl StepProgress {
+    fn waits_for_worker(&self) -> Option<&Wait> {
+        let wait = self.wait.as_deref().filter(|wait| wait.waiting_on == WaitingOn::Worker);
+        wait.filter(|_| self.state == StepState::Waiting)
+    }
+}
+
+impl Draft {
+    /// Makes a step wait for a worker, as the open call `call`. A call that is open already, as for its next
+    /// attempt, is journalled once. A driver that leased the step keeps its lease.
+    ///
+    /// # Errors
+    /// [`Refusal`] unless the step is running.
+    pub fn call_worker(
+        &mut self,
+        graph: &Graph,
+        index: usize,
+        call: OpenCall,
+        (task, wait): (WorkerCall, Wait),
+    ) -> Result<(), Refusal> {
+        let now = self.now;
+        let step = self.execution.step_mut(index).ok_or(Refusal::Meaningless)?;
+        let is_new = step.open_call.is_none();
+        let answered_wait = step.answered_wait;
+        let worked = now - step.started_at.unwrap_or(now);
+        let worked_us = worked.num_microseconds().unwrap_or_default();
+        step.worker_call = Some(Box::new(WorkerCall { worked_us, ..task }));
+        if is_new {
+            self.open_call(graph, index, call)?;
+        }
+        self.pause_step(graph, index, wait)?;
+        // The outcome of the call is part of the turn, whose driver keeps its lease.
+        self.open_turns.push(graph.id(index).to_owned());
+        if let Some(step) = self.execution.step_mut(index) {
+            step.answered_wait = answered_wait;
+        }
+        Ok(())
+    }
+
+    /// Stores a worker's answer under its lease; the step becomes ready. With `retry` the call is offered again,
+    /// while attempts are left.
+    ///
+    /// # Errors
+    /// [`Refusal::Meaningless`] when no step waits under this lease.
+    pub fn answer_worker_call(
+        &mut self,
+        graph: &Graph,
+        lease: AnsweredWait,
+        result: WorkerResult,
+        retry: Option<NextAttempt>,
+    ) -> Result<(), Refusal> {
+        let index = self.worker_step(lease.id).ok_or(Refusal::Meaningless)?;
+        self.answered = Some(lease);
+        match retry {
+            Some(next)
+                if self.offer_again(
+                    graph,
+                    index,
+                    next,
+                    "the worker asked for another attempt",
+                )? =>
+            {
+                Ok(())
+            }
+            Some(_) | None => {
+                let end = WorkerCallEnd::Answered(Box::new(result));
+                self.end_worker_call(graph, index, end, "the worker answered")
+            }
+        }
+    }
+
+    /// Ends a call of which its worker says that it knows nothing.
+    ///
+    /// # Errors
+    /// [`Refusal::Meaningless`] when no step waits under this lease.
+    pub fn forsake_worker_call(
+        &mut self,
+        graph: &Graph,
+        lease: AnsweredWait,
+        next: Uuid,
+    ) -> Result<(), Refusal> {
+        let index = self.worker_step(lease.id).ok_or(Refusal::Meaningless)?;
+        self.answered = Some(lease);
+        self.lose_worker_call(graph, index, next)
+    }
+
+    /// Ends the calls whose workers are lost, by the waits of their attempts; each comes with the id of the wait of
+    /// the next one. A call that may be made again is offered again, while attempts are left.
+    ///
+    /// # Errors
+    /// [`Refusal`] never in a consistent execution.
+    pub fn lose_worker_calls(
+        &mut self,
+        graph: &Graph,
+        lost: &[(Uuid, Uuid)],
+    ) -> Result<(), Refusal> {
+        for (wait_id, next) in lost {
+            if let Some(index) = self.worker_step(*wait_id) {
+                self.lose_worker_call(graph, index, *next)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the calls whose deadline has passed.
+    ///
+    /// # Errors
+    /// [`Refusal`] never in a consistent execution.
+    pub fn expire_worker_calls(&mut self, graph: &Graph) -> Result<(), Refusal> {
+        let now = self.now;
+        for index in 0..self.execution.steps.len() {
+            let is_over = self.execution.step(index).is_some_and(|step| {
+                let task = step.worker_call.as_deref().filter(|task| task.deadline_at <= now);
+                task.is_some() && step.waits_for_worker().is_some()
+            });
+            if is_over {
+                let cause = "the deadline of the call passed";
+                self.end_worker_call(graph, index, WorkerCallEnd::TimedOut, cause)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn lose_worker_call(
+        &mut self,
+        graph: &Graph,
+        index: usize,
+        wait_id: Uuid,
+    ) -> Result<(), Refusal> {
+        let step = self.execution.step(index).ok_or(Refusal::Meaningless)?;
+        let may_repeat = step.worker_call.as_deref().is_some_and(|task| task.may_repeat);
+        let next = NextAttempt { wait_id, after: None };
+        if may_repeat && self.offer_again(graph, index, next, LOST)? {
+            return Ok(());
+        }
+        self.end_worker_call(graph, index, WorkerCallEnd::Lost, LOST)
+    }
+
+    /// Offers the next attempt of a call. Returns false when there is none.
+    fn offer_again(
+        &mut self,
+        graph: &Graph,
+        index: usize,
+        next: NextAttempt,
+        cause: &str,
+    ) -> Result<bool, Refusal> {
+        let now = self.now;
+        let step = self.execution.step_mut(index).ok_or(Refusal::Meaningless)?;
+        let (Some(task), Some(wait)) = (&mut step.worker_call, &mut step.wait) else {
+            return Err(Refusal::Meaningless);
+        };
+        let after = next.after.unwrap_or_else(|| task.attempts.pause_after(task.attempt));
+        let Some(again) = task.again(now + after) else { return Ok(false) };
+        **task = again;
+        (wait.id, wait.since) = (next.wait_id, now);
+        self.show_wait();
+        self.step_event(graph, index, StepEvent::OfferedAgain, cause)?;
+        Ok(true)
+    }
+
+    fn end_worker_call(
+        &mut self,
+        graph: &Graph,
+        index: usize,
+        end: WorkerCallEnd,
+        cause: &str,
+    ) -> Result<(), Refusal> {
+        let now = self.now;
+        // The time of a pause is given back at its end.
+        let rests_since = self.execution.paused.as_ref().and_then(|paused| paused.rests_since);
+        let step = self.execution.step_mut(index).ok_or(Refusal::Meaningless)?;
+        let task = step.worker_call.as_mut().ok_or(Refusal::Meaningless)?;
+        task.end = Some(end);
+        let worked = TimeDelta::microseconds(task.worked_us);
+        step.started_at = step.started_at.map(|_| rests_since.unwrap_or(now) - worked);
+        self.resume_step(graph, index, cause)
+    }
+
+    fn worker_step(&self, wait_id: Uuid) -> Option<usize> {
+        let waits = |step: &StepProgress| {
+            step.worker_call.is_some()
+                && step.waits_for_worker().is_some_and(|wait| wait.id == wait_id)
+        };
+        (0..self.execution.steps.len()).find(|index| self.execution.step(*index).is_some_and(waits))
+    }
+}

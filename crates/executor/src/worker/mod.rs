@@ -1,0 +1,142 @@
+//! Workers outside the executor that serve tools over one stream each.
+//!
+//! ```text
+//!   Connect --announce--> worker_tool (what every executor may offer to drivers)
+//!      session: one task a stream, reads the worker's messages
+//!      dispatch: one loop a process, leases offered calls for streams with free places
+//!      heartbeat: one loop a process, extends the leases of the calls of live streams
+//!      results: the answer of a call as one guarded change of its run
+//! ```
+//!
+//! A call belongs to the worker by its lease, never to the stream.
+
+mod announce;
+mod dispatch;
+mod heartbeat;
+mod output;
+mod result;
+mod session;
+mod streams;
+
+use crate::tool::Toolbox;
+use futures::stream::{self, BoxStream, StreamExt};
+use sqlx::PgPool;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+use streams::Streams;
+use surety_common::clock;
+use surety_common::store::{Committer, Policies, WaitHeartbeats, Waker, Wakeups, WorkerTimes};
+use surety_common::wire::caller::Caller;
+use surety_common::wire::v1;
+use tokio::sync::{Notify, mpsc};
+use tokio_util::sync::CancellationToken;
+use tonic::{Status, Streaming};
+use uuid::Uuid;
+
+/// How many heartbeat intervals a lease has, and how many of them a stream may be silent.
+const BEATS: u32 = 3;
+/// The messages to a worker that wait until it reads them.
+const QUEUE: usize = 2048;
+
+/// The workers that are connected to one executor process.
+#[derive(Clone)]
+pub(crate) struct Workers(Arc<Shared>);
+
+/// What the operator grants to workers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WorkerTerms {
+    /// How long the calls of a worker stay leased after its last sign of life.
+    pub(crate) lease: Duration,
+    /// How long a tool stays listed after its last worker left.
+    pub(crate) listed: Duration,
+}
+
+/// What the workers of a process need.
+pub(crate) struct WorkerSetup {
+    /// This process.
+    pub(crate) executor_id: Uuid,
+    /// The database.
+    pub(crate) pool: PgPool,
+    /// The writer of changes.
+    pub(crate) committer: Committer,
+    /// Wake-ups.
+    pub(crate) wakes: (Waker, Wakeups),
+    /// The tools by namespace.
+    pub(crate) toolbox: Arc<Toolbox>,
+    /// The folder of the workspaces of runs that name none.
+    pub(crate) workspaces: PathBuf,
+    /// What the operator grants.
+    pub(crate) terms: WorkerTerms,
+    /// Cancelled when the process shuts down.
+    pub(crate) drain: CancellationToken,
+}
+
+struct Shared {
+    setup: WorkerSetup,
+    policies: Policies,
+    heartbeats: WaitHeartbeats,
+    streams: Streams,
+    /// A stream has a free place.
+    free: Notify,
+    /// A worker reported progress.
+    reported: Notify,
+    /// Bytes of outputs that are kept in memory until their results arrive.
+    buffered: Arc<AtomicUsize>,
+}
+
+/// The messages to one worker.
+type Outgoing = mpsc::Sender<Result<v1::ConnectResponse, Status>>;
+
+impl Workers {
+    /// Starts the loops of a process.
+    pub(crate) fn start(setup: WorkerSetup) -> Self {
+        let policies = Policies::of(setup.pool.clone());
+        let heartbeats = WaitHeartbeats::start(setup.pool.clone());
+        let workers = Self(Arc::new(Shared {
+            setup,
+            policies,
+            heartbeats,
+            streams: Streams::default(),
+            free: Notify::new(),
+            reported: Notify::new(),
+            buffered: Arc::default(),
+        }));
+        tokio::spawn(workers.clone().dispatch());
+        tokio::spawn(workers.clone().beat());
+        workers
+    }
+
+    /// Serves one stream.
+    pub(crate) fn connect(
+        &self,
+        caller: Caller,
+        incoming: Streaming<v1::ConnectRequest>,
+    ) -> BoxStream<'static, Result<v1::ConnectResponse, Status>> {
+        let (outgoing, mut messages) = mpsc::channel(QUEUE);
+        let closed = CancellationToken::new();
+        tokio::spawn(self.clone().serve(caller, incoming, outgoing, closed.clone()));
+        let messages = stream::poll_fn(move |context| messages.poll_recv(context));
+        messages.take_until(closed.cancelled_owned()).boxed()
+    }
+
+    fn interval(&self) -> Duration {
+        self.0.setup.terms.lease / BEATS
+    }
+
+    fn lease_ms(&self) -> i32 {
+        i32::try_from(self.0.setup.terms.lease.as_millis()).unwrap_or(i32::MAX)
+    }
+
+    fn times(&self) -> WorkerTimes {
+        let delta = |span: Duration| chrono::TimeDelta::from_std(span).unwrap_or_default();
+        let WorkerTerms { lease, listed } = self.0.setup.terms;
+        WorkerTimes { now: clock::now(), live: delta(lease), listed: delta(listed) }
+    }
+}
+
+/// One message to a worker.
+fn response(message: v1::connect_response::Message) -> Result<v1::ConnectResponse, Status> {
+    Ok(v1::ConnectResponse { message: Some(message) })
+}

@@ -1,0 +1,307 @@
+//! The result of a call: stored as one change of its run, by the executor that received it.
+
+use super::output::Chunks;
+use super::session::{refused, unknown};
+use super::streams::HeldCall;
+use super::{Outgoing, Workers};
+use crate::participant::check_words;
+use chrono::TimeDelta;
+use surety_common::clock;
+use surety_common::domain::execution::draft::Draft;
+use surety_common::domain::execution::wait_rows::AnsweredWait;
+use surety_common::domain::execution::{Graph, NextAttempt, WorkerResult};
+use surety_common::domain::fault::{Fault, FaultCode};
+use surety_common::domain::journal::Actor;
+use surety_common::domain::json::sha256_hex;
+use surety_common::domain::path::Workspace;
+use surety_common::domain::problem::{Code, Problem};
+use surety_common::domain::receipt::{EvidenceReceipt, Fact};
+use surety_common::domain::run::RunRecord;
+use surety_common::store::{self, Artifact, Commit, Outcome, StoreError, Topic};
+use surety_common::telemetry::trace;
+use surety_common::wire::v1;
+use surety_common::wire::v1::connect_response::Message;
+use surety_common::wire::value::id;
+use uuid::Uuid;
+
+/// The largest output in a result itself. Of a larger one the parts come before.
+const INLINE_OUTPUT: usize = 32 << 10;
+/// The longest summary, and the longest error.
+const MAX_SUMMARY: usize = 1000;
+const MAX_ERROR: usize = 4 << 10;
+/// The longest time after which a call is made again, in seconds.
+const MAX_RETRY_AFTER_S: i64 = 24 * 3600;
+
+/// A result that can be stored.
+struct Taken {
+    call_id: Uuid,
+    run_id: Uuid,
+    lease: AnsweredWait,
+    by: String,
+    success: bool,
+    summary: String,
+    error: String,
+    output: String,
+    facts: Vec<Fact>,
+    facts_text: String,
+    is_unknown: bool,
+    retry: Option<Option<TimeDelta>>,
+}
+
+impl Workers {
+    /// Takes a result, and stores it beside the messages that follow.
+    ///
+    /// # Errors
+    /// `type_mismatch`, `too_large`, `limit_out_of_range`, `tool_call_unknown`, `lease_lost`; then the call goes on.
+    pub(super) fn take_result(
+        &self,
+        (stream, outgoing): (u64, &Outgoing),
+        result: v1::ToolResult,
+    ) -> Result<(), Fault> {
+        let call_id = id("result.call_id", &result.call_id)?;
+        let (name, fence) = (result.call_id.clone(), result.fence);
+        let mut taken = read(call_id, result)?;
+        let found = self.0.streams.with(stream, |stream| {
+            let by = stream.accepted.worker.identity.clone();
+            let call = stream.held(&name, fence)?;
+            if !taken.output.is_empty() && !call.chunks.bytes().is_empty() {
+                let message = "is set, and parts of the output were sent; send one of both";
+                return Err(Problem::at(Code::TypeMismatch, "result.output", message).into());
+            }
+            call.is_settling = true;
+            let HeldCall { run_id, wait_id, lease_epoch, .. } = *call;
+            (taken.run_id, taken.by) = (run_id, by);
+            taken.lease = AnsweredWait { id: wait_id, lease_epoch };
+            Ok(std::mem::take(&mut call.chunks))
+        });
+        let chunks = found.unwrap_or_else(|| Err(unknown(&name)))?;
+        let (workers, outgoing) = (self.clone(), outgoing.clone());
+        tokio::spawn(async move { workers.settle(stream, outgoing, (taken, chunks)).await });
+        Ok(())
+    }
+
+    /// Stores a result, and tells the worker what came of it.
+    async fn settle(&self, stream: u64, outgoing: Outgoing, (taken, chunks): (Taken, Chunks)) {
+        let Taken { call_id, run_id, lease, .. } = &taken;
+        let stored = self.store(&taken, chunks.bytes()).await;
+        let message = match stored {
+            Ok(()) => {
+                self.0.streams.with(stream, |stream| stream.calls.remove(call_id));
+                let fence = u64::try_from(lease.lease_epoch).unwrap_or_default();
+                Message::Stored(v1::ResultStored { call_id: call_id.to_string(), fence })
+            }
+            Err(fault) => {
+                tracing::info!(%run_id, %call_id, worker = taken.by, %fault, "workers: a result was refused");
+                let is_over = matches!(
+                    fault.reason,
+                    surety_common::domain::fault::Reason::Service(
+                        FaultCode::LeaseLost | FaultCode::RunTerminal
+                    )
+                );
+                self.0.streams.with(stream, |stream| match stream.calls.get_mut(call_id) {
+                    Some(call) if !is_over => {
+                        call.is_settling = false;
+                        call.chunks = chunks;
+                    }
+                    Some(_) | None => drop(stream.calls.remove(call_id)),
+                });
+                refused(call_id.to_string(), &fault)
+            }
+        };
+        self.0.free.notify_one();
+        // A worker that does not read is cut off by its session.
+        drop(self.say(&outgoing, message).await);
+    }
+
+    async fn store(&self, taken: &Taken, chunks: &[u8]) -> Result<(), Fault> {
+        let pool = &self.0.setup.pool;
+        let mut output_digest = String::new();
+        if chunks.len() > INLINE_OUTPUT || std::str::from_utf8(chunks).is_err() {
+            output_digest = sha256_hex(chunks);
+            let digest = output_digest.as_str();
+            let artifact = Artifact { digest, body: chunks, created_at: clock::now() };
+            store::keep(pool, taken.run_id, artifact).await?;
+        }
+        let output = match (output_digest.is_empty(), chunks.is_empty()) {
+            (true, false) => String::from_utf8_lossy(chunks).into_owned(),
+            (_, true) => taken.output.clone(),
+            (false, false) => String::new(),
+        };
+        let result = WorkerResult {
+            by: taken.by.clone(),
+            success: taken.success,
+            summary: taken.summary.clone(),
+            error: taken.error.clone(),
+            output,
+            output_digest,
+            facts: taken.facts_text.clone(),
+            at: clock::now(),
+        };
+        let mut refused_at = None;
+        loop {
+            let record = store::find_run(pool, taken.run_id).await?;
+            let record = record.ok_or_else(|| lease_lost(taken.call_id))?;
+            if record.execution.state.is_terminal() {
+                let message = "the run has ended; the result changes nothing";
+                return Err(Fault::new(FaultCode::RunTerminal, message));
+            }
+            // No other writer changed the row: the lease of the call refused the change.
+            if refused_at == Some(record.execution.version) {
+                return Err(lease_lost(taken.call_id));
+            }
+            refused_at = Some(record.execution.version);
+            self.check_paths(&record, &taken.facts)?;
+            if self.commit(record, taken, result.clone()).await? == Outcome::Applied {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn commit(
+        &self,
+        record: RunRecord,
+        taken: &Taken,
+        result: WorkerResult,
+    ) -> Result<Outcome, Fault> {
+        let setup = &self.0.setup;
+        let graph = record.plan.as_deref().map(Graph::of).unwrap_or_default();
+        // A run without a lease waits for its next claim, and a leased one is read by its executor.
+        let topic = match record.execution.lease_owner {
+            None => Topic::Ready,
+            Some(_) => Topic::Moved(taken.run_id),
+        };
+        let by = Actor(format!("worker/{}", taken.by).into());
+        let mut draft = Draft::new(record.execution, by, clock::now());
+        let next = Uuid::now_v7();
+        let lease = taken.lease;
+        let changed = match taken.is_unknown {
+            true => draft.forsake_worker_call(&graph, lease, next),
+            false => {
+                let retry = taken.retry.map(|after| NextAttempt { wait_id: next, after });
+                draft.answer_worker_call(&graph, lease, result, retry)
+            }
+        };
+        changed.map_err(|_| lease_lost(taken.call_id))?;
+        let run_id = taken.run_id.to_string();
+        let span = trace::work_span("executor", &run_id, &record.spec.trace_parent);
+        let span_id = trace::span_id(&span);
+        let commit = Commit::new(draft.into_write(), span, span_id).notify_on_commit(topic);
+        let outcome = setup.committer.commit(commit).await.map_err(away)?;
+        if outcome == Outcome::Applied {
+            setup.wakes.1.wake_here(topic);
+        }
+        Ok(outcome)
+    }
+
+    /// A worker states nothing about files outside the workspace.
+    fn check_paths(&self, record: &RunRecord, facts: &[Fact]) -> Result<(), Fault> {
+        let workspace = Workspace::new(&self.workspace_of(record));
+        for (place, fact) in facts.iter().enumerate() {
+            let path = match fact {
+                Fact::FileWritten { path, .. }
+                | Fact::FileObserved { path, .. }
+                | Fact::Content { path, .. } => path,
+                Fact::Command { .. }
+                | Fact::Verification { .. }
+                | Fact::Output { .. }
+                | Fact::Tests { .. } => continue,
+            };
+            if workspace.resolve(path).is_none_or(|path| path.is_empty()) {
+                let message = format!(
+                    "{path:?} is no path of a file in the workspace of the run; leave the fact out"
+                );
+                let field = format!("result.facts[{place}].path");
+                return Err(Problem::at(Code::TypeMismatch, field, message).into());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn away(error: StoreError) -> Fault {
+    error.into()
+}
+
+fn lease_lost(call_id: Uuid) -> Fault {
+    let message = format!(
+        "the lease of the call {call_id} was lost, or the call has ended; the result changes nothing"
+    );
+    Fault::new(FaultCode::LeaseLost, message).with_field("fence")
+}
+
+/// Reads what a worker says of a call; the call itself is found later.
+fn read(call_id: Uuid, result: v1::ToolResult) -> Result<Taken, Fault> {
+    let v1::ToolResult {
+        call_id: _,
+        success,
+        output,
+        summary,
+        facts,
+        error,
+        fence: _,
+        retryable,
+        retry_after,
+        outcome_unknown,
+    } = result;
+    let at = |code, field: &str, message: String| -> Fault {
+        Problem::at(code, format!("result.{field}"), message).into()
+    };
+    for (field, text, most) in [
+        ("output", &output, INLINE_OUTPUT),
+        ("summary", &summary, MAX_SUMMARY),
+        ("error", &error, MAX_ERROR),
+    ] {
+        if text.len() > most {
+            let more = if field == "output" { "; send it in chunks before the result" } else { "" };
+            let message = format!("has {} bytes; at most {most} are kept{more}", text.len());
+            return Err(at(Code::TooLarge, field, message));
+        }
+        if text.contains('\0') {
+            let message = "contains the character U+0000, which cannot be stored; remove it";
+            return Err(at(Code::TypeMismatch, field, message.to_owned()));
+        }
+    }
+    if success && !error.is_empty() {
+        let message = "is set for a call that succeeded; set one of both".to_owned();
+        return Err(at(Code::TypeMismatch, "error", message));
+    }
+    let retry = match retry_after {
+        Some(after) if !(0..=MAX_RETRY_AFTER_S).contains(&after.seconds) || after.nanos < 0 => {
+            let message = format!("is {} s; choose at most {MAX_RETRY_AFTER_S} s", after.seconds);
+            return Err(at(Code::LimitOutOfRange, "retry_after", message));
+        }
+        Some(after) => {
+            Some(TimeDelta::seconds(after.seconds) + TimeDelta::nanoseconds(after.nanos.into()))
+        }
+        None => None,
+    };
+    let words = v1::EvidenceReceipt {
+        step_index: Some(0),
+        source: v1::EvidenceSource::ToolObservation.into(),
+        name: "worker".to_owned(),
+        facts,
+        ..v1::EvidenceReceipt::default()
+    };
+    let words = EvidenceReceipt::try_from(words).map_err(|error| error.under("result"))?;
+    check_words(&words, "result")?;
+    let facts_text = if words.facts.is_empty() { String::new() } else { words.to_text() };
+    Ok(Taken {
+        call_id,
+        run_id: Uuid::nil(),
+        lease: AnsweredWait { id: Uuid::nil(), lease_epoch: 0 },
+        by: String::new(),
+        success,
+        summary: one_line(&summary),
+        error: one_line(&error),
+        output,
+        facts: words.facts,
+        facts_text,
+        is_unknown: outcome_unknown,
+        retry: (retryable && !success).then_some(retry),
+    })
+}
+
+pub(super) fn one_line(text: &str) -> String {
+    let plain = |letter: char| if letter.is_control() { ' ' } else { letter };
+    text.trim().chars().map(plain).collect()
+}
