@@ -178,7 +178,7 @@ case "${1:-}" in
   python-package)
     prepare_python
     shift
-    [ "$#" -gt 0 ] || set -- test_client test_driver test_worker
+    [ "$#" -gt 0 ] || set -- test_client test_driver test_worker test_tools
     status=0
     said="$(PYTHONPATH=clients/python/tests "$PYTHON/installed/bin/python" -m unittest "$@" 2>&1)" || status=$?
     printf '%s\npackage: %s\n' "$said" "$(grep '^Ran ' <<<"$said" || echo 'the tests did not run')"
@@ -191,7 +191,7 @@ case "${1:-}" in
   typescript-package)
     prepare_typescript
     shift
-    [ "$#" -gt 0 ] || set -- settings.test client.test driver.test worker.test
+    [ "$#" -gt 0 ] || set -- settings.test client.test driver.test worker.test tools.test
     files=()
     for name in "$@"; do files+=("$NODE/installed/tests/$name.js"); done
     status=0

@@ -67,11 +67,14 @@ async fn the_typescript_package_works_from_its_archive() -> Result<()> {
     run_package("typescript-package").await
 }
 
+/// A worker counts as lost after this time without a message.
+const WORKER_LEASE: (&str, &str) = ("SURETY_EXECUTOR_WORKER_LEASE_MS", "3000");
+
 /// Runs the tests of a package over services that know a person, drivers and a worker.
 async fn run_package(package: &str) -> Result<()> {
     let tokens = token_file()?;
     let known = tokens.path().to_string_lossy().into_owned();
-    let common = [("SURETY_TOKEN_FILE", known.as_str()), LEASE];
+    let common = [("SURETY_TOKEN_FILE", known.as_str()), LEASE, WORKER_LEASE];
     let mut deployment = Deployment::start_idle(Database::create().await?, &common).await?;
     deployment.use_token(Token::new(&secret(PERSON))?);
     deployment.add_executor(&[]).await?;

@@ -19,14 +19,13 @@ import {
   raw,
 } from "@surety/client";
 import assert from "node:assert/strict";
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, afterEach, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { PATIENCE_MS, Relay, agentPlan, driving, inTime, until } from "./live.js";
+import { assertRepaired, createRepair } from "./repair.js";
 
 const client = new Client();
 after(() => {
@@ -249,36 +248,11 @@ describe("processes", () => {
 
 describe("the example", () => {
   it("carries the repair example to its verdict", { timeout: 300_000 }, async () => {
-    const steps = ["read", "edit", "test", "changelog"].map((id, at, ids) => ({
-      id,
-      description: id,
-      done_when: `${id} is done`,
-      dependencies: ids.slice(Math.max(0, at - 1), at),
-    }));
-    const project = join(mkdtempSync(join(tmpdir(), "surety-client-")), "project");
-    execFileSync("examples/repair/fresh.sh", [project]);
-    const run = await client.createRun({
-      plan: {
-        title: "Meetings back to back are one block",
-        goal: "Make the project's tests pass and say so in the changelog.",
-        steps,
-      },
-      workspace: project,
-      checks: [
-        { id: "tests-pass", kind: "command_success", target: "cargo test --offline" },
-        { id: "something-changed", kind: "workspace_change" },
-      ],
-      policy: { repeatableCommands: ["cargo test"] },
-      driver: "remote",
-    });
+    const run = await createRepair(client);
     // The agent ends with its run.
     const agent = join(import.meta.dirname, "..", "examples", "agent.js");
     const child = spawn(process.execPath, [agent, run.id], { stdio: "inherit" });
     assert.deepEqual(await once(child, "close"), [0, null]);
-    await done(run);
-    const { results } = await client.verdict(run.id);
-    for (const name of ["tests-pass", "something-changed"]) {
-      assert.ok(results.find((result) => result.name === name)?.passed, name);
-    }
+    await assertRepaired(client, run);
   });
 });

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
@@ -24,12 +23,8 @@ from ._calls import (
     Q,
     Retry,
 )
-from ._errors import NotFound
 from ._settings import PERSON, Settings, planner_address
 from .v1 import event_pb2, receipt_pb2, run_pb2, run_service_pb2, verdict_pb2
-
-_log = logging.getLogger("surety")
-_PAGE = 200
 
 
 class Client:
@@ -113,15 +108,13 @@ class Client:
             key=request_id,
         )
         answer = self._call(CREATE_RUN, request, timeout, traceparent)
-        for warning in answer.warnings:
-            _log.warning("run %s: %s at %s: %s", answer.run.id, warning.code, warning.field, warning.message)
-        return answer.run
+        return requests.created(answer)
 
     def get_run(
         self, run_id: str, *, timeout: float | None = None, traceparent: str | None = None
     ) -> run_pb2.Run:
         """Returns a run, without its receipts and turns."""
-        request = run_service_pb2.GetRunRequest(run_id=run_id)
+        request = requests.get_run(run_id)
         return (self._call(GET_RUN, request, timeout, traceparent)).run
 
     def verdict(
@@ -129,9 +122,7 @@ class Client:
     ) -> verdict_pb2.Verdict:
         """Returns the latest verdict. Raises `NotFound` with `verdict_not_found` while there is none."""
         run = self.get_run(run_id, timeout=timeout, traceparent=traceparent)
-        if not run.HasField("verdict"):
-            raise NotFound(f"run {run_id} has no verdict yet", code="verdict_not_found")
-        return run.verdict
+        return requests.verdict_of(run)
 
     def watch(
         self,
@@ -149,7 +140,7 @@ class Client:
         next_sequence = from_sequence
 
         def resume() -> run_service_pb2.WatchRunRequest:
-            return run_service_pb2.WatchRunRequest(run_id=run_id, from_sequence=next_sequence, follow=follow)
+            return requests.watch_run(run_id, next_sequence, follow)
 
         answers = self._calls.stream(WATCH_RUN, resume, timeout=timeout, traceparent=traceparent)
         try:
@@ -183,12 +174,7 @@ class Client:
         traceparent: str | None = None,
     ) -> run_pb2.Run:
         """Cancels a run, and returns it."""
-        request = run_service_pb2.CancelRunRequest(
-            run_id=run_id,
-            reason=reason,
-            request_id=requests.request_id(request_id),
-            expected_version=expected_version,
-        )
+        request = requests.cancel_run(run_id, reason, request_id, expected_version)
         return (self._call(CANCEL_RUN, request, timeout, traceparent)).run
 
     def list_waits(
@@ -200,8 +186,7 @@ class Client:
         traceparent: str | None = None,
     ) -> list[run_service_pb2.Wait]:
         """Returns the open waits of a run, or of all runs of a namespace."""
-        namespace = self._namespace if namespace is None else namespace
-        request = run_service_pb2.ListWaitsRequest(run_id=run_id, namespace=namespace, page_size=_PAGE)
+        request = requests.list_waits(run_id, self._namespace if namespace is None else namespace)
         waits: list[run_service_pb2.Wait] = []
         while True:
             page = self._call(LIST_WAITS, request, timeout, traceparent)
@@ -221,12 +206,7 @@ class Client:
         traceparent: str | None = None,
     ) -> run_pb2.Run:
         """Answers a question. An answer that is no text is sent as JSON, for questions with a JSON Schema."""
-        request = run_service_pb2.AnswerQuestionRequest(
-            wait_id=requests.wait_id(wait),
-            answer=answer if isinstance(answer, str) else requests.as_json(answer, "answer"),
-            request_id=requests.request_id(request_id),
-            expected_version=expected_version,
-        )
+        request = requests.answer(wait, answer, request_id, expected_version)
         return (self._call(ANSWER, request, timeout, traceparent)).run
 
     def approve(
@@ -280,7 +260,7 @@ class Client:
         self, run_id: str, *, timeout: float | None = None, traceparent: str | None = None
     ) -> Iterator[receipt_pb2.EvidenceReceipt]:
         """Yields all receipts of a run in the order of the chain. The deadline is that of each page."""
-        request = run_service_pb2.ListReceiptsRequest(run_id=run_id, page_size=_PAGE)
+        request = requests.list_receipts(run_id)
         while True:
             page = self._call(LIST_RECEIPTS, request, timeout, traceparent)
             yield from page.receipts

@@ -99,6 +99,7 @@ class Driver:
             run_until_stopped(self._stop, loop.start, loop.shut_down, _log)
         finally:
             calls.close()
+            self._stop.clear()
         if loop.failure is not None:
             raise loop.failure
 
@@ -162,7 +163,9 @@ class _Loop:
             while (leased := self._lease()) is not None:
                 self._drive(leased)
         except SuretyError as error:
-            self._fail(error)
+            # After the end, a function that took too long finds its client closed.
+            if not self._ended.is_set():
+                self._fail(error)
         except Exception as error:  # A defect here must end the driver, not only one of its threads.
             _log.exception("driver: a worker failed")
             failure = DriverFailed(f"the driver's loop failed: {error!r}")

@@ -80,4 +80,3 @@ def run_until_stopped(
         shut_down()
         if in_main:
             signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
-        stop.clear()

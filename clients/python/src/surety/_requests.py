@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import logging
 import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias, TypeVar, cast
@@ -11,9 +12,11 @@ from typing import Any, TypeAlias, TypeVar, cast
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 
-from ._errors import InvalidInput
-from .v1 import check_pb2, limits_pb2, plan_pb2, run_pb2, run_service_pb2
+from ._errors import InvalidInput, NotFound
+from .v1 import check_pb2, limits_pb2, plan_pb2, run_pb2, run_service_pb2, verdict_pb2
 
+_log = logging.getLogger("surety")
+_PAGE = 200
 M = TypeVar("M", bound=Message)
 Plan: TypeAlias = str | Mapping[str, Any] | plan_pb2.Plan
 Policy: TypeAlias = Mapping[str, Any] | run_pb2.Policy
@@ -70,6 +73,61 @@ def create_run(
             check = {"kind": "command_success", "target": check}
         request.verify.append(message_of(check_pb2.AcceptCheck, check, f"verify[{number}]"))
     return request
+
+
+def created(answer: run_service_pb2.CreateRunResponse) -> run_pb2.Run:
+    """The run of an answer, whose warnings are logged."""
+    for warning in answer.warnings:
+        _log.warning("run %s: %s at %s: %s", answer.run.id, warning.code, warning.field, warning.message)
+    return answer.run
+
+
+def get_run(run_id: str) -> run_service_pb2.GetRunRequest:
+    """The request of GetRun."""
+    return run_service_pb2.GetRunRequest(run_id=run_id)
+
+
+def verdict_of(run: run_pb2.Run) -> verdict_pb2.Verdict:
+    """The latest verdict of a run."""
+    if not run.HasField("verdict"):
+        raise NotFound(f"run {run.id} has no verdict yet", code="verdict_not_found")
+    return run.verdict
+
+
+def watch_run(run_id: str, from_sequence: int, follow: bool) -> run_service_pb2.WatchRunRequest:
+    """The request of WatchRun."""
+    return run_service_pb2.WatchRunRequest(run_id=run_id, from_sequence=from_sequence, follow=follow)
+
+
+def cancel_run(
+    run_id: str, reason: str, key: str | None, expected_version: int | None
+) -> run_service_pb2.CancelRunRequest:
+    """The request of CancelRun."""
+    return run_service_pb2.CancelRunRequest(
+        run_id=run_id, reason=reason, request_id=request_id(key), expected_version=expected_version
+    )
+
+
+def list_waits(run_id: str, namespace: str) -> run_service_pb2.ListWaitsRequest:
+    """The request of ListWaits for the first page."""
+    return run_service_pb2.ListWaitsRequest(run_id=run_id, namespace=namespace, page_size=_PAGE)
+
+
+def list_receipts(run_id: str) -> run_service_pb2.ListReceiptsRequest:
+    """The request of ListReceipts for the first page."""
+    return run_service_pb2.ListReceiptsRequest(run_id=run_id, page_size=_PAGE)
+
+
+def answer(
+    wait: Wait | str, value: object, key: str | None, expected_version: int | None
+) -> run_service_pb2.AnswerQuestionRequest:
+    """The request of AnswerQuestion. A value that is no text is sent as JSON."""
+    return run_service_pb2.AnswerQuestionRequest(
+        wait_id=wait_id(wait),
+        answer=value if isinstance(value, str) else as_json(value, "answer"),
+        request_id=request_id(key),
+        expected_version=expected_version,
+    )
 
 
 def resolve(

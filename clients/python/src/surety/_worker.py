@@ -172,6 +172,7 @@ class Worker:
             run_until_stopped(self._stop, loop.start, loop.shut_down, _log)
         finally:
             calls.close()
+            self._stop.clear()
         if loop.failure is not None:
             raise loop.failure
 
