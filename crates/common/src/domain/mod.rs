@@ -42,4 +42,5 @@ pub mod tests_seen;
 pub mod todo;
 pub mod verdict;
 pub mod verification;
+pub mod verify_tool;
 pub mod workspace;

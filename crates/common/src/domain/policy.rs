@@ -11,6 +11,8 @@ use crate::domain::json::Value;
 use crate::domain::limits::Limits;
 use crate::domain::problem::{Code, Problem};
 use crate::domain::run::{InDoubt, NetworkPolicy, Policy, SandboxPolicy, VerifyCommands};
+use crate::domain::verification::Verification;
+use crate::domain::verify_tool::{VerifyTool, read_verify_tools};
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
 
@@ -65,11 +67,13 @@ pub struct NamespacePolicy {
     pub confirm_destructive: bool,
     /// Whether calls of every tool with effects outside the workspace need one.
     pub confirm_open_world: bool,
+    /// Verification commands of every run.
+    pub verify_tools: Vec<VerifyTool>,
 }
 
 impl NamespacePolicy {
     /// The keys that have an effect; any other is refused when the policy is set.
-    pub const KEYS: [&str; 19] = [
+    pub const KEYS: [&str; 20] = [
         "ceilings",
         "checks",
         "confirm_destructive",
@@ -88,6 +92,7 @@ impl NamespacePolicy {
         "refuse_unsandboxed",
         "require_full_sandbox",
         "require_independent",
+        "verify_tools",
         "workspace_roots",
     ];
 
@@ -122,12 +127,14 @@ impl NamespacePolicy {
         read_globs("may_change_within", &self.may_change_within)?;
         self.prepare = read_prepare("prepare", self.prepare)?;
         self.confirm_tools = read_tools("confirm_tools", self.confirm_tools)?;
+        self.verify_tools = read_verify_tools("verify_tools", self.verify_tools)?;
         let stored = Value::Array(self.checks.iter().map(AcceptCheck::to_json).collect());
         let (checks, _) = read_checks(&stored, "checks", Author::Operator)?;
         let checks: Vec<_> = checks.into_iter().map(of_operator).collect();
         let known: Vec<_> = self.checks.iter().map(|check| check.overlay.clone()).collect();
         self.checks = with_overlays(checks, &known);
         self.check_overlays()?;
+        self.check_verifications()?;
         Ok(self)
     }
 
@@ -153,6 +160,17 @@ impl NamespacePolicy {
             .iter()
             .filter_map(|check| Some((check.overlay.digest(), check.overlay.files()?.as_ref())));
         files.collect()
+    }
+
+    /// A check of every run can only name commands that every run has.
+    fn check_verifications(&self) -> Result<(), Problem> {
+        let always_verify_tools = self.verify_tools.clone();
+        let policy = Policy { always_verify_tools, ..Policy::default() };
+        for (index, check) in self.checks.iter().enumerate() {
+            Verification::of_check(check, &policy)
+                .map_err(|problem| problem.under(&format!("checks[{index}].params")))?;
+        }
+        Ok(())
     }
 
     fn check_overlays(&self) -> Result<(), Problem> {
@@ -218,6 +236,12 @@ impl NamespacePolicy {
             );
             return Err(Problem::at(Code::PolicyExceeded, "policy.in_doubt", message));
         }
+        let is_taken = |tool: &VerifyTool| self.verify_tools.iter().any(|it| it.name == tool.name);
+        if let Some(place) = policy.verify_tools.iter().position(is_taken) {
+            let message = "the namespace's policy key verify_tools has this name; use another one";
+            let field = format!("policy.verify_tools[{place}].name");
+            return Err(Problem::at(Code::PolicyExceeded, field, message));
+        }
         let receipts_only = policy.verify_commands == VerifyCommands::ReceiptsOnly;
         let unsandboxed = policy.sandbox == SandboxPolicy::None;
         for (refuses, asks, field, key) in [
@@ -264,6 +288,7 @@ impl NamespacePolicy {
             may_change_within: self.may_change_within.clone(),
             always_prepare: self.prepare.clone(),
             confirm: self.confirmed(policy.confirm),
+            always_verify_tools: self.verify_tools.clone(),
             ..policy
         })
     }
@@ -315,6 +340,7 @@ impl NamespacePolicy {
             confirm_tools,
             confirm_destructive,
             confirm_open_world,
+            verify_tools,
         } = self;
         let ceilings =
             ceilings.iter().map(|(name, value)| (name.clone(), Value::Number(value.to_string())));
@@ -342,6 +368,10 @@ impl NamespacePolicy {
             member("confirm_tools", texts(confirm_tools)),
             member("confirm_destructive", Value::Bool(*confirm_destructive)),
             member("confirm_open_world", Value::Bool(*confirm_open_world)),
+            member(
+                "verify_tools",
+                Value::Array(verify_tools.iter().map(VerifyTool::to_json).collect()),
+            ),
         ])
     }
 
@@ -366,6 +396,7 @@ impl NamespacePolicy {
             let list = value.get(key).and_then(Value::as_array).unwrap_or_default();
             list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
         };
+        let tools = value.get("verify_tools").and_then(Value::as_array).unwrap_or_default();
         let in_doubt = value.get("in_doubt").and_then(Value::as_str);
         let in_doubt = in_doubt.map(|word| {
             let message = format!("{word:?} is none of refuse, ask, allow");
@@ -392,6 +423,7 @@ impl NamespacePolicy {
             confirm_tools: texts("confirm_tools"),
             confirm_destructive: truth("confirm_destructive"),
             confirm_open_world: truth("confirm_open_world"),
+            verify_tools: tools.iter().map(VerifyTool::from_json).collect::<Result<_, _>>()?,
         })
     }
 }

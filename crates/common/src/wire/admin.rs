@@ -4,6 +4,7 @@ use super::error::{MessageError, MessageErrorKind as Kind};
 use super::run::read_in_doubt;
 use super::v1;
 use super::value::timestamp;
+use super::verify_tool::read_verify_tools;
 use crate::domain::check::AcceptCheck;
 use crate::domain::identity::Role;
 use crate::domain::policy::NamespacePolicy;
@@ -63,6 +64,7 @@ impl From<NamespacePolicy> for v1::NamespacePolicy {
             confirm_tools,
             confirm_destructive,
             confirm_open_world,
+            verify_tools,
         } = policy;
         Self {
             ceilings,
@@ -84,6 +86,7 @@ impl From<NamespacePolicy> for v1::NamespacePolicy {
             confirm_tools,
             confirm_destructive,
             confirm_open_world,
+            verify_tools: verify_tools.into_iter().map(Into::into).collect(),
         }
     }
 }
@@ -112,6 +115,7 @@ impl TryFrom<v1::NamespacePolicy> for NamespacePolicy {
             confirm_tools,
             confirm_destructive,
             confirm_open_world,
+            verify_tools,
         } = policy;
         let read = |(index, check): (usize, v1::AcceptCheck)| {
             AcceptCheck::try_from(check).map_err(|error| error.under(&format!("checks[{index}]")))
@@ -136,6 +140,7 @@ impl TryFrom<v1::NamespacePolicy> for NamespacePolicy {
             confirm_tools,
             confirm_destructive,
             confirm_open_world,
+            verify_tools: read_verify_tools("verify_tools", verify_tools)?,
         })
     }
 }

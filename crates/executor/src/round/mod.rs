@@ -201,6 +201,13 @@ impl Round {
             Observation::Command(_) => {
                 self.run_line(probe, ViewOrder::of(probe, inputs), call_id).await
             }
+            Observation::Verification(verification) => {
+                let order = ViewOrder::of(probe, inputs);
+                self.run_line(probe, order, call_id).await.map(|mut outcome| {
+                    outcome.facts.push(verification.fact(outcome.success));
+                    outcome
+                })
+            }
             Observation::ProjectTests => {
                 self.run_project_tests(probe, ViewOrder::of(probe, inputs), call_id).await
             }
@@ -224,6 +231,7 @@ impl Round {
             view: None,
             call_id,
             shell_allowed: false,
+            verify_tools: Arc::default(),
             deadline: Instant::now() + *time_limit,
             cancel: cancel.child_token(),
             kill: kill.clone(),
@@ -234,7 +242,10 @@ impl Round {
 /// Whether a probe starts a process.
 pub const fn runs_command(probe: &Probe) -> bool {
     match probe.observation {
-        Observation::Command(_) | Observation::Prepare(_) | Observation::ProjectTests => true,
+        Observation::Command(_)
+        | Observation::Verification(_)
+        | Observation::Prepare(_)
+        | Observation::ProjectTests => true,
         Observation::Change(_) | Observation::File { .. } | Observation::Content { .. } => false,
     }
 }

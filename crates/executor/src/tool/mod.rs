@@ -33,6 +33,7 @@ pub mod write;
 
 pub use aliases::AliasError;
 pub use builtin::BuiltinSettings;
+pub use builtin::verify::VerifyTools;
 pub use environment::Environment;
 pub use error::{ErrorCode, ToolError};
 pub use folder::Folder;
@@ -121,6 +122,8 @@ pub struct ToolContext {
     pub call_id: Uuid,
     /// Whether the run's policy allows a command line for a shell.
     pub shell_allowed: bool,
+    /// The verification commands that users and operators named for the run.
+    pub verify_tools: Arc<VerifyTools>,
     /// The time by which the call must end.
     pub deadline: Instant,
     /// Cancels the call.

@@ -27,7 +27,7 @@ const FEATURES: [&str; 8] = [
 ];
 
 /// The keys of a run's policy that have an effect.
-const POLICY_KEYS: [&str; 18] = [
+const POLICY_KEYS: [&str; 19] = [
     "confirm_destructive",
     "confirm_open_world",
     "confirm_tools",
@@ -45,6 +45,7 @@ const POLICY_KEYS: [&str; 18] = [
     "require_independent",
     "sandbox",
     "verify_commands",
+    "verify_tools",
     "workspace_lock",
 ];
 
