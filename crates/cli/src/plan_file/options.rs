@@ -12,7 +12,7 @@ use super::tools;
 use super::values::{duration, invalid, object, text, texts};
 use crate::failure::Failure;
 
-const POLICY_KEYS: [&str; 19] = [
+const POLICY_KEYS: [&str; 20] = [
     "canary",
     "verify_commands",
     "repeatable_commands",
@@ -32,6 +32,7 @@ const POLICY_KEYS: [&str; 19] = [
     "prepare",
     "in_doubt",
     "refuse_on",
+    "secrets",
 ];
 
 /// Reads the value of an option; the planner reads the plan's own keys.
@@ -118,6 +119,7 @@ fn policy(value: &Value) -> Result<v1::Policy, Failure> {
             "may_change" => policy.may_change = texts(&path, value)?,
             "prepare" => policy.prepare = texts(&path, value)?,
             "in_doubt" => policy.set_in_doubt(word(&path, value, &IN_DOUBT)?),
+            "secrets" => policy.secrets = texts(&path, value)?,
             "refuse_on" => policy.refuse_on = texts(&path, value)?,
             "canary" => policy.set_canary(word(&path, value, &CANARIES)?),
             "network" => network(&mut policy, &path, value)?,

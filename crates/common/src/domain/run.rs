@@ -165,6 +165,9 @@ pub struct Policy {
     /// Verification commands from the policy of the namespace.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub always_verify_tools: Vec<VerifyTool>,
+    /// The named secrets that tools may use for the run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<String>,
 }
 
 impl Policy {

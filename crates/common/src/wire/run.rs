@@ -439,6 +439,7 @@ impl From<Policy> for v1::Policy {
             confirm,
             verify_tools,
             always_verify_tools: _,
+            secrets,
         } = policy;
         let ConfirmPolicy { tools, destructive, open_world, on_denied, on_expired } = confirm;
         let workspace_lock = match workspace_lock {
@@ -472,6 +473,7 @@ impl From<Policy> for v1::Policy {
             refuse_on,
             prepare,
             verify_tools: verify_tools.into_iter().map(Into::into).collect(),
+            secrets,
             canary: match canary {
                 CanaryPolicy::Auto => v1::CanaryPolicy::Auto,
                 CanaryPolicy::Always => v1::CanaryPolicy::Always,

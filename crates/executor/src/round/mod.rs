@@ -48,7 +48,9 @@ pub use start_facts::{Reading, StartFacts};
 pub use view_folder::sweep_views;
 pub use whole::{CarriedOut, Chain};
 
-use crate::tool::{Environment, Folder, Sandbox, ToolContext, ToolError, ToolOutcome, WriteScope};
+use crate::tool::{
+    Environment, Folder, RunSecrets, Sandbox, ToolContext, ToolError, ToolOutcome, WriteScope,
+};
 use additions::ViewOrder;
 use canary_memory::{Memory, base_of};
 use opening::{Given, Opening, line_with_originals};
@@ -75,6 +77,8 @@ pub struct Setup {
     pub environment: Arc<Environment>,
     /// The sandbox of commands, with the policy of the run.
     pub sandbox: Arc<Sandbox>,
+    /// What is taken out of the output of commands. No command of a round gets a secret.
+    pub secrets: Arc<RunSecrets>,
     /// The workspace before the run; none when nothing could have written since.
     pub start: Result<Option<Start>, ToolError>,
     /// The last known snapshot: files that did not change since are not read again.
@@ -222,7 +226,8 @@ impl Round {
     }
 
     fn context(&self, call_id: Uuid) -> ToolContext {
-        let Setup { folder, environment, sandbox, cancel, kill, time_limit, .. } = &self.setup;
+        let Setup { folder, environment, sandbox, secrets, cancel, kill, time_limit, .. } =
+            &self.setup;
         ToolContext {
             folder: Arc::clone(folder),
             write_scope: Arc::new(WriteScope::whole()),
@@ -232,6 +237,7 @@ impl Round {
             call_id,
             shell_allowed: false,
             verify_tools: Arc::default(),
+            secrets: Arc::clone(secrets),
             deadline: Instant::now() + *time_limit,
             cancel: cancel.child_token(),
             kill: kill.clone(),

@@ -104,6 +104,9 @@ impl CallSetup {
             call_id: call.id,
             shell_allowed: false,
             verify_tools: verify_tools.into(),
+            secrets: Arc::new(
+                run.engine.secrets.of_run(&run.spec.namespace, &run.spec.policy.secrets),
+            ),
             deadline: until.min(Instant::now() + budget),
             cancel: run.lease.calls.child_token(),
             kill: run.lease.kill.clone(),

@@ -26,6 +26,7 @@ mod run_tool;
 pub mod sandbox;
 pub mod scan;
 pub mod scope;
+mod secrets;
 #[cfg(test)]
 mod tests;
 pub mod workspace;
@@ -43,6 +44,8 @@ pub use registry::{Registry, RegistryError};
 pub use run_tool::{ALWAYS_ALLOWED, RunTool};
 pub use sandbox::{Attached, Participant, Sandbox, SandboxError};
 pub use scope::WriteScope;
+pub use secrets::{RunSecrets, Secrets, SecretsError};
+pub(crate) use secrets::{redacted, secret_file};
 pub use workspace::{RelPath, Workspace};
 
 use crate::fuse::timeout::Timing;
@@ -55,6 +58,7 @@ use surety_common::domain::confirmation::ToolEffects;
 use surety_common::domain::json::Value;
 use surety_common::domain::plan::ToolCall;
 use surety_common::domain::receipt::{self, Fact};
+use surety_common::domain::redact::RedactedStream;
 use surety_sandbox::View;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -124,6 +128,8 @@ pub struct ToolContext {
     pub shell_allowed: bool,
     /// The verification commands that users and operators named for the run.
     pub verify_tools: Arc<VerifyTools>,
+    /// The secrets that the call may use.
+    pub secrets: Arc<RunSecrets>,
     /// The time by which the call must end.
     pub deadline: Instant,
     /// Cancels the call.
@@ -139,6 +145,12 @@ impl ToolContext {
     /// The folder cannot be created or opened.
     pub fn workspace(&self) -> Result<Arc<Workspace>, ToolError> {
         self.folder.workspace()
+    }
+
+    /// What takes secrets out of an output while it is read; none where there are no secrets.
+    pub(super) fn redacted_stream(&self) -> Option<RedactedStream> {
+        let redactor = self.secrets.redactor();
+        (!redactor.is_empty()).then(|| RedactedStream::new(Arc::clone(redactor)))
     }
 
     /// Whether the call may continue; long work checks it repeatedly.

@@ -104,6 +104,9 @@ impl Sender {
         if !policy.verify_tools.is_empty() {
             return refused("policy.verify_tools", "names verification commands");
         }
+        if !policy.secrets.is_empty() {
+            return refused("policy.secrets", "lets tools use secrets");
+        }
         Ok(())
     }
 
@@ -687,7 +690,14 @@ mod tests {
         let named = v1::Policy { verify_tools: vec![lint], ..v1::Policy::default() };
         let (order, _) = asks(Role::Submitter, named.clone()).expect("an order");
         assert_eq!(order.policy.verify_tools().count(), 1);
-        for (policy, field) in [(prepare(), "policy.prepare"), (named, "policy.verify_tools")] {
+        let secrets = v1::Policy { secrets: vec!["npm".to_owned()], ..v1::Policy::default() };
+        let (order, _) = asks(Role::Submitter, secrets.clone()).expect("an order");
+        assert_eq!(order.policy.secrets, ["npm"]);
+        for (policy, field) in [
+            (prepare(), "policy.prepare"),
+            (named, "policy.verify_tools"),
+            (secrets, "policy.secrets"),
+        ] {
             let refused = asks(Role::Driver, policy).expect_err("a refusal");
             assert_eq!(refused.field.as_deref(), Some(field));
         }

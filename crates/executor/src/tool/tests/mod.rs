@@ -61,6 +61,7 @@ impl ToolFixture {
             call_id: Uuid::from_u128(7),
             shell_allowed: false,
             verify_tools: Arc::default(),
+            secrets: Arc::default(),
             deadline: Instant::now() + Duration::from_secs(120),
             cancel: CancellationToken::new(),
             kill: CancellationToken::new(),
