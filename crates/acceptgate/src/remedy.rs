@@ -53,6 +53,9 @@ fn of_check(check: &AcceptCheck, reason: &str, probes: &[EvidenceReceipt]) -> St
             (CheckKind::CommandSuccess, reason) => {
                 format!("`{target}` to run its work: {}", shortened(reason))
             }
+            (CheckKind::ToolFact, reason) => {
+                format!("{} to run its work: {}", verification(check), shortened(reason))
+            }
             (CheckKind::Expression, _) => format!("the expression `{target}` to be true"),
             (_, reason) => format!("another outcome than {}", shortened(reason)),
         };
@@ -87,13 +90,24 @@ fn of_check(check: &AcceptCheck, reason: &str, probes: &[EvidenceReceipt]) -> St
             format!("the text {:?} in `{target}`", needle.unwrap_or_default())
         }
         Reason::NoToolFact | Reason::FactFailedLater => {
-            "a verification of its tool and scope that passed".to_owned()
+            match exit_code(probes.iter().flat_map(|probe| &probe.facts)) {
+                Some(code) => {
+                    format!("{} to end with exit code 0; it ended with {code}", verification(check))
+                }
+                None => "a verification of its tool and scope that passed".to_owned(),
+            }
         }
         Reason::UnknownCheckKind => format!("a known kind of check, not `{}`", check.kind),
         Reason::ProjectTestsFailed | Reason::ProjectTestsNotRun => {
             "the project's own tests to pass".to_owned()
         }
     }
+}
+
+/// The named command of a check.
+fn verification(check: &AcceptCheck) -> String {
+    let tool = check.params.get("tool").map_or("", String::as_str);
+    format!("the verification command `{}`", shortened(tool))
 }
 
 /// What a check needs that did not run because the view was not prepared.
@@ -162,14 +176,20 @@ mod tests {
                 {"id": "lint", "kind": "command_success", "target": "lint"},
                 {"id": "held", "kind": "workspace_change"},
                 {"id": "fetch", "kind": "command_success", "target": "npm ci"},
-                {"id": "format", "kind": "command_success", "target": "npm run lint"}]"#,
+                {"id": "format", "kind": "command_success", "target": "npm run lint"},
+                {"id": "types", "kind": "tool_fact", "params": {"tool": "types"}}]"#,
         );
         let (checks, _) = read_checks(&value.unwrap().value, "verify", Author::Operator).unwrap();
         let receipt = parse(
             r#"{"step_index": 0, "source": "probe", "success": false, "check_id": "tests", "round": 1,
                 "facts": [{"fact": "command", "command_line": "make test", "exit_code": 2}]}"#,
         );
-        let receipts = [read_receipt(&receipt.unwrap().value).unwrap()];
+        let typed = parse(
+            r#"{"step_index": 0, "source": "probe", "success": false, "check_id": "types", "round": 1,
+                "facts": [{"fact": "command", "command_line": "make types", "exit_code": 4},
+                    {"fact": "verification", "tool": "types", "scope": "", "passed": false}]}"#,
+        );
+        let receipts = [receipt, typed].map(|it| read_receipt(&it.unwrap().value).unwrap());
         let verdict = refused(&[
             ("system.todo_failed", ""),
             ("system.todo_unconverged", "todo:t1"),
@@ -180,6 +200,7 @@ mod tests {
             ("held", ""),
             ("fetch", "no_successful_command; policy.network refused a.org:443"),
             ("format", "prepare_failed: `npm ci` ended with 1"),
+            ("types", "no_tool_fact"),
         ]);
         assert_eq!(
             remedies(&verdict, &checks, &receipts),
@@ -190,7 +211,8 @@ mod tests {
              lint needs `lint` to run its work: command_not_started: program_not_found: lint. \
              fetch needs `npm ci` to end with exit code 0 in the workspace's root; it asked for a.org:443, \
              which policy.network does not allow. \
-             format needs policy.prepare to succeed: `npm ci` ended with 1."
+             format needs policy.prepare to succeed: `npm ci` ended with 1. \
+             types needs the verification command `types` to end with exit code 0; it ended with 4."
         );
     }
 

@@ -21,7 +21,7 @@ use surety_common::domain::todo::{Todo, TodoStatus};
 use surety_common::domain::verdict::{CheckResult, Strength, Verdict};
 use surety_common::domain::verification::{
     PREPARE_FAILED, PROJECT_TESTS_CHECK, ProjectTests, WORKSPACE_CHANGED, WORKSPACE_CHECK,
-    hosts_refused, is_probed, not_started, probed, probed_first, workspace_digest,
+    hosts_refused, is_commanded, is_probed, not_started, probed, probed_first, workspace_digest,
 };
 
 mod canary;
@@ -188,8 +188,7 @@ fn judge_tests(input: &Evaluation<'_>, standings: &mut [Standing]) {
         standing.noted.extend(canary::noted(input, round, PROJECT_TESTS_CHECK));
     }
     for (place, (check, standing)) in input.checks.iter().zip(own).enumerate() {
-        let decides =
-            standing.result.passed && is_probed(check) && check.kind == CheckKind::CommandSuccess;
+        let decides = standing.result.passed && is_commanded(check);
         let key = decides.then(|| check::check_key(input.checks, place));
         let Some(key) = key else { continue };
         let Some(probe) = runs::deciding(input, round, &key) else { continue };
@@ -333,7 +332,7 @@ fn with_cause(
     mut result: CheckResult,
 ) -> CheckResult {
     let without_facts = own.last().filter(|probe| !probe.success && probe.facts.is_empty());
-    let is_command = check.kind == CheckKind::CommandSuccess && !result.passed;
+    let is_command = is_commanded(check) && !result.passed;
     if let Some(probe) = without_facts.filter(|_| is_command) {
         result.reason = not_started(probe);
         return result;

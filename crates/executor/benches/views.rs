@@ -79,6 +79,7 @@ impl Tree {
             folder: Arc::new(Folder::given(self.root.clone())),
             environment: Arc::new(Environment::of_process()),
             sandbox: Arc::new(self.sandbox.clone()),
+            secrets: Arc::default(),
             latest: start.as_ref().map(|start| Arc::clone(&start.manifest)),
             start: Ok(start),
             rules: InputRules::default(),

@@ -111,6 +111,8 @@ impl Reader {
             view: None,
             call_id: Uuid::now_v7(),
             shell_allowed: true,
+            verify_tools: Arc::default(),
+            secrets: Arc::default(),
             deadline: Instant::now() + TIME_LIMIT,
             cancel: self.cancel.clone(),
             kill: self.cancel.clone(),

@@ -94,6 +94,9 @@ pub enum ServeError {
     /// Commands cannot be confined as the operator requires.
     #[error(transparent)]
     Sandbox(#[from] tool::SandboxError),
+    /// A secret that the operator lists has no usable value.
+    #[error(transparent)]
+    Secrets(#[from] tool::SecretsError),
     /// The schema of a built-in tool is invalid: a defect of this build.
     #[error("a built-in tool is invalid")]
     Tools(#[from] tool::RegistryError),
@@ -114,6 +117,14 @@ fn tools(setup: &Setup) -> Result<Arc<tool::Registry>, tool::RegistryError> {
     tool::Registry::with_builtin(&settings).map(Arc::new)
 }
 
+/// Reads the secrets of tools, and keeps them out of this process's log.
+fn secrets(setup: &Setup) -> Result<tool::Secrets, tool::SecretsError> {
+    let listed = setup.executor.executor_secrets.clone().unwrap_or_default();
+    let secrets = tool::Secrets::load(&listed.0)?;
+    telemetry::redact_logs(Arc::clone(secrets.redactor()));
+    Ok(secrets)
+}
+
 /// Serves and works until `shutdown` is cancelled, then drains: running turns end, and every lease
 /// is released. At start it waits until the database is available. Without one it runs in stateless
 /// mode: it reads decisions, and executes nothing.
@@ -130,6 +141,7 @@ pub async fn serve(
         let server = without_database(setup, tools);
         return Ok(server.serve(listener, shutdown.cancelled_owned()).await?);
     };
+    let secrets = secrets(&setup)?;
     let sandbox = confine(&setup).await?;
     let in_force = sandbox.machine().in_force().clone();
     sweep(&sandbox).await;
@@ -157,6 +169,7 @@ pub async fn serve(
         tools: Arc::new(toolbox(tools, &pool, &setup.executor)),
         environment: Arc::new(tool::Environment::of_process()),
         sandbox,
+        secrets,
         workspaces: setup.executor.executor_data_dir.join("workspaces"),
         reserved: reserved(&setup.executor.executor_data_dir),
         host_label: setup.common.host_label(),
@@ -291,6 +304,8 @@ async fn confine(setup: &Setup) -> Result<tool::Sandbox, ServeError> {
     let data_dir = setup.executor.executor_data_dir.clone();
     let mut hidden = setup.hidden.clone();
     hidden.extend(setup.common.token_file.clone());
+    let listed = setup.executor.executor_secrets.iter().flat_map(|secrets| &secrets.0);
+    hidden.extend(listed.filter_map(tool::secret_file));
     hidden.extend(setup.common.tls.client.tls_key_file.clone());
     hidden.extend(setup.database_url.as_deref().and_then(socket_folder));
     let probing =

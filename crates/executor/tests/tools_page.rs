@@ -19,7 +19,7 @@ twice as long, up to 160 s. The operator may set another default for commands, a
 
 A call's arguments stand in the plan and in the run's journal, and a command with its arguments in the
 receipt too, where everybody who may see the run can read them. They are in no log line and in no trace.
-A secret is better handed over in a file that the command reads.
+A secret is named as `secret:NAME`, which the executor alone replaces ([security.md](security.md#secrets-of-tools)).
 ";
 
 /// The type that a schema allows, as one word.

@@ -179,7 +179,13 @@ fn policy(policy: &Policy) -> Result<v1::Policy> {
         (_, []) => v1::NetworkPolicy::HostLoopback,
         (_, _) => v1::NetworkPolicy::Hosts,
     };
+    let verify_tools = policy.verify_tools.iter().map(|(name, argv)| v1::VerifyTool {
+        name: name.clone(),
+        argv: argv.clone(),
+        timeout: None,
+    });
     Ok(v1::Policy {
+        verify_tools: verify_tools.collect(),
         canary: canary.into(),
         verify_commands: verify_commands.into(),
         require_independent: policy.require_independent,

@@ -124,6 +124,9 @@ pub struct Policy {
     /// Lines that prepare the views of checks.
     #[serde(default)]
     pub prepare: Vec<String>,
+    /// Verification commands, by their names.
+    #[serde(default)]
+    pub verify_tools: BTreeMap<String, Vec<String>>,
     /// Ports of the host's loopback that commands reach.
     #[serde(default)]
     pub loopback_ports: Vec<u32>,

@@ -9,7 +9,8 @@ use surety_common::domain::receipt::{
     Command, EvidenceReceipt, EvidenceSource, Fact, Inputs, exit_code,
 };
 use surety_common::domain::verification::{
-    PROJECT_TESTS_CHECK, WORKSPACE_CHECK, probed, probed_with, unconfined, workspace_digest,
+    PROJECT_TESTS_CHECK, WORKSPACE_CHECK, is_commanded, probed, probed_with, unconfined,
+    workspace_digest,
 };
 
 /// The cautions.
@@ -31,11 +32,12 @@ pub(super) fn note(input: &Evaluation<'_>, standings: &mut [Standing]) {
         note_runs(input, PROJECT_TESTS_CHECK, standing);
     }
     for (place, (check, standing)) in input.checks.iter().zip(own).enumerate() {
-        if !check.required || check.kind != CheckKind::CommandSuccess {
+        if !is_commanded(check) {
             continue;
         }
         note_runs(input, &check_key(input.checks, place), standing);
-        if standing.result.passed && input.cautions.receipts_only && check.owner != Owner::Plan {
+        let by_receipts = input.cautions.receipts_only && check.kind == CheckKind::CommandSuccess;
+        if by_receipts && standing.result.passed && check.owner != Owner::Plan {
             let detail = "what steps recorded decides, with the check inputs as they left them";
             standing.noted.push(Noted::new(ORIGINALS_NOT_RUN, detail.to_owned()));
         }

@@ -6,8 +6,10 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use surety_common::config::ClientConfig;
 use surety_common::domain::check::{AcceptCheck, Author, read_checks};
+use surety_common::domain::command::command_line;
 use surety_common::domain::json::Value;
 use surety_common::domain::tool_workers::{ENTRY_KEYS, read_entries};
+use surety_common::domain::verify_tool::read_line;
 use surety_common::wire::v1;
 
 use crate::connection::{Connection, bounded};
@@ -106,6 +108,11 @@ struct Set {
     /// empty one takes them away.
     #[arg(long, value_name = "LINE")]
     prepare: Vec<String>,
+
+    /// A verification command of every run, such as `lint=npm run lint` or `types=tsc --project {scope}`: one program
+    /// with its arguments, without a shell; repeat it for more. All are replaced; an empty one takes them away.
+    #[arg(long, value_name = "NAME=COMMAND", value_parser = read_verify_tool)]
+    verify_tool: Vec<Option<v1::VerifyTool>>,
 
     /// A tool of which each call needs a confirmation in every run, such as run_command or `write_*`; repeat it for
     /// more. All are replaced; an empty one takes them away.
@@ -233,6 +240,9 @@ impl Set {
                 *key = asked.into_iter().filter(|glob| !glob.is_empty()).collect();
             }
         }
+        if !self.verify_tool.is_empty() {
+            policy.verify_tools = self.verify_tool.into_iter().flatten().collect();
+        }
         if let Some(file) = self.checks {
             let mut value = read_value(&read_text(&file)?)?;
             resolve(&mut value, &|path| read_beside(folder_of(&file), path))?;
@@ -326,6 +336,10 @@ fn as_text(policy: &v1::NamespacePolicy) -> String {
         let identities = entry.identities.join(",");
         lines.push(one_line(&format!("tool_workers  {}  {identities}", entry.tool)));
     }
+    let tool = |tool: &v1::VerifyTool| {
+        one_line(&format!("verify_tool  {}  {}", tool.name, command_line(&tool.argv)))
+    };
+    lines.extend(policy.verify_tools.iter().map(tool));
     lines.push(format!("checks  {}", policy.checks.len()));
     let check = |check: &v1::AcceptCheck| one_line(&format!("  {} {}", check.kind, check.target));
     lines.extend(policy.checks.iter().map(check));
@@ -341,6 +355,17 @@ fn read_ceiling(text: &str) -> Result<(String, Option<u64>), String> {
     }
     let value = value.parse().map_err(|_| refused())?;
     Ok((name.to_owned(), Some(value)))
+}
+
+/// A verification command with its name; an empty text is none.
+fn read_verify_tool(text: &str) -> Result<Option<v1::VerifyTool>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let refused = || format!("{text:?} names no command; write it as lint=npm run lint");
+    let (name, line) = text.split_once('=').ok_or_else(refused)?;
+    let argv = read_line(line).map_err(|why| format!("{line:?} is no command: {why}"))?;
+    Ok(Some(v1::VerifyTool { name: name.to_owned(), argv, timeout: None }))
 }
 
 /// The most lenient `in_doubt`; an empty text takes the ceiling away.
@@ -362,6 +387,16 @@ mod tests {
         assert_eq!(read_ceiling("max_replans="), Ok(("max_replans".to_owned(), None)));
         for text in ["max_replans", "max_replans=many", "max_replans=-1"] {
             assert!(read_ceiling(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_verification_command_is_one_program() {
+        let read = read_verify_tool("lint=npm run 'a b' {scope}").unwrap().unwrap();
+        assert_eq!((read.name.as_str(), read.argv.len()), ("lint", 4));
+        assert_eq!(read_verify_tool(""), Ok(None));
+        for text in ["lint", "lint=", "lint=a | b"] {
+            assert!(read_verify_tool(text).is_err(), "{text}");
         }
     }
 }

@@ -8,9 +8,11 @@ use surety_common::wire::v1;
 
 use super::content::PlanFile;
 use super::near::{nearest, unknown_key};
-use crate::failure::{Code, Failure};
+use super::tools;
+use super::values::{duration, invalid, object, text, texts};
+use crate::failure::Failure;
 
-const POLICY_KEYS: [&str; 19] = [
+const POLICY_KEYS: [&str; 20] = [
     "canary",
     "verify_commands",
     "repeatable_commands",
@@ -30,6 +32,7 @@ const POLICY_KEYS: [&str; 19] = [
     "prepare",
     "in_doubt",
     "refuse_on",
+    "secrets",
 ];
 
 /// Reads the value of an option; the planner reads the plan's own keys.
@@ -40,7 +43,14 @@ pub(super) fn take(plan_file: &mut PlanFile, key: &str, value: &Value) -> Result
     match key {
         "goal" => plan_file.goal = text(key, value)?,
         "limits" => plan_file.limits = Some(limits(value)?),
-        "policy" => plan_file.policy = Some(policy(value)?),
+        "policy" => {
+            let verify_tools = plan_file.policy.take().unwrap_or_default().verify_tools;
+            plan_file.policy = Some(v1::Policy { verify_tools, ..policy(value)? });
+        }
+        "tools" => {
+            let policy = plan_file.policy.get_or_insert_default();
+            policy.verify_tools = tools::verify_tools(value)?;
+        }
         "workspace" => plan_file.workspace = Some(PathBuf::from(text(key, value)?)),
         "labels" => plan_file.labels = labels(value)?,
         "driver" => plan_file.driver = word(key, value, &DRIVERS)?,
@@ -109,6 +119,7 @@ fn policy(value: &Value) -> Result<v1::Policy, Failure> {
             "may_change" => policy.may_change = texts(&path, value)?,
             "prepare" => policy.prepare = texts(&path, value)?,
             "in_doubt" => policy.set_in_doubt(word(&path, value, &IN_DOUBT)?),
+            "secrets" => policy.secrets = texts(&path, value)?,
             "refuse_on" => policy.refuse_on = texts(&path, value)?,
             "canary" => policy.set_canary(word(&path, value, &CANARIES)?),
             "network" => network(&mut policy, &path, value)?,
@@ -204,22 +215,6 @@ fn limits(value: &Value) -> Result<v1::Limits, Failure> {
     Ok(limits)
 }
 
-/// A time as a person writes it: `90s`, `5m`, `2h`, `1d`, or a whole number of seconds.
-fn duration(path: &str, value: &Value) -> Result<Duration, Failure> {
-    let spelling = value.as_str().or_else(|| value.as_number()).unwrap_or_default().trim();
-    let (number, seconds) = match spelling.strip_suffix(['s', 'm', 'h', 'd']) {
-        Some(number) if spelling.ends_with('m') => (number, 60),
-        Some(number) if spelling.ends_with('h') => (number, 3600),
-        Some(number) if spelling.ends_with('d') => (number, 24 * 3600),
-        Some(number) => (number, 1),
-        None => (spelling, 1),
-    };
-    let count: Option<u32> = number.parse().ok();
-    let seconds = count.map(|count| i64::from(count) * seconds);
-    let refused = || invalid(path, "a time, such as 90s, 5m, 2h or 1d", value);
-    Ok(Duration { seconds: seconds.ok_or_else(refused)?, nanos: 0 })
-}
-
 /// Plain numbers and booleans are read as the text that they are written with.
 fn labels(value: &Value) -> Result<Vec<(String, String)>, Failure> {
     let label = |(key, value): &(String, Value)| {
@@ -235,21 +230,6 @@ fn labels(value: &Value) -> Result<Vec<(String, String)>, Failure> {
     object("labels", value)?.iter().map(label).collect()
 }
 
-fn object<'a>(path: &str, value: &'a Value) -> Result<&'a [(String, Value)], Failure> {
-    value.as_object().ok_or_else(|| invalid(path, "keys and values", value))
-}
-
-fn text(path: &str, value: &Value) -> Result<String, Failure> {
-    let text = value.as_str().ok_or_else(|| invalid(path, "a text", value))?;
-    Ok(text.to_owned())
-}
-
-fn texts(path: &str, value: &Value) -> Result<Vec<String>, Failure> {
-    let items = value.as_array().ok_or_else(|| invalid(path, "a list of texts", value))?;
-    let item = |(at, item)| text(&format!("{path}[{at}]"), item);
-    items.iter().enumerate().map(item).collect()
-}
-
 fn truth(path: &str, value: &Value) -> Result<bool, Failure> {
     value.as_bool().ok_or_else(|| invalid(path, "true or false", value))
 }
@@ -263,10 +243,4 @@ fn word<T: Copy>(path: &str, value: &Value, known: &[(&str, T)]) -> Result<T, Fa
         let wanted = format!("one of {}{}", words.join(", "), near.unwrap_or_default());
         invalid(path, &wanted, value)
     })
-}
-
-fn invalid(path: &str, wanted: &str, found: &Value) -> Failure {
-    let shown: String = found.to_compact().chars().take(80).collect();
-    Failure::new(Code::ValueInvalid, format!("`{path}` is {shown}"), format!("Use {wanted}."))
-        .at(path)
 }

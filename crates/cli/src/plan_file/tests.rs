@@ -122,6 +122,32 @@ fn an_invalid_value_is_named_with_the_expected_form() {
 }
 
 #[test]
+fn verification_commands_are_a_part_of_the_policy() {
+    let tools = "tools: {verify: {lint: [make, lint], types: {command: [tsc], timeout: 5m}}}";
+    for text in [
+        format!("goal: g\npolicy: {{in_doubt: ask}}\n{tools}"),
+        format!("goal: g\n{tools}\npolicy: {{in_doubt: ask}}"),
+    ] {
+        let policy = read_plan_file(&text, Path::new("")).unwrap().policy.unwrap();
+        assert_eq!(policy.in_doubt(), v1::InDoubt::Ask);
+        let [lint, types] = policy.verify_tools.as_slice() else { panic!("{policy:?}") };
+        assert_eq!(
+            (lint.name.as_str(), lint.argv.as_slice()),
+            ("lint", &["make", "lint"].map(str::to_owned)[..])
+        );
+        assert_eq!((types.name.as_str(), types.timeout.unwrap().seconds), ("types", 300));
+    }
+    for (text, expected) in [
+        ("tools: {lint: [make]}", "`tools.lint`"),
+        ("tools: {verify: {lint: make lint}}", "tools.verify.lint"),
+        ("tools: {verify: {lint: {argv: [make]}}}", "`tools.verify.lint.argv`"),
+    ] {
+        let said = refused(text);
+        assert!(said.contains(expected), "{said}");
+    }
+}
+
+#[test]
 fn invalid_yaml_is_refused_with_its_line() {
     let cases = [
         ("title: t\n  bad: [", "line 2"),

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use surety_common::domain::check::{AcceptCheck, CheckKind};
+use surety_common::domain::verification::Verification;
 use surety_executor::tool::{Environment, missing_program};
 
 use super::plan::VerifyPlan;
@@ -34,6 +35,12 @@ pub fn check_programs(
         let is_there = |path: &Path| is_there(path) || covers(check, path);
         if let Some(program) = missing_program(&check.target, environment, is_there) {
             return Err(missing(format!("verify[{index}]"), &check.target, &program));
+        }
+    }
+    for (index, check) in plan.plan.verify.iter().enumerate() {
+        let Some((_, named)) = Verification::of_check(check, &plan.policy)? else { continue };
+        if let Some(program) = missing_program(&named.line, environment, is_there) {
+            return Err(missing(format!("verify[{index}]"), &named.line, &program));
         }
     }
     Ok(())

@@ -98,6 +98,7 @@ fn prepared(carried: &[CarriedOut]) -> Vec<PreparedBy> {
             Some(PreparedBy { line, passed, probe: probed(run) })
         }
         Observation::Command(_)
+        | Observation::Verification(_)
         | Observation::ProjectTests
         | Observation::Change(_)
         | Observation::File { .. }

@@ -8,6 +8,7 @@ use surety_common::domain::limits::Limits;
 use surety_common::domain::plan::Plan;
 use surety_common::domain::problem::{Code as ProblemCode, Problem, Warning, WarningCode};
 use surety_common::domain::run::{Policy, VerifyCommands};
+use surety_common::domain::verification::check_verifications;
 use surety_executor::tool::WriteScope;
 use surety_planner::plan::parse_plan;
 use surety_planner::{read_own_limits, read_policy};
@@ -16,7 +17,8 @@ use crate::failure::{Code, Failure};
 use crate::plan_file::{PlanFile, ReadFile, read_options, read_value, resolve, unknown_key};
 
 /// The keys of the file.
-const KEYS: [&str; 8] = ["type", "title", "goal", "steps", "verify", "limits", "policy", "driver"];
+const KEYS: [&str; 9] =
+    ["type", "title", "goal", "steps", "verify", "limits", "policy", "tools", "driver"];
 /// The one driver of a verification: another program does the work, and Surety observes it.
 const OBSERVER: &str = "observer";
 /// The title of checks that have none.
@@ -69,6 +71,7 @@ impl VerifyPlan {
             );
         }
         check_globs(&plan)?;
+        check_verifications(&plan, &policy)?;
         let unknown = |check: &AcceptCheck| check.is_hidden() && check.overlay.files().is_none();
         if let Some(index) = plan.verify.iter().position(unknown) {
             let field = format!("verify[{index}].overlay_digest");

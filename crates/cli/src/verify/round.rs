@@ -83,6 +83,7 @@ pub async fn judge(
             folder: Arc::clone(&scene.folder),
             environment: Arc::clone(&scene.environment),
             sandbox: Arc::clone(&sandbox),
+            secrets: Arc::default(),
             latest: Some(latest),
             start: Ok(Some(start.clone())),
             rules: rules.clone(),

@@ -8,6 +8,7 @@ use clap::Args;
 
 use super::error::ConfigError;
 use super::namespaces::{NamespaceDatabase, read_namespace_databases};
+use super::secrets::NamedSecrets;
 use super::settings as s;
 use super::webhooks::{Webhook, read_webhooks};
 
@@ -103,6 +104,12 @@ pub struct ExecutorConfig {
           help = s::EXECUTOR_TOOL_ALIASES.meaning,
           value_parser = s::EXECUTOR_TOOL_ALIASES.reads::<String>())]
     pub executor_tool_aliases: Option<String>,
+
+    /// The secrets that tools may use.
+    #[arg(long = s::EXECUTOR_SECRETS.flag, env = s::EXECUTOR_SECRETS.env, hide_env_values = true,
+          help = s::EXECUTOR_SECRETS.meaning,
+          value_parser = s::EXECUTOR_SECRETS.reads::<NamedSecrets>())]
+    pub executor_secrets: Option<NamedSecrets>,
 
     /// Milliseconds for which a remote driver keeps a step without a sign of life, 500..3600000; read it with
     /// [`ExecutorConfig::driver_lease`].

@@ -6,8 +6,8 @@ mod transport;
 pub(super) use executor::{
     EXECUTOR_COMMAND_TIMEOUT_S, EXECUTOR_DATA_DIR, EXECUTOR_DRIVER_LEASE_MS, EXECUTOR_GATE_URL,
     EXECUTOR_HEARTBEAT_AGE_LIMIT_MS, EXECUTOR_HEARTBEAT_INTERVAL_MS, EXECUTOR_HTTP_ALLOW,
-    EXECUTOR_LISTEN, EXECUTOR_MAX_DEATHS, EXECUTOR_RECORD_RECEIPTS, EXECUTOR_SLOTS,
-    EXECUTOR_TOOL_ALIASES, EXECUTOR_WORKER_CALL_TIMEOUT_S, EXECUTOR_WORKER_LEASE_MS,
+    EXECUTOR_LISTEN, EXECUTOR_MAX_DEATHS, EXECUTOR_RECORD_RECEIPTS, EXECUTOR_SECRETS,
+    EXECUTOR_SLOTS, EXECUTOR_TOOL_ALIASES, EXECUTOR_WORKER_CALL_TIMEOUT_S, EXECUTOR_WORKER_LEASE_MS,
     EXECUTOR_WORKER_TOOL_TTL_S, SANDBOX, SANDBOX_ALLOW_NONE, SANDBOX_DISK_MIB, SANDBOX_MEMORY_MIB,
     SANDBOX_PROCESSES, SANDBOX_READ_ONLY, SANDBOX_WRITABLE,
 };
@@ -74,6 +74,8 @@ pub enum Accepts {
     Hosts,
     /// Names of tools for other names of them, separated by commas.
     Aliases,
+    /// Named secrets with their namespaces and sources, separated by semicolons.
+    Secrets,
     /// A URL of one of these schemes.
     Url(&'static [&'static str]),
     /// Log directives.
@@ -119,6 +121,9 @@ impl fmt::Display for Accepts {
             Self::Addresses => f.write_str("host:port, separated by commas"),
             Self::Hosts => f.write_str("hosts without ports, separated by commas"),
             Self::Aliases => f.write_str("alias=tool, separated by commas"),
+            Self::Secrets => f.write_str(
+                "NAME@NAMESPACE,NAMESPACE=file:/PATH or NAME@*=env:VARIABLE, separated by semicolons",
+            ),
             Self::Url(schemes) => {
                 write!(f, "a URL that begins with {}://", schemes.join(":// or "))
             }
@@ -171,6 +176,7 @@ pub const fn settings() -> &'static [Setting] {
         EXECUTOR_HTTP_ALLOW,
         EXECUTOR_COMMAND_TIMEOUT_S,
         EXECUTOR_TOOL_ALIASES,
+        EXECUTOR_SECRETS,
         EXECUTOR_DRIVER_LEASE_MS,
         EXECUTOR_RECORD_RECEIPTS,
         EXECUTOR_WORKER_LEASE_MS,

@@ -12,6 +12,7 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 
 use super::secret::Secret;
+use super::secrets::{NamedSecrets, read_secrets};
 use super::settings::{Accepts, Setting};
 
 /// The format of log lines.
@@ -104,6 +105,12 @@ impl FromSetting for Secret {
     }
 }
 
+impl FromSetting for NamedSecrets {
+    fn from_setting(text: &str) -> Option<Self> {
+        read_secrets(text)
+    }
+}
+
 impl FromSetting for PathBuf {
     fn from_setting(text: &str) -> Option<Self> {
         Some(Self::from(text))
@@ -187,6 +194,7 @@ impl Accepts {
             Self::Addresses => text.split(',').all(is_host_and_port),
             Self::Hosts => text.split(',').all(is_host),
             Self::Aliases => text.split(',').all(is_alias),
+            Self::Secrets => read_secrets(text).is_some(),
             Self::LogFilter => is_log_filter(text),
             Self::Name => {
                 (1..=255).contains(&text.chars().count()) && !text.contains(char::is_whitespace)
@@ -260,6 +268,8 @@ mod tests {
             (Accepts::Addresses, "http://localhost:80", false),
             (Accepts::Aliases, "cat=read_file, Grep = grep", true),
             (Accepts::Aliases, "cat", false),
+            (Accepts::Secrets, "npm@a,b=file:/run/npm;x@*=env:X", true),
+            (Accepts::Secrets, "npm=file:/run/npm", false),
             (Accepts::Aliases, "cat=read file", false),
             (postgres, "postgres://surety@%2Ftmp%2Fx/surety", true),
             (postgres, "postgresql://h/d", true),

@@ -84,6 +84,19 @@ pub fn programs(line: &str) -> Option<Vec<Program>> {
     parts.into_iter().enumerate().map(program).collect()
 }
 
+/// The line with which these arguments are one program, for a shell too.
+#[must_use]
+pub fn command_line(argv: &[String]) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_@%+:,./-".contains(&byte);
+    let quoted = |word: &String| {
+        if !word.is_empty() && word.bytes().all(plain) {
+            return word.clone();
+        }
+        format!("'{}'", word.replace('\'', r"'\''"))
+    };
+    argv.iter().map(quoted).collect::<Vec<_>>().join(" ")
+}
+
 impl<'l> CommandLine<'l> {
     /// Splits a line written for a shell.
     pub fn parse(line: &'l str) -> Self {

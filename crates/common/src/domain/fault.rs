@@ -130,6 +130,7 @@ codes! {
         PageTokenInvalid = "page_token_invalid", "This list did not issue the page token.";
         SchemaInvalid = "schema_invalid", "A tool's JSON Schema does not compile.";
         ProgramMissing = "program_missing", "A required check names a program that is not on the executor's machine.";
+        SecretUnavailable = "secret_unavailable", "The run asks for a secret that the executor's operator does not list for its namespace.";
         WorkspaceRefused = "workspace_refused", "No run may work in that folder: a root, a home folder, or the service's data.";
         BadRequest = "bad_request", "The call is not valid.";
         NotFound = "not_found", "An object that the call names does not exist.";
@@ -374,6 +375,7 @@ impl FaultCode {
             Self::PageTokenInvalid
             | Self::SchemaInvalid
             | Self::ProgramMissing
+            | Self::SecretUnavailable
             | Self::WorkspaceRefused
             | Self::BadRequest => FaultClass::InvalidArgument,
             Self::Internal => FaultClass::Internal,

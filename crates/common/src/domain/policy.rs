@@ -12,6 +12,8 @@ use crate::domain::limits::Limits;
 use crate::domain::problem::{Code, Problem};
 use crate::domain::run::{InDoubt, NetworkPolicy, Policy, SandboxPolicy, VerifyCommands};
 use crate::domain::tool_workers::{ToolWorkerPolicy, check_entries, read_entries};
+use crate::domain::verification::Verification;
+use crate::domain::verify_tool::{VerifyTool, read_verify_tools};
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
 
@@ -68,11 +70,13 @@ pub struct NamespacePolicy {
     pub confirm_open_world: bool,
     /// Which identities may serve which tools as workers.
     pub tool_workers: Vec<ToolWorkerPolicy>,
+    /// Verification commands of every run.
+    pub verify_tools: Vec<VerifyTool>,
 }
 
 impl NamespacePolicy {
     /// The keys that have an effect; any other is refused when the policy is set.
-    pub const KEYS: [&str; 20] = [
+    pub const KEYS: [&str; 21] = [
         "ceilings",
         "checks",
         "confirm_destructive",
@@ -92,6 +96,7 @@ impl NamespacePolicy {
         "require_full_sandbox",
         "require_independent",
         "tool_workers",
+        "verify_tools",
         "workspace_roots",
     ];
 
@@ -127,12 +132,14 @@ impl NamespacePolicy {
         self.prepare = read_prepare("prepare", self.prepare)?;
         self.confirm_tools = read_tools("confirm_tools", self.confirm_tools)?;
         check_entries("tool_workers", &self.tool_workers)?;
+        self.verify_tools = read_verify_tools("verify_tools", self.verify_tools)?;
         let stored = Value::Array(self.checks.iter().map(AcceptCheck::to_json).collect());
         let (checks, _) = read_checks(&stored, "checks", Author::Operator)?;
         let checks: Vec<_> = checks.into_iter().map(of_operator).collect();
         let known: Vec<_> = self.checks.iter().map(|check| check.overlay.clone()).collect();
         self.checks = with_overlays(checks, &known);
         self.check_overlays()?;
+        self.check_verifications()?;
         Ok(self)
     }
 
@@ -158,6 +165,17 @@ impl NamespacePolicy {
             .iter()
             .filter_map(|check| Some((check.overlay.digest(), check.overlay.files()?.as_ref())));
         files.collect()
+    }
+
+    /// A check of every run can only name commands that every run has.
+    fn check_verifications(&self) -> Result<(), Problem> {
+        let always_verify_tools = self.verify_tools.clone();
+        let policy = Policy { always_verify_tools, ..Policy::default() };
+        for (index, check) in self.checks.iter().enumerate() {
+            Verification::of_check(check, &policy)
+                .map_err(|problem| problem.under(&format!("checks[{index}].params")))?;
+        }
+        Ok(())
     }
 
     fn check_overlays(&self) -> Result<(), Problem> {
@@ -223,6 +241,12 @@ impl NamespacePolicy {
             );
             return Err(Problem::at(Code::PolicyExceeded, "policy.in_doubt", message));
         }
+        let is_taken = |tool: &VerifyTool| self.verify_tools.iter().any(|it| it.name == tool.name);
+        if let Some(place) = policy.verify_tools.iter().position(is_taken) {
+            let message = "the namespace's policy key verify_tools has this name; use another one";
+            let field = format!("policy.verify_tools[{place}].name");
+            return Err(Problem::at(Code::PolicyExceeded, field, message));
+        }
         let receipts_only = policy.verify_commands == VerifyCommands::ReceiptsOnly;
         let unsandboxed = policy.sandbox == SandboxPolicy::None;
         for (refuses, asks, field, key) in [
@@ -269,6 +293,7 @@ impl NamespacePolicy {
             may_change_within: self.may_change_within.clone(),
             always_prepare: self.prepare.clone(),
             confirm: self.confirmed(policy.confirm),
+            always_verify_tools: self.verify_tools.clone(),
             ..policy
         })
     }
@@ -321,6 +346,7 @@ impl NamespacePolicy {
             confirm_destructive,
             confirm_open_world,
             tool_workers,
+            verify_tools,
         } = self;
         let ceilings =
             ceilings.iter().map(|(name, value)| (name.clone(), Value::Number(value.to_string())));
@@ -352,6 +378,10 @@ impl NamespacePolicy {
                 "tool_workers",
                 Value::Array(tool_workers.iter().map(ToolWorkerPolicy::to_json).collect()),
             ),
+            member(
+                "verify_tools",
+                Value::Array(verify_tools.iter().map(VerifyTool::to_json).collect()),
+            ),
         ])
     }
 
@@ -376,6 +406,7 @@ impl NamespacePolicy {
             let list = value.get(key).and_then(Value::as_array).unwrap_or_default();
             list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
         };
+        let tools = value.get("verify_tools").and_then(Value::as_array).unwrap_or_default();
         let in_doubt = value.get("in_doubt").and_then(Value::as_str);
         let in_doubt = in_doubt.map(|word| {
             let message = format!("{word:?} is none of refuse, ask, allow");
@@ -403,6 +434,7 @@ impl NamespacePolicy {
             confirm_destructive: truth("confirm_destructive"),
             confirm_open_world: truth("confirm_open_world"),
             tool_workers: read_entries(value),
+            verify_tools: tools.iter().map(VerifyTool::from_json).collect::<Result<_, _>>()?,
         })
     }
 }

@@ -29,6 +29,16 @@ impl Problem {
     pub fn at(code: Code, field: impl Into<String>, message: impl Into<String>) -> Self {
         Self { code, field: Some(field.into()), message: message.into() }
     }
+
+    /// The same problem of an object that lies at a path.
+    #[must_use]
+    pub fn under(self, path: &str) -> Self {
+        let field = match &self.field {
+            Some(field) => format!("{path}.{field}"),
+            None => path.to_owned(),
+        };
+        Self { field: Some(field), ..self }
+    }
 }
 
 /// A correction that a reader made. The input is accepted.
@@ -128,6 +138,8 @@ codes! {
         OverlayNotAllowed = "overlay_not_allowed", "Only a required command_success check of a user or an operator has an overlay.";
         OverlayPathInvalid = "overlay_path_invalid", "A path of an overlay is none of a file inside the workspace.";
         OverlayUnknown = "overlay_unknown", "A check names an overlay by a digest that no check of the run's plan has.";
+        VerifyToolUnknown = "verify_tool_unknown", "A required tool_fact check names no verification command of its run.";
+        VerifyScopeInvalid = "verify_scope_invalid", "A verification command does not take this scope, or needs one.";
         CheckOwnerProtected = "check_owner_protected", "A patch may not remove or weaken a check owned by a user or an operator.";
 
         ForbiddenField = "forbidden_field", "A patch contains a field that patches must not contain.";

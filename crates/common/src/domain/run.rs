@@ -6,6 +6,7 @@ use crate::domain::execution::Execution;
 use crate::domain::limits::Limits;
 use crate::domain::network::AllowedHost;
 use crate::domain::plan::Plan;
+use crate::domain::verify_tool::VerifyTool;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -158,6 +159,15 @@ pub struct Policy {
     /// Which tool calls a person confirms.
     #[serde(skip_serializing_if = "is_default")]
     pub confirm: ConfirmPolicy,
+    /// Verification commands of the request.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub verify_tools: Vec<VerifyTool>,
+    /// Verification commands from the policy of the namespace.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub always_verify_tools: Vec<VerifyTool>,
+    /// The named secrets that tools may use for the run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<String>,
 }
 
 impl Policy {
@@ -165,6 +175,12 @@ impl Policy {
     pub fn prepare_lines(&self) -> impl Iterator<Item = (Owner, &str)> {
         let of_namespace = self.always_prepare.iter().map(|line| (Owner::Operator, line.as_str()));
         of_namespace.chain(self.prepare.iter().map(|line| (Owner::User, line.as_str())))
+    }
+
+    /// Every verification command with its owner; no two have the same name.
+    pub fn verify_tools(&self) -> impl Iterator<Item = (Owner, &VerifyTool)> + Clone {
+        let of_namespace = self.always_verify_tools.iter().map(|tool| (Owner::Operator, tool));
+        of_namespace.chain(self.verify_tools.iter().map(|tool| (Owner::User, tool)))
     }
 }
 

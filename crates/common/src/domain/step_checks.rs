@@ -2,14 +2,14 @@
 //!
 //! ```text
 //!   the driver ends the step -> one attempt: a probe for each check -> results
-//!     a check that is not probed (output_only, tool_fact, an optional command) -> every receipt of the run
+//!     a check that is not probed (output_only, an optional command, a tool_fact of any source) -> every receipt of the run
 //! ```
 
-use super::check::{AcceptCheck, CheckKind, Evidence, Reason, check_key, evaluate};
+use super::check::{AcceptCheck, Evidence, Reason, check_key, evaluate};
 use super::check_inputs::{CheckRun, Failure, rule};
 use super::receipt::{EvidenceReceipt, EvidenceSource, Inputs};
 use super::verdict::CheckResult;
-use super::verification::{HIDDEN_CHECK_FAILED, is_probed, not_started};
+use super::verification::{HIDDEN_CHECK_FAILED, is_commanded, is_probed, not_started};
 
 /// What a step's checks are decided by.
 #[derive(Debug, Clone, Copy)]
@@ -90,7 +90,7 @@ fn by_probe(check: &AcceptCheck, key: &str, evidence: &StepEvidence<'_>) -> Stri
     };
     let without_facts = deciding.last().filter(|probe| !probe.success && probe.facts.is_empty());
     match without_facts {
-        Some(probe) if check.kind == CheckKind::CommandSuccess => not_started(probe),
+        Some(probe) if is_commanded(check) => not_started(probe),
         Some(_) | None => reason,
     }
 }

@@ -22,6 +22,7 @@ use tracing_subscriber::{EnvFilter, Layer, Registry};
 
 use super::error::TelemetryError;
 use super::names;
+use super::redacted::RedactedStderr;
 use crate::config::{LogFormat, TelemetryConfig};
 use crate::wire::client::{Transport, channel_without_token};
 
@@ -223,7 +224,8 @@ where
     })?;
     // Colours only on a terminal.
     let colours = std::io::stderr().is_terminal();
-    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colours);
+    let layer =
+        tracing_subscriber::fmt::layer().with_writer(RedactedStderr::default).with_ansi(colours);
     let layer = match config.log_format {
         LogFormat::Text => layer.boxed(),
         LogFormat::Json => layer.json().flatten_event(true).with_span_list(false).boxed(),

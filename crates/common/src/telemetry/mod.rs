@@ -14,6 +14,7 @@ mod install;
 mod metric;
 pub mod names;
 mod observe;
+mod redacted;
 pub mod trace;
 mod transition;
 
@@ -21,6 +22,7 @@ pub use error::TelemetryError;
 pub use install::{Guard, Telemetry, init};
 pub use metric::{record_step_duration, record_turn_duration, set_queue_depth};
 pub use observe::observe;
+pub use redacted::redact_logs;
 pub use trace::{
     StepSpan, TraceParent, evaluation_span, plan_span, probe_span, snapshot_span, start_run,
     step_span, tool_span, turn_span,

@@ -4,6 +4,7 @@ use super::error::{MessageError, MessageErrorKind as Kind};
 use super::run::read_in_doubt;
 use super::v1;
 use super::value::{timestamp, whole_seconds};
+use super::verify_tool::read_verify_tools;
 use crate::domain::check::AcceptCheck;
 use crate::domain::identity::Role;
 use crate::domain::policy::NamespacePolicy;
@@ -65,6 +66,7 @@ impl From<NamespacePolicy> for v1::NamespacePolicy {
             confirm_destructive,
             confirm_open_world,
             tool_workers,
+            verify_tools,
         } = policy;
         Self {
             ceilings,
@@ -87,6 +89,7 @@ impl From<NamespacePolicy> for v1::NamespacePolicy {
             confirm_destructive,
             confirm_open_world,
             tool_workers: tool_workers.into_iter().map(Into::into).collect(),
+            verify_tools: verify_tools.into_iter().map(Into::into).collect(),
         }
     }
 }
@@ -116,6 +119,7 @@ impl TryFrom<v1::NamespacePolicy> for NamespacePolicy {
             confirm_destructive,
             confirm_open_world,
             tool_workers,
+            verify_tools,
         } = policy;
         let read = |(index, check): (usize, v1::AcceptCheck)| {
             AcceptCheck::try_from(check).map_err(|error| error.under(&format!("checks[{index}]")))
@@ -141,6 +145,7 @@ impl TryFrom<v1::NamespacePolicy> for NamespacePolicy {
             confirm_destructive,
             confirm_open_world,
             tool_workers: tool_workers.into_iter().map(ToolWorkerPolicy::from).collect(),
+            verify_tools: read_verify_tools("verify_tools", verify_tools)?,
         })
     }
 }

@@ -30,6 +30,7 @@ pub mod token;
 pub mod trace;
 pub mod value;
 pub mod verdict;
+pub mod verify_tool;
 
 #[cfg(test)]
 mod tests;

@@ -448,6 +448,9 @@ impl From<Policy> for v1::Policy {
             prepare,
             always_prepare: _,
             confirm,
+            verify_tools,
+            always_verify_tools: _,
+            secrets,
         } = policy;
         let ConfirmPolicy { tools, destructive, open_world, on_denied, on_expired } = confirm;
         let workspace_lock = match workspace_lock {
@@ -480,6 +483,8 @@ impl From<Policy> for v1::Policy {
             in_doubt: v1::InDoubt::from(in_doubt).into(),
             refuse_on,
             prepare,
+            verify_tools: verify_tools.into_iter().map(Into::into).collect(),
+            secrets,
             canary: match canary {
                 CanaryPolicy::Auto => v1::CanaryPolicy::Auto,
                 CanaryPolicy::Always => v1::CanaryPolicy::Always,

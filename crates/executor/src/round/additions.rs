@@ -3,6 +3,7 @@
 use super::canary_memory::Canary;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use surety_common::domain::check::{OverlayFiles, Owner};
 use surety_common::domain::receipt::Inputs;
 use surety_common::domain::run::CanaryPolicy;
@@ -41,6 +42,8 @@ pub(super) struct ViewOrder {
     pub(super) is_check: bool,
     /// Whether it prepares the views of the commands after it.
     pub(super) prepares: bool,
+    /// The time limit of the command; none for that of the round.
+    pub(super) time_limit: Option<Duration>,
 }
 
 impl ViewOrder {
@@ -48,6 +51,7 @@ impl ViewOrder {
     pub(super) fn of(probe: &Probe, inputs: Inputs) -> Self {
         let line = match &probe.observation {
             Observation::Command(line) | Observation::Prepare(line) => line.clone(),
+            Observation::Verification(verification) => verification.line.clone(),
             Observation::ProjectTests
             | Observation::Change(_)
             | Observation::File { .. }
@@ -55,7 +59,16 @@ impl ViewOrder {
         };
         let (owner, overlay) = (probe.owner, probe.overlay.clone());
         let prepares = matches!(probe.observation, Observation::Prepare(_));
-        Self { owner, line, inputs, overlay, canary: None, is_check: true, prepares }
+        let time_limit = match &probe.observation {
+            Observation::Verification(it) => it.timeout_s.map(Duration::from_secs),
+            Observation::Command(_)
+            | Observation::Prepare(_)
+            | Observation::ProjectTests
+            | Observation::Change(_)
+            | Observation::File { .. }
+            | Observation::Content { .. } => None,
+        };
+        Self { owner, line, inputs, overlay, canary: None, is_check: true, prepares, time_limit }
     }
 
     /// The view of a command about the runner of a probe.

@@ -131,8 +131,14 @@ impl Round {
 
     /// The line of a check; the words of their command for the project's own tests.
     pub(super) async fn line_of(&self, probe: &Probe, call_id: Uuid) -> Result<String, ToolError> {
-        if let Observation::Command(line) = &probe.observation {
-            return Ok(line.clone());
+        match &probe.observation {
+            Observation::Command(line) => return Ok(line.clone()),
+            Observation::Verification(verification) => return Ok(verification.line.clone()),
+            Observation::Prepare(_)
+            | Observation::ProjectTests
+            | Observation::Change(_)
+            | Observation::File { .. }
+            | Observation::Content { .. } => {}
         }
         let context = self.context(call_id);
         let (workspace, environment) = (context.workspace()?, Arc::clone(&context.environment));

@@ -97,7 +97,13 @@ impl Round {
         call_id: Uuid,
     ) -> Result<Prepared, ToolError> {
         let (round, order, context) = (Arc::clone(self), order.clone(), self.context(call_id));
-        blocking(move || round.prepare(context, &order)).await?
+        let limit = order.time_limit;
+        let mut prepared = blocking(move || round.prepare(context, &order)).await??;
+        if let Some(limit) = limit {
+            let deadline = tokio::time::Instant::now() + limit;
+            prepared.context.deadline = prepared.context.deadline.min(deadline);
+        }
+        Ok(prepared)
     }
 
     /// Sorts what the command wrote, and adds to its facts what is known of its check inputs.

@@ -48,7 +48,9 @@ pub use start_facts::{Reading, StartFacts};
 pub use view_folder::sweep_views;
 pub use whole::{CarriedOut, Chain};
 
-use crate::tool::{Environment, Folder, Sandbox, ToolContext, ToolError, ToolOutcome, WriteScope};
+use crate::tool::{
+    Environment, Folder, RunSecrets, Sandbox, ToolContext, ToolError, ToolOutcome, WriteScope,
+};
 use additions::ViewOrder;
 use canary_memory::{Memory, base_of};
 use opening::{Given, Opening, line_with_originals};
@@ -75,6 +77,8 @@ pub struct Setup {
     pub environment: Arc<Environment>,
     /// The sandbox of commands, with the policy of the run.
     pub sandbox: Arc<Sandbox>,
+    /// What is taken out of the output of commands. No command of a round gets a secret.
+    pub secrets: Arc<RunSecrets>,
     /// The workspace before the run; none when nothing could have written since.
     pub start: Result<Option<Start>, ToolError>,
     /// The last known snapshot: files that did not change since are not read again.
@@ -201,6 +205,13 @@ impl Round {
             Observation::Command(_) => {
                 self.run_line(probe, ViewOrder::of(probe, inputs), call_id).await
             }
+            Observation::Verification(verification) => {
+                let order = ViewOrder::of(probe, inputs);
+                self.run_line(probe, order, call_id).await.map(|mut outcome| {
+                    outcome.facts.push(verification.fact(outcome.success));
+                    outcome
+                })
+            }
             Observation::ProjectTests => {
                 self.run_project_tests(probe, ViewOrder::of(probe, inputs), call_id).await
             }
@@ -215,7 +226,8 @@ impl Round {
     }
 
     fn context(&self, call_id: Uuid) -> ToolContext {
-        let Setup { folder, environment, sandbox, cancel, kill, time_limit, .. } = &self.setup;
+        let Setup { folder, environment, sandbox, secrets, cancel, kill, time_limit, .. } =
+            &self.setup;
         ToolContext {
             folder: Arc::clone(folder),
             write_scope: Arc::new(WriteScope::whole()),
@@ -224,6 +236,8 @@ impl Round {
             view: None,
             call_id,
             shell_allowed: false,
+            verify_tools: Arc::default(),
+            secrets: Arc::clone(secrets),
             deadline: Instant::now() + *time_limit,
             cancel: cancel.child_token(),
             kill: kill.clone(),
@@ -234,7 +248,10 @@ impl Round {
 /// Whether a probe starts a process.
 pub const fn runs_command(probe: &Probe) -> bool {
     match probe.observation {
-        Observation::Command(_) | Observation::Prepare(_) | Observation::ProjectTests => true,
+        Observation::Command(_)
+        | Observation::Verification(_)
+        | Observation::Prepare(_)
+        | Observation::ProjectTests => true,
         Observation::Change(_) | Observation::File { .. } | Observation::Content { .. } => false,
     }
 }

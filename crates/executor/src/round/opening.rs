@@ -67,6 +67,7 @@ pub(super) fn line_with_originals(probe: &Probe) -> Option<&str> {
     match (&probe.observation, probe.owner) {
         (Observation::Command(line), Owner::User | Owner::Operator)
         | (Observation::Prepare(line), _) => Some(line),
+        (Observation::Verification(verification), _) => Some(&verification.line),
         (Observation::ProjectTests, _) => Some(""),
         (Observation::Command(_), Owner::Plan)
         | (Observation::Change(_) | Observation::File { .. } | Observation::Content { .. }, _) => {

@@ -15,6 +15,7 @@ use surety_common::domain::manifest::{Content, Entry, Kind, Manifest};
 use surety_common::domain::plan::Plan;
 use surety_common::domain::run::Policy;
 use surety_common::domain::source_tests::{MAX_BYTES, has_tests, may_have_tests};
+use surety_common::domain::verification::Verification;
 
 /// The largest file that is kept, in bytes.
 const MAX_FILE: u64 = 8 << 20;
@@ -315,16 +316,17 @@ fn with_tests<'e>(
     })
 }
 
-/// The lines of a plan's checks, of those of its steps, and of what prepares their views: they run with the
-/// original check inputs.
+/// The lines of a plan's checks, of those of its steps, of what prepares their views and of named verification
+/// commands: they run with the original check inputs.
 pub fn lines_with_originals(plan: &Plan, policy: &Policy) -> Vec<String> {
-    let checks = plan
-        .verify
-        .iter()
-        .chain(plan.steps.iter().flat_map(|step| &step.verify))
-        .filter(|check| check.kind == CheckKind::CommandSuccess && check.owner != Owner::Plan);
+    let all = || plan.verify.iter().chain(plan.steps.iter().flat_map(|step| &step.verify));
+    let checks =
+        all().filter(|check| check.kind == CheckKind::CommandSuccess && check.owner != Owner::Plan);
     let prepare = policy.prepare_lines().map(|(_, line)| line.to_owned());
-    checks.map(|check| check.target.clone()).chain(prepare).collect()
+    let named = all()
+        .filter_map(|check| Verification::of_check(check, policy).ok().flatten())
+        .map(|(_, verification)| verification.line);
+    checks.map(|check| check.target.clone()).chain(prepare).chain(named).collect()
 }
 
 fn sized<'b>(bytes: &mut &'b [u8]) -> Option<&'b [u8]> {

@@ -1,10 +1,12 @@
 //! What a call leaves on record: the same receipt, whether a database keeps it or a verdict file names it.
 
+use crate::tool::builtin::verify;
 use crate::tool::{ErrorCode, ToolOutcome};
 use chrono::{DateTime, Utc};
 use surety_common::domain::json::{self, Value};
 use surety_common::domain::plan::ToolCall;
 use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource};
+use surety_common::domain::verification::Verification;
 use surety_common::domain::verification::{Observation, PROJECT_TESTS, Probe};
 use uuid::Uuid;
 
@@ -49,6 +51,7 @@ pub fn call_of(probe: &Probe) -> ToolCall {
         }
         Observation::Command(line) => of_line(VERIFY, line),
         Observation::Prepare(line) => of_line(PREPARE, line),
+        Observation::Verification(verification) => of_verification(verification),
         Observation::ProjectTests => without_arguments(PROJECT_TESTS),
         Observation::Change(_) | Observation::File { .. } | Observation::Content { .. } => {
             observing()
@@ -64,6 +67,16 @@ pub fn observing() -> ToolCall {
 fn of_line(name: &str, line: &str) -> ToolCall {
     let argument = ("command".to_owned(), Value::String(line.to_owned()));
     ToolCall { name: name.to_owned(), arguments: Value::Object(vec![argument]) }
+}
+
+/// As a driver calls it, with the command that the policy names.
+fn of_verification(verification: &Verification) -> ToolCall {
+    let Verification { tool, scope, line, argv: _, timeout_s: _ } = verification;
+    let named = [("tool", tool), ("scope", scope), ("command", line)].into_iter();
+    let arguments = named
+        .filter(|(_, text)| !text.is_empty())
+        .map(|(key, text)| (key.to_owned(), Value::String(text.clone())));
+    ToolCall { name: verify::NAME.to_owned(), arguments: Value::Object(arguments.collect()) }
 }
 
 fn without_arguments(name: &str) -> ToolCall {

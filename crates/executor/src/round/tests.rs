@@ -97,6 +97,7 @@ impl Case {
             folder: Arc::new(Folder::given(self.root.clone())),
             environment: Arc::new(Environment::of_process()),
             sandbox: Arc::new(self.sandbox.clone()),
+            secrets: Arc::default(),
             start: Ok(start),
             latest: None,
             rules: self.rules.clone(),

@@ -6,7 +6,7 @@ use super::resource_wait::wait_for_resources;
 use super::snapshots::Watched;
 use crate::blocking::blocking;
 use crate::fuse::timeout::{CallEnd, Timing};
-use crate::tool::builtin::run_command;
+use crate::tool::builtin::{run_command, verify};
 use crate::tool::{
     Effect, ErrorCode, Probe, Tool, ToolContext, ToolError, ToolOutcome, WriteScope, timing,
 };
@@ -99,9 +99,14 @@ impl CallSetup {
         let left = run.time_left(index).await;
         let timing = timing(tool.as_ref(), &call.tool_call);
         let budget_s = run.timeouts().budget_s(&timing);
-        let bound_s = run.spec.limits.command_timeout_s.filter(|_| name == run_command::NAME);
-        let budget_s = bound_s.map_or(budget_s, |bound_s| budget_s.min(bound_s));
-        let budget = Duration::from_secs(budget_s);
+        let verify_tools: Vec<_> =
+            run.spec.policy.verify_tools().map(|(owner, tool)| (owner, tool.clone())).collect();
+        let is_verify = name == verify::NAME;
+        let named = is_verify.then(|| verify::time_limit(&verify_tools, &call.tool_call.arguments));
+        let budget = named.flatten().unwrap_or(Duration::from_secs(budget_s));
+        let bound_s = run.spec.limits.command_timeout_s;
+        let bound_s = bound_s.filter(|_| is_verify || name == run_command::NAME);
+        let budget = bound_s.map_or(budget, |bound_s| budget.min(Duration::from_secs(bound_s)));
         let until = Instant::now() + left;
         let context = ToolContext {
             folder: Arc::clone(&run.folder),
@@ -111,6 +116,10 @@ impl CallSetup {
             view: None,
             call_id: call.id,
             shell_allowed: false,
+            verify_tools: verify_tools.into(),
+            secrets: Arc::new(
+                run.engine.secrets.of_run(&run.spec.namespace, &run.spec.policy.secrets),
+            ),
             deadline: until.min(Instant::now() + budget),
             cancel: run.lease.calls.child_token(),
             kill: run.lease.kill.clone(),

@@ -5,7 +5,7 @@ use super::recent_runs::RecentRuns;
 use super::run_registry::RunRegistry;
 use crate::driver::Drivers;
 use crate::gate::Gate;
-use crate::tool::{Environment, Sandbox, Toolbox};
+use crate::tool::{Environment, Sandbox, Secrets, Toolbox};
 use chrono::{DateTime, Utc};
 use sqlx::PgPool;
 use std::path::PathBuf;
@@ -40,6 +40,8 @@ pub struct Engine {
     pub environment: Arc<Environment>,
     /// What confines commands.
     pub sandbox: Sandbox,
+    /// The secrets that tools may use.
+    pub secrets: Secrets,
     /// The folder of the workspaces of runs that name none.
     pub workspaces: PathBuf,
     /// The folders that no run may work in.

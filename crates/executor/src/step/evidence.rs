@@ -4,7 +4,7 @@ use super::call_setup::Done;
 use super::ended::Ended;
 use super::leased_run::LeasedRun;
 use crate::round::{EndedCall, Place, receipt};
-use crate::tool::{ErrorCode, ToolOutcome};
+use crate::tool::{ErrorCode, ToolOutcome, redacted};
 use std::time::Duration;
 use surety_common::crash;
 use surety_common::domain::journal::Output;
@@ -25,7 +25,7 @@ pub(super) struct Record {
     pub(super) output: Option<Output>,
 }
 
-/// Creates the record of a call, and stores an output that is too large for the journal. While the
+/// Creates the record of a call without the values of secrets, and stores an output that is too large for the journal. While the
 /// database's disk is full only this run waits, for as long as `left`; then the call has failed.
 /// Facts that do not need the output are kept.
 ///
@@ -38,6 +38,8 @@ pub(super) async fn keep(
     left: Duration,
     record: impl Fn(&Done) -> Record,
 ) -> Result<(Done, Record), Ended> {
+    let outcome = redacted(run.engine.secrets.redactor(), done.outcome);
+    let done = Done { outcome, ..done };
     let made = record(&done);
     let Some(output) = made.output.as_ref().filter(|output| output.text.is_none()) else {
         return Ok((done, made));

@@ -52,6 +52,7 @@ mod reply;
 mod resource_wait;
 mod run_registry;
 mod run_tools;
+mod secrets;
 mod slots;
 mod snapshots;
 mod step_checks;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use surety_common::domain::check::{AcceptCheck, CheckKind, check_key};
 use surety_common::domain::fault::FaultCode;
 use surety_common::domain::run::VerifyCommands;
+use surety_common::domain::verification::Verification;
 
 /// What names a program.
 struct Named {
@@ -55,7 +56,14 @@ fn named(run: &LeasedRun) -> Vec<Named> {
         line: check.target.clone(),
         is_hidden: check.is_hidden(),
     };
-    let commands: Vec<_> = checks.iter().enumerate().filter(required).map(of_check).collect();
+    let verification = |(place, check): (usize, &AcceptCheck)| {
+        let (_, found) = Verification::of_check(check, &run.spec.policy).ok().flatten()?;
+        let what = format!("check {}", check_key(checks, place));
+        Some(Named { what, line: found.line, is_hidden: false })
+    };
+    let named = checks.iter().enumerate().filter_map(verification);
+    let commands = checks.iter().enumerate().filter(required).map(of_check);
+    let commands: Vec<_> = commands.chain(named).collect();
     if commands.is_empty() {
         return commands;
     }

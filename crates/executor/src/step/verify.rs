@@ -252,6 +252,7 @@ pub(super) async fn begin(
         folder: Arc::clone(&run.folder),
         environment: Arc::clone(&run.engine.environment),
         sandbox: Arc::new(run.engine.sandbox.under(&run.spec.policy)),
+        secrets: Arc::new(run.engine.secrets.of_run(&run.spec.namespace, &[])),
         rules: rules.clone().unwrap_or_default(),
         additions: additions(run, wanted).await,
         start: rules.and(start),

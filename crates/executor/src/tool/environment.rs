@@ -1,8 +1,10 @@
 //! The environment variables of commands.
 
+use crate::tool::RunSecrets;
 use crate::tool::error::{ErrorCode, ToolError};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use uuid::Uuid;
 
 /// The variables of the executor's environment that a command inherits: those needed to find
@@ -37,9 +39,15 @@ const PASSED_ON: [&str; 24] = [
 /// The variable with the call's idempotency key, which is the same in every repetition.
 pub const IDEMPOTENCY_KEY: &str = "SURETY_IDEMPOTENCY_KEY";
 
-/// Environment variables without secrets.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// Environment variables. Their `Debug` form has the names alone, because values may be secrets of tools.
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Environment(BTreeMap<OsString, OsString>);
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
 
 impl Environment {
     /// Selects the variables that commands may inherit; all others are dropped.
@@ -62,11 +70,32 @@ impl Environment {
         let mut all = self.clone();
         for (name, value) in added {
             if !may_be_added(name) || value.contains('\0') {
-                let message = format!("{name:?} may not be set for a command; remove it");
-                return Err(ToolError::new(ErrorCode::EnvNotAllowed, message));
+                return Err(not_allowed(name));
             }
             all.0.insert(name.into(), value.into());
         }
+        Ok(all)
+    }
+
+    /// Adds a call's own variables, those with a reference to a secret with its value.
+    ///
+    /// # Errors
+    /// As [`with`](Self::with); `secret_unavailable`.
+    pub fn with_secrets(
+        &self,
+        added: &BTreeMap<String, String>,
+        secrets: &RunSecrets,
+    ) -> Result<Self, ToolError> {
+        let (mut plain, mut secret) = (BTreeMap::new(), BTreeMap::new());
+        for (name, value) in added {
+            match secrets.resolve(value)? {
+                None => plain.insert(name.clone(), value.clone()),
+                Some(value) if may_hold_secret(name) => secret.insert(name.clone(), value),
+                Some(_) => return Err(not_allowed(name)),
+            };
+        }
+        let mut all = self.with(&plain)?;
+        all.0.extend(secret.into_iter().map(|(name, value)| (name.into(), value.into())));
         Ok(all)
     }
 
@@ -89,14 +118,28 @@ impl Environment {
     }
 }
 
+fn not_allowed(name: &str) -> ToolError {
+    let message = format!("{name:?} may not be set for a command; remove it");
+    ToolError::new(ErrorCode::EnvNotAllowed, message)
+}
+
 fn may_be_added(name: &str) -> bool {
+    chooses_no_program(name) && !is_secret(&name.to_ascii_uppercase())
+}
+
+/// A secret of the operator may have the name of one, but none of this service's.
+fn may_hold_secret(name: &str) -> bool {
+    chooses_no_program(name) && !name.to_ascii_uppercase().starts_with("SURETY_")
+}
+
+fn chooses_no_program(name: &str) -> bool {
     let folded = name.to_ascii_uppercase();
     let is_name = !name.is_empty() && !name.contains(['=', '\0']);
     let chooses_programs = PASSED_ON.contains(&folded.as_str())
         && !matches!(folded.as_str(), "LANG" | "LC_ALL" | "LC_CTYPE" | "TERM")
         || folded.starts_with("LD_")
         || folded.starts_with("DYLD_");
-    is_name && !chooses_programs && !is_secret(&folded)
+    is_name && !chooses_programs
 }
 
 fn is_secret(name: &str) -> bool {
@@ -144,6 +187,9 @@ mod tests {
             let added = BTreeMap::from([(name.to_owned(), "v".to_owned())]);
             let answer = Environment::default().with(&added);
             assert_eq!(answer.is_ok(), allowed, "{name:?}");
+        }
+        for (name, allowed) in [("GITHUB_TOKEN", true), ("SURETY_X", false), ("PATH", false)] {
+            assert_eq!(may_hold_secret(name), allowed, "{name:?}");
         }
     }
 }

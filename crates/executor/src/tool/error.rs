@@ -52,6 +52,9 @@ codes! {
     ProgramNotFound = "program_not_found", "The program does not exist or cannot be started.";
     CommandFailed = "command_failed", "The command ended with an exit code other than 0.";
     PrepareFailed = "prepare_failed", "A line of the run's `policy.prepare` failed, so the commands of checks did not run.";
+    VerifyToolUnknown = "verify_tool_unknown", "The run has no verification command of this name; the message lists the names.";
+    VerifyScopeInvalid = "verify_scope_invalid", "The verification command does not take this scope, or needs one.";
+    SecretUnavailable = "secret_unavailable", "The run may not use this secret, or the executor does not have it.";
     OutputNotKept = "output_not_kept", "The whole output could not be stored in time, because the database's disk was full.";
     MachineExhausted = "machine_exhausted", "The executor's machine had no file descriptors or processes left, and the call was not started.";
     SandboxUnavailable = "sandbox_unavailable", "The run's policy requires a sandbox that the executor's machine does not have.";

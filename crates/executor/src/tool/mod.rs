@@ -26,6 +26,7 @@ mod run_tool;
 pub mod sandbox;
 pub mod scan;
 pub mod scope;
+mod secrets;
 #[cfg(test)]
 mod tests;
 mod toolbox;
@@ -35,6 +36,7 @@ pub mod write;
 
 pub use aliases::AliasError;
 pub use builtin::BuiltinSettings;
+pub use builtin::verify::VerifyTools;
 pub use environment::Environment;
 pub use error::{ErrorCode, ToolError};
 pub use folder::Folder;
@@ -46,6 +48,8 @@ pub use sandbox::{Attached, Participant, Sandbox, SandboxError};
 pub use scope::WriteScope;
 pub use toolbox::{Toolbox, ToolboxTimes};
 pub use worker_tool::{WorkerSpec, WorkerTool};
+pub use secrets::{RunSecrets, Secrets, SecretsError};
+pub(crate) use secrets::{redacted, secret_file};
 pub use workspace::{RelPath, Workspace};
 
 use crate::fuse::timeout::Timing;
@@ -59,6 +63,7 @@ use surety_common::domain::confirmation::ToolEffects;
 use surety_common::domain::json::Value;
 use surety_common::domain::plan::ToolCall;
 use surety_common::domain::receipt::{self, Fact};
+use surety_common::domain::redact::RedactedStream;
 use surety_sandbox::View;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -126,6 +131,10 @@ pub struct ToolContext {
     pub call_id: Uuid,
     /// Whether the run's policy allows a command line for a shell.
     pub shell_allowed: bool,
+    /// The verification commands that users and operators named for the run.
+    pub verify_tools: Arc<VerifyTools>,
+    /// The secrets that the call may use.
+    pub secrets: Arc<RunSecrets>,
     /// The time by which the call must end.
     pub deadline: Instant,
     /// Cancels the call.
@@ -141,6 +150,12 @@ impl ToolContext {
     /// The folder cannot be created or opened.
     pub fn workspace(&self) -> Result<Arc<Workspace>, ToolError> {
         self.folder.workspace()
+    }
+
+    /// What takes secrets out of an output while it is read; none where there are no secrets.
+    pub(super) fn redacted_stream(&self) -> Option<RedactedStream> {
+        let redactor = self.secrets.redactor();
+        (!redactor.is_empty()).then(|| RedactedStream::new(Arc::clone(redactor)))
     }
 
     /// Whether the call may continue; long work checks it repeatedly.

@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use surety_common::domain::receipt::Command;
+use surety_common::domain::redact::RedactedStream;
 use surety_sandbox::{
     Exit, Launch, LaunchError, Left, LimitHit, NotStarted, Refusal, Report, Spec,
 };
@@ -126,8 +127,8 @@ async fn carry_out(ctx: &ToolContext, spec: &Spec) -> Result<Finished, ToolError
     let mut helper = Helper::start(spec, Stdio::piped).await?;
     let captured = Arc::new(Captured::default());
     let readers = [
-        helper.child.stdout.take().map(|pipe| read(pipe, &captured, OUT)),
-        helper.child.stderr.take().map(|pipe| read(pipe, &captured, ERR)),
+        helper.child.stdout.take().map(|pipe| read(pipe, &captured, (OUT, ctx.redacted_stream()))),
+        helper.child.stderr.take().map(|pipe| read(pipe, &captured, (ERR, ctx.redacted_stream()))),
     ];
     let (ending, report) = tokio::select! {
         biased;
@@ -386,12 +387,13 @@ impl Stream {
 fn read(
     mut pipe: impl AsyncRead + Unpin + Send + 'static,
     captured: &Arc<Captured>,
-    stream: usize,
+    (stream, mut redacted): (usize, Option<RedactedStream>),
 ) -> JoinHandle<()> {
     let captured = Arc::clone(captured);
     tokio::spawn(async move {
         loop {
-            match poll_fn(|cx| keep_next(&mut pipe, cx, &captured, stream)).await {
+            let next = poll_fn(|cx| keep_next(&mut pipe, cx, &captured, (stream, &mut redacted)));
+            match next.await {
                 Ok(true) => {}
                 Ok(false) => return,
                 Err(error) => {
@@ -409,12 +411,17 @@ fn keep_next(
     pipe: &mut (impl AsyncRead + Unpin),
     cx: &mut Context<'_>,
     captured: &Captured,
-    stream: usize,
+    (stream, redacted): (usize, &mut Option<RedactedStream>),
 ) -> Poll<std::io::Result<bool>> {
     let mut bytes = [const { MaybeUninit::uninit() }; READ];
     let mut buffer = ReadBuf::uninit(&mut bytes);
     ready!(Pin::new(pipe).poll_read(cx, &mut buffer))?;
     let read = buffer.filled();
-    captured.keep(stream, read);
+    match redacted {
+        // Part of a secret must not stay where the middle of an output is left out.
+        Some(redacted) if read.is_empty() => captured.keep(stream, &redacted.finish()),
+        Some(redacted) => captured.keep(stream, &redacted.push(read)),
+        None => captured.keep(stream, read),
+    }
     Poll::Ready(Ok(!read.is_empty()))
 }

@@ -10,8 +10,10 @@ use surety_common::domain::run::{
     CanaryPolicy, InDoubt, NetworkPolicy, OnBudget, OnBusy, Policy, SandboxPolicy, VerifyCommands,
     WorkspaceLock,
 };
+use surety_common::domain::secret::read_secret_names;
+use surety_common::domain::verify_tool::read_verify_tools;
 use surety_common::wire::run::read_in_doubt;
-use surety_common::wire::v1;
+use surety_common::wire::{v1, verify_tool};
 
 /// What a request allows on its run's behalf.
 ///
@@ -40,6 +42,8 @@ pub fn read_policy(policy: v1::Policy) -> Result<Policy, Problem> {
         confirm_open_world,
         on_denied,
         on_expired,
+        verify_tools,
+        secrets,
     } = policy;
     InputRules::new(&protect, &may_change)?;
     let policy = Policy {
@@ -61,6 +65,12 @@ pub fn read_policy(policy: v1::Policy) -> Result<Policy, Problem> {
         canary: read_canary(canary)?,
         prepare: read_prepare("policy.prepare", prepare)?,
         always_prepare: Vec::new(),
+        verify_tools: read_verify_tools(
+            "policy.verify_tools",
+            verify_tool::read_verify_tools("policy.verify_tools", verify_tools)?,
+        )?,
+        always_verify_tools: Vec::new(),
+        secrets: read_secret_names("policy.secrets", secrets)?,
         confirm: ConfirmPolicy {
             tools: read_tools("policy.confirm_tools", confirm_tools)?,
             destructive: confirm_destructive,

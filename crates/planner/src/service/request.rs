@@ -24,6 +24,7 @@ use surety_common::domain::planning::ReplanCause;
 use surety_common::domain::policy::NamespacePolicy;
 use surety_common::domain::problem::{Code, Problem, Warning, WarningCode};
 use surety_common::domain::run::{DriverKind, InDoubt, MAX_NAMESPACE, Policy, RunRecord};
+use surety_common::domain::verification::check_verifications;
 use surety_common::wire::error::MessageError;
 use surety_common::wire::v1::{self, create_run_request, submit_plan_request};
 use surety_common::wire::value::{seconds, sha256_of};
@@ -88,17 +89,25 @@ impl Sender {
         }
     }
 
-    /// Refuses lines that prepare the view from a driver: what runs before the checks of others is theirs to
-    /// say.
-    fn check_prepare(&self, policy: &v1::Policy) -> Result<(), Problem> {
-        match self.author {
-            Author::Model | Author::Service if !policy.prepare.is_empty() => {
-                let message =
-                    "only a user or an operator prepares the view of checks; leave it out";
-                Err(Problem::at(Code::PolicyExceeded, "policy.prepare", message))
-            }
-            Author::Model | Author::Service | Author::Submitter | Author::Operator => Ok(()),
+    /// Refuses commands of the runner from a driver: what checks of others run is theirs to say.
+    fn check_commands(&self, policy: &v1::Policy) -> Result<(), Problem> {
+        if matches!(self.author, Author::Submitter | Author::Operator) {
+            return Ok(());
         }
+        let refused = |field: &str, what: &str| {
+            let message = format!("only a user or an operator {what}; leave it out");
+            Err(Problem::at(Code::PolicyExceeded, field, message))
+        };
+        if !policy.prepare.is_empty() {
+            return refused("policy.prepare", "prepares the view of checks");
+        }
+        if !policy.verify_tools.is_empty() {
+            return refused("policy.verify_tools", "names verification commands");
+        }
+        if !policy.secrets.is_empty() {
+            return refused("policy.secrets", "lets tools use secrets");
+        }
+        Ok(())
     }
 
     /// A check in the list `verify` of a request.
@@ -152,7 +161,7 @@ pub(super) fn read_run_request(
     let limits = limits.unwrap_or_default();
     let limits = read_limits(limits, &sender.policy)?;
     let policy = policy.unwrap_or_default();
-    sender.check_prepare(&policy)?;
+    sender.check_commands(&policy)?;
     let policy = read_run_policy(policy, interactive, &sender.policy)?;
     let driver = read_driver(driver)?;
     let plan_source = match without_plan {
@@ -162,6 +171,7 @@ pub(super) fn read_run_request(
     let (plan, mut warnings) = read_plan(plan_source, verify, sender, limits.max_plan_steps)?;
     if let Some(plan) = &plan {
         overlays::check(plan, None, &policy)?;
+        check_verifications(plan, &policy)?;
         let rules = InputRules::of(&policy)?;
         warnings.extend(assumptions(&plan.verify, &rules));
     }
@@ -297,6 +307,7 @@ pub(super) fn read_new_plan(
         }
     }
     overlays::check(&read.new.plan, record.plan.as_deref(), &record.spec.policy)?;
+    check_verifications(&read.new.plan, &record.spec.policy)?;
     if expected_revision == 0 {
         let own = std::mem::take(&mut read.new.plan.verify);
         read.new.plan.verify = sender.policy.with_checks(own);
@@ -660,7 +671,7 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_prepares_no_view_and_names_no_network_twice() {
+    fn a_driver_names_no_command_of_the_runner_and_no_network_twice() {
         let asks = |role: Role, policy: v1::Policy| {
             let mut request = request(v1::CheckOwner::Plan);
             request.policy = Some(policy);
@@ -671,8 +682,25 @@ mod tests {
             let (order, _) = asks(role, prepare()).expect("an order");
             assert_eq!(order.policy.prepare, ["npm ci"], "{role}");
         }
-        let refused = asks(Role::Driver, prepare()).expect_err("a refusal");
-        assert_eq!(refused.field.as_deref(), Some("policy.prepare"));
+        let lint = v1::VerifyTool {
+            name: "lint".to_owned(),
+            argv: vec!["make".to_owned(), "lint".to_owned()],
+            timeout: None,
+        };
+        let named = v1::Policy { verify_tools: vec![lint], ..v1::Policy::default() };
+        let (order, _) = asks(Role::Submitter, named.clone()).expect("an order");
+        assert_eq!(order.policy.verify_tools().count(), 1);
+        let secrets = v1::Policy { secrets: vec!["npm".to_owned()], ..v1::Policy::default() };
+        let (order, _) = asks(Role::Submitter, secrets.clone()).expect("an order");
+        assert_eq!(order.policy.secrets, ["npm"]);
+        for (policy, field) in [
+            (prepare(), "policy.prepare"),
+            (named, "policy.verify_tools"),
+            (secrets, "policy.secrets"),
+        ] {
+            let refused = asks(Role::Driver, policy).expect_err("a refusal");
+            assert_eq!(refused.field.as_deref(), Some(field));
+        }
         let hosts = vec!["a.org".to_owned()];
         let network = |network: v1::NetworkPolicy| v1::Policy {
             network: network.into(),

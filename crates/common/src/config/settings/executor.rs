@@ -102,6 +102,19 @@ pub(in crate::config) const EXECUTOR_TOOL_ALIASES: Setting = Setting {
     secret: false,
 };
 
+pub(in crate::config) const EXECUTOR_SECRETS: Setting = Setting {
+    group: Group::Executor,
+    flag: "executor-secrets",
+    env: "SURETY_EXECUTOR_SECRETS",
+    default: "",
+    accepts: Accepts::Secrets,
+    meaning: "The secrets that tools may use as `secret:NAME`, each with the namespaces whose runs may ask for it \
+              (`policy.secrets`) and a file or a variable of the executor's environment. Values are read once at the \
+              start, have 8 to 65,536 bytes, and are replaced by `[secret:NAME]` in everything that this executor \
+              writes. Set the same on every executor of a namespace. See [security.md](security.md#secrets-of-tools).",
+    secret: true,
+};
+
 pub(in crate::config) const EXECUTOR_DRIVER_LEASE_MS: Setting = Setting {
     group: Group::Executor,
     flag: "executor-driver-lease-ms",

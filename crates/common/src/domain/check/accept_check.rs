@@ -37,7 +37,12 @@ impl AcceptCheck {
 
     /// Whether facts of any receipt count for it, and not only those that the runner states.
     pub fn takes_any_source(&self) -> bool {
-        self.owner == Owner::Plan || self.params.get(SOURCE).is_some_and(|source| source == ANY)
+        self.owner == Owner::Plan || self.names_any_source()
+    }
+
+    /// Whether the check itself says that facts of any receipt count for it.
+    pub fn names_any_source(&self) -> bool {
+        self.params.get(SOURCE).is_some_and(|source| source == ANY)
     }
 
     /// The name of its result: its id, or its kind when it has no id.

@@ -7,12 +7,16 @@
 //! ```
 
 mod hidden;
+mod named;
 mod probe;
 mod project_tests;
 mod recorded;
 
 pub use hidden::{HIDDEN_CHECK_FAILED, Sight, concealed, is_hidden_name};
-pub use probe::{Observation, PREPARE_CHECK, Probe, is_probed, probes, wants_project_tests};
+pub use named::{Verification, check_verifications};
+pub use probe::{
+    Observation, PREPARE_CHECK, Probe, is_commanded, is_probed, probes, wants_project_tests,
+};
 pub use project_tests::{PROJECT_TESTS, PROJECT_TESTS_CHECK, ProjectTests};
 pub use recorded::{
     PREPARE_FAILED, WORKSPACE_CHANGED, WORKSPACE_CHECK, WORKSPACE_DIGEST, hosts_refused,

@@ -1,6 +1,7 @@
 //! What the runner observes, by the checks of a plan and the policy of the run.
 
 use super::hidden::{HIDDEN_CHECK, OPERATORS_HIDDEN_CHECK};
+use super::named::{Verification, is_verification};
 use super::project_tests::PROJECT_TESTS_CHECK;
 use crate::domain::check::{AcceptCheck, CheckKind, FileType, Owner, changed_paths, check_key};
 use crate::domain::run::{Policy, VerifyCommands};
@@ -47,6 +48,8 @@ pub enum Observation {
     Prepare(String),
     /// Runs a command of a check, exactly as written.
     Command(String),
+    /// Runs a named verification command.
+    Verification(Verification),
     /// Runs the project's own test command, because files were written and no required check names a
     /// command.
     ProjectTests,
@@ -85,6 +88,7 @@ pub fn probes(checks: &[AcceptCheck], policy: &Policy, wrote_files: bool) -> Vec
     if policy.verify_commands == VerifyCommands::Runner {
         probes.extend(of(change));
         commands.extend(of(command));
+        commands.extend(verifications(checks, policy));
         commands.sort_by_key(|probe| order(probe.owner));
     }
     if wants_project_tests(checks, policy.verify_commands, wrote_files) {
@@ -102,6 +106,23 @@ pub fn probes(checks: &[AcceptCheck], policy: &Policy, wrote_files: bool) -> Vec
     probes.extend(commands);
     probes.extend(of(file));
     probes
+}
+
+/// The named commands that checks ask for, one probe each. Each belongs to the owner of its command, so a check of
+/// the plan gets the original check inputs, too. The creation of a run refuses a check without a command.
+fn verifications<'c>(
+    checks: &'c [AcceptCheck],
+    policy: &'c Policy,
+) -> impl Iterator<Item = Probe> + 'c {
+    checks.iter().enumerate().filter_map(|(index, check)| {
+        let (owner, verification) = Verification::of_check(check, policy).ok().flatten()?;
+        Some(Probe {
+            check_id: check_key(checks, index),
+            owner,
+            observation: Observation::Verification(verification),
+            overlay: String::new(),
+        })
+    })
 }
 
 /// The lines that prepare the view, one probe each.
@@ -170,5 +191,11 @@ fn file(check: &AcceptCheck) -> Option<Observation> {
 /// Whether a check is decided by the runner's own probe of the round, where the runner verifies.
 /// Commands of optional checks are not run, so what the steps recorded decides them.
 pub fn is_probed(check: &AcceptCheck) -> bool {
-    [change, command, file].into_iter().any(|probe| probe(check).is_some())
+    is_verification(check)
+        || [change, command, file].into_iter().any(|probe| probe(check).is_some())
+}
+
+/// Whether a command of the round decides a check, where the runner verifies.
+pub fn is_commanded(check: &AcceptCheck) -> bool {
+    is_verification(check) || command(check).is_some()
 }

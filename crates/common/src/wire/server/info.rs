@@ -27,7 +27,7 @@ const FEATURES: [&str; 8] = [
 ];
 
 /// The keys of a run's policy that have an effect.
-const POLICY_KEYS: [&str; 18] = [
+const POLICY_KEYS: [&str; 20] = [
     "confirm_destructive",
     "confirm_open_world",
     "confirm_tools",
@@ -44,7 +44,9 @@ const POLICY_KEYS: [&str; 18] = [
     "repeatable_commands",
     "require_independent",
     "sandbox",
+    "secrets",
     "verify_commands",
+    "verify_tools",
     "workspace_lock",
 ];
 

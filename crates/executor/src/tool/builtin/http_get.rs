@@ -7,15 +7,18 @@
 
 use crate::tool::builtin::support::{OUTPUT_LIMIT, count, read, spec};
 use crate::tool::error::{ErrorCode, ToolError};
-use crate::tool::{Annotations, Tool, ToolContext, ToolOutcome, ToolSpec};
+use crate::tool::{Annotations, RunSecrets, Tool, ToolContext, ToolOutcome, ToolSpec};
 use futures::future::BoxFuture;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::header::{CONTENT_TYPE, LOCATION};
+use reqwest::header::{
+    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, LOCATION,
+    TRANSFER_ENCODING, UPGRADE,
+};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response, Url};
 use serde::Deserialize;
 use serde_json::json;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::sync::Arc;
 use surety_common::domain::json::Value;
@@ -23,6 +26,10 @@ use surety_sandbox::is_public;
 
 /// The most redirects of one call, as browsers and curl bound them, lower because each is another request.
 const REDIRECTS: usize = 5;
+
+/// Headers that say where a request goes and how it is sent.
+const OF_THE_CONNECTION: [HeaderName; 5] =
+    [HOST, CONTENT_LENGTH, CONNECTION, TRANSFER_ENCODING, UPGRADE];
 
 /// Reads an address.
 #[derive(Debug)]
@@ -36,6 +43,8 @@ pub struct HttpGet {
 #[derive(Debug, Deserialize)]
 struct Args {
     url: String,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
 }
 
 impl HttpGet {
@@ -65,7 +74,11 @@ impl HttpGet {
             json!({
                 "type": "object",
                 "properties": {
-                    "url": {"type": "string", "minLength": 1, "description": "The whole address, with its scheme."}
+                    "url": {"type": "string", "minLength": 1, "description": "The whole address, with its scheme."},
+                    "headers": {
+                        "type": "object", "additionalProperties": {"type": "string"}, "maxProperties": 20,
+                        "description": "Request headers. A value that is secret:NAME, or ends with it as in Bearer secret:NAME, has a secret that the run may use. A redirect to another host gets none."
+                    }
                 },
                 "required": ["url"],
                 "additionalProperties": false
@@ -75,13 +88,17 @@ impl HttpGet {
     }
 
     async fn get(&self, ctx: &ToolContext, args: &Value) -> Result<ToolOutcome, ToolError> {
-        let Args { url } = read(args)?;
+        let Args { url, headers } = read(args)?;
+        let headers = headers_of(&headers, &ctx.secrets)?;
         let mut url = Url::parse(&url).map_err(|error| {
             ToolError::new(ErrorCode::ArgumentsInvalid, format!("url: {error}"))
         })?;
+        let origin = url.origin();
         for _ in 0..=REDIRECTS {
             self.check(&url)?;
-            let answer = self.client.get(url.clone()).send();
+            let is_same = url.origin() == origin;
+            let headers = if is_same { headers.clone() } else { HeaderMap::new() };
+            let answer = self.client.get(url.clone()).headers(headers).send();
             let answer = answer.await.map_err(|error| unanswered(&url, &error))?;
             if !answer.status().is_redirection() {
                 return finish(ctx, answer).await;
@@ -140,6 +157,31 @@ impl Tool for HttpGet {
             }
         })
     }
+}
+
+/// The headers of a call, each value as one that is not shown.
+fn headers_of(
+    given: &BTreeMap<String, String>,
+    secrets: &RunSecrets,
+) -> Result<HeaderMap, ToolError> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in given {
+        let refused = |why: &str| {
+            let message = format!("headers: {name:?} {why}");
+            ToolError::new(ErrorCode::ArgumentsInvalid, message)
+        };
+        let header = HeaderName::from_bytes(name.as_bytes())
+            .map_err(|_| refused("is no name of a header; use letters, digits and `-`"))?;
+        if OF_THE_CONNECTION.contains(&header) {
+            return Err(refused("is set by the connection itself; leave it out"));
+        }
+        let value = secrets.resolve(value)?.unwrap_or_else(|| value.clone());
+        let mut value = HeaderValue::from_str(&value)
+            .map_err(|_| refused("has a value with control characters or other than ASCII"))?;
+        value.set_sensitive(true);
+        headers.insert(header, value);
+    }
+    Ok(headers)
 }
 
 async fn finish(ctx: &ToolContext, mut answer: Response) -> Result<ToolOutcome, ToolError> {

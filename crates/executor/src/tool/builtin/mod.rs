@@ -14,6 +14,7 @@ pub mod run_command;
 pub mod sleep;
 mod support;
 pub mod todo;
+pub mod verify;
 pub mod write_file;
 
 use crate::fuse::timeout::DEFAULT_S;
@@ -55,6 +56,7 @@ pub fn all(settings: &BuiltinSettings<'_>) -> Result<Vec<Arc<dyn Tool>>, reqwest
         Arc::new(noop::Noop::new()),
         Arc::new(read_file::ReadFile::new()),
         Arc::new(run_command::RunCommand::new(settings.command_timeout)),
+        Arc::new(verify::Verify::new(settings.command_timeout)),
         Arc::new(write_file::WriteFile::new()),
     ])
 }

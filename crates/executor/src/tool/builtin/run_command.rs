@@ -75,7 +75,7 @@ impl RunCommand {
                         "cwd": {"type": "string", "minLength": 1, "description": "The folder to run in; the root by default."},
                         "env": {
                             "type": "object", "additionalProperties": {"type": "string"},
-                            "description": "Additional environment variables."
+                            "description": "Additional environment variables. The value secret:NAME stands for a secret that the run may use."
                         },
                         "timeout_s": {"type": "integer", "minimum": 1, "maximum": LONGEST_REQUEST_S, "description": format!("The time limit in seconds; {seconds} by default. The run's limit `command_timeout` wins.")}
                     },
@@ -147,7 +147,7 @@ fn request(ctx: &ToolContext, args: &Args) -> Result<CommandRequest, ToolError> 
     Ok(CommandRequest {
         command,
         folder: ctx.workspace()?.folder(&folder)?,
-        environment: ctx.environment.with(&args.env)?.keyed(ctx.call_id),
+        environment: ctx.environment.with_secrets(&args.env, &ctx.secrets)?.keyed(ctx.call_id),
     })
 }
 

@@ -1,11 +1,13 @@
 //! `http_get` against a server on this machine.
 
 use super::*;
+use crate::tool::Secrets;
 use crate::tool::builtin::http_get::HttpGet;
 use serde_json::json;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::sync::mpsc;
+use surety_common::config::{NamedSecret, SecretSource};
 
 /// A server that answers each path with these answers, and its `host:port`.
 fn server(answers: &[(&'static str, String)]) -> (String, mpsc::Receiver<String>) {
@@ -99,4 +101,53 @@ async fn a_loop_of_redirects_and_a_silent_server_end() {
     let args = value(&json!({"url": format!("http://{place}/")}));
     let outcome = tool.call(&fixture.ctx, &args).await;
     assert_eq!(outcome.error_code, Some(ErrorCode::Timeout));
+}
+
+/// A server that answers each request with its head.
+fn echo() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let place = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            let lines = lines.map(Result::unwrap).take_while(|line| !line.is_empty());
+            let head = lines.collect::<Vec<_>>().join("\n");
+            stream.write_all(ok(&head).as_bytes()).unwrap();
+        }
+    });
+    place
+}
+
+#[tokio::test]
+async fn headers_have_secrets_and_go_to_the_first_host_alone() {
+    let mut fixture = ToolFixture::new();
+    let file = fixture.outside.join("secret.txt");
+    fs::write(&file, "a value of 23 characters").unwrap();
+    let source = SecretSource::File(file);
+    let listed = [NamedSecret { name: "api".to_owned(), namespaces: None, source }];
+    let secrets = Secrets::load(&listed).unwrap().of_run("default", &["api".to_owned()]);
+    fixture.ctx.secrets = Arc::new(secrets);
+    let inner = echo();
+    let (outer, _requests) = server(&[("/", moved(&format!("http://{inner}/")))]);
+    let tool = HttpGet::new(Some(&format!("{inner},{outer}"))).unwrap();
+    let get = async |place: &str, headers: serde_json::Value| {
+        let args = json!({"url": format!("http://{place}/"), "headers": headers});
+        tool.call(&fixture.ctx, &value(&args)).await
+    };
+    let bearer = json!({"Authorization": "Bearer secret:api", "X-Plain": "as it is"});
+    let sent = output(&get(&inner, bearer.clone()).await).to_ascii_lowercase();
+    assert!(sent.contains("authorization: bearer a value of 23 characters"), "{sent}");
+    assert!(sent.contains("x-plain: as it is"), "{sent}");
+    let elsewhere = output(&get(&outer, bearer).await).to_ascii_lowercase();
+    assert!(elsewhere.starts_with("get /") && !elsewhere.contains("23"), "{elsewhere}");
+    for (headers, code) in [
+        (json!({"Authorization": "secret:other"}), ErrorCode::SecretUnavailable),
+        (json!({"Host": "a.org"}), ErrorCode::ArgumentsInvalid),
+        (json!({"a b": "c"}), ErrorCode::ArgumentsInvalid),
+        (json!({"X-A": "a\nb"}), ErrorCode::ArgumentsInvalid),
+    ] {
+        let refused = get(&inner, headers.clone()).await;
+        assert_eq!(refused.error_code, Some(code), "{headers}");
+    }
 }

@@ -60,6 +60,8 @@ impl ToolFixture {
             view: None,
             call_id: Uuid::from_u128(7),
             shell_allowed: false,
+            verify_tools: Arc::default(),
+            secrets: Arc::default(),
             deadline: Instant::now() + Duration::from_secs(120),
             cancel: CancellationToken::new(),
             kill: CancellationToken::new(),
@@ -163,6 +165,7 @@ fn the_built_in_tools_are_listed_by_name_with_their_annotations() {
             ("run_command", false, false),
             ("sleep", true, false),
             ("todo", true, false),
+            ("verify", false, false),
             ("write_file", false, false),
         ]
     );
