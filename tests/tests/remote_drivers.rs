@@ -133,7 +133,8 @@ async fn an_agent_carries_a_run_to_its_verdict_and_every_repeated_call_has_its_f
 }
 
 #[tokio::test]
-async fn a_decision_that_arrives_twice_at_a_time_is_one_turn_at_whichever_executors() -> Result<()> {
+async fn a_decision_that_arrives_twice_at_a_time_is_one_turn_at_whichever_executors() -> Result<()>
+{
     let stage = Stage::with_executors(2).await?;
     let folder = tempfile::tempdir()?;
     let run_id = stage.run(&folder.path().to_string_lossy()).await?;

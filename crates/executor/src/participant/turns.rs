@@ -134,7 +134,8 @@ impl Participants {
                         }
                         None => {
                             let by = Actor(format!("driver/{}", caller.name()).into());
-                            let supplied = self.replies.supply(record.spec.id, reply, unleased, &by);
+                            let supplied =
+                                self.replies.supply(record.spec.id, reply, unleased, &by);
                             match supplied.await {
                                 Ok(()) => drop(timeout_at(deadline, follower.changed()).await),
                                 // It was submitted twice at a time, or the step ended: the rows say which.

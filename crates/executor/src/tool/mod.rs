@@ -46,10 +46,10 @@ pub use registry::{Registry, RegistryError};
 pub use run_tool::{ALWAYS_ALLOWED, RunTool};
 pub use sandbox::{Attached, Participant, Sandbox, SandboxError};
 pub use scope::WriteScope;
-pub use toolbox::{Toolbox, ToolboxTimes};
-pub use worker_tool::{WorkerSpec, WorkerTool};
 pub use secrets::{RunSecrets, Secrets, SecretsError};
 pub(crate) use secrets::{redacted, secret_file};
+pub use toolbox::{Toolbox, ToolboxTimes};
+pub use worker_tool::{WorkerSpec, WorkerTool};
 pub use workspace::{RelPath, Workspace};
 
 use crate::fuse::timeout::Timing;
