@@ -73,6 +73,28 @@ async fn the_runners_own_run_of_the_round_decides_and_no_receipt_of_a_step() -> 
 }
 
 #[tokio::test]
+async fn a_step_ends_once_its_verification_command_passes() -> Result<()> {
+    let deployment = Deployment::start().await?;
+    for (content, expected) in [("good", true), ("bad", false)] {
+        let workspace = tempfile::tempdir()?;
+        let mut one = step("s", &[], &[write("a.txt", content)]);
+        one["verify"] = json!([tool_fact(&json!({"tool": "lint"}))]);
+        let request = v1::CreateRunRequest {
+            policy: Some(v1::Policy { verify_tools: vec![lint()], ..v1::Policy::default() }),
+            ..script::request(&plan(&[one]), &workspace.path().display().to_string())
+        };
+        let run = deployment.create_run(request).await?;
+        let run = deployment.wait_for_end(&run.id).await?;
+        ensure!((run.state() == v1::RunState::Done) == expected, "{content}: {run:#?}");
+        let request = v1::ListReceiptsRequest { run_id: run.id.clone(), ..Default::default() };
+        let receipts = deployment.runs()?.list_receipts(request).await?.into_inner().receipts;
+        let seen = verifications(&receipts);
+        ensure!(seen.contains(&(v1::EvidenceSource::Probe, expected)), "{receipts:#?}");
+    }
+    deployment.finish().await
+}
+
+#[tokio::test]
 async fn an_unknown_name_is_answered_with_those_that_the_run_has() -> Result<()> {
     let deployment = Deployment::start().await?;
     let workspace = tempfile::tempdir()?;

@@ -20,6 +20,17 @@ fn bad_checks_are_named_before_the_command_runs() {
         ("verify: [{kind: workspace_change, params: {paths: \"a[\"}}]", "value_invalid", "paths"),
         ("verify: [make]\npolicy: {protect: [gone/**]}", "value_invalid", "gone/**"),
         ("verify: [make]\npolicy: {protect: [\"a[\"]}", "type_mismatch", "policy.protect"),
+        (
+            "verify: [{kind: tool_fact, params: {tool: lint}}]",
+            "verify_tool_unknown",
+            "verify[0].params.tool",
+        ),
+        (
+            "verify: [{kind: tool_fact, params: {tool: lint}}]\n\
+             tools: {verify: {lint: [no-such-program-x]}}",
+            "program_missing",
+            "verify[0]",
+        ),
         ("verify: []", "checks_missing", "verify"),
         ("verify: [", "order_unreadable", "YAML"),
     ] {

@@ -75,6 +75,24 @@ fn lines_of_the_policy_prepare_the_checks_and_are_named() {
 }
 
 #[test]
+fn named_commands_decide_tool_facts_with_their_scripts_of_the_start() {
+    let checks = "verify: [{id: lint, kind: tool_fact, target: product.txt, params: {tool: lint}}]\n\
+                  tools: {verify: {lint: {command: [sh, lint.sh, \"{scope}\"], timeout: 1m}}}\n";
+    let files = [
+        (".surety/checks.yaml", checks),
+        ("lint.sh", "grep -q fixed \"$1\"\n"),
+        ("product.txt", "broken\n"),
+    ];
+    let home = Home::with(&files);
+    home.verify(&[]).is(2, "FAILED  lint").is(2, "the verification command `lint`");
+    home.put("lint.sh", "true\n");
+    home.verify(&[]).is(2, "check_inputs_changed");
+    home.put("product.txt", "fixed\n");
+    home.verify(&[]).is(0, "accepted");
+    assert_valid(&home.verdict());
+}
+
+#[test]
 fn a_policy_refuses_a_command_that_was_not_confined() {
     let checks = format!("{CHECKS}policy: {{refuse_on: [participant_unconfined]}}\n");
     let home = Home::with(&[(".surety/checks.yaml", checks.as_str()), ("product.txt", "fixed\n")]);

@@ -426,6 +426,16 @@ impl From<OnBudget> for v1::OnBudget {
     }
 }
 
+impl From<CanaryPolicy> for v1::CanaryPolicy {
+    fn from(canary: CanaryPolicy) -> Self {
+        match canary {
+            CanaryPolicy::Auto => Self::Auto,
+            CanaryPolicy::Always => Self::Always,
+            CanaryPolicy::Never => Self::Never,
+        }
+    }
+}
+
 impl From<Policy> for v1::Policy {
     fn from(policy: Policy) -> Self {
         let Policy {
@@ -485,12 +495,7 @@ impl From<Policy> for v1::Policy {
             prepare,
             verify_tools: verify_tools.into_iter().map(Into::into).collect(),
             secrets,
-            canary: match canary {
-                CanaryPolicy::Auto => v1::CanaryPolicy::Auto,
-                CanaryPolicy::Always => v1::CanaryPolicy::Always,
-                CanaryPolicy::Never => v1::CanaryPolicy::Never,
-            }
-            .into(),
+            canary: v1::CanaryPolicy::from(canary).into(),
             network: network.into(),
             loopback_ports,
             hosts,

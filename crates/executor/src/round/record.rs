@@ -1,6 +1,5 @@
 //! What a call leaves on record: the same receipt, whether a database keeps it or a verdict file names it.
 
-use crate::tool::builtin::verify;
 use crate::tool::{ErrorCode, ToolOutcome};
 use chrono::{DateTime, Utc};
 use surety_common::domain::json::{self, Value};
@@ -69,14 +68,14 @@ fn of_line(name: &str, line: &str) -> ToolCall {
     ToolCall { name: name.to_owned(), arguments: Value::Object(vec![argument]) }
 }
 
-/// As a driver calls it, with the command that the policy names.
+/// The arguments of the tool `verify`, with the command that the policy names.
 fn of_verification(verification: &Verification) -> ToolCall {
     let Verification { tool, scope, line, argv: _, timeout_s: _ } = verification;
     let named = [("tool", tool), ("scope", scope), ("command", line)].into_iter();
     let arguments = named
         .filter(|(_, text)| !text.is_empty())
         .map(|(key, text)| (key.to_owned(), Value::String(text.clone())));
-    ToolCall { name: verify::NAME.to_owned(), arguments: Value::Object(arguments.collect()) }
+    ToolCall { name: VERIFY.to_owned(), arguments: Value::Object(arguments.collect()) }
 }
 
 fn without_arguments(name: &str) -> ToolCall {

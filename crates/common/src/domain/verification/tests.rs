@@ -3,6 +3,7 @@ use crate::domain::check::{AcceptCheck, Author, FileType, Owner, read_checks};
 use crate::domain::json;
 use crate::domain::receipt::{EvidenceReceipt, read_receipt};
 use crate::domain::run::{Policy, VerifyCommands};
+use crate::domain::verify_tool::VerifyTool;
 
 #[test]
 fn the_checks_and_the_policy_say_what_is_looked_at() {
@@ -81,6 +82,40 @@ fn each_check_has_a_probe_of_its_own_and_less_trusted_commands_run_first() {
     let own = |check: &AcceptCheck| check.owner == Owner::Plan;
     let of_plan: Vec<_> = list.iter().filter(|check| own(check)).cloned().collect();
     assert_eq!(probes(&of_plan, &policy, true).len(), 1, "nothing needs the view");
+}
+
+#[test]
+fn a_tool_fact_has_a_probe_of_the_owner_of_its_command() {
+    let checks = r#"[
+        {"kind":"tool_fact","params":{"tool":"LINT"},"owner":"plan"},
+        {"kind":"tool_fact","target":"src","params":{"tool":"types"},"owner":"user"},
+        {"id":"any","kind":"tool_fact","params":{"tool":"lint","source":"any"}},
+        {"id":"optional","kind":"tool_fact","required":false,"params":{"tool":"lint"}},
+        {"id":"none","kind":"tool_fact","params":{"tool":"format"}}]"#;
+    let list = json::parse(checks).unwrap().value;
+    let (list, _) = read_checks(&list, "verify", Author::Service).unwrap();
+    let tool = |name: &str, argv: &[&str]| VerifyTool {
+        name: name.to_owned(),
+        argv: argv.iter().map(|word| (*word).to_owned()).collect(),
+        timeout_s: Some(60),
+    };
+    let policy = Policy {
+        verify_tools: vec![tool("types", &["tsc", "{scope}"])],
+        always_verify_tools: vec![tool("lint", &["make", "lint"])],
+        ..Policy::default()
+    };
+    let found = probes(&list, &policy, false);
+    let line = |probe: &Probe| {
+        let Observation::Verification(it) = &probe.observation else { panic!("{probe:?}") };
+        it.line.clone()
+    };
+    let found: Vec<_> = found.iter().map(|probe| (probe.owner, line(probe))).collect();
+    let expected = [(Owner::Operator, "make lint"), (Owner::User, "tsc src")];
+    assert_eq!(found, expected.map(|(owner, line)| (owner, line.to_owned())));
+    let probed: Vec<_> = list.iter().map(is_commanded).collect();
+    assert_eq!(probed, [true, true, false, false, true], "without its command it fails");
+    let by_receipts = Policy { verify_commands: VerifyCommands::ReceiptsOnly, ..policy };
+    assert!(probes(&list, &by_receipts, false).is_empty());
 }
 
 fn receipt(source: &str, round: u32, success: bool, facts: &str) -> EvidenceReceipt {
