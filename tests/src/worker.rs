@@ -2,7 +2,7 @@
 
 use crate::agent::secret;
 use crate::harness::{Deployment, PATIENCE, Process};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use std::time::Duration;
 use surety_common::wire::client::channel;
 use surety_common::wire::token::Token;
@@ -121,10 +121,9 @@ impl Worker {
     /// # Errors
     /// Another message came.
     pub async fn call(&mut self) -> Result<v1::ToolInvocation> {
-        match self.next().await? {
-            Message::Invocation(call) => Ok(call),
-            other => bail!("no call: {other:?}"),
-        }
+        let next = self.next().await?;
+        let Message::Invocation(call) = next else { bail!("no call: {next:?}") };
+        Ok(call)
     }
 
     /// Answers a call.
@@ -141,10 +140,9 @@ impl Worker {
     /// It is refused.
     pub async fn store(&mut self, result: v1::ToolResult) -> Result<()> {
         self.answer(result).await?;
-        match self.next().await? {
-            Message::Stored(_) => Ok(()),
-            other => bail!("not stored: {other:?}"),
-        }
+        let next = self.next().await?;
+        ensure!(matches!(next, Message::Stored(_)), "not stored: {next:?}");
+        Ok(())
     }
 
     /// The code with which a message is refused.
@@ -153,10 +151,27 @@ impl Worker {
     /// Another message came.
     pub async fn refusal(&mut self, message: Request) -> Result<String> {
         self.send(message).await?;
-        match self.next().await? {
-            Message::Refused(refused) => Ok(refused.code),
-            other => bail!("not refused: {other:?}"),
-        }
+        self.refused().await
+    }
+
+    /// The code of a refusal.
+    ///
+    /// # Errors
+    /// Another message came.
+    pub async fn refused(&mut self) -> Result<String> {
+        let next = self.next().await?;
+        let Message::Refused(refused) = next else { bail!("not refused: {next:?}") };
+        Ok(refused.code)
+    }
+
+    /// The call that is cancelled.
+    ///
+    /// # Errors
+    /// Another message came.
+    pub async fn cancelled(&mut self) -> Result<v1::CancelInvocation> {
+        let next = self.next().await?;
+        let Message::Cancel(cancel) = next else { bail!("not cancelled: {next:?}") };
+        Ok(cancel)
     }
 }
 

@@ -92,7 +92,7 @@ async fn an_agent_sees_a_workers_tool_and_keeps_its_lease_while_the_call_waits()
     let work = agent.work(&run_id).await?;
     let listed = work.context.tools.iter().find(|tool| tool.name == TOOL).context("no tool")?;
     ensure!(listed.provider == format!("worker:{WORKER}"), "{listed:#?}");
-    let annotations = listed.annotations.clone().context("annotations")?;
+    let annotations = listed.annotations.context("annotations")?;
     ensure!(annotations.destructive == Some(true) && annotations.read_only == Some(false));
     let system = &work.context.messages[0].text;
     ensure!(system.contains(TOOL) && !system.contains("Does translate"), "{system}");
@@ -182,7 +182,7 @@ async fn a_tool_is_listed_in_its_namespace_after_its_worker_left() -> Result<()>
         let tools = client()?.list_tools(request).await?.into_inner().tools;
         let listed = tools.iter().find(|tool| tool.name == TOOL);
         ensure!(listed.is_some() == expected, "{namespace:?}: {tools:#?}");
-        let reads = listed.and_then(|tool| tool.annotations.clone()).and_then(|it| it.read_only);
+        let reads = listed.and_then(|tool| tool.annotations).and_then(|it| it.read_only);
         ensure!(!expected || reads == Some(true), "{listed:#?}");
     }
     stage.deployment.finish().await

@@ -114,17 +114,10 @@ async fn the_end_of_a_run_cancels_the_call_and_a_late_result_is_refused() -> Res
     let given = worker.call().await?;
     let cancel = v1::CancelRunRequest { run_id: run_id.clone(), ..Default::default() };
     stage.deployment.runs()?.cancel_run(cancel).await?;
-    match worker.next().await? {
-        Message::Cancel(cancel) => {
-            ensure!(cancel.call_id == given.call_id && cancel.fence == given.fence);
-        }
-        other => anyhow::bail!("not cancelled: {other:?}"),
-    }
-    worker.answer(result(&given, "late")).await?;
-    match worker.next().await? {
-        Message::Refused(refused) => ensure!(refused.code == "tool_call_unknown", "{refused:#?}"),
-        other => anyhow::bail!("not refused: {other:?}"),
-    }
+    let cancel = worker.cancelled().await?;
+    ensure!(cancel.call_id == given.call_id && cancel.fence == given.fence, "{cancel:?}");
+    let code = worker.refusal(Request::Result(result(&given, "late"))).await?;
+    ensure!(code == "tool_call_unknown", "{code}");
     stage.deployment.finish().await
 }
 
@@ -140,10 +133,8 @@ async fn a_call_without_an_answer_times_out_and_its_worker_is_told() -> Result<(
     let mut worker = connected.await?;
     let run_id = stage.run(&[call("x")]).await?;
     let given = worker.call().await?;
-    match worker.next().await? {
-        Message::Cancel(cancel) => ensure!(cancel.call_id == given.call_id, "{cancel:#?}"),
-        other => anyhow::bail!("not cancelled: {other:?}"),
-    }
+    let cancel = worker.cancelled().await?;
+    ensure!(cancel.call_id == given.call_id, "{cancel:#?}");
     let receipts = async {
         loop {
             let receipts = stage.receipts(&run_id).await?;
@@ -184,7 +175,7 @@ async fn a_call_takes_more_than_an_hour_while_its_worker_restarts_twice() -> Res
     let mut stage = Stage::leased(1, v1::ToolAnnotations::default(), hour).await?;
     let day = Some(prost_types::Duration { seconds: 24 * 3600, nanos: 0 });
     let tool = v1::Tool { timeout: day, ..surety_e2e::worker::tool(TOOL) };
-    let announce = || surety_e2e::worker::announce("w1", &[tool.clone()]);
+    let announce = || surety_e2e::worker::announce("w1", std::slice::from_ref(&tool));
     let executor = &stage.deployment.executors[0];
     let mut worker = Worker::connect(executor, WORKER, announce()).await?;
     let run_id = stage.run(&[call("x")]).await?;
@@ -216,10 +207,8 @@ async fn an_executor_that_stops_drains_its_streams_and_loses_no_call() -> Result
     let given = worker.call().await?;
     let mut stopping = stage.deployment.executors.remove(0);
     let stopped = tokio::spawn(async move { stopping.stop().await });
-    match worker.next().await? {
-        Message::Draining(_) => {}
-        other => anyhow::bail!("not draining: {other:?}"),
-    }
+    let next = worker.next().await?;
+    ensure!(matches!(next, Message::Draining(_)), "not draining: {next:?}");
     let end = worker.end().await?;
     ensure!(end.message().contains("shuts down"), "{end:?}");
     let mut back = stage.worker(0, "w1").await?;
