@@ -16,6 +16,9 @@ fn the_documentation_names_every_metric_and_no_other() {
         names::STEP_DURATION_SECONDS,
         names::TURN_DURATION_SECONDS,
         names::QUEUE_DEPTH,
+        names::WORKERS,
+        names::WORKER_CALLS,
+        names::WORKER_RESULTS_TOTAL,
         names::RELOADS_TOTAL,
         names::CERTIFICATE_EXPIRY,
     ]);

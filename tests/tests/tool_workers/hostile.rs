@@ -91,88 +91,68 @@ async fn an_announcement_beyond_the_rights_of_its_worker_is_refused_with_its_cod
     stage.deployment.finish().await
 }
 
-/// What a worker sends about a call, and the code of its refusal.
-fn lies(call: &v1::ToolInvocation) -> Vec<(&'static str, &'static str, Request)> {
-    let result = || result(call, "");
+type Lie = (&'static str, &'static str, Request);
+
+/// Results that are none, and the codes of their refusals.
+fn false_results(call: &v1::ToolInvocation) -> Vec<Lie> {
     let fact = |fact: v1::fact::Fact| vec![v1::Fact { fact: Some(fact) }];
     let written = |path: &str| {
-        fact(v1::fact::Fact::FileWritten(v1::fact::FileWritten {
-            path: path.to_owned(),
-            ..Default::default()
-        }))
+        let path = path.to_owned();
+        fact(v1::fact::Fact::FileWritten(v1::fact::FileWritten { path, ..Default::default() }))
     };
     let named = |key: &str| {
         let (key, value) = (key.to_owned(), "me".to_owned());
         fact(v1::fact::Fact::Output(v1::fact::Output { key, value }))
     };
     let send = |change: &dyn Fn(&mut v1::ToolResult)| {
-        let mut result = result();
+        let mut result = result(call, "");
         change(&mut result);
         Request::Result(result)
     };
-    let (call_id, fence) = (call.call_id.clone(), call.fence);
-    let progress = |message: String, percent| {
-        let call_id = call_id.clone();
-        Request::Progress(v1::ToolProgress { call_id, fence, message, percent })
-    };
-    let retry_after = Some(prost_types::Duration { seconds: 90_000, nanos: 0 });
+    let other = Uuid::now_v7().to_string();
+    let late = Some(prost_types::Duration { seconds: 90_000, nanos: 0 });
+    let many = vec![named("k").remove(0); 201];
     vec![
-        (
-            "a call that it was not given",
-            "tool_call_unknown",
-            send(&|it| it.call_id = Uuid::now_v7().to_string()),
-        ),
-        ("no call at all", "invalid_id", send(&|it| it.call_id = "mine".to_owned())),
+        ("a call of others", "tool_call_unknown", send(&|it| it.call_id.clone_from(&other))),
+        ("no call at all", "invalid_id", send(&|it| "mine".clone_into(&mut it.call_id))),
         ("another fence", "lease_lost", send(&|it| it.fence += 1)),
         ("no fence", "lease_lost", send(&|it| it.fence = 0)),
-        (
-            "a file outside the workspace",
-            "type_mismatch",
-            send(&|it| it.facts = written("/etc/passwd")),
-        ),
-        (
-            "a file above the workspace",
-            "type_mismatch",
-            send(&|it| it.facts = written("a/../../b")),
-        ),
+        ("a file outside", "type_mismatch", send(&|it| it.facts = written("/etc/passwd"))),
+        ("a file above", "type_mismatch", send(&|it| it.facts = written("a/../../b"))),
         (
             "a fact in the name of the service",
             "type_mismatch",
             send(&|it| it.facts = named("surety.reported_by")),
         ),
         ("a fact with U+0000", "type_mismatch", send(&|it| it.facts = named("a\0b"))),
-        ("too many facts", "too_large", send(&|it| it.facts = vec![named("k")[0].clone(); 201])),
-        ("a large output in the result", "too_large", send(&|it| it.output = "x".repeat(40_000))),
+        ("too many facts", "too_large", send(&|it| it.facts.clone_from(&many))),
+        ("a large output", "too_large", send(&|it| it.output = "x".repeat(40_000))),
         ("a long summary", "too_large", send(&|it| it.summary = "x".repeat(2000))),
         ("an output with U+0000", "type_mismatch", send(&|it| it.output = "a\0".to_owned())),
         ("success and an error", "type_mismatch", send(&|it| it.error = "no".to_owned())),
         (
-            "a retry in two days",
+            "a retry after a day",
             "limit_out_of_range",
-            send(&|it| {
-                (it.success, it.retryable, it.retry_after) = (false, true, retry_after);
-            }),
+            send(&|it| (it.success, it.retryable, it.retry_after) = (false, true, late)),
         ),
-        (
-            "a large part of an output",
-            "too_large",
-            Request::Output(v1::ToolOutputChunk {
-                call_id: call_id.clone(),
-                fence,
-                data: vec![0; 300_000],
-            }),
-        ),
-        (
-            "a part under another fence",
-            "lease_lost",
-            Request::Output(v1::ToolOutputChunk {
-                call_id: call_id.clone(),
-                fence: fence + 1,
-                data: vec![0; 3],
-            }),
-        ),
-        ("120 percent", "limit_out_of_range", progress("x".to_owned(), Some(120))),
-        ("a long report of progress", "too_large", progress("x".repeat(2000), None)),
+    ]
+}
+
+/// Other messages that are refused.
+fn false_messages(call: &v1::ToolInvocation) -> Vec<Lie> {
+    let part = |fence, bytes| {
+        let (call_id, data) = (call.call_id.clone(), vec![0; bytes]);
+        Request::Output(v1::ToolOutputChunk { call_id, fence, data })
+    };
+    let progress = |bytes, percent| {
+        let (call_id, fence, message) = (call.call_id.clone(), call.fence, "x".repeat(bytes));
+        Request::Progress(v1::ToolProgress { call_id, fence, message, percent })
+    };
+    vec![
+        ("a large part of an output", "too_large", part(call.fence, 300_000)),
+        ("a part under another fence", "lease_lost", part(call.fence + 1, 3)),
+        ("120 percent", "limit_out_of_range", progress(1, Some(120))),
+        ("a long report of progress", "too_large", progress(2000, None)),
     ]
 }
 
@@ -184,7 +164,7 @@ async fn a_lie_about_a_call_is_refused_and_the_call_goes_on() -> Result<()> {
     let mut worker = stage.worker(0, "w1").await?;
     let run_id = stage.deployment.create(&plan, &folder.path().to_string_lossy()).await?.id;
     let given = worker.call().await?;
-    for (what, expected, message) in lies(&given) {
+    for (what, expected, message) in [false_results(&given), false_messages(&given)].concat() {
         let code = worker.refusal(message).await.with_context(|| what)?;
         ensure!(code == expected, "{what}: {code}");
     }

@@ -21,6 +21,8 @@ pub fn waits(waits: &[v1::Wait]) -> String {
         if let Some(call) = &wait.tool_call {
             push(&mut text, "call", &called(call));
         }
+        let percent = wait.progress_percent.map_or(String::new(), |it| format!("{it} %  "));
+        push(&mut text, "progress", &one_line(&format!("{percent}{}", wait.progress)));
         push(&mut text, "choices", &harmless(&wait.choices.join(", ")));
         push(&mut text, "schema", &harmless(&wait.answer_schema_json));
         push(&mut text, "unblocks", &harmless(&wait.unblocks));

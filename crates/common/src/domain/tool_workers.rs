@@ -138,7 +138,8 @@ impl ToolWorkerPolicy {
                     || matches!(letter, '.' | '_' | '@' | ':' | '/' | '-')
             };
             let named = !name.is_empty() && name.len() <= MAX_IDENTITY && name.chars().all(plain);
-            if !named && !(name == EVERY && self.identities.len() == 1) {
+            let is_every = name == EVERY && self.identities.len() == 1;
+            if !(named || is_every) {
                 let message = format!("{name:?} is no name of an identity, and not `*` alone");
                 return Err(problem(Code::TypeMismatch, "identities", message));
             }

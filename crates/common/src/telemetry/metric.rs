@@ -20,6 +20,9 @@ pub(super) fn describe() {
     );
     describe_histogram!(names::TURN_DURATION_SECONDS, Unit::Seconds, "One turn's time.");
     describe_gauge!(names::QUEUE_DEPTH, "Runs that are ready and not claimed.");
+    describe_gauge!(names::WORKERS, "Connected tool workers.");
+    describe_gauge!(names::WORKER_CALLS, "Calls that connected tool workers have.");
+    describe_counter!(names::WORKER_RESULTS_TOTAL, "Results of tool workers, by outcome.");
     describe_counter!(names::RELOADS_TOTAL, "Reloads of changed certificate files, by result.");
     describe_gauge!(
         names::CERTIFICATE_EXPIRY,
@@ -41,6 +44,18 @@ pub fn record_turn_duration(driver: &'static str, duration: Duration) {
 /// Sets how many runs of `namespace` are ready and not claimed.
 pub fn set_queue_depth(namespace: &str, runs: u32) {
     gauge!(names::QUEUE_DEPTH, "namespace" => namespace.to_owned()).set(runs);
+}
+
+/// Sets how many tool workers are connected, and how many calls they have.
+pub fn set_workers(workers: usize, calls: usize) {
+    let number = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
+    gauge!(names::WORKERS).set(number(workers));
+    gauge!(names::WORKER_CALLS).set(number(calls));
+}
+
+/// Counts one result of a tool worker, by what came of it.
+pub fn count_worker_result(outcome: &'static str) {
+    counter!(names::WORKER_RESULTS_TOTAL, "outcome" => outcome).increment(1);
 }
 
 /// Counts one transition.

@@ -19,7 +19,9 @@ mod transition;
 
 pub use error::TelemetryError;
 pub use install::{Guard, Telemetry, init};
-pub use metric::{record_step_duration, record_turn_duration, set_queue_depth};
+pub use metric::{
+    count_worker_result, record_step_duration, record_turn_duration, set_queue_depth, set_workers,
+};
 pub use observe::observe;
 pub use trace::{
     StepSpan, TraceParent, evaluation_span, plan_span, probe_span, snapshot_span, start_run,

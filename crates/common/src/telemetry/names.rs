@@ -42,6 +42,12 @@ pub const STEP_DURATION_SECONDS: &str = "surety_step_duration_seconds";
 pub const TURN_DURATION_SECONDS: &str = "surety_turn_duration_seconds";
 /// Gauge of runs that are ready and not claimed, label `namespace`.
 pub const QUEUE_DEPTH: &str = "surety_queue_depth";
+/// Gauge of connected tool workers.
+pub const WORKERS: &str = "surety_workers";
+/// Gauge of calls that connected tool workers have.
+pub const WORKER_CALLS: &str = "surety_worker_calls";
+/// Counter of results of tool workers, label `outcome`.
+pub const WORKER_RESULTS_TOTAL: &str = "surety_worker_results_total";
 pub use crate::tls::{CERTIFICATE_EXPIRY, RELOADS_TOTAL};
 
 /// Buckets of the duration histograms in seconds: a scripted turn takes under a millisecond, a

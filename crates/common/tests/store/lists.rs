@@ -184,7 +184,7 @@ async fn runs_that_wait_are_listed_the_oldest_first_and_by_pages(pool: PgPool) {
     let list = async |namespace: &str, run: Option<u128>, after: Option<u128>, limit| {
         let (run, after) = (run.map(Uuid::from_u128), after.map(Uuid::from_u128));
         let page = store::list_waits(&pool, &page_of(namespace, run, after, limit)).await.unwrap();
-        let ids = page.waiting.iter().map(|store::Waiting { run, step_ids }| {
+        let ids = page.waiting.iter().map(|store::Waiting { run, step_ids, .. }| {
             assert!(run.plan.is_none() && run.execution.wait.is_some());
             let named: Vec<_> = step_ids.iter().map(|(place, id)| (*place, id.as_str())).collect();
             assert_eq!(named, [(0, "s0"), (1, "s1")]);

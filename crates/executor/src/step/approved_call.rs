@@ -1,11 +1,11 @@
 //! A call that a person approved, by itself or by a grant: the change that records its intent uses the approval or one
 //! use of the grant up, so that it is made once.
 
-use super::call::{intend, opened};
 use super::call_setup::{Call, CallSetup, Done, called_off};
 use super::conclude::{Stored, conclude};
 use super::ended::Ended;
 use super::history::Base;
+use super::intent::{intend, opened};
 use super::judge::Passed;
 use super::leased_run::LeasedRun;
 use super::{outcome, worker_calls};

@@ -1,21 +1,19 @@
 //! One tool call of a turn: the intent of a call with effects is committed before it starts.
 
-use super::call_setup::{Call, CallSetup, Done, called_off};
+use super::call_setup::{Call, CallSetup, Done};
 use super::conclude::{Stored, conclude};
 use super::ended::Ended;
 use super::history::Base;
+use super::intent::{intend, opened};
 use super::judge::Passed;
 use super::leased_run::LeasedRun;
 use super::outcome;
 use super::run_tools;
-use super::snapshots;
 use super::worker_calls;
 use crate::fuse::limits::Next;
-use crate::tool::{Effect, ToolError};
+use crate::tool::Effect;
 use surety_common::crash;
-use surety_common::domain::execution::OpenCall;
 use surety_common::domain::plan::ToolCall;
-use surety_common::store::StoreError;
 use uuid::Uuid;
 
 /// Executes the call of a decision. Returns the steps that started because it was the last call of
@@ -78,42 +76,6 @@ async fn read(
     let done = setup.perform(run, call).await;
     let stored = if speaks { Stored::Turn } else { Stored::Nothing(passed) };
     conclude(run, index, done, stored).await
-}
-
-/// The effect that a call would have, and the workspace before the first call that could write.
-pub(super) async fn intend<'r>(
-    run: &'r LeasedRun,
-    setup: &CallSetup,
-    call: &Call,
-) -> Result<(Effect, &'r Base), ToolError> {
-    let base = snapshots::base(run).await?;
-    Ok((setup.intend(run, call).await?, base))
-}
-
-/// The workspace before the first call that could write, for a call that is made outside this process.
-pub(super) async fn base_for(run: &LeasedRun) -> Result<Result<&Base, ToolError>, Ended> {
-    match snapshots::base(run).await {
-        Ok(base) => Ok(Ok(base)),
-        Err(error) => {
-            called_off(run, &error.clone().into())?;
-            Ok(Err(error))
-        }
-    }
-}
-
-/// A call as its intent is stored.
-pub(super) fn opened(run: &LeasedRun, call: &Call, effect: &Effect) -> Result<OpenCall, Ended> {
-    let effect = serde_json::to_value(effect).map_err(|error| StoreError::Corrupt {
-        what: "the effect of a call".to_owned(),
-        why: error.to_string(),
-    })?;
-    Ok(OpenCall {
-        call_id: call.id,
-        tool: call.tool_call.name.clone(),
-        arguments_json: call.tool_call.arguments.to_compact(),
-        effect,
-        intended_at: run.engine.now(),
-    })
 }
 
 /// Stores the intent together with the turn that decided it. Returns false when a limit forbids the turn.

@@ -35,6 +35,7 @@ mod failure_detector;
 mod follow;
 mod heartbeat;
 mod history;
+mod intent;
 mod judge;
 mod lease;
 mod lease_validity;

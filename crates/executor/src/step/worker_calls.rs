@@ -5,11 +5,11 @@
 //!   settle: the receipt in the worker's words | called again | a person is asked
 //! ```
 
-use super::call::{base_for, opened};
 use super::call_setup::{Call, Done};
 use super::conclude::{Stored, conclude};
 use super::ended::Ended;
 use super::history::Base;
+use super::intent::{base_for, opened};
 use super::judge::Passed;
 use super::leased_run::LeasedRun;
 use super::{open_call, outcome};

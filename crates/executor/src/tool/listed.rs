@@ -4,9 +4,6 @@ use super::{Annotations, Registry, ToolSpec};
 use surety_common::wire::v1;
 use surety_common::wire::value::whole_seconds;
 
-/// The provider of the tools that every executor has.
-pub(crate) const BUILTIN: &str = "builtin";
-
 /// A tool on the wire, and whether each call of it needs a confirmation.
 pub(crate) fn shown(registry: &Registry, spec: &ToolSpec, needs_confirmation: bool) -> v1::Tool {
     let ToolSpec {

@@ -38,7 +38,7 @@ pub use builtin::BuiltinSettings;
 pub use environment::Environment;
 pub use error::{ErrorCode, ToolError};
 pub use folder::Folder;
-pub(crate) use listed::{BUILTIN, shown};
+pub(crate) use listed::shown;
 pub use programs::{missing_program, program_folders};
 pub use registry::{Registry, RegistryError};
 pub use run_tool::{ALWAYS_ALLOWED, RunTool};

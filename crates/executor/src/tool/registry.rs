@@ -2,7 +2,7 @@
 
 use crate::tool::aliases::{AliasError, Aliases};
 use crate::tool::builtin::{self, BuiltinSettings};
-use crate::tool::{ALWAYS_ALLOWED, BUILTIN, RunTool, Tool, ToolSpec, WorkerTool};
+use crate::tool::{ALWAYS_ALLOWED, RunTool, Tool, ToolSpec, WorkerTool};
 use jsonschema::Validator;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,6 +12,9 @@ use surety_common::domain::decision::ExecuteDecision;
 use surety_common::domain::json::Value;
 use surety_common::domain::problem::Warning;
 use surety_common::schema;
+
+/// The provider of the tools that every executor has.
+const BUILTIN: &str = "builtin";
 
 /// Why a tool was not registered.
 #[derive(Debug, thiserror::Error)]

@@ -4,6 +4,7 @@ use super::{WorkerSetup, Workers};
 use std::time::Duration;
 use surety_common::clock;
 use surety_common::store::{self, HeldLease, StoreError, Topic};
+use surety_common::telemetry;
 use tokio::sync::broadcast;
 use tokio::time::{Instant, sleep_until};
 use uuid::Uuid;
@@ -54,6 +55,8 @@ impl Workers {
     }
 
     async fn beat_once(&self, all: bool) -> Result<(), StoreError> {
+        let (workers, calls) = self.0.streams.load();
+        telemetry::set_workers(workers, calls);
         let held = self.0.streams.leases(all);
         let lost = self.extend(&held).await?;
         let now = clock::now();

@@ -17,6 +17,7 @@ mod output;
 mod result;
 mod session;
 mod streams;
+mod words;
 
 use crate::tool::Toolbox;
 use futures::stream::{self, BoxStream, StreamExt};
@@ -86,9 +87,6 @@ struct Shared {
     buffered: Arc<AtomicUsize>,
 }
 
-/// The messages to one worker.
-type Outgoing = mpsc::Sender<Result<v1::ConnectResponse, Status>>;
-
 impl Workers {
     /// Starts the loops of a process.
     pub(crate) fn start(setup: WorkerSetup) -> Self {
@@ -134,9 +132,4 @@ impl Workers {
         let WorkerTerms { lease, listed } = self.0.setup.terms;
         WorkerTimes { now: clock::now(), live: delta(lease), listed: delta(listed) }
     }
-}
-
-/// One message to a worker.
-fn response(message: v1::connect_response::Message) -> Result<v1::ConnectResponse, Status> {
-    Ok(v1::ConnectResponse { message: Some(message) })
 }

@@ -1,9 +1,9 @@
 //! The result of a call: stored as one change of its run, by the executor that received it.
 
+use super::Workers;
 use super::output::Chunks;
-use super::session::{refused, unknown};
-use super::streams::HeldCall;
-use super::{Outgoing, Workers};
+use super::streams::{HeldCall, Outgoing};
+use super::words::{one_line, refused, unknown};
 use crate::participant::check_words;
 use chrono::TimeDelta;
 use surety_common::clock;
@@ -18,7 +18,7 @@ use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::receipt::{EvidenceReceipt, Fact};
 use surety_common::domain::run::RunRecord;
 use surety_common::store::{self, Artifact, Commit, Outcome, StoreError, Topic};
-use surety_common::telemetry::trace;
+use surety_common::telemetry::{self, trace};
 use surety_common::wire::v1;
 use surety_common::wire::v1::connect_response::Message;
 use surety_common::wire::value::id;
@@ -86,11 +86,13 @@ impl Workers {
         let stored = self.store(&taken, chunks.bytes()).await;
         let message = match stored {
             Ok(()) => {
+                telemetry::count_worker_result("stored");
                 self.0.streams.with(stream, |stream| stream.calls.remove(call_id));
                 let fence = u64::try_from(lease.lease_epoch).unwrap_or_default();
                 Message::Stored(v1::ResultStored { call_id: call_id.to_string(), fence })
             }
             Err(fault) => {
+                telemetry::count_worker_result("refused");
                 tracing::info!(%run_id, %call_id, worker = taken.by, %fault, "workers: a result was refused");
                 let is_over = matches!(
                     fault.reason,
@@ -299,9 +301,4 @@ fn read(call_id: Uuid, result: v1::ToolResult) -> Result<Taken, Fault> {
         is_unknown: outcome_unknown,
         retry: (retryable && !success).then_some(retry),
     })
-}
-
-pub(super) fn one_line(text: &str) -> String {
-    let plain = |letter: char| if letter.is_control() { ' ' } else { letter };
-    text.trim().chars().map(plain).collect()
 }

@@ -2,8 +2,9 @@
 
 use super::announce::Accepted;
 use super::dispatch::Invocation;
-use super::result::one_line;
-use super::{BEATS, Outgoing, Workers, response};
+use super::streams::{HeldCall, Outgoing, response};
+use super::words::{one_line, refused, unknown};
+use super::{BEATS, Workers};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use surety_common::clock;
@@ -15,7 +16,7 @@ use surety_common::wire::status::to_status;
 use surety_common::wire::v1;
 use surety_common::wire::v1::connect_request::Message as Sent;
 use surety_common::wire::v1::connect_response::Message;
-use surety_common::wire::value::{id, wire_duration};
+use surety_common::wire::value::wire_duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
@@ -207,7 +208,7 @@ impl Workers {
     /// Takes a stream away. Its calls stay leased for one lease time from now on.
     async fn leave(&self, stream: u64, worker: &WorkerName) {
         let Some(left) = self.0.streams.remove(stream) else { return };
-        let lease = |(call_id, call): (&Uuid, &super::streams::HeldCall)| {
+        let lease = |(call_id, call): (&Uuid, &HeldCall)| {
             let identity = worker.identity.clone();
             let (run_id, lease_epoch) = (call.run_id, call.lease_epoch);
             (stream, *call_id, HeldLease { run_id, lease_epoch, identity })
@@ -238,50 +239,12 @@ impl Workers {
     }
 }
 
-impl super::streams::Stream {
-    /// The call that a message names.
-    ///
-    /// # Errors
-    /// `type_mismatch`, `tool_call_unknown`, `lease_lost`.
-    pub(super) fn held(
-        &mut self,
-        call_id: &str,
-        fence: u64,
-    ) -> Result<&mut super::streams::HeldCall, Fault> {
-        let known = id("call_id", call_id)?;
-        let Some(call) = self.calls.get_mut(&known) else { return Err(unknown(call_id)) };
-        if u64::try_from(call.lease_epoch) != Ok(fence) {
-            let message = format!(
-                "the call {call_id} is leased under another fence than {fence}; repeat that of its invocation"
-            );
-            return Err(Fault::new(FaultCode::LeaseLost, message).with_field("fence"));
-        }
-        if call.is_settling {
-            let message = format!("the call {call_id} is answered already");
-            return Err(Fault::new(FaultCode::ToolCallUnknown, message).with_field("call_id"));
-        }
-        Ok(call)
-    }
-}
-
 /// The fault with which the stream has to end.
 async fn replaced_by(ended: &mut watch::Receiver<Option<Fault>>) -> Fault {
     match ended.wait_for(Option::is_some).await.map(|fault| fault.clone()) {
         Ok(Some(fault)) => fault,
         Ok(None) | Err(_) => std::future::pending().await,
     }
-}
-
-pub(super) fn refused(call_id: String, fault: &Fault) -> Message {
-    let (code, message) = (fault.reason.to_string(), fault.message.clone());
-    Message::Refused(v1::Refused { call_id, code, message })
-}
-
-pub(super) fn unknown(call_id: &str) -> Fault {
-    let message = format!(
-        "no call {call_id:?} is given to this stream: it has ended, was answered, or is of another worker"
-    );
-    Fault::new(FaultCode::ToolCallUnknown, message).with_field("call_id")
 }
 
 fn silent() -> Fault {

@@ -2,17 +2,19 @@
 
 use super::announce::Accepted;
 use super::output::{Chunks, Reports};
-use super::{Outgoing, response};
+use super::words::unknown;
 use chrono::{DateTime, Utc};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use surety_common::domain::fault::Fault;
+use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::tool_workers::ToolWorkerPolicy;
 use surety_common::store::{HeldLease, ProgressReport, WantedCalls, WorkerName};
 use surety_common::wire::v1;
 use surety_common::wire::v1::connect_response::Message;
+use surety_common::wire::value::id;
 use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
+use tonic::Status;
 use uuid::Uuid;
 
 /// The most calls of one tool that one scan offers.
@@ -56,6 +58,26 @@ impl Stream {
         }
     }
 
+    /// The call that a message names.
+    ///
+    /// # Errors
+    /// `type_mismatch`, `tool_call_unknown`, `lease_lost`.
+    pub(super) fn held(&mut self, call_id: &str, fence: u64) -> Result<&mut HeldCall, Fault> {
+        let known = id("call_id", call_id)?;
+        let Some(call) = self.calls.get_mut(&known) else { return Err(unknown(call_id)) };
+        if u64::try_from(call.lease_epoch) != Ok(fence) {
+            let message = format!(
+                "the call {call_id} is leased under another fence than {fence}; repeat that of its invocation"
+            );
+            return Err(Fault::new(FaultCode::LeaseLost, message).with_field("fence"));
+        }
+        if call.is_settling {
+            let message = format!("the call {call_id} is answered already");
+            return Err(Fault::new(FaultCode::ToolCallUnknown, message).with_field("call_id"));
+        }
+        Ok(call)
+    }
+
     /// Sends a message, behind those that wait.
     pub(super) fn send(&self, message: Message) {
         if let Err(TrySendError::Full(message)) = self.outgoing.try_send(response(message)) {
@@ -64,6 +86,14 @@ impl Stream {
             tokio::spawn(async move { drop(outgoing.send(message).await) });
         }
     }
+}
+
+/// The messages to one worker.
+pub(super) type Outgoing = mpsc::Sender<Result<v1::ConnectResponse, Status>>;
+
+/// One message to a worker.
+pub(super) fn response(message: Message) -> Result<v1::ConnectResponse, Status> {
+    Ok(v1::ConnectResponse { message: Some(message) })
 }
 
 /// The streams by their ids in this process.
@@ -242,6 +272,13 @@ impl Streams {
     /// The workers that are connected.
     pub(super) fn workers(&self) -> Vec<WorkerName> {
         self.lock().streams.values().map(|stream| stream.accepted.worker.clone()).collect()
+    }
+
+    /// How many workers are connected, and how many calls they have.
+    pub(super) fn load(&self) -> (usize, usize) {
+        let table = self.lock();
+        let calls = table.streams.values().map(|stream| stream.calls.len()).sum();
+        (table.streams.len(), calls)
     }
 
     /// Takes no more streams, and tells those that are there.
