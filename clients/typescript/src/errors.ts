@@ -21,6 +21,7 @@ const RETRYABLE = new Set([
   "model_unavailable",
   "service_unavailable",
   "shutting_down",
+  "worker_silent",
 ]);
 
 /** What an error says beside its message. */

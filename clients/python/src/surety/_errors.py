@@ -20,6 +20,7 @@ _RETRYABLE = frozenset(
         "model_unavailable",
         "service_unavailable",
         "shutting_down",
+        "worker_silent",
     }
 )
 

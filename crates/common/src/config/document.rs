@@ -15,6 +15,19 @@ This page is generated from the table in `crates/common/src/config/settings.rs`.
 there, run `UPDATE_DOCS=1 cargo test -p surety-common --test configuration`.
 ";
 
+const PACKAGES: &str = "
+## Packages for Python and TypeScript
+
+The packages ([clients.md](clients.md)) read `SURETY_URL`, `SURETY_DATA_DIR`, `SURETY_TOKEN_FILE`, `SURETY_PLAINTEXT_PEERS`, \
+`SURETY_TLS_CA_FILE`, `SURETY_TLS_CERT_FILE` and `SURETY_TLS_KEY_FILE` as the command line does, and these:
+
+| variable | default | accepts | meaning | secret |
+|---|---|---|---|---|
+| `SURETY_EXECUTOR_URL` | `http://127.0.0.1:7402` | a URL that begins with http:// or https://, or host:port | The executor that \
+drivers and tool workers call. | no |
+| `SURETY_TOKEN` | none | a token | The token to show; it wins over `SURETY_TOKEN_FILE`. | yes |
+";
+
 const POLICIES: &str = "
 ## Policies
 
@@ -37,6 +50,7 @@ pub fn document() -> String {
     for group in [Group::Common, Group::Planner, Group::Executor, Group::Gate, Group::Client] {
         page.push_str(&section(group));
     }
+    page.push_str(PACKAGES);
     page.push_str(POLICIES);
     page
 }
