@@ -160,7 +160,7 @@ async fn the_python_worker_serves_a_tool_that_an_operator_admits_by_a_file() -> 
 }
 
 /// The plan of docs/workers.md.
-const WORD_COUNT: &str = "goal: count words\nsteps:\n  - id: count\n    description: count the words of a text\n    \
+const WORD_COUNT: &str = "title: Count words\ngoal: count the words of a text\nsteps:\n  - id: count\n    description: count the words of a text\n    \
                           script:\n      - name: word_count\n        arguments: {text: \"one two three\"}\n\
                           verify:\n  - kind: output_only\n";
 

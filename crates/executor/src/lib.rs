@@ -47,6 +47,7 @@ use surety_common::wire::v1::executor_service_server::ExecutorServiceServer;
 use surety_common::wire::v1::tool_service_server::ToolServiceServer;
 use surety_sandbox::InForce;
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -202,13 +203,18 @@ pub async fn serve(
         .await;
     // The leases are also released when the port has failed.
     shutdown.cancel();
+    close(working, &pool).await;
+    Ok(served?)
+}
+
+/// Waits until the engine has drained, and closes the connections to the database.
+async fn close(working: JoinHandle<()>, pool: &PgPool) {
     if let Err(error) = working.await {
         tracing::error!(%error, "executor: the engine panicked; report the error");
     }
     if timeout(CLOSING, pool.close()).await.is_err() {
         tracing::warn!("executor: the database connections could not be closed in time");
     }
-    Ok(served?)
 }
 
 /// Passes every stored change on: to the telemetry, to followers of the run, and to participants that wait for

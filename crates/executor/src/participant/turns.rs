@@ -114,8 +114,8 @@ impl Participants {
                     return self.ended(caller, record, index, &submission).await;
                 }
                 Standing::UnderWay(wait_id) => {
-                    let wanted = (index, wait_id);
-                    return self.await_end(caller, &follower, wanted, &submission, deadline).await;
+                    let (until, wanted) = ((&follower, deadline), (index, wait_id));
+                    return self.await_end(caller, until, wanted, &submission).await;
                 }
                 Standing::Next(record, _) if Instant::now() >= deadline => {
                     return Ok(pending(record, index));
@@ -168,10 +168,9 @@ impl Participants {
     async fn await_end(
         &self,
         caller: &Caller,
-        follower: &Follower,
+        (follower, deadline): (&Follower, Instant),
         (index, wait_id): (usize, Uuid),
         submission: &Submission,
-        deadline: Instant,
     ) -> Result<TurnResult, Fault> {
         loop {
             let record = self.find(caller, submission.run_id).await?;

@@ -44,7 +44,10 @@ pub(super) async fn settle(
             use_up_answer(run, index).await?;
             return worker_calls::again(run, index, call, open).await;
         }
-        return worker_calls::settle(run, index, task, (call, open)).await;
+        return match worker_calls::settle(run, index, task, (call, &open)).await? {
+            Some(started) => Ok(started),
+            None => ask(run, index, &open).await,
+        };
     }
     let setup = match CallSetup::set_up(run, index, &call).await {
         Ok(setup) => setup,
@@ -95,11 +98,7 @@ async fn again(
     conclude(run, index, done, Stored::Intent).await
 }
 
-pub(super) async fn ask(
-    run: &LeasedRun,
-    index: usize,
-    open: &OpenCall,
-) -> Result<Vec<usize>, Ended> {
+async fn ask(run: &LeasedRun, index: usize, open: &OpenCall) -> Result<Vec<usize>, Ended> {
     let wait = Wait {
         question: format!(
             "Step {}: {} with {} was started at {} and no end was recorded. It may have \

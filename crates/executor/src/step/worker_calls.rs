@@ -12,7 +12,7 @@ use super::history::Base;
 use super::intent::{base_for, opened};
 use super::judge::Passed;
 use super::leased_run::LeasedRun;
-use super::{open_call, outcome};
+use super::outcome;
 use crate::fuse::limits::Next;
 use crate::tool::{Effect, ErrorCode, ToolError, ToolOutcome, WorkerTool};
 use chrono::TimeDelta;
@@ -102,18 +102,18 @@ fn waiting(run: &LeasedRun, index: usize, tool: &WorkerTool) -> (WorkerCall, Wai
     (task, Wait { step_index: Some(index), ..wait })
 }
 
-/// Records what a call came to, or finds out what becomes of it.
+/// Records what a call came to. None when that is unknown, so that a person has to be asked.
 pub(super) async fn settle(
     run: &LeasedRun,
     index: usize,
     task: &WorkerCall,
-    (call, open): (Call, OpenCall),
-) -> Result<Vec<usize>, Ended> {
+    (call, open): (Call, &OpenCall),
+) -> Result<Option<Vec<usize>>, Ended> {
     let started_at = open.intended_at;
     let span =
         telemetry::tool_span(&tracing::Span::current(), &call.tool_call.name, &call.id.to_string());
     let done = match &task.end {
-        Some(WorkerCallEnd::Answered(result)) => answered(run, call, &open, result).await?,
+        Some(WorkerCallEnd::Answered(result)) => answered(run, call, open, result).await?,
         Some(WorkerCallEnd::TimedOut) => {
             let message = "no worker answered before the deadline of the call";
             let error = ToolError::new(ErrorCode::Timeout, message);
@@ -125,12 +125,12 @@ pub(super) async fn settle(
             let error = ToolError::new(ErrorCode::WorkerLost, message);
             Done::since(started_at, run, call, error.into())
         }
-        Some(WorkerCallEnd::Lost) | None => return open_call::ask(run, index, &open).await,
+        Some(WorkerCallEnd::Lost) | None => return Ok(None),
     };
     if let Some(code) = done.outcome.error_code {
         span.record("error.type", code.as_str());
     }
-    conclude(run, index, done, Stored::Intent).await
+    conclude(run, index, done, Stored::Intent).await.map(Some)
 }
 
 /// Offers a call again of which a person says so.

@@ -1,6 +1,7 @@
 //! The announcement of a worker: what it may serve, and where.
 
 use super::Workers;
+use super::streams::Accepted;
 use crate::tool::WorkerSpec;
 use std::collections::BTreeSet;
 use surety_common::domain::fault::{Fault, FaultCode};
@@ -27,15 +28,6 @@ const MAX_SCHEMA: usize = 64 << 10;
 const MAX_PARALLEL: u32 = 1000;
 /// The shortest and the longest time limit of a call, in seconds.
 const TIMEOUT_S: std::ops::RangeInclusive<i64> = 1..=30 * 24 * 3600;
-
-/// A worker whose announcement was accepted.
-#[derive(Debug, Clone)]
-pub(super) struct Accepted {
-    pub(super) worker: WorkerName,
-    /// What it serves, by namespace and tool.
-    pub(super) serves: BTreeSet<(String, String)>,
-    pub(super) max_parallel: usize,
-}
 
 /// An announcement that can be read.
 struct Announcement {

@@ -1,8 +1,7 @@
 //! One stream of a worker, from its announcement to its end.
 
-use super::announce::Accepted;
 use super::dispatch::Invocation;
-use super::streams::{HeldCall, Outgoing, response};
+use super::streams::{Accepted, HeldCall, Outgoing, response};
 use super::words::{one_line, refused, unknown};
 use super::{BEATS, Workers};
 use std::collections::BTreeSet;

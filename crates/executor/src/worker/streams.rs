@@ -1,10 +1,9 @@
 //! The connected workers of a process, and the calls that they have.
 
-use super::announce::Accepted;
 use super::output::{Chunks, Reports};
 use super::words::unknown;
 use chrono::{DateTime, Utc};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::tool_workers::ToolWorkerPolicy;
@@ -19,6 +18,15 @@ use uuid::Uuid;
 
 /// The most calls of one tool that one scan offers.
 const MOST: usize = 256;
+
+/// A worker whose announcement was accepted.
+#[derive(Debug, Clone)]
+pub(super) struct Accepted {
+    pub(super) worker: WorkerName,
+    /// What it serves, by namespace and tool.
+    pub(super) serves: BTreeSet<(String, String)>,
+    pub(super) max_parallel: usize,
+}
 
 /// A call that a worker of this process has.
 #[derive(Debug)]
