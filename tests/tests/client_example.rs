@@ -160,9 +160,16 @@ async fn the_python_worker_serves_a_tool_that_an_operator_admits_by_a_file() -> 
 }
 
 /// The plan of docs/workers.md.
-const WORD_COUNT: &str = "title: Count words\ngoal: count the words of a text\nsteps:\n  - id: count\n    description: count the words of a text\n    \
-                          script:\n      - name: word_count\n        arguments: {text: \"one two three\"}\n\
-                          verify:\n  - kind: output_only\n";
+const WORD_COUNT: &str = "\
+title: Count words
+goal: count the words of a text
+steps:
+  - id: count
+    description: count the words of a text
+    script:
+      - name: word_count
+        arguments: {text: one two three}
+";
 
 fn yaml() -> Result<NamedTempFile> {
     Ok(tempfile::Builder::new().suffix(".yaml").tempfile()?)
