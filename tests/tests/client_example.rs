@@ -4,9 +4,9 @@ use anyhow::{Context, Result, ensure};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use surety_common::wire::token::Token;
-use surety_e2e::agent::{AGENT, PERSON, WORKER, secret, token_file};
+use surety_e2e::agent::{AGENT, PERSON, secret, token_file};
 use surety_e2e::authority::{Authority, VALID};
-use surety_e2e::harness::{Database, Deployment, PATIENCE, TOKEN};
+use surety_e2e::harness::{Database, Deployment, TOKEN};
 use tempfile::NamedTempFile;
 use tokio::process::Command;
 use tokio::sync::OnceCell;
@@ -120,70 +120,4 @@ async fn the_python_agent_carries_the_repair_example_to_its_verdict() -> Result<
     ensure!(said.contains("accepted"), "{said}");
     ensure!(said.contains("passed  tests-pass"), "{said}");
     deployment.finish().await
-}
-
-#[tokio::test]
-async fn the_python_worker_serves_a_tool_that_an_operator_admits_by_a_file() -> Result<()> {
-    let Some(stubs) = generated().await? else { return Ok(()) };
-    let tokens = token_file()?;
-    let known = tokens.path().to_string_lossy().into_owned();
-    let environment = [("SURETY_TOKEN_FILE", known.as_str())];
-    let mut deployment = Deployment::start_idle(Database::create().await?, &environment).await?;
-    deployment.use_token(Token::new(&secret(PERSON))?);
-    deployment.add_executor(&[]).await?;
-    let (mut entries, mut plan) = (yaml()?, yaml()?);
-    writeln!(entries, "- tool: word_count\n  identities: [{WORKER}]\n  read_only: true")?;
-    write!(plan, "{WORD_COUNT}")?;
-    let entries = entries.path().to_string_lossy();
-    let set = ["policy", "set", "default", "--tool-workers", &*entries];
-    let shown = deployment.command_line(&set).await?;
-    ensure!(shown.contains("tool_workers"), "{shown}");
-    let mut token = NamedTempFile::new()?;
-    writeln!(token, "{}", secret(WORKER))?;
-    let worker = Command::new(stubs.join("venv/bin/python"))
-        .arg(root().join("examples/worker.py"))
-        .arg(stubs.join("generated"))
-        .arg(deployment.first_executor()?.address())
-        .arg(token.path())
-        .arg("1")
-        .stdout(std::process::Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()?;
-    let mut worker = Lines::of(worker)?;
-    let connected = worker.next().await?;
-    ensure!(connected == "connected default", "{connected}");
-    let said = deployment.command_line(&["run", &plan.path().to_string_lossy()]).await?;
-    ensure!(said.contains("accepted"), "{said}");
-    let answered = worker.next().await?;
-    ensure!(answered.starts_with("answered "), "{answered}");
-    deployment.finish().await
-}
-
-/// The plan of docs/workers.md.
-const WORD_COUNT: &str = "title: Count words\ngoal: count the words of a text\nsteps:\n  - id: count\n    description: count the words of a text\n    \
-                          script:\n      - name: word_count\n        arguments: {text: \"one two three\"}\n\
-                          verify:\n  - kind: output_only\n";
-
-fn yaml() -> Result<NamedTempFile> {
-    Ok(tempfile::Builder::new().suffix(".yaml").tempfile()?)
-}
-
-/// The lines of a process, which ends with this value.
-struct Lines {
-    _process: tokio::process::Child,
-    lines: tokio::io::Lines<tokio::io::BufReader<tokio::process::ChildStdout>>,
-}
-
-impl Lines {
-    fn of(mut process: tokio::process::Child) -> Result<Self> {
-        use tokio::io::AsyncBufReadExt;
-        let output = process.stdout.take().context("a pipe")?;
-        let lines = tokio::io::BufReader::new(output).lines();
-        Ok(Self { _process: process, lines })
-    }
-
-    async fn next(&mut self) -> Result<String> {
-        let line = tokio::time::timeout(PATIENCE, self.lines.next_line()).await??;
-        line.context("the process ended")
-    }
 }
