@@ -49,6 +49,14 @@ fn steps(call: impl Fn(usize) -> v1::ToolCall) -> v1::CreateRunRequest {
     order(steps.collect())
 }
 
+/// As [`chain`], but each call is a worker's.
+pub(crate) fn calling(tool: &str) -> v1::CreateRunRequest {
+    steps(|_| v1::ToolCall {
+        name: tool.to_owned(),
+        arguments_json: r#"{"text":"measured"}"#.to_owned(),
+    })
+}
+
 /// One step without a tool call and without evidence: the cost of a run without work.
 pub(crate) fn empty() -> v1::CreateRunRequest {
     order(vec![v1::PlanStep {

@@ -4,7 +4,7 @@
 //! ```text
 //!   stand      Postgres, a fresh database and fresh processes for each measurement
 //!     |
-//!   part ----> throughput | latency | idle | wake-up | executors | waiting steps | participants |
+//!   part ----> throughput | latency | idle | wake-up | executors | waiting steps | participants | workers |
 //!     |        recovery | memory | growth
 //!     |           load (runs are made and awaited)   meter (CPU, WAL, commits, foreign load)
 //!     v
@@ -32,6 +32,7 @@ mod rest;
 mod stand;
 mod throughput;
 mod waiting;
+mod workers;
 
 use anyhow::Result;
 use clap::Parser;
@@ -90,6 +91,7 @@ async fn measure(options: &Options) -> Result<()> {
             Part::Executors => throughput::measure_executors(&stand, &mut report).await?,
             Part::WaitingSteps => waiting::measure(&stand, &mut report).await?,
             Part::Participants => participants::measure(&stand, &mut report).await?,
+            Part::Workers => workers::measure(&stand, &mut report).await?,
             Part::Recovery => recovery::measure(&stand, &mut report).await?,
             Part::Memory => rest::measure_memory(&stand, &mut report).await?,
             Part::Growth => growth::measure(&stand, &mut report).await?,

@@ -63,6 +63,8 @@ pub(crate) enum Part {
     WaitingSteps,
     /// Waits for agents at rest, and the turns of agents.
     Participants,
+    /// The calls of tool workers.
+    Workers,
     /// From an executor's death until its runs continue.
     Recovery,
     /// Memory of each process for every 1,000 running runs.
@@ -82,6 +84,7 @@ impl Part {
             Self::Executors => "executors",
             Self::WaitingSteps => "waiting-steps",
             Self::Participants => "participants",
+            Self::Workers => "workers",
             Self::Recovery => "recovery",
             Self::Memory => "memory",
             Self::Growth => "growth",
