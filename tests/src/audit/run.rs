@@ -299,8 +299,14 @@ impl Replay {
         ensure!(!again, "call {call_id} has two outcomes");
         ensure!(receipt.plan_revision == self.revision, "the receipt is of another plan");
         let reporter = receipt.reporter();
-        if let Some(worker) = reporter.filter(|_| writer.starts_with("worker/")) {
-            return self.reported(receipt, worker, writer);
+        if let Some(worker) = reporter {
+            if writer.starts_with("worker/") {
+                return self.reported(receipt, worker, writer);
+            }
+            // An executor writes in the name of a worker what that worker answered to a call.
+            let step = self.steps.get(&receipt.step_id);
+            let served = step.is_some_and(|step| step.is_served_by(worker));
+            ensure!(served, "{writer} reported in the name of {worker}");
         }
         let about = About::of(receipt);
         if let Some(about) = about {

@@ -24,6 +24,8 @@ pub(super) struct Step {
     interrupted: bool,
     /// How the wait of its open call for a worker ended.
     served: Option<Served>,
+    /// The author of that end.
+    served_by: String,
     /// The last answer while it waited, until a call has its outcome.
     pub(super) answer: Option<String>,
     /// The executor that leased it.
@@ -90,10 +92,14 @@ impl Step {
             StepEvent::Finished => self.finished(&moved.actor.0)?,
             StepEvent::Retried | StepEvent::Reopened => self.forget(),
             StepEvent::LeaseEnded => self.interrupted = true,
-            StepEvent::WaitEnded => self.served = Served::of(&moved.cause),
+            StepEvent::WaitEnded => {
+                self.served = Served::of(&moved.cause);
+                self.served_by = moved.actor.0.to_string();
+            }
             StepEvent::WaitStarted => {
                 self.interrupted = true;
                 self.served = None;
+                self.served_by.clear();
                 self.answer = None;
             }
             StepEvent::DependenciesDone
@@ -215,6 +221,11 @@ impl Step {
         self.used.succeeded += u32::from(call.success);
         self.used.proofs += u32::from(call.evidence);
         Ok(())
+    }
+
+    /// Whether this worker answered its open call.
+    pub(super) fn is_served_by(&self, worker: &str) -> bool {
+        self.served == Some(Served::Answered) && self.served_by == format!("worker/{worker}")
     }
 
     /// A worker reported about it, as evidence or not.
