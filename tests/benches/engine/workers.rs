@@ -59,10 +59,8 @@ async fn one_by_one(stand: &Stand<'_>, deployment: &Deployment, report: &mut Rep
         let mut answered: Option<Instant> = None;
         for _ in 0..load::STEPS {
             let call = loop {
-                match worker.next().await? {
-                    Message::Invocation(call) => break call,
-                    Message::Stored(_) => {}
-                    other => bail!("{other:?}"),
+                if let Some(call) = called(&mut worker).await? {
+                    break call;
                 }
             };
             took.extend(answered.map(|at| at.elapsed()));
@@ -122,10 +120,21 @@ async fn connect(deployment: &Deployment, worker_id: &str) -> Result<Worker> {
 /// Answers calls, and tells of each result that is stored.
 async fn serve(mut worker: Worker, told: mpsc::Sender<()>) -> Result<()> {
     loop {
-        match worker.next().await? {
-            Message::Invocation(call) => worker.answer(result(&call, "")).await?,
-            Message::Stored(_) => told.send(()).await?,
-            other => bail!("{other:?}"),
+        match called(&mut worker).await? {
+            Some(call) => worker.answer(result(&call, "")).await?,
+            None => told.send(()).await?,
         }
+    }
+}
+
+/// The next call; none for a result that was stored.
+async fn called(worker: &mut Worker) -> Result<Option<v1::ToolInvocation>> {
+    match worker.next().await? {
+        Message::Invocation(call) => Ok(Some(call)),
+        Message::Stored(_) => Ok(None),
+        other @ (Message::Announced(_)
+        | Message::Cancel(_)
+        | Message::Refused(_)
+        | Message::Draining(_)) => bail!("{other:?}"),
     }
 }
