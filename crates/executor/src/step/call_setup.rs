@@ -48,7 +48,8 @@ pub(super) struct Done {
 impl Done {
     /// An outcome that took no time.
     pub(super) fn now(run: &LeasedRun, call: Call, outcome: ToolOutcome) -> Self {
-        Self::since(run.engine.now(), run, call, outcome)
+        let done = Self::since(run.engine.now(), run, call, outcome);
+        Self { finished_at: done.started_at, ..done }
     }
 
     /// An outcome that the runner saw just now.
