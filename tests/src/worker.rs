@@ -2,7 +2,8 @@
 
 use crate::agent::secret;
 use crate::harness::{Deployment, PATIENCE, Process};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
+use std::collections::VecDeque;
 use std::time::Duration;
 use surety_common::wire::client::channel;
 use surety_common::wire::token::Token;
@@ -24,6 +25,8 @@ pub struct Worker {
     /// What the executor said of the announcement.
     pub announced: v1::Announced,
     beats: JoinHandle<()>,
+    /// Calls that arrived before what was waited for.
+    early: VecDeque<v1::ToolInvocation>,
 }
 
 impl Drop for Worker {
@@ -58,7 +61,7 @@ impl Worker {
             Some(Message::Announced(announced)) => {
                 let interval = announced.heartbeat_interval.map(patience).unwrap_or_default();
                 let beats = tokio::spawn(beat(outgoing.clone(), interval));
-                Ok(Self { outgoing, incoming, announced, beats })
+                Ok(Self { outgoing, incoming, announced, beats, early: VecDeque::new() })
             }
             other => Err(Status::internal(format!("not announced: {other:?}"))),
         }
@@ -98,6 +101,13 @@ impl Worker {
     /// # Errors
     /// None came in time, or the stream ended.
     pub async fn next(&mut self) -> Result<Message> {
+        match self.early.pop_front() {
+            Some(call) => Ok(Message::Invocation(call)),
+            None => self.read().await,
+        }
+    }
+
+    async fn read(&mut self) -> Result<Message> {
         let next = timeout(PATIENCE, self.incoming.message()).await.context("no message")??;
         next.and_then(|next| next.message).context("the stream ended")
     }
@@ -140,9 +150,17 @@ impl Worker {
     /// It is refused.
     pub async fn store(&mut self, result: v1::ToolResult) -> Result<()> {
         self.answer(result).await?;
-        let next = self.next().await?;
-        ensure!(matches!(next, Message::Stored(_)), "not stored: {next:?}");
-        Ok(())
+        loop {
+            match self.read().await? {
+                Message::Stored(_) => return Ok(()),
+                // The next call may be there before the result of the one before is stored.
+                Message::Invocation(call) => self.early.push_back(call),
+                other @ (Message::Announced(_)
+                | Message::Cancel(_)
+                | Message::Refused(_)
+                | Message::Draining(_)) => bail!("not stored: {other:?}"),
+            }
+        }
     }
 
     /// The code with which a message is refused.

@@ -6,6 +6,7 @@ use surety_common::wire::client::channel;
 use surety_common::wire::token::Token;
 use surety_common::wire::v1;
 use surety_common::wire::v1::connect_request::Message as Request;
+use surety_common::wire::v1::connect_response::Message;
 use surety_common::wire::v1::tool_service_client::ToolServiceClient;
 use surety_e2e::agent::{AGENT, Agent, PERSON, WORKER, secret};
 use surety_e2e::script::plan;
@@ -60,13 +61,18 @@ async fn calls_are_balanced_between_the_workers_of_two_executors() -> Result<()>
     for mut worker in workers {
         let ended = ended.clone();
         served.push(tokio::spawn(async move {
-            let mut count = 0;
-            while let Ok(call) = worker.call().await {
-                worker.store(result(&call, "ok")).await?;
-                count += 1;
-                ended.send(()).await?;
+            // The next call may arrive before the result of the one before is stored.
+            while let Ok(message) = worker.next().await {
+                match message {
+                    Message::Invocation(call) => worker.answer(result(&call, "ok")).await?,
+                    Message::Stored(_) => ended.send(()).await?,
+                    other @ (Message::Announced(_)
+                    | Message::Cancel(_)
+                    | Message::Refused(_)
+                    | Message::Draining(_)) => anyhow::bail!("{other:?}"),
+                }
             }
-            Ok::<usize, anyhow::Error>(count)
+            Ok::<(), anyhow::Error>(())
         }));
     }
     for _ in 0..8 {
@@ -168,7 +174,7 @@ async fn a_large_output_comes_in_chunks_and_a_report_of_progress_is_shown() -> R
 
 #[tokio::test]
 async fn a_tool_is_listed_in_its_namespace_after_its_worker_left() -> Result<()> {
-    let stage = Stage::with(1, reads()).await?;
+    let stage = Stage::that_loses(1, reads()).await?;
     let worker = stage.worker(0, "w1").await?;
     drop(worker);
     let url = stage.deployment.executors[0].url();

@@ -225,7 +225,7 @@ async fn floods_of_progress_and_outputs_without_end_are_bounded() -> Result<()> 
 
 #[tokio::test]
 async fn a_silent_worker_is_cut_off_and_a_second_announcement_ends_the_stream() -> Result<()> {
-    let stage = Stage::with(1, reads()).await?;
+    let stage = Stage::that_loses(1, reads()).await?;
     let executor = &stage.deployment.executors[0];
     let announced = || Request::Announce(announce("w1", &[tool(TOOL)]));
     let (_outgoing, mut incoming) = Worker::open(executor, WORKER, announced()).await?;
@@ -250,7 +250,7 @@ async fn a_silent_worker_is_cut_off_and_a_second_announcement_ends_the_stream() 
 
 #[tokio::test]
 async fn annotations_count_only_as_the_operator_repeats_them() -> Result<()> {
-    let stage = Stage::with(1, v1::ToolAnnotations::default()).await?;
+    let stage = Stage::that_loses(1, v1::ToolAnnotations::default()).await?;
     let claims = with(|tool| tool.annotations = Some(reads()));
     let executor = &stage.deployment.executors[0];
     let mut liar = Worker::connect(executor, WORKER, claims).await?;

@@ -20,7 +20,7 @@ const fn idempotent() -> v1::ToolAnnotations {
 #[tokio::test]
 async fn a_call_that_may_be_repeated_goes_to_another_worker_with_the_same_key() -> Result<()> {
     for annotations in [reads(), idempotent()] {
-        let stage = Stage::with(1, annotations).await?;
+        let stage = Stage::that_loses(1, annotations).await?;
         let mut first = stage.worker(0, "w1").await?;
         let run_id = stage.run(&[call("x")]).await?;
         let lost = first.call().await?;
@@ -40,7 +40,7 @@ async fn a_call_that_may_be_repeated_goes_to_another_worker_with_the_same_key() 
 #[tokio::test]
 async fn the_outcome_of_any_other_call_is_asked_of_a_person() -> Result<()> {
     for (answer, calls) in [("happened", 0), ("repeat", 1)] {
-        let stage = Stage::with(1, v1::ToolAnnotations::default()).await?;
+        let stage = Stage::that_loses(1, v1::ToolAnnotations::default()).await?;
         let mut first = stage.worker(0, "w1").await?;
         let run_id = stage.run(&[call("x")]).await?;
         let lost = first.call().await?;

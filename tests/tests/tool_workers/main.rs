@@ -14,8 +14,10 @@ use tempfile::NamedTempFile;
 
 /// The tool that the tests call.
 const TOOL: &str = "translate";
-/// A worker counts as lost after one and a half seconds.
-const LEASE: (&str, &str) = ("SURETY_EXECUTOR_WORKER_LEASE_MS", "1500");
+/// A worker counts as lost after one and a half seconds: for tests that lose one.
+const SHORT_LEASE: (&str, &str) = ("SURETY_EXECUTOR_WORKER_LEASE_MS", "1500");
+/// No worker counts as lost, however slow the machine is.
+const LONG_LEASE: (&str, &str) = ("SURETY_EXECUTOR_WORKER_LEASE_MS", "300000");
 
 struct Stage {
     deployment: Deployment,
@@ -25,7 +27,12 @@ struct Stage {
 impl Stage {
     /// Services whose policy lets the worker of the tests serve its tool with these annotations.
     async fn with(executors: usize, annotations: v1::ToolAnnotations) -> Result<Self> {
-        Self::leased(executors, annotations, LEASE).await
+        Self::leased(executors, annotations, LONG_LEASE).await
+    }
+
+    /// As [`Stage::with`], for a test that loses a worker.
+    async fn that_loses(executors: usize, annotations: v1::ToolAnnotations) -> Result<Self> {
+        Self::leased(executors, annotations, SHORT_LEASE).await
     }
 
     /// As [`Stage::with`], with another lease of calls.
