@@ -102,6 +102,8 @@ impl Participants {
             // What is wrong with it is said by what the rows say.
             if let Ok(Some(over)) = taken
                 && let Some(ended) = known.followed(&follower, over, deadline).await
+                // A limit may have ended the step without the turn.
+                && ended.known.events.iter().any(|event| is_turn(event, &submission))
             {
                 return self.concluded(ended, &submission).await;
             }

@@ -66,13 +66,14 @@ impl Claimer {
         let commit = Commit { pipeline: pipeline.clone(), ..commit };
         let assignment = RunAssignment { spec, plan, plan_digest, span };
         let execution = Arc::clone(&commit.write.execution);
-        let run = LeasedRun::new(Arc::clone(engine), assignment, execution, Some(pipeline));
+        let mut run = LeasedRun::new(Arc::clone(engine), assignment, execution, Some(pipeline));
         // The same reply may arrive twice at a time.
         if !engine.registry.enter_ahead(&run.lease) {
             return Ok(None);
         }
         match engine.committer.hand_in(commit).await {
-            Ok(pending) => run.state.lock().await.pending.push_back(pending),
+            // Nothing is awaited until the work begins: a caller that leaves would leave a lease without work.
+            Ok(pending) => run.state.get_mut().pending.push_back(pending),
             Err(error) => {
                 engine.registry.leave(&run.lease);
                 return Err(error.into());
