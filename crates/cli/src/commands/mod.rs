@@ -8,6 +8,7 @@ mod budget;
 mod config;
 mod decision;
 mod dev_postgres;
+mod fork;
 mod gate;
 mod grants;
 mod health;
@@ -19,6 +20,7 @@ mod run;
 mod run_control;
 mod runs;
 mod show;
+mod submission;
 mod tokens;
 mod up;
 mod verify;
@@ -39,6 +41,7 @@ pub use budget::Budget;
 pub use config::Config;
 pub use decision::Decision;
 pub use dev_postgres::DevPostgres;
+pub use fork::Fork;
 pub use gate::Gate;
 pub use grants::{Grants, Revoke};
 pub use health::Health;
@@ -85,6 +88,9 @@ pub enum Command {
     /// Submit a plan file and follow the run to its verdict.
     #[command(after_help = Exit::help())]
     Run(Box<Run>),
+    /// Begin a new run at a step of an earlier one, with its plan and the steps done before, and follow it.
+    #[command(after_help = Exit::help())]
+    Fork(Fork),
     /// List runs, newest first.
     Runs(Runs),
     /// Show everything about one run: steps, turns, receipts, and the verdict with every reason.
@@ -165,6 +171,7 @@ fn on_threads(matches: &ArgMatches, output: Output) -> Result<Exit, Failure> {
         Command::Up(up) => up.worker_threads(),
         Command::Verify(_)
         | Command::Run(_)
+        | Command::Fork(_)
         | Command::Runs(_)
         | Command::Show(_)
         | Command::Watch(_)
@@ -200,6 +207,7 @@ async fn carry_out(cli: Cli, matches: &ArgMatches, output: Output) -> Result<Exi
         Command::Up(command) => command.run(innermost(matches), output).await,
         Command::Verify(command) => command.run(output).await,
         Command::Run(command) => command.run(output).await,
+        Command::Fork(command) => command.run(output).await,
         Command::Runs(command) => command.run(output).await,
         Command::Show(command) => command.run(output).await,
         Command::Watch(command) => command.run(output).await,

@@ -223,9 +223,9 @@ impl LeasedRun {
         Ok(store::patiently(read).await?)
     }
 
-    /// Whether a receipt records a written file.
+    /// Whether a receipt records a written file, or files were written before in a run that this one is a fork of.
     pub async fn wrote_files(&self) -> bool {
-        self.execution().await.counters.wrote
+        self.spec.wrote_before() || self.execution().await.counters.wrote
     }
 
     /// The driver of the run.
