@@ -14,6 +14,7 @@ mod common;
 mod document;
 mod effective;
 mod error;
+mod mcp;
 mod namespaces;
 mod secret;
 mod secrets;
@@ -29,6 +30,9 @@ pub use common::{CommonConfig, TelemetryConfig};
 pub use document::document;
 pub use effective::{Effective, Source, effective};
 pub use error::ConfigError;
+pub use mcp::{
+    McpAnnotations, McpCommand, McpServer, McpTransport, McpUrl, SEPARATOR, WORKSPACE,
+};
 pub use namespaces::NamespaceDatabase;
 pub use secret::Secret;
 pub use secrets::{NamedSecret, NamedSecrets, SecretSource};
