@@ -46,7 +46,7 @@ async fn a_call_that_may_be_repeated_is_repeated_with_its_key_and_not_for_ever()
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_past_its_deadline_is_cancelled_and_its_process_ended() -> Result<()> {
     let trail = Trail::new()?;
-    let stage = Stage::start(&entry(&trail, &[], "timeout_s = 2")).await?;
+    let stage = Stage::start(&entry(&trail, &[], "timeout_s = 8")).await?;
     stage.fails("t__hang", json!({}), "timeout", "MCP server t").await?;
     ensure!(trail.marks("hang") == 1 && trail.marks("cancelled") == 1, "the server was told");
     ensure!(stage.call("t__echo", json!({"text": "x"})).await?.success);
@@ -77,7 +77,9 @@ async fn ensure_over(trail: &Trail, what: &str) -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_process_of_a_server_outlives_its_run_a_drain_or_the_death_of_the_executor() -> Result<()> {
     let trail = Trail::new()?;
-    let mut stage = Stage::start(&entry(&trail, &[], "timeout_s = 600\nresources = true")).await?;
+    let quick = ("SURETY_DRAIN_TIMEOUT_MS", "2000");
+    let servers = entry(&trail, &[], "timeout_s = 600\nresources = true");
+    let mut stage = Stage::start_with(&servers, &[quick]).await?;
     let workspace = tempfile::tempdir()?;
     let run = stage.run(&[call("t__beat", json!({}))], &workspace).await?;
     ensure!(run.state() == v1::RunState::Done && trail.marks("beats") > 0, "{run:#?}");
@@ -100,10 +102,10 @@ async fn no_process_of_a_server_outlives_its_run_a_drain_or_the_death_of_the_exe
         let request = v1::CancelRunRequest { run_id: run.id.clone(), ..Default::default() };
         stage.deployment.runs()?.cancel_run(request).await?;
         let file = stage._file.path().display().to_string();
-        let quick = ("SURETY_DRAIN_TIMEOUT_MS", "2000");
         stage.deployment.add_executor(&[(super::SETTING, &file), quick]).await?;
+        stage.deployment.wait_for_end(&run.id).await?;
     }
-    Ok(())
+    stage.deployment.finish().await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,10 +6,11 @@
 //!     +-------------------------------------------------------------------------------------------------------+
 //! ```
 
-use super::SCRATCH_PREFIX;
 use super::host::{McpHost, Server};
+use super::listing::Listing;
 use super::server_tool::McpTool;
 use super::start::{Live, Where, start};
+use super::{McpClient, SCRATCH_PREFIX};
 use crate::blocking::blocking;
 use crate::scratch::ScratchFolder;
 use crate::tool::{Sandbox, ToolError, Toolbox};
@@ -17,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use surety_common::domain::run::Policy;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 /// How long a list counts that the server says nothing of: an update of its program may have changed it.
@@ -47,6 +48,7 @@ pub(crate) async fn follow(
             sandbox: sandbox.clone(),
             toolbox: Arc::clone(toolbox),
             shutdown: shutdown.clone(),
+            offered: None,
         };
         tokio::spawn(following.run(first));
     }
@@ -61,10 +63,12 @@ struct Following {
     sandbox: Sandbox,
     toolbox: Arc<Toolbox>,
     shutdown: CancellationToken,
+    /// What it offered last.
+    offered: Option<Listing>,
 }
 
 impl Following {
-    async fn run(self, first: oneshot::Sender<()>) {
+    async fn run(mut self, first: oneshot::Sender<()>) {
         let mut first = Some(first);
         let mut failures = 0_u32;
         while !self.shutdown.is_cancelled() {
@@ -89,9 +93,9 @@ impl Following {
             };
             let Some(live) = live else { continue };
             failures = 0;
-            self.offer(live.listing.clone()).await;
+            self.offer(live.listing).await;
             first.take().and_then(|first| first.send(()).ok());
-            self.keep(live).await;
+            self.keep(live.client.as_ref()).await;
             self.pause(BETWEEN_LISTS.saturating_sub(begun.elapsed())).await;
         }
     }
@@ -113,38 +117,55 @@ impl Following {
         start(&self.server, &self.sandbox, &place, &self.shutdown).await
     }
 
-    async fn offer(&self, listing: super::listing::Listing) {
+    /// Offers what the server has, where that is something else than before.
+    async fn offer(&mut self, listing: Listing) {
+        if self.offered.as_ref() == Some(&listing) {
+            return;
+        }
         let name = &self.server.config.name;
-        let (tools, left_out) = McpTool::of_server(&self.server, listing);
+        let (tools, left_out) = McpTool::of_server(&self.server, listing.clone());
         if !left_out.is_empty() {
             let left_out = left_out.join("; ");
             tracing::warn!(server = %name, left_out, "mcp: some tools of a server cannot be offered");
         }
         tracing::info!(server = %name, tools = tools.len(), "mcp: the tools of a server are offered");
         self.toolbox.offer(name, tools).await;
+        self.offered = Some(listing);
     }
 
-    /// Waits until the list is to be asked for again. A process is not kept for that.
-    async fn keep(&self, live: Live) {
-        let client = live.client;
-        let is_process = self.server.is_process();
-        if is_process {
+    /// Waits until the server is to be asked anew. A process is not kept for that, a session is followed.
+    async fn keep(&mut self, client: &dyn McpClient) {
+        let until = Instant::now() + LIST_COUNTS;
+        if self.server.is_process() {
             client.end(false).await;
+            self.asked_until(until).await;
+            return;
         }
-        let changed = async {
-            if is_process {
-                return std::future::pending().await;
+        loop {
+            let is_changed = tokio::select! {
+                () = self.asked_until(until) => false,
+                () = client.changed() => client.is_open(),
+            };
+            if !is_changed {
+                break;
             }
-            client.changed().await;
-        };
+            self.pause(BETWEEN_LISTS).await;
+            client.take_changed();
+            match client.list().await {
+                Ok(listing) => self.offer(listing).await,
+                // A new session finds out why.
+                Err(_) => break,
+            }
+        }
+        client.end(false).await;
+    }
+
+    /// Resolves when a run saw another list, at the shutdown, and at a time.
+    async fn asked_until(&self, until: Instant) {
         tokio::select! {
             () = self.shutdown.cancelled() => {}
             () = self.server.asked_again() => {}
-            () = changed => {}
-            () = sleep(LIST_COUNTS) => {}
-        }
-        if !is_process {
-            client.end(false).await;
+            () = sleep_until(until) => {}
         }
     }
 }
