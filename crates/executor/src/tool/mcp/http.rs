@@ -14,6 +14,9 @@ use std::time::Duration;
 const CONNECTING: Duration = Duration::from_secs(10);
 /// The status of a server that has too many requests.
 const TOO_MANY: u16 = 429;
+/// What is said of a server that wants other headers.
+const UNAUTHORIZED: &str =
+    "it refuses the request without other credentials; look at headers_from_files";
 
 /// The client. It follows no redirect, because headers have secrets.
 ///
@@ -51,9 +54,12 @@ pub(super) fn failure(error: &(dyn Error + 'static)) -> CallFailure {
     {
         return CallFailure::NotSent(format!("it cannot be reached: {said}"));
     }
+    let is_unauthorized = ["HTTP 401", "HTTP 403"].iter().any(|status| said.contains(status));
     if let StreamableHttpError::AuthRequired(_) | StreamableHttpError::InsufficientScope(_) = found {
-        let why = "it refuses the request without other credentials; look at headers_from_files";
-        return CallFailure::NotSent(why.to_owned());
+        return CallFailure::NotSent(UNAUTHORIZED.to_owned());
+    }
+    if is_unauthorized && let StreamableHttpError::UnexpectedServerResponse(_) = found {
+        return CallFailure::NotSent(UNAUTHORIZED.to_owned());
     }
     if let StreamableHttpError::HttpStatus(answered) = found
         && answered.status == TOO_MANY
@@ -95,5 +101,22 @@ pub(super) fn words(error: &(dyn Error + 'static)) -> String {
         }
         source = cause.source();
     }
-    super::content::line(&said)
+    let without_queries: Vec<_> = said.split(' ').map(without_query).collect();
+    super::content::line(&without_queries.join(" "))
+}
+
+/// A word without the query of an address, which may hold a token.
+fn without_query(word: &str) -> &str {
+    if word.contains("://") { word.split('?').next().unwrap_or_default() } else { word }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_shown_without_its_query() {
+        let error = std::io::Error::other("no answer of (http://far.example/mcp?key=c4nary) in time");
+        assert_eq!(words(&error), "no answer of (http://far.example/mcp in time");
+    }
 }

@@ -16,6 +16,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::net::unix::pipe;
 use tokio::process::ChildStdout;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -23,6 +24,8 @@ use tokio_util::sync::CancellationToken;
 const LAST_WORDS: usize = 4 << 10;
 /// How long the end of a process is waited for: longer than the helper takes for it at most.
 const ENDED_WITHIN: Duration = Duration::from_secs(10);
+/// How long the rest of its standard error is waited for.
+const LAST_WORDS_WITHIN: Duration = Duration::from_millis(500);
 /// The mode of the named pipe: this account alone.
 const OWN: Mode = Mode::S_IRUSR.union(Mode::S_IWUSR);
 
@@ -87,11 +90,11 @@ impl ServerProcess {
             return Err(ToolError::new(ErrorCode::InternalError, message));
         };
         let last_words = LastWords::default();
-        tokio::spawn(last_words.clone().follow(errors));
+        let words = tokio::spawn(last_words.clone().follow(errors));
         let (stop, kill) = (CancellationToken::new(), lost.child_token());
         let (send, ended) = watch::channel(None);
         let Input { folder, sender } = input;
-        tokio::spawn(supervise(helper, (stop.clone(), kill.clone()), send, folder));
+        tokio::spawn(supervise(helper, (stop.clone(), kill.clone()), send, (folder, words)));
         let sandbox = spec.confinement.in_force().to_string();
         let process = Self { stop, kill, ended, last_words, sandbox };
         Ok((process, Pipes { input: sender, output }))
@@ -143,7 +146,7 @@ async fn supervise(
     mut helper: Helper,
     (stop, kill): (CancellationToken, CancellationToken),
     ended: watch::Sender<Option<String>>,
-    _input: ScratchFolder,
+    (_input, words): (ScratchFolder, JoinHandle<()>),
 ) {
     let reported = tokio::select! {
         biased;
@@ -151,7 +154,7 @@ async fn supervise(
         () = stop.cancelled() => helper.end(&kill).await.map(|report| (report, Ending::Cancel)),
         () = kill.cancelled() => helper.end(&kill).await.map(|report| (report, Ending::Cancel)),
     };
-    let words = match reported.and_then(|(report, ending)| finished(report, ending)) {
+    let how = match reported.and_then(|(report, ending)| finished(report, ending)) {
         Ok(finished) => match (finished.ending, finished.limit) {
             (_, Some(limit)) => format!("it reached its sandbox's limit of {}", limit.as_str()),
             (Ending::Itself, None) => format!("its process ended with {}", finished.exit_code),
@@ -160,7 +163,10 @@ async fn supervise(
         Err(error) => error.to_string(),
     };
     helper.collect().await;
-    ended.send_replace(Some(words));
+    if timeout(LAST_WORDS_WITHIN, words).await.is_err() {
+        tracing::debug!("mcp: the standard error of a server stays open after its end");
+    }
+    ended.send_replace(Some(how));
 }
 
 /// What a server wrote last on its standard error.

@@ -123,7 +123,10 @@ fn unavailable(server: &Server, failure: CallFailure) -> ToolError {
         CallFailure::TimedOut => "it did not answer in time".to_owned(),
         CallFailure::Cancelled => "the work on its run was cancelled".to_owned(),
     };
-    let message = format!("MCP server {}: it cannot be used: {why}", server.config.name);
+    let message = format!(
+        "MCP server {}: it cannot be used: {why}; nothing was called",
+        server.config.name
+    );
     ToolError::new(ErrorCode::McpUnavailable, message)
 }
 
