@@ -350,7 +350,8 @@ async fn confine(setup: &Setup) -> Result<tool::Sandbox, ServeError> {
 /// Removes the views of processes that were killed on this machine.
 async fn sweep(sandbox: &tool::Sandbox) {
     let scratch = sandbox.scratch().to_owned();
-    let sweeping = move || round::sweep_views(&scratch) + scratch::sweep(&scratch, tool::mcp::SCRATCH_PREFIX);
+    let sweeping =
+        move || round::sweep_views(&scratch) + scratch::sweep(&scratch, tool::mcp::SCRATCH_PREFIX);
     match blocking::blocking(sweeping).await {
         Ok(0) | Err(_) => {}
         Ok(removed) => {

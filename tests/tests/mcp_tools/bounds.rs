@@ -26,7 +26,8 @@ async fn what_a_server_may_not_do_has_its_error_and_harms_no_later_call() -> Res
         stage.fails(name, arguments, code, said).await?;
     }
     let workspace = tempfile::tempdir()?;
-    let run = stage.run(&[call("t__bad_base64", json!({})), super::echo("well")], &workspace).await?;
+    let run =
+        stage.run(&[call("t__bad_base64", json!({})), super::echo("well")], &workspace).await?;
     ensure!(run.state() == v1::RunState::Done, "{run:#?}");
     stage.deployment.finish().await
 }

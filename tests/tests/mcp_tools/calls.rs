@@ -5,12 +5,14 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::fs;
 use surety_common::wire::v1;
-use surety_e2e::script::{Trail, scoped, plan, request, step};
+use surety_e2e::script::{Trail, plan, request, scoped, step};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tools_of_a_server_are_called_recorded_and_kept_like_any_other() -> Result<()> {
     let trail = Trail::new()?;
-    let stage = Stage::start(&entry(&trail, &[], "resources = true\n[mcp.t.tools.echo]\nread_only = true")).await?;
+    let stage =
+        Stage::start(&entry(&trail, &[], "resources = true\n[mcp.t.tools.echo]\nread_only = true"))
+            .await?;
     let workspace = tempfile::tempdir()?;
     let calls = [
         echo("hello"),
@@ -109,7 +111,8 @@ async fn a_server_has_the_variables_that_are_named_and_reaches_its_workspace_alo
     let trail = Trail::new()?;
     let token = tempfile::NamedTempFile::new()?;
     fs::write(token.path(), "c4nary-of-a-server\n")?;
-    let more = "env = { TOKEN = \"secret:npm\", LEVEL = \"high\" }\ninherit = [\"SHOWN_TO_SERVERS\"]";
+    let more =
+        "env = { TOKEN = \"secret:npm\", LEVEL = \"high\" }\ninherit = [\"SHOWN_TO_SERVERS\"]";
     let listed = format!("npm@default=file:{}", token.path().display());
     let environment = [
         ("SURETY_EXECUTOR_SECRETS", listed.as_str()),
@@ -122,7 +125,8 @@ async fn a_server_has_the_variables_that_are_named_and_reaches_its_workspace_alo
     let beside = tempfile::tempdir()?;
     fs::write(beside.path().join("secret.txt"), "x")?;
     let elsewhere = json!({"path": beside.path().display().to_string()});
-    let calls = [call("t__env", json!({})), call("t__where", json!({})), call("t__where", elsewhere)];
+    let calls =
+        [call("t__env", json!({})), call("t__where", json!({})), call("t__where", elsewhere)];
     let run = stage.run(&calls, &workspace).await?;
     ensure!(run.state() == v1::RunState::Done, "{run:#?}");
     let mut found = Vec::new();
@@ -133,7 +137,9 @@ async fn a_server_has_the_variables_that_are_named_and_reaches_its_workspace_alo
     let variables: Value = serde_json::from_str(variables)?;
     ensure!(variables["TOKEN"] == "[secret:npm]", "redacted where it is recorded: {variables}");
     ensure!(variables["LEVEL"] == "high" && variables["SHOWN_TO_SERVERS"] == "yes", "{variables}");
-    for hidden in ["HIDDEN_FROM_SERVERS", "DATABASE_URL", "SURETY_EXECUTOR_MCP", "SURETY_TOKEN_FILE"] {
+    for hidden in
+        ["HIDDEN_FROM_SERVERS", "DATABASE_URL", "SURETY_EXECUTOR_MCP", "SURETY_TOKEN_FILE"]
+    {
         ensure!(variables.get(hidden).is_none(), "{hidden}: {variables}");
     }
     ensure!(inside.contains("here.txt"), "{inside}");
@@ -142,7 +148,8 @@ async fn a_server_has_the_variables_that_are_named_and_reaches_its_workspace_alo
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_writes_within_the_scope_of_the_step_and_not_where_it_may_only_read() -> Result<()> {
+async fn a_server_writes_within_the_scope_of_the_step_and_not_where_it_may_only_read() -> Result<()>
+{
     let trail = Trail::new()?;
     let servers = format!(
         "{}[mcp.reader]\ncommand = {}\nread_only = [{:?}]\nworkspace = \"read\"\nnamespaces = [\"default\"]\n",
@@ -164,9 +171,12 @@ async fn a_server_writes_within_the_scope_of_the_step_and_not_where_it_may_only_
         let limits = v1::Limits { max_replans: Some(0), ..v1::Limits::default() };
         let request = v1::CreateRunRequest { limits: Some(limits), ..request };
         let run = stage.deployment.create_run(request).await?;
-        let run = stage.deployment.wait_for(&run.id, "at rest", |run| {
-            run.terminal.is_some() || run.state() == v1::RunState::Blocked
-        }).await?;
+        let run = stage
+            .deployment
+            .wait_for(&run.id, "at rest", |run| {
+                run.terminal.is_some() || run.state() == v1::RunState::Blocked
+            })
+            .await?;
         let wrote_outside = workspace.path().join("out.txt").exists();
         if code.is_empty() {
             ensure!(run.state() == v1::RunState::Done, "{run:#?}");

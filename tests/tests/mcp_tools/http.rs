@@ -83,7 +83,11 @@ async fn a_server_that_refuses_the_header_says_so() -> Result<()> {
     let remote = Remote::start().await?;
     let stage = Stage::start(&remote.entry("X-Other")).await?;
     let executor = stage.deployment.executors.first().context("an executor")?;
-    executor.wait_for_line(|line| line.contains("MCP server t: ") && line.contains("headers_from_files")).await?;
+    executor
+        .wait_for_line(|line| {
+            line.contains("MCP server t: ") && line.contains("headers_from_files")
+        })
+        .await?;
     ensure!(stage.tool("t__echo").await?.is_none());
     stage.deployment.finish().await
 }

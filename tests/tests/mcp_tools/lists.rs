@@ -37,7 +37,9 @@ async fn a_list_that_grows_in_a_run_harms_nothing() -> Result<()> {
     let trail = Trail::new()?;
     let stage = Stage::start(&entry(&trail, &[], "")).await?;
     let workspace = tempfile::tempdir()?;
-    let run = stage.run(&[call("t__grow", json!({})), echo("x"), call("t__grow", json!({}))], &workspace).await?;
+    let run = stage
+        .run(&[call("t__grow", json!({})), echo("x"), call("t__grow", json!({}))], &workspace)
+        .await?;
     ensure!(run.state() == v1::RunState::Done, "{run:#?}");
     stage.deployment.finish().await
 }

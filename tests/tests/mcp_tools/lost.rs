@@ -15,7 +15,9 @@ async fn a_call_that_was_lost_and_may_have_happened_is_asked_of_a_person() -> Re
     let workspace = tempfile::tempdir()?;
     let run = stage.create(&[call("t__crash", json!({})), echo("after")], &workspace).await?;
     let question = stage.deployment.question(&run.id).await?;
-    for said in ["t__crash", "its process ended with 3", "the disk is on strike", "may have happened"] {
+    for said in
+        ["t__crash", "its process ended with 3", "the disk is on strike", "may have happened"]
+    {
         ensure!(question.question.contains(said), "{said}: {}", question.question);
     }
     ensure!(trail.marks("crash") == 1, "it was repeated without asking");
@@ -32,7 +34,8 @@ async fn a_call_that_was_lost_and_may_have_happened_is_asked_of_a_person() -> Re
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_may_be_repeated_is_repeated_with_its_key_and_not_for_ever() -> Result<()> {
     let trail = Trail::new()?;
-    let repeatable = "[mcp.t.tools.crash_once]\nidempotent = true\n[mcp.t.tools.crash]\nread_only = true";
+    let repeatable =
+        "[mcp.t.tools.crash_once]\nidempotent = true\n[mcp.t.tools.crash]\nread_only = true";
     let stage = Stage::start(&entry(&trail, &[], repeatable)).await?;
     let receipt = stage.call("t__crash_once", json!({})).await?;
     ensure!(receipt.success, "{receipt:#?}");
@@ -75,7 +78,8 @@ async fn ensure_over(trail: &Trail, what: &str) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_process_of_a_server_outlives_its_run_a_drain_or_the_death_of_the_executor() -> Result<()> {
+async fn no_process_of_a_server_outlives_its_run_a_drain_or_the_death_of_the_executor() -> Result<()>
+{
     let trail = Trail::new()?;
     let quick = ("SURETY_DRAIN_TIMEOUT_MS", "2000");
     let servers = entry(&trail, &[], "timeout_s = 600\nresources = true");
@@ -115,7 +119,8 @@ async fn a_call_whose_executor_died_is_asked_about_and_not_repeated() -> Result<
     let quick = [("SURETY_EXECUTOR_HEARTBEAT_AGE_LIMIT_MS", "2000")];
     let mut stage = Stage::start_with(&stage_entry, &quick).await?;
     let workspace = tempfile::tempdir()?;
-    let run = stage.deployment.create_run(one_step(&[call("t__hang", json!({}))], &workspace)).await?;
+    let run =
+        stage.deployment.create_run(one_step(&[call("t__hang", json!({}))], &workspace)).await?;
     wait_until("the call hangs", || trail.marks("hang") > 0).await?;
     stage.deployment.first_executor()?.kill().await?;
     let file = stage._file.path().display().to_string();

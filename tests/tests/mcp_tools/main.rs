@@ -101,7 +101,10 @@ impl Stage {
         let receipt = self.call(name, arguments).await?;
         ensure!(!receipt.success, "{name} succeeded: {receipt:#?}");
         let summary = &receipt.summary;
-        ensure!(summary.starts_with(code) && summary.contains(said), "{name}: {code} {said}: {summary}");
+        ensure!(
+            summary.starts_with(code) && summary.contains(said),
+            "{name}: {code} {said}: {summary}"
+        );
         Ok(())
     }
 
@@ -134,7 +137,8 @@ impl Stage {
         let executor = self.deployment.executors.first().context("an executor")?;
         let token = Token::new(&secret(PERSON))?;
         let channel = surety_common::wire::client::channel(&executor.url(), Some(&token))?;
-        let request = v1::ListToolsRequest { namespace: namespace.to_owned(), ..Default::default() };
+        let request =
+            v1::ListToolsRequest { namespace: namespace.to_owned(), ..Default::default() };
         Ok(ToolServiceClient::new(channel).list_tools(request).await?.into_inner().tools)
     }
 
@@ -159,17 +163,17 @@ fn echo(text: &str) -> Value {
 
 /// The values of a receipt's outputs under a key.
 fn outputs<'r>(receipt: &'r v1::EvidenceReceipt, key: &'r str) -> impl Iterator<Item = &'r str> {
-    receipt.facts.iter().filter_map(move |fact| match &fact.kind {
-        Some(v1::fact::Kind::Output(output)) if output.key == key => Some(output.value.as_str()),
+    receipt.facts.iter().filter_map(move |fact| match &fact.fact {
+        Some(v1::fact::Fact::Output(output)) if output.key == key => Some(output.value.as_str()),
         _ => None,
     })
 }
 
 /// The files that a receipt says were written.
 fn written(receipt: &v1::EvidenceReceipt) -> Vec<&str> {
-    let path = |fact: &'_ v1::Fact| match &fact.kind {
-        Some(v1::fact::Kind::FileWritten(written)) => Some(written.path.as_str()),
+    let paths = receipt.facts.iter().filter_map(|fact| match &fact.fact {
+        Some(v1::fact::Fact::FileWritten(written)) => Some(written.path.as_str()),
         _ => None,
-    };
-    receipt.facts.iter().filter_map(path).collect()
+    });
+    paths.collect()
 }

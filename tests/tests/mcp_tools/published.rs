@@ -31,7 +31,8 @@ fn skipped(what: &str, why: &str) -> Result<()> {
 
 /// Installs a package into a folder; why not, where that is not possible here.
 async fn install(program: &str, arguments: &[&str], folder: &Path) -> Result<Option<String>> {
-    let installing = Command::new(program).args(arguments).current_dir(folder).kill_on_drop(true).output();
+    let installing =
+        Command::new(program).args(arguments).current_dir(folder).kill_on_drop(true).output();
     Ok(match timeout(INSTALLING, installing).await {
         Err(_) => Some(format!("{program} did not install it in {} s", INSTALLING.as_secs())),
         Ok(Err(error)) => Some(format!("{program}: {error}")),
@@ -46,7 +47,8 @@ async fn install(program: &str, arguments: &[&str], folder: &Path) -> Result<Opt
 /// A package of npm in a folder that goes away; none where it does not install.
 async fn from_npm(package: &str) -> Result<Option<TempDir>> {
     let folder = tempfile::tempdir()?;
-    let arguments = ["install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", ".", package];
+    let arguments =
+        ["install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", ".", package];
     match install("npm", &arguments, folder.path()).await? {
         Some(why) => skipped(package, &why).map(|()| None),
         None => Ok(Some(folder)),
@@ -67,7 +69,11 @@ fn program(folder: &Path, name: &str) -> PathBuf {
 }
 
 /// A run whose calls all succeed; their outputs by tool.
-async fn outputs(stage: &Stage, calls: &[Value], workspace: &TempDir) -> Result<Vec<(String, String)>> {
+async fn outputs(
+    stage: &Stage,
+    calls: &[Value],
+    workspace: &TempDir,
+) -> Result<Vec<(String, String)>> {
     let run = stage.deployment.create_run(one_step(calls, workspace)).await?;
     let run = stage.deployment.wait_for_end(&run.id).await?;
     let receipts = stage.receipts(&run.id).await?;
@@ -76,7 +82,10 @@ async fn outputs(stage: &Stage, calls: &[Value], workspace: &TempDir) -> Result<
     for receipt in receipts.iter().filter(|receipt| receipt.name.contains("__")) {
         let output = stage.output(&run.id, &receipt.call_id).await?;
         let files = written(receipt).join(",");
-        outputs.push((receipt.name.clone(), format!("{}\nwritten: {files}", String::from_utf8_lossy(&output))));
+        outputs.push((
+            receipt.name.clone(),
+            format!("{}\nwritten: {files}", String::from_utf8_lossy(&output)),
+        ));
     }
     Ok(outputs)
 }
@@ -100,7 +109,10 @@ async fn the_filesystem_server_reads_and_writes_in_the_workspace_alone() -> Resu
     let calls = [
         call("fs__read_text_file", json!({"path": path("a.txt")})),
         call("fs__write_file", json!({"path": path("b.txt"), "content": "second\n"})),
-        call("fs__edit_file", json!({"path": path("a.txt"), "edits": [{"oldText": "first", "newText": "third"}]})),
+        call(
+            "fs__edit_file",
+            json!({"path": path("a.txt"), "edits": [{"oldText": "first", "newText": "third"}]}),
+        ),
         call("fs__list_directory", json!({"path": path("")})),
     ];
     let said = outputs(&stage, &calls, &workspace).await?;
@@ -109,7 +121,9 @@ async fn the_filesystem_server_reads_and_writes_in_the_workspace_alone() -> Resu
     ensure_said(&said, "fs__edit_file", "written: a.txt")?;
     ensure_said(&said, "fs__list_directory", "b.txt")?;
     ensure!(fs::read_to_string(root.join("a.txt"))? == "third\n");
-    stage.fails("fs__read_text_file", json!({"path": "/etc/passwd"}), "mcp_failed", "denied").await?;
+    stage
+        .fails("fs__read_text_file", json!({"path": "/etc/passwd"}), "mcp_failed", "denied")
+        .await?;
     stage.deployment.finish().await
 }
 
@@ -141,7 +155,9 @@ async fn the_everything_server_answers_with_every_kind_of_content() -> Result<()
 async fn the_git_server_commits_in_the_workspace() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let venv = folder.path().join("venv");
-    let made = install("python3", &["-m", "venv", "--copies", &venv.display().to_string()], folder.path()).await?;
+    let made =
+        install("python3", &["-m", "venv", "--copies", &venv.display().to_string()], folder.path())
+            .await?;
     let pip = venv.join("bin/pip").display().to_string();
     let installed = match made {
         None => install(&pip, &["install", "--quiet", GIT], folder.path()).await?,
@@ -174,7 +190,8 @@ async fn the_git_server_commits_in_the_workspace() -> Result<()> {
     let said = outputs(&stage, &calls, &workspace).await?;
     ensure_said(&said, "git__git_status", "a.txt")?;
     ensure_said(&said, "git__git_log", "by a server")?;
-    let log = Command::new("git").args(["log", "-1", "--format=%s"]).current_dir(&root).output().await?;
+    let log =
+        Command::new("git").args(["log", "-1", "--format=%s"]).current_dir(&root).output().await?;
     let subject = String::from_utf8(log.stdout).context("a subject")?;
     ensure!(subject.trim() == "by a server", "{subject}");
     stage.deployment.finish().await

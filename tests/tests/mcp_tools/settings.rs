@@ -28,7 +28,11 @@ async fn an_unusable_configuration_names_file_key_and_what_to_do() -> Result<()>
         let started = Process::start(Service::Executor, &database, &environment).await;
         let Err(refused) = started else { anyhow::bail!("it started with {text}") };
         let refused = format!("{refused:#}");
-        ensure!(refused.contains(super::SETTING) && refused.contains(&said.replace('"', "\\\"")) || refused.contains(said), "{said}: {refused}");
+        ensure!(
+            refused.contains(super::SETTING) && refused.contains(&said.replace('"', "\\\""))
+                || refused.contains(said),
+            "{said}: {refused}"
+        );
     }
     database.drop().await
 }
@@ -50,7 +54,12 @@ async fn the_configuration_is_shown_without_its_secrets() -> Result<()> {
         let text = String::from_utf8_lossy(&shown.stdout);
         let errors = String::from_utf8_lossy(&shown.stderr);
         ensure!(shown.status.success(), "{errors}");
-        for said in ["files: command mcp-server-filesystem", "TOKEN", "https://far.example/mcp", "every namespace"] {
+        for said in [
+            "files: command mcp-server-filesystem",
+            "TOKEN",
+            "https://far.example/mcp",
+            "every namespace",
+        ] {
             ensure!(text.contains(said), "{said}: {text}");
         }
         ensure!(!text.contains("c4nary"), "{text}");

@@ -4,8 +4,8 @@ use std::iter::once;
 
 use clap::{ArgMatches, Args, Subcommand};
 use surety_common::config::{
-    AddressConfig, CommonConfig, DataDirConfig, Effective, ExecutorConfig, GateConfig,
-    McpServer, NamespaceDatabase, PlannerConfig, effective,
+    AddressConfig, CommonConfig, DataDirConfig, Effective, ExecutorConfig, GateConfig, McpServer,
+    NamespaceDatabase, PlannerConfig, effective,
 };
 use surety_common::domain::json::Value;
 use surety_common::tls::Tls;

@@ -30,9 +30,7 @@ pub use common::{CommonConfig, TelemetryConfig};
 pub use document::document;
 pub use effective::{Effective, Source, effective};
 pub use error::ConfigError;
-pub use mcp::{
-    McpAnnotations, McpCommand, McpServer, McpTransport, McpUrl, SEPARATOR, WORKSPACE,
-};
+pub use mcp::{McpAnnotations, McpCommand, McpServer, McpTransport, McpUrl, SEPARATOR, WORKSPACE};
 pub use namespaces::NamespaceDatabase;
 pub use secret::Secret;
 pub use secrets::{NamedSecret, NamedSecrets, SecretSource};

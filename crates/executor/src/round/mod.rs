@@ -49,7 +49,8 @@ pub use view_folder::sweep_views;
 pub use whole::{CarriedOut, Chain};
 
 use crate::tool::{
-    Environment, Folder, RunSecrets, RunServers, Sandbox, ToolContext, ToolError, ToolOutcome, WriteScope,
+    Environment, Folder, RunSecrets, RunServers, Sandbox, ToolContext, ToolError, ToolOutcome,
+    WriteScope,
 };
 use additions::ViewOrder;
 use canary_memory::{Memory, base_of};

@@ -127,7 +127,10 @@ impl Registry {
 
     /// The same tools with those of MCP servers. A name of this registry stays what it is.
     #[must_use]
-    pub(super) fn with_servers<'t>(&self, tools: impl IntoIterator<Item = &'t Arc<McpTool>>) -> Self {
+    pub(super) fn with_servers<'t>(
+        &self,
+        tools: impl IntoIterator<Item = &'t Arc<McpTool>>,
+    ) -> Self {
         let mut all = self.clone();
         for tool in tools {
             let name = &tool.spec().name;

@@ -100,7 +100,11 @@ impl Secrets {
     }
 
     /// The secret with this name, where all of these namespaces may use it; none asks for every namespace.
-    pub(super) fn of_namespaces(&self, namespaces: Option<&[String]>, name: &str) -> Option<&Secret> {
+    pub(super) fn of_namespaces(
+        &self,
+        namespaces: Option<&[String]>,
+        name: &str,
+    ) -> Option<&Secret> {
         let known = self.known.get(name)?;
         let covers = match (&known.namespaces, namespaces) {
             (None, _) => true,

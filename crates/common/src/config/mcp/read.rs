@@ -8,9 +8,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::{
-    ConfigError, McpAnnotations, McpCommand, McpServer, McpTransport, McpUrl, SEPARATOR,
-};
+use super::{ConfigError, McpAnnotations, McpCommand, McpServer, McpTransport, McpUrl, SEPARATOR};
 use crate::domain::network::{read_hosts, read_ports};
 use crate::domain::run::NetworkPolicy;
 use crate::domain::tool_workers::check_tool_name;
@@ -177,12 +175,14 @@ fn command(raw: RawServer) -> Result<McpCommand, Wrong> {
     }
     let argv = raw.command.unwrap_or_default();
     if argv.first().is_none_or(String::is_empty) || argv.iter().any(|word| word.contains('\0')) {
-        let why = "needs a program, and no word with U+0000; write it as [\"program\", \"argument\"]";
+        let why =
+            "needs a program, and no word with U+0000; write it as [\"program\", \"argument\"]";
         return Err(wrong("command", why));
     }
     for name in raw.env.keys().chain(&raw.inherit) {
         if name.is_empty() || name.contains(['=', '\0']) || name.starts_with("SURETY_") {
-            let why = format!("names the variable {name:?}, which cannot be given; use another name");
+            let why =
+                format!("names the variable {name:?}, which cannot be given; use another name");
             return Err(wrong("env", why));
         }
     }
@@ -240,12 +240,17 @@ fn url(raw: RawServer) -> Result<McpUrl, Wrong> {
     let url = raw.url.unwrap_or_default();
     let host = ["https://", "http://"].iter().find_map(|scheme| url.strip_prefix(scheme));
     if host.is_none_or(|host| host.is_empty() || host.starts_with('/')) {
-        return Err(wrong("url", "does not begin with https:// or http:// and a host; write the whole address"));
+        return Err(wrong(
+            "url",
+            "does not begin with https:// or http:// and a host; write the whole address",
+        ));
     }
     for (name, path) in &raw.headers_from_files {
         let letter = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
         if name.is_empty() || !name.chars().all(letter) {
-            let why = format!("names {name:?}, which is no name of a header; use letters, digits and `-`");
+            let why = format!(
+                "names {name:?}, which is no name of a header; use letters, digits and `-`"
+            );
             return Err(wrong("headers_from_files", why));
         }
         if !path.is_absolute() {

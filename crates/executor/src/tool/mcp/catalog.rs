@@ -80,7 +80,8 @@ impl Following {
             let live = match listed {
                 Ok(live) => Some(live),
                 Err(error) => {
-                    let pause = FIRST_PAUSE.saturating_mul(1 << failures.min(16)).min(LONGEST_PAUSE);
+                    let pause =
+                        FIRST_PAUSE.saturating_mul(1 << failures.min(16)).min(LONGEST_PAUSE);
                     failures = failures.saturating_add(1);
                     tracing::warn!(
                         server = %self.server.config.name, %error, pause_s = pause.as_secs(),

@@ -105,11 +105,12 @@ impl RmcpClient {
         let news = Arc::new(News::default());
         let lifecycle = match handshake {
             Handshake::Initialize => ClientLifecycleMode::Initialize,
-            Handshake::Discover => ClientLifecycleMode::Discover {
-                preferred_versions: vec![ProtocolVersion::LATEST],
-            },
+            Handshake::Discover => {
+                ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::LATEST] }
+            }
         };
-        let connecting = serve_client_with_lifecycle(Handler(Arc::clone(&news)), transport, lifecycle);
+        let connecting =
+            serve_client_with_lifecycle(Handler(Arc::clone(&news)), transport, lifecycle);
         let service = match connecting.await {
             Ok(service) => service,
             Err(error) => return Err(not_connected(&error, process, &verdict).await),
@@ -220,7 +221,9 @@ impl RmcpClient {
             let params = PaginatedRequestParams::default().with_cursor(cursor.take());
             let request = ListToolsRequest { params: Some(params), ..Default::default() };
             let asked = ClientRequest::ListToolsRequest(request);
-            let ServerResult::ListToolsResult(page) = self.ask(asked, None, (until, &never)).await? else {
+            let ServerResult::ListToolsResult(page) =
+                self.ask(asked, None, (until, &never)).await?
+            else {
                 let why = "it answered with something else than a list of tools".to_owned();
                 return Err(CallFailure::Unreadable(why));
             };
@@ -297,7 +300,8 @@ impl McpClient for RmcpClient {
                 }
                 Asked::Resources(cursor) => {
                     let params = PaginatedRequestParams::default().with_cursor(cursor.clone());
-                    let request = ListResourcesRequest { params: Some(params), ..Default::default() };
+                    let request =
+                        ListResourcesRequest { params: Some(params), ..Default::default() };
                     ClientRequest::ListResourcesRequest(request)
                 }
                 Asked::Resource(uri) => {
@@ -325,7 +329,8 @@ impl McpClient for RmcpClient {
     }
 
     fn is_open(&self) -> bool {
-        let has_ended = self.process.as_ref().is_some_and(|process| process.end_in_words().is_some());
+        let has_ended =
+            self.process.as_ref().is_some_and(|process| process.end_in_words().is_some());
         !(self.over.is_cancelled() || has_ended || self.peer.is_transport_closed())
     }
 

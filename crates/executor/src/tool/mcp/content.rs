@@ -17,7 +17,8 @@ const LONGEST_LINE: usize = 300;
 
 /// A text of a server as one bounded line, without control characters.
 pub(super) fn line(text: &str) -> String {
-    let words: Vec<&str> = text.split(|letter: char| letter.is_whitespace() || letter.is_control()).collect();
+    let words: Vec<&str> =
+        text.split(|letter: char| letter.is_whitespace() || letter.is_control()).collect();
     let mut line = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
     if line.len() > LONGEST_LINE {
         cut(&mut line, LONGEST_LINE);
@@ -46,7 +47,8 @@ pub(super) fn answer(result: ServerResult) -> Result<Answer, CallFailure> {
         let mut parts: Vec<Part> = { result.resources.into_iter() }
             .map(|resource| Part::Link { uri: resource.uri, name: resource.name })
             .collect();
-        let more = result.next_cursor.map(|cursor| format!("more: call it with the cursor {cursor:?}"));
+        let more =
+            result.next_cursor.map(|cursor| format!("more: call it with the cursor {cursor:?}"));
         parts.extend(more.map(Part::Text));
         return Ok(Answer { parts, ..Answer::default() });
     }
@@ -76,12 +78,9 @@ fn part(block: ContentBlock) -> Part {
 fn resource(contents: ResourceContents) -> Part {
     match contents {
         ResourceContents::TextResourceContents { uri, text, .. } => Part::Resource { uri, text },
-        ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => Part::Media {
-            kind: "resource",
-            mime: mime_type.unwrap_or_default(),
-            uri,
-            base64: blob,
-        },
+        ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
+            Part::Media { kind: "resource", mime: mime_type.unwrap_or_default(), uri, base64: blob }
+        }
         _ => Part::Text("[a resource of a kind that this executor does not know]".to_owned()),
     }
 }
@@ -98,7 +97,9 @@ pub(super) fn outcome(name: &str, answer: Answer, schema: Option<&Validator>) ->
     let structured_text = structured.as_ref().map(Value::to_string);
     // A server repeats its structured result as a text for older clients.
     let is_repeated = structured.as_ref().is_some_and(|structured| {
-        lines.iter().any(|text| serde_json::from_str::<Value>(text).is_ok_and(|text| text == *structured))
+        lines
+            .iter()
+            .any(|text| serde_json::from_str::<Value>(text).is_ok_and(|text| text == *structured))
     });
     lines.extend(structured_text.filter(|_| !is_repeated));
     let first = lines.iter().find(|text| !text.trim().is_empty()).map_or("", String::as_str);
@@ -152,7 +153,9 @@ fn shown(part: Part, attachments: &mut Vec<Attachment>) -> String {
             let (number, bytes) = (attachments.len() + 1, body.len());
             let digest = sha256_hex(&body);
             attachments.push(Attachment { body });
-            format!("[{about}: {bytes} bytes, SHA-256 {digest}, kept as attachment {number} of this call]")
+            format!(
+                "[{about}: {bytes} bytes, SHA-256 {digest}, kept as attachment {number} of this call]"
+            )
         }
     }
 }
@@ -201,7 +204,9 @@ mod tests {
 
     #[test]
     fn a_reported_failure_is_a_failed_call_with_its_text() {
-        let outcome = called(json!({"content": [{"type": "text", "text": "no such\u{7} file"}], "isError": true}));
+        let outcome = called(
+            json!({"content": [{"type": "text", "text": "no such\u{7} file"}], "isError": true}),
+        );
         assert_eq!((outcome.success, outcome.error_code), (false, Some(ErrorCode::McpFailed)));
         assert!(outcome.summary.ends_with("the server reported a failure: no such file"));
         assert!(text(&outcome).contains("no such"));

@@ -67,7 +67,8 @@ impl Framer {
             self.line.shrink_to_fit();
         }
         self.dropped = self.dropped.saturating_add(part.len());
-        self.tail.extend_from_slice(part.get(part.len().saturating_sub(EDGE)..).unwrap_or_default());
+        self.tail
+            .extend_from_slice(part.get(part.len().saturating_sub(EDGE)..).unwrap_or_default());
         let excess = self.tail.len().saturating_sub(EDGE);
         self.tail.drain(..excess);
         if self.dropped > self.limit.saturating_mul(ENDLESS) {
@@ -90,7 +91,9 @@ impl Framer {
             Some(_) => {
                 self.others += 1;
                 if self.others > MOST_OTHER_LINES {
-                    let why = format!("more than {MOST_OTHER_LINES} of its lines are no JSON-RPC messages");
+                    let why = format!(
+                        "more than {MOST_OTHER_LINES} of its lines are no JSON-RPC messages"
+                    );
                     return Err(Broken(why));
                 }
                 Ok(None)
@@ -109,7 +112,8 @@ impl Framer {
         }
         self.since_reply += 1;
         if self.since_reply > MOST_BETWEEN_REPLIES {
-            let why = format!("it sent more than {MOST_BETWEEN_REPLIES} messages between two replies");
+            let why =
+                format!("it sent more than {MOST_BETWEEN_REPLIES} messages between two replies");
             return Err(Broken(why));
         }
         Ok(())
@@ -136,7 +140,8 @@ fn id_of(head: &[u8], tail: &[u8]) -> Option<i64> {
         let at = tail.rfind(KEY)?;
         let rest = tail.get(at + KEY.len()..)?;
         // The id is the last member of the message.
-        let closes = rest.trim_end().strip_suffix('}').is_some_and(|rest| !rest.contains(['{', '}', ',']));
+        let closes =
+            rest.trim_end().strip_suffix('}').is_some_and(|rest| !rest.contains(['{', '}', ',']));
         if closes { number(rest) } else { None }
     })
 }
@@ -172,8 +177,14 @@ mod tests {
     fn a_message_that_is_too_large_is_dropped_and_its_request_named() {
         let long = "x".repeat(2_000);
         for (text, id) in [
-            (format!("{{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{{\"t\":\"{long}\"}}}}\n"), Some(7)),
-            (format!("{{\"result\":{{\"t\":\"{long}\"}},\"jsonrpc\":\"2.0\",\"id\": 8}}\n"), Some(8)),
+            (
+                format!("{{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{{\"t\":\"{long}\"}}}}\n"),
+                Some(7),
+            ),
+            (
+                format!("{{\"result\":{{\"t\":\"{long}\"}},\"jsonrpc\":\"2.0\",\"id\": 8}}\n"),
+                Some(8),
+            ),
             (format!("{{\"method\":\"x\",\"params\":{{\"t\":\"{long}\"}}}}\n"), None),
             (format!("{{\"result\":{{\"id\":9,\"t\":\"{long}\"}}}}\n"), None),
             (format!("{{\"result\":{{\"t\":\"{long}\",\"x\":{{\"id\":9}}}}}}\n"), None),

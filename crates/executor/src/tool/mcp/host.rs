@@ -108,8 +108,9 @@ impl McpHost {
                     .map_err(|(key, why)| failed(&key, why))?,
                 McpTransport::Url(_) => Environment::default(),
             };
-            let http = http::client()
-                .map_err(|error| failed("url", format!("cannot be called: TLS cannot be used: {error}")))?;
+            let http = http::client().map_err(|error| {
+                failed("url", format!("cannot be called: TLS cannot be used: {error}"))
+            })?;
             let headers = headers.remove(&config.name).unwrap_or_default();
             let list_again = Notify::new();
             prepared.push(Arc::new(Server { config, environment, headers, http, list_again }));
@@ -139,7 +140,10 @@ fn environment(
     let mut added = BTreeMap::new();
     for name in &command.inherit {
         let value = std::env::var(name).map_err(|error| {
-            ("inherit".to_owned(), format!("names the variable {name}, which cannot be read: {error}"))
+            (
+                "inherit".to_owned(),
+                format!("names the variable {name}, which cannot be read: {error}"),
+            )
         })?;
         added.insert(name.clone(), value);
     }
@@ -172,10 +176,12 @@ fn headers(server: &str, url: &McpUrl) -> Result<HeaderMap, McpError> {
             why,
         };
         let value = read(path).map_err(failed)?;
-        let header = HeaderName::from_bytes(name.as_bytes())
-            .map_err(|_| failed("is no name of a header; use letters, digits and `-`".to_owned()))?;
-        let mut value = HeaderValue::from_str(&value)
-            .map_err(|_| failed(format!("{path:?} holds no value of a header; write one line of ASCII into it")))?;
+        let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| {
+            failed("is no name of a header; use letters, digits and `-`".to_owned())
+        })?;
+        let mut value = HeaderValue::from_str(&value).map_err(|_| {
+            failed(format!("{path:?} holds no value of a header; write one line of ASCII into it"))
+        })?;
         value.set_sensitive(true);
         all.insert(header, value);
     }

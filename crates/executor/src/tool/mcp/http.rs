@@ -37,7 +37,9 @@ pub(super) fn transport(
     headers: &HeaderMap,
     limit: usize,
 ) -> StreamableHttpClientTransport<reqwest::Client> {
-    let headers = headers.iter().map(|(name, value): (&HeaderName, &HeaderValue)| (name.clone(), value.clone()));
+    let headers = headers
+        .iter()
+        .map(|(name, value): (&HeaderName, &HeaderValue)| (name.clone(), value.clone()));
     let config = StreamableHttpClientTransportConfig::with_uri(url)
         .custom_headers(headers.collect())
         .max_sse_event_size(limit)
@@ -55,7 +57,8 @@ pub(super) fn failure(error: &(dyn Error + 'static)) -> CallFailure {
         return CallFailure::NotSent(format!("it cannot be reached: {said}"));
     }
     let is_unauthorized = ["HTTP 401", "HTTP 403"].iter().any(|status| said.contains(status));
-    if let StreamableHttpError::AuthRequired(_) | StreamableHttpError::InsufficientScope(_) = found {
+    if let StreamableHttpError::AuthRequired(_) | StreamableHttpError::InsufficientScope(_) = found
+    {
         return CallFailure::NotSent(UNAUTHORIZED.to_owned());
     }
     if is_unauthorized && let StreamableHttpError::UnexpectedServerResponse(_) = found {
@@ -64,7 +67,9 @@ pub(super) fn failure(error: &(dyn Error + 'static)) -> CallFailure {
     if let StreamableHttpError::HttpStatus(answered) = found
         && answered.status == TOO_MANY
     {
-        return CallFailure::NotSent("it has too many requests (HTTP 429); call it later".to_owned());
+        return CallFailure::NotSent(
+            "it has too many requests (HTTP 429); call it later".to_owned(),
+        );
     }
     if let StreamableHttpError::ResponseBodyTooLarge { .. } = found {
         return CallFailure::TooLarge(said);
@@ -116,7 +121,8 @@ mod tests {
 
     #[test]
     fn an_address_is_shown_without_its_query() {
-        let error = std::io::Error::other("no answer of (http://far.example/mcp?key=c4nary) in time");
+        let error =
+            std::io::Error::other("no answer of (http://far.example/mcp?key=c4nary) in time");
         assert_eq!(words(&error), "no answer of (http://far.example/mcp in time");
     }
 }

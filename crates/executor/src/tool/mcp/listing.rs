@@ -58,9 +58,9 @@ fn canonical(value: &Value) -> String {
         Value::Object(members) => {
             let mut keys: Vec<_> = members.iter().collect();
             keys.sort_by_key(|(key, _)| *key);
-            let members = keys.into_iter().map(|(key, value)| {
-                format!("{}:{}", Value::String(key.clone()), canonical(value))
-            });
+            let members = keys
+                .into_iter()
+                .map(|(key, value)| format!("{}:{}", Value::String(key.clone()), canonical(value)));
             format!("{{{}}}", members.collect::<Vec<_>>().join(","))
         }
         Value::Array(items) => {
@@ -127,7 +127,11 @@ impl Listing {
             Some(tool) => {
                 let mut tool = tool.clone();
                 cut(&mut tool.description, LONGEST_DESCRIPTION);
-                if tool.digest() == digest { Ok(()) } else { changed("has another description or schema") }
+                if tool.digest() == digest {
+                    Ok(())
+                } else {
+                    changed("has another description or schema")
+                }
             }
         }
     }

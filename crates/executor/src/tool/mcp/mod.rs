@@ -19,8 +19,8 @@ mod host;
 mod http;
 mod listing;
 mod process;
-mod servers;
 mod server_tool;
+mod servers;
 mod start;
 mod stdio;
 

@@ -45,7 +45,8 @@ impl Input {
         // With both ends open here nothing blocks, and a server that does not read is no broken pipe.
         let mut options = OpenOptions::new();
         let flags = nix::fcntl::OFlag::O_NONBLOCK.bits();
-        let file = options.read(true).write(true).custom_flags(flags).open(&path).map_err(failed)?;
+        let file =
+            options.read(true).write(true).custom_flags(flags).open(&path).map_err(failed)?;
         Ok(Self { sender: pipe::Sender::from_file(file).map_err(failed)?, folder })
     }
 
@@ -129,7 +130,9 @@ impl ServerProcess {
         }
         self.stop.cancel();
         if self.wait(ENDED_WITHIN).await.is_none() {
-            tracing::error!("mcp: the process of a server did not end in time; look for its processes");
+            tracing::error!(
+                "mcp: the process of a server did not end in time; look for its processes"
+            );
         }
     }
 }

@@ -46,8 +46,11 @@ impl McpTool {
         let mut tools = Vec::new();
         let resources = [LIST_RESOURCES, READ_RESOURCE].map(|name| resource_tool(server, name));
         let resources = resources.into_iter().filter(|_| listing.has_resources);
-        for (name, described) in
-            listing.tools.iter().map(|listed| (&*listed.name, described(server, listed))).chain(resources)
+        for (name, described) in listing
+            .tools
+            .iter()
+            .map(|listed| (&*listed.name, described(server, listed)))
+            .chain(resources)
         {
             let (what, spec) = described;
             match schema::compile(&spec.input_schema) {
@@ -165,7 +168,8 @@ fn resource_tool<'n>(server: &Server, name: &'n str) -> (&'n str, (What, ToolSpe
         });
         (What::ReadResource, "Reads one resource of the server.", schema)
     } else {
-        let cursor = json!({"type": "string", "description": "Where the next part of a long list begins."});
+        let cursor =
+            json!({"type": "string", "description": "Where the next part of a long list begins."});
         let schema = json!({
             "type": "object", "properties": {"cursor": cursor}, "additionalProperties": false
         });

@@ -96,7 +96,8 @@ async fn connect(
             }
             McpTransport::Command(command) => {
                 let spawned = spawn(server, command, sandbox, place, lost).await;
-                let (process, Pipes { input, output }) = spawned.map_err(|error| named(server, error))?;
+                let (process, Pipes { input, output }) =
+                    spawned.map_err(|error| named(server, error))?;
                 let transport = StdioTransport::new(input, output, server.config.max_output);
                 let verdict = transport.verdict();
                 RmcpClient::connect(transport, handshake, (Some(process), verdict)).await
@@ -123,10 +124,8 @@ fn unavailable(server: &Server, failure: CallFailure) -> ToolError {
         CallFailure::TimedOut => "it did not answer in time".to_owned(),
         CallFailure::Cancelled => "the work on its run was cancelled".to_owned(),
     };
-    let message = format!(
-        "MCP server {}: it cannot be used: {why}; nothing was called",
-        server.config.name
-    );
+    let message =
+        format!("MCP server {}: it cannot be used: {why}; nothing was called", server.config.name);
     ToolError::new(ErrorCode::McpUnavailable, message)
 }
 

@@ -90,8 +90,10 @@ impl StdioTransport {
             Line::Message(line) => line,
             Line::TooLarge(id) => return self.too_large(id).map(Some),
         };
-        let message: RxJsonRpcMessage<RoleClient> = serde_json::from_slice(&line)
-            .map_err(|error| Broken(format!("it wrote a line that is no JSON-RPC message: {error}")))?;
+        let message: RxJsonRpcMessage<RoleClient> =
+            serde_json::from_slice(&line).map_err(|error| {
+                Broken(format!("it wrote a line that is no JSON-RPC message: {error}"))
+            })?;
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let is_reply = match &message {
             JsonRpcMessage::Response(response) => waiting.remove(&response.id),
@@ -120,7 +122,9 @@ impl StdioTransport {
                 let error = ErrorData::new(TOO_LARGE, message, None);
                 Ok(JsonRpcMessage::Error(JsonRpcError::new(Some(id), error)))
             }
-            None => Err(Broken("it wrote a message that is larger than one of it may be".to_owned())),
+            None => {
+                Err(Broken("it wrote a message that is larger than one of it may be".to_owned()))
+            }
         }
     }
 }
