@@ -6,7 +6,7 @@ use super::http;
 use super::listing::{Listed, Listing, MOST_PAGES, MOST_TOOLS};
 use super::process::ServerProcess;
 use super::stdio::{TOO_LARGE, Verdict};
-use super::{Answer, Asked, LEAVING, McpClient, Request};
+use super::{Answer, Asked, LEAVING, McpClient, Request, text};
 use futures::future::BoxFuture;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientConfig, ClientRequest, Implementation,
@@ -129,7 +129,7 @@ impl RmcpClient {
             let known = ProtocolVersion::KNOWN_VERSIONS.iter().map(ToString::to_string);
             let why = format!(
                 "it speaks version {} of the protocol, and this executor {}",
-                content::line(&version),
+                text::line(&version),
                 known.collect::<Vec<_>>().join(", ")
             );
             return Err(NotConnected::Failed(CallFailure::Unreadable(why)));
@@ -185,7 +185,7 @@ impl RmcpClient {
             if error.code == TOO_LARGE {
                 return CallFailure::TooLarge(error.message.into_owned());
             }
-            let said = content::line(&error.message);
+            let said = text::line(&error.message);
             return CallFailure::Refused(format!("it answered the error {}: {said}", error.code.0));
         }
         if let ServiceError::UnexpectedResponse = error {

@@ -1,7 +1,7 @@
 //! Answers of servers as outcomes of tools.
 
 use super::error::CallFailure;
-use super::listing::cut;
+use super::text::line;
 use super::{Answer, Part};
 use crate::tool::{Attachment, ErrorCode, ToolError, ToolOutcome};
 use base64::Engine;
@@ -11,21 +11,6 @@ use rmcp::model::{ContentBlock, ResourceContents, ServerResult};
 use serde_json::Value;
 use surety_common::domain::json::{self, sha256_hex};
 use surety_common::schema;
-
-/// The longest text of a server in one line of an error or a summary, in bytes.
-const LONGEST_LINE: usize = 300;
-
-/// A text of a server as one bounded line, without control characters.
-pub(super) fn line(text: &str) -> String {
-    let words: Vec<&str> =
-        text.split(|letter: char| letter.is_whitespace() || letter.is_control()).collect();
-    let mut line = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
-    if line.len() > LONGEST_LINE {
-        cut(&mut line, LONGEST_LINE);
-        line.push_str("...");
-    }
-    line
-}
 
 /// What a result of the protocol says.
 ///

@@ -107,7 +107,7 @@ pub(super) fn words(error: &(dyn Error + 'static)) -> String {
         source = cause.source();
     }
     let without_queries: Vec<_> = said.split(' ').map(without_query).collect();
-    super::content::line(&without_queries.join(" "))
+    super::text::line(&without_queries.join(" "))
 }
 
 /// A word without the query of an address, which may hold a token.

@@ -1,7 +1,7 @@
 //! What a server says it has, within bounds.
 
-use crate::tool::ErrorCode;
-use crate::tool::error::ToolError;
+use super::text::{cut, line};
+use crate::tool::{ErrorCode, ToolError};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use surety_common::config::SEPARATOR;
@@ -96,7 +96,7 @@ impl Listing {
                 Ok(()) => schema_fault(tool),
             };
             if let Some(why) = &why {
-                left_out.push(format!("{}: {why}", crate::tool::mcp::content::line(&tool.name)));
+                left_out.push(format!("{}: {why}", line(&tool.name)));
             }
             why.is_none()
         };
@@ -147,18 +147,6 @@ fn schema_fault(tool: &Listed) -> Option<String> {
         }
     }
     None
-}
-
-/// Cuts a text at a character.
-pub(super) fn cut(text: &mut String, most: usize) {
-    if text.len() <= most {
-        return;
-    }
-    let mut end = most;
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text.truncate(end);
 }
 
 #[cfg(test)]

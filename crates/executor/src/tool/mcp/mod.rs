@@ -23,6 +23,7 @@ mod server_tool;
 mod servers;
 mod start;
 mod stdio;
+mod text;
 
 pub(crate) use catalog::follow;
 pub use host::{McpError, McpHost};

@@ -195,6 +195,6 @@ impl LastWords {
         let bytes: Vec<u8> = kept.iter().copied().collect();
         let text = String::from_utf8_lossy(&bytes);
         let last = text.lines().rev().find(|line| !line.trim().is_empty());
-        super::content::line(last.unwrap_or_default())
+        super::text::line(last.unwrap_or_default())
     }
 }
