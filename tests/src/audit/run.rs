@@ -1,6 +1,6 @@
 //! One run's journal, replayed.
 
-use super::calls::Calls;
+use super::calls::{Calls, is_of_server};
 use super::grants::{About, Grants};
 use super::observations::Observed;
 use super::steps::{Outcome, Step};
@@ -338,7 +338,8 @@ impl Replay {
             }
             // An executor writes in the name of a worker what that worker answered to a call.
             let step = self.steps.get(&receipt.step_id);
-            let served = step.is_some_and(|step| step.is_served_by(worker));
+            let served = step.is_some_and(|step| step.is_served_by(worker))
+                || is_of_server(receipt) && writer.starts_with("executor/");
             ensure!(served, "{writer} reported in the name of {worker}");
         }
         let about = About::of(receipt);
@@ -365,7 +366,7 @@ impl Replay {
             let planned = self.plan.steps.get(place).context("no step of the plan")?;
             ensure!(planned.id == receipt.step_id, "the step at {place} is {}", planned.id);
             // What a worker says that it wrote is its words alone.
-            if reporter.is_none() {
+            if reporter.is_none() || is_of_server(receipt) {
                 writes::stayed_inside(planned, receipt)?;
             }
             self.todos_changed(receipt)?;
