@@ -6,11 +6,13 @@ mod approval;
 mod audit;
 mod budget;
 mod config;
+mod contract;
 mod decision;
 mod dev_postgres;
 mod gate;
 mod grants;
 mod health;
+mod mcp;
 mod named_run;
 mod plan;
 mod policy;
@@ -22,6 +24,7 @@ mod show;
 mod tokens;
 mod up;
 mod verify;
+mod verify_hook;
 mod waits;
 mod watch;
 
@@ -37,11 +40,13 @@ pub use approval::{Approval, Denial};
 pub use audit::Audit;
 pub use budget::Budget;
 pub use config::Config;
+pub use contract::ContractCommand;
 pub use decision::Decision;
 pub use dev_postgres::DevPostgres;
 pub use gate::Gate;
 pub use grants::{Grants, Revoke};
 pub use health::Health;
+pub use mcp::Mcp;
 pub use named_run::NamedRun;
 pub use plan::Plan;
 pub use policy::Policy;
@@ -82,6 +87,10 @@ pub enum Command {
     /// Verify a workspace, or what a command changes in it, without a service.
     #[command(after_help = Exit::help())]
     Verify(Box<Verify>),
+    /// Serve tools to an agent that speaks MCP: it works under a contract, and the runner observes it.
+    Mcp(Box<Mcp>),
+    /// Show, answer and renew the contract that `surety mcp` holds an agent to.
+    Contract(Box<ContractCommand>),
     /// Submit a plan file and follow the run to its verdict.
     #[command(after_help = Exit::help())]
     Run(Box<Run>),
@@ -164,6 +173,8 @@ fn on_threads(matches: &ArgMatches, output: Output) -> Result<Exit, Failure> {
     let wanted = match &cli.command {
         Command::Up(up) => up.worker_threads(),
         Command::Verify(_)
+        | Command::Mcp(_)
+        | Command::Contract(_)
         | Command::Run(_)
         | Command::Runs(_)
         | Command::Show(_)
@@ -199,6 +210,8 @@ async fn carry_out(cli: Cli, matches: &ArgMatches, output: Output) -> Result<Exi
     match cli.command {
         Command::Up(command) => command.run(innermost(matches), output).await,
         Command::Verify(command) => command.run(output).await,
+        Command::Mcp(command) => command.run().await,
+        Command::Contract(command) => command.run(output).await,
         Command::Run(command) => command.run(output).await,
         Command::Runs(command) => command.run(output).await,
         Command::Show(command) => command.run(output).await,
