@@ -10,7 +10,7 @@ use super::checks::Checks;
 use crate::failure::{Code, Failure};
 
 /// Names the form of the file; another form has another name.
-pub const FORM: &str = "surety contract 1";
+pub(super) const FORM: &str = "surety contract 1";
 /// Events that are kept; older ones are dropped.
 const MOST_EVENTS: usize = 500;
 

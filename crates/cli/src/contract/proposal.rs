@@ -120,7 +120,7 @@ pub enum Next {
     /// There is no plan and there are no checks.
     Propose,
     /// A step whose dependencies are reported as done.
-    Work(PlanStep),
+    Work(Box<PlanStep>),
     /// Every step is reported.
     Verdict,
 }
@@ -132,7 +132,7 @@ pub fn next_step(plan: Option<&Plan>, reports: &BTreeMap<String, Report>) -> Nex
     let is_done = |id: &str| reports.get(id).is_some_and(|it| it.outcome == Outcome::Done);
     let open = plan.steps.iter().filter(|step| !is_done(&step.id));
     let mut ready = open.filter(|step| step.dependencies.iter().all(|id| is_done(id)));
-    ready.next().map_or(Next::Verdict, |step| Next::Work(step.clone()))
+    ready.next().map_or(Next::Verdict, |step| Next::Work(Box::new(step.clone())))
 }
 
 #[cfg(test)]

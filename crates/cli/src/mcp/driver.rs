@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use surety_common::clock;
 use surety_common::config::{ClientConfig, read_client_token};
 use surety_common::wire::client::{ServiceChannel, Transport, channel_over, is_loopback};
@@ -302,10 +302,7 @@ fn answer_text(answer: &v1::SubmitDecisionResponse) -> String {
 impl Decide {
     /// The decision as text, which the executor reads.
     fn into_text(self, most: usize) -> Result<String, Failure> {
-        let text = match self.decision {
-            Value::String(text) => text,
-            decision => decision.to_string(),
-        };
+        let text = self.decision.as_str().map_or_else(|| self.decision.to_string(), str::to_owned);
         if text.len() <= most {
             return Ok(text);
         }

@@ -215,7 +215,7 @@ fn encoded(message: &Sent) -> Result<Vec<u8>, std::io::Error> {
 }
 
 /// A message, or the error to answer; none for a blank line or a notification that no one reads.
-fn decoded(line: &[u8]) -> Result<Received, Option<Sent>> {
+fn decoded(line: &[u8]) -> Result<Received, Option<Box<Sent>>> {
     if line.trim_ascii().is_empty() {
         return Err(None);
     }
@@ -225,14 +225,14 @@ fn decoded(line: &[u8]) -> Result<Received, Option<Sent>> {
     };
     let Ok(value) = serde_json::from_slice::<Value>(line) else {
         let why = format!("the message is no JSON that can be read: {error}");
-        return Err(Some(Sent::error(ErrorData::parse_error(why, None), None)));
+        return Err(Some(Box::new(Sent::error(ErrorData::parse_error(why, None), None))));
     };
     let id = value.get("id").and_then(|id| serde_json::from_value::<RequestId>(id.clone()).ok());
     if id.is_none() && value.get("method").is_some() {
         return Err(None);
     }
     let why = "the message is no request, answer or notification of JSON-RPC 2.0";
-    Err(Some(Sent::error(ErrorData::invalid_request(why, None), id)))
+    Err(Some(Box::new(Sent::error(ErrorData::invalid_request(why, None), id))))
 }
 
 #[cfg(test)]
