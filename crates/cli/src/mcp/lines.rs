@@ -6,11 +6,11 @@
 use std::io::{Read, Write};
 use std::time::Duration;
 
-use rmcp::model::{ErrorData, RequestId};
+use rmcp::ErrorData;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use rmcp::{RoleServer, ServiceExt};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -181,7 +181,7 @@ impl Transport<RoleServer> for Lines {
                 Line::TooLong => {
                     let why = format!("a message has more than {MOST_BYTES} bytes");
                     let error = ErrorData::invalid_request(why, None);
-                    self.refusal = encoded(&Sent::error(error, None)).ok();
+                    self.refusal = Some(refusal(&error, &Value::Null));
                     continue;
                 }
                 Line::End => {
@@ -192,7 +192,7 @@ impl Transport<RoleServer> for Lines {
             };
             match decoded(&line) {
                 Ok(message) => return Some(message),
-                Err(refusal) => self.refusal = refusal.and_then(|error| encoded(&error).ok()),
+                Err(refusal) => self.refusal = refusal,
             }
         }
     }
@@ -214,8 +214,15 @@ fn encoded(message: &Sent) -> Result<Vec<u8>, std::io::Error> {
     Ok(line)
 }
 
+/// The error to a message without a known id, whose id JSON-RPC asks to be null.
+fn refusal(error: &ErrorData, id: &Value) -> Vec<u8> {
+    let (code, message) = (error.code.0, &error.message);
+    let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}});
+    format!("{error}\n").into_bytes()
+}
+
 /// A message, or the error to answer; none for a blank line or a notification that no one reads.
-fn decoded(line: &[u8]) -> Result<Received, Option<Box<Sent>>> {
+fn decoded(line: &[u8]) -> Result<Received, Option<Vec<u8>>> {
     if line.trim_ascii().is_empty() {
         return Err(None);
     }
@@ -225,14 +232,15 @@ fn decoded(line: &[u8]) -> Result<Received, Option<Box<Sent>>> {
     };
     let Ok(value) = serde_json::from_slice::<Value>(line) else {
         let why = format!("the message is no JSON that can be read: {error}");
-        return Err(Some(Box::new(Sent::error(ErrorData::parse_error(why, None), None))));
+        return Err(Some(refusal(&ErrorData::parse_error(why, None), &Value::Null)));
     };
-    let id = value.get("id").and_then(|id| serde_json::from_value::<RequestId>(id.clone()).ok());
+    let id = value.get("id").filter(|id| id.is_string() || id.is_number());
     if id.is_none() && value.get("method").is_some() {
         return Err(None);
     }
+    let id = id.cloned().unwrap_or(Value::Null);
     let why = "the message is no request, answer or notification of JSON-RPC 2.0";
-    Err(Some(Box::new(Sent::error(ErrorData::invalid_request(why, None), id))))
+    Err(Some(refusal(&ErrorData::invalid_request(why, None), &id)))
 }
 
 #[cfg(test)]
@@ -274,7 +282,7 @@ mod tests {
         for (line, expected) in cases {
             let refusal = decoded(&line).err().unwrap();
             let found = refusal.map(|refusal| {
-                let sent = serde_json::to_value(refusal).unwrap();
+                let sent: Value = serde_json::from_slice(&refusal).unwrap();
                 (sent["error"]["code"].as_i64().unwrap(), sent["id"].clone())
             });
             assert_eq!(found, expected, "{}", String::from_utf8_lossy(&line));

@@ -105,7 +105,7 @@ impl VerifyPlan {
     /// The same checks, followed by those of a plan that another program proposes. Policy and limits stay.
     ///
     /// # Errors
-    /// A proposed check has the name of one of the user, hides files, or cannot be decided.
+    /// A proposed check has the name of one of the user, or cannot be decided.
     pub fn with_proposed(&self, proposed: &Plan) -> Result<Self, Failure> {
         let mut plan = self.plan.clone();
         for (index, check) in proposed.verify.iter().enumerate() {
@@ -113,11 +113,6 @@ impl VerifyPlan {
             if !check.id.is_empty() && self.plan.verify.iter().any(|own| own.name() == check.id) {
                 let message = format!("the check {:?} has the name of one of the user", check.id);
                 let advice = "Give it another id; the user's check stays as it is.";
-                return Err(Failure::new(Code::ValueInvalid, message, advice).at(field));
-            }
-            if check.is_hidden() {
-                let message = "a proposed check has an overlay";
-                let advice = "Only a user hides files from the agent: leave it out.";
                 return Err(Failure::new(Code::ValueInvalid, message, advice).at(field));
             }
             plan.verify.push(AcceptCheck { owner: Owner::Plan, ..check.clone() });

@@ -110,7 +110,7 @@ fn a_plan_cannot_take_a_users_name_nor_drop_what_a_round_has_run() {
     let named = json!([{"id": "fixed", "kind": "file_exists", "target": "product.txt"}]);
     propose(named).fails("value_invalid", "one of the user");
     let hidden = json!([{"kind": "command_success", "target": "true", "overlay": {"a": "x"}}]);
-    propose(hidden).fails("value_invalid", "overlay");
+    propose(hidden).fails("overlay_not_allowed", "overlay");
     propose(json!(["NOTES.md"])).ok();
     propose(json!(["OTHER.md"])).ok();
     client.call("surety_check", json!({})).ok();

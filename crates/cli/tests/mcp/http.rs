@@ -34,11 +34,13 @@ impl Server {
         stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
         let body = message.to_string();
         let mut head = format!(
-            "POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nAccept: application/json, \
+            "POST /mcp HTTP/1.1\r\nContent-Type: application/json\r\nAccept: application/json, \
              text/event-stream\r\nContent-Length: {}\r\nConnection: close\r\n",
-            self.address,
             body.len()
         );
+        if !headers.iter().any(|(name, _)| *name == "Host") {
+            head.push_str(&format!("Host: {}\r\n", self.address));
+        }
         for (name, value) in headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
