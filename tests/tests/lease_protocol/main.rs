@@ -6,11 +6,12 @@
 //! - [`state`] has the state, [`protocol`] the actions, and [`rules`] and [`work`] their effects;
 //! - [`laws`] has the invariants, and [`progress`] checks that an end stays reachable;
 //! - [`guards`] shows that each guard is needed;
-//! - [`waits`] is a model of its own, of the leases of waits;
+//! - [`waits`] is a model of its own, of the leases of waits, and [`outside`] of changes without a lease;
 //! - [`trace`] compares the writes of real executors with the model, and [`real`] produces them.
 
 mod guards;
 mod laws;
+mod outside;
 mod progress;
 mod protocol;
 mod real;

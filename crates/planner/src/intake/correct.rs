@@ -16,7 +16,9 @@ use surety_common::domain::execution::draft::{Draft, Ending};
 use surety_common::domain::execution::{Execution, Graph};
 use surety_common::domain::fault::{Fault, Reason};
 use surety_common::domain::limits::Limits;
+use surety_common::domain::machine::Refusal;
 use surety_common::domain::planning::RefusedPlan;
+use surety_common::domain::problem::Code;
 use surety_common::domain::run::RunRecord;
 use surety_common::domain::stop::StopReason;
 use surety_common::store::{Commit, Outcome, Topic};
@@ -51,29 +53,10 @@ pub(crate) async fn refuse(
     leases::held(planner, record, call.by(), lease_epoch).await?;
     let Reason::Input(code) = fault.reason else { return Ok(fault) };
     let run_id = record.spec.id;
-    let plan = record.plan.as_deref();
-    let graph = plan.map(Graph::of).unwrap_or_default();
     let actor = planner.actor_for(call.by());
     let mut draft = Draft::new(record.execution.clone(), actor, planner.now());
     draft.answer_under(lease_epoch).map_err(refused)?;
-    let said = format!("{code}: {}", fault.message);
-    let left = attempts_left(&record.execution, &record.spec.limits) - 1;
-    let message = if left == 0 {
-        let end = ending(plan.is_some(), &said);
-        let message = format!("{}; the run ended as {}", fault.message, end.stop_reason.as_str());
-        draft.stop(&graph, end).map_err(refused)?;
-        message
-    } else {
-        let refusal = RefusedPlan {
-            code: code.as_str().to_owned(),
-            field: fault.field.clone().unwrap_or_default(),
-            message: fault.message.clone(),
-        };
-        let cause = format!("the plan of {} was refused, {said}", call.by());
-        draft.refuse_plan(Uuid::now_v7(), refusal, &cause).map_err(refused)?;
-        let advice = "lease the plan again and submit a corrected one";
-        format!("{}; {advice}, refusals before the run ends: {left}", fault.message)
-    };
+    let message = refuse_in(&mut draft, record, call.by(), code, &fault).map_err(refused)?;
     let span = trace::plan_span("planner", &run_id.to_string(), &record.spec.trace_parent);
     let span_id = trace::span_id(&span);
     let commit =
@@ -82,6 +65,37 @@ pub(crate) async fn refuse(
         Outcome::Applied => Ok(Fault { message, ..fault }),
         Outcome::Lost => Err(overtaken()),
     }
+}
+
+/// Gives the wait back with the error while attempts are left, else ends the run. Answers the text for the agent.
+///
+/// # Errors
+/// [`Refusal`] unless the run waits for a plan.
+pub(crate) fn refuse_in(
+    draft: &mut Draft,
+    record: &RunRecord,
+    by: &str,
+    code: Code,
+    fault: &Fault,
+) -> Result<String, Refusal> {
+    let said = format!("{code}: {}", fault.message);
+    let left = attempts_left(&record.execution, &record.spec.limits) - 1;
+    if left == 0 {
+        let graph = record.plan.as_deref().map(Graph::of).unwrap_or_default();
+        let end = ending(record.plan.is_some(), &said);
+        let message = format!("{}; the run ended as {}", fault.message, end.stop_reason.as_str());
+        draft.stop(&graph, end)?;
+        return Ok(message);
+    }
+    let refusal = RefusedPlan {
+        code: code.as_str().to_owned(),
+        field: fault.field.clone().unwrap_or_default(),
+        message: fault.message.clone(),
+    };
+    let cause = format!("the plan of {by} was refused, {said}");
+    draft.refuse_plan(Uuid::now_v7(), refusal, &cause)?;
+    let advice = "lease the plan again and submit a corrected one";
+    Ok(format!("{}; {advice}, refusals before the run ends: {left}", fault.message))
 }
 
 fn ending(had_plan: bool, said: &str) -> Ending {

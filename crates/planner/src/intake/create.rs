@@ -178,13 +178,21 @@ pub(super) fn first_revision(plan: &Plan, now: DateTime<Utc>) -> StoredPlan {
     }
 }
 
-fn first_execution(spec: &RunSpec, now: DateTime<Utc>) -> Execution {
+/// The row of a new run.
+pub(crate) fn first_execution(spec: &RunSpec, now: DateTime<Utc>) -> Execution {
     let seconds = i64::try_from(spec.limits.run_deadline_s).unwrap_or(i64::MAX);
     let deadline = now + TimeDelta::try_seconds(seconds).unwrap_or(TimeDelta::MAX);
     Execution::new(spec.id, spec.namespace.clone(), deadline, now)
 }
 
-fn first_moves(mut draft: Draft, plan: Option<(&Plan, &StoredPlan)>) -> Result<Draft, Refusal> {
+/// Starts the plan that came with the run, or waits for one.
+///
+/// # Errors
+/// [`Refusal`] never for a new run.
+pub(crate) fn first_moves(
+    mut draft: Draft,
+    plan: Option<(&Plan, &StoredPlan)>,
+) -> Result<Draft, Refusal> {
     match plan {
         Some((plan, stored)) => {
             draft.run_event(RunEvent::PlanningStarted, "a plan was submitted with the run")?;
@@ -201,7 +209,7 @@ fn first_moves(mut draft: Draft, plan: Option<(&Plan, &StoredPlan)>) -> Result<D
 }
 
 /// The wait for a plan. What the first one came to is stored once there is something to store.
-pub(super) fn wait_for_plan(now: DateTime<Utc>) -> Wait {
+pub(crate) fn wait_for_plan(now: DateTime<Utc>) -> Wait {
     Wait::new(
         Uuid::now_v7(),
         WaitingOn::Model,

@@ -9,7 +9,11 @@ mod revise;
 
 pub use correct::attempts_left;
 pub(crate) use correct::refuse;
+#[cfg(test)]
+pub(crate) use correct::refuse_in;
 pub use create::{Accepted, create};
+#[cfg(test)]
+pub(crate) use create::{first_execution, first_moves, wait_for_plan};
 pub use request::{NewPlan, RunRequest};
 pub use revise::wanted;
 pub(crate) use revise::{request_replan, submit};

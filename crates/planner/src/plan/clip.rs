@@ -1,6 +1,5 @@
-//! Truncates a plan that is still too long after the model was asked for a shorter one.
-//!
-//! Not called yet: its caller will be the planner that asks a model for a plan.
+//! Truncates a plan that is still too long after the model was asked for a shorter one. The last attempt of a
+//! planning agent at a first plan is read this way.
 
 use super::read::{accept, read_draft};
 use super::validate::{is_within, too_long};

@@ -5,6 +5,8 @@ mod overlays;
 mod page;
 mod plan_leases;
 mod planner;
+#[cfg(test)]
+mod planning_limits_tests;
 mod policy;
 mod request;
 mod run;
