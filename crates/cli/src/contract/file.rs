@@ -29,6 +29,8 @@ pub struct Contract {
     pub base: String,
     /// The commit that it named at the opening.
     pub commit: String,
+    /// The digest of its files. git does not compare what it reads of an object with the object's name.
+    pub files: String,
     /// The user's checks; none where the base has no checks file.
     pub checks: Option<Checks>,
     /// What the agent proposed; none before it did.

@@ -2,16 +2,35 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use surety_common::config::{ClientConfig, SandboxConfig};
+use surety_common::domain::manifest::{IgnoreRules, digest};
 use surety_common::domain::problem::Warning;
+use surety_executor::revision::Revision;
+use surety_executor::snapshot::{Reach, Snapshots};
+use surety_executor::tool::{ToolError, Workspace};
+use tokio::task::spawn_blocking;
 
 use super::checks::Checks;
 use super::file::{Contract, FORM, What, now};
 use super::store::Store;
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::folder::DataFolder;
 use crate::verify::{DEFAULT_BASE, Scene, StartFrom, VerifyPlan};
+
+/// The digest of the files of a revision, as git read them.
+pub(super) async fn files_digest(revision: &Arc<Revision>) -> Result<String, Failure> {
+    let folder = revision.folder().to_owned();
+    let reading = spawn_blocking(move || -> Result<String, ToolError> {
+        let files = Workspace::open(&folder)?;
+        let all = Snapshots::resume(&Arc::new(IgnoreRules::default()))?;
+        Ok(digest(&all.take(&files, None, Reach::Everything, &|| Ok(()))?))
+    });
+    let read =
+        reading.await.map_err(|error| Failure::new(Code::Internal, error.to_string(), ""))?;
+    read.map_err(|error| Failure::new(Code::VerificationFailed, error.to_string(), ""))
+}
 
 /// What a new contract is to be.
 #[derive(Debug, Clone, Default)]
@@ -82,7 +101,7 @@ impl Opening {
         let read = Checks::read(wanted.checks.as_deref(), root, &revision)?;
         let (checks, plan) = read.unzip();
         let plan = plan.unwrap_or_else(VerifyPlan::without_checks);
-        let from = StartFrom::Revision(std::sync::Arc::clone(&revision));
+        let from = StartFrom::Revision(Arc::clone(&revision));
         let start = scene.start(&from, &plan, None).await?;
         let mut warnings = plan.warnings.clone();
         warnings.extend(scene.assumptions(&start, &plan)?);
@@ -93,6 +112,7 @@ impl Opening {
             opened_by: by.to_owned(),
             base: base.to_owned(),
             commit: revision.commit().to_owned(),
+            files: files_digest(&revision).await?,
             checks,
             proposal: None,
             reports: BTreeMap::new(),

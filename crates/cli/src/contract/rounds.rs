@@ -9,8 +9,9 @@ use surety_executor::round::Begun;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::file::{Contract, Decided, What, now};
+use super::opening::files_digest;
 use super::store::Store;
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::verify::{
     Caution, OVERLAY_READABLE, Scene, StartFrom, Subject, Traces, VerdictFile, as_left,
     check_programs, default_verdict_file, judge, origin_of,
@@ -51,6 +52,12 @@ pub async fn judge_contract(judging: Judging<'_>) -> Result<Judgement, Failure> 
     let contract = store.open()?;
     let plan = contract.plan()?;
     let revision = scene.read_revision(&contract.commit).await?;
+    if files_digest(&revision).await? != contract.files {
+        let message =
+            format!("git reads other files of the commit {} than at the opening", contract.commit);
+        let advice = "Its objects were changed: fetch the repository again.";
+        return Err(Failure::new(Code::GitFailed, message, advice));
+    }
     let root = scene.workspace.root();
     check_programs(&plan, &scene.environment, false, |path| {
         revision.files().join(path).exists() || root.join(path).exists()

@@ -93,6 +93,7 @@ impl Observer {
 
     pub(super) fn report(&self, reported: ReportStep) -> Result<Answer, Failure> {
         let ReportStep { step_id, outcome, note } = reported;
+        within("step_id", &step_id)?;
         within("note", &note)?;
         let contract = self.change(|contract| {
             contract.report(&step_id, Report { outcome, note, at: now() })?;
@@ -203,12 +204,16 @@ impl Observer {
         let why = match &contract.verdict {
             None => "the contract has none".to_owned(),
             Some(decided) => {
-                let recorded = VerdictFile::read(decided.file.as_ref())?.workspace;
-                let now = compare(&self.opening.folder, &recorded).await?;
-                if recorded.digest == decided.digest && now.holds() {
-                    return Ok(None);
+                let read = VerdictFile::read(decided.file.as_ref()).map(|file| file.workspace);
+                match read.ok().filter(|recorded| recorded.digest == decided.digest) {
+                    Some(recorded) => {
+                        if compare(&self.opening.folder, &recorded).await?.holds() {
+                            return Ok(None);
+                        }
+                        "the workspace changed after the last one".to_owned()
+                    }
+                    None => "the file of the last one is gone or was changed".to_owned(),
                 }
-                "the workspace changed after the last one".to_owned()
             }
         };
         // A client that looks whether the server starts says nothing new.

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::arguments::{Nothing, read};
 use super::ask::ask;
 use super::driver::Driver;
-use super::observer::{Answer, Observer};
+use super::observer::{Answer, Observer, bounded};
 use super::progress::Progress;
 use super::tools::{DRIVER_INSTRUCTIONS, INSTRUCTIONS, Tool};
 use crate::failure::Failure;
@@ -205,7 +205,8 @@ pub(super) fn answered(answer: Result<Answer, Failure>) -> CallToolResult {
     match answer {
         Ok(answer) => answer_of(answer),
         Err(failure) => {
-            let mut result = CallToolResult::error(vec![ContentBlock::text(failure.to_text())]);
+            let mut result =
+                CallToolResult::error(vec![ContentBlock::text(bounded(failure.to_text()))]);
             result.structured_content = Some(failure.to_json().to_serde());
             result
         }

@@ -257,7 +257,8 @@ fn unread(error: &RevisionError) -> Failure {
     let (code, advice) = match error {
         RevisionError::NoRepository(_) => (
             Code::RevisionUnknown,
-            "Name a command after `--`: the workspace is then compared with itself before the command.",
+            "Make a repository with a commit, or let `surety verify` run a command (after `--`): the workspace is \
+             then compared with itself before the command.",
         ),
         RevisionError::Unknown { .. } => (
             Code::RevisionUnknown,

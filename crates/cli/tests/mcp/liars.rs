@@ -122,3 +122,27 @@ fn an_answer_that_the_agent_gives_itself_decides_no_check() {
     });
     assert_refused(&lie);
 }
+
+#[test]
+fn an_object_of_the_base_that_is_forged_is_noticed() {
+    let home = built();
+    let mut client = Client::open(&home, &[]);
+    home.put("weak.sh", "exit 0\n");
+    let object = |name: &str| {
+        let (folder, file) = name.split_at(2);
+        home.workspace.join(".git/objects").join(folder).join(file)
+    };
+    let weak = object(&home.git(&["hash-object", "-w", "weak.sh"]));
+    let test = object(&home.git(&["rev-parse", "HEAD:test.sh"]));
+    std::fs::remove_file(&test).unwrap();
+    std::fs::copy(weak, test).unwrap();
+    let called = client.call("surety_verdict", json!({}));
+    assert!(called.is_error, "{called:#?}");
+    assert!(
+        ["git_failed", "revision_unknown"]
+            .contains(&called.value["error"]["code"].as_str().unwrap())
+    );
+    assert!(!home.verdict_file().exists());
+    let errors = client.end();
+    assert!(errors.contains("without a verdict"), "{errors}");
+}
