@@ -88,13 +88,23 @@ pub enum Code {
     CommandNotStarted,
     /// A verification could not be carried out.
     VerificationFailed,
+    /// No contract is open for the workspace.
+    ContractMissing,
+    /// A contract does not read.
+    ContractUnusable,
+    /// A proposed plan drops or changes a check that a round has run.
+    PlanWeakened,
+    /// A command asks for a person at a terminal.
+    PersonNeeded,
+    /// A verification round of the workspace is at work.
+    RoundRunning,
     /// Any other failure; a defect.
     Internal,
 }
 
 impl Code {
     /// Every code, in the order of the documentation.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 29] = [
         Self::Usage,
         Self::FileUnusable,
         Self::OrderUnreadable,
@@ -118,6 +128,11 @@ impl Code {
         Self::DigestMissing,
         Self::CommandNotStarted,
         Self::VerificationFailed,
+        Self::ContractMissing,
+        Self::ContractUnusable,
+        Self::PlanWeakened,
+        Self::PersonNeeded,
+        Self::RoundRunning,
         Self::Internal,
     ];
 
@@ -148,6 +163,11 @@ impl Code {
             Self::DigestMissing => "digest_missing",
             Self::CommandNotStarted => "command_not_started",
             Self::VerificationFailed => "verification_failed",
+            Self::ContractMissing => "contract_missing",
+            Self::ContractUnusable => "contract_unusable",
+            Self::PlanWeakened => "plan_weakened",
+            Self::PersonNeeded => "person_needed",
+            Self::RoundRunning => "round_running",
             Self::Internal => "internal",
         }
     }

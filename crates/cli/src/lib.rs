@@ -8,11 +8,14 @@
 //!     follow         a run's journal        -> lines, a live view, or JSON
 //!     report         a run's current state  -> text
 //!     verify         a workspace and checks -> a verdict file, without a service
+//!     contract       what an agent is held to, kept by workspace
+//!     mcp            tools of that contract for an agent that speaks MCP
 //!   postgres         the private database of `surety up`
 //! ```
 
 pub mod commands;
 pub mod connection;
+pub mod contract;
 pub mod evidence_file;
 pub mod exit;
 pub mod failure;
@@ -20,6 +23,7 @@ pub mod folder;
 pub mod follow;
 pub mod health;
 pub mod lines;
+pub mod mcp;
 pub mod output;
 pub mod plan_file;
 pub mod postgres;

@@ -6,12 +6,14 @@ mod approval;
 mod audit;
 mod budget;
 mod config;
+mod contract;
 mod decision;
 mod dev_postgres;
 mod fork;
 mod gate;
 mod grants;
 mod health;
+mod mcp;
 mod named_run;
 mod plan;
 mod policy;
@@ -24,6 +26,7 @@ mod submission;
 mod tokens;
 mod up;
 mod verify;
+mod verify_hook;
 mod waits;
 mod watch;
 
@@ -39,12 +42,14 @@ pub use approval::{Approval, Denial};
 pub use audit::Audit;
 pub use budget::Budget;
 pub use config::Config;
+pub use contract::ContractCommand;
 pub use decision::Decision;
 pub use dev_postgres::DevPostgres;
 pub use fork::Fork;
 pub use gate::Gate;
 pub use grants::{Grants, Revoke};
 pub use health::Health;
+pub use mcp::Mcp;
 pub use named_run::NamedRun;
 pub use plan::Plan;
 pub use policy::Policy;
@@ -85,6 +90,10 @@ pub enum Command {
     /// Verify a workspace, or what a command changes in it, without a service.
     #[command(after_help = Exit::help())]
     Verify(Box<Verify>),
+    /// Serve tools to an agent that speaks MCP: it works under a contract, and the runner observes it.
+    Mcp(Box<Mcp>),
+    /// Show, answer and renew the contract that `surety mcp` holds an agent to.
+    Contract(Box<ContractCommand>),
     /// Submit a plan file and follow the run to its verdict.
     #[command(after_help = Exit::help())]
     Run(Box<Run>),
@@ -170,6 +179,8 @@ fn on_threads(matches: &ArgMatches, output: Output) -> Result<Exit, Failure> {
     let wanted = match &cli.command {
         Command::Up(up) => up.worker_threads(),
         Command::Verify(_)
+        | Command::Mcp(_)
+        | Command::Contract(_)
         | Command::Run(_)
         | Command::Fork(_)
         | Command::Runs(_)
@@ -206,6 +217,8 @@ async fn carry_out(cli: Cli, matches: &ArgMatches, output: Output) -> Result<Exi
     match cli.command {
         Command::Up(command) => command.run(innermost(matches), output).await,
         Command::Verify(command) => command.run(output).await,
+        Command::Mcp(command) => command.run().await,
+        Command::Contract(command) => command.run(output).await,
         Command::Run(command) => command.run(output).await,
         Command::Fork(command) => command.run(output).await,
         Command::Runs(command) => command.run(output).await,

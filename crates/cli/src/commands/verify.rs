@@ -8,39 +8,29 @@ use surety_common::clock;
 use surety_common::config::{ClientConfig, GateProbeConfig, SandboxConfig};
 use surety_common::domain::check::AcceptCheck;
 use surety_common::domain::manifest::digest;
-use surety_executor::revision::{Revision, git_folder};
 use surety_executor::round::Start;
 use surety_executor::snapshot::Snapshots;
+use surety_executor::tool::Attached;
 use surety_executor::tool::process::{Finished, run_attached};
-use surety_executor::tool::{Attached, Workspace};
 
 use crate::connection::Connection;
 use crate::exit::Exit;
 use crate::failure::{Code, Failure};
-use crate::folder::DataFolder;
 use crate::output::{Output, note};
 use crate::plan_file::{folder_of, read_beside, read_text};
 use crate::text::warning_line;
 use crate::verify::{
-    Caution, Origin, Ran, Recorded, Scene, StartFrom, StartKind, Subject, Traces, VerdictFile,
-    VerifyPlan, as_text, ask, check_programs, compare, judge, of_run, resolve,
+    Caution, DEFAULT_BASE, DEFAULT_PLAN, OVERLAY_READABLE, Origin, Ran, Recorded, Scene, StartFrom,
+    StartKind, Subject, Traces, VerdictFile, VerifyPlan, as_left, as_text, ask, check_programs,
+    compare, default_verdict_file, in_revision, judge, of_run, origin_of, real, resolve,
 };
-
-/// Where the checks are, below the workspace or the top of its work tree.
-const DEFAULT_PLAN: &str = ".surety/checks.yaml";
-/// What the workspace is compared with, where no command changes it.
-const DEFAULT_BASE: &str = "HEAD";
-/// The caution about hidden checks whose files a participant could read.
-const OVERLAY_READABLE: &str = "overlay_readable";
-/// The largest checks file in bytes.
-const MOST_BYTES: u64 = 16 << 20;
 
 /// Verifies a workspace, without a service.
 #[derive(Debug, Args)]
 pub struct Verify {
     /// The file with the checks, YAML or JSON; by default `.surety/checks.yaml` in the work tree.
     #[arg(value_name = "PLAN")]
-    plan: Option<PathBuf>,
+    pub(super) plan: Option<PathBuf>,
 
     /// The folder to verify; by default the current one.
     #[arg(long, value_name = "DIR")]
@@ -48,7 +38,7 @@ pub struct Verify {
 
     /// The git revision to compare with, where no command is named; by default HEAD.
     #[arg(long, value_name = "REV", conflicts_with = "command")]
-    base: Option<String>,
+    pub(super) base: Option<String>,
 
     /// Only say whether the workspace is still what a verdict is about: a verdict file, or a run's id, the
     /// beginning of one, or `last`.
@@ -60,6 +50,15 @@ pub struct Verify {
     #[arg(long, value_name = "FILE")]
     verdict: Option<PathBuf>,
 
+    /// Answer the stop hook of an agent, whose input is on standard input: the agent goes on while the verdict
+    /// refuses. The verdict is that of the open contract, if there is one and neither PLAN nor --base is named.
+    #[arg(long, conflicts_with_all = ["still", "command"])]
+    hook: bool,
+
+    /// How often a hook makes one session go on before it lets the agent stop without an accepted verdict.
+    #[arg(long, value_name = "N", default_value_t = 5, requires = "hook")]
+    pub(super) hook_limit: u32,
+
     /// Run the command outside the sandbox; the verdict then has the caution `participant_unconfined`.
     #[arg(long, requires = "command")]
     unconfined: bool,
@@ -70,13 +69,13 @@ pub struct Verify {
     command: Vec<String>,
 
     #[command(flatten)]
-    probe: GateProbeConfig,
+    pub(super) probe: GateProbeConfig,
 
     #[command(flatten)]
     sandbox: SandboxConfig,
 
     #[command(flatten)]
-    client: Box<ClientConfig>,
+    pub(super) client: Box<ClientConfig>,
 }
 
 impl Verify {
@@ -106,45 +105,11 @@ impl Verify {
     }
 
     async fn verify(&self, scene: &Scene, output: Output) -> Result<Exit, Failure> {
-        let base = self.base.as_deref().unwrap_or(DEFAULT_BASE);
-        let from = match self.command.as_slice() {
-            [] => StartFrom::Revision(scene.read_revision(base).await?),
-            _ => StartFrom::Now,
-        };
-        let plan = self.read_plan(scene, &from)?;
-        self.check_programs(scene, &plan, &from)?;
-        let start = scene.start(&from, &plan).await?;
-        for warning in scene.assumptions(&start, &plan)? {
-            note(&warning_line(&warning.into()));
+        if self.hook {
+            return self.answer_hook(scene, output).await;
         }
-        let file = self.verdict_file(scene.workspace.root(), &start.snapshots)?;
-        let origin = origin(&from, base, &start);
-        let (mut cautions, mut is_unconfined) = (Vec::new(), false);
-        let (command, absent) = match &from {
-            StartFrom::Now => {
-                let attached = scene.participant(self.command.clone(), !self.unconfined).await?;
-                is_unconfined = !attached.is_confined;
-                let ran = self.carry_out(scene, &attached).await?;
-                (Some(ran), attached.absent)
-            }
-            StartFrom::Revision(_) => {
-                cautions.extend(as_left(&start));
-                (None, Vec::new())
-            }
-        };
-        cautions.extend(self.readable(scene, &plan));
-        let rules = std::sync::Arc::clone(&start.manifest.rules);
-        let allowed = self.probe.gate_probe_allow.as_deref();
-        let participant = Traces { absent, is_unconfined };
-        let mut judged = judge(scene, start, &plan, participant, allowed).await?;
-        if let Some((question, difference)) = judged.question.take() {
-            let answer = ask(&question.acceptance, &difference);
-            judged = resolve(scene, &plan, judged, &answer).await?;
-        }
-        let root = scene.workspace.root();
-        let subject = Subject { root, rules: &rules, origin, command, cautions };
-        let verdict = VerdictFile::of(&plan, subject, &judged, clock::now());
-        verdict.write(&file)?;
+        let (verdict, file) =
+            self.judged(scene, Traces { asks: true, ..Traces::default() }).await?;
         if output.json {
             output.line(&verdict.compact()?)?;
         } else {
@@ -154,6 +119,54 @@ impl Verify {
         Ok(if verdict.accepted { Exit::Done } else { Exit::NotAccepted })
     }
 
+    /// Runs the command, if there is one, carries out the round, and writes the verdict.
+    pub(super) async fn judged(
+        &self,
+        scene: &Scene,
+        mut participant: Traces,
+    ) -> Result<(VerdictFile, PathBuf), Failure> {
+        let base = self.base.as_deref().unwrap_or(DEFAULT_BASE);
+        let from = match self.command.as_slice() {
+            [] => StartFrom::Revision(scene.read_revision(base).await?),
+            _ => StartFrom::Now,
+        };
+        let plan = self.read_plan(scene, &from)?;
+        self.check_programs(scene, &plan, &from)?;
+        let start = scene.start(&from, &plan, None).await?;
+        for warning in scene.assumptions(&start, &plan)? {
+            note(&warning_line(&warning.into()));
+        }
+        let file = self.verdict_file(scene.workspace.root(), &start.snapshots)?;
+        let origin = origin(&from, base, &start);
+        let mut cautions = Vec::new();
+        let command = match &from {
+            StartFrom::Now => {
+                let attached = scene.participant(self.command.clone(), !self.unconfined).await?;
+                participant.is_unconfined = !attached.is_confined;
+                let ran = self.carry_out(scene, &attached).await?;
+                participant.absent = attached.absent;
+                Some(ran)
+            }
+            StartFrom::Revision(_) => {
+                cautions.extend(as_left(&start));
+                None
+            }
+        };
+        cautions.extend(self.readable(scene, &plan));
+        let rules = std::sync::Arc::clone(&start.manifest.rules);
+        let allowed = self.probe.gate_probe_allow.as_deref();
+        let mut judged = judge(scene, start, &plan, participant, allowed).await?;
+        if let Some((question, difference)) = judged.question.take() {
+            let answer = ask(&question.acceptance, &difference);
+            judged = resolve(scene, &plan, judged, &answer).await?;
+        }
+        let root = scene.workspace.root();
+        let subject = Subject { root, rules: &rules, origin, command, cautions };
+        let verdict = VerdictFile::of(&plan, subject, &judged, clock::now());
+        verdict.write(&file)?;
+        Ok((verdict, file))
+    }
+
     /// The checks: of the work tree before a command runs, else of the revision. A file outside the work
     /// tree is no part of a revision, and is read as it is.
     fn read_plan(&self, scene: &Scene, from: &StartFrom) -> Result<VerifyPlan, Failure> {
@@ -161,7 +174,7 @@ impl Verify {
         let named = self.plan.clone().unwrap_or_else(|| root.join(DEFAULT_PLAN));
         let text = match from {
             _ if named == Path::new("-") => read_text(&named)?,
-            StartFrom::Revision(revision) => match self.in_revision(&named, revision)? {
+            StartFrom::Revision(revision) => match in_revision(&named, revision)? {
                 Some(bytes) => String::from_utf8(bytes).map_err(|error| {
                     let message = format!("{} is not UTF-8 text: {error}", named.display());
                     Failure::new(Code::PlanMissing, message, "Check that it is the right file.")
@@ -176,12 +189,10 @@ impl Verify {
         };
         let folder = folder_of(&named);
         let beside = |path: &Path| match from {
-            StartFrom::Revision(revision) => {
-                match self.in_revision(&folder.join(path), revision)? {
-                    Some(bytes) => Ok(bytes),
-                    None => read_beside(folder, path),
-                }
-            }
+            StartFrom::Revision(revision) => match in_revision(&folder.join(path), revision)? {
+                Some(bytes) => Ok(bytes),
+                None => read_beside(folder, path),
+            },
             StartFrom::Now => read_beside(folder, path),
         };
         let plan = VerifyPlan::read(&named, &text, &beside)?;
@@ -201,27 +212,6 @@ impl Verify {
                 plan.path.display()
             ),
         })
-    }
-
-    /// The content of a file in a revision; none for a path outside its work tree.
-    fn in_revision(&self, named: &Path, revision: &Revision) -> Result<Option<Vec<u8>>, Failure> {
-        let whole = real(named)?;
-        let Ok(inner) = whole.strip_prefix(revision.top()) else { return Ok(None) };
-        let missing = |why: String| {
-            let message = format!(
-                "the commit {} has no usable checks file {}: {why}",
-                revision.commit(),
-                inner.display()
-            );
-            let advice =
-                "Commit the file, name one outside the work tree, or run a command after `--`.";
-            Failure::new(Code::PlanMissing, message, advice)
-        };
-        let read = || {
-            let folder = Workspace::open(revision.folder())?;
-            folder.read(&folder.locate(&inner.to_string_lossy())?, MOST_BYTES)
-        };
-        read().map(Some).map_err(|error| missing(error.code.meaning().to_owned()))
     }
 
     fn check_programs(
@@ -261,7 +251,9 @@ impl Verify {
     /// Where the verdict goes. A file that counts as a part of the workspace would change what the verdict
     /// is about.
     fn verdict_file(&self, root: &Path, snapshots: &Snapshots) -> Result<PathBuf, Failure> {
-        let Some(named) = &self.verdict else { return self.default_file(root) };
+        let Some(named) = &self.verdict else {
+            return default_verdict_file(root, &self.client.folder);
+        };
         let whole = real(named)?;
         let Ok(inner) = whole.strip_prefix(root) else { return Ok(whole) };
         if inner.starts_with(".git") || snapshots.ignores(inner) {
@@ -271,16 +263,6 @@ impl Verify {
             format!("the verdict file {} would be a part of the workspace", named.display());
         let advice = "Name a file outside the workspace, or one that git ignores.";
         Err(Failure::new(Code::ValueInvalid, message, advice).at("--verdict"))
-    }
-
-    fn default_file(&self, root: &Path) -> Result<PathBuf, Failure> {
-        if let Some(git) = git_folder(root) {
-            return Ok(git.join("surety/verdict.json"));
-        }
-        let name = root.file_name().map(|name| name.to_string_lossy().into_owned());
-        let at = clock::now().format("%Y%m%dT%H%M%S%3fZ");
-        let name = format!("{}-{at}.json", name.unwrap_or_default());
-        Ok(DataFolder::choose(&self.client.folder)?.path().join("verdicts").join(name))
     }
 
     /// What a verdict recorded of its workspace.
@@ -322,32 +304,14 @@ fn is_path(text: &str) -> bool {
 const WRITE_ONE: &str = "Write one with a list of commands under `verify`, such as `verify: [make test]`, \
                          or name another file.";
 
-/// An absolute path without links in its folder; the file itself need not be there.
-fn real(named: &Path) -> Result<PathBuf, Failure> {
-    let whole = std::path::absolute(named).map_err(Failure::file(named))?;
-    let (Some(folder), Some(name)) = (whole.parent(), whole.file_name()) else { return Ok(whole) };
-    Ok(folder.canonicalize().map_or_else(|_| whole.clone(), |folder| folder.join(name)))
-}
-
 fn origin(from: &StartFrom, base: &str, start: &Start) -> Origin {
-    let digest = digest(&start.manifest);
     match from {
-        StartFrom::Now => Origin { kind: StartKind::Command, digest, revision: None, commit: None },
-        StartFrom::Revision(revision) => Origin {
-            kind: StartKind::Revision,
-            digest,
-            revision: Some(base.to_owned()),
-            commit: Some(revision.commit().to_owned()),
+        StartFrom::Now => Origin {
+            kind: StartKind::Command,
+            digest: digest(&start.manifest),
+            revision: None,
+            commit: None,
         },
+        StartFrom::Revision(revision) => origin_of(base, revision.commit(), start),
     }
-}
-
-fn as_left(start: &Start) -> Option<Caution> {
-    let ignored = start.manifest.entries().iter().filter(|entry| entry.ignored).count();
-    (ignored > 0).then(|| Caution {
-        code: "ignored_inputs_as_left".to_owned(),
-        check: String::new(),
-        detail: "a revision holds no ignored files: the checks used those that were there"
-            .to_owned(),
-    })
 }

@@ -65,7 +65,8 @@ fn is_accepted() -> bool {
 }
 
 /// The account of the person at the terminal.
-fn person() -> String {
+#[must_use]
+pub fn person() -> String {
     let own = getuid();
     let named = User::from_uid(own).ok().flatten().map(|user| user.name);
     named.unwrap_or_else(|| format!("uid {own}"))

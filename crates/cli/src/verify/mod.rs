@@ -10,7 +10,9 @@
 //! ```
 
 mod asked;
+mod base;
 mod file;
+mod hook;
 mod input;
 mod made;
 mod plan;
@@ -20,8 +22,13 @@ mod scene;
 mod still;
 mod still_run;
 
-pub use asked::{ask, can_ask};
+pub use asked::{ask, can_ask, person};
+pub use base::{
+    DEFAULT_BASE, DEFAULT_PLAN, OVERLAY_READABLE, as_left, default_verdict_file, in_revision,
+    origin_of, real,
+};
 pub use file::{Caution, FORM, Origin, Ran, Recorded, StartKind, VerdictFile};
+pub use hook::{HeldUp, HookInput};
 pub use input::check_programs;
 pub use made::Subject;
 pub use plan::VerifyPlan;

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use surety_common::domain::check::{AcceptCheck, Author, CheckKind, changed_paths, read_checks};
+use surety_common::domain::check::{
+    AcceptCheck, Author, CheckKind, Owner, changed_paths, read_checks,
+};
 use surety_common::domain::json::{Value, sha256_hex};
 use surety_common::domain::limits::Limits;
 use surety_common::domain::plan::Plan;
@@ -86,6 +88,45 @@ impl VerifyPlan {
     }
 }
 
+impl VerifyPlan {
+    /// A verification without any check of a user.
+    #[must_use]
+    pub fn without_checks() -> Self {
+        Self {
+            path: PathBuf::new(),
+            digest: sha256_hex(b""),
+            plan: Plan { title: TITLE.to_owned(), ..Plan::default() },
+            policy: Policy::default(),
+            limits: Limits::default(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// The same checks, followed by those of a plan that another program proposes. Policy and limits stay.
+    ///
+    /// # Errors
+    /// A proposed check has the name of one of the user, or cannot be decided.
+    pub fn with_proposed(&self, proposed: &Plan) -> Result<Self, Failure> {
+        let mut plan = self.plan.clone();
+        for (index, check) in proposed.verify.iter().enumerate() {
+            let field = format!("checks[{index}]");
+            if !check.id.is_empty() && self.plan.verify.iter().any(|own| own.name() == check.id) {
+                let message = format!("the check {:?} has the name of one of the user", check.id);
+                let advice = "Give it another id; the user's check stays as it is.";
+                return Err(Failure::new(Code::ValueInvalid, message, advice).at(field));
+            }
+            plan.verify.push(AcceptCheck { owner: Owner::Plan, ..check.clone() });
+        }
+        if self.plan.verify.is_empty() {
+            plan.title.clone_from(&proposed.title);
+        }
+        plan.goal.clone_from(&proposed.goal);
+        check_globs(&plan)?;
+        check_verifications(&plan, &self.policy)?;
+        Ok(Self { plan, ..self.clone() })
+    }
+}
+
 /// What to write.
 const EXAMPLE: &str = "docs/verify.md has an example.";
 
@@ -162,8 +203,6 @@ fn check_globs(plan: &Plan) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use surety_common::domain::check::Owner;
-
     use super::*;
 
     fn read(text: &str) -> Result<VerifyPlan, Failure> {

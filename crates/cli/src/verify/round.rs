@@ -16,9 +16,10 @@ use surety_common::domain::manifest::{Manifest, digest};
 use surety_common::domain::run::InDoubt;
 use surety_common::domain::verdict::Verdict;
 use surety_common::domain::verification::{probes, unconfined, wrote_files};
-use surety_executor::round::{Additions, CarriedOut, Chain, Round, Setup, Start};
+use surety_executor::round::{Additions, Begun, CarriedOut, Chain, Round, Setup, Start};
 use surety_executor::snapshot::{NetChanges, Written, net_changes};
 use surety_executor::tool::WriteScope;
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::spawn_blocking;
 
 use super::asked::can_ask;
@@ -29,6 +30,9 @@ use crate::output::note;
 
 /// The most rounds: a workspace that changes during the first one is verified once more.
 const MOST_ROUNDS: u32 = 2;
+
+/// How long nothing may be written before a workspace that a live participant changes counts as still.
+const STILL_FOR: Duration = Duration::from_millis(100);
 
 /// What a verification came to.
 #[derive(Debug)]
@@ -61,6 +65,12 @@ pub struct Traces {
     pub absent: Vec<PathBuf>,
     /// Whether the command ran outside the sandbox.
     pub is_unconfined: bool,
+    /// Whether it still lives, and may write while the round is at work.
+    pub lives: bool,
+    /// Whether the person at the terminal may be asked, where there is one.
+    pub asks: bool,
+    /// Learns of each probe that begins.
+    pub listener: Option<UnboundedSender<Begun>>,
 }
 
 /// Carries out the round and decides.
@@ -78,7 +88,7 @@ pub async fn judge(
     let sandbox = Arc::new(scene.sandbox.hiding(participant.absent).under(&plan.policy));
     let rules = rules(plan)?;
     let additions = additions(plan);
-    let begin = |latest: Arc<Manifest>| {
+    let begin = |latest: Arc<Manifest>, copies: bool| {
         Round::new(Setup {
             folder: Arc::clone(&scene.folder),
             environment: Arc::clone(&scene.environment),
@@ -89,18 +99,27 @@ pub async fn judge(
             rules: rules.clone(),
             additions: additions.clone(),
             time_limit: Duration::from_secs(plan.limits.step_deadline_s),
-            copies: false,
+            copies,
             cancel: scene.cancel.clone(),
             kill: scene.cancel.clone(),
         })
     };
-    let mut round = begin(Arc::clone(&base));
-    let before = snapshot(&round, &base).await?;
-    let mut chain = Chain::default();
+    let mut round = begin(Arc::clone(&base), false);
+    let mut before = snapshot(&round, &base).await?;
+    if participant.lives {
+        // An overlay over a folder that changes has no defined content: a copy is made where writes go on.
+        tokio::time::sleep(STILL_FOR).await;
+        let later = snapshot(&round, &base).await?;
+        if digest(&later) != digest(&before) {
+            round = begin(Arc::clone(&later), true);
+        }
+        before = later;
+    }
+    let mut chain = Chain::heard_by(participant.listener);
     let written = Written::between(&base, &before, &WriteScope::whole(), &[]);
     chain.observe("compared with the start of the verification", written.facts);
     if participant.is_unconfined {
-        chain.observe("the command ran outside the sandbox", vec![unconfined()]);
+        chain.observe("the participant ran outside the sandbox", vec![unconfined()]);
     }
     let checks = &plan.plan.verify;
     let wanted = probes(checks, &plan.policy, wrote_files(chain.receipts()));
@@ -113,13 +132,14 @@ pub async fn judge(
             break carried;
         }
         number += 1;
-        round = begin(round.latest().unwrap_or_else(|| Arc::clone(&base)));
+        let latest = round.latest().unwrap_or_else(|| Arc::clone(&base));
+        round = begin(latest, participant.lives);
     };
     let after = round.latest().unwrap_or_else(|| Arc::clone(&base));
     let changed = net_changes(&base, &after, None);
     let answers = answers(checks, allowed).await?;
     // Without the difference nothing is asked: what a policy would ask about is then refused.
-    let asks = plan.policy.in_doubt == InDoubt::Ask && can_ask();
+    let asks = plan.policy.in_doubt == InDoubt::Ask && participant.asks && can_ask();
     let difference = if asks {
         round.add_difference(number, &carried, &mut chain).await.map_err(|error| failed(&error))?
     } else {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use surety_common::config::{ClientConfig, SandboxConfig};
 use surety_common::domain::check_inputs::{InputRules, StartInputs, assumptions_at_start};
+use surety_common::domain::manifest::Manifest;
 use surety_common::domain::problem::Warning;
 use surety_common::domain::workspace::{Reserved, check_workspace};
 use surety_executor::revision::{Reader, Revision, RevisionError};
@@ -102,15 +103,21 @@ impl Scene {
         read.map(Arc::new).map_err(|error| unread(&error))
     }
 
-    /// The start of the verification (S0).
+    /// The start of the verification (S0). `opened` is the start of an earlier one from the same revision: ignored
+    /// paths are then those of that time.
     ///
     /// # Errors
     /// The workspace cannot be read.
-    pub async fn start(&self, from: &StartFrom, plan: &VerifyPlan) -> Result<Start, Failure> {
+    pub async fn start(
+        &self,
+        from: &StartFrom,
+        plan: &VerifyPlan,
+        opened: Option<Arc<Manifest>>,
+    ) -> Result<Start, Failure> {
         let counted = counted(&plan.plan);
         let started = match from {
             StartFrom::Revision(revision) => {
-                revision.start(&self.workspace, counted, &self.cancel).await
+                revision.start(&self.workspace, counted, opened, &self.cancel).await
             }
             StartFrom::Now => {
                 let (workspace, cancel) = (Arc::clone(&self.workspace), self.cancel.clone());
@@ -250,7 +257,8 @@ fn unread(error: &RevisionError) -> Failure {
     let (code, advice) = match error {
         RevisionError::NoRepository(_) => (
             Code::RevisionUnknown,
-            "Name a command after `--`: the workspace is then compared with itself before the command.",
+            "Make a repository with a commit, or let `surety verify` run a command (after `--`): the workspace is \
+             then compared with itself before the command.",
         ),
         RevisionError::Unknown { .. } => (
             Code::RevisionUnknown,

@@ -105,8 +105,13 @@ impl Home {
     }
 
     pub(crate) fn surety(&self, arguments: &[&str]) -> Command {
+        self.command(&[&["verify"], arguments].concat())
+    }
+
+    /// Any subcommand, in the workspace.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut surety = Command::new(env!("CARGO_BIN_EXE_surety"));
-        surety.arg("verify").args(arguments).current_dir(&self.workspace).stdin(Stdio::null());
+        surety.args(arguments).current_dir(&self.workspace).stdin(Stdio::null());
         self.environment(&mut surety);
         surety
     }

@@ -55,17 +55,17 @@ pub(super) fn adopt(
     Ok(entries)
 }
 
-/// The workspace at the revision. Ignored paths are no part of a revision: they are as they are now.
+/// The workspace at the revision. Ignored paths are no part of a revision: they are as in the other manifest.
 pub(super) fn manifest(
     place: Place,
     rules: Arc<IgnoreRules>,
     mut entries: Vec<Entry>,
-    now: &Manifest,
+    other: &Manifest,
 ) -> Manifest {
     let known: std::collections::HashSet<_> =
         entries.iter().map(|entry| entry.path.clone()).collect();
     let ignored =
-        now.entries().iter().filter(|entry| entry.ignored && !known.contains(&entry.path));
+        other.entries().iter().filter(|entry| entry.ignored && !known.contains(&entry.path));
     entries.extend(ignored.cloned());
     Manifest::new(place, rules, entries)
 }

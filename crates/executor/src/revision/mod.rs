@@ -23,7 +23,7 @@ use checkout::Checkout;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use surety_common::domain::manifest::{IgnoreRules, Place};
+use surety_common::domain::manifest::{IgnoreRules, Manifest, Place};
 use tokio_util::sync::CancellationToken;
 
 /// A revision whose files were read.
@@ -81,8 +81,9 @@ impl Revision {
         &self.checkout.folder
     }
 
-    /// The workspace as it would be at this revision; ignored paths are as they are now. `counted` are the
-    /// globs of ignored paths that checks ask about.
+    /// The workspace as it would be at this revision. Ignored paths are as in `opened`, the answer of an earlier
+    /// call about the same folder, and else as they are now. `counted` are the globs of ignored paths that checks
+    /// ask about.
     ///
     /// # Errors
     /// Files cannot be read; the reading was cancelled.
@@ -90,34 +91,39 @@ impl Revision {
         self: &Arc<Self>,
         workspace: &Arc<Workspace>,
         counted: Vec<String>,
+        opened: Option<Arc<Manifest>>,
         cancel: &CancellationToken,
     ) -> Result<Start, ToolError> {
         let (own, workspace, cancel) = (Arc::clone(self), Arc::clone(workspace), cancel.clone());
-        blocking(move || start(&workspace, &own.checkout, &own.files, &counted, &cancel)).await?
+        blocking(move || own.start_of(&workspace, &counted, opened.as_deref(), &cancel)).await?
     }
-}
 
-/// The workspace at the revision: its files and their ignore rules, with the ignored paths of now.
-fn start(
-    workspace: &Workspace,
-    checkout: &Checkout,
-    files: &Path,
-    counted: &[String],
-    cancel: &CancellationToken,
-) -> Result<Start, ToolError> {
-    let check = || if cancel.is_cancelled() { Err(ToolError::called_off()) } else { Ok(()) };
-    let rules = rules(workspace, checkout, counted);
-    let snapshots = Snapshots::resume(&rules)?;
-    let now = snapshots.take(workspace, None, Reach::Everything, &check)?;
-    // The rules ignore nothing that the revision holds.
-    let revision = Snapshots::resume(&Arc::new(IgnoreRules::default()))?;
-    let revision = revision.take(&Workspace::open(files)?, None, Reach::Everything, &check)?;
-    let place = Place::clone(&now.place);
-    let entries = compare::adopt(revision.entries(), &now, &checkout.listed, (files, workspace))?;
-    let manifest = Arc::new(compare::manifest(place, rules, entries, &now));
-    let (facts, originals) = (Arc::default(), Arc::default());
-    let revision = Some(checkout.commit.clone());
-    Ok(Start { snapshots: Arc::new(snapshots), manifest, facts, originals, revision })
+    /// The workspace at the revision: its files and their ignore rules, with the ignored paths of the opening.
+    fn start_of(
+        &self,
+        workspace: &Workspace,
+        counted: &[String],
+        opened: Option<&Manifest>,
+        cancel: &CancellationToken,
+    ) -> Result<Start, ToolError> {
+        let check = || if cancel.is_cancelled() { Err(ToolError::called_off()) } else { Ok(()) };
+        let (checkout, files) = (&self.checkout, self.files.as_path());
+        let rules = rules(workspace, checkout, counted);
+        let snapshots = Snapshots::resume(&rules)?;
+        let now = snapshots.take(workspace, None, Reach::Everything, &check)?;
+        // The rules ignore nothing that the revision holds.
+        let revision = Snapshots::resume(&Arc::new(IgnoreRules::default()))?;
+        let revision = revision.take(&Workspace::open(files)?, None, Reach::Everything, &check)?;
+        let place = Place::clone(&now.place);
+        let entries =
+            compare::adopt(revision.entries(), &now, &checkout.listed, (files, workspace))?;
+        // Times that were read elsewhere, or before the machine started, say nothing about files of now.
+        let ignored = opened.filter(|opened| opened.place == place).unwrap_or(&now);
+        let manifest = Arc::new(compare::manifest(place, rules, entries, ignored));
+        let (facts, originals) = (Arc::default(), Arc::default());
+        let revision = Some(checkout.commit.clone());
+        Ok(Start { snapshots: Arc::new(snapshots), manifest, facts, originals, revision })
+    }
 }
 
 fn rules(workspace: &Workspace, checkout: &Checkout, counted: &[String]) -> Arc<IgnoreRules> {

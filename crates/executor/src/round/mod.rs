@@ -46,7 +46,7 @@ pub use originals::{Originals, lines_with_originals};
 pub use record::{EndedCall, Place, call_of, observing, receipt};
 pub use start_facts::{Reading, StartFacts};
 pub use view_folder::sweep_views;
-pub use whole::{CarriedOut, Chain};
+pub use whole::{Begun, CarriedOut, Chain};
 
 use crate::tool::{
     Environment, Folder, RunSecrets, RunServers, Sandbox, ToolContext, ToolError, ToolOutcome,

@@ -12,12 +12,27 @@ use surety_common::domain::acceptance::{Answered, DIFFERENCE_CHECK, Resolution};
 use surety_common::domain::plan::ToolCall;
 use surety_common::domain::receipt::{CheckProbe, EvidenceReceipt, EvidenceSource, Fact, Inputs};
 use surety_common::domain::verification::{Probe, WORKSPACE_CHECK};
+use tokio::sync::mpsc::UnboundedSender;
 use uuid::Uuid;
 
 /// Receipts, each sealed behind the one before it.
 #[derive(Debug, Default)]
 pub struct Chain {
     receipts: Vec<EvidenceReceipt>,
+    listener: Option<UnboundedSender<Begun>>,
+}
+
+/// A probe of a round begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Begun {
+    /// The round, from 1.
+    pub round: u32,
+    /// The place of the probe in its round, from 0.
+    pub place: usize,
+    /// How many probes the round has.
+    pub of: usize,
+    /// The check that it is about.
+    pub check_id: String,
 }
 
 /// A probe that was carried out.
@@ -36,6 +51,18 @@ pub struct CarriedOut {
 }
 
 impl Chain {
+    /// An empty chain that says when each probe begins, to a listener that may be gone.
+    pub fn heard_by(listener: Option<UnboundedSender<Begun>>) -> Self {
+        Self { receipts: Vec::new(), listener }
+    }
+
+    fn begins(&self, begun: Begun) {
+        if let Some(listener) = &self.listener {
+            // A listener that is gone wants to hear nothing.
+            listener.send(begun).ok();
+        }
+    }
+
     /// Every receipt, in order.
     pub fn receipts(&self) -> &[EvidenceReceipt] {
         &self.receipts
@@ -120,7 +147,9 @@ impl Round {
             self.give(Arc::clone(&start.originals)).await?;
         }
         let mut carried = Vec::with_capacity(probes.len());
-        for probe in probes {
+        let of = probes.len();
+        for (place, probe) in probes.into_iter().enumerate() {
+            chain.begins(Begun { round: number, place, of, check_id: probe.check_id.clone() });
             let mut so_far = Vec::new();
             while let Some(inputs) = self.next_inputs(&probe, &so_far) {
                 if inputs.is_at_start()

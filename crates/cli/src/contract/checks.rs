@@ -1,0 +1,81 @@
+//! The user's checks, as they were when a contract was opened.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use surety_executor::revision::Revision;
+
+use crate::failure::{Code, Failure};
+use crate::plan_file::{folder_of, read_beside, read_text};
+use crate::verify::{DEFAULT_PLAN, VerifyPlan, in_revision};
+
+/// A checks file with the files that its overlays name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Checks {
+    /// The file, as it was named.
+    pub path: PathBuf,
+    /// Its text.
+    pub text: String,
+    /// The files that it names, in hexadecimal.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
+}
+
+impl Checks {
+    /// Reads the checks of a revision: the named file, else the default one where the revision has it. A file
+    /// outside of the work tree is read as it is.
+    ///
+    /// # Errors
+    /// `plan_missing`; the errors of [`VerifyPlan::read`].
+    pub fn read(
+        named: Option<&Path>,
+        root: &Path,
+        revision: &Revision,
+    ) -> Result<Option<(Self, VerifyPlan)>, Failure> {
+        let default = root.join(DEFAULT_PLAN);
+        if named.is_none() && revision.files().join(DEFAULT_PLAN).symlink_metadata().is_err() {
+            return Ok(None);
+        }
+        let path = named.unwrap_or(&default);
+        let text = match in_revision(path, revision)? {
+            Some(bytes) => String::from_utf8(bytes).map_err(|error| {
+                let message = format!("{} is not UTF-8 text: {error}", path.display());
+                Failure::new(Code::PlanMissing, message, "Check that it is the right file.")
+            })?,
+            None => read_text(path)?,
+        };
+        let folder = folder_of(path);
+        let files = RefCell::new(BTreeMap::new());
+        let beside = |inner: &Path| {
+            let bytes = match in_revision(&folder.join(inner), revision)? {
+                Some(bytes) => bytes,
+                None => read_beside(folder, inner)?,
+            };
+            files.borrow_mut().insert(inner.to_string_lossy().into_owned(), hex::encode(&bytes));
+            Ok(bytes)
+        };
+        let plan = VerifyPlan::read(path, &text, &beside)?;
+        Ok(Some((Self { path: path.to_owned(), text, files: files.into_inner() }, plan)))
+    }
+
+    /// The same checks again.
+    ///
+    /// # Errors
+    /// The contract's file was changed.
+    pub fn plan(&self) -> Result<VerifyPlan, Failure> {
+        let stored = |inner: &Path| {
+            let stored = self.files.get(inner.to_string_lossy().as_ref());
+            stored.and_then(|text| hex::decode(text).ok()).ok_or_else(|| {
+                let message = format!("the contract lacks the file {}", inner.display());
+                Failure::new(
+                    Code::FileUnusable,
+                    message,
+                    "Open a new one with `surety contract new`.",
+                )
+            })
+        };
+        VerifyPlan::read(&self.path, &self.text, &stored)
+    }
+}

@@ -1,0 +1,27 @@
+//! The open contract of a workspace: what an agent is held to, between the connections of `surety mcp`.
+//!
+//! ```text
+//!   DATA/contracts/KEY/ -+- contract.json    the base commit, the checks, the plan, what happened
+//!      KEY: SHA-256 of   +- start.manifest   the workspace at the opening: its ignored paths
+//!      the workspace     +- lock             held while the contract is read and written again
+//!                        +- TIME.json        contracts that a person closed
+//! ```
+//!
+//! `surety mcp` opens a contract where none is open, and continues the open one otherwise. Only commands of a
+//! person close one. A round reads the base commit again, so nothing in the workspace changes the start.
+
+mod checks;
+mod file;
+mod opening;
+mod proposal;
+mod rounds;
+mod show;
+mod store;
+
+pub use checks::Checks;
+pub use file::{Contract, Decided, Event, Outcome, Proposal, Question, Report, What, now};
+pub use opening::{Opening, Wanted};
+pub use proposal::{Next, next_step};
+pub use rounds::{Judgement, Judging, judge_contract};
+pub use show::{as_json, as_text};
+pub use store::Store;

@@ -1,0 +1,312 @@
+//! The tools of an agent that drives runs: it decides, and the executor carries out and records every call.
+//!
+//! ```text
+//!   surety_lease  --> LeaseStep       a step that waits for a decision, with the context of its next turn
+//!   surety_decide --> SubmitDecision  the outcome, and the context of the turn after it
+//!                     Heartbeat       while the step is held
+//!   surety_release -> ReleaseStep     the step goes back
+//! ```
+
+use std::time::Duration;
+
+use serde_json::json;
+use surety_common::clock;
+use surety_common::config::{ClientConfig, read_client_token};
+use surety_common::wire::client::{ServiceChannel, Transport, channel_over, is_loopback};
+use surety_common::wire::token::Token;
+use surety_common::wire::v1;
+use surety_common::wire::v1::executor_service_client::ExecutorServiceClient;
+use surety_common::wire::v1::submit_decision_request::DecisionSource;
+use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tonic::{Request, Status};
+
+use super::arguments::{Decide, Lease, Release, within};
+use super::observer::{Answer, bounded};
+use crate::failure::{Code, Failure};
+use crate::folder::DataFolder;
+use crate::output::note;
+use crate::text::{one_line, outcome};
+use crate::wire_json;
+
+/// The longest decision in bytes.
+const MOST_DECISION: usize = 1 << 20;
+/// The longest wait for a step in seconds, as the executor allows.
+const LONGEST_WAIT: u64 = 60;
+/// What a call takes beyond the time that it asks for.
+const MARGIN: Duration = Duration::from_secs(40);
+/// The most time between two heartbeats, and the least.
+const BEAT_MOST: Duration = Duration::from_secs(10);
+const BEAT_LEAST: Duration = Duration::from_millis(200);
+/// The largest message of the executor in bytes.
+const MOST_ANSWER: usize = 256 << 20;
+
+type Executor = ExecutorServiceClient<ServiceChannel>;
+
+/// An agent that drives steps.
+#[derive(Debug)]
+pub struct Driver {
+    executor: Executor,
+    url: String,
+    name: String,
+    /// The step that it has leased. One at a time: an agent has one train of thought.
+    held: Mutex<Option<Held>>,
+    ended: CancellationToken,
+}
+
+/// A leased step.
+#[derive(Debug)]
+struct Held {
+    fence: v1::StepFence,
+    turn: u32,
+    beating: JoinHandle<()>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.beating.abort();
+    }
+}
+
+impl Driver {
+    /// A driver of the executor at `url`, with the configured token, else with that of the data folder's drivers.
+    ///
+    /// # Errors
+    /// The address or the token cannot be used.
+    pub fn open(
+        url: &str,
+        client: &ClientConfig,
+        ended: CancellationToken,
+    ) -> Result<Self, Failure> {
+        let secret = match client.token()? {
+            Some(secret) => Some(secret),
+            None => {
+                let file = DataFolder::choose(&client.folder)?.driver_token();
+                let is_own = is_loopback(url) && file.exists();
+                is_own.then(|| read_client_token(&file)).transpose()?
+            }
+        };
+        let token = secret.map(|secret| Token::new(secret.expose())).transpose()?;
+        let channel = channel_over(url, token.as_ref(), &Transport::of_client(&client.tls)?)?;
+        let executor = Executor::new(channel).max_decoding_message_size(MOST_ANSWER);
+        let name = format!("surety-mcp-{}", std::process::id());
+        Ok(Self { executor, url: url.to_owned(), name, held: Mutex::new(None), ended })
+    }
+
+    /// Ends every call.
+    #[must_use]
+    pub fn ended(&self) -> &CancellationToken {
+        &self.ended
+    }
+
+    /// Waits for a step, and leases it.
+    pub(super) async fn lease(
+        &self,
+        asked: Lease,
+        cancel: &CancellationToken,
+    ) -> Result<Answer, Failure> {
+        within("run_id", &asked.run_id)?;
+        within("namespace", &asked.namespace)?;
+        let mut held = self.held()?;
+        if let Some(held) = held.as_ref() {
+            let message = format!("the step {} is leased", one_line(&held.fence.step_id));
+            let advice = "Decide it with surety_decide, or give it back with surety_release.";
+            return Err(Failure::new(Code::ValueInvalid, message, advice));
+        }
+        let seconds = asked.wait_seconds.min(LONGEST_WAIT);
+        let wait = i64::try_from(seconds).unwrap_or_default();
+        let request = v1::LeaseStepRequest {
+            driver_id: self.name.clone(),
+            namespace: asked.namespace,
+            run_id: asked.run_id,
+            wait: Some(prost_types::Duration { seconds: wait, nanos: 0 }),
+        };
+        let mut executor = self.executor.clone();
+        let leasing = executor.lease_step(within_time(request, Duration::from_secs(seconds)));
+        let leased = self.unless_ended(cancel, leasing).await?;
+        let (Some(lease), Some(context)) = (leased.lease, leased.context) else {
+            let text = "no step needs a decision now; call surety_lease again".to_owned();
+            return Ok(Answer { text, value: json!({"leased": false}) });
+        };
+        let fence = v1::StepFence {
+            run_id: lease.run_id.clone(),
+            step_id: lease.step_id.clone(),
+            lease_epoch: lease.lease_epoch,
+        };
+        let every = interval(lease.expires_at.as_ref());
+        let beating = tokio::spawn(beat(executor, self.name.clone(), fence.clone(), every));
+        *held = Some(Held { fence, turn: context.turn, beating });
+        let value = json!({
+            "leased": true,
+            "lease": wire_json::message("StepLease", &lease).to_serde(),
+            "context": wire_json::message("StepContext", &context).to_serde(),
+        });
+        Ok(Answer { text: bounded(context_text(&context)), value })
+    }
+
+    /// Submits a decision about the next turn of the leased step.
+    pub(super) async fn decide(
+        &self,
+        decided: Decide,
+        cancel: &CancellationToken,
+    ) -> Result<Answer, Failure> {
+        let raw = decided.into_text(MOST_DECISION)?;
+        let mut held = self.held()?;
+        let Some(step) = held.as_mut() else { return Err(unleased()) };
+        let request = v1::SubmitDecisionRequest {
+            fence: Some(step.fence.clone()),
+            turn: step.turn,
+            decision_source: Some(DecisionSource::Raw(raw)),
+            usage: None,
+        };
+        let answer = loop {
+            let mut executor = self.executor.clone();
+            let submitted = executor.submit_decision(within_time(request.clone(), MARGIN));
+            let answer = match self.unless_ended(cancel, submitted).await {
+                Ok(answer) => answer,
+                Err(failure) => {
+                    // Under a lost lease the step is another driver's.
+                    if matches!(&failure, Failure::Said(said) if said.code == "lease_lost") {
+                        *held = None;
+                    }
+                    return Err(failure);
+                }
+            };
+            if answer.outcome() != v1::TurnOutcome::Pending {
+                break answer;
+            }
+        };
+        match &answer.next {
+            Some(next) => step.turn = next.turn,
+            None => *held = None,
+        }
+        let value = wire_json::message("SubmitDecisionResponse", &answer).to_serde();
+        Ok(Answer { text: bounded(answer_text(&answer)), value })
+    }
+
+    /// Gives the leased step back.
+    pub(super) async fn release(&self, release: Release) -> Result<Answer, Failure> {
+        within("reason", &release.reason)?;
+        let mut held = self.held()?;
+        let Some(step) = held.take() else { return Err(unleased()) };
+        self.give_back(&step, release.reason).await?;
+        let text = format!("the step {} is released", one_line(&step.fence.step_id));
+        Ok(Answer { text, value: json!({"released": true}) })
+    }
+
+    /// Gives back what is leased when the connection ends.
+    pub async fn disconnected(&self) {
+        let Some(step) = self.held.lock().await.take() else { return };
+        let released = self.give_back(&step, "the connection of the agent ended".to_owned()).await;
+        match released {
+            Ok(()) => note("surety: the connection ended; the leased step was released"),
+            Err(failure) => note(&failure.to_text()),
+        }
+    }
+
+    async fn give_back(&self, step: &Held, reason: String) -> Result<(), Failure> {
+        let request = v1::ReleaseStepRequest { fence: Some(step.fence.clone()), reason };
+        let mut executor = self.executor.clone();
+        let released = executor.release_step(within_time(request, Duration::ZERO)).await;
+        released.map(drop).map_err(|status| self.failure(&status))
+    }
+
+    /// The leased step. Calls are one at a time: a decision is about the turn before it.
+    fn held(&self) -> Result<tokio::sync::MutexGuard<'_, Option<Held>>, Failure> {
+        self.held.try_lock().map_err(|_| {
+            let message = "another call is under way";
+            Failure::new(Code::RoundRunning, message, "Wait for its answer, or cancel it.")
+        })
+    }
+
+    async fn unless_ended<T>(
+        &self,
+        cancel: &CancellationToken,
+        call: impl Future<Output = Result<tonic::Response<T>, Status>>,
+    ) -> Result<T, Failure> {
+        let answer = tokio::select! {
+            answer = call => answer,
+            () = cancel.cancelled() => return Err(cancelled()),
+            () = self.ended.cancelled() => return Err(cancelled()),
+        };
+        answer.map(tonic::Response::into_inner).map_err(|status| self.failure(&status))
+    }
+
+    fn failure(&self, status: &Status) -> Failure {
+        Failure::from_service(&self.url, status)
+    }
+}
+
+fn cancelled() -> Failure {
+    let advice = "A decision that was sent counts: send it again for its answer.";
+    Failure::new(Code::ConnectionLost, "the call was cancelled", advice)
+}
+
+fn unleased() -> Failure {
+    Failure::new(Code::ValueInvalid, "no step is leased", "Lease one with surety_lease.")
+}
+
+fn within_time<M>(message: M, time: Duration) -> Request<M> {
+    let mut request = Request::new(message);
+    request.set_timeout(time + MARGIN);
+    request
+}
+
+/// A third of what is left of a lease.
+fn interval(expires_at: Option<&prost_types::Timestamp>) -> Duration {
+    let left = crate::text::moment(expires_at).map(|at| at - clock::now());
+    let third = left.and_then(|left| left.to_std().ok()).unwrap_or_default() / 3;
+    third.clamp(BEAT_LEAST, BEAT_MOST)
+}
+
+async fn beat(mut executor: Executor, driver_id: String, fence: v1::StepFence, every: Duration) {
+    let mut ticks = tokio::time::interval(every);
+    loop {
+        ticks.tick().await;
+        let request =
+            v1::HeartbeatRequest { driver_id: driver_id.clone(), fences: vec![fence.clone()] };
+        match executor.heartbeat(within_time(request, Duration::ZERO)).await {
+            // The next decision says it.
+            Ok(answer) if !answer.get_ref().lost.is_empty() => return,
+            // A passing error; the lease lasts longer than one interval.
+            Ok(_) | Err(_) => {}
+        }
+    }
+}
+
+fn context_text(context: &v1::StepContext) -> String {
+    let step = context.step.as_ref().map(|step| step.id.as_str()).unwrap_or_default();
+    let mut text = format!("step {step}, turn {}\n", context.turn);
+    for message in &context.messages {
+        text.push_str(&message.text);
+        text.push('\n');
+    }
+    text.push_str("Answer with surety_decide.");
+    text
+}
+
+fn answer_text(answer: &v1::SubmitDecisionResponse) -> String {
+    let mut lines = vec![format!("outcome {}", outcome(answer.outcome()))];
+    let problem = answer.problem.as_ref().map(|it| format!("{}: {}", it.code, it.message));
+    let parts =
+        [problem.unwrap_or_default(), answer.correction.clone(), answer.observation.clone()];
+    lines.extend(parts.into_iter().filter(|part| !part.is_empty()));
+    lines.push(match &answer.next {
+        Some(next) => format!("turn {} is next", next.turn),
+        None => "the step is no longer leased; call surety_lease".to_owned(),
+    });
+    lines.join("\n")
+}
+
+impl Decide {
+    /// The decision as text, which the executor reads.
+    fn into_text(self, most: usize) -> Result<String, Failure> {
+        let text = self.decision.as_str().map_or_else(|| self.decision.to_string(), str::to_owned);
+        if text.len() <= most {
+            return Ok(text);
+        }
+        let message = format!("the decision has {} bytes, and {most} are allowed", text.len());
+        Err(Failure::new(Code::ValueInvalid, message, "Make it shorter.").at("decision"))
+    }
+}

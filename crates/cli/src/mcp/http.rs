@@ -1,0 +1,121 @@
+//! The transport over HTTP: `POST /mcp`, by default on this machine only.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use surety_common::config::Secret;
+use surety_common::domain::json::sha256_hex;
+use tokio::net::TcpListener;
+
+use super::server::{Role, Server};
+use crate::failure::{Code, Failure};
+
+/// Where the protocol is served.
+const PATH: &str = "/mcp";
+/// The largest request in bytes.
+const MOST_BYTES: usize = 4 << 20;
+/// How long a session without a request stays: an agent works between two of them.
+const SESSION_IDLE: Duration = Duration::from_secs(4 * 60 * 60);
+/// What stands before a token.
+const BEARER: &str = "Bearer ";
+
+/// A bound address.
+#[derive(Debug)]
+pub struct Listening {
+    listener: TcpListener,
+    address: SocketAddr,
+    token: Option<Secret>,
+}
+
+/// Binds an address. Every address but this machine's own asks for a token.
+///
+/// # Errors
+/// `setting_invalid` without a token; `port_unusable`.
+pub async fn listen(address: SocketAddr, token: Option<Secret>) -> Result<Listening, Failure> {
+    if token.is_none() && !address.ip().is_loopback() {
+        let message =
+            format!("{address} can be reached from other machines, and no token is asked for");
+        let advice = "Name a file with one with --listen-token-file, or listen on 127.0.0.1.";
+        return Err(Failure::new(Code::SettingInvalid, message, advice).at("--listen"));
+    }
+    let unusable = |error: std::io::Error| {
+        let message = format!("{address} cannot be listened on: {error}");
+        Failure::new(Code::PortUnusable, message, "Name another one with --listen.")
+    };
+    let listener = TcpListener::bind(address).await.map_err(unusable)?;
+    let address = listener.local_addr().map_err(unusable)?;
+    Ok(Listening { listener, address, token })
+}
+
+impl Listening {
+    /// The address that agents are configured with.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}{PATH}", self.address)
+    }
+
+    /// Serves agents until the role ends.
+    ///
+    /// # Errors
+    /// The listener failed.
+    pub async fn serve(self, role: Role) -> Result<(), Failure> {
+        let ended = role.ended().clone();
+        let mut sessions = LocalSessionManager::default();
+        sessions.session_config.keep_alive = Some(SESSION_IDLE);
+        let mut config = StreamableHttpServerConfig::default()
+            .enforce_origin_validation()
+            .with_max_request_body_bytes(MOST_BYTES)
+            .with_cancellation_token(ended.clone());
+        if !self.address.ip().is_loopback() {
+            // The token guards it: a page of a browser does not have it.
+            config = config.disable_allowed_hosts();
+        }
+        let of_connection = role.clone();
+        let service = StreamableHttpService::new(
+            move || Ok(Server::new(of_connection.clone())),
+            Arc::new(sessions),
+            config,
+        );
+        let expected = self.token.map(|token| digest(token.expose()));
+        let router = Router::new()
+            .route_service(PATH, service)
+            .layer(from_fn_with_state(Arc::new(expected), authorized));
+        let until = ended.clone();
+        let served = axum::serve(self.listener, router)
+            .with_graceful_shutdown(async move { until.cancelled().await })
+            .await;
+        ended.cancel();
+        role.disconnected().await;
+        served.map_err(|error| {
+            Failure::new(Code::ServiceEnded, format!("the listener failed: {error}"), "")
+        })
+    }
+}
+
+/// Digests are compared, so that the time says nothing about the token.
+fn digest(token: &str) -> String {
+    sha256_hex(token.as_bytes())
+}
+
+async fn authorized(
+    State(expected): State<Arc<Option<String>>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let Some(expected) = expected.as_ref() else { return next.run(request).await };
+    let shown = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let token = shown.and_then(|value| value.strip_prefix(BEARER)).map(str::trim);
+    if token.is_some_and(|token| digest(token) == *expected) {
+        return next.run(request).await;
+    }
+    let headers = [(header::WWW_AUTHENTICATE, "Bearer")];
+    (StatusCode::UNAUTHORIZED, headers, "the request has no valid bearer token\n").into_response()
+}

@@ -1,0 +1,305 @@
+//! What the tools do. The agent works with its own tools in the workspace; the runner observes it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::{Value, json};
+use surety_common::domain::problem::Warning;
+use surety_executor::round::Begun;
+use tokio::sync::Mutex;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio_util::sync::CancellationToken;
+
+use super::arguments::{Ask, Propose, ReportStep, within};
+use crate::contract::{
+    Contract, Judgement, Judging, Opening, Question, Report, Store, Wanted, What, as_json, as_text,
+    judge_contract, now,
+};
+use crate::failure::{Code, Failure};
+use crate::output::note;
+use crate::text::warning_line;
+use crate::verify::{VerdictFile, as_text as verdict_text, compare};
+
+/// What opens a contract that no person opened.
+const OPENED_BY: &str = "surety mcp";
+/// The most questions of one contract.
+const MOST_QUESTIONS: usize = 100;
+/// The longest text that a tool answers, in bytes.
+const MOST_ANSWER: usize = 64 << 10;
+
+/// What a tool answers.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Answer {
+    /// For the agent to read.
+    pub(super) text: String,
+    /// For programs.
+    pub(super) value: Value,
+}
+
+/// The contract of one workspace, and what may be done under it.
+#[derive(Debug)]
+pub struct Observer {
+    opening: Opening,
+    allowed: Option<String>,
+    store: Store,
+    /// One round at a time: two would share the processors and the workspace.
+    round: Mutex<()>,
+    /// Ends every round.
+    ended: CancellationToken,
+    /// Whether a tool was called.
+    used: AtomicBool,
+}
+
+impl Observer {
+    /// Opens the contract of a workspace, or continues the open one. `allowed` are addresses that checks may ask.
+    ///
+    /// # Errors
+    /// The workspace cannot be used; there is no such revision; the checks do not read.
+    pub async fn open(
+        opening: Opening,
+        wanted: &Wanted,
+        allowed: Option<String>,
+        ended: CancellationToken,
+    ) -> Result<Self, Failure> {
+        let scene = opening.scene().await?;
+        let store = opening.store(&scene)?;
+        let (contract, warnings) = opening.open(&scene, &store, wanted, OPENED_BY).await?;
+        warnings.iter().for_each(|warning| note(&warning_line(&warning.clone().into())));
+        note(&said(&contract, wanted));
+        let (round, used) = (Mutex::new(()), AtomicBool::new(false));
+        Ok(Self { opening, allowed, store, round, ended, used })
+    }
+
+    /// Ends every round; later ones are refused.
+    #[must_use]
+    pub fn ended(&self) -> &CancellationToken {
+        &self.ended
+    }
+
+    pub(super) fn status(&self) -> Result<Answer, Failure> {
+        self.answer(&self.store.open()?)
+    }
+
+    pub(super) fn propose(&self, proposed: Propose) -> Result<Answer, Failure> {
+        let text = proposed.into_plan()?;
+        let (contract, warnings) = self.change(|contract| {
+            let (_, warnings) = contract.propose(&text)?;
+            Ok((contract.clone(), warnings))
+        })?;
+        let mut answer = self.answer(&contract)?;
+        let lines = warnings.into_iter().map(|warning: Warning| warning_line(&warning.into()));
+        answer.text.extend(lines.map(|line| format!("\n{line}")));
+        Ok(answer)
+    }
+
+    pub(super) fn report(&self, reported: ReportStep) -> Result<Answer, Failure> {
+        let ReportStep { step_id, outcome, note } = reported;
+        within("step_id", &step_id)?;
+        within("note", &note)?;
+        let contract = self.change(|contract| {
+            contract.report(&step_id, Report { outcome, note, at: now() })?;
+            Ok(contract.clone())
+        })?;
+        let mut answer = self.answer(&contract)?;
+        answer.text = format!("recorded as a claim, which decides nothing\n{}", answer.text);
+        Ok(answer)
+    }
+
+    /// Keeps a question until it has an answer.
+    pub(super) fn asked(&self, ask: &Ask) -> Result<u32, Failure> {
+        ask.check()?;
+        self.change(|contract| {
+            if contract.questions.len() >= MOST_QUESTIONS {
+                let message =
+                    format!("the contract has {MOST_QUESTIONS} questions, which is the most");
+                return Err(Failure::new(
+                    Code::ValueInvalid,
+                    message,
+                    "Decide by yourself, or stop.",
+                ));
+            }
+            let id = u32::try_from(contract.questions.len()).unwrap_or(u32::MAX).saturating_add(1);
+            contract.questions.push(Question {
+                id,
+                question: ask.question.clone(),
+                options: ask.options.clone(),
+                asked_at: now(),
+                answer: None,
+                answered_by: None,
+            });
+            Ok(id)
+        })
+    }
+
+    /// Records what a person answered in a form of the client.
+    pub(super) fn answered(&self, id: u32, answer: &str) -> Result<Answer, Failure> {
+        within("answer", answer)?;
+        self.change(|contract| contract.answer(id, answer, "a form of the client"))?;
+        let text = format!("the person answered question {id}: {answer}");
+        Ok(Answer { text, value: json!({"id": id, "answered": true, "answer": answer}) })
+    }
+
+    /// What an agent learns of a question that has no answer yet.
+    #[must_use]
+    pub(super) fn unanswered(id: u32, why: &str) -> Answer {
+        let how = format!("surety contract answer {id} TEXT");
+        let text = format!(
+            "question {id} waits for a person: {why}. A person answers with `{how}` in the workspace; surety_status \
+             shows the answer under waits. Go on with what does not depend on it, or stop."
+        );
+        Answer { text, value: json!({"id": id, "answered": false, "why": why, "how": how}) }
+    }
+
+    /// Carries out a round; `writes` says whether it makes a verdict.
+    pub(super) async fn judge(
+        &self,
+        writes: bool,
+        cancel: &CancellationToken,
+        listener: Option<UnboundedSender<Begun>>,
+    ) -> Result<Answer, Failure> {
+        self.used.store(true, Ordering::Relaxed);
+        let Ok(_one) = self.round.try_lock() else {
+            let message = "a round of this workspace is at work";
+            let advice = "Wait for its answer, or cancel it.";
+            return Err(Failure::new(Code::RoundRunning, message, advice));
+        };
+        // Before anything is read: a contract without checks costs nothing.
+        self.store.open()?.plan()?;
+        let scene = self.opening.scene().await?;
+        let (token, cancel, ended) = (scene.cancel.clone(), cancel.clone(), self.ended.clone());
+        let watching = tokio::spawn(async move {
+            tokio::select! {
+                () = cancel.cancelled() => {}
+                () = ended.cancelled() => {}
+            }
+            token.cancel();
+        });
+        let judged = judge_contract(Judging {
+            scene: &scene,
+            store: &self.store,
+            allowed: self.allowed.as_deref(),
+            listener,
+            data: &self.opening.client.folder,
+            writes,
+        });
+        let judged = judged.await;
+        watching.abort();
+        let Judgement { verdict, file } = judged?;
+        Ok(Answer { text: bounded(judged_text(&verdict, writes)), value: summary(&verdict, file) })
+    }
+
+    /// Says, and records, that a connection ended without a verdict about what is there.
+    pub async fn disconnected(&self) {
+        match self.left().await {
+            Ok(None) => {}
+            Ok(Some(why)) => {
+                note(&format!("surety: the connection ended without a verdict: {why}"))
+            }
+            Err(failure) => note(&failure.to_text()),
+        }
+    }
+
+    /// Why no verdict is about the workspace as it is; none where one is.
+    async fn left(&self) -> Result<Option<String>, Failure> {
+        let Some(contract) = self.store.load()? else { return Ok(None) };
+        let why = match &contract.verdict {
+            None => "the contract has none".to_owned(),
+            Some(decided) => {
+                let read = VerdictFile::read(decided.file.as_ref()).map(|file| file.workspace);
+                match read.ok().filter(|recorded| recorded.digest == decided.digest) {
+                    Some(recorded) => {
+                        if compare(&self.opening.folder, &recorded).await?.holds() {
+                            return Ok(None);
+                        }
+                        "the workspace changed after the last one".to_owned()
+                    }
+                    None => "the file of the last one is gone or was changed".to_owned(),
+                }
+            }
+        };
+        // A client that looks whether the server starts says nothing new.
+        let is_new = self.used.load(Ordering::Relaxed)
+            || contract.events.last().is_none_or(|last| last.what != What::EndedWithoutVerdict);
+        if is_new {
+            self.store.change(|contract| {
+                contract.note(What::EndedWithoutVerdict, &why);
+                Ok(())
+            })?;
+        }
+        Ok(Some(why))
+    }
+
+    fn change<T>(
+        &self,
+        change: impl FnOnce(&mut Contract) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        self.used.store(true, Ordering::Relaxed);
+        self.store.change(change)
+    }
+
+    fn answer(&self, contract: &Contract) -> Result<Answer, Failure> {
+        let value = as_json(contract)?;
+        let next = value.get("next").map(Value::to_string).unwrap_or_default();
+        Ok(Answer { text: bounded(format!("{}\nnext: {next}", as_text(contract)?)), value })
+    }
+}
+
+/// What a person reads at the start.
+fn said(contract: &Contract, wanted: &Wanted) -> String {
+    let mut line = format!(
+        "surety: the contract of {} compares with {} ({}), since {}",
+        contract.workspace, contract.base, contract.commit, contract.opened_at
+    );
+    let base = wanted.base.as_ref().is_some_and(|base| *base != contract.base);
+    let path = contract.checks.as_ref().map(|checks| &checks.path);
+    let checks = wanted.checks.as_ref().is_some_and(|named| Some(named) != path);
+    if base || checks {
+        line.push_str(
+            "; it stays as it was opened: `surety contract new` opens one with other settings",
+        );
+    }
+    line
+}
+
+/// A verdict for an agent.
+fn judged_text(verdict: &VerdictFile, writes: bool) -> String {
+    let head = match (writes, verdict.accepted) {
+        (true, true) => "The verdict accepts the work.",
+        (true, false) => {
+            "The verdict refuses the work. Repair what failed, then call surety_verdict again."
+        }
+        (false, true) => "Every check holds now. Call surety_verdict for the verdict.",
+        (false, false) => "Some checks fail. Repair them, then call surety_check again.",
+    };
+    format!("{head}\n{}", verdict_text(verdict))
+}
+
+/// A verdict for programs, without what only a comparison needs.
+fn summary(verdict: &VerdictFile, file: Option<std::path::PathBuf>) -> Value {
+    let failed: Vec<_> =
+        verdict.results.iter().filter(|result| !result.passed && !result.optional).collect();
+    json!({
+        "accepted": verdict.accepted,
+        "stop_reason": verdict.stop_reason,
+        "needed": verdict.needed,
+        "strength": verdict.strength,
+        "digest": verdict.workspace.digest,
+        "changed": verdict.changed,
+        "failed": failed,
+        "cautions": verdict.cautions,
+        "round": verdict.round,
+        "verdict_file": file.map(|file| file.to_string_lossy().into_owned()),
+    })
+}
+
+/// At most [`MOST_ANSWER`] bytes of a text.
+pub(super) fn bounded(mut text: String) -> String {
+    if text.len() > MOST_ANSWER {
+        let mut end = MOST_ANSWER;
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        text.push_str("\n(cut; the verdict file and `surety contract show` have the rest)");
+    }
+    text
+}

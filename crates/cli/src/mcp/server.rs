@@ -1,0 +1,285 @@
+//! The tools over the protocol.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::handler::server::ServerHandler;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, ContentBlock,
+    CreateTaskResult, GetTaskParams, GetTaskResult, Implementation, ListToolsResult,
+    PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool as ListedTool, ToolAnnotations,
+    UpdateTaskParams,
+};
+use rmcp::service::RequestContext;
+use rmcp::task_manager::{TaskExit, TaskManager, TaskOptions};
+use rmcp::{ErrorData, RoleServer};
+use tokio_util::sync::CancellationToken;
+
+use super::arguments::{Nothing, read};
+use super::ask::ask;
+use super::driver::Driver;
+use super::observer::{Answer, Observer, bounded};
+use super::progress::Progress;
+use super::tools::{DRIVER_INSTRUCTIONS, INSTRUCTIONS, Tool};
+use crate::failure::Failure;
+
+/// How long the result of a task is kept.
+const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What the agent of a connection does.
+#[derive(Debug, Clone)]
+pub enum Role {
+    /// It works with its own tools, and is observed.
+    Observed(Arc<Observer>),
+    /// It decides, and the executor acts.
+    Driving(Arc<Driver>),
+}
+
+impl Role {
+    /// Ends all its work.
+    pub(super) fn ended(&self) -> &CancellationToken {
+        match self {
+            Self::Observed(observer) => observer.ended(),
+            Self::Driving(driver) => driver.ended(),
+        }
+    }
+
+    /// Says what the end of a connection leaves.
+    pub(super) async fn disconnected(&self) {
+        match self {
+            Self::Observed(observer) => observer.disconnected().await,
+            Self::Driving(driver) => driver.disconnected().await,
+        }
+    }
+
+    const fn tools(&self) -> &'static [Tool] {
+        match self {
+            Self::Observed(_) => Tool::OBSERVED,
+            Self::Driving(_) => Tool::DRIVING,
+        }
+    }
+}
+
+/// The server of one connection.
+#[derive(Clone)]
+pub struct Server {
+    role: Role,
+    tasks: TaskManager,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").field("role", &self.role).finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    /// A server of one connection. Tasks belong to it.
+    #[must_use]
+    pub fn new(role: Role) -> Self {
+        Self { role, tasks: TaskManager::new() }
+    }
+
+    async fn observed(
+        &self,
+        observer: &Arc<Observer>,
+        tool: Tool,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let arguments = request.arguments;
+        let answer = match tool {
+            Tool::Status => read::<Nothing>(arguments).and_then(|_| observer.status()),
+            Tool::Propose => read(arguments).and_then(|proposed| observer.propose(proposed)),
+            Tool::Report => read(arguments).and_then(|reported| observer.report(reported)),
+            Tool::Check | Tool::Verdict => match read::<Nothing>(arguments) {
+                Ok(_) => {
+                    let (tasks, observer) = (self.tasks.clone(), Arc::clone(observer));
+                    return Ok(judge(tasks, observer, tool == Tool::Verdict, context).await);
+                }
+                Err(failure) => Err(failure),
+            },
+            Tool::Ask => match read(arguments) {
+                Ok(asked) => {
+                    let retry = (request.input_responses, request.request_state);
+                    return ask(observer, asked, retry, &context).await;
+                }
+                Err(failure) => Err(failure),
+            },
+            Tool::Lease | Tool::Decide | Tool::Release => {
+                return Err(unknown(&self.role, tool.name()));
+            }
+        };
+        Ok(answered(answer).into())
+    }
+
+    async fn driving(
+        &self,
+        driver: &Driver,
+        tool: Tool,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let arguments = request.arguments;
+        let answer = match tool {
+            Tool::Lease => match read(arguments) {
+                Ok(lease) => driver.lease(lease, &context.ct).await,
+                Err(failure) => Err(failure),
+            },
+            Tool::Decide => match read(arguments) {
+                Ok(decided) => driver.decide(decided, &context.ct).await,
+                Err(failure) => Err(failure),
+            },
+            Tool::Release => match read(arguments) {
+                Ok(release) => driver.release(release).await,
+                Err(failure) => Err(failure),
+            },
+            Tool::Status
+            | Tool::Propose
+            | Tool::Report
+            | Tool::Check
+            | Tool::Verdict
+            | Tool::Ask => return Err(unknown(&self.role, tool.name())),
+        };
+        Ok(answered(answer).into())
+    }
+}
+
+fn unknown(role: &Role, name: &str) -> ErrorData {
+    let known: Vec<_> = role.tools().iter().map(|tool| tool.name()).collect();
+    let name: String = name.chars().take(100).collect();
+    ErrorData::invalid_params(
+        format!("there is no tool {name:?}; there are {}", known.join(", ")),
+        None,
+    )
+}
+
+/// A round, as the answer of a call or as a task where the client takes tasks.
+async fn judge(
+    tasks: TaskManager,
+    observer: Arc<Observer>,
+    writes: bool,
+    context: RequestContext<RoleServer>,
+) -> CallToolResponse {
+    let takes_tasks =
+        context.client_capabilities().is_some_and(|capabilities| capabilities.supports_tasks());
+    let told = context.meta.get_progress_token();
+    let told = told.map(|token| Progress::tell(context.peer.clone(), token));
+    if !takes_tasks {
+        let (_progress, listener) = told.unzip();
+        return answered(observer.judge(writes, &context.ct, listener).await).into();
+    }
+    let kept = u64::try_from(KEPT.as_millis()).unwrap_or(u64::MAX);
+    let options = TaskOptions::new().with_ttl_ms(kept).with_status_message("the checks are run");
+    let task = tasks.spawn(options, |task| {
+        Box::pin(async move {
+            let (_progress, listener) = told.unzip();
+            let cancel = CancellationToken::new();
+            let judged = observer.judge(writes, &cancel, listener);
+            tokio::pin!(judged);
+            tokio::select! {
+                judged = &mut judged => Ok(answered(judged)),
+                () = task.cancelled() => {
+                    cancel.cancel();
+                    // The round kills its commands before it ends.
+                    match judged.await {
+                        Ok(answer) => Ok(answer_of(answer)),
+                        Err(_) => Err(TaskExit::Cancelled),
+                    }
+                }
+            }
+        })
+    });
+    CreateTaskResult::new(task).into()
+}
+
+/// The result of a tool.
+pub(super) fn answer_of(answer: Answer) -> CallToolResult {
+    let mut result = CallToolResult::success(vec![ContentBlock::text(answer.text)]);
+    result.structured_content = Some(answer.value);
+    result
+}
+
+/// The result of a tool that may have failed, which the agent reads.
+pub(super) fn answered(answer: Result<Answer, Failure>) -> CallToolResult {
+    match answer {
+        Ok(answer) => answer_of(answer),
+        Err(failure) => {
+            let mut result =
+                CallToolResult::error(vec![ContentBlock::text(bounded(failure.to_text()))]);
+            result.structured_content = Some(failure.to_json().to_serde());
+            result
+        }
+    }
+}
+
+fn listed(tool: Tool) -> ListedTool {
+    let annotations = ToolAnnotations::new()
+        .read_only(tool.only_reads())
+        .destructive(tool.acts())
+        .open_world(tool.acts());
+    ListedTool::new(tool.name(), tool.description(), Arc::new(tool.schema()))
+        .with_annotations(annotations)
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = match &self.role {
+            Role::Observed(_) => {
+                ServerCapabilities::builder().enable_tools().enable_tasks().build()
+            }
+            Role::Driving(_) => ServerCapabilities::builder().enable_tools().build(),
+        };
+        ServerConfig::new(capabilities)
+            .with_server_info(Implementation::new("surety", env!("CARGO_PKG_VERSION")))
+            .with_instructions(match &self.role {
+                Role::Observed(_) => INSTRUCTIONS,
+                Role::Driving(_) => DRIVER_INSTRUCTIONS,
+            })
+    }
+
+    async fn list_tools(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(self.role.tools().iter().copied().map(listed).collect()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let found = self.role.tools().iter().find(|tool| tool.name() == request.name);
+        let Some(tool) = found.copied() else { return Err(unknown(&self.role, &request.name)) };
+        match &self.role {
+            Role::Observed(observer) => self.observed(observer, tool, request, context).await,
+            Role::Driving(driver) => self.driving(driver, tool, request, context).await,
+        }
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        self.tasks.get_task(&request.task_id).map(GetTaskResult::new)
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.tasks.update_task(&request.task_id, request.input_responses)
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.tasks.cancel_task(&request.task_id)
+    }
+}

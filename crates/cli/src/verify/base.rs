@@ -1,0 +1,94 @@
+//! What a verification reads of a revision, and where its verdict goes.
+
+use std::path::{Path, PathBuf};
+
+use surety_common::clock;
+use surety_common::config::DataDirConfig;
+use surety_common::domain::manifest::digest;
+use surety_executor::revision::{Revision, git_folder};
+use surety_executor::round::Start;
+use surety_executor::tool::Workspace;
+
+use super::file::{Caution, Origin, StartKind};
+use crate::failure::{Code, Failure};
+use crate::folder::DataFolder;
+
+/// Where the checks are, below the workspace or the top of its work tree.
+pub const DEFAULT_PLAN: &str = ".surety/checks.yaml";
+/// What the workspace is compared with, where no command changes it.
+pub const DEFAULT_BASE: &str = "HEAD";
+/// The caution about hidden checks whose files a participant could read.
+pub const OVERLAY_READABLE: &str = "overlay_readable";
+/// The largest checks file in bytes.
+const MOST_BYTES: u64 = 16 << 20;
+
+/// An absolute path without links in its folder; the file itself need not be there.
+///
+/// # Errors
+/// The current folder is unknown.
+pub fn real(named: &Path) -> Result<PathBuf, Failure> {
+    let whole = std::path::absolute(named).map_err(Failure::file(named))?;
+    let (Some(folder), Some(name)) = (whole.parent(), whole.file_name()) else { return Ok(whole) };
+    Ok(folder.canonicalize().map_or_else(|_| whole.clone(), |folder| folder.join(name)))
+}
+
+/// The content of a file in a revision; none for a path outside its work tree.
+///
+/// # Errors
+/// `plan_missing`: the revision has no such file, or no usable one.
+pub fn in_revision(named: &Path, revision: &Revision) -> Result<Option<Vec<u8>>, Failure> {
+    let whole = real(named)?;
+    let Ok(inner) = whole.strip_prefix(revision.top()) else { return Ok(None) };
+    let missing = |why: String| {
+        let message = format!(
+            "the commit {} has no usable checks file {}: {why}",
+            revision.commit(),
+            inner.display()
+        );
+        let advice =
+            "Commit the file, name one outside the work tree, or run a command after `--`.";
+        Failure::new(Code::PlanMissing, message, advice)
+    };
+    let read = || {
+        let folder = Workspace::open(revision.folder())?;
+        folder.read(&folder.locate(&inner.to_string_lossy())?, MOST_BYTES)
+    };
+    read().map(Some).map_err(|error| missing(error.code.meaning().to_owned()))
+}
+
+/// Where the verdict about a workspace is by default: in git's own folder, and without git in the data folder.
+///
+/// # Errors
+/// There is no data folder.
+pub fn default_verdict_file(root: &Path, data: &DataDirConfig) -> Result<PathBuf, Failure> {
+    if let Some(git) = git_folder(root) {
+        return Ok(git.join("surety/verdict.json"));
+    }
+    let name = root.file_name().map(|name| name.to_string_lossy().into_owned());
+    let at = clock::now().format("%Y%m%dT%H%M%S%3fZ");
+    let name = format!("{}-{at}.json", name.unwrap_or_default());
+    Ok(DataFolder::choose(data)?.path().join("verdicts").join(name))
+}
+
+/// A start that is a revision.
+#[must_use]
+pub fn origin_of(base: &str, commit: &str, start: &Start) -> Origin {
+    Origin {
+        kind: StartKind::Revision,
+        digest: digest(&start.manifest),
+        revision: Some(base.to_owned()),
+        commit: Some(commit.to_owned()),
+    }
+}
+
+/// The caution that ignored files are those of now; none where there are none.
+#[must_use]
+pub fn as_left(start: &Start) -> Option<Caution> {
+    let ignored = start.manifest.entries().iter().filter(|entry| entry.ignored).count();
+    (ignored > 0).then(|| Caution {
+        code: "ignored_inputs_as_left".to_owned(),
+        check: String::new(),
+        detail: "a revision holds no ignored files: the checks used those that were there"
+            .to_owned(),
+    })
+}

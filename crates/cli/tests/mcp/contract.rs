@@ -1,0 +1,135 @@
+//! The contract: what an agent cannot change, and what a restart keeps.
+
+use crate::client::Client;
+use crate::flow::{broken, plan};
+use crate::support::Ended;
+use serde_json::json;
+use std::fs;
+
+#[test]
+fn checks_that_the_agent_edits_stay_those_of_the_base() {
+    let home = broken();
+    let mut client = Client::open(&home, &[]);
+    home.put(".surety/checks.yaml", "verify: [product.txt]\n");
+    let checked = client.call("surety_check", json!({})).ok();
+    assert_eq!(checked.failed(), ["fixed"], "{checked:#?}");
+    // A commit moves HEAD, and not the base.
+    home.commit();
+    let verdict = client.call("surety_verdict", json!({})).ok();
+    assert_eq!(verdict.value["accepted"], false);
+    assert_eq!(verdict.failed(), ["fixed"]);
+    fs::remove_file(home.workspace.join(".surety/checks.yaml")).unwrap();
+    home.commit();
+    assert_eq!(client.call("surety_verdict", json!({})).ok().failed(), ["fixed"]);
+    client.end();
+}
+
+#[test]
+fn a_restart_continues_the_contract() {
+    let home = broken();
+    let base = home.git(&["rev-parse", "HEAD"]);
+    let mut client = Client::open(&home, &[]);
+    client.call("surety_propose_plan", plan(json!(["NOTES.md"]))).ok();
+    let report = json!({"step_id": "look", "outcome": "done"});
+    client.call("surety_report", report).ok();
+    client.end();
+    home.put("other.txt", "work of the agent\n");
+    home.put(".surety/checks.yaml", "verify: [product.txt]\n");
+    home.commit();
+    let outside = home.home.join("weak.yaml");
+    fs::write(&outside, "verify: [product.txt]\n").unwrap();
+    for arguments in [vec![], vec!["--base", "HEAD"], vec!["--checks", outside.to_str().unwrap()]] {
+        let mut client = Client::open(&home, &arguments);
+        let status = client.call("surety_status", json!({})).ok();
+        assert_eq!(status.value["base"]["commit"], base.as_str());
+        assert_eq!(status.value["checks"].as_array().unwrap().len(), 3);
+        assert_eq!(status.value["next"]["step"], "repair");
+        let checked = client.call("surety_check", json!({})).ok();
+        assert_eq!(checked.failed(), ["fixed", "file_exists"], "{checked:#?}");
+        let errors = client.end();
+        let is_told = errors.contains("it stays as it was opened");
+        assert_eq!(is_told, arguments.contains(&"--checks"), "{errors}");
+    }
+}
+
+#[test]
+fn checks_of_a_file_outside_stay_as_they_were_at_the_opening() {
+    let home = broken();
+    let outside = home.home.join("checks.yaml");
+    fs::write(
+        &outside,
+        "verify: [{id: own, kind: command_success, target: grep -q done product.txt}]\n",
+    )
+    .unwrap();
+    let named = ["--checks", outside.to_str().unwrap()];
+    Client::open(&home, &named).end();
+    fs::write(&outside, "verify: [product.txt]\n").unwrap();
+    let mut client = Client::open(&home, &named);
+    assert_eq!(client.call("surety_check", json!({})).ok().failed(), ["own"]);
+    client.end();
+}
+
+#[test]
+fn only_a_person_at_a_terminal_opens_another_contract() {
+    let home = broken();
+    let run = |arguments: &[&str]| {
+        Ended::of(&home.command(&[&["contract"], arguments].concat()).output().unwrap())
+    };
+    run(&["show"]).is(1, "error[contract_missing]");
+    run(&["close"]).is(1, "error[contract_missing]");
+    run(&["new"]).is(0, "check    user  fixed");
+    run(&["new"]).is(1, "error[person_needed]");
+    run(&["close"]).is(1, "error[person_needed]");
+    run(&["new", "--base", "HEAD~1"]).is(1, "error[person_needed]");
+    let base = home.git(&["rev-parse", "HEAD"]);
+    run(&["show"]).is(0, &base);
+    // At a terminal it is closed and kept, and the next one begins at the present commit.
+    home.put("product.txt", "fixed\n");
+    home.commit();
+    let binary = env!("CARGO_BIN_EXE_surety");
+    let mut terminal = std::process::Command::new("script");
+    terminal.args(["-qec", &format!("{binary} contract new"), "/dev/null"]);
+    terminal.current_dir(&home.workspace).stdin(std::process::Stdio::null());
+    let renewed = Ended::of(&home.environment(&mut terminal).output().unwrap());
+    assert_eq!(renewed.code, Some(0), "{renewed:#?}");
+    run(&["show"]).is(0, &home.git(&["rev-parse", "HEAD"]));
+    let kept = home.home.join(".local/share/surety/contracts");
+    let of_workspace = fs::read_dir(kept).unwrap().next().unwrap().unwrap().path();
+    let closed = fs::read_dir(of_workspace).unwrap().filter(|entry| {
+        let name = entry.as_ref().unwrap().file_name().to_string_lossy().into_owned();
+        name.ends_with("Z.json")
+    });
+    assert_eq!(closed.count(), 1);
+}
+
+#[test]
+fn a_plan_cannot_take_a_users_name_nor_drop_what_a_round_has_run() {
+    let home = broken();
+    let mut client = Client::open(&home, &[]);
+    let mut propose = |checks| client.call("surety_propose_plan", plan(checks));
+    let named = json!([{"id": "fixed", "kind": "file_exists", "target": "product.txt"}]);
+    propose(named).fails("value_invalid", "one of the user");
+    let hidden = json!([{"kind": "command_success", "target": "true", "overlay": {"a": "x"}}]);
+    propose(hidden).fails("overlay_not_allowed", "overlay");
+    propose(json!(["NOTES.md"])).ok();
+    propose(json!(["OTHER.md"])).ok();
+    client.call("surety_check", json!({})).ok();
+    let mut propose = |checks| client.call("surety_propose_plan", plan(checks));
+    propose(json!([])).fails("plan_weakened", "OTHER.md");
+    let weaker = json!([{"kind": "file_exists", "target": "OTHER.md", "required": false}]);
+    propose(weaker).fails("plan_weakened", "OTHER.md");
+    let more = propose(json!(["OTHER.md", "NOTES.md"])).ok();
+    assert_eq!(more.value["plan_revision"], 3);
+    client.end();
+}
+
+#[test]
+fn a_contract_that_does_not_read_is_named() {
+    let home = broken();
+    Client::open(&home, &[]).end();
+    let kept = home.home.join(".local/share/surety/contracts");
+    let of_workspace = fs::read_dir(kept).unwrap().next().unwrap().unwrap().path();
+    fs::write(of_workspace.join("contract.json"), "{}").unwrap();
+    let ended = Ended::of(&home.command(&["mcp"]).output().unwrap());
+    ended.is(1, "error[contract_unusable]").is(1, "surety contract new");
+}

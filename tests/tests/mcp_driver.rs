@@ -1,0 +1,141 @@
+//! An agent that speaks MCP drives a run: `surety mcp --drive` as a client of a real executor.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+use std::time::Duration;
+use surety_common::wire::token::Token;
+use surety_common::wire::v1;
+use surety_e2e::agent::{AGENT, Agent, PERSON, call, next_plan, secret, token_file};
+use surety_e2e::harness::{Database, Deployment, binary};
+use surety_e2e::script::{Trail, plan, request};
+use tempfile::NamedTempFile;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+/// How long one answer may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// A running server, and its messages.
+struct Mcp {
+    child: Child,
+    input: Option<ChildStdin>,
+    lines: Lines<BufReader<ChildStdout>>,
+    next_id: i64,
+}
+
+impl Mcp {
+    async fn start(executor: &str, token: &NamedTempFile) -> Result<Self> {
+        let mut command = Command::new(binary("surety")?);
+        command.args(["mcp", "--drive", executor]).arg("--token-file").arg(token.path());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn()?;
+        let input = child.stdin.take();
+        let lines = BufReader::new(child.stdout.take().context("an output")?).lines();
+        let mut mcp = Self { child, input, lines, next_id: 1 };
+        let params = json!({"protocolVersion": "2025-06-18", "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"}});
+        mcp.request("initialize", params).await?;
+        mcp.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await?;
+        Ok(mcp)
+    }
+
+    async fn send(&mut self, message: &Value) -> Result<()> {
+        let input = self.input.as_mut().context("an input")?;
+        Ok(input.write_all(format!("{message}\n").as_bytes()).await?)
+    }
+
+    async fn request(&mut self, method: &str, params: Value) -> Result<Value> {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await?;
+        let line = tokio::time::timeout(PATIENCE, self.lines.next_line()).await??;
+        let answer: Value = serde_json::from_str(&line.context("the server ended")?)?;
+        ensure!(answer["id"] == id && answer.get("error").is_none(), "{method}: {answer}");
+        Ok(answer["result"].clone())
+    }
+
+    /// The value of a tool's result, and whether it is an error.
+    async fn call(&mut self, tool: &str, arguments: Value) -> Result<(Value, bool)> {
+        let params = json!({"name": tool, "arguments": arguments});
+        let result = self.request("tools/call", params).await?;
+        Ok((result["structuredContent"].clone(), result["isError"] == true))
+    }
+
+    async fn end(mut self) -> Result<()> {
+        drop(self.input.take());
+        let status = tokio::time::timeout(PATIENCE, self.child.wait()).await??;
+        ensure!(status.success(), "{status}");
+        Ok(())
+    }
+}
+
+fn token_of(identity: &str) -> Result<NamedTempFile> {
+    let mut file = NamedTempFile::new()?;
+    std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(0o600))?;
+    writeln!(file, "{}", secret(identity))?;
+    Ok(file)
+}
+
+#[tokio::test]
+async fn decisions_over_mcp_go_through_the_executor_to_a_verdict() -> Result<()> {
+    let tokens = token_file()?;
+    let path = tokens.path().to_string_lossy().into_owned();
+    let trails = Trail::parent().to_string_lossy().into_owned();
+    let lease = ("SURETY_EXECUTOR_DRIVER_LEASE_MS", "1500");
+    let environment =
+        [("SURETY_TOKEN_FILE", path.as_str()), lease, ("SURETY_SANDBOX_WRITABLE", &trails)];
+    let mut deployment = Deployment::start_idle(Database::create().await?, &environment).await?;
+    deployment.use_token(Token::new(&secret(PERSON))?);
+    deployment.add_executor(&[]).await?;
+    let executor = deployment.executors.first().context("an executor")?.url();
+    let folder = tempfile::tempdir()?;
+    let plan = plan(&[json!({"id": "s", "description": "write out.txt"})]);
+    let driver = v1::Driver::Remote.into();
+    let created =
+        v1::CreateRunRequest { driver, ..request(&plan, &folder.path().to_string_lossy()) };
+    let run_id = deployment.create_run(created).await?.id;
+
+    // A person's token drives nothing.
+    let mut stranger = Mcp::start(&executor, &token_of(PERSON)?).await?;
+    let (refused, is_error) = stranger.call("surety_lease", json!({"run_id": run_id})).await?;
+    ensure!(is_error && refused["error"]["code"] == "permission_denied", "{refused}");
+    stranger.end().await?;
+
+    let mut mcp = Mcp::start(&executor, &token_of(AGENT)?).await?;
+    let tools = mcp.request("tools/list", json!({})).await?;
+    ensure!(tools["tools"].as_array().map(Vec::len) == Some(3), "{tools}");
+    let (refused, is_error) = mcp.call("surety_decide", json!({"decision": write()})).await?;
+    ensure!(is_error && refused["error"]["code"] == "value_invalid", "{refused}");
+    let wanted = json!({"run_id": run_id, "wait_seconds": 30});
+    let (leased, _) = mcp.call("surety_lease", wanted.clone()).await?;
+    ensure!(leased["leased"] == true && leased["context"]["turn"] == 1, "{leased}");
+    // The lease outlives the time after which an agent without heartbeats is lost.
+    let other = Agent::new(deployment.executors.first().context("one")?, AGENT, "other")?;
+    ensure!(other.lease(&run_id, 4).await?.is_none(), "the step is held by heartbeats");
+    let (again, is_error) = mcp.call("surety_lease", wanted.clone()).await?;
+    ensure!(is_error, "one step at a time: {again}");
+    let (refused, _) = mcp.call("surety_decide", json!({"decision": {"action": "fly"}})).await?;
+    ensure!(refused["outcome"] == "NO_DECISION", "{refused}");
+    // A connection that ends gives the step back.
+    mcp.end().await?;
+    let mut mcp = Mcp::start(&executor, &token_of(AGENT)?).await?;
+    let (leased, _) = mcp.call("surety_lease", wanted).await?;
+    ensure!(leased["context"]["turn"] == 2, "{leased}");
+    let (wrote, _) = mcp.call("surety_decide", json!({"decision": write()})).await?;
+    ensure!(wrote["outcome"] == "APPLIED" && wrote["next"]["turn"] == 3, "{wrote}");
+    let (done, _) = mcp.call("surety_decide", json!({"decision": next_plan().to_string()})).await?;
+    ensure!(done["outcome"] == "STEP_DONE", "{done}");
+    let (left, is_error) = mcp.call("surety_release", json!({})).await?;
+    ensure!(is_error, "nothing is leased: {left}");
+    mcp.end().await?;
+    let run = deployment.wait_for_end(&run_id).await?;
+    ensure!(run.state() == v1::RunState::Done, "{run:#?}");
+    deployment.finish().await
+}
+
+fn write() -> Value {
+    call("write_file", json!({"path": "out.txt", "content": "done\n"}))
+}
