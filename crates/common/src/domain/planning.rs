@@ -14,6 +14,9 @@ pub struct Planning {
     /// The last refusal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<RefusedPlan>,
+    /// The checks that came with the goal, as a list of JSON: every first plan gets them.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub checks: String,
 }
 
 /// Why a plan was refused.

@@ -90,7 +90,7 @@ pub use token_admin::{
 pub use unread::{Unread, Unreadable};
 pub use wait::{
     Extended, HeldLease, LeaseOrder, OfferedWait, StoredLease, WaitHeartbeats, WaitLease,
-    find_lease, lease_waits, offered_namespaces, offered_waits, release_wait,
+    find_lease, lease_waits, offered_namespaces, offered_waits, release_until, release_wait,
 };
 pub use waits::{Progress, WaitFilter, WaitPage, Waiting, list_waits};
 pub use wake::{Listener, Topic, Waker, Wakeups};

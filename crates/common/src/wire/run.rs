@@ -155,6 +155,7 @@ pub fn waits(record: &RunRecord, step_ids: &BTreeMap<usize, String>) -> Vec<v1::
 
 fn wait_of(record: &RunRecord, step_ids: &BTreeMap<usize, String>, wait: Wait) -> v1::Wait {
     let kind = v1::WaitKind::from(wait.kind());
+    let away = wait.model.as_deref().and_then(|model| model.away.clone());
     let Wait {
         id,
         waiting_on,
@@ -177,6 +178,7 @@ fn wait_of(record: &RunRecord, step_ids: &BTreeMap<usize, String>, wait: Wait) -
     });
     let expires_at = confirmation.as_deref().map(|call| call.expires_at);
     let expires_at = expires_at.or(task.map(|task| task.deadline_at));
+    let expires_at = expires_at.or(away.map(|away| away.until));
     let ends = |at: Option<DateTime<Utc>>| {
         at.into_iter().chain(record.execution.deadline_at).min().map(timestamp)
     };
@@ -213,8 +215,8 @@ fn wait_of(record: &RunRecord, step_ids: &BTreeMap<usize, String>, wait: Wait) -
 impl From<WaitKind> for v1::WaitKind {
     fn from(kind: WaitKind) -> Self {
         match kind {
-            WaitKind::Plan => Self::Plan,
-            WaitKind::Decision => Self::Decision,
+            WaitKind::Plan | WaitKind::ModelPlan => Self::Plan,
+            WaitKind::Decision | WaitKind::ModelDecision => Self::Decision,
             WaitKind::Tool => Self::Tool,
             WaitKind::Question => Self::Question,
             WaitKind::Confirmation => Self::Confirmation,

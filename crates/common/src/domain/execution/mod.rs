@@ -14,6 +14,7 @@ pub mod deaths;
 mod doubt;
 pub mod draft;
 mod grants;
+mod model;
 mod pause;
 mod replan;
 mod rules;
@@ -35,6 +36,7 @@ use crate::domain::confirmation::{ApprovedCall, CallToConfirm};
 use crate::domain::decision::Usage;
 use crate::domain::grant::CallGrant;
 use crate::domain::machine::run::RunState;
+use crate::domain::model::{ModelReply, ModelWait};
 use crate::domain::plan::Plan;
 use crate::domain::planning::Planning;
 use crate::domain::scope::Writes;
@@ -208,6 +210,9 @@ pub struct StepProgress {
     /// wait takes it over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answered_wait: Option<Uuid>,
+    /// Whether a model of the service answered it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub answered_by_model: bool,
     /// The calls of this attempt by tool, where a participant outside the executor decides.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub called: BTreeMap<String, u32>,
@@ -296,6 +301,9 @@ pub struct SuppliedReply {
     /// The identity that sent it; empty where it is not known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub by: String,
+    /// Where a model of the service made it. Its usage is then the service's own count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<Box<ModelReply>>,
 }
 
 /// The answer of a user about a call without a recorded outcome.
@@ -364,6 +372,9 @@ pub struct Wait {
     /// The call that an approver is shown, if it waits for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirmation: Option<Box<CallToConfirm>>,
+    /// Where a model of the service supplies the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<Box<ModelWait>>,
 }
 
 impl Wait {
@@ -387,6 +398,7 @@ impl Wait {
             planning: None,
             answer_schema: String::new(),
             confirmation: None,
+            model: None,
         }
     }
 }
