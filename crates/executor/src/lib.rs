@@ -14,6 +14,7 @@ pub mod driver;
 pub mod fuse;
 pub mod gate;
 mod git_reader;
+mod model;
 mod participant;
 mod pauses;
 pub mod revision;
@@ -32,11 +33,15 @@ use sqlx::PgPool;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use surety_common::config::{CommonConfig, ExecutorConfig};
+use surety_common::clock;
+use surety_common::config::{
+    CommonConfig, ConfigError, ExecutorConfig, ModelDriverConfig, PROMPTS, Prompt, check_prompts,
+};
 use surety_common::domain::journal::Actor;
 use surety_common::domain::workspace::Reserved;
 use surety_common::store::{
-    self, Committer, Identities, Listener, Observer, PoolSize, StoreError, Topic, Waker, Wakeups,
+    self, Committer, Identities, Listener, Observer, PlanTool, PoolSize, StoreError, Topic, Waker,
+    Wakeups,
 };
 use surety_common::telemetry;
 use surety_common::wire::client::{self, ClientError, Transport};
@@ -66,6 +71,8 @@ pub struct Setup {
     pub common: CommonConfig,
     /// The executor's settings.
     pub executor: ExecutorConfig,
+    /// The models that decide for runs with the driver `model`.
+    pub models: ModelDriverConfig,
     /// The Postgres that stores all state; without one the executor runs in stateless mode.
     pub database_url: Option<String>,
     /// The drivers that this executor serves.
@@ -86,6 +93,12 @@ pub enum ServeError {
     /// A permanent error of the database.
     #[error("the database is not usable")]
     Store(#[from] StoreError),
+    /// A model's profile cannot be used.
+    #[error(transparent)]
+    Models(#[from] surety_model::ProfileError),
+    /// A prompt cannot be used.
+    #[error(transparent)]
+    Prompt(#[from] ConfigError),
     /// The port failed.
     #[error("the listening socket failed")]
     Server(#[from] server::ServeError),
@@ -143,6 +156,8 @@ pub async fn serve(
         return Ok(server.serve(listener, shutdown.cancelled_owned()).await?);
     };
     let secrets = secrets(&setup)?;
+    let prompt = prompt(&setup.models)?;
+    let endpoints = surety_model::Endpoints::from_config(&setup.models.models)?;
     let sandbox = confine(&setup).await?;
     let in_force = sandbox.machine().in_force().clone();
     sweep(&sandbox).await;
@@ -154,6 +169,7 @@ pub async fn serve(
         () = shutdown.cancelled() => return Ok(()),
     };
     store::import_patiently(&pool, &setup.tokens.known).await?;
+    show_tools(&pool, &tools).await;
     let waker = Waker::start(pool.clone());
     let wakeups = Wakeups::start(pool.clone(), Listener::Worker);
     let news = participant::News::default();
@@ -188,7 +204,11 @@ pub async fn serve(
     });
     let slots = usize::try_from(setup.executor.executor_slots).unwrap_or(usize::MAX);
     let claimer = Arc::new(step::Claimer::new(Arc::clone(&engine), slots));
-    let participants = participants(&claimer, news, &setup.executor);
+    let participants = participants(&claimer, news, &setup.executor, prompt);
+    let deciding = endpoints.map(|endpoints| {
+        let models = model_loop(&participants, endpoints, &setup);
+        tokio::spawn(models.run(engine.drain.clone()))
+    });
     let workers = workers(&engine, &setup.executor);
     let tools = Arc::clone(&engine.tools);
     let working = tokio::spawn(work(claimer, setup.executor));
@@ -203,14 +223,18 @@ pub async fn serve(
         .await;
     // The leases are also released when the port has failed.
     shutdown.cancel();
-    close(working, &pool).await;
+    let deciding = deciding.into_iter().map(|deciding| ("the loop of models", deciding));
+    let loops = deciding.chain([("the engine", working)]).collect();
+    close(loops, &pool).await;
     Ok(served?)
 }
 
-/// Waits until the engine has drained, and closes the connections to the database.
-async fn close(working: JoinHandle<()>, pool: &PgPool) {
-    if let Err(error) = working.await {
-        tracing::error!(%error, "executor: the engine panicked; report the error");
+/// Waits until the loops have drained, and closes the connections to the database.
+async fn close(loops: Vec<(&'static str, JoinHandle<()>)>, pool: &PgPool) {
+    for (name, working) in loops {
+        if let Err(error) = working.await {
+            tracing::error!(%error, name, "executor: a loop panicked; report the error");
+        }
     }
     if timeout(CLOSING, pool.close()).await.is_err() {
         tracing::warn!("executor: the database connections could not be closed in time");
@@ -232,16 +256,64 @@ fn observer(waker: Waker, wakeups: Wakeups, news: participant::News) -> Observer
     })
 }
 
+/// Stores the tools of this executor, for models that plan.
+async fn show_tools(pool: &PgPool, tools: &tool::Registry) {
+    let tools: Vec<PlanTool> = tools
+        .specs()
+        .map(|spec| PlanTool {
+            tool: spec.name.clone(),
+            description: spec.description.clone(),
+            schema: spec.input_schema.to_string(),
+            of_worker: false,
+        })
+        .collect();
+    if let Err(error) = store::show_tools(pool, &tools, clock::now()).await {
+        tracing::warn!(%error, "executor: the tools could not be stored, so models may plan without them; restart the executor");
+    }
+}
+
+/// Checks the prompt of steps.
+///
+/// # Errors
+/// It cannot be used.
+pub fn check_prompt(models: &ModelDriverConfig) -> Result<(), ConfigError> {
+    prompt(models).map(drop)
+}
+
+/// The rules that drivers are shown.
+fn prompt(models: &ModelDriverConfig) -> Result<Prompt, ConfigError> {
+    let folder = models.model_prompts_dir.as_deref();
+    folder.map(|folder| check_prompts(folder, &PROMPTS)).transpose()?;
+    context::STEP_PROMPT.load(folder)
+}
+
+/// The loop of the models that decide.
+fn model_loop(
+    participants: &participant::Participants,
+    endpoints: surety_model::Endpoints,
+    setup: &Setup,
+) -> model::ModelLoop {
+    model::ModelLoop {
+        participants: participants.clone(),
+        endpoints,
+        turns: setup.models.turns(),
+        model_wait: setup.models.model_wait(),
+        grace: setup.common.drain_timeout() / 2,
+    }
+}
+
 /// The agents that decide for runs with a remote driver.
 fn participants(
     claimer: &Arc<step::Claimer>,
     news: participant::News,
     config: &ExecutorConfig,
+    prompt: Prompt,
 ) -> participant::Participants {
     let engine = claimer.engine();
     let workshop = participant::Workshop {
         tools: Arc::clone(&engine.tools),
         workspaces: engine.workspaces.clone(),
+        prompt,
     };
     let terms = participant::Terms { lease: config.driver_lease(), reporters: config.reporters() };
     participant::Participants::start(Arc::clone(claimer), news, (workshop, terms), &engine.drain)
@@ -313,6 +385,8 @@ async fn confine(setup: &Setup) -> Result<tool::Sandbox, ServeError> {
     let listed = setup.executor.executor_secrets.iter().flat_map(|secrets| &secrets.0);
     hidden.extend(listed.filter_map(tool::secret_file));
     hidden.extend(setup.common.tls.client.tls_key_file.clone());
+    let models = &setup.models.models;
+    hidden.extend(models.model_key_file.iter().chain(&models.model_profiles_file).cloned());
     hidden.extend(setup.database_url.as_deref().and_then(socket_folder));
     let probing =
         tokio::task::spawn_blocking(move || tool::Sandbox::probe(&config, &data_dir, hidden));

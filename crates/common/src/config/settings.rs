@@ -1,6 +1,7 @@
 //! The table of all settings.
 
 mod executor;
+mod model_driver;
 mod models;
 mod transport;
 
@@ -12,6 +13,7 @@ pub(super) use executor::{
     EXECUTOR_WORKER_LEASE_MS, EXECUTOR_WORKER_TOOL_TTL_S, SANDBOX, SANDBOX_ALLOW_NONE,
     SANDBOX_DISK_MIB, SANDBOX_MEMORY_MIB, SANDBOX_PROCESSES, SANDBOX_READ_ONLY, SANDBOX_WRITABLE,
 };
+pub(super) use model_driver::{MODEL_PROMPTS_DIR, MODEL_TURNS, MODEL_WAIT_S};
 pub(super) use models::{MODEL_API, MODEL_KEY_FILE, MODEL_NAME, MODEL_PROFILES_FILE, MODEL_URL};
 pub(super) use transport::{
     PLAINTEXT_PEERS, TLS_CA_FILE, TLS_CERT_FILE, TLS_CLIENT_CA_FILE, TLS_IDENTITIES_FILE,
@@ -202,6 +204,9 @@ pub const fn settings() -> &'static [Setting] {
         MODEL_NAME,
         MODEL_API,
         MODEL_KEY_FILE,
+        MODEL_WAIT_S,
+        MODEL_TURNS,
+        MODEL_PROMPTS_DIR,
         URL,
         DATA_DIR,
     ]

@@ -23,11 +23,8 @@ impl Caller {
     /// have; none for an unknown RPC.
     #[must_use]
     pub fn internal(name: &str, role: Role, path: &str) -> Option<Self> {
-        let identity = Identity {
-            name: name.to_owned(),
-            roles: [role].into(),
-            namespaces: Namespaces::Every,
-        };
+        let identity =
+            Identity { name: name.to_owned(), roles: [role].into(), namespaces: Namespaces::Every };
         rule_of(path).map(|rule| Self::new(Arc::new(identity), rule))
     }
 

@@ -4,11 +4,11 @@ use super::run::{number, verdict_of};
 use super::v1;
 use super::value::{timestamp, wire_list};
 use crate::domain::decision::UsageSource;
-use crate::domain::model::ModelReply;
 use crate::domain::journal::{
     Answer, Entry, Event, Intent, Output, PlanStored, Subject, Transition, Turn, TurnEnd,
 };
 use crate::domain::machine::run::RunState;
+use crate::domain::model::ModelReply;
 use crate::domain::step::StepState;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;

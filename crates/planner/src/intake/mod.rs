@@ -3,6 +3,7 @@
 
 mod correct;
 mod create;
+mod fixed;
 pub(crate) mod leases;
 mod request;
 mod revise;
@@ -10,6 +11,7 @@ mod revise;
 pub use correct::attempts_left;
 pub(crate) use correct::refuse;
 pub use create::{Accepted, create};
+pub use fixed::fixed_checks;
 pub use request::{NewPlan, RunRequest};
 pub use revise::wanted;
 pub(crate) use revise::{request_replan, submit};

@@ -84,7 +84,9 @@ pub(crate) async fn submit(
         draft.answer_under(new.lease_epoch).map_err(refused)?;
     }
     draft.unblock(&old, "a plan was submitted").map_err(refused)?;
-    draft.journal(Entry::Plan(stored_entry(&stored)));
+    let by = new.model.as_ref();
+    by.iter().for_each(|(_, usage)| draft.charge(*usage));
+    draft.journal(Entry::Plan(stored_entry(&stored, by.map(|(model, _)| model))));
     match new.expected_revision {
         0 => draft.start_plan(&graph, stored.revision),
         _ => draft.revise_plan(&old, &graph, stored.revision),
@@ -185,7 +187,11 @@ fn send_back(
         return Err(Fault::new(FaultCode::ReplansUsedUp, message));
     }
     let planning = Some(Box::new(Planning { cause, ..Planning::default() }));
-    let wait = Wait { question: text.to_owned(), planning, ..wait_for_plan(draft.now()) };
+    let wait = Wait {
+        question: text.to_owned(),
+        planning,
+        ..wait_for_plan(draft.now(), record.spec.driver)
+    };
     draft.replan(&Graph::of(plan), wait, text).map_err(|_| {
         let message = format!(
             "the run is {}; it can return to planning only while its steps are being executed",

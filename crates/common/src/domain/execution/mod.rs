@@ -126,6 +126,9 @@ pub struct Counters {
     /// What was added to the budgets.
     #[serde(skip_serializing_if = "Usage::is_zero")]
     pub added_budget: Usage,
+    /// What the refused verdict asks for, until its repair begins.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub repair_hint: String,
     /// Whether a receipt says that a file was written.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub wrote: bool,

@@ -9,6 +9,7 @@
 use super::draft::{Draft, Ending};
 use super::wait_rows::AnsweredWait;
 use super::{Execution, Graph, Wait};
+use crate::domain::decision::Usage;
 use crate::domain::machine::Refusal;
 use crate::domain::machine::run::RunEvent;
 use crate::domain::model::{AwayEndpoint, ModelWait};
@@ -45,6 +46,13 @@ impl Draft {
         self.settle(graph)
     }
 
+    /// Charges a call of a model that belongs to no turn, such as the one that made a plan.
+    pub fn charge(&mut self, usage: Usage) {
+        let counters = &mut self.execution.counters;
+        counters.usage = counters.usage.plus(usage);
+        counters.usage_without_turn = counters.usage_without_turn.plus(usage);
+    }
+
     /// Ends the run when it has waited too long for a model's endpoint.
     ///
     /// # Errors
@@ -75,9 +83,10 @@ fn wait_mut(execution: &mut Execution, wait_id: Uuid) -> Option<&mut Wait> {
         Some(paused) => paused.behind.as_mut(),
         None => execution.wait.as_mut().filter(|wait| wait.step_index.is_none()),
     };
-    let steps = execution.steps.iter_mut().filter(|step| {
-        step.wait.as_deref().is_some_and(|wait| wait.id == wait_id)
-    });
+    let steps = execution
+        .steps
+        .iter_mut()
+        .filter(|step| step.wait.as_deref().is_some_and(|wait| wait.id == wait_id));
     let steps = steps.filter_map(|step| Arc::make_mut(step).wait.as_deref_mut());
     own.into_iter().chain(steps).find(is_it)
 }

@@ -4,8 +4,8 @@ use super::StoredError;
 use super::fields::{Fields, missing, optional};
 use crate::domain::decision::{Abort, Action, ExecuteDecision, Usage, UsageSource};
 use crate::domain::journal::{ReplyMark, Turn, TurnEnd, Validation};
-use crate::domain::model::ModelReply;
 use crate::domain::json::{ObjectText, Value, write_list};
+use crate::domain::model::ModelReply;
 use crate::domain::plan::ToolCall;
 use crate::domain::problem::{Code, Warning, WarningCode};
 
