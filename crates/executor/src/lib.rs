@@ -162,7 +162,7 @@ pub async fn serve(
     let in_force = sandbox.machine().in_force().clone();
     sweep(&sandbox).await;
     warn_of_open_files(setup.executor.executor_slots);
-    let channel = gate_channel(&setup)?;
+    let gate = gate::Gate::new(gate_channel(&setup)?);
     let connecting = store::connect_with_patience(database_url, PoolSize::of(&setup.common));
     let pool = tokio::select! {
         pool = connecting => pool?,
@@ -170,41 +170,13 @@ pub async fn serve(
     };
     store::import_patiently(&pool, &setup.tokens.known).await?;
     show_tools(&pool, &tools).await;
-    let waker = Waker::start(pool.clone());
-    let wakeups = Wakeups::start(pool.clone(), Listener::Worker);
+    let means = Means { tools, sandbox, secrets, gate };
     let news = participant::News::default();
-    let observer = observer(waker.clone(), wakeups.clone(), news.clone());
-    let id = Uuid::now_v7();
-    let engine = Arc::new(step::Engine {
-        id,
-        actor: Actor(format!("executor/{}", id.simple()).into()),
-        committer: Committer::start(pool.clone(), waker.clone(), observer),
-        waker,
-        wakeups,
-        pool: pool.clone(),
-        drivers: setup.drivers.clone(),
-        tools: Arc::new(toolbox(tools, &pool, &setup.executor)),
-        environment: Arc::new(tool::Environment::of_process()),
-        sandbox,
-        secrets,
-        workspaces: setup.executor.executor_data_dir.join("workspaces"),
-        reserved: reserved(&setup.executor.executor_data_dir),
-        host_label: setup.common.host_label(),
-        gate: gate::Gate::new(channel),
-        drain: shutdown.clone(),
-        registry: step::RunRegistry::default(),
-        recent_runs: step::RecentRuns::default(),
-        lease_validity: step::LeaseValidity::new(
-            setup.executor.heartbeat_interval(),
-            setup.executor.heartbeat_age_limit(),
-        ),
-        cut: CancellationToken::new(),
-        drain_timeout: setup.common.drain_timeout(),
-        max_deaths: setup.executor.executor_max_deaths,
-    });
+    let engine = engine(&setup, pool.clone(), means, (&news, &shutdown));
     let slots = usize::try_from(setup.executor.executor_slots).unwrap_or(usize::MAX);
     let claimer = Arc::new(step::Claimer::new(Arc::clone(&engine), slots));
     let participants = participants(&claimer, news, &setup.executor, prompt);
+    let has_model = endpoints.is_some();
     let deciding = endpoints.map(|endpoints| {
         let models = model_loop(&participants, endpoints, &setup);
         tokio::spawn(models.run(engine.drain.clone()))
@@ -217,7 +189,7 @@ pub async fn serve(
     let served = Server::new(Settings::of(&setup.common, authentication, setup.transport.tls))
         .with_service(ExecutorServiceServer::new(handlers.clone()))
         .with_service(ToolServiceServer::new(handlers))
-        .with_info(info(Some(pool.clone()), &in_force))
+        .with_info(info(Some(pool.clone()), &in_force, has_model))
         .with_http(server::operations(setup.metrics, Some(pool.clone())))
         .serve(listener, shutdown.clone().cancelled_owned())
         .await;
@@ -270,6 +242,54 @@ async fn show_tools(pool: &PgPool, tools: &tool::Registry) {
     if let Err(error) = store::show_tools(pool, &tools, clock::now()).await {
         tracing::warn!(%error, "executor: the tools could not be stored, so models may plan without them; restart the executor");
     }
+}
+
+/// What an engine works with.
+struct Means {
+    tools: Arc<tool::Registry>,
+    sandbox: tool::Sandbox,
+    secrets: tool::Secrets,
+    gate: gate::Gate,
+}
+
+fn engine(
+    setup: &Setup,
+    pool: PgPool,
+    means: Means,
+    (news, shutdown): (&participant::News, &CancellationToken),
+) -> Arc<step::Engine> {
+    let Means { tools, sandbox, secrets, gate } = means;
+    let waker = Waker::start(pool.clone());
+    let wakeups = Wakeups::start(pool.clone(), Listener::Worker);
+    let observer = observer(waker.clone(), wakeups.clone(), news.clone());
+    let id = Uuid::now_v7();
+    Arc::new(step::Engine {
+        id,
+        actor: Actor(format!("executor/{}", id.simple()).into()),
+        committer: Committer::start(pool.clone(), waker.clone(), observer),
+        waker,
+        wakeups,
+        tools: Arc::new(toolbox(tools, &pool, &setup.executor)),
+        pool,
+        drivers: setup.drivers.clone(),
+        environment: Arc::new(tool::Environment::of_process()),
+        sandbox,
+        secrets,
+        workspaces: setup.executor.executor_data_dir.join("workspaces"),
+        reserved: reserved(&setup.executor.executor_data_dir),
+        host_label: setup.common.host_label(),
+        gate,
+        drain: shutdown.clone(),
+        registry: step::RunRegistry::default(),
+        recent_runs: step::RecentRuns::default(),
+        lease_validity: step::LeaseValidity::new(
+            setup.executor.heartbeat_interval(),
+            setup.executor.heartbeat_age_limit(),
+        ),
+        cut: CancellationToken::new(),
+        drain_timeout: setup.common.drain_timeout(),
+        max_deaths: setup.executor.executor_max_deaths,
+    })
 }
 
 /// Checks the prompt of steps.
@@ -360,12 +380,12 @@ fn without_database(setup: Setup, tools: Arc<tool::Registry>) -> Server {
     Server::new(Settings::of(&setup.common, authentication, setup.transport.tls))
         .with_service(ExecutorServiceServer::new(handlers.clone()))
         .with_service(ToolServiceServer::new(handlers))
-        .with_info(info(None, &InForce::None))
+        .with_info(info(None, &InForce::None, false))
         .with_http(server::operations(setup.metrics, None))
 }
 
 /// What the executor says of itself.
-fn info(pool: Option<PgPool>, in_force: &InForce) -> ServerInfo {
+fn info(pool: Option<PgPool>, in_force: &InForce, has_model: bool) -> ServerInfo {
     let sandbox = match in_force {
         InForce::Full => SandboxLevel::Full,
         InForce::Partial(_) => SandboxLevel::Partial,
@@ -373,7 +393,7 @@ fn info(pool: Option<PgPool>, in_force: &InForce) -> ServerInfo {
     };
     let sandbox_missing = in_force.missing().iter().map(ToString::to_string).collect();
     let version = env!("CARGO_PKG_VERSION");
-    ServerInfo { service: "executor", version, sandbox, sandbox_missing, pool }
+    ServerInfo { service: "executor", version, sandbox, sandbox_missing, pool, has_model }
 }
 
 /// Probes the sandbox of this machine, and logs the level.

@@ -144,7 +144,8 @@ pub async fn serve(
     for shard in shards.others() {
         loops.spawn(shard.keep(upkeep.clone(), tokens.clone(), shutdown.clone()));
     }
-    let handlers = service::Service::new(Arc::clone(&shards), endpoints.is_some());
+    let has_model = endpoints.is_some();
+    let handlers = service::Service::new(Arc::clone(&shards), has_model);
     let planning = endpoints.map(|endpoints| {
         let plans = model::PlanLoop {
             shards: Arc::clone(&shards),
@@ -162,7 +163,7 @@ pub async fn serve(
         .with_service(PlannerServiceServer::new(service::Plans::of(handlers.clone())))
         .with_service(AdminServiceServer::new(handlers.clone()))
         .with_service(ToolchainServiceServer::new(handlers))
-        .with_info(info(Some(pool.clone())))
+        .with_info(info(Some(pool.clone()), has_model))
         .with_http(server::operations(setup.metrics, Some(pool)))
         .serve(listener, shutdown.clone().cancelled_owned())
         .await;
@@ -189,12 +190,13 @@ fn without_database(setup: Setup) -> Server {
         .with_service(PlannerServiceServer::new(service::Plans::stateless()))
         .without_database::<AdminServiceServer<service::Service>>()
         .without_database::<ToolchainServiceServer<service::Service>>()
-        .with_info(info(None))
+        .with_info(info(None, false))
         .with_http(server::operations(setup.metrics, None))
 }
 
 /// What the planner says of itself; it starts no commands.
-fn info(pool: Option<PgPool>) -> ServerInfo {
+fn info(pool: Option<PgPool>, has_model: bool) -> ServerInfo {
     let (version, sandbox) = (env!("CARGO_PKG_VERSION"), SandboxLevel::None);
-    ServerInfo { service: "planner", version, sandbox, sandbox_missing: Vec::new(), pool }
+    let sandbox_missing = Vec::new();
+    ServerInfo { service: "planner", version, sandbox, sandbox_missing, pool, has_model }
 }

@@ -167,6 +167,7 @@ fn wait_of(record: &RunRecord, step_ids: &BTreeMap<usize, String>, wait: Wait) -
         acceptance,
         answer_schema,
         confirmation,
+        plan_approval,
         ..
     } = wait;
     let step = step_index.filter(|_| waiting_on == WaitingOn::Worker);
@@ -182,10 +183,12 @@ fn wait_of(record: &RunRecord, step_ids: &BTreeMap<usize, String>, wait: Wait) -
     let ends = |at: Option<DateTime<Utc>>| {
         at.into_iter().chain(record.execution.deadline_at).min().map(timestamp)
     };
-    let digest = match (&confirmation, &acceptance) {
-        (Some(call), _) => call.digest.clone(),
-        (None, Some(asked)) => asked.digest.clone(),
-        (None, None) => String::new(),
+    let expires_at = expires_at.or(plan_approval.as_deref().map(|asked| asked.expires_at));
+    let digest = match (&confirmation, &acceptance, plan_approval) {
+        (Some(call), ..) => call.digest.clone(),
+        (None, Some(asked), _) => asked.digest.clone(),
+        (None, None, Some(asked)) => asked.digest,
+        (None, None, None) => String::new(),
     };
     let step_id = step_index.and_then(|place| step_ids.get(&place).cloned()).unwrap_or_default();
     v1::Wait {
@@ -463,6 +466,7 @@ impl From<Policy> for v1::Policy {
             verify_tools,
             always_verify_tools: _,
             secrets,
+            approve_plan,
         } = policy;
         let ConfirmPolicy { tools, destructive, open_world, on_denied, on_expired } = confirm;
         let workspace_lock = match workspace_lock {
@@ -497,6 +501,7 @@ impl From<Policy> for v1::Policy {
             prepare,
             verify_tools: verify_tools.into_iter().map(Into::into).collect(),
             secrets,
+            approve_plan,
             canary: v1::CanaryPolicy::from(canary).into(),
             network: network.into(),
             loopback_ports,

@@ -80,7 +80,11 @@ impl ModelLoop {
             };
             // The semaphore is never closed.
             let Ok(place) = place else { break };
-            match driver.given.participants.lease_for_model(PATIENCE).await {
+            let leased = tokio::select! {
+                leased = driver.given.participants.lease_for_model(PATIENCE) => leased,
+                () = ends(&drain) => break,
+            };
+            match leased {
                 Ok(Some(leased)) => {
                     let driver = Arc::clone(&driver);
                     tasks.spawn(async move {
@@ -98,6 +102,12 @@ impl ModelLoop {
         tasks.close();
         tasks.wait().await;
     }
+}
+
+/// Completes a while after the process begins to drain: the offers have ended by then.
+async fn ends(drain: &CancellationToken) {
+    drain.cancelled().await;
+    sleep(AFTER_ERROR).await;
 }
 
 fn caller() -> Option<Caller> {

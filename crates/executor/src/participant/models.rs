@@ -12,7 +12,7 @@ use surety_common::domain::journal::Actor;
 use surety_common::domain::model::AwayEndpoint;
 use surety_common::store::{self, Commit, HeldLease, Outcome, Scope, Topic};
 use surety_common::telemetry::trace;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 use uuid::Uuid;
 
 /// The identity of the service's own models. No token can have a name with this first character.
@@ -60,8 +60,12 @@ impl Participants {
     /// Completes when a model does not hold its lease any more. Dropping it changes nothing.
     pub(crate) async fn lease_lost(&self, held: HeldWait) {
         let follower = self.news.follow(held.run_id);
+        let beat = Duration::from_millis(u64::from(self.lease_ms.unsigned_abs()) / 3);
         loop {
-            follower.changed().await;
+            tokio::select! {
+                () = follower.changed() => {}
+                () = sleep(beat) => {}
+            }
             let extended = self.heartbeats.extend(vec![held.lease()], clock::now()).await;
             match extended.map(|leases| leases.into_iter().next().flatten()) {
                 Ok(Some(_)) => {}

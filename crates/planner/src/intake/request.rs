@@ -59,4 +59,6 @@ pub struct NewPlan {
     pub reason: String,
     /// The model of the service that made it, and what that cost; none for any other author.
     pub model: Option<(ModelReply, Usage)>,
+    /// Whether a person approves it before its first step.
+    pub is_asked: bool,
 }

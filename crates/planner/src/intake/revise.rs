@@ -5,6 +5,7 @@ use super::leases;
 use super::request::NewPlan;
 use crate::call::{Call, Changed};
 use crate::planner::Planner;
+use chrono::{DateTime, TimeDelta, Utc};
 use std::sync::Arc;
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::execution::{Execution, Graph, Wait};
@@ -12,11 +13,11 @@ use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::journal::Entry;
 use surety_common::domain::machine::run::{Phase, RunState};
 use surety_common::domain::plan::Plan;
-use surety_common::domain::planning::{Planning, ReplanCause};
+use surety_common::domain::planning::{PlanApproval, Planning, ReplanCause};
 use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::run::RunRecord;
 use surety_common::domain::step::StepState;
-use surety_common::domain::stop::StopReason;
+use surety_common::domain::stop::{StopReason, WaitingOn};
 use surety_common::store::{self, Artifact, StoreError, StoredPlan, Topic};
 use surety_common::wire::v1;
 use uuid::Uuid;
@@ -92,6 +93,10 @@ pub(crate) async fn submit(
         _ => draft.revise_plan(&old, &graph, stored.revision),
     }
     .map_err(refused)?;
+    if new.is_asked {
+        let wait = approval(&record, (&new.plan, &stored), (call.by(), now));
+        draft.ask_for_plan(&graph, wait).map_err(refused)?;
+    }
     let write = draft.into_write();
     let planned = RunRecord {
         plan: Some(Arc::new(new.plan)),
@@ -112,6 +117,39 @@ pub(crate) async fn submit(
             Err(overtaken())
         }
         Err(error) => Err(error.into()),
+    }
+}
+
+/// The wait for the approval of a plan.
+fn approval(
+    record: &RunRecord,
+    (plan, stored): (&Plan, &StoredPlan),
+    (by, now): (&str, DateTime<Utc>),
+) -> Wait {
+    let ttl = i64::try_from(record.spec.limits.confirm_ttl_s).unwrap_or(i64::MAX);
+    let expires_at = TimeDelta::try_seconds(ttl).and_then(|ttl| now.checked_add_signed(ttl));
+    let StoredPlan { revision, digest, .. } = stored;
+    let steps: Vec<&str> = plan.steps.iter().map(|step| step.id.as_str()).collect();
+    let question = format!(
+        "Is revision {revision} of the plan approved? {}: {} steps ({})",
+        plan.title,
+        steps.len(),
+        steps.join(", ")
+    );
+    let id = Uuid::now_v7();
+    let unblocks = format!(
+        "an approver, or the creator of the run unless the namespace asks for four eyes, calls \
+         ResolveConfirmation; `surety approve {id}` shows the plan"
+    );
+    let asked = PlanApproval {
+        digest: digest.clone(),
+        expires_at: expires_at.unwrap_or(DateTime::<Utc>::MAX_UTC),
+        asked_by: by.to_owned(),
+    };
+    Wait {
+        question,
+        plan_approval: Some(Box::new(asked)),
+        ..Wait::new(id, WaitingOn::Approver, now, unblocks)
     }
 }
 

@@ -89,7 +89,11 @@ impl PlanLoop {
             };
             // The semaphore is never closed.
             let Ok(place) = place else { break };
-            match plans.lease().await {
+            let leased = tokio::select! {
+                leased = plans.lease() => leased,
+                () = ends(&drain) => break,
+            };
+            match leased {
                 Ok(Some(leased)) => {
                     let (plans, drain) = (Arc::clone(&plans), drain.clone());
                     tasks.spawn(async move {
@@ -189,6 +193,12 @@ impl PlanLoop {
             Outcome::Lost => give_back(leased).await,
         }
     }
+}
+
+/// Completes a while after the process begins to drain: the offers have ended by then.
+async fn ends(drain: &CancellationToken) {
+    drain.cancelled().await;
+    sleep(AFTER_ERROR).await;
 }
 
 /// Completes when the lease is lost.

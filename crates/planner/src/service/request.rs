@@ -287,6 +287,8 @@ pub(super) fn read_new_plan(
             plan: Plan::default(),
             reason: storable("reason", reason.trim().to_owned())?,
             model: None,
+            // What a person submits is approved by that.
+            is_asked: record.spec.policy.approve_plan && sender.author == Author::Model,
         },
         truncated_add: false,
         warnings: Vec::new(),

@@ -16,6 +16,7 @@ pub mod draft;
 mod grants;
 mod model;
 mod pause;
+mod plan_approval;
 mod replan;
 mod rules;
 mod sleep;
@@ -25,6 +26,7 @@ mod worker_call;
 
 pub use confirmation::Approval;
 pub use grants::Revocation;
+pub use plan_approval::PlanAnswer;
 pub use sleep::Sleep;
 pub use worker_call::{NextAttempt, WorkerCall, WorkerCallEnd, WorkerResult};
 
@@ -38,7 +40,7 @@ use crate::domain::grant::CallGrant;
 use crate::domain::machine::run::RunState;
 use crate::domain::model::{ModelReply, ModelWait};
 use crate::domain::plan::Plan;
-use crate::domain::planning::Planning;
+use crate::domain::planning::{PlanApproval, Planning};
 use crate::domain::scope::Writes;
 use crate::domain::step::StepState;
 use crate::domain::stop::{StopReason, Terminal, WaitingOn};
@@ -378,6 +380,9 @@ pub struct Wait {
     /// Where a model of the service supplies the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Box<ModelWait>>,
+    /// The plan that an approver is shown, if it waits for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan_approval: Option<Box<PlanApproval>>,
 }
 
 impl Wait {
@@ -402,6 +407,7 @@ impl Wait {
             answer_schema: String::new(),
             confirmation: None,
             model: None,
+            plan_approval: None,
         }
     }
 }

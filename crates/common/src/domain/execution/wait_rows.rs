@@ -173,7 +173,8 @@ impl Execution {
         let task = self.worker_step(wait).and_then(|step| step.worker_call.as_deref());
         let confirmation = wait.confirmation.as_deref().map(|call| call.expires_at);
         let away = away(wait).map(|away| away.until);
-        confirmation.or(task.map(|task| task.deadline_at)).or(away)
+        let plan = wait.plan_approval.as_deref().map(|asked| asked.expires_at);
+        confirmation.or(task.map(|task| task.deadline_at)).or(away).or(plan)
     }
 
     fn offered_call(&self, wait: &Wait) -> Option<OfferedCall> {
