@@ -2,6 +2,7 @@
 
 use crate::error::ChatError;
 use crate::profile::Profile;
+use crate::usage::TokenUsage;
 use futures::future::BoxFuture;
 use serde_json::Value;
 use surety_common::domain::messages::Message;
@@ -36,7 +37,7 @@ pub struct ChatReply {
     pub text: String,
     /// What the model thought, where the endpoint tells it apart.
     pub reasoning: Option<String>,
-    /// The tokens, of all tries of this call.
+    /// The tokens of the try that was answered.
     pub usage: TokenUsage,
     /// What they cost by the price table, in millionths of its currency; 0 without a price.
     pub cost_micros: u64,
@@ -48,19 +49,6 @@ pub struct ChatReply {
     pub messages_normalized: bool,
     /// How often the request was sent again.
     pub retries: u32,
-}
-
-/// Counted tokens. What an endpoint does not report is an upper bound, and `is_estimate` says so.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct TokenUsage {
-    /// Tokens of the prompt, cached ones included.
-    pub input: u64,
-    /// Tokens of the reply, thinking included.
-    pub output: u64,
-    /// Tokens of the prompt that the endpoint had cached.
-    pub cached_input: u64,
-    /// Whether the endpoint reported nothing and these are upper bounds.
-    pub is_estimate: bool,
 }
 
 /// A part of a reply, as it arrives.

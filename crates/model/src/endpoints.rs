@@ -1,36 +1,30 @@
 //! The endpoints of all profiles. Profiles with the same address, key and headers share one.
 
-use crate::chat::ChatRequest;
-use crate::chat::{ChatModel, OnPart, Replying};
+use crate::chat::ChatModel;
+use crate::client::Client;
+use crate::endpoint::{Endpoint, Health};
 use crate::error::ChatError;
-use crate::profile::{ModelUse, Profile, ProfileError, Profiles};
-use futures::future::BoxFuture;
+use crate::profile::{Api, ModelUse, Profile, ProfileError, Profiles};
+use futures::future::join_all;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
-use surety_common::config::ModelConfig;
+use surety_common::config::{ModelConfig, Secret};
 use tokio_util::sync::CancellationToken;
 
 /// The models of a process.
 #[derive(Clone)]
 pub struct Endpoints {
-    models: BTreeMap<String, Arc<dyn ChatModel>>,
+    models: BTreeMap<String, Arc<Client>>,
     profiles: Arc<Profiles>,
 }
 
-/// How an endpoint does.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Health {
-    /// Its name, such as `127.0.0.1:8000/v1`.
-    pub endpoint: String,
-    /// Failures in a row.
-    pub failures: u32,
-    /// For how long it is not asked; none while it is.
-    pub open_for: Option<Duration>,
-    /// Requests on their way.
-    pub in_use: u32,
-    /// How many there may be.
-    pub capacity: u32,
+/// What tells two endpoints apart.
+type Identity<'a> = (&'a str, Api, Option<&'a str>, Vec<(&'a str, &'a str)>);
+
+fn identity(profile: &Profile) -> Identity<'_> {
+    let headers = profile.headers.iter().chain(&profile.secret_headers);
+    let headers = headers.map(|(name, value)| (name.as_str(), value.expose())).collect();
+    (&profile.url, profile.api, profile.key.as_ref().map(Secret::expose), headers)
 }
 
 impl Endpoints {
@@ -45,11 +39,19 @@ impl Endpoints {
     /// The models of profiles. No connection is made.
     ///
     /// # Errors
-    /// The HTTP client cannot be set up.
+    /// A profile's certificate authorities cannot be read.
     pub fn open(profiles: Profiles) -> Result<Self, ProfileError> {
-        let mut models: BTreeMap<String, Arc<dyn ChatModel>> = BTreeMap::new();
+        let mut shared: BTreeMap<Identity<'_>, Vec<&Profile>> = BTreeMap::new();
         for profile in profiles.profiles.values() {
-            models.insert(profile.name.clone(), Arc::new(Client { profile: profile.clone() }));
+            shared.entry(identity(profile)).or_default().push(profile);
+        }
+        let mut models = BTreeMap::new();
+        for group in shared.values() {
+            let endpoint = Arc::new(Endpoint::new(group));
+            for profile in group {
+                let client = Client::open((*profile).clone(), Arc::clone(&endpoint))?;
+                models.insert(profile.name.clone(), Arc::new(client));
+            }
         }
         Ok(Self { models, profiles: Arc::new(profiles) })
     }
@@ -59,9 +61,10 @@ impl Endpoints {
     /// # Errors
     /// There is no such profile.
     pub fn model(&self, profile: &str) -> Result<Arc<dyn ChatModel>, ProfileError> {
-        let known = || self.models.keys().cloned().collect();
-        let unknown = || ProfileError::Unknown { name: profile.to_owned(), known: known() };
-        self.models.get(profile).map(Arc::clone).ok_or_else(unknown)
+        match self.models.get(profile) {
+            Some(client) => Ok(Arc::<Client>::clone(client)),
+            None => Err(self.profiles.unknown(profile)),
+        }
     }
 
     /// The model for a use.
@@ -69,48 +72,29 @@ impl Endpoints {
     /// # Errors
     /// The configuration names no profile for it.
     pub fn for_use(&self, model_use: ModelUse) -> Result<Arc<dyn ChatModel>, ProfileError> {
-        self.model(self.profiles.profile_for(model_use))
+        self.model(self.profiles.name_for(model_use))
+    }
+
+    /// The profiles.
+    #[must_use]
+    pub fn profiles(&self) -> &Profiles {
+        &self.profiles
     }
 
     /// How each endpoint does, by profile.
     #[must_use]
     pub fn health(&self) -> BTreeMap<String, Health> {
-        BTreeMap::new()
+        let health =
+            |(name, client): (&String, &Arc<Client>)| (name.clone(), client.endpoint().health());
+        self.models.iter().map(health).collect()
     }
 
     /// Asks each endpoint whether it answers, takes the key and knows the model: what is wrong, by profile. For the
     /// start of a process.
     pub async fn check(&self, cancel: &CancellationToken) -> BTreeMap<String, ChatError> {
-        let mut wrong = BTreeMap::new();
-        for (name, model) in &self.models {
-            if let Err(error) = model.probe(cancel).await {
-                wrong.insert(name.clone(), error);
-            }
-        }
-        wrong
-    }
-}
-
-struct Client {
-    profile: Profile,
-}
-
-impl ChatModel for Client {
-    fn profile(&self) -> &Profile {
-        &self.profile
-    }
-
-    fn reply<'a>(
-        &'a self,
-        _request: &'a ChatRequest,
-        _on_part: OnPart<'a>,
-        _cancel: &'a CancellationToken,
-    ) -> Replying<'a> {
-        let endpoint = self.profile.url.clone();
-        Box::pin(async { Err(ChatError::Cancelled { endpoint }) })
-    }
-
-    fn probe<'a>(&'a self, _cancel: &'a CancellationToken) -> BoxFuture<'a, Result<(), ChatError>> {
-        Box::pin(async { Ok(()) })
+        let probes = self.models.iter().map(|(name, client)| async move {
+            client.probe(cancel).await.err().map(|error| (name.clone(), error))
+        });
+        join_all(probes).await.into_iter().flatten().collect()
     }
 }

@@ -1,5 +1,6 @@
 //! What goes wrong between a request and its reply.
 
+use crate::usage::TokenUsage;
 use std::time::Duration;
 use thiserror::Error;
 
@@ -86,7 +87,7 @@ pub enum ChatError {
         /// What arrived.
         text: String,
         /// What it cost.
-        usage: crate::TokenUsage,
+        usage: TokenUsage,
         /// The same by the price table, in millionths.
         cost_micros: u64,
     },

@@ -5,7 +5,6 @@ use super::run::Replay;
 use super::steps::Used;
 use anyhow::{Context, Result, ensure};
 use surety_common::domain::confirmation::is_said;
-use surety_common::domain::execution::wait_rows::WaitKind;
 use surety_common::domain::execution::{CallAnswer, StepProgress};
 use surety_common::domain::machine::run::RunState;
 use surety_common::domain::plan::Evidence;

@@ -58,7 +58,7 @@ async fn a_turn_names_its_model_its_prompt_and_the_tokens_that_the_service_count
         ensure!(turn.usage_source() == v1::UsageSource::Measured && turn.tokens > 0, "{turn:#?}");
     }
     let of_turns: u64 = turns.iter().map(|turn| turn.tokens).sum();
-    let usage = ended.usage.context("usage")?;
+    let usage = ended.counters.context("counters")?;
     ensure!(usage.tokens > of_turns, "the plan cost something, too: {usage:#?}");
     stage.deployment.finish().await
 }

@@ -41,6 +41,6 @@ pub use secrets::{NamedSecret, NamedSecrets, SecretSource};
 pub use services::{ExecutorConfig, GateConfig, GateProbeConfig, PlannerConfig, SandboxConfig};
 pub use settings::{Accepts, Group, Setting, settings};
 pub use tls::{ClientTlsConfig, TlsConfig};
-pub use token::{FileToken, read_client_token, read_token_file};
+pub use token::{FileToken, open_to_all, read_client_token, read_token_file};
 pub use value::LogFormat;
 pub use webhooks::{SECRET_PREFIX, Webhook};

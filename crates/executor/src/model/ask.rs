@@ -7,7 +7,7 @@ use surety_common::domain::model::ModelReply;
 use surety_common::domain::reader::MAX_TEXT_BYTES;
 use surety_common::telemetry::{self, ChatSpan};
 use surety_model::{
-    Api, ChatError, ChatModel, ChatReply, ChatRequest, ReplySchema, TokenUsage, Tokenizer, bound,
+    Api, ChatError, ChatModel, ChatReply, ChatRequest, ReplySchema, TokenUsage, bound,
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
@@ -88,7 +88,7 @@ fn request(given: &Ask<'_>) -> Result<ChatRequest, String> {
     let most = u64::from(profile.max_output_tokens);
     let room =
         profile.context_tokens.map_or(u64::MAX, |context| u64::from(context).saturating_sub(most));
-    let bounded = bound(&messages, Tokenizer::Bytes, room).map_err(|error| error.to_string())?;
+    let bounded = bound(&messages, profile.tokenizer, room).map_err(|error| error.to_string())?;
     let spec = &given.scene.record.spec;
     let reserved = spec.limits.token_budget.map(|_| given.scene.progress().reserved.tokens);
     let left = reserved.map(|reserved| reserved.saturating_sub(bounded.tokens).max(FEWEST_TOKENS));

@@ -14,7 +14,7 @@ use surety_common::domain::run::RunRecord;
 use surety_common::store::{self, PlanTool};
 use surety_common::telemetry::{self, ChatSpan};
 use surety_model::{
-    Api, ChatError, ChatModel, ChatReply, ChatRequest, ModelUse, TokenUsage, Tokenizer, bound,
+    Api, ChatError, ChatModel, ChatReply, ChatRequest, ModelUse, TokenUsage, bound,
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
@@ -107,7 +107,7 @@ fn request(
     let most = u64::from(profile.max_output_tokens);
     let room =
         profile.context_tokens.map_or(u64::MAX, |context| u64::from(context).saturating_sub(most));
-    let bounded = bound(&messages, Tokenizer::Bytes, room).map_err(|error| error.to_string())?;
+    let bounded = bound(&messages, profile.tokenizer, room).map_err(|error| error.to_string())?;
     let used = execution.counters.usage.tokens.saturating_add(execution.reserved().tokens);
     let left = execution.limits_of(&spec.limits).token_budget.map(|budget| {
         let left = budget.saturating_sub(used).saturating_sub(bounded.tokens);
