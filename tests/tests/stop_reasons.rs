@@ -112,6 +112,7 @@ fn stored(plan: &Plan) -> Result<NewRun> {
     let execution = Execution::new(id, "default".to_owned(), deadline, now);
     let mut draft = Draft::new(execution, Actor("test".into()), now);
     draft.journal(Entry::Plan(PlanStored {
+        model: None,
         revision: 1,
         digest: revision.digest.clone(),
         parent_digest: String::new(),

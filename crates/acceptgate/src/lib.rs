@@ -112,5 +112,6 @@ fn without_database(setup: Setup, probes: Arc<Probes>) -> Server {
 /// What the gate says of itself; it starts no commands.
 fn info(pool: Option<PgPool>) -> ServerInfo {
     let (version, sandbox) = (env!("CARGO_PKG_VERSION"), SandboxLevel::None);
-    ServerInfo { service: "acceptgate", version, sandbox, sandbox_missing: Vec::new(), pool }
+    let sandbox_missing = Vec::new();
+    ServerInfo { service: "acceptgate", version, sandbox, sandbox_missing, pool, has_model: false }
 }

@@ -9,6 +9,7 @@ use surety_common::wire::status::from_status;
 use surety_common::wire::token::Token;
 use surety_common::wire::v1;
 use surety_common::wire::v1::admin_service_client::AdminServiceClient;
+use surety_common::wire::v1::planner_service_client::PlannerServiceClient;
 use surety_common::wire::v1::run_service_client::RunServiceClient;
 use tonic::{Request, Status};
 
@@ -32,6 +33,7 @@ pub struct Connection {
     url: String,
     runs: RunServiceClient<ServiceChannel>,
     admin: AdminServiceClient<ServiceChannel>,
+    plans: PlannerServiceClient<ServiceChannel>,
 }
 
 impl Connection {
@@ -59,8 +61,10 @@ impl Connection {
         let channel = channel_over(&url, token.as_ref(), &transport)?;
         let runs = RunServiceClient::new(channel.clone());
         let runs = runs.max_decoding_message_size(MAX_ANSWER_BYTES);
+        let plans = PlannerServiceClient::new(channel.clone());
+        let plans = plans.max_decoding_message_size(MAX_ANSWER_BYTES);
         let admin = AdminServiceClient::new(channel).max_decoding_message_size(MAX_ANSWER_BYTES);
-        Ok(Self { url, runs, admin })
+        Ok(Self { url, runs, admin, plans })
     }
 
     /// The client of the run service.
@@ -73,6 +77,12 @@ impl Connection {
     #[must_use]
     pub fn admin(&self) -> AdminServiceClient<ServiceChannel> {
         self.admin.clone()
+    }
+
+    /// The client of plans.
+    #[must_use]
+    pub fn plans(&self) -> PlannerServiceClient<ServiceChannel> {
+        self.plans.clone()
     }
 
     /// The failure of a refused call.

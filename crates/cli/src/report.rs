@@ -15,7 +15,7 @@ use crate::text::{
 
 pub use grants::{grants, terms};
 pub use history::{Extent, Journal};
-pub use waits::{acceptance, call, waits};
+pub use waits::{acceptance, call, plan_to_approve, waits};
 
 use crate::lines::fork_line;
 use rows::{push, push_inline};

@@ -14,6 +14,7 @@ pub mod driver;
 pub mod fuse;
 pub mod gate;
 mod git_reader;
+mod model;
 mod participant;
 mod pauses;
 pub mod revision;
@@ -32,11 +33,15 @@ use sqlx::PgPool;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use surety_common::config::{CommonConfig, ConfigError, ExecutorConfig};
+use surety_common::clock;
+use surety_common::config::{
+    CommonConfig, ConfigError, ExecutorConfig, ModelDriverConfig, PROMPTS, Prompt, check_prompts,
+};
 use surety_common::domain::journal::Actor;
 use surety_common::domain::workspace::Reserved;
 use surety_common::store::{
-    self, Committer, Identities, Listener, Observer, PoolSize, StoreError, Topic, Waker, Wakeups,
+    self, Committer, Identities, Listener, Observer, PlanTool, PoolSize, StoreError, Topic, Waker,
+    Wakeups,
 };
 use surety_common::telemetry;
 use surety_common::wire::client::{self, ClientError, Transport};
@@ -66,6 +71,8 @@ pub struct Setup {
     pub common: CommonConfig,
     /// The executor's settings.
     pub executor: ExecutorConfig,
+    /// The models that decide for runs with the driver `model`.
+    pub models: ModelDriverConfig,
     /// The Postgres that stores all state; without one the executor runs in stateless mode.
     pub database_url: Option<String>,
     /// The drivers that this executor serves.
@@ -86,6 +93,12 @@ pub enum ServeError {
     /// A permanent error of the database.
     #[error("the database is not usable")]
     Store(#[from] StoreError),
+    /// A model's profile cannot be used.
+    #[error(transparent)]
+    Models(#[from] surety_model::ProfileError),
+    /// A prompt cannot be used.
+    #[error(transparent)]
+    Prompt(#[from] ConfigError),
     /// The port failed.
     #[error("the listening socket failed")]
     Server(#[from] server::ServeError),
@@ -153,52 +166,31 @@ pub async fn serve(
         return Ok(server.serve(listener, shutdown.cancelled_owned()).await?);
     };
     let (secrets, servers) = secrets(&setup)?;
+    let prompt = prompt(&setup.models)?;
+    let endpoints = surety_model::Endpoints::from_config(&setup.models.models)?;
     let sandbox = confine(&setup).await?;
     let in_force = sandbox.machine().in_force().clone();
     sweep(&sandbox).await;
     warn_of_open_files(setup.executor.executor_slots);
-    let channel = gate_channel(&setup)?;
+    let gate = gate::Gate::new(gate_channel(&setup)?);
     let connecting = store::connect_with_patience(database_url, PoolSize::of(&setup.common));
     let pool = tokio::select! {
         pool = connecting => pool?,
         () = shutdown.cancelled() => return Ok(()),
     };
     store::import_patiently(&pool, &setup.tokens.known).await?;
-    let waker = Waker::start(pool.clone());
-    let wakeups = Wakeups::start(pool.clone(), Listener::Worker);
+    show_tools(&pool, &tools).await;
+    let means = Means { tools, servers, sandbox, secrets, gate };
     let news = participant::News::default();
-    let observer = observer(waker.clone(), wakeups.clone(), news.clone());
-    let id = Uuid::now_v7();
-    let engine = Arc::new(step::Engine {
-        id,
-        actor: Actor(format!("executor/{}", id.simple()).into()),
-        committer: Committer::start(pool.clone(), waker.clone(), observer),
-        waker,
-        wakeups,
-        pool: pool.clone(),
-        drivers: setup.drivers.clone(),
-        tools: Arc::new(toolbox(tools, &pool, &setup.executor).with_servers(servers)),
-        environment: Arc::new(tool::Environment::of_process()),
-        sandbox,
-        secrets,
-        workspaces: setup.executor.executor_data_dir.join("workspaces"),
-        reserved: reserved(&setup.executor.executor_data_dir),
-        host_label: setup.common.host_label(),
-        gate: gate::Gate::new(channel),
-        drain: shutdown.clone(),
-        registry: step::RunRegistry::default(),
-        recent_runs: step::RecentRuns::default(),
-        lease_validity: step::LeaseValidity::new(
-            setup.executor.heartbeat_interval(),
-            setup.executor.heartbeat_age_limit(),
-        ),
-        cut: CancellationToken::new(),
-        drain_timeout: setup.common.drain_timeout(),
-        max_deaths: setup.executor.executor_max_deaths,
-    });
+    let engine = engine(&setup, pool.clone(), means, (&news, &shutdown));
     let slots = usize::try_from(setup.executor.executor_slots).unwrap_or(usize::MAX);
     let claimer = Arc::new(step::Claimer::new(Arc::clone(&engine), slots));
-    let participants = participants(&claimer, news, &setup.executor);
+    let participants = participants(&claimer, news, &setup.executor, prompt);
+    let has_model = endpoints.is_some();
+    let deciding = endpoints.map(|endpoints| {
+        let models = model_loop(&participants, endpoints, &setup);
+        tokio::spawn(models.run(engine.drain.clone()))
+    });
     let workers = workers(&engine, &setup.executor);
     let tools = Arc::clone(&engine.tools);
     let working = tokio::spawn(work(claimer, setup.executor));
@@ -207,20 +199,24 @@ pub async fn serve(
     let served = Server::new(Settings::of(&setup.common, authentication, setup.transport.tls))
         .with_service(ExecutorServiceServer::new(handlers.clone()))
         .with_service(ToolServiceServer::new(handlers))
-        .with_info(info(Some(pool.clone()), &in_force))
+        .with_info(info(Some(pool.clone()), &in_force, has_model))
         .with_http(server::operations(setup.metrics, Some(pool.clone())))
         .serve(listener, shutdown.clone().cancelled_owned())
         .await;
     // The leases are also released when the port has failed.
     shutdown.cancel();
-    close(working, &pool).await;
+    let deciding = deciding.into_iter().map(|deciding| ("the loop of models", deciding));
+    let loops = deciding.chain([("the engine", working)]).collect();
+    close(loops, &pool).await;
     Ok(served?)
 }
 
-/// Waits until the engine has drained, and closes the connections to the database.
-async fn close(working: JoinHandle<()>, pool: &PgPool) {
-    if let Err(error) = working.await {
-        tracing::error!(%error, "executor: the engine panicked; report the error");
+/// Waits until the loops have drained, and closes the connections to the database.
+async fn close(loops: Vec<(&'static str, JoinHandle<()>)>, pool: &PgPool) {
+    for (name, working) in loops {
+        if let Err(error) = working.await {
+            tracing::error!(%error, name, "executor: a loop panicked; report the error");
+        }
     }
     if timeout(CLOSING, pool.close()).await.is_err() {
         tracing::warn!("executor: the database connections could not be closed in time");
@@ -242,16 +238,113 @@ fn observer(waker: Waker, wakeups: Wakeups, news: participant::News) -> Observer
     })
 }
 
+/// Stores the tools of this executor, for models that plan.
+async fn show_tools(pool: &PgPool, tools: &tool::Registry) {
+    let tools: Vec<PlanTool> = tools
+        .specs()
+        .map(|spec| PlanTool {
+            tool: spec.name.clone(),
+            description: spec.description.clone(),
+            schema: spec.input_schema.to_string(),
+            of_worker: false,
+        })
+        .collect();
+    if let Err(error) = store::show_tools(pool, &tools, clock::now()).await {
+        tracing::warn!(%error, "executor: the tools could not be stored, so models may plan without them; restart the executor");
+    }
+}
+
+/// What an engine works with.
+struct Means {
+    tools: Arc<tool::Registry>,
+    servers: tool::McpHost,
+    sandbox: tool::Sandbox,
+    secrets: tool::Secrets,
+    gate: gate::Gate,
+}
+
+fn engine(
+    setup: &Setup,
+    pool: PgPool,
+    means: Means,
+    (news, shutdown): (&participant::News, &CancellationToken),
+) -> Arc<step::Engine> {
+    let Means { tools, servers, sandbox, secrets, gate } = means;
+    let waker = Waker::start(pool.clone());
+    let wakeups = Wakeups::start(pool.clone(), Listener::Worker);
+    let observer = observer(waker.clone(), wakeups.clone(), news.clone());
+    let id = Uuid::now_v7();
+    Arc::new(step::Engine {
+        id,
+        actor: Actor(format!("executor/{}", id.simple()).into()),
+        committer: Committer::start(pool.clone(), waker.clone(), observer),
+        waker,
+        wakeups,
+        tools: Arc::new(toolbox(tools, &pool, &setup.executor).with_servers(servers)),
+        pool,
+        drivers: setup.drivers.clone(),
+        environment: Arc::new(tool::Environment::of_process()),
+        sandbox,
+        secrets,
+        workspaces: setup.executor.executor_data_dir.join("workspaces"),
+        reserved: reserved(&setup.executor.executor_data_dir),
+        host_label: setup.common.host_label(),
+        gate,
+        drain: shutdown.clone(),
+        registry: step::RunRegistry::default(),
+        recent_runs: step::RecentRuns::default(),
+        lease_validity: step::LeaseValidity::new(
+            setup.executor.heartbeat_interval(),
+            setup.executor.heartbeat_age_limit(),
+        ),
+        cut: CancellationToken::new(),
+        drain_timeout: setup.common.drain_timeout(),
+        max_deaths: setup.executor.executor_max_deaths,
+    })
+}
+
+/// Checks the prompt of steps.
+///
+/// # Errors
+/// It cannot be used.
+pub fn check_prompt(models: &ModelDriverConfig) -> Result<(), ConfigError> {
+    prompt(models).map(drop)
+}
+
+/// The rules that drivers are shown.
+fn prompt(models: &ModelDriverConfig) -> Result<Prompt, ConfigError> {
+    let folder = models.model_prompts_dir.as_deref();
+    folder.map(|folder| check_prompts(folder, &PROMPTS)).transpose()?;
+    context::STEP_PROMPT.load(folder)
+}
+
+/// The loop of the models that decide.
+fn model_loop(
+    participants: &participant::Participants,
+    endpoints: surety_model::Endpoints,
+    setup: &Setup,
+) -> model::ModelLoop {
+    model::ModelLoop {
+        participants: participants.clone(),
+        endpoints,
+        turns: setup.models.turns(),
+        model_wait: setup.models.model_wait(),
+        grace: setup.common.drain_timeout() / 2,
+    }
+}
+
 /// The agents that decide for runs with a remote driver.
 fn participants(
     claimer: &Arc<step::Claimer>,
     news: participant::News,
     config: &ExecutorConfig,
+    prompt: Prompt,
 ) -> participant::Participants {
     let engine = claimer.engine();
     let workshop = participant::Workshop {
         tools: Arc::clone(&engine.tools),
         workspaces: engine.workspaces.clone(),
+        prompt,
     };
     let terms = participant::Terms { lease: config.driver_lease(), reporters: config.reporters() };
     participant::Participants::start(Arc::clone(claimer), news, (workshop, terms), &engine.drain)
@@ -298,12 +391,12 @@ fn without_database(setup: Setup, tools: Arc<tool::Registry>) -> Server {
     Server::new(Settings::of(&setup.common, authentication, setup.transport.tls))
         .with_service(ExecutorServiceServer::new(handlers.clone()))
         .with_service(ToolServiceServer::new(handlers))
-        .with_info(info(None, &InForce::None))
+        .with_info(info(None, &InForce::None, false))
         .with_http(server::operations(setup.metrics, None))
 }
 
 /// What the executor says of itself.
-fn info(pool: Option<PgPool>, in_force: &InForce) -> ServerInfo {
+fn info(pool: Option<PgPool>, in_force: &InForce, has_model: bool) -> ServerInfo {
     let sandbox = match in_force {
         InForce::Full => SandboxLevel::Full,
         InForce::Partial(_) => SandboxLevel::Partial,
@@ -311,7 +404,7 @@ fn info(pool: Option<PgPool>, in_force: &InForce) -> ServerInfo {
     };
     let sandbox_missing = in_force.missing().iter().map(ToString::to_string).collect();
     let version = env!("CARGO_PKG_VERSION");
-    ServerInfo { service: "executor", version, sandbox, sandbox_missing, pool }
+    ServerInfo { service: "executor", version, sandbox, sandbox_missing, pool, has_model }
 }
 
 /// Probes the sandbox of this machine, and logs the level.
@@ -326,6 +419,8 @@ async fn confine(setup: &Setup) -> Result<tool::Sandbox, ServeError> {
     hidden.extend(servers.iter().flat_map(|server| server.secret_files()).map(Path::to_owned));
     hidden.extend(setup.executor.executor_mcp.clone());
     hidden.extend(setup.common.tls.client.tls_key_file.clone());
+    let models = &setup.models.models;
+    hidden.extend(models.model_key_file.iter().chain(&models.model_profiles_file).cloned());
     hidden.extend(setup.database_url.as_deref().and_then(socket_folder));
     let probing =
         tokio::task::spawn_blocking(move || tool::Sandbox::probe(&config, &data_dir, hidden));

@@ -1,7 +1,7 @@
 //! The executor's process.
 
 use clap::Parser;
-use surety_common::config::{CommonConfig, ConfigError, ExecutorConfig};
+use surety_common::config::{CommonConfig, ConfigError, ExecutorConfig, ModelDriverConfig};
 use surety_common::telemetry;
 use surety_common::wire::client::Transport;
 use surety_common::wire::server::{bind, on_signal, runtime};
@@ -19,6 +19,8 @@ struct Args {
     common: CommonConfig,
     #[command(flatten)]
     executor: ExecutorConfig,
+    #[command(flatten)]
+    models: ModelDriverConfig,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -27,7 +29,7 @@ fn main() -> anyhow::Result<()> {
     runtime(args.common.worker_threads)?.block_on(run(args))
 }
 
-async fn run(Args { common, executor }: Args) -> anyhow::Result<()> {
+async fn run(Args { common, executor, models }: Args) -> anyhow::Result<()> {
     executor.check()?;
     let transport = Transport::of(&common.tls)?;
     let guard = telemetry::init("executor", &common.telemetry, &transport)?;
@@ -46,6 +48,7 @@ async fn run(Args { common, executor }: Args) -> anyhow::Result<()> {
     let setup = surety_executor::Setup {
         common,
         executor,
+        models,
         database_url,
         drivers,
         tokens,

@@ -246,7 +246,8 @@ fn submission(
         Usage { tokens: input_tokens.saturating_add(output_tokens), cost_micros }
     });
     let step_id = fence.step_id;
-    Ok(Submission { run_id, step_id, lease_epoch, turn, text, usage, trace_parent })
+    let model = None;
+    Ok(Submission { run_id, step_id, lease_epoch, turn, text, usage, trace_parent, model })
 }
 
 fn report(request: v1::RecordReceiptRequest) -> Result<Report, Fault> {

@@ -12,6 +12,7 @@ mod call;
 mod depths;
 pub mod intake;
 mod merge;
+mod model;
 pub mod plan;
 mod planner;
 mod retention;
@@ -32,7 +33,9 @@ use shards::Shards;
 use sqlx::PgPool;
 use std::sync::Arc;
 use surety_common::clock::PRIMARY_SHARD;
-use surety_common::config::{CommonConfig, NamespaceDatabase, PlannerConfig, Webhook};
+use surety_common::config::{
+    CommonConfig, ConfigError, ModelDriverConfig, NamespaceDatabase, PlannerConfig, Webhook,
+};
 use surety_common::store::{self, Identities, PoolSize, Retention, StoreError};
 use surety_common::wire::client::Transport;
 use surety_common::wire::server::{self, Authentication, Server, ServerInfo, Settings};
@@ -55,6 +58,8 @@ pub struct Setup {
     pub common: CommonConfig,
     /// The planner's settings.
     pub planner: PlannerConfig,
+    /// The models that plan for runs with the driver `model`.
+    pub models: ModelDriverConfig,
     /// The Postgres that stores all state; without one the planner runs in stateless mode.
     pub database_url: Option<String>,
     /// The databases of namespaces that have a separate one; stateless mode uses none.
@@ -78,9 +83,25 @@ pub enum ServeError {
     /// A webhook of the configuration cannot be used.
     #[error(transparent)]
     Webhook(#[from] WebhookError),
+    /// A model's profile cannot be used.
+    #[error(transparent)]
+    Models(#[from] surety_model::ProfileError),
+    /// A prompt cannot be used.
+    #[error(transparent)]
+    Prompt(#[from] ConfigError),
     /// The port failed.
     #[error("the listening socket failed")]
     Server(#[from] server::ServeError),
+}
+
+/// Checks the profiles of models and the prompts of planning, without a connection.
+///
+/// # Errors
+/// What cannot be used.
+pub fn check_models(models: &ModelDriverConfig) -> Result<(), ServeError> {
+    model::Prompts::load(models.model_prompts_dir.as_deref())?;
+    surety_model::Endpoints::from_config(&models.models)?;
+    Ok(())
 }
 
 /// Serves until `shutdown` is cancelled. At start it waits until the primary database is available;
@@ -98,6 +119,8 @@ pub async fn serve(
         return Ok(without_database(setup).serve(listener, shutdown.cancelled_owned()).await?);
     };
     let webhooks = Webhooks::new(&setup.webhooks, &setup.transport)?;
+    let prompts = model::Prompts::load(setup.models.model_prompts_dir.as_deref())?;
+    let endpoints = surety_model::Endpoints::from_config(&setup.models.models)?;
     let size = PoolSize::of(&setup.common);
     let connecting = store::connect_with_patience(database_url, size);
     let pool = tokio::select! {
@@ -121,17 +144,36 @@ pub async fn serve(
     for shard in shards.others() {
         loops.spawn(shard.keep(upkeep.clone(), tokens.clone(), shutdown.clone()));
     }
-    let handlers = service::Service::new(Arc::clone(&shards));
+    let has_model = endpoints.is_some();
+    let handlers = service::Service::new(Arc::clone(&shards), has_model);
+    let planning = endpoints.map(|endpoints| {
+        let plans = model::PlanLoop {
+            shards: Arc::clone(&shards),
+            endpoints,
+            prompts,
+            turns: setup.models.turns(),
+            model_wait: setup.models.model_wait(),
+            grace: setup.common.drain_timeout() / 2,
+        };
+        tokio::spawn(plans.run(shutdown.clone()))
+    });
     let authentication = Authentication::Store(Arc::new(identities));
     let served = Server::new(Settings::of(&setup.common, authentication, setup.transport.tls))
         .with_service(RunServiceServer::new(handlers.clone()))
         .with_service(PlannerServiceServer::new(service::Plans::of(handlers.clone())))
         .with_service(AdminServiceServer::new(handlers.clone()))
         .with_service(ToolchainServiceServer::new(handlers))
-        .with_info(info(Some(pool.clone())))
+        .with_info(info(Some(pool.clone()), has_model))
         .with_http(server::operations(setup.metrics, Some(pool)))
-        .serve(listener, shutdown.cancelled_owned())
+        .serve(listener, shutdown.clone().cancelled_owned())
         .await;
+    // Plans under way also end when the port has failed.
+    shutdown.cancel();
+    if let Some(planning) = planning
+        && let Err(error) = planning.await
+    {
+        tracing::error!(%error, "planner: the loop of models panicked; report the error");
+    }
     loops.shutdown().await;
     shards.close().await;
     Ok(served?)
@@ -148,12 +190,13 @@ fn without_database(setup: Setup) -> Server {
         .with_service(PlannerServiceServer::new(service::Plans::stateless()))
         .without_database::<AdminServiceServer<service::Service>>()
         .without_database::<ToolchainServiceServer<service::Service>>()
-        .with_info(info(None))
+        .with_info(info(None, false))
         .with_http(server::operations(setup.metrics, None))
 }
 
 /// What the planner says of itself; it starts no commands.
-fn info(pool: Option<PgPool>) -> ServerInfo {
+fn info(pool: Option<PgPool>, has_model: bool) -> ServerInfo {
     let (version, sandbox) = (env!("CARGO_PKG_VERSION"), SandboxLevel::None);
-    ServerInfo { service: "planner", version, sandbox, sandbox_missing: Vec::new(), pool }
+    let sandbox_missing = Vec::new();
+    ServerInfo { service: "planner", version, sandbox, sandbox_missing, pool, has_model }
 }

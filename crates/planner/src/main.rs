@@ -1,7 +1,7 @@
 //! The planner's process.
 
 use clap::Parser;
-use surety_common::config::{CommonConfig, PlannerConfig};
+use surety_common::config::{CommonConfig, ModelDriverConfig, PlannerConfig};
 use surety_common::telemetry;
 use surety_common::wire::client::Transport;
 use surety_common::wire::server::{bind, on_signal, runtime};
@@ -19,6 +19,8 @@ struct Args {
     common: CommonConfig,
     #[command(flatten)]
     planner: PlannerConfig,
+    #[command(flatten)]
+    models: ModelDriverConfig,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -27,7 +29,7 @@ fn main() -> anyhow::Result<()> {
     runtime(args.common.worker_threads)?.block_on(run(args))
 }
 
-async fn run(Args { common, planner }: Args) -> anyhow::Result<()> {
+async fn run(Args { common, planner, models }: Args) -> anyhow::Result<()> {
     let databases = planner.namespace_databases()?;
     let webhooks = planner.webhooks()?;
     let transport = Transport::of(&common.tls)?;
@@ -45,6 +47,7 @@ async fn run(Args { common, planner }: Args) -> anyhow::Result<()> {
         metrics: Some(guard.metrics()),
         common,
         planner,
+        models,
         tokens,
         transport,
     };

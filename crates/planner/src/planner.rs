@@ -31,6 +31,8 @@ pub struct Planner {
     pub(crate) policies: Policies,
     /// The runs that need a plan, for planning agents.
     pub(crate) offers: Offers,
+    /// The runs whose plan a model of the service makes.
+    pub(crate) model_offers: Offers,
     pub(crate) heartbeats: WaitHeartbeats,
     pub(crate) shutdown: CancellationToken,
 }
@@ -51,8 +53,11 @@ impl Planner {
         let wakeups = Wakeups::start(pool.clone(), Listener::Follower);
         let offers = Offers::of(WaitKind::Plan, pool.clone(), shard_index);
         tokio::spawn(offers.clone().run(wakeups.clone(), shutdown.clone()));
+        let model_offers = Offers::of(WaitKind::ModelPlan, pool.clone(), shard_index);
+        tokio::spawn(model_offers.clone().run(wakeups.clone(), shutdown.clone()));
         Self {
             offers,
+            model_offers,
             heartbeats: WaitHeartbeats::start(pool.clone()),
             shard_index,
             whose,

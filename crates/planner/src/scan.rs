@@ -117,6 +117,8 @@ async fn move_run(
                 draft
                     .expire_calls(&graph, AfterExpiry::of(&record.spec.policy.confirm, thinks))
                     .and_then(|()| draft.expire_worker_calls(&graph))
+                    .and_then(|()| draft.expire_models(&graph))
+                    .and_then(|()| draft.expire_plan(&graph))
             }
             Cause::Worker => draft.lose_worker_calls(&graph, &lost),
             Cause::Timer => draft.wake_steps(&graph),

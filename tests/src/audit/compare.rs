@@ -5,7 +5,6 @@ use super::run::Replay;
 use super::steps::Used;
 use anyhow::{Context, Result, ensure};
 use surety_common::domain::confirmation::is_said;
-use surety_common::domain::execution::wait_rows::WaitKind;
 use surety_common::domain::execution::{CallAnswer, StepProgress};
 use surety_common::domain::machine::run::RunState;
 use surety_common::domain::plan::Evidence;
@@ -137,7 +136,7 @@ fn counters(replay: &Replay, record: &RunRecord) -> Result<()> {
 fn budgets(record: &RunRecord) -> Result<()> {
     let row = &record.execution;
     for (index, step) in row.steps.iter().enumerate() {
-        let awaits = step.wait.as_deref().is_some_and(|wait| wait.kind() == WaitKind::Decision);
+        let awaits = step.wait.as_deref().is_some_and(|wait| wait.kind().is_decision());
         let awaited = awaits || step.reply.is_some();
         let reserved = step.reserved;
         ensure!(awaited || reserved.is_zero(), "step {index} reserves {reserved:?} for nothing");

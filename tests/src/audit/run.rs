@@ -231,6 +231,7 @@ impl Replay {
             | RunEvent::ReplanRequested
             | RunEvent::Blocked
             | RunEvent::Unblocked
+            | RunEvent::ModelAway
             | RunEvent::Stopped
             | RunEvent::CancelRequested => {}
         }

@@ -11,7 +11,7 @@ use scenarios::{Scenario, scenarios};
 use serde_json::json;
 use socket::{Mind, Participant, Says, Thinking};
 use std::sync::Arc;
-use surety_common::config::{CommonConfig, ExecutorConfig};
+use surety_common::config::{CommonConfig, ExecutorConfig, ModelDriverConfig};
 use surety_common::domain::decision::Usage;
 use surety_common::domain::run::DriverKind;
 use surety_common::store;
@@ -33,6 +33,8 @@ struct Settings {
     common: CommonConfig,
     #[command(flatten)]
     executor: ExecutorConfig,
+    #[command(flatten)]
+    models: ModelDriverConfig,
 }
 
 /// An executor in this process that serves scripts and the driver over the socket.
@@ -55,7 +57,7 @@ impl Executor {
             &data,
         ];
         let command = Settings::command().mut_args(|arg| arg.env(None::<&str>));
-        let Settings { common, executor } =
+        let Settings { common, executor, models } =
             Settings::from_arg_matches(&command.try_get_matches_from(line)?)?;
         let drivers = Drivers::of([
             (DriverKind::Script, Arc::new(Script) as Arc<dyn Driver>),
@@ -66,6 +68,7 @@ impl Executor {
             hidden: Vec::new(),
             common,
             executor,
+            models,
             database_url,
             drivers,
             tokens: FileTokens { known: Vec::new(), own: Some(token()?) },

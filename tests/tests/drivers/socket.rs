@@ -23,7 +23,7 @@ pub(crate) struct Thinking;
 impl Driver for Thinking {
     fn next(&self, _: &Situation<'_>) -> Next {
         let unblocks = "the next decision of the driver".to_owned();
-        Next::Later(Need { waiting_on: WaitingOn::Driver, unblocks })
+        Next::Later(Need { waiting_on: WaitingOn::Driver, unblocks, of_model: false })
     }
 }
 
@@ -162,7 +162,8 @@ impl Participant {
     ) -> Result<(), SupplyError> {
         let (text, trace_parent, by) = (text.to_owned(), String::new(), String::new());
         let usage = Some(usage);
-        let reply = SuppliedReply { wait_id, lease_epoch: 0, text, usage, trace_parent, by };
+        let model = None;
+        let reply = SuppliedReply { wait_id, lease_epoch: 0, text, usage, trace_parent, by, model };
         self.replies
             .supply(run_id, reply, chrono::TimeDelta::zero(), &Actor("driver/test".into()))
             .await

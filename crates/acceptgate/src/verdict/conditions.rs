@@ -94,8 +94,7 @@ pub(super) fn of_participant(input: &Evaluation<'_>) -> Option<Standing> {
             && receipt.probe_of.is_none()
             && receipt.facts.contains(&fact)
     };
-    let detail =
-        "the command or the agent ran outside the sandbox: it could change toolchains and Surety's own files";
+    let detail = "the command or the agent ran outside the sandbox: it could change toolchains and Surety's own files";
     input.receipts.iter().any(says).then(|| Standing {
         noted: vec![Noted::new(PARTICIPANT_UNCONFINED, detail.to_owned())],
         ..Standing::of_rule(PARTICIPANT_CHECK, String::new())

@@ -8,7 +8,7 @@ use surety_common::config::ClientConfig;
 use surety_common::domain::acceptance::{Acceptance, Difference};
 use surety_common::domain::confirmation::call_digest;
 use surety_common::domain::json::sha256_hex;
-use surety_common::domain::plan::ToolCall;
+use surety_common::domain::plan::{Plan, ToolCall};
 use surety_common::wire::v1;
 
 use super::tokens::{read_duration, wire_duration};
@@ -120,6 +120,7 @@ impl Answering {
             let four_eyes = four_eyes(&connection, &wait.namespace).await;
             output.line(&match shown {
                 Shown::Call => report::call(&wait, four_eyes),
+                Shown::Plan(plan) => report::plan_to_approve(&wait, &plan, four_eyes),
                 Shown::Difference(difference) => report::acceptance(&wait, &difference, four_eyes),
             })?;
             if let Some(terms) = &grant {
@@ -218,6 +219,8 @@ fn word(answer: v1::ConfirmationAnswer) -> &'static str {
 enum Shown {
     /// One call.
     Call,
+    /// A plan, as JSON text.
+    Plan(String),
     /// What a run did to check inputs.
     Difference(String),
 }
@@ -225,7 +228,9 @@ enum Shown {
 /// What is asked, once it is known to be what the digest of the wait is over.
 async fn shown(connection: &Connection, wait: &v1::Wait) -> Result<Shown, Failure> {
     let Some(call) = wait.tool_call.clone() else {
-        let asked = wait.acceptance.clone().unwrap_or_default();
+        let Some(asked) = wait.acceptance.clone() else {
+            return plan(connection, wait).await.map(Shown::Plan);
+        };
         return difference(connection, wait, &asked).await.map(Shown::Difference);
     };
     let request = v1::GetRunRequest { run_id: wait.run_id.clone(), ..Default::default() };
@@ -238,6 +243,21 @@ async fn shown(connection: &Connection, wait: &v1::Wait) -> Result<Shown, Failur
     }
     let message = "the call is not the one that the digest of the wait is over";
     Err(Failure::new(Code::Internal, message, "Do not answer; list the waits again."))
+}
+
+/// The whole plan. It must be the one that the digest of the wait is over.
+async fn plan(connection: &Connection, wait: &v1::Wait) -> Result<String, Failure> {
+    let request = v1::GetPlanRequest { run_id: wait.run_id.clone(), revision: 0 };
+    let answer = connection.plans().get_plan(bounded(request)).await;
+    let answer = answer.map_err(|status| connection.failure(&status))?.into_inner();
+    let found = Plan::try_from(answer.plan.unwrap_or_default()).ok();
+    match found.filter(|plan| plan.digest() == wait.call_digest) {
+        Some(plan) => Ok(plan.to_json().to_compact()),
+        None => {
+            let message = "the plan is not the one that the digest of the wait is over";
+            Err(Failure::new(Code::Internal, message, "Do not answer; list the waits again."))
+        }
+    }
 }
 
 /// The open waits for a confirmation.

@@ -5,7 +5,7 @@ use std::iter::once;
 use clap::{ArgMatches, Args, Subcommand};
 use surety_common::config::{
     AddressConfig, CommonConfig, DataDirConfig, Effective, ExecutorConfig, GateConfig, McpServer,
-    NamespaceDatabase, PlannerConfig, effective,
+    ModelDriverConfig, NamespaceDatabase, PlannerConfig, effective,
 };
 use surety_common::domain::json::Value;
 use surety_common::tls::Tls;
@@ -42,6 +42,8 @@ struct Settings {
     #[command(flatten)]
     gate: GateConfig,
     #[command(flatten)]
+    models: ModelDriverConfig,
+    #[command(flatten)]
     address: AddressConfig,
     #[command(flatten)]
     folder: DataDirConfig,
@@ -50,7 +52,9 @@ struct Settings {
 impl Config {
     pub(super) fn run(self, matches: &ArgMatches, output: Output) -> Result<Exit, Failure> {
         let ConfigCommand::Check(settings) = self.command;
-        let Settings { common, planner, executor, gate: _, address: _, folder: _ } = *settings;
+        let Settings { common, planner, executor, models, gate: _, address: _, folder: _ } =
+            *settings;
+        check_models(&models)?;
         executor.check()?;
         common.tokens()?;
         Tls::load((&common.tls).into())?;
@@ -75,6 +79,14 @@ impl Config {
         })?;
         Ok(Exit::Done)
     }
+}
+
+/// Checks the profiles of models and the prompts, without a connection.
+fn check_models(models: &ModelDriverConfig) -> Result<(), Failure> {
+    let invalid =
+        |error: &dyn std::error::Error| Failure::new(Code::SettingInvalid, error.to_string(), "");
+    surety_planner::check_models(models).map_err(|error| invalid(&error))?;
+    surety_executor::check_prompt(models).map_err(|error| invalid(&error))
 }
 
 /// What confines commands on this machine.

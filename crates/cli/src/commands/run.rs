@@ -1,9 +1,11 @@
-//! `surety run PLAN.yaml`
+//! `surety run PLAN.yaml`, `surety run --goal TEXT`
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use surety_common::config::ClientConfig;
+use surety_common::domain::check::{Author, read_checks};
+use surety_common::domain::json::Value;
 use surety_common::wire::v1;
 
 use super::submission::{Submission, absolute, submitted};
@@ -13,13 +15,22 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::plan_file::{PlanFile, folder_of, read_plan_file, read_text};
 
-/// Submits a plan file and follows the run to its verdict.
+/// Submits a plan file, or a goal that a model plans, and follows the run to its verdict.
 #[derive(Debug, Args)]
 pub struct Run {
     /// The plan file, YAML or JSON; `-` is standard input. Besides the plan's own keys (title,
     /// goal, steps, verify, todos) it may have limits, policy, workspace, labels, driver and interactive.
-    #[arg(value_name = "PLAN.yaml")]
-    plan: PathBuf,
+    #[arg(value_name = "PLAN.yaml", required_unless_present = "goal")]
+    plan: Option<PathBuf>,
+
+    /// The goal, in place of a plan file: the service's model plans it and decides each step.
+    #[arg(long, value_name = "TEXT", conflicts_with = "plan")]
+    goal: Option<String>,
+
+    /// With --goal: a command or a file by which the result is judged. It is yours: the model cannot change it.
+    /// May be given several times.
+    #[arg(long, value_name = "CHECK", requires = "goal")]
+    verify: Vec<String>,
 
     /// The folder to work in, on the executor's host; overrides the file's own.
     #[arg(long, value_name = "DIR")]
@@ -47,7 +58,10 @@ pub struct Run {
 
 impl Run {
     pub(super) async fn run(self, output: Output) -> Result<Exit, Failure> {
-        let plan_file = read_plan_file(&read_text(&self.plan)?, folder_of(&self.plan))?;
+        let plan_file = match &self.plan {
+            Some(plan) => read_plan_file(&read_text(plan)?, folder_of(plan))?,
+            None => self.goal_alone()?,
+        };
         let request = self.request(plan_file)?;
         let connection = Connection::open(&self.client)?;
         let submit = async || connection.runs().create_run(bounded(request.clone())).await;
@@ -61,11 +75,28 @@ impl Run {
         submission.end(&connection, output).await
     }
 
+    /// The request of a goal without a plan.
+    fn goal_alone(&self) -> Result<PlanFile, Failure> {
+        let lines = self.verify.iter().cloned().map(Value::String).collect();
+        let (checks, _) = read_checks(&Value::Array(lines), "--verify", Author::Submitter)
+            .map_err(|problem| {
+                let field = problem.field.unwrap_or_default();
+                Failure::new(Code::ValueInvalid, problem.message, "").at(&field)
+            })?;
+        Ok(PlanFile {
+            goal: self.goal.clone().unwrap_or_default(),
+            verify: checks.into_iter().map(Into::into).collect(),
+            driver: v1::Driver::Model,
+            ..PlanFile::default()
+        })
+    }
+
     fn request(&self, plan_file: PlanFile) -> Result<v1::CreateRunRequest, Failure> {
         let workspace = match (&self.workspace, &plan_file.workspace) {
             (Some(folder), _) => absolute(folder, Path::new(""))?,
             (None, Some(folder)) => {
-                absolute(folder, self.plan.parent().unwrap_or_else(|| Path::new("")))?
+                let plan = self.plan.as_deref().and_then(Path::parent);
+                absolute(folder, plan.unwrap_or_else(|| Path::new("")))?
             }
             (None, None) => String::new(),
         };

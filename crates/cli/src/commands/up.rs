@@ -20,8 +20,8 @@ use std::time::Duration;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args};
 use surety_common::config::{
-    CommonConfig, DataDirConfig, ExecutorConfig, GateConfig, NamespaceDatabase, PlannerConfig,
-    Webhook,
+    CommonConfig, DataDirConfig, ExecutorConfig, GateConfig, ModelDriverConfig, NamespaceDatabase,
+    PlannerConfig, Webhook,
 };
 use surety_common::domain::identity::{Identity, IdentityError, Namespaces, Role};
 use surety_common::telemetry::{self, Guard};
@@ -55,6 +55,8 @@ pub struct Up {
     executor: ExecutorConfig,
     #[command(flatten)]
     gate: GateConfig,
+    #[command(flatten)]
+    models: ModelDriverConfig,
 }
 
 impl Up {
@@ -167,6 +169,7 @@ impl Up {
             planner: self.planner,
             executor: self.executor,
             gate: self.gate,
+            models: self.models,
             database_url: database_url.to_owned(),
             databases,
             webhooks,

@@ -12,7 +12,8 @@ use super::tools;
 use super::values::{duration, invalid, object, text, texts};
 use crate::failure::Failure;
 
-const POLICY_KEYS: [&str; 20] = [
+const POLICY_KEYS: [&str; 21] = [
+    "approve_plan",
     "canary",
     "verify_commands",
     "repeatable_commands",
@@ -113,6 +114,7 @@ fn policy(value: &Value) -> Result<v1::Policy, Failure> {
             "workspace_lock" => {
                 policy.set_workspace_lock(word(&path, value, &WORKSPACE_LOCK)?);
             }
+            "approve_plan" => policy.approve_plan = truth(&path, value)?,
             "require_independent" => policy.require_independent = truth(&path, value)?,
             "on_busy" => policy.set_on_busy(word(&path, value, &ON_BUSY)?),
             "protect" => policy.protect = texts(&path, value)?,

@@ -90,6 +90,22 @@ pub fn call(wait: &v1::Wait, four_eyes: Option<bool>) -> String {
     text
 }
 
+/// The plan that waits for an approval, whole, as JSON.
+#[must_use]
+pub fn plan_to_approve(wait: &v1::Wait, plan: &str, four_eyes: Option<bool>) -> String {
+    let mut text = format!("{}\n", harmless(plan));
+    for (name, value) in [
+        ("question", one_line(&wait.question)),
+        ("run", wait.run_id.clone()),
+        ("digest", wait.call_digest.clone()),
+        ("who", approvers(wait, four_eyes)),
+        ("until", day_and_time(wait.expires_at.as_ref())),
+    ] {
+        push(&mut text, name, &value);
+    }
+    text
+}
+
 /// A call with its arguments as they are, in compact JSON.
 fn called(call: &v1::ToolCall) -> String {
     harmless(&format!("{} {}", call.name, call.arguments_json))

@@ -47,7 +47,9 @@ and in the policy of a namespace (`surety policy set`), which a request can only
 #[must_use]
 pub fn document() -> String {
     let mut page = INTRODUCTION.to_owned();
-    for group in [Group::Common, Group::Planner, Group::Executor, Group::Gate, Group::Client] {
+    for group in
+        [Group::Common, Group::Planner, Group::Executor, Group::Gate, Group::Model, Group::Client]
+    {
         page.push_str(&section(group));
     }
     page.push_str(PACKAGES);

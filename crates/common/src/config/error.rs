@@ -7,6 +7,14 @@ use thiserror::Error;
 /// A setting that cannot be used; each message says what is wrong, where, and what to do.
 #[derive(Debug, Error)]
 pub enum ConfigError {
+    /// A prompt of the operator's folder cannot be used.
+    #[error("the prompt {path} (--model-prompts-dir, SURETY_MODEL_PROMPTS_DIR) {why}")]
+    Prompt {
+        /// The file, or the folder.
+        path: PathBuf,
+        /// What is wrong, and what to do.
+        why: String,
+    },
     /// A setting without a default was not given.
     #[error("--{flag} ({env}) is missing. Set it, for example to {example}")]
     Missing {

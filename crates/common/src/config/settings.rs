@@ -1,6 +1,8 @@
 //! The table of all settings.
 
 mod executor;
+mod model_driver;
+mod models;
 mod transport;
 
 pub(super) use executor::{
@@ -11,6 +13,8 @@ pub(super) use executor::{
     EXECUTOR_WORKER_LEASE_MS, EXECUTOR_WORKER_TOOL_TTL_S, SANDBOX, SANDBOX_ALLOW_NONE,
     SANDBOX_DISK_MIB, SANDBOX_MEMORY_MIB, SANDBOX_PROCESSES, SANDBOX_READ_ONLY, SANDBOX_WRITABLE,
 };
+pub(super) use model_driver::{MODEL_PROMPTS_DIR, MODEL_TURNS, MODEL_WAIT_S};
+pub(super) use models::{MODEL_API, MODEL_KEY_FILE, MODEL_NAME, MODEL_PROFILES_FILE, MODEL_URL};
 pub(super) use transport::{
     PLAINTEXT_PEERS, TLS_CA_FILE, TLS_CERT_FILE, TLS_CLIENT_CA_FILE, TLS_IDENTITIES_FILE,
     TLS_KEY_FILE, TLS_REQUIRE_CLIENT_CERTIFICATE,
@@ -48,6 +52,8 @@ pub enum Group {
     Executor,
     /// The acceptgate, and `surety up`.
     Gate,
+    /// The planner, the executor and `surety up`: the models that they ask.
+    Model,
     /// The command line.
     Client,
 }
@@ -105,6 +111,7 @@ impl fmt::Display for Group {
             Self::Planner => "Planner",
             Self::Executor => "Executor",
             Self::Gate => "Acceptgate",
+            Self::Model => "Models",
             Self::Client => "Command line",
         })
     }
@@ -193,6 +200,14 @@ pub const fn settings() -> &'static [Setting] {
         SANDBOX_DISK_MIB,
         GATE_LISTEN,
         GATE_PROBE_ALLOW,
+        MODEL_PROFILES_FILE,
+        MODEL_URL,
+        MODEL_NAME,
+        MODEL_API,
+        MODEL_KEY_FILE,
+        MODEL_WAIT_S,
+        MODEL_TURNS,
+        MODEL_PROMPTS_DIR,
         URL,
         DATA_DIR,
     ]

@@ -109,7 +109,7 @@ fn read_line(line: &str) -> Result<FileToken, String> {
 
 /// The permission bits of a file that every user of the machine can access.
 #[cfg(unix)]
-pub(super) fn open_to_all(metadata: &fs::Metadata) -> Option<u32> {
+pub fn open_to_all(metadata: &fs::Metadata) -> Option<u32> {
     use std::os::unix::fs::PermissionsExt;
 
     let mode = metadata.permissions().mode() & 0o777;
@@ -117,7 +117,7 @@ pub(super) fn open_to_all(metadata: &fs::Metadata) -> Option<u32> {
 }
 
 #[cfg(not(unix))]
-pub(super) fn open_to_all(_metadata: &fs::Metadata) -> Option<u32> {
+pub fn open_to_all(_metadata: &fs::Metadata) -> Option<u32> {
     None
 }
 

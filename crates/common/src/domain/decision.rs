@@ -68,11 +68,13 @@ pub enum UsageSource {
     Reported,
     /// The driver said nothing: it is what the budget had reserved.
     Reserved,
+    /// The service called the endpoint itself and counted.
+    Measured,
 }
 
 impl UsageSource {
     /// Every source.
-    pub const ALL: [Self; 3] = [Self::Free, Self::Reported, Self::Reserved];
+    pub const ALL: [Self; 4] = [Self::Free, Self::Reported, Self::Reserved, Self::Measured];
 
     /// The stored word; empty for a driver that costs nothing.
     pub const fn as_str(self) -> &'static str {
@@ -80,6 +82,7 @@ impl UsageSource {
             Self::Free => "",
             Self::Reported => "reported",
             Self::Reserved => "reserved",
+            Self::Measured => "measured",
         }
     }
 

@@ -23,6 +23,8 @@ pub mod json;
 pub mod limits;
 pub mod machine;
 pub mod manifest;
+pub mod messages;
+pub mod model;
 pub mod network;
 pub mod path;
 pub mod plan;

@@ -1,5 +1,6 @@
 //! What a wait for a plan has come to: why a plan is needed, and which one was refused.
 
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 /// What a wait for a plan has come to.
@@ -14,6 +15,20 @@ pub struct Planning {
     /// The last refusal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<RefusedPlan>,
+    /// The checks that came with the goal, as a list of JSON: every first plan gets them.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub checks: String,
+}
+
+/// A plan that waits for the approval of a person.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanApproval {
+    /// The plan's digest.
+    pub digest: String,
+    /// Until when it can be answered.
+    pub expires_at: DateTime<Utc>,
+    /// The identity that submitted it.
+    pub asked_by: String,
 }
 
 /// Why a plan was refused.

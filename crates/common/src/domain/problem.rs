@@ -173,6 +173,7 @@ codes! {
         FuseReached = "fuse_reached", "A limit of the step or the run is reached.";
         BudgetExhausted = "budget_exhausted", "The run's token or cost budget is used up.";
         RepeatCycle = "repeat_cycle", "The same call gave the same result too often.";
+        ReplyCut = "reply_cut", "The endpoint ended the reply of a model at its token limit; it is not read.";
         AnswerSchemaInvalid = "answer_schema_invalid", "The question's answer_schema is no JSON Schema that can be used.";
         AnswerInvalid = "answer_invalid", "The answer does not fit the question's JSON Schema.";
         GrantMismatch = "grant_mismatch", "The grant does not fit the call that was shown; the path names the argument.";

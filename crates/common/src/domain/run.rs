@@ -178,6 +178,9 @@ pub struct Policy {
     /// The named secrets that tools may use for the run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<String>,
+    /// Whether a person approves each plan of a participant, or of a model, before its first step.
+    #[serde(skip_serializing_if = "is_default")]
+    pub approve_plan: bool,
 }
 
 impl Policy {

@@ -191,7 +191,7 @@ impl WaitColumns {
             self.opened_expires_at.push(wait.expires_at);
             let call = wait.call.as_ref();
             self.opened_tool.push(call.map(|call| call.tool.clone()));
-            self.opened_offered_at.push(call.map(|call| call.offered_at));
+            self.opened_offered_at.push(call.map(|call| call.offered_at).or(wait.retry_at));
         }
         for id in closed {
             self.closed_run.push(run_id);

@@ -33,6 +33,7 @@ mod output;
 mod pages;
 mod partition;
 mod plan;
+mod plan_tools;
 mod pool;
 mod query_batcher;
 mod queues;
@@ -73,6 +74,7 @@ pub use output::{OutputParts, find_output, is_hidden_call, output_of_step};
 pub use pages::{ReceiptPages, WorkPage, latest_events, latest_work, receipts, work_page};
 pub use partition::{drop_partitions, prepare_partitions};
 pub use plan::{StoredPlan, find_plan, plan_of};
+pub use plan_tools::{PlanTool, plan_tools, show_tools};
 pub use pool::{PoolSize, connect, patiently, ping};
 pub use queues::{Queues, Scan};
 pub use request_outcome::{
@@ -90,7 +92,7 @@ pub use token_admin::{
 pub use unread::{Unread, Unreadable};
 pub use wait::{
     Extended, HeldLease, LeaseOrder, OfferedWait, StoredLease, WaitHeartbeats, WaitLease,
-    find_lease, lease_waits, offered_namespaces, offered_waits, release_wait,
+    find_lease, lease_waits, offered_namespaces, offered_waits, release_until, release_wait,
 };
 pub use waits::{Progress, WaitFilter, WaitPage, Waiting, list_waits};
 pub use wake::{Listener, Topic, Waker, Wakeups};

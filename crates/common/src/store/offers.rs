@@ -153,7 +153,7 @@ impl Offers {
             }
             let most = i64::try_from((count + taken.len()).min(MOST)).unwrap_or(i64::MAX);
             let offers =
-                offered_waits(dedicated, self.0.kind, &fitting, scope.run_id, most).await?;
+                offered_waits(dedicated, self.0.kind, &fitting, scope.run_id, (most, now)).await?;
             *rotation = rotation.wrapping_add(1);
             for offer in in_turns(offers, *rotation) {
                 if taken.contains(&offer.id) {

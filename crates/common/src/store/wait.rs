@@ -105,13 +105,14 @@ pub async fn offered_waits(
     kind: WaitKind,
     namespaces: &[String],
     run_id: Option<Uuid>,
-    most: i64,
+    (most, now): (i64, DateTime<Utc>),
 ) -> Result<Vec<OfferedWait>, StoreError> {
     let listed = sqlx::query_as(include_str!("sql/offered_waits.sql"))
         .bind(kind.as_str())
         .bind(namespaces)
         .bind(run_id)
-        .bind(most);
+        .bind(most)
+        .bind(now);
     dedicated.ask(async |connection| listed.fetch_all(connection).await).await
 }
 
@@ -169,12 +170,25 @@ pub async fn release_wait(
     lease: &HeldLease,
     now: DateTime<Utc>,
 ) -> Result<bool, StoreError> {
+    release_until(pool, lease, (now, None)).await
+}
+
+/// As [`release_wait`], for a model whose endpoint does not answer: the wait is offered again at `retry_at`.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn release_until(
+    pool: &PgPool,
+    lease: &HeldLease,
+    (now, retry_at): (DateTime<Utc>, Option<DateTime<Utc>>),
+) -> Result<bool, StoreError> {
     let HeldLease { run_id, lease_epoch, identity } = lease;
     let releasing = sqlx::query_scalar(include_str!("sql/release_wait.sql"))
         .bind(run_id)
         .bind(lease_epoch)
         .bind(identity)
-        .bind(now);
+        .bind(now)
+        .bind(retry_at);
     crash::point("executor.before_wait_release");
     let released: Option<Uuid> =
         within(async { Ok(releasing.fetch_optional(pool).await?) }).await?;

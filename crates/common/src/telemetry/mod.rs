@@ -26,8 +26,8 @@ pub use metric::{
 pub use observe::observe;
 pub use redacted::redact_logs;
 pub use trace::{
-    StepSpan, TraceParent, evaluation_span, plan_span, probe_span, snapshot_span, start_run,
-    step_span, tool_span, turn_span,
+    ChatSpan, StepSpan, TraceParent, chat_span, evaluation_span, plan_span, probe_span,
+    snapshot_span, start_run, step_span, tool_span, trace_parent, turn_span,
 };
 pub use transition::{
     EvaluationRecord, Subject, TransitionRecord, record_evaluation, record_transition,

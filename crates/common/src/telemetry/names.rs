@@ -11,6 +11,8 @@ pub const SPAN_PLAN: &str = "plan";
 pub const SPAN_STEP: &str = "invoke_agent";
 /// Span of one turn that a participant outside the executor decided.
 pub const SPAN_TURN: &str = "turn";
+/// Span of one call of a model.
+pub const SPAN_CHAT: &str = "chat";
 /// Span of one tool call.
 pub const SPAN_TOOL: &str = "execute_tool";
 /// Span of one evaluation by the gate.

@@ -44,6 +44,21 @@ pub struct StepSpan<'a> {
     pub lease_epoch: u64,
 }
 
+/// The attributes of a call of a model.
+#[derive(Debug, Clone, Copy)]
+pub struct ChatSpan<'a> {
+    /// The run.
+    pub run_id: &'a str,
+    /// The form of the endpoint's requests: openai or anthropic.
+    pub provider: &'a str,
+    /// The model that is asked for.
+    pub model: &'a str,
+    /// The name of the endpoint's profile.
+    pub profile: &'a str,
+    /// The prompt with its version.
+    pub prompt: &'a str,
+}
+
 impl TraceParent {
     /// A context of a new trace; sampled.
     fn generate() -> Self {
@@ -210,6 +225,39 @@ pub fn turn_span(step: &Span, run_id: &str, turn: u32, agent: &str) -> Span {
         None => span.add_link(agent.span_context()),
     }
     span
+}
+
+/// Opens the span of one call of a model for a run. Record the usage, the model that answered, and `error.type` when
+/// it fails. Prompts and replies are no part of it.
+#[must_use]
+pub fn chat_span(service: &'static str, chat: &ChatSpan<'_>, traceparent: &str) -> Span {
+    let span = tracing::info_span!(
+        target: names::TARGET_SPAN,
+        parent: None,
+        names::SPAN_CHAT,
+        otel.name = format_args!("{} {}", names::SPAN_CHAT, chat.model),
+        otel.kind = "client",
+        gen_ai.operation.name = names::SPAN_CHAT,
+        gen_ai.provider.name = chat.provider,
+        gen_ai.request.model = chat.model,
+        gen_ai.response.model = Empty,
+        gen_ai.usage.input_tokens = Empty,
+        gen_ai.usage.output_tokens = Empty,
+        gen_ai.conversation.id = chat.run_id,
+        surety.service = service,
+        surety.run.id = chat.run_id,
+        surety.model.profile = chat.profile,
+        surety.prompt = chat.prompt,
+        error.type = Empty,
+        trace_id = Empty,
+    );
+    join(span, traceparent)
+}
+
+/// The `traceparent` that names a span as the parent; empty when nothing is exported.
+#[must_use]
+pub fn trace_parent(span: &Span) -> String {
+    TraceParent::of(span).map(|context| context.to_string()).unwrap_or_default()
 }
 
 /// Opens the span of one evaluation by the gate.

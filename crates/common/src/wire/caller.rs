@@ -2,7 +2,7 @@
 
 use crate::domain::fault::{Fault, FaultCode};
 use crate::domain::identity::{
-    Decision, Denial, Identity, Means, Namespaces, Object, Role, Rule, Scope, allow,
+    Decision, Denial, Identity, Means, Namespaces, Object, Role, Rule, Scope, allow, rule_of,
 };
 use std::sync::Arc;
 
@@ -17,6 +17,15 @@ pub struct Caller {
 impl Caller {
     pub(super) const fn new(identity: Arc<Identity>, rule: &'static Rule) -> Self {
         Self { identity, rule }
+    }
+
+    /// A part of this process that takes a participant's place, under a name that no token and no certificate can
+    /// have; none for an unknown RPC.
+    #[must_use]
+    pub fn internal(name: &str, role: Role, path: &str) -> Option<Self> {
+        let identity =
+            Identity { name: name.to_owned(), roles: [role].into(), namespaces: Namespaces::Every };
+        rule_of(path).map(|rule| Self::new(Arc::new(identity), rule))
     }
 
     /// Who makes this call.

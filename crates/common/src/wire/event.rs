@@ -8,6 +8,7 @@ use crate::domain::journal::{
     Answer, Entry, Event, Intent, Output, PlanStored, Subject, Transition, Turn, TurnEnd,
 };
 use crate::domain::machine::run::RunState;
+use crate::domain::model::ModelReply;
 use crate::domain::step::StepState;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
@@ -76,8 +77,16 @@ fn step_state_of(word: &str) -> v1::StepState {
 
 impl From<PlanStored> for v1::PlanStored {
     fn from(plan: PlanStored) -> Self {
-        let PlanStored { revision, digest, parent_digest, reason } = plan;
-        Self { revision, digest, parent_digest, reason }
+        let PlanStored { revision, digest, parent_digest, reason, model } = plan;
+        let model = model.map(|model| (*model).into());
+        Self { revision, digest, parent_digest, reason, model }
+    }
+}
+
+impl From<ModelReply> for v1::ModelReply {
+    fn from(reply: ModelReply) -> Self {
+        let ModelReply { endpoint, model, prompt, prompt_digest, cut } = reply;
+        Self { endpoint, model, prompt, prompt_digest, cut }
     }
 }
 
@@ -93,7 +102,7 @@ impl From<Turn> for v1::Turn {
             correction,
             usage,
             usage_source,
-            reply: _,
+            reply,
             end,
         } = turn;
         let outcome = match (end, &decision, correction.is_empty()) {
@@ -116,10 +125,12 @@ impl From<Turn> for v1::Turn {
             tokens: usage.tokens,
             cost_micros: usage.cost_micros,
             warnings: wire_list(warnings),
+            model: reply.and_then(|mark| mark.model).map(|model| (*model).into()),
             usage_source: match usage_source {
                 UsageSource::Free => v1::UsageSource::Unspecified,
                 UsageSource::Reported => v1::UsageSource::Reported,
                 UsageSource::Reserved => v1::UsageSource::Reserved,
+                UsageSource::Measured => v1::UsageSource::Measured,
             }
             .into(),
         }

@@ -174,6 +174,7 @@ pub fn waits(record: &RunRecord, step_ids: &BTreeMap<usize, String>) -> Vec<v1::
 
 fn wait_of(record: &RunRecord, step_ids: &BTreeMap<usize, String>, wait: Wait) -> v1::Wait {
     let kind = v1::WaitKind::from(wait.kind());
+    let away = wait.model.as_deref().and_then(|model| model.away.clone());
     let Wait {
         id,
         waiting_on,
@@ -185,6 +186,7 @@ fn wait_of(record: &RunRecord, step_ids: &BTreeMap<usize, String>, wait: Wait) -
         acceptance,
         answer_schema,
         confirmation,
+        plan_approval,
         ..
     } = wait;
     let step = step_index.filter(|_| waiting_on == WaitingOn::Worker);
@@ -196,13 +198,16 @@ fn wait_of(record: &RunRecord, step_ids: &BTreeMap<usize, String>, wait: Wait) -
     });
     let expires_at = confirmation.as_deref().map(|call| call.expires_at);
     let expires_at = expires_at.or(task.map(|task| task.deadline_at));
+    let expires_at = expires_at.or(away.map(|away| away.until));
     let ends = |at: Option<DateTime<Utc>>| {
         at.into_iter().chain(record.execution.deadline_at).min().map(timestamp)
     };
-    let digest = match (&confirmation, &acceptance) {
-        (Some(call), _) => call.digest.clone(),
-        (None, Some(asked)) => asked.digest.clone(),
-        (None, None) => String::new(),
+    let expires_at = expires_at.or(plan_approval.as_deref().map(|asked| asked.expires_at));
+    let digest = match (&confirmation, &acceptance, plan_approval) {
+        (Some(call), ..) => call.digest.clone(),
+        (None, Some(asked), _) => asked.digest.clone(),
+        (None, None, Some(asked)) => asked.digest,
+        (None, None, None) => String::new(),
     };
     let step_id = step_index.and_then(|place| step_ids.get(&place).cloned()).unwrap_or_default();
     v1::Wait {
@@ -232,8 +237,8 @@ fn wait_of(record: &RunRecord, step_ids: &BTreeMap<usize, String>, wait: Wait) -
 impl From<WaitKind> for v1::WaitKind {
     fn from(kind: WaitKind) -> Self {
         match kind {
-            WaitKind::Plan => Self::Plan,
-            WaitKind::Decision => Self::Decision,
+            WaitKind::Plan | WaitKind::ModelPlan => Self::Plan,
+            WaitKind::Decision | WaitKind::ModelDecision => Self::Decision,
             WaitKind::Tool => Self::Tool,
             WaitKind::Question => Self::Question,
             WaitKind::Confirmation => Self::Confirmation,
@@ -480,6 +485,7 @@ impl From<Policy> for v1::Policy {
             verify_tools,
             always_verify_tools: _,
             secrets,
+            approve_plan,
         } = policy;
         let ConfirmPolicy { tools, destructive, open_world, on_denied, on_expired } = confirm;
         let workspace_lock = match workspace_lock {
@@ -514,6 +520,7 @@ impl From<Policy> for v1::Policy {
             prepare,
             verify_tools: verify_tools.into_iter().map(Into::into).collect(),
             secrets,
+            approve_plan,
             canary: v1::CanaryPolicy::from(canary).into(),
             network: network.into(),
             loopback_ports,

@@ -89,6 +89,7 @@ async fn the_time_of_a_pause_is_given_back_by_its_end_and_not_counted_here(pool:
         usage: None,
         trace_parent: String::new(),
         by: "agent".to_owned(),
+        model: None,
     };
     let spent = TimeDelta::seconds(15);
     let row =

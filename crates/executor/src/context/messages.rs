@@ -6,33 +6,16 @@ use super::system::{ToolLine, system, words_of_workers};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use surety_common::domain::decision::ExecuteDecision;
 use surety_common::domain::json::Value;
+use surety_common::domain::messages::{Message, Role};
 use surety_common::domain::plan::{Evidence, Plan, PlanStep};
 use surety_common::domain::step::StepState;
 use surety_common::domain::todo::{Todo, TodoStatus};
 
-/// The author of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// The rules.
-    System,
-    /// The goal, observations, corrections.
-    User,
-    /// The driver.
-    Assistant,
-}
-
-/// One message.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Message {
-    /// The author.
-    pub role: Role,
-    /// The text.
-    pub text: String,
-}
-
 /// What a driver decides from.
 #[derive(Debug, Clone)]
 pub struct Scene<'a> {
+    /// The rules: the text of the step's prompt.
+    pub rules: &'a str,
     /// The goal of the run.
     pub goal: &'a str,
     /// The plan.
@@ -61,7 +44,7 @@ pub struct Scene<'a> {
 pub fn messages(scene: &Scene<'_>) -> Vec<Message> {
     let window = window(scene.turns);
     let mut messages = vec![
-        Message { role: Role::System, text: system(scene.tools) },
+        Message { role: Role::System, text: system(scene.rules, scene.tools) },
         Message { role: Role::User, text: opening(scene, window) },
     ];
     let newest = newest_by_tool(window);

@@ -16,7 +16,9 @@ mod tests;
 
 pub use history::{PastTurn, TOOL_TURNS, is_complete, needed, turns};
 pub(crate) use messages::decision_text;
-pub use messages::{Message, Role, Scene, messages};
+pub use messages::{Scene, messages};
 pub(crate) use observation::WHOLE_BYTES;
 pub use observation::{Shown, observation, placeholder};
+pub use surety_common::domain::messages::{Message, Role};
+pub(crate) use system::STEP_PROMPT;
 pub use system::ToolLine;

@@ -170,6 +170,7 @@ fn shown(situation: &Situation) -> String {
     }];
     let rounds = u32::try_from(turns.len()).unwrap();
     let messages = messages(&Scene {
+        rules: STEP_PROMPT.text.trim(),
         goal: "all tests pass",
         plan: &plan,
         todos: &[plan.todos.clone(), situation.todos.clone()].concat(),

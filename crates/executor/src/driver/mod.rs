@@ -6,6 +6,7 @@
 //!                              \-> Later(need) --> the step waits --> supply_reply --> take the turn
 //! ```
 
+pub mod model;
 pub mod remote;
 pub mod script;
 
@@ -69,6 +70,8 @@ pub enum Content {
     Decision(Box<ExecuteDecision>),
     /// The step cannot be finished as planned: fail it with this reason.
     Replan(String),
+    /// A text that a token limit ended: it is corrected, and never read.
+    Cut,
 }
 
 /// What a driver needs before it replies.
@@ -78,6 +81,8 @@ pub struct Need {
     pub waiting_on: WaitingOn,
     /// What ends the wait, for people.
     pub unblocks: String,
+    /// Whether a model of the service supplies it.
+    pub of_model: bool,
 }
 
 /// The drivers that an executor serves, by kind.

@@ -10,6 +10,6 @@ pub struct Remote;
 impl Driver for Remote {
     fn next(&self, _: &Situation<'_>) -> Next {
         let unblocks = "an agent that calls LeaseStep and SubmitDecision".to_owned();
-        Next::Later(Need { waiting_on: WaitingOn::Driver, unblocks })
+        Next::Later(Need { waiting_on: WaitingOn::Driver, unblocks, of_model: false })
     }
 }

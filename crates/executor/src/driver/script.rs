@@ -1,5 +1,6 @@
 //! The script driver: the plan carries the tool calls, and no model is needed.
 
+use super::model::Model;
 use super::remote::Remote;
 use super::{Content, Driver, Drivers, Next, Reply, Situation};
 use std::sync::Arc;
@@ -57,10 +58,11 @@ fn goal_check(step: &PlanStep) -> String {
 }
 
 impl Default for Drivers {
-    /// The script, and remote agents.
+    /// The script, models of the service, and remote agents.
     fn default() -> Self {
         Self::of([
             (DriverKind::Script, Arc::new(Script) as Arc<dyn Driver>),
+            (DriverKind::Model, Arc::new(Model)),
             (DriverKind::Remote, Arc::new(Remote)),
         ])
     }
@@ -86,7 +88,7 @@ mod tests {
     fn action(content: &Content) -> Option<Action> {
         match content {
             Content::Decision(decision) => Some(decision.action),
-            Content::Replan(_) | Content::Text(_) => None,
+            Content::Replan(_) | Content::Text(_) | Content::Cut => None,
         }
     }
 

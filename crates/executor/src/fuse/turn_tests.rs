@@ -254,7 +254,8 @@ impl World {
         let wait_id = step.wait.as_deref().map(|wait| wait.id).unwrap_or_default();
         let text = "a reply".to_owned();
         let (trace_parent, by) = (String::new(), String::new());
-        let reply = SuppliedReply { wait_id, lease_epoch: 0, text, usage, trace_parent, by };
+        let reply =
+            SuppliedReply { wait_id, lease_epoch: 0, text, usage, trace_parent, by, model: None };
         draft.supply_reply(&self.graph, reply, TimeDelta::zero())
     }
 

@@ -9,20 +9,21 @@
 //!
 //! Any executor serves any agent: nothing is routed to the one that works on the run.
 
+mod models;
 mod news;
 mod recent_steps;
 mod reports;
 mod scene;
 mod turns;
 
+pub(crate) use models::{HeldWait, MODEL_NAME};
 pub(crate) use news::News;
 pub(crate) use reports::{Report, check_words};
-pub(crate) use scene::{Workshop, step_context};
+pub(crate) use scene::{StepScene, Workshop, step_context, step_messages};
 pub(crate) use turns::{Submission, TurnResult};
 
 use crate::step::{Claimer, Engine, Replies};
 use recent_steps::RecentSteps;
-use scene::StepScene;
 use sqlx::PgPool;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,6 +53,8 @@ pub(crate) struct Participants {
     waker: Waker,
     wakeups: Wakeups,
     offers: Offers,
+    /// The decisions that models of the service supply.
+    model_offers: Offers,
     heartbeats: WaitHeartbeats,
     news: News,
     lease_ms: i32,
@@ -102,6 +105,8 @@ impl Participants {
         let replies = Replies::new(pool.clone(), committer.clone(), wakeups.clone());
         let offers = Offers::of(WaitKind::Decision, pool.clone(), PRIMARY_SHARD);
         tokio::spawn(offers.clone().run(wakeups.clone(), ended.clone()));
+        let model_offers = Offers::of(WaitKind::ModelDecision, pool.clone(), PRIMARY_SHARD);
+        tokio::spawn(model_offers.clone().run(wakeups.clone(), ended.clone()));
         tokio::spawn(news.clone().run(wakeups.clone(), ended.clone()));
         let heartbeats = WaitHeartbeats::start(pool.clone());
         let Terms { lease, reporters } = terms;
@@ -117,6 +122,7 @@ impl Participants {
             waker,
             wakeups,
             offers,
+            model_offers,
             heartbeats,
             news,
             lease_ms,

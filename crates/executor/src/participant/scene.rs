@@ -1,19 +1,21 @@
 //! What an agent decides from: the rows of its run, as its context.
 
 use crate::context::{
-    self, PastTurn, Role, Scene, ToolLine, is_complete, messages, observation, turns,
+    Message, PastTurn, Role, Scene, ToolLine, is_complete, messages, observation, turns,
 };
 use crate::tool::{Registry, ToolSpec, Toolbox};
 use sqlx::PgPool;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use surety_common::config::Prompt;
 use surety_common::domain::execution::StepProgress;
 use surety_common::domain::fault::Fault;
 use surety_common::domain::journal::{Event, Output};
 use surety_common::domain::plan::{Plan, PlanStep};
 use surety_common::domain::run::RunRecord;
 use surety_common::domain::step::StepState;
+use surety_common::domain::todo::Todo;
 use surety_common::store;
 use surety_common::wire::v1;
 
@@ -26,6 +28,8 @@ pub(crate) struct Workshop {
     pub(crate) tools: Arc<Toolbox>,
     /// The folder of the workspaces of runs that name none.
     pub(crate) workspaces: PathBuf,
+    /// The rules that drivers are shown.
+    pub(crate) prompt: Prompt,
 }
 
 /// A step with the turns that its driver is shown.
@@ -129,8 +133,22 @@ fn step_of(record: &RunRecord, index: usize) -> &PlanStep {
     record.plan.as_deref().and_then(|plan| plan.steps.get(index)).unwrap_or(&NOTHING)
 }
 
-/// The context of a step's next turn.
-pub(crate) fn step_context(scene: &StepScene, workshop: &Workshop) -> v1::StepContext {
+/// What a step's next turn is decided from.
+struct Shown {
+    messages: Vec<Message>,
+    tools: Vec<v1::Tool>,
+    todos: Vec<Todo>,
+    open_steps: usize,
+    /// The turns and the calls that are left.
+    left: (u32, u32),
+}
+
+/// The conversation of a step's next turn.
+pub(crate) fn step_messages(scene: &StepScene, workshop: &Workshop) -> Vec<Message> {
+    shown(scene, workshop).messages
+}
+
+fn shown(scene: &StepScene, workshop: &Workshop) -> Shown {
     let (step, progress) = (scene.step(), scene.progress());
     let RunRecord { spec, execution, plan, .. } = &scene.record;
     let run_policy = &spec.policy;
@@ -149,7 +167,8 @@ pub(crate) fn step_context(scene: &StepScene, workshop: &Workshop) -> v1::StepCo
     let rounds_left = limits.max_step_rounds.saturating_sub(progress.rounds);
     let calls_left = limits.max_step_tool_calls.saturating_sub(progress.tool_calls);
     let notice = progress.wait.as_deref().map_or("", |wait| wait.question.as_str());
-    let shown = messages(&Scene {
+    let messages = messages(&Scene {
+        rules: &workshop.prompt.text,
         goal: &spec.goal,
         plan,
         todos: &todos,
@@ -162,10 +181,20 @@ pub(crate) fn step_context(scene: &StepScene, workshop: &Workshop) -> v1::StepCo
         notice,
         left: (rounds_left, calls_left),
     });
-    let shown_tools = { allowed.into_iter() }
+    let tools = { allowed.into_iter() }
         .map(|spec| crate::tool::shown(&registry, spec, confirmed(spec)))
         .collect();
-    let open = states.iter().filter(|state| **state != StepState::Done).count();
+    let open_steps = states.iter().filter(|state| **state != StepState::Done).count();
+    Shown { messages, tools, todos, open_steps, left: (rounds_left, calls_left) }
+}
+
+/// The context of a step's next turn.
+pub(crate) fn step_context(scene: &StepScene, workshop: &Workshop) -> v1::StepContext {
+    let Shown { messages, tools, todos, open_steps, left } = shown(scene, workshop);
+    let (step, progress) = (scene.step(), scene.progress());
+    let spec = &scene.record.spec;
+    let limits = &spec.limits;
+    let (rounds_left, tool_calls_left) = left;
     let workspace = match spec.workspace.as_str() {
         "" => workshop.workspaces.join(spec.id.to_string()).to_string_lossy().into_owned(),
         named => named.to_owned(),
@@ -174,12 +203,12 @@ pub(crate) fn step_context(scene: &StepScene, workshop: &Workshop) -> v1::StepCo
         goal: spec.goal.clone(),
         step: Some(step.into()),
         turn: progress.rounds.saturating_add(1),
-        tools: shown_tools,
-        messages: shown.into_iter().map(message).collect(),
+        tools,
+        messages: messages.into_iter().map(message).collect(),
         workspace,
         rounds_left,
-        tool_calls_left: calls_left,
-        steps_remaining: u32::try_from(open).unwrap_or(u32::MAX),
+        tool_calls_left,
+        steps_remaining: u32::try_from(open_steps).unwrap_or(u32::MAX),
         todos: todos.into_iter().map(Into::into).collect(),
         turn_tokens: limits.token_budget.map(|_| progress.reserved.tokens),
         turn_cost_micros: limits.cost_budget_micros.map(|_| progress.reserved.cost_micros),
@@ -197,7 +226,7 @@ fn line_of(registry: &Registry, spec: &ToolSpec, is_confirmed: bool) -> ToolLine
     }
 }
 
-fn message(message: context::Message) -> v1::ContextMessage {
+fn message(message: Message) -> v1::ContextMessage {
     let role = match message.role {
         Role::System => v1::ContextRole::System,
         Role::User => v1::ContextRole::User,

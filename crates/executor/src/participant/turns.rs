@@ -21,6 +21,7 @@ use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::identity::Object;
 use surety_common::domain::journal::{Actor, Entry, Event, Output, Turn};
 use surety_common::domain::json::sha256_hex;
+use surety_common::domain::model::ModelReply;
 use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource};
 use surety_common::domain::run::RunRecord;
@@ -51,6 +52,8 @@ pub(crate) struct Submission {
     pub(crate) usage: Option<Usage>,
     /// The caller's `traceparent`; empty without one.
     pub(crate) trace_parent: String,
+    /// Where a model of the service made it.
+    pub(crate) model: Option<Box<ModelReply>>,
 }
 
 /// What a submitted decision came to.
@@ -346,7 +349,7 @@ fn held_lease(caller: &Caller, submission: &Submission) -> HeldLease {
 }
 
 fn reply(caller: &Caller, wait_id: Uuid, submission: &Submission) -> SuppliedReply {
-    let Submission { lease_epoch, text, usage, trace_parent, .. } = submission;
+    let Submission { lease_epoch, text, usage, trace_parent, model, .. } = submission;
     SuppliedReply {
         wait_id,
         lease_epoch: *lease_epoch,
@@ -354,6 +357,7 @@ fn reply(caller: &Caller, wait_id: Uuid, submission: &Submission) -> SuppliedRep
         usage: *usage,
         trace_parent: trace_parent.clone(),
         by: caller.name().to_owned(),
+        model: model.clone(),
     }
 }
 

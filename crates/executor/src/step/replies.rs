@@ -61,6 +61,14 @@ impl Replies {
         Self { pool, committer, wakeups }
     }
 
+    /// Stores a change of a wait.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub(crate) async fn store(&self, commit: Commit) -> Result<Outcome, StoreError> {
+        self.committer.commit(commit).await
+    }
+
     /// Stores the reply to a wait of a run that was `unleased` for so long. The first reply to a wait counts.
     ///
     /// # Errors

@@ -19,6 +19,10 @@ use surety_common::domain::limits::Limits;
 use surety_common::domain::problem::{Code, Problem};
 use surety_common::schema::check_answer_schema;
 
+/// What a driver is told whose reply a token limit ended.
+const CUT: &str = "the token limit ended the reply before its end, so nothing of it was read. Answer with a much shorter \
+                   one: one JSON object with short texts, and large contents in several calls";
+
 /// What a reply came to.
 pub(super) enum Taken {
     /// A decision that passed its validations and is to be applied.
@@ -34,6 +38,10 @@ pub(super) async fn take(run: &LeasedRun, index: usize, reply: Reply) -> Result<
         Content::Decision(decision) => *decision,
         Content::Replan(reason) => {
             outcome::fail(run, index, &reason).await?;
+            return Ok(Taken::Over);
+        }
+        Content::Cut => {
+            unreadable(run, index, usage, &Problem::new(Code::ReplyCut, CUT)).await?;
             return Ok(Taken::Over);
         }
         Content::Text(text) => match classify(&text) {

@@ -68,12 +68,15 @@ async fn take_turn(
     progress: &StepProgress,
 ) -> Result<Vec<usize>, Ended> {
     let reply = match progress.reply.as_deref() {
-        Some(SuppliedReply { text, usage, trace_parent, .. }) => {
+        Some(SuppliedReply { text, usage, trace_parent, model, .. }) => {
             let (step_span, run_id) = (run.present_span(), run.spec.id.to_string());
             let number = progress.rounds.saturating_add(1);
             let span = telemetry::turn_span(&step_span, &run_id, number, trace_parent);
-            let reply =
-                Reply { content: Content::Text(text.clone()), usage: usage.unwrap_or_default() };
+            let content = match model.as_deref().is_some_and(|model| model.cut) {
+                true => Content::Cut,
+                false => Content::Text(text.clone()),
+            };
+            let reply = Reply { content, usage: usage.unwrap_or_default() };
             return act_on(run, index, reply).instrument(span).await;
         }
         None => match run.driver()?.next(&Situation { step, progress, failure: None }) {
@@ -169,8 +172,9 @@ async fn wait_for_reply(
             }
         },
     };
-    let Need { waiting_on, unblocks } = need;
-    let wait = Wait { waiting_on, unblocks, ..wait(run, index, notice.to_owned()) };
+    let Need { waiting_on, unblocks, of_model } = need;
+    let model = of_model.then(Box::default);
+    let wait = Wait { waiting_on, unblocks, model, ..wait(run, index, notice.to_owned()) };
     let limits = &run.spec.limits;
     let others_ready = run
         .change(|draft| {

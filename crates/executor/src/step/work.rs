@@ -234,10 +234,12 @@ async fn rest(run: &LeasedRun) -> Result<(), Ended> {
 /// A script is tried again; an agent is asked for a patch of the plan.
 fn recover(run: &LeasedRun, draft: &mut Draft) -> Result<(), Refusal> {
     match run.spec.driver {
-        DriverKind::Script | DriverKind::Model => draft.recover(&run.graph, &run.spec.limits),
-        DriverKind::Remote => {
+        DriverKind::Script => draft.recover(&run.graph, &run.spec.limits),
+        DriverKind::Model | DriverKind::Remote => {
             let planning = Planning { cause: ReplanCause::StepFailed, ..Planning::default() };
+            let of_model = run.spec.driver == DriverKind::Model;
             let wait = Wait {
+                model: of_model.then(Box::default),
                 planning: Some(Box::new(planning)),
                 ..Wait::new(
                     Uuid::now_v7(),

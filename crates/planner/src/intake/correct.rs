@@ -12,6 +12,7 @@ use super::leases;
 use super::revise::overtaken;
 use crate::call::Call;
 use crate::planner::Planner;
+use surety_common::domain::decision::Usage;
 use surety_common::domain::execution::draft::{Draft, Ending};
 use surety_common::domain::execution::{Execution, Graph};
 use surety_common::domain::fault::{Fault, Reason};
@@ -46,7 +47,7 @@ pub(crate) async fn refuse(
     planner: &Planner,
     call: &Call,
     record: &RunRecord,
-    lease_epoch: i64,
+    (lease_epoch, usage): (i64, Usage),
     fault: Fault,
 ) -> Result<Fault, Fault> {
     call.expects(record)?;
@@ -56,6 +57,7 @@ pub(crate) async fn refuse(
     let actor = planner.actor_for(call.by());
     let mut draft = Draft::new(record.execution.clone(), actor, planner.now());
     draft.answer_under(lease_epoch).map_err(refused)?;
+    draft.charge(usage);
     let message = refuse_in(&mut draft, record, call.by(), code, &fault).map_err(refused)?;
     let span = trace::plan_span("planner", &run_id.to_string(), &record.spec.trace_parent);
     let span_id = trace::span_id(&span);

@@ -11,10 +11,12 @@ use surety_common::domain::execution::{Execution, Graph, Wait};
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::fork::ForkedFrom;
 use surety_common::domain::journal::{Entry, PlanStored};
+use surety_common::domain::json::Value;
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::machine::run::RunEvent;
+use surety_common::domain::model::ModelReply;
 use surety_common::domain::plan::Plan;
-use surety_common::domain::run::{OnBusy, Policy, RunRecord, RunSpec, WorkspaceLock};
+use surety_common::domain::run::{DriverKind, OnBusy, Policy, RunRecord, RunSpec, WorkspaceLock};
 use surety_common::domain::stop::WaitingOn;
 use surety_common::domain::workspace::{Reserved, Unfit, check_within, check_workspace};
 use surety_common::store::{self, Created, Holder, HostPath, NewRun, StoredPlan};
@@ -52,6 +54,12 @@ pub async fn create(planner: &Planner, request: RunRequest) -> Result<Accepted, 
         trace::start_run("planner", &id.to_string(), request.caller_trace.as_deref());
     let request_digest = request.request_digest.clone();
     let without_plan = request.without_plan;
+    let mut wait = wait_for_plan(now, request.driver);
+    let checks = Plan { verify: request.checks.clone(), ..Plan::default() };
+    if !checks.verify.is_empty() {
+        let listed = checks.verify.iter().map(AcceptCheck::to_json).collect();
+        wait.planning.get_or_insert_default().checks = Value::Array(listed).to_compact();
+    }
     let submitter = request.submitter.clone();
     let (spec, plan, priority) = spec(request, id, trace_parent.to_string(), now);
     let reason = reason(spec.forked_from.as_deref(), without_plan);
@@ -61,12 +69,12 @@ pub async fn create(planner: &Planner, request: RunRequest) -> Result<Accepted, 
     execution.priority = priority;
     let draft = Draft::new(execution, planner.actor_for(&submitter), now);
     let fork = spec.forked_from.as_deref();
-    let mut draft = first_moves(draft, first_plan, fork).map_err(refused)?;
+    let mut draft = first_moves(draft, first_plan.ok_or(wait), fork).map_err(refused)?;
     if without_plan {
         draft.remind(0, SET_UP_TODOS).map_err(refused)?;
     }
     let write = draft.into_write();
-    let artifacts = plan.as_ref().map(overlays).unwrap_or_default();
+    let artifacts = overlays(plan.as_ref().unwrap_or(&checks));
     let new = Arc::new(NewRun { spec, submitter, request_digest, plan: stored, artifacts, write });
     match planner.creator.create(Arc::clone(&new), trace::span_id(&span)).await? {
         Created::New => {
@@ -221,22 +229,21 @@ pub(crate) fn first_execution(spec: &RunSpec, now: DateTime<Utc>) -> Execution {
 /// [`Refusal`] never for a new run.
 pub(crate) fn first_moves(
     mut draft: Draft,
-    plan: Option<(&Plan, &StoredPlan)>,
+    plan: Result<(&Plan, &StoredPlan), Wait>,
     fork: Option<&ForkedFrom>,
 ) -> Result<Draft, Refusal> {
     match plan {
-        Some((plan, stored)) => {
+        Ok((plan, stored)) => {
             draft.run_event(RunEvent::PlanningStarted, "a plan was submitted with the run")?;
-            draft.journal(Entry::Plan(stored_entry(stored)));
+            draft.journal(Entry::Plan(stored_entry(stored, None)));
             let graph = Graph::of(plan);
             match fork {
                 Some(fork) => draft.start_fork(&graph, stored.revision, fork)?,
                 None => draft.start_plan(&graph, stored.revision)?,
             }
         }
-        None => {
+        Err(wait) => {
             draft.run_event(RunEvent::PlanningStarted, "a plan is required")?;
-            let wait = wait_for_plan(draft.now());
             draft.block(&Graph::default(), wait)?;
         }
     }
@@ -244,21 +251,23 @@ pub(crate) fn first_moves(
 }
 
 /// The wait for a plan. What the first one came to is stored once there is something to store.
-pub(crate) fn wait_for_plan(now: DateTime<Utc>) -> Wait {
-    Wait::new(
-        Uuid::now_v7(),
-        WaitingOn::Model,
-        now,
-        "call SubmitPlan with a plan for the goal".to_owned(),
-    )
+pub(crate) fn wait_for_plan(now: DateTime<Utc>, driver: DriverKind) -> Wait {
+    let of_model = driver == DriverKind::Model;
+    let unblocks = match of_model {
+        true => "a plan of the service's model, or a call of SubmitPlan with one",
+        false => "call SubmitPlan with a plan for the goal",
+    };
+    let wait = Wait::new(Uuid::now_v7(), WaitingOn::Model, now, unblocks.to_owned());
+    Wait { model: of_model.then(Box::default), ..wait }
 }
 
-pub(super) fn stored_entry(plan: &StoredPlan) -> PlanStored {
+pub(super) fn stored_entry(plan: &StoredPlan, model: Option<&ModelReply>) -> PlanStored {
     PlanStored {
         revision: plan.revision,
         digest: plan.digest.clone(),
         parent_digest: plan.parent_digest.clone(),
         reason: plan.reason.clone(),
+        model: model.cloned().map(Box::new),
     }
 }
 

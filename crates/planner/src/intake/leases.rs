@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::run::RunRecord;
-use surety_common::store::{self, Extended, HeldLease, Scope, Topic, WaitLease};
+use surety_common::store::{self, Extended, HeldLease, Offers, Scope, Topic, WaitLease};
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
@@ -34,13 +34,26 @@ pub(crate) async fn lease(
     shards: &Shards,
     ask: Ask,
 ) -> Result<Option<(WaitLease, RunRecord)>, Fault> {
+    let leased = lease_from(shards, ask, |planner| &planner.offers).await?;
+    Ok(leased.map(|(_, lease, record)| (lease, record)))
+}
+
+/// As [`lease`], from other offers, with the planner of the run's database.
+///
+/// # Errors
+/// `database_unavailable`.
+pub(crate) async fn lease_from(
+    shards: &Shards,
+    ask: Ask,
+    offers: impl Fn(&Planner) -> &Offers,
+) -> Result<Option<(Arc<Planner>, WaitLease, RunRecord)>, Fault> {
     let Ask { holder, scope, patience } = ask;
     let planners = shards.offering(&scope).await?;
     let deadline = Instant::now() + patience;
     loop {
         // The databases that are not first give what they leased meanwhile back.
         let waiting = planners.iter().map(|planner| {
-            let next = planner.offers.next(scope.clone(), holder.clone(), LEASE_MS);
+            let next = offers(planner).next(scope.clone(), holder.clone(), LEASE_MS);
             async move { (next.await, planner) }.boxed()
         });
         let Ok(((lease, planner), ..)) = timeout_at(deadline, select_all(waiting)).await else {
@@ -53,7 +66,7 @@ pub(crate) async fn lease(
         };
         // The wait may have ended since it was offered.
         if let Some(record) = record.filter(waits) {
-            return Ok(Some((lease, record)));
+            return Ok(Some((Arc::clone(planner), lease, record)));
         }
     }
 }

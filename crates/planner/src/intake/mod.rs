@@ -3,6 +3,7 @@
 
 mod correct;
 mod create;
+mod fixed;
 mod fork;
 pub(crate) mod leases;
 mod request;
@@ -15,6 +16,7 @@ pub(crate) use correct::refuse_in;
 pub use create::{Accepted, create};
 #[cfg(test)]
 pub(crate) use create::{first_execution, first_moves, wait_for_plan};
+pub use fixed::fixed_checks;
 pub(crate) use fork::{Fork, fork};
 pub use request::{NewPlan, RunRequest};
 pub use revise::wanted;

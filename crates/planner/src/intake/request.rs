@@ -1,8 +1,11 @@
 //! Validated requests, before a run exists.
 
 use std::collections::BTreeMap;
+use surety_common::domain::check::AcceptCheck;
+use surety_common::domain::decision::Usage;
 use surety_common::domain::fork::ForkedFrom;
 use surety_common::domain::limits::Limits;
+use surety_common::domain::model::ModelReply;
 use surety_common::domain::plan::Plan;
 use surety_common::domain::run::{DriverKind, Policy};
 use uuid::Uuid;
@@ -22,6 +25,8 @@ pub struct RunRequest {
     pub goal: String,
     /// The submitted plan, validated.
     pub plan: Option<Plan>,
+    /// The checks that came with a goal without a plan: every first plan gets them.
+    pub checks: Vec<AcceptCheck>,
     /// Whether the plan was made from the goal, as its only step.
     pub without_plan: bool,
     /// The run's limits, each in its range.
@@ -55,4 +60,8 @@ pub struct NewPlan {
     pub plan: Plan,
     /// The reason.
     pub reason: String,
+    /// The model of the service that made it, and what that cost; none for any other author.
+    pub model: Option<(ModelReply, Usage)>,
+    /// Whether a person approves it before its first step.
+    pub is_asked: bool,
 }

@@ -5,6 +5,7 @@ use super::leases;
 use super::request::NewPlan;
 use crate::call::{Call, Changed};
 use crate::planner::Planner;
+use chrono::{DateTime, TimeDelta, Utc};
 use std::sync::Arc;
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::execution::{Execution, Graph, Wait};
@@ -12,11 +13,11 @@ use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::journal::Entry;
 use surety_common::domain::machine::run::{Phase, RunState};
 use surety_common::domain::plan::Plan;
-use surety_common::domain::planning::{Planning, ReplanCause};
+use surety_common::domain::planning::{PlanApproval, Planning, ReplanCause};
 use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::run::RunRecord;
 use surety_common::domain::step::StepState;
-use surety_common::domain::stop::StopReason;
+use surety_common::domain::stop::{StopReason, WaitingOn};
 use surety_common::store::{self, Artifact, StoreError, StoredPlan, Topic};
 use surety_common::wire::v1;
 use uuid::Uuid;
@@ -84,12 +85,18 @@ pub(crate) async fn submit(
         draft.answer_under(new.lease_epoch).map_err(refused)?;
     }
     draft.unblock(&old, "a plan was submitted").map_err(refused)?;
-    draft.journal(Entry::Plan(stored_entry(&stored)));
+    let by = new.model.as_ref();
+    by.iter().for_each(|(_, usage)| draft.charge(*usage));
+    draft.journal(Entry::Plan(stored_entry(&stored, by.map(|(model, _)| model))));
     match new.expected_revision {
         0 => draft.start_plan(&graph, stored.revision),
         _ => draft.revise_plan(&old, &graph, stored.revision),
     }
     .map_err(refused)?;
+    if new.is_asked {
+        let wait = approval(&record, (&new.plan, &stored), (call.by(), now));
+        draft.ask_for_plan(&graph, wait).map_err(refused)?;
+    }
     let write = draft.into_write();
     let planned = RunRecord {
         plan: Some(Arc::new(new.plan)),
@@ -110,6 +117,39 @@ pub(crate) async fn submit(
             Err(overtaken())
         }
         Err(error) => Err(error.into()),
+    }
+}
+
+/// The wait for the approval of a plan.
+fn approval(
+    record: &RunRecord,
+    (plan, stored): (&Plan, &StoredPlan),
+    (by, now): (&str, DateTime<Utc>),
+) -> Wait {
+    let ttl = i64::try_from(record.spec.limits.confirm_ttl_s).unwrap_or(i64::MAX);
+    let expires_at = TimeDelta::try_seconds(ttl).and_then(|ttl| now.checked_add_signed(ttl));
+    let StoredPlan { revision, digest, .. } = stored;
+    let steps: Vec<&str> = plan.steps.iter().map(|step| step.id.as_str()).collect();
+    let question = format!(
+        "Is revision {revision} of the plan approved? {}: {} steps ({})",
+        plan.title,
+        steps.len(),
+        steps.join(", ")
+    );
+    let id = Uuid::now_v7();
+    let unblocks = format!(
+        "an approver, or the creator of the run unless the namespace asks for four eyes, calls \
+         ResolveConfirmation; `surety approve {id}` shows the plan"
+    );
+    let asked = PlanApproval {
+        digest: digest.clone(),
+        expires_at: expires_at.unwrap_or(DateTime::<Utc>::MAX_UTC),
+        asked_by: by.to_owned(),
+    };
+    Wait {
+        question,
+        plan_approval: Some(Box::new(asked)),
+        ..Wait::new(id, WaitingOn::Approver, now, unblocks)
     }
 }
 
@@ -185,7 +225,11 @@ fn send_back(
         return Err(Fault::new(FaultCode::ReplansUsedUp, message));
     }
     let planning = Some(Box::new(Planning { cause, ..Planning::default() }));
-    let wait = Wait { question: text.to_owned(), planning, ..wait_for_plan(draft.now()) };
+    let wait = Wait {
+        question: text.to_owned(),
+        planning,
+        ..wait_for_plan(draft.now(), record.spec.driver)
+    };
     draft.replan(&Graph::of(plan), wait, text).map_err(|_| {
         let message = format!(
             "the run is {}; it can return to planning only while its steps are being executed",

@@ -6,9 +6,11 @@ use crate::call::Call;
 use crate::planner::Planner;
 use surety_common::domain::acceptance::{Acceptance, Resolution};
 use surety_common::domain::confirmation::{AfterDenial, CallResolution, CallToConfirm};
+use surety_common::domain::execution::PlanAnswer;
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::machine::Refusal;
+use surety_common::domain::planning::PlanApproval;
 use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::run::RunRecord;
 use surety_common::store::Topic;
@@ -63,10 +65,13 @@ pub(super) fn give_resolution(
         record.execution.waits().find(|wait| wait.id == wait_id).ok_or_else(|| {
             closed("the wait was already answered; read the run's state".to_owned())
         })?;
-    match (&wait.confirmation, &wait.acceptance) {
-        (Some(asked), _) => give_call_answer(record, draft, (wait_id, by), (asked, answer)),
-        (None, Some(asked)) => give_acceptance(record, draft, (wait_id, by), (asked, answer)),
-        (None, None) => {
+    match (&wait.confirmation, &wait.acceptance, &wait.plan_approval) {
+        (Some(asked), ..) => give_call_answer(record, draft, (wait_id, by), (asked, answer)),
+        (None, Some(asked), _) => give_acceptance(record, draft, (wait_id, by), (asked, answer)),
+        (None, None, Some(asked)) => {
+            give_plan_answer(record, draft, (wait_id, by), (asked, answer))
+        }
+        (None, None, None) => {
             Err(closed(format!("this wait takes no confirmation; to end it: {}", wait.unblocks)))
         }
     }
@@ -129,6 +134,36 @@ fn give_acceptance(
         comment: answer.comment.clone(),
     };
     draft.resolve(&graph_of(record), wait_id, &resolution).map_err(refused)
+}
+
+fn give_plan_answer(
+    record: &RunRecord,
+    draft: &mut Draft,
+    (wait_id, by): (Uuid, &str),
+    (asked, answer): (&PlanApproval, &Confirmation),
+) -> Result<(), Fault> {
+    if asked.expires_at <= draft.now() {
+        let at = asked.expires_at.to_rfc3339();
+        let message = format!("the time for this approval passed at {at}");
+        return Err(Fault::new(FaultCode::ConfirmationExpired, message));
+    }
+    if asked.asked_by == by {
+        let message = format!("{by:?} submitted the plan, and never approves it");
+        return Err(Fault::new(FaultCode::PermissionDenied, message));
+    }
+    if answer.stop || answer.grant.is_some() {
+        let (field, message) = match answer.stop {
+            true => ("stop", "a denied plan ends its run in any case; leave stop out"),
+            false => {
+                ("grant", "only the approval of a tool call grants further calls; leave it out")
+            }
+        };
+        return Err(Problem::at(Code::TypeMismatch, field, message).into());
+    }
+    check_digest(&asked.digest, answer)?;
+    let Confirmation { approved, comment, .. } = answer;
+    let answer = PlanAnswer { by, approved: *approved, comment };
+    draft.resolve_plan(&graph_of(record), wait_id, answer).map_err(refused)
 }
 
 fn check_digest(asked: &str, answer: &Confirmation) -> Result<(), Fault> {

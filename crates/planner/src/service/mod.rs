@@ -10,12 +10,14 @@ mod planning_limits_tests;
 mod policy;
 mod request;
 mod run;
+mod submission;
 mod toolchain;
 mod waits;
 mod work;
 
 pub use policy::read_policy;
 pub use request::read_own_limits;
+pub(crate) use submission::{Planned, submit_planned};
 
 use crate::planner::Planner;
 use crate::runs;
@@ -35,12 +37,14 @@ use uuid::Uuid;
 #[derive(Clone)]
 pub(crate) struct Service {
     shards: Arc<Shards>,
+    /// Whether a model of the service can drive runs.
+    has_model: bool,
 }
 
 impl Service {
     /// Creates handlers over the planners of all databases.
-    pub(crate) fn new(shards: Arc<Shards>) -> Self {
-        Self { shards }
+    pub(crate) fn new(shards: Arc<Shards>, has_model: bool) -> Self {
+        Self { shards, has_model }
     }
 
     /// The run that a request names, once its caller may make the call on it.

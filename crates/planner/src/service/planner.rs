@@ -1,6 +1,6 @@
 //! `PlannerService`.
 
-use super::{NamedRun, Plans, caller, plan_leases, request, status};
+use super::{NamedRun, Plans, caller, plan_leases, request, status, submission};
 use crate::call::Call;
 use crate::intake::{self, leases};
 use crate::plan::patch::{Patched, apply_patch, parse_patch};
@@ -67,38 +67,8 @@ impl PlannerService for Plans {
         let request = request.into_inner();
         let NamedRun { id, planner, role, .. } = service.of_run(&caller, &request.run_id).await?;
         let call = Call::of(id, caller.name(), &request).map_err(status)?;
-        if let Some(first) = planner.answered_before(&call).await.map_err(status)? {
-            return Ok(Response::new(first));
-        }
-        let record = planner.find(id).await.map_err(status)?;
-        let policy = planner.policies.find(&record.spec.namespace).await.map_err(status)?;
-        let sender = request::Sender::new(caller.name(), role, policy);
-        intake::wanted(&record, request.expected_revision).map_err(status)?;
-        let lease_epoch = i64::try_from(request.lease_epoch).unwrap_or(i64::MAX);
-        request::check_submission(&request).map_err(status)?;
-        let read = match request::read_new_plan(request, &record, &sender) {
-            Ok(read) => read,
-            // A refusal counts where an agent has leased the plan.
-            Err(fault) if lease_epoch != 0 => {
-                let fault = intake::refuse(&planner, &call, &record, lease_epoch, fault).await;
-                return Err(status(fault.unwrap_or_else(|lost| lost)));
-            }
-            Err(fault) => return Err(status(fault)),
-        };
-        let request::ReadPlan { new, truncated_add, warnings } = read;
-        let plan = v1::Plan {
-            revision: new.expected_revision + 1,
-            digest: new.plan.digest(),
-            ..new.plan.clone().into()
-        };
-        let respond = |run| v1::SubmitPlanResponse {
-            plan: Some(plan),
-            warnings: wire_warnings(warnings),
-            run: Some(run),
-            truncated_add,
-        };
-        let response = intake::submit(&planner, &call, record, new, respond).await;
-        Ok(Response::new(response.map_err(status)?))
+        let submitted = submission::submit(&planner, (role, &call), id, request, None).await;
+        Ok(Response::new(submitted.map_err(status)?))
     }
 
     async fn lease_plan(

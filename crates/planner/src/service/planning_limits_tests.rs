@@ -100,10 +100,13 @@ fn waiting_run(limits: Limits, replans: bool) -> RunRecord {
         let graph = Graph::of(&first);
         draft.run_event(RunEvent::PlanningStarted, "a plan came with the run").expect("planning");
         draft.start_plan(&graph, 1).expect("a plan is accepted");
-        draft.replan(&graph, wait_for_plan(now), "a step failed").expect("another plan");
+        draft
+            .replan(&graph, wait_for_plan(now, DriverKind::Remote), "a step failed")
+            .expect("another plan");
         plan = Some(Arc::new(first));
     } else {
-        draft = first_moves(draft, None, None).expect("a run that waits for a plan");
+        draft = first_moves(draft, Err(wait_for_plan(now, DriverKind::Remote)), None)
+            .expect("a run that waits for a plan");
     }
     let execution = (*draft.into_write().execution).clone();
     RunRecord { spec, execution, plan, plan_digest: String::new() }

@@ -44,6 +44,7 @@ pub fn read_policy(policy: v1::Policy) -> Result<Policy, Problem> {
         on_expired,
         verify_tools,
         secrets,
+        approve_plan,
     } = policy;
     InputRules::new(&protect, &may_change)?;
     let policy = Policy {
@@ -70,6 +71,7 @@ pub fn read_policy(policy: v1::Policy) -> Result<Policy, Problem> {
             verify_tool::read_verify_tools("policy.verify_tools", verify_tools)?,
         )?,
         always_verify_tools: Vec::new(),
+        approve_plan,
         secrets: read_secret_names("policy.secrets", secrets)?,
         confirm: ConfirmPolicy {
             tools: read_tools("policy.confirm_tools", confirm_tools)?,

@@ -52,6 +52,8 @@ pub(super) struct Sender {
     pub(super) author: Author,
     /// What the namespace asks of every run.
     policy: Arc<NamespacePolicy>,
+    /// Whether a model of the service can drive runs.
+    has_model: bool,
 }
 
 impl Sender {
@@ -64,7 +66,12 @@ impl Sender {
                 Author::Model
             }
         };
-        Self { name: name.to_owned(), author, policy }
+        Self { name: name.to_owned(), author, policy, has_model: false }
+    }
+
+    /// The same sender, whose runs a model of the service can drive.
+    pub(super) fn with_model(self, has_model: bool) -> Self {
+        Self { has_model, ..self }
     }
 
     /// The owner of a check that names none.
@@ -163,18 +170,21 @@ pub(super) fn read_run_request(
     let policy = policy.unwrap_or_default();
     sender.check_commands(&policy)?;
     let policy = read_run_policy(policy, interactive, &sender.policy)?;
-    let driver = read_driver(driver)?;
+    let driver = read_driver(driver, sender.has_model)?;
     let plan_source = match without_plan {
         true => Some(goal_as_plan(&goal, plan_source, driver)?),
         false => plan_source,
     };
     let (plan, mut warnings) = read_plan(plan_source, verify, sender, limits.max_plan_steps)?;
-    if let Some(plan) = &plan {
-        overlays::check(plan, None, &policy)?;
-        check_verifications(plan, &policy)?;
-        let rules = InputRules::of(&policy)?;
-        warnings.extend(assumptions(&plan.verify, &rules));
-    }
+    // Checks without a plan are of the first plan to come.
+    let (plan, checks) = match plan {
+        Some(plan) if plan.steps.is_empty() => (None, plan),
+        plan => (plan, Plan::default()),
+    };
+    let checked = plan.as_ref().unwrap_or(&checks);
+    overlays::check(checked, None, &policy)?;
+    check_verifications(checked, &policy)?;
+    warnings.extend(assumptions(&checked.verify, &InputRules::of(&policy)?));
     let goal = goal_of(goal, plan.as_ref())?;
     let order = RunRequest {
         namespace,
@@ -184,6 +194,7 @@ pub(super) fn read_run_request(
         goal,
         driver,
         plan,
+        checks: checks.verify,
         without_plan,
         limits,
         workspace: read_workspace(workspace)?,
@@ -303,6 +314,9 @@ pub(super) fn read_new_plan(
             lease_epoch: i64::try_from(lease_epoch).unwrap_or(i64::MAX),
             plan: Plan::default(),
             reason: storable("reason", reason.trim().to_owned())?,
+            model: None,
+            // What a person submits is approved by that.
+            is_asked: record.spec.policy.approve_plan && sender.author == Author::Model,
         },
         truncated_add: false,
         warnings: Vec::new(),
@@ -338,7 +352,9 @@ pub(super) fn read_new_plan(
     check_verifications(&read.new.plan, &record.spec.policy)?;
     if expected_revision == 0 {
         let own = std::mem::take(&mut read.new.plan.verify);
-        read.new.plan.verify = sender.policy.with_checks(own);
+        let mut all = intake::fixed_checks(&record.execution.planning())?;
+        all.extend(own);
+        read.new.plan.verify = sender.policy.with_checks(all);
     }
     Ok(read)
 }
@@ -522,10 +538,7 @@ fn read_plan(
 ) -> Result<(Option<Plan>, Vec<Warning>), Fault> {
     let (mut plan, mut warnings) = match source {
         None if verify.is_empty() => return Ok((None, Vec::new())),
-        None => {
-            let message = "checks need a plan; send both, or neither";
-            return Err(Problem::at(Code::FieldMissing, "plan", message).into());
-        }
+        None => (Plan::default(), Vec::new()),
         Some(create_run_request::PlanSource::Plan(plan)) => {
             normalise_owned_plan(&Plan::try_from(sender.own(plan))?, sender.author, max_plan_steps)?
         }
@@ -539,7 +552,9 @@ fn read_plan(
     }
     own.append(&mut plan.verify);
     let (checks, dropped) = normalise_checks(own, "verify");
-    plan.verify = sender.policy.with_checks(checks);
+    // A plan to come gets the checks of the namespace when it comes.
+    let comes = plan.steps.is_empty();
+    plan.verify = if comes { checks } else { sender.policy.with_checks(checks) };
     warnings.extend(dropped);
     Ok((Some(plan), warnings))
 }
@@ -554,8 +569,8 @@ fn goal_as_plan(
     if plan_source.is_some() {
         return refused("is set beside a plan; leave one of both out");
     }
-    if driver != DriverKind::Remote {
-        return refused("needs the driver remote: a script has no calls for a goal");
+    if driver == DriverKind::Script {
+        return refused("needs the driver model or remote: a script has no calls for a goal");
     }
     let goal = goal.trim();
     let title = goal.lines().next().unwrap_or_default();
@@ -631,17 +646,19 @@ pub(super) fn read_workspace(workspace: String) -> Result<String, Problem> {
     Err(Problem::at(Code::TypeMismatch, "workspace", message))
 }
 
-fn read_driver(driver: i32) -> Result<DriverKind, Fault> {
+fn read_driver(driver: i32, has_model: bool) -> Result<DriverKind, Fault> {
     match v1::Driver::try_from(driver) {
         Ok(v1::Driver::Unspecified | v1::Driver::Script) => Ok(DriverKind::Script),
         Ok(v1::Driver::Remote) => Ok(DriverKind::Remote),
+        Ok(v1::Driver::Model) if has_model => Ok(DriverKind::Model),
         Ok(v1::Driver::Model) => {
-            let message = "the driver model is not served; use `remote` with an agent that calls \
-                           LeaseStep, or send a plan with scripts for `script`";
+            let message = "no model is configured, so the driver model is not served; set SURETY_MODEL_URL and \
+                           SURETY_MODEL_NAME (and SURETY_MODEL_KEY_FILE) for the planner and the executors, or use \
+                           `remote` with an agent that calls LeaseStep";
             Err(Fault::new(FaultCode::FeatureNotServed, message).with_field("driver"))
         }
         Err(_) => {
-            let message = "is not a driver; use script or remote";
+            let message = "is not a driver; use script, model or remote";
             Err(Problem::at(Code::TypeMismatch, "driver", message).into())
         }
     }

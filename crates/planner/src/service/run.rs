@@ -316,7 +316,7 @@ impl Service {
         let role = caller.may(&Object::namespace(&namespace), || no_namespace(&namespace))?;
         let planner = self.shards.of_namespace(&namespace).await?;
         let policy = planner.policies.find(&namespace).await?;
-        let sender = Sender::new(caller.name(), role, policy);
+        let sender = Sender::new(caller.name(), role, policy).with_model(self.has_model);
         request::read_run_request(request, &sender, caller_trace)
     }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusHandle;
 use surety_common::config::{
-    CommonConfig, ExecutorConfig, GateConfig, NamespaceDatabase, PlannerConfig, Webhook,
+    CommonConfig, ExecutorConfig, GateConfig, ModelDriverConfig, NamespaceDatabase, PlannerConfig,
+    Webhook,
 };
 use surety_common::tls::Tls;
 use surety_common::wire::client::Transport;
@@ -38,6 +39,7 @@ pub(super) struct Plan {
     pub(super) planner: PlannerConfig,
     pub(super) executor: ExecutorConfig,
     pub(super) gate: GateConfig,
+    pub(super) models: ModelDriverConfig,
     pub(super) database_url: String,
     pub(super) databases: Vec<NamespaceDatabase>,
     pub(super) webhooks: Vec<Webhook>,
@@ -70,6 +72,7 @@ impl Services {
             planner,
             mut executor,
             gate,
+            models,
             database_url,
             databases,
             webhooks,
@@ -92,6 +95,7 @@ impl Services {
         let setup = surety_planner::Setup {
             common: common.clone(),
             planner,
+            models: models.clone(),
             database_url: Some(database_url.clone()),
             databases,
             webhooks,
@@ -108,6 +112,7 @@ impl Services {
             hidden,
             common: common.clone(),
             executor,
+            models,
             database_url: Some(database_url.clone()),
             drivers: surety_executor::driver::Drivers::default(),
             tokens: tokens.clone(),

@@ -15,7 +15,9 @@ mod doubt;
 pub mod draft;
 mod fork;
 mod grants;
+mod model;
 mod pause;
+mod plan_approval;
 mod replan;
 mod rules;
 mod sleep;
@@ -26,6 +28,7 @@ mod worker_call;
 pub use confirmation::Approval;
 pub use fork::inherited_steps;
 pub use grants::Revocation;
+pub use plan_approval::PlanAnswer;
 pub use sleep::Sleep;
 pub use worker_call::{NextAttempt, WorkerCall, WorkerCallEnd, WorkerResult};
 
@@ -37,8 +40,9 @@ use crate::domain::confirmation::{ApprovedCall, CallToConfirm};
 use crate::domain::decision::Usage;
 use crate::domain::grant::CallGrant;
 use crate::domain::machine::run::RunState;
+use crate::domain::model::{ModelReply, ModelWait};
 use crate::domain::plan::Plan;
-use crate::domain::planning::Planning;
+use crate::domain::planning::{PlanApproval, Planning};
 use crate::domain::scope::Writes;
 use crate::domain::step::StepState;
 use crate::domain::stop::{StopReason, Terminal, WaitingOn};
@@ -126,6 +130,9 @@ pub struct Counters {
     /// What was added to the budgets.
     #[serde(skip_serializing_if = "Usage::is_zero")]
     pub added_budget: Usage,
+    /// What the refused verdict asks for, until its repair begins.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub repair_hint: String,
     /// Whether a receipt says that a file was written.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub wrote: bool,
@@ -210,6 +217,9 @@ pub struct StepProgress {
     /// wait takes it over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answered_wait: Option<Uuid>,
+    /// Whether a model of the service answered it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub answered_by_model: bool,
     /// The calls of this attempt by tool, where a participant outside the executor decides.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub called: BTreeMap<String, u32>,
@@ -298,6 +308,9 @@ pub struct SuppliedReply {
     /// The identity that sent it; empty where it is not known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub by: String,
+    /// Where a model of the service made it. Its usage is then the service's own count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<Box<ModelReply>>,
 }
 
 /// The answer of a user about a call without a recorded outcome.
@@ -366,6 +379,12 @@ pub struct Wait {
     /// The call that an approver is shown, if it waits for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirmation: Option<Box<CallToConfirm>>,
+    /// Where a model of the service supplies the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<Box<ModelWait>>,
+    /// The plan that an approver is shown, if it waits for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan_approval: Option<Box<PlanApproval>>,
 }
 
 impl Wait {
@@ -389,6 +408,8 @@ impl Wait {
             planning: None,
             answer_schema: String::new(),
             confirmation: None,
+            model: None,
+            plan_approval: None,
         }
     }
 }

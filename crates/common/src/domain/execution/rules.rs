@@ -379,6 +379,11 @@ impl Draft {
         self.execution.counters.repairs += 1;
         let cause = format!("repair {} of {}", self.execution.counters.repairs, limits.max_repairs);
         self.run_event(RunEvent::RetryStarted, cause)?;
+        let hint = std::mem::take(&mut self.execution.counters.repair_hint);
+        let notice = format!(
+            "The verdict on your work was refused, so this step begins again in the workspace as it is. Repair what \
+             failed: {hint}"
+        );
         let done: Vec<usize> = self.execution.steps_in(StepState::Done).collect();
         // A skipped step cannot be reopened.
         let is_last =
@@ -386,6 +391,9 @@ impl Draft {
         for index in done.iter().copied().filter(is_last) {
             self.step_event(graph, index, StepEvent::Reopened, "the verdict was not accepted")?;
             self.forget_attempt(index);
+            if let Some(step) = self.execution.step_mut(index).filter(|_| !hint.is_empty()) {
+                step.notice.clone_from(&notice);
+            }
         }
         self.ready_steps(graph)?;
         self.settle(graph)
@@ -405,6 +413,7 @@ impl Draft {
     /// [`Refusal`] unless the run is being verified.
     pub fn refuse(&mut self, graph: &Graph, limits: &Limits, end: Ending) -> Result<(), Refusal> {
         if self.execution.counters.repairs < limits.max_repairs {
+            self.execution.counters.repair_hint.clone_from(&end.user_message);
             return self.run_event(RunEvent::VerdictRefused, end.user_message);
         }
         self.stop(graph, end)

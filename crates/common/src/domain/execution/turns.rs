@@ -23,7 +23,7 @@ use crate::domain::machine::Refusal;
 use crate::domain::problem::{Problem, Warning};
 use crate::domain::receipt::EvidenceReceipt;
 use crate::domain::step::StepState;
-use crate::domain::stop::{StopReason, WaitingOn};
+use crate::domain::stop::StopReason;
 use crate::domain::todo::{Todo, TodoChange};
 use chrono::TimeDelta;
 use uuid::Uuid;
@@ -108,12 +108,16 @@ impl Draft {
         let supplied = progress.reply.take();
         let (usage, usage_source) = match supplied.as_deref() {
             None => (usage, UsageSource::Free),
+            Some(SuppliedReply { usage: Some(usage), model: Some(_), .. }) => {
+                (*usage, UsageSource::Measured)
+            }
             Some(SuppliedReply { usage: Some(usage), .. }) => (*usage, UsageSource::Reported),
             Some(SuppliedReply { usage: None, .. }) => (reserved, UsageSource::Reserved),
         };
         let reply = supplied.map(|reply| ReplyMark {
             lease_epoch: reply.lease_epoch,
             digest: sha256_hex(reply.text.as_bytes()),
+            model: reply.model,
         });
         progress.notice.clear();
         progress.notice.push_str(outcome.notice());
@@ -271,10 +275,15 @@ impl Draft {
         let SuppliedReply { wait_id, lease_epoch, .. } = reply;
         self.answered = Some(AnsweredWait { id: wait_id, lease_epoch });
         let progress = self.step_mut(index)?;
-        progress.started_at = progress.started_at.map(|at| at + unleased);
+        // The wait for an endpoint that does not answer is given back whole.
+        if progress.wait.as_deref().is_some_and(|wait| wait.waiting_on.keeps_executing()) {
+            progress.started_at = progress.started_at.map(|at| at + unleased);
+        }
         let by = Actor(format!("driver/{}", reply.by).into());
         progress.reply = Some(Box::new(reply));
         progress.answered_wait = Some(wait_id);
+        progress.answered_by_model =
+            progress.wait.as_deref().is_some_and(|wait| wait.model.is_some());
         // The step moves by the driver's hand, also in a change of an executor that goes on with its turn.
         let writer = std::mem::replace(&mut self.actor, by);
         let resumed = self.resume_step(graph, index, "the driver replied");
@@ -350,9 +359,9 @@ impl Draft {
 
 /// The step that waits for its driver under this id.
 fn awaited(execution: &Execution, wait_id: Uuid) -> Option<usize> {
-    execution.waits_of_participants().find(|index| {
+    execution.steps_in(StepState::Waiting).find(|index| {
         let step = execution.steps.get(*index);
         let wait = step.and_then(|step| step.wait.as_deref());
-        wait.is_some_and(|wait| wait.id == wait_id && wait.waiting_on == WaitingOn::Driver)
+        wait.is_some_and(|wait| wait.id == wait_id && wait.kind().is_decision())
     })
 }

@@ -10,6 +10,7 @@
 //! no change can forget a row. Leases change the rows only.
 
 use super::{Execution, StepProgress, Wait};
+use crate::domain::model::AwayEndpoint;
 use crate::domain::stop::WaitingOn;
 use chrono::{DateTime, Utc};
 use std::fmt;
@@ -38,6 +39,10 @@ pub enum WaitKind {
     Workspace,
     /// A larger budget.
     Budget,
+    /// A plan, or a patch of one, from a model of the service.
+    ModelPlan,
+    /// The next decision of a model of the service.
+    ModelDecision,
 }
 
 impl WaitKind {
@@ -54,6 +59,8 @@ impl WaitKind {
             Self::Timer => "timer",
             Self::Workspace => "workspace",
             Self::Budget => "budget",
+            Self::ModelPlan => "model_plan",
+            Self::ModelDecision => "model_decision",
         }
     }
 }
@@ -73,13 +80,32 @@ impl Wait {
             WaitingOn::Approver if self.acceptance.is_some() => WaitKind::Acceptance,
             WaitingOn::Approver => WaitKind::Confirmation,
             WaitingOn::Worker => WaitKind::Tool,
+            WaitingOn::Model if self.step_index.is_some() => WaitKind::ModelDecision,
+            WaitingOn::Model if self.model.is_some() => WaitKind::ModelPlan,
             WaitingOn::Model => WaitKind::Plan,
             WaitingOn::Operator => WaitKind::Resume,
             WaitingOn::Timer => WaitKind::Timer,
+            WaitingOn::Driver if self.model.is_some() => WaitKind::ModelDecision,
             WaitingOn::Driver => WaitKind::Decision,
             WaitingOn::Workspace => WaitKind::Workspace,
         }
     }
+}
+
+impl WaitKind {
+    /// Whether it is the next decision of a driver.
+    pub const fn is_decision(self) -> bool {
+        matches!(self, Self::Decision | Self::ModelDecision)
+    }
+}
+
+fn answered_kind(step: &StepProgress) -> WaitKind {
+    if step.answered_by_model { WaitKind::ModelDecision } else { WaitKind::Decision }
+}
+
+/// The endpoint that a wait waits for, where it does not answer.
+fn away(wait: &Wait) -> Option<&AwayEndpoint> {
+    wait.model.as_deref()?.away.as_ref()
 }
 
 /// A call that is offered to workers.
@@ -106,6 +132,8 @@ pub struct KeptWait {
     pub expires_at: Option<DateTime<Utc>>,
     /// The call, if it waits for a worker.
     pub call: Option<OfferedCall>,
+    /// Not before this time it is offered to a model, if its endpoint did not answer.
+    pub retry_at: Option<DateTime<Utc>>,
 }
 
 impl Execution {
@@ -118,11 +146,19 @@ impl Execution {
             answered: false,
             expires_at: self.expiry_of(wait),
             call: self.offered_call(wait),
+            retry_at: away(wait).map(|away| away.retry_at),
         });
         let answered = self.steps.iter().enumerate().filter_map(|(index, step)| {
-            let (kind, step_index) = (WaitKind::Decision, Some(index));
-            let (answered, expires_at) = (true, None);
-            let kept = |id| KeptWait { id, kind, step_index, answered, expires_at, call: None };
+            let (kind, step_index) = (answered_kind(step), Some(index));
+            let kept = |id| KeptWait {
+                id,
+                kind,
+                step_index,
+                answered: true,
+                expires_at: None,
+                call: None,
+                retry_at: None,
+            };
             step.answered_wait.map(kept)
         });
         open.chain(answered)
@@ -136,7 +172,9 @@ impl Execution {
     fn expiry_of(&self, wait: &Wait) -> Option<DateTime<Utc>> {
         let task = self.worker_step(wait).and_then(|step| step.worker_call.as_deref());
         let confirmation = wait.confirmation.as_deref().map(|call| call.expires_at);
-        confirmation.or(task.map(|task| task.deadline_at))
+        let away = away(wait).map(|away| away.until);
+        let plan = wait.plan_approval.as_deref().map(|asked| asked.expires_at);
+        confirmation.or(task.map(|task| task.deadline_at)).or(away).or(plan)
     }
 
     fn offered_call(&self, wait: &Wait) -> Option<OfferedCall> {
@@ -174,6 +212,8 @@ pub struct OpenedWait {
     pub expires_at: Option<DateTime<Utc>>,
     /// The call, if it waits for a worker.
     pub call: Option<OfferedCall>,
+    /// Not before this time it is offered to a model, if its endpoint did not answer.
+    pub retry_at: Option<DateTime<Utc>>,
 }
 
 /// A wait that is answered, and the lease under which it is.
@@ -197,9 +237,9 @@ impl WaitChanges {
                 other.answered && wait.step_index.is_some() && other.step_index == wait.step_index
             };
             let follows = before.waits.iter().filter(gone).find(followed);
-            let follows = follows.filter(|_| wait.kind == WaitKind::Decision).map(|other| other.id);
-            let KeptWait { id, kind, expires_at, call, .. } = wait.clone();
-            OpenedWait { id, kind, follows, withheld, expires_at, call }
+            let follows = follows.filter(|_| wait.kind.is_decision()).map(|other| other.id);
+            let KeptWait { id, kind, expires_at, call, retry_at, .. } = wait.clone();
+            OpenedWait { id, kind, follows, withheld, expires_at, call, retry_at }
         });
         let stays = now.iter().any(|wait| is_among(&before.waits, wait.id));
         Self {

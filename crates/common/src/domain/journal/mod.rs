@@ -13,6 +13,7 @@ pub use stored::{
 
 use crate::domain::decision::{ExecuteDecision, Usage, UsageSource};
 use crate::domain::fork::ForkedFrom;
+use crate::domain::model::ModelReply;
 use crate::domain::problem::{Code, Warning};
 use crate::domain::receipt::EvidenceReceipt;
 use crate::domain::stop::StopReason;
@@ -101,6 +102,8 @@ pub struct PlanStored {
     pub parent_digest: String,
     /// The reason for the new revision.
     pub reason: String,
+    /// Which model of the service made it; none for any other author.
+    pub model: Option<Box<ModelReply>>,
 }
 
 /// One round inside a step: decide, validate, apply.
@@ -137,6 +140,8 @@ pub struct ReplyMark {
     pub lease_epoch: i64,
     /// The SHA-256 of its text in hexadecimal.
     pub digest: String,
+    /// Which model of the service made it; none for a participant outside.
+    pub model: Option<Box<ModelReply>>,
 }
 
 /// What a turn led to.

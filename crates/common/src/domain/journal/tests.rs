@@ -169,12 +169,20 @@ fn text() -> impl Strategy<Value = String> {
     ]
 }
 
+fn model() -> impl Strategy<Value = Box<ModelReply>> {
+    (text(), text(), text(), text(), any::<bool>()).prop_map(
+        |(endpoint, model, prompt, prompt_digest, cut)| {
+            Box::new(ModelReply { endpoint, model, prompt, prompt_digest, cut })
+        },
+    )
+}
+
 fn entry() -> impl Strategy<Value = Entry> {
     prop_oneof![
         transition().prop_map(Entry::Transition),
-        (any::<u32>(), text(), text(), text()).prop_map(
-            |(revision, digest, parent_digest, reason)| {
-                Entry::Plan(PlanStored { revision, digest, parent_digest, reason })
+        (any::<u32>(), text(), text(), text(), of(model())).prop_map(
+            |(revision, digest, parent_digest, reason, model)| {
+                Entry::Plan(PlanStored { revision, digest, parent_digest, reason, model })
             }
         ),
         turn().prop_map(|turn| Entry::Turn(Box::new(turn))),
@@ -244,8 +252,8 @@ fn turn() -> impl Strategy<Value = Turn> {
     let usage = (any::<u64>(), any::<u64>(), source)
         .prop_map(|(tokens, cost_micros, source)| (Usage { tokens, cost_micros }, source));
     let end = of(prop::sample::select(TurnEnd::ALL.to_vec()));
-    let mark =
-        (any::<i64>(), text()).prop_map(|(lease_epoch, digest)| ReplyMark { lease_epoch, digest });
+    let mark = (any::<i64>(), text(), of(model()))
+        .prop_map(|(lease_epoch, digest, model)| ReplyMark { lease_epoch, digest, model });
     // Boxed, because strategies that stand in each other take much of the stack.
     let warning = (prop::sample::select(WarningCode::ALL), of(".{1,20}"), of(".{1,20}"))
         .prop_map(|(code, field, detail)| Warning { code, field, detail });

@@ -18,12 +18,14 @@ offered as (
     (select namespace
      from wait
      where lease_holder is null and answered_at is null and not withheld and kind = $1
+       and (offered_at is null or offered_at <= $2)
      order by namespace
      limit 1)
     union all
     select (select wait.namespace
             from wait
             where lease_holder is null and answered_at is null and not withheld and kind = $1
+              and (offered_at is null or offered_at <= $2)
               and wait.namespace > offered.namespace
             order by wait.namespace
             limit 1)

@@ -6,6 +6,7 @@ cross join lateral (
     from wait
     where lease_holder is null and answered_at is null and not withheld
       and kind = $1
+      and (offered_at is null or offered_at <= $5)
       and wait.namespace = queue.namespace
       and ($3::uuid is null or run_id = $3)
     order by priority desc, opened_at

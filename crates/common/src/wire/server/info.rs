@@ -27,7 +27,8 @@ const FEATURES: [&str; 8] = [
 ];
 
 /// The keys of a run's policy that have an effect.
-const POLICY_KEYS: [&str; 20] = [
+const POLICY_KEYS: [&str; 21] = [
+    "approve_plan",
     "confirm_destructive",
     "confirm_open_world",
     "confirm_tools",
@@ -63,6 +64,8 @@ pub struct ServerInfo {
     pub sandbox_missing: Vec<String>,
     /// The database; none in stateless mode.
     pub pool: Option<PgPool>,
+    /// Whether a model is configured, so that runs can have the driver `model`.
+    pub has_model: bool,
 }
 
 /// Answers `GetServerInfo` on one port.
@@ -85,7 +88,9 @@ impl ServerInfoService for InfoService {
         &self,
         _: Request<v1::GetServerInfoRequest>,
     ) -> Result<Response<v1::GetServerInfoResponse>, Status> {
-        let ServerInfo { service, version, sandbox, sandbox_missing, pool } = &self.info;
+        let ServerInfo { service, version, sandbox, sandbox_missing, pool, has_model } = &self.info;
+        let model = has_model.then_some(v1::Driver::Model);
+        let drivers = [v1::Driver::Script].into_iter().chain(model).chain([v1::Driver::Remote]);
         let schema_version = match pool {
             Some(pool) => Some(store::schema_version(pool).await),
             None => None,
@@ -102,7 +107,7 @@ impl ServerInfoService for InfoService {
             not_served: not_served().filter(here).map(str::to_owned).collect(),
             services,
             features: FEATURES.map(str::to_owned).to_vec(),
-            drivers: [v1::Driver::Script, v1::Driver::Remote].map(Into::into).to_vec(),
+            drivers: drivers.map(Into::into).collect(),
             limits: Limits::default().in_force().map(limit).collect(),
             policy_keys: POLICY_KEYS.map(str::to_owned).to_vec(),
             namespace_policy_keys: NamespacePolicy::KEYS.map(str::to_owned).to_vec(),

@@ -3,6 +3,7 @@
 mod confirmation;
 mod doubt;
 mod grants;
+mod model;
 mod rows;
 mod sleep;
 mod worker_call;

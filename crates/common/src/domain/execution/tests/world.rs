@@ -367,6 +367,7 @@ impl World {
             },
             trace_parent: String::new(),
             by: String::new(),
+            model: None,
         }
     }
 

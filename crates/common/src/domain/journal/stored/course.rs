@@ -1,7 +1,8 @@
 //! The stored form of a run's progress: transitions, plans, verdicts and answers.
 
 use super::StoredError;
-use super::fields::{Fields, missing};
+use super::fields::{Fields, missing, optional};
+use super::turn::{read_model, write_model};
 use crate::domain::fork::ForkedFrom;
 use crate::domain::journal::{Actor, Answer, PlanStored, Subject, Transition, VerdictRecord};
 use crate::domain::json::{ObjectText, Value, write_list, write_string};
@@ -46,12 +47,12 @@ pub(super) fn read_transition(body: &Fields<'_>, actor: &Actor) -> Result<Transi
 }
 
 pub(super) fn write_plan(out: &mut String, plan: &PlanStored) {
-    ObjectText::begin(out)
+    let object = ObjectText::begin(out)
         .number("revision", plan.revision)
         .text("digest", &plan.digest)
         .text("parent_digest", &plan.parent_digest)
-        .text("reason", &plan.reason)
-        .end();
+        .text("reason", &plan.reason);
+    optional(object, "model", plan.model.as_deref(), write_model).end();
 }
 
 pub(super) fn read_plan(body: &Fields<'_>) -> Result<PlanStored, StoredError> {
@@ -60,6 +61,7 @@ pub(super) fn read_plan(body: &Fields<'_>) -> Result<PlanStored, StoredError> {
         digest: body.text("digest")?,
         parent_digest: body.text("parent_digest")?,
         reason: body.text("reason")?,
+        model: body.object("model")?.map(|model| read_model(&model)).transpose()?.map(Box::new),
     })
 }
 

@@ -5,6 +5,7 @@ use super::fields::{Fields, missing, optional};
 use crate::domain::decision::{Abort, Action, ExecuteDecision, Usage, UsageSource};
 use crate::domain::journal::{ReplyMark, Turn, TurnEnd, Validation};
 use crate::domain::json::{ObjectText, Value, write_list};
+use crate::domain::model::ModelReply;
 use crate::domain::plan::ToolCall;
 use crate::domain::problem::{Code, Warning, WarningCode};
 
@@ -64,15 +65,38 @@ pub(super) fn read_turn(body: &Fields<'_>) -> Result<Turn, StoredError> {
 }
 
 fn write_mark(out: &mut String, mark: &ReplyMark) {
-    ObjectText::begin(out)
+    let object = ObjectText::begin(out)
         .text("digest", &mark.digest)
-        .text("lease_epoch", &mark.lease_epoch.to_string())
+        .text("lease_epoch", &mark.lease_epoch.to_string());
+    optional(object, "model", mark.model.as_deref(), write_model).end();
+}
+
+/// The form of a model that made a reply.
+pub(super) fn write_model(out: &mut String, model: &ModelReply) {
+    let ModelReply { endpoint, model, prompt, prompt_digest, cut } = model;
+    ObjectText::begin(out)
+        .text("endpoint", endpoint)
+        .text("model", model)
+        .text("prompt", prompt)
+        .text("prompt_digest", prompt_digest)
+        .flag("cut", *cut)
         .end();
+}
+
+pub(super) fn read_model(body: &Fields<'_>) -> Result<ModelReply, StoredError> {
+    Ok(ModelReply {
+        endpoint: body.text("endpoint")?,
+        model: body.text("model")?,
+        prompt: body.text("prompt")?,
+        prompt_digest: body.text("prompt_digest")?,
+        cut: body.flag("cut")?,
+    })
 }
 
 fn read_mark(body: &Fields<'_>) -> Result<ReplyMark, StoredError> {
     let lease_epoch = body.text("lease_epoch")?.parse().map_err(|_| missing("lease_epoch"))?;
-    Ok(ReplyMark { lease_epoch, digest: body.text("digest")? })
+    let model = body.object("model")?.map(|model| read_model(&model)).transpose()?;
+    Ok(ReplyMark { lease_epoch, digest: body.text("digest")?, model: model.map(Box::new) })
 }
 
 fn write_usage(out: &mut String, usage: &Usage) {

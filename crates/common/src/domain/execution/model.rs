@@ -1,0 +1,92 @@
+//! Waits that the service's own models answer, while an endpoint does not.
+//!
+//! ```text
+//!   the wait of a decision or a plan --model_away--> waits on `model`, offered again later, until a time
+//!        ^                                               |--a reply, a plan--> it goes on
+//!        +-- the next one, from the beginning            +--expire_models----> model_unavailable
+//! ```
+
+use super::draft::{Draft, Ending};
+use super::wait_rows::AnsweredWait;
+use super::{Execution, Graph, Wait};
+use crate::domain::decision::Usage;
+use crate::domain::machine::Refusal;
+use crate::domain::machine::run::RunEvent;
+use crate::domain::model::{AwayEndpoint, ModelWait};
+use crate::domain::stop::{StopReason, WaitingOn};
+use std::sync::Arc;
+use uuid::Uuid;
+
+impl Draft {
+    /// Makes a leased wait of a model wait for its endpoint: the lease ends, and the wait goes on under the id
+    /// `next`. The time until the endpoint answers does not count for a step's deadline.
+    ///
+    /// # Errors
+    /// [`Refusal::Meaningless`] when no wait of a model has this id.
+    pub fn model_away(
+        &mut self,
+        graph: &Graph,
+        (wait_id, lease_epoch): (Uuid, i64),
+        next: Uuid,
+        away: AwayEndpoint,
+    ) -> Result<(), Refusal> {
+        let unblocks = away.unblocks();
+        let now = self.now;
+        let wait = wait_mut(&mut self.execution, wait_id).ok_or(Refusal::Meaningless)?;
+        wait.id = next;
+        wait.waiting_on = WaitingOn::Model;
+        if wait.step_index.is_some() {
+            wait.since = now;
+        }
+        wait.unblocks.clone_from(&unblocks);
+        wait.model = Some(Box::new(ModelWait { away: Some(away) }));
+        self.answered = Some(AnsweredWait { id: wait_id, lease_epoch });
+        self.run_event(RunEvent::ModelAway, unblocks)?;
+        self.show_wait();
+        self.settle(graph)
+    }
+
+    /// Charges a call of a model that belongs to no turn, such as the one that made a plan.
+    pub fn charge(&mut self, usage: Usage) {
+        let counters = &mut self.execution.counters;
+        counters.usage = counters.usage.plus(usage);
+        counters.usage_without_turn = counters.usage_without_turn.plus(usage);
+    }
+
+    /// Ends the run when it has waited too long for a model's endpoint.
+    ///
+    /// # Errors
+    /// [`Refusal`] never in a consistent execution.
+    pub fn expire_models(&mut self, graph: &Graph) -> Result<(), Refusal> {
+        let now = self.now;
+        let away = self.execution.waits().filter_map(|wait| wait.model.as_deref()?.away.as_ref());
+        let Some(away) = away.filter(|away| away.until <= now).min_by_key(|away| away.until) else {
+            return Ok(());
+        };
+        let AwayEndpoint { endpoint, why, since, .. } = away;
+        let waited = (now - since).num_seconds();
+        let end = Ending {
+            stop_reason: StopReason::ModelUnavailable,
+            user_message: format!(
+                "The model endpoint {endpoint} did not answer for {waited} s: {why}"
+            ),
+            internal_reason: format!("model_wait of the endpoint {endpoint} is over"),
+        };
+        self.stop(graph, end)
+    }
+}
+
+/// The wait of a model with this id.
+fn wait_mut(execution: &mut Execution, wait_id: Uuid) -> Option<&mut Wait> {
+    let is_it = |wait: &&mut Wait| wait.id == wait_id && wait.model.is_some();
+    let own = match &mut execution.paused {
+        Some(paused) => paused.behind.as_mut(),
+        None => execution.wait.as_mut().filter(|wait| wait.step_index.is_none()),
+    };
+    let steps = execution
+        .steps
+        .iter_mut()
+        .filter(|step| step.wait.as_deref().is_some_and(|wait| wait.id == wait_id));
+    let steps = steps.filter_map(|step| Arc::make_mut(step).wait.as_deref_mut());
+    own.into_iter().chain(steps).find(is_it)
+}

@@ -1,0 +1,92 @@
+//! Conversations, and the one form in which they are sent: a system message, then user and assistant messages by
+//! turns, a user message first. Templates of models refuse every other form.
+
+/// What a caller is told when its messages were not in that form.
+pub const MESSAGES_NORMALIZED: &str = "messages_normalized";
+
+/// What stands in place of a first user message that is missing; templates refuse an empty text.
+const CONTINUE: &str = "Continue.";
+
+/// The author of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// The rules.
+    System,
+    /// The goal, observations, corrections.
+    User,
+    /// The model, or another driver.
+    Assistant,
+}
+
+impl Role {
+    /// The name on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::User => "user",
+            Self::Assistant => "assistant",
+        }
+    }
+}
+
+/// One message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// The author.
+    pub role: Role,
+    /// The text.
+    pub text: String,
+}
+
+impl Message {
+    /// A message of `role`.
+    pub fn new(role: Role, text: impl Into<String>) -> Self {
+        Self { role, text: text.into() }
+    }
+}
+
+/// Messages in the form in which they are sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Normal {
+    /// The messages.
+    pub messages: Vec<Message>,
+    /// Whether anything was changed: [`MESSAGES_NORMALIZED`].
+    pub changed: bool,
+}
+
+/// Brings messages into that form. No text is lost: system texts move to the front, neighbours of one role become
+/// one message with a blank line between their texts, blank messages are left out, and a conversation that does not
+/// begin with a user message is given one.
+#[must_use]
+pub fn normalize(messages: &[Message]) -> Normal {
+    let mut normal: Vec<Message> = Vec::with_capacity(messages.len() + 1);
+    let said = |message: &&Message| !message.text.trim().is_empty();
+    for message in messages.iter().filter(said).filter(|it| it.role == Role::System) {
+        join(&mut normal, message);
+    }
+    let rest = messages.iter().filter(said).filter(|it| it.role != Role::System);
+    for message in rest {
+        let is_first = normal.last().is_none_or(|last| last.role == Role::System);
+        if is_first && message.role == Role::Assistant {
+            normal.push(Message::new(Role::User, CONTINUE));
+        }
+        join(&mut normal, message);
+    }
+    if normal.last().is_none_or(|last| last.role == Role::System) {
+        normal.push(Message::new(Role::User, CONTINUE));
+    }
+    let changed = normal != messages;
+    Normal { messages: normal, changed }
+}
+
+/// Adds a message; neighbours of one role become one.
+fn join(normal: &mut Vec<Message>, message: &Message) {
+    match normal.last_mut() {
+        Some(last) if last.role == message.role => {
+            last.text.push_str("\n\n");
+            last.text.push_str(&message.text);
+        }
+        Some(_) | None => normal.push(message.clone()),
+    }
+}

@@ -1,0 +1,135 @@
+//! The models of this service as participants: they lease and submit like agents outside, under a name that no token
+//! can have. Waits for an endpoint that does not answer are theirs alone.
+
+use super::{LeasedStep, Participants};
+use chrono::{DateTime, Utc};
+use std::time::Duration;
+use surety_common::clock;
+use surety_common::domain::execution::Graph;
+use surety_common::domain::execution::draft::Draft;
+use surety_common::domain::fault::Fault;
+use surety_common::domain::journal::Actor;
+use surety_common::domain::model::AwayEndpoint;
+use surety_common::store::{self, Commit, HeldLease, Outcome, Scope, Topic};
+use surety_common::telemetry::trace;
+use tokio::time::{Instant, sleep, timeout_at};
+use uuid::Uuid;
+
+/// The identity of the service's own models. No token can have a name with this first character.
+pub(crate) const MODEL_NAME: &str = "~model";
+
+/// A lease of a decision, as the loop of a model holds it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HeldWait {
+    /// The run.
+    pub(crate) run_id: Uuid,
+    /// The wait.
+    pub(crate) wait_id: Uuid,
+    /// The fencing token.
+    pub(crate) lease_epoch: i64,
+}
+
+impl HeldWait {
+    fn lease(self) -> HeldLease {
+        let Self { run_id, lease_epoch, .. } = self;
+        HeldLease { run_id, lease_epoch, identity: MODEL_NAME.to_owned() }
+    }
+}
+
+impl Participants {
+    /// Leases the next decision that a model of the service supplies; none when that takes too long.
+    ///
+    /// # Errors
+    /// `database_unavailable`.
+    pub(crate) async fn lease_for_model(
+        &self,
+        patience: Duration,
+    ) -> Result<Option<LeasedStep>, Fault> {
+        let scope = Scope { reached: Vec::new(), namespace: String::new(), run_id: None };
+        let holder = (MODEL_NAME.to_owned(), format!("executor/{}", self.claimer.engine().id));
+        let next = self.model_offers.next(scope, holder, self.lease_ms);
+        let Ok(Some(lease)) = timeout_at(Instant::now() + patience, next).await else {
+            return Ok(None);
+        };
+        self.workshop.tools.refresh().await;
+        // The wait may have ended since it was offered.
+        let scene = self.scene_of(lease).await?;
+        Ok(scene.map(|scene| LeasedStep { lease, scene }))
+    }
+
+    /// Completes when a model does not hold its lease any more. Dropping it changes nothing.
+    pub(crate) async fn lease_lost(&self, held: HeldWait) {
+        let follower = self.news.follow(held.run_id);
+        let beat = Duration::from_millis(u64::from(self.lease_ms.unsigned_abs()) / 3);
+        loop {
+            tokio::select! {
+                () = follower.changed() => {}
+                () = sleep(beat) => {}
+            }
+            let extended = self.heartbeats.extend(vec![held.lease()], clock::now()).await;
+            match extended.map(|leases| leases.into_iter().next().flatten()) {
+                Ok(Some(_)) => {}
+                Ok(None) => return,
+                // The lease goes on until it expires; then the next heartbeat says so.
+                Err(error) => {
+                    tracing::debug!(%error, run_id = %held.run_id, "model: a heartbeat could not be stored");
+                }
+            }
+        }
+    }
+
+    /// Gives a lease of a model back. The wait is offered again, from `retry_at` on where that is given.
+    ///
+    /// # Errors
+    /// `database_unavailable`.
+    pub(crate) async fn give_back(
+        &self,
+        held: HeldWait,
+        retry_at: Option<DateTime<Utc>>,
+    ) -> Result<(), Fault> {
+        store::release_until(&self.pool, &held.lease(), (clock::now(), retry_at)).await?;
+        self.waker.wake_now(Topic::Waits(held.run_id));
+        self.wakeups.wake_here(Topic::Waits(held.run_id));
+        Ok(())
+    }
+
+    /// Makes the wait of a leased decision wait for the model's endpoint, which does not answer. A wait that does
+    /// already is offered again at `retry_at`.
+    ///
+    /// # Errors
+    /// `database_unavailable`.
+    pub(crate) async fn model_away(&self, held: HeldWait, away: AwayEndpoint) -> Result<(), Fault> {
+        let by = Actor(format!("driver/{MODEL_NAME}").into());
+        let next = Uuid::now_v7();
+        loop {
+            let Some(record) = store::find_run(&self.pool, held.run_id).await? else {
+                return Ok(());
+            };
+            let waits = record.execution.waits().find(|wait| wait.id == held.wait_id);
+            let Some(wait) = waits else { return Ok(()) };
+            if wait.model.as_deref().is_some_and(|model| model.away.is_some()) {
+                return self.give_back(held, Some(away.retry_at)).await;
+            }
+            let graph = record.plan.as_deref().map(Graph::of).unwrap_or_default();
+            let span =
+                trace::work_span("executor", &held.run_id.to_string(), &record.spec.trace_parent);
+            let version = record.execution.version;
+            let mut draft = Draft::new(record.execution, by.clone(), clock::now());
+            let ids = (held.wait_id, held.lease_epoch);
+            if draft.model_away(&graph, ids, next, away.clone()).is_err() {
+                return Ok(());
+            }
+            let span_id = trace::span_id(&span);
+            let topic = Topic::Moved(held.run_id);
+            let commit = Commit::new(draft.into_write(), span, span_id).notify_on_commit(topic);
+            if self.replies.store(commit).await? == Outcome::Applied {
+                return Ok(());
+            }
+            // Refused without another writer: the lease is lost.
+            let after = store::find_run(&self.pool, held.run_id).await?;
+            if after.is_none_or(|after| after.execution.version == version) {
+                return Ok(());
+            }
+        }
+    }
+}

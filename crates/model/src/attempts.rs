@@ -1,0 +1,318 @@
+//! The tries of one request: retries after failures of the endpoint, and other ways to ask for a form of the reply
+//! where the endpoint does not take the first.
+//!
+//! ```text
+//!   slot --> breaker --> call --ok--------------------------> reply, the way is remembered
+//!     ^                   |--schema refused (400, 404, 500)--> the next way: format, function, nothing
+//!     |                   `--endpoint failed--> pause --.
+//!     '-------------------------------------------------'
+//! ```
+
+use crate::call::Failed;
+use crate::chat::{ChatReply, ChatRequest, OnPart, ReplyPart};
+use crate::client::Client;
+use crate::endpoint::Endpoint;
+use crate::error::{ChatError, Phase};
+use crate::profile::{Api, Price, SchemaMode};
+use crate::retry::{pause, pauses};
+use crate::tokens::count_messages;
+use crate::usage::TokenUsage;
+use crate::wire::failure::Refusal;
+use crate::wire::{Arrived, Counted, End, Level, Prepared};
+use std::time::Instant;
+use surety_common::domain::messages::{Normal, normalize};
+use tokio::time::{Instant as Clock, sleep, timeout_at};
+
+/// The ways to ask for a form, those that are left.
+struct Levels {
+    left: &'static [Level],
+    /// Whether the way that succeeds is not known yet.
+    is_open: bool,
+    /// How often this way was answered with 500.
+    failures: u32,
+}
+
+impl Levels {
+    fn of(client: &Client, request: &ChatRequest) -> Self {
+        let all: &[Level] = match client.profile.api {
+            Api::OpenAi => &[Level::Format, Level::Function, Level::Nothing],
+            Api::Anthropic => &[Level::Function, Level::Nothing],
+        };
+        let level = match (request.schema.is_some(), client.profile.schema) {
+            (false, _) | (true, SchemaMode::Never) => Some(Level::Nothing),
+            (true, SchemaMode::Format) => Some(Level::Format),
+            (true, SchemaMode::Function) => Some(Level::Function),
+            (true, SchemaMode::Auto) => client.endpoint().level(&client.profile.model),
+        };
+        let left = match level {
+            None => all,
+            Some(Level::Format) => &[Level::Format],
+            Some(Level::Function) => &[Level::Function],
+            Some(Level::Nothing) => &[Level::Nothing],
+        };
+        Self { left, is_open: level.is_none(), failures: 0 }
+    }
+
+    fn present(&self) -> Level {
+        self.left.first().copied().unwrap_or(Level::Nothing)
+    }
+
+    /// Goes on to the next way where this one may be what was refused. HTTP 500 must come twice: an endpoint that
+    /// fails for a moment must not lose the way for good.
+    fn goes_on(&mut self, failed: &Failed, is_last_try: bool) -> bool {
+        let Some(refusal) = &failed.refusal else { return false };
+        let [_, rest @ ..] = self.left else { return false };
+        if rest.is_empty() || !refusal.may_refuse_schema() {
+            return false;
+        }
+        if refusal.status == 500 && self.failures == 0 && !is_last_try {
+            self.failures += 1;
+            return false;
+        }
+        self.left = rest;
+        self.failures = 0;
+        true
+    }
+}
+
+/// The tries of one request.
+pub(crate) struct Attempts<'a> {
+    client: &'a Client,
+    request: &'a ChatRequest,
+    on_part: OnPart<'a>,
+    normal: Normal,
+    levels: Levels,
+    deadline: Clock,
+    retries: u32,
+}
+
+impl<'a> Attempts<'a> {
+    pub(crate) fn new(client: &'a Client, request: &'a ChatRequest, on_part: OnPart<'a>) -> Self {
+        Self {
+            client,
+            request,
+            on_part,
+            normal: normalize(&request.messages),
+            levels: Levels::of(client, request),
+            deadline: Clock::now() + client.profile.total_timeout,
+            retries: 0,
+        }
+    }
+
+    pub(crate) async fn run(mut self) -> Result<ChatReply, ChatError> {
+        let first = self.client.profile.retry_pause;
+        let mut own = pauses(first);
+        let mut last: Option<ChatError> = None;
+        loop {
+            let failed = match self.once().await {
+                Ok(arrived) => return self.conclude(arrived),
+                Err(failed) => failed,
+            };
+            if let (ChatError::CircuitOpen { .. }, Some(last)) = (&failed.error, last.take()) {
+                // What opened the breaker says more.
+                return Err(last);
+            }
+            let is_last_try = self.retries >= self.client.profile.retries;
+            if self.levels.goes_on(&failed, is_last_try) {
+                continue;
+            }
+            let pause = pause(own.next().unwrap_or(first), failed.error.retry_after(), first);
+            let is_late = Clock::now() + pause >= self.deadline;
+            if is_last_try || is_late || !is_retryable(&failed) {
+                return Err(failed.error);
+            }
+            self.retries += 1;
+            tracing::warn!(
+                endpoint = self.client.endpoint().name,
+                code = failed.error.code(),
+                retry = self.retries,
+                pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX),
+                "a request to a model is sent again"
+            );
+            last = Some(failed.error);
+            sleep(pause).await;
+        }
+    }
+
+    /// One request, in a slot of the endpoint.
+    async fn once(&mut self) -> Result<Arrived, Failed> {
+        let client = self.client;
+        let late = |phase| client.late(phase, client.profile.total_timeout);
+        let slot = timeout_at(self.deadline, client.endpoint().slots.acquire()).await;
+        // The semaphore is never closed.
+        let _slot = slot.map_err(|_| late(Phase::Queue))?;
+        let admitted = Admitted::enter(client.endpoint())?;
+        let asked = Prepared {
+            profile: &client.profile,
+            messages: &self.normal.messages,
+            schema: self.request.schema.as_ref(),
+            level: self.levels.present(),
+            max_output_tokens: self
+                .request
+                .max_output_tokens
+                .unwrap_or(client.profile.max_output_tokens),
+            temperature: self.request.temperature.or(client.profile.temperature),
+        };
+        let mut was_told = false;
+        let on_part = &mut *self.on_part;
+        let mut told = |part: ReplyPart<'_>| {
+            was_told = true;
+            on_part(part);
+        };
+        let found = match timeout_at(self.deadline, client.call(&asked, &mut told)).await {
+            Ok(found) => found,
+            Err(_) => Err(late(Phase::Total)),
+        };
+        if found.is_err() && was_told {
+            (self.on_part)(ReplyPart::Restart);
+        }
+        admitted.leave(found.as_ref().err());
+        found
+    }
+
+    fn conclude(self, arrived: Arrived) -> Result<ChatReply, ChatError> {
+        let Self { client, normal, levels, retries, .. } = self;
+        if levels.is_open {
+            client.endpoint().remember(&client.profile.model, levels.present());
+        }
+        let endpoint = client.endpoint().name.clone();
+        let (usage, cost_micros) = usage(client, &normal, &arrived);
+        let text = arrived.said().to_owned();
+        match arrived.end {
+            Some(End::Refused(said)) => Err(ChatError::Refused { endpoint, said }),
+            Some(End::Cut) => Err(ChatError::ReplyCut { endpoint, text, usage, cost_micros }),
+            Some(End::Whole) | None => Ok(ChatReply {
+                text,
+                reasoning: Some(arrived.reasoning).filter(|thought| !thought.is_empty()),
+                usage,
+                cost_micros,
+                model: arrived.model.unwrap_or_else(|| client.profile.model.clone()),
+                endpoint,
+                messages_normalized: normal.changed,
+                retries,
+            }),
+        }
+    }
+}
+
+/// Whether the same request may be answered a moment later.
+fn is_retryable(failed: &Failed) -> bool {
+    let is_out = failed.refusal.as_ref().is_some_and(Refusal::is_out_of_quota);
+    match &failed.error {
+        ChatError::Timeout { phase, .. } => match phase {
+            Phase::Connect | Phase::FirstByte | Phase::Idle => true,
+            Phase::Total | Phase::Queue => false,
+        },
+        ChatError::RateLimited { .. } => !is_out,
+        ChatError::Unreachable { .. }
+        | ChatError::Overloaded { .. }
+        | ChatError::BadReply { .. } => true,
+        ChatError::Unauthorized { .. }
+        | ChatError::ModelUnknown { .. }
+        | ChatError::ReplyCut { .. }
+        | ChatError::Refused { .. }
+        | ChatError::CircuitOpen { .. }
+        | ChatError::ContextTooLong { .. }
+        | ChatError::BadRequest { .. }
+        | ChatError::Cancelled { .. } => false,
+    }
+}
+
+/// A request that the breaker let through.
+struct Admitted<'a> {
+    endpoint: &'a Endpoint,
+    is_reported: bool,
+}
+
+impl<'a> Admitted<'a> {
+    fn enter(endpoint: &'a Endpoint) -> Result<Self, Failed> {
+        let mut breaker = endpoint.breaker();
+        match breaker.admit(Instant::now()) {
+            Ok(()) => Ok(Self { endpoint, is_reported: false }),
+            Err(retry_after) => Err(Failed::new(ChatError::CircuitOpen {
+                endpoint: endpoint.name.clone(),
+                failures: breaker.failures(),
+                retry_after,
+            })),
+        }
+    }
+
+    /// Says how it went. An endpoint that refuses a request is up.
+    fn leave(mut self, failed: Option<&Failed>) {
+        let mut breaker = self.endpoint.breaker();
+        match failed.map(|failed| &failed.error) {
+            Some(ChatError::Timeout { phase: Phase::Total | Phase::Queue, .. }) => {
+                breaker.abandoned(Instant::now());
+            }
+            Some(
+                ChatError::Timeout { .. }
+                | ChatError::Unreachable { .. }
+                | ChatError::Overloaded { .. },
+            ) => breaker.failed(Instant::now()),
+            Some(_) | None => breaker.succeeded(),
+        }
+        drop(breaker);
+        self.is_reported = true;
+    }
+}
+
+impl Drop for Admitted<'_> {
+    fn drop(&mut self) {
+        if !self.is_reported {
+            self.endpoint.breaker().abandoned(Instant::now());
+        }
+    }
+}
+
+/// What the endpoint counted, or upper bounds, and what it costs in millionths.
+fn usage(client: &Client, normal: &Normal, arrived: &Arrived) -> (TokenUsage, u64) {
+    let Counted { input, output, cached, cache_writes } = arrived.usage;
+    let tokenizer = client.profile.tokenizer;
+    let said = || {
+        [&arrived.text, &arrived.arguments, &arrived.reasoning]
+            .iter()
+            .map(|text| tokenizer.count(text))
+            .fold(0, u64::saturating_add)
+    };
+    let usage = TokenUsage {
+        input: input.unwrap_or_else(|| count_messages(tokenizer, &normal.messages)),
+        output: output.unwrap_or_else(said),
+        cached_input: cached,
+        is_estimate: input.is_none() || output.is_none(),
+    };
+    let cost = client.profile.price.map_or(0, |price| cost(price, usage, cache_writes));
+    (usage, cost)
+}
+
+/// The cost in millionths, rounded up.
+fn cost(price: Price, usage: TokenUsage, cache_writes: u64) -> u64 {
+    let plain = usage.input.saturating_sub(usage.cached_input).saturating_sub(cache_writes);
+    let parts = [
+        (plain, price.input_nanos),
+        (usage.cached_input, price.cached_input_nanos),
+        (cache_writes, price.cache_write_nanos),
+        (usage.output, price.output_nanos),
+    ];
+    let nanos = parts.iter().map(|(tokens, nanos)| tokens.saturating_mul(*nanos));
+    nanos.fold(0, u64::saturating_add).div_ceil(1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cost_is_rounded_up_and_cached_tokens_have_their_own_price() {
+        let price = Price {
+            input_nanos: 3000,
+            cached_input_nanos: 300,
+            cache_write_nanos: 3750,
+            output_nanos: 15_000,
+        };
+        let usage = TokenUsage { input: 1000, output: 10, cached_input: 600, is_estimate: false };
+        // 300 * 3 + 600 * 0.3 + 100 * 3.75 + 10 * 15 = 1605 millionths.
+        assert_eq!(cost(price, usage, 100), 1605);
+        let one = TokenUsage { input: 1, output: 0, cached_input: 1, is_estimate: false };
+        assert_eq!(cost(price, one, 0), 1);
+    }
+}

@@ -1,0 +1,88 @@
+//! A request, its reply, and who answers it.
+
+use crate::error::ChatError;
+use crate::profile::Profile;
+use crate::usage::TokenUsage;
+use futures::future::BoxFuture;
+use serde_json::Value;
+use surety_common::domain::messages::Message;
+use tokio_util::sync::CancellationToken;
+
+/// What a model is asked.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ChatRequest {
+    /// The conversation. It is sent in normal form: see [`surety_common::domain::messages::normalize`].
+    pub messages: Vec<Message>,
+    /// The form of the reply. Endpoints that cannot hold a model to it are not told: the caller validates the text.
+    pub schema: Option<ReplySchema>,
+    /// The most tokens of the reply; none for the profile's limit.
+    pub max_output_tokens: Option<u32>,
+    /// The temperature; none for the profile's.
+    pub temperature: Option<f64>,
+}
+
+/// The form of a reply.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReplySchema {
+    /// A name of letters, digits, `_` and `-`, at most 64 of them.
+    pub name: String,
+    /// The JSON Schema.
+    pub schema: Value,
+}
+
+/// A whole reply. One that a token limit cut is an error: [`ChatError::ReplyCut`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChatReply {
+    /// What the model said; with a forced function its arguments, as JSON.
+    pub text: String,
+    /// What the model thought, where the endpoint tells it apart.
+    pub reasoning: Option<String>,
+    /// The tokens of the try that was answered.
+    pub usage: TokenUsage,
+    /// What they cost by the price table, in millionths of its currency; 0 without a price.
+    pub cost_micros: u64,
+    /// The model as the endpoint names it.
+    pub model: String,
+    /// The endpoint's name, such as `127.0.0.1:8000/v1`.
+    pub endpoint: String,
+    /// Whether the messages had to be brought into normal form (`messages_normalized`).
+    pub messages_normalized: bool,
+    /// How often the request was sent again.
+    pub retries: u32,
+}
+
+/// A part of a reply, as it arrives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReplyPart<'a> {
+    /// More of the text.
+    Text(&'a str),
+    /// More of the thinking.
+    Reasoning(&'a str),
+    /// The connection broke and the request is sent again: what arrived before is void.
+    Restart,
+}
+
+/// Takes the parts of a reply. It must not block.
+pub type OnPart<'a> = &'a mut (dyn FnMut(ReplyPart<'_>) + Send);
+
+/// A reply on its way. Dropping it closes the connection.
+pub type Replying<'a> = BoxFuture<'a, Result<ChatReply, ChatError>>;
+
+/// A model behind an endpoint.
+pub trait ChatModel: Send + Sync {
+    /// The profile.
+    fn profile(&self) -> &Profile;
+
+    /// The reply to `request`, whole; `on_part` is told of its parts as they arrive. Ends with
+    /// [`ChatError::Cancelled`] once `cancel` is cancelled, with the connection closed.
+    fn reply<'a>(
+        &'a self,
+        request: &'a ChatRequest,
+        on_part: OnPart<'a>,
+        cancel: &'a CancellationToken,
+    ) -> Replying<'a>;
+
+    /// Whether the endpoint answers, takes the key and knows the model, without a reply of the model. A run that
+    /// waits for an endpoint asks this to find out that it is back.
+    fn probe<'a>(&'a self, cancel: &'a CancellationToken) -> BoxFuture<'a, Result<(), ChatError>>;
+}

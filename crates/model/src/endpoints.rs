@@ -1,0 +1,100 @@
+//! The endpoints of all profiles. Profiles with the same address, key and headers share one.
+
+use crate::chat::ChatModel;
+use crate::client::Client;
+use crate::endpoint::{Endpoint, Health};
+use crate::error::ChatError;
+use crate::profile::{Api, ModelUse, Profile, ProfileError, Profiles};
+use futures::future::join_all;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use surety_common::config::{ModelConfig, Secret};
+use tokio_util::sync::CancellationToken;
+
+/// The models of a process.
+#[derive(Clone)]
+pub struct Endpoints {
+    models: BTreeMap<String, Arc<Client>>,
+    profiles: Arc<Profiles>,
+}
+
+/// What tells two endpoints apart.
+type Identity<'a> = (&'a str, Api, Option<&'a str>, Vec<(&'a str, &'a str)>);
+
+fn identity(profile: &Profile) -> Identity<'_> {
+    let headers = profile.headers.iter().chain(&profile.secret_headers);
+    let headers = headers.map(|(name, value)| (name.as_str(), value.expose())).collect();
+    (&profile.url, profile.api, profile.key.as_ref().map(Secret::expose), headers)
+}
+
+impl Endpoints {
+    /// The models of a configuration; none where it names no model.
+    ///
+    /// # Errors
+    /// The configuration cannot be used.
+    pub fn from_config(config: &ModelConfig) -> Result<Option<Self>, ProfileError> {
+        Profiles::from_config(config)?.map(Self::open).transpose()
+    }
+
+    /// The models of profiles. No connection is made.
+    ///
+    /// # Errors
+    /// A profile's certificate authorities cannot be read.
+    pub fn open(profiles: Profiles) -> Result<Self, ProfileError> {
+        let mut shared: BTreeMap<Identity<'_>, Vec<&Profile>> = BTreeMap::new();
+        for profile in profiles.profiles.values() {
+            shared.entry(identity(profile)).or_default().push(profile);
+        }
+        let mut models = BTreeMap::new();
+        for group in shared.values() {
+            let endpoint = Arc::new(Endpoint::new(group));
+            for profile in group {
+                let client = Client::open((*profile).clone(), Arc::clone(&endpoint))?;
+                models.insert(profile.name.clone(), Arc::new(client));
+            }
+        }
+        Ok(Self { models, profiles: Arc::new(profiles) })
+    }
+
+    /// The model of a profile.
+    ///
+    /// # Errors
+    /// There is no such profile.
+    pub fn model(&self, profile: &str) -> Result<Arc<dyn ChatModel>, ProfileError> {
+        match self.models.get(profile) {
+            Some(client) => Ok(Arc::<Client>::clone(client)),
+            None => Err(self.profiles.unknown(profile)),
+        }
+    }
+
+    /// The model for a use.
+    ///
+    /// # Errors
+    /// The configuration names no profile for it.
+    pub fn for_use(&self, model_use: ModelUse) -> Result<Arc<dyn ChatModel>, ProfileError> {
+        self.model(self.profiles.name_for(model_use))
+    }
+
+    /// The profiles.
+    #[must_use]
+    pub fn profiles(&self) -> &Profiles {
+        &self.profiles
+    }
+
+    /// How each endpoint does, by profile.
+    #[must_use]
+    pub fn health(&self) -> BTreeMap<String, Health> {
+        let health =
+            |(name, client): (&String, &Arc<Client>)| (name.clone(), client.endpoint().health());
+        self.models.iter().map(health).collect()
+    }
+
+    /// Asks each endpoint whether it answers, takes the key and knows the model: what is wrong, by profile. For the
+    /// start of a process.
+    pub async fn check(&self, cancel: &CancellationToken) -> BTreeMap<String, ChatError> {
+        let probes = self.models.iter().map(|(name, client)| async move {
+            client.probe(cancel).await.err().map(|error| (name.clone(), error))
+        });
+        join_all(probes).await.into_iter().flatten().collect()
+    }
+}

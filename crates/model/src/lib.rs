@@ -1,0 +1,41 @@
+//! Chat with models behind endpoints: OpenAI-compatible chat completions and Anthropic Messages.
+//!
+//! ```text
+//!   settings, models file --> Profiles --> Endpoints --> ChatModel::reply(request)
+//!                                             |              messages in normal form, tokens bounded by the caller
+//!                                             |              wire: openai | anthropic, streamed or whole
+//!                                             `-- one state for each address: breaker, slots, what it offers
+//! ```
+//!
+//! History is text: a request has system, user and assistant messages only. An error says who is at fault
+//! ([`Blame`]): the endpoint (a run waits for it), the configuration (an operator corrects it), or the request.
+
+mod attempts;
+mod breaker;
+mod call;
+mod chat;
+mod client;
+mod context;
+mod document;
+mod endpoint;
+mod endpoints;
+mod error;
+mod model;
+mod probe;
+mod profile;
+mod retry;
+mod tokens;
+mod usage;
+mod wire;
+
+pub use chat::{ChatModel, ChatReply, ChatRequest, OnPart, ReplyPart, ReplySchema, Replying};
+pub use context::{Bounded, ContextTooLong, bound};
+pub use endpoint::Health;
+pub use endpoints::Endpoints;
+pub use error::{Blame, ChatError, Phase};
+pub use profile::{
+    Api, MaxTokensField, ModelUse, Price, Profile, ProfileError, Profiles, SchemaMode,
+};
+pub use surety_common::domain::messages::{Message, Role};
+pub use tokens::{Tokenizer, count_messages};
+pub use usage::TokenUsage;

@@ -1,0 +1,48 @@
+//! A profile's client as a model.
+
+use crate::attempts::Attempts;
+use crate::chat::{ChatModel, ChatRequest, OnPart, Replying};
+use crate::client::Client;
+use crate::error::ChatError;
+use crate::profile::Profile;
+use futures::future::BoxFuture;
+use tokio_util::sync::CancellationToken;
+
+impl ChatModel for Client {
+    fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    fn reply<'a>(
+        &'a self,
+        request: &'a ChatRequest,
+        on_part: OnPart<'a>,
+        cancel: &'a CancellationToken,
+    ) -> Replying<'a> {
+        Box::pin(async move {
+            // Dropping the work drops its connection.
+            let work = Attempts::new(self, request, on_part).run();
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => Err(self.cancelled()),
+                reply = work => reply,
+            }
+        })
+    }
+
+    fn probe<'a>(&'a self, cancel: &'a CancellationToken) -> BoxFuture<'a, Result<(), ChatError>> {
+        Box::pin(async move {
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => Err(self.cancelled()),
+                found = self.ask_for_model() => found,
+            }
+        })
+    }
+}
+
+impl Client {
+    fn cancelled(&self) -> ChatError {
+        ChatError::Cancelled { endpoint: self.endpoint().name.clone() }
+    }
+}

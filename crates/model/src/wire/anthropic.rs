@@ -1,0 +1,216 @@
+//! Anthropic's Messages.
+
+use super::failure;
+use super::sse::Event;
+use super::types::{Arrived, Broken, End, FUNCTION_MEANING, Level, Prepared, Told};
+use crate::chat::ReplyPart;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use surety_common::domain::messages::Role;
+
+/// The version of the API that is asked for.
+pub(crate) const VERSION: &str = "2023-06-01";
+
+/// The body of a request. The rules and the last message are marked for the cache: the next turn begins with the
+/// same messages.
+pub(super) fn body(asked: &Prepared<'_>) -> Map<String, Value> {
+    let (system, messages): (Vec<_>, Vec<_>) =
+        asked.messages.iter().partition(|message| message.role == Role::System);
+    let last = messages.len().saturating_sub(1);
+    let messages = messages.iter().enumerate().map(|(place, message)| {
+        let content = if place == last { cached(&message.text) } else { json!(message.text) };
+        json!({"role": message.role.as_str(), "content": content})
+    });
+    let mut body = Map::new();
+    let mut set = |key: &str, value: Value| drop(body.insert(key.to_owned(), value));
+    set("model", json!(asked.profile.model));
+    set("max_tokens", json!(asked.max_output_tokens));
+    set("messages", messages.collect());
+    if let Some(rules) = system.first() {
+        set("system", cached(&rules.text));
+    }
+    if let Some(temperature) = asked.temperature {
+        set("temperature", json!(temperature));
+    }
+    if asked.profile.stream {
+        set("stream", json!(true));
+    }
+    if let (Some(wanted), Level::Function | Level::Format) = (asked.schema, asked.level) {
+        set(
+            "tools",
+            json!([{"name": wanted.name, "description": FUNCTION_MEANING,
+                             "input_schema": wanted.schema}]),
+        );
+        set(
+            "tool_choice",
+            json!({"type": "tool", "name": wanted.name,
+                                  "disable_parallel_tool_use": true}),
+        );
+    }
+    body
+}
+
+fn cached(text: &str) -> Value {
+    json!([{"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}])
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    model: Option<String>,
+    #[serde(default)]
+    content: Vec<Block>,
+    stop_reason: Option<String>,
+    usage: Option<Usage>,
+    error: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Block {
+    #[serde(rename = "type")]
+    kind: String,
+    text: Option<String>,
+    thinking: Option<String>,
+    input: Option<Value>,
+}
+
+#[derive(Deserialize, Default)]
+struct Usage {
+    input_tokens: Option<u64>,
+    cache_read_input_tokens: Option<u64>,
+    cache_creation_input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct StreamEvent {
+    #[serde(rename = "type")]
+    kind: String,
+    message: Option<Answer>,
+    content_block: Option<Block>,
+    delta: Option<Delta>,
+    usage: Option<Usage>,
+    error: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Delta {
+    text: Option<String>,
+    thinking: Option<String>,
+    partial_json: Option<String>,
+    stop_reason: Option<String>,
+}
+
+pub(super) fn take_event(
+    event: &Event,
+    arrived: &mut Arrived,
+    told: Told<'_>,
+) -> Result<(), Broken> {
+    let event: StreamEvent =
+        serde_json::from_str(&event.data).map_err(|error| Broken::json(&error))?;
+    match event.kind.as_str() {
+        "error" => {
+            let (code, said) = failure::code_and_message(&event.error.unwrap_or_default());
+            return Err(Broken::Error { code, said });
+        }
+        "message_start" => {
+            if let Some(message) = event.message {
+                arrived.model = message.model;
+                count(message.usage, arrived);
+            }
+        }
+        "content_block_start" => {
+            if let Some(block) = event.content_block {
+                begin(block, arrived, told);
+            }
+        }
+        "content_block_delta" | "message_delta" => {
+            if let Some(delta) = event.delta {
+                take_delta(delta, arrived, told)?;
+            }
+        }
+        // `ping`, `content_block_stop`, `message_stop`, and events of later versions.
+        _ => {}
+    }
+    count(event.usage, arrived);
+    Ok(())
+}
+
+/// A block begins, mostly empty.
+fn begin(block: Block, arrived: &mut Arrived, told: Told<'_>) {
+    let text = block.text.filter(|text| !text.is_empty());
+    if let Some(text) = text {
+        told(ReplyPart::Text(&text));
+        arrived.text.push_str(&text);
+    }
+}
+
+fn take_delta(delta: Delta, arrived: &mut Arrived, told: Told<'_>) -> Result<(), Broken> {
+    if let Some(thought) = delta.thinking {
+        told(ReplyPart::Reasoning(&thought));
+        arrived.reasoning.push_str(&thought);
+    }
+    if let Some(text) = delta.text {
+        told(ReplyPart::Text(&text));
+        arrived.text.push_str(&text);
+    }
+    if let Some(piece) = delta.partial_json {
+        told(ReplyPart::Text(&piece));
+        arrived.arguments.push_str(&piece);
+    }
+    if let Some(reason) = delta.stop_reason {
+        arrived.end = Some(end(&reason)?);
+    }
+    Ok(())
+}
+
+pub(super) fn take_whole(body: &[u8], arrived: &mut Arrived, told: Told<'_>) -> Result<(), Broken> {
+    let answer: Answer = serde_json::from_slice(body).map_err(|error| Broken::json(&error))?;
+    if let Some(error) = answer.error.filter(|error| !error.is_null()) {
+        let (code, said) = failure::code_and_message(&error);
+        return Err(Broken::Error { code, said });
+    }
+    arrived.model = answer.model;
+    count(answer.usage, arrived);
+    for block in answer.content {
+        let is_call = block.kind == "tool_use";
+        let piece = block.input.filter(|_| is_call).map(|input| input.to_string());
+        let delta = Delta {
+            text: block.text,
+            thinking: block.thinking,
+            partial_json: piece,
+            stop_reason: None,
+        };
+        take_delta(delta, arrived, told)?;
+    }
+    let Some(reason) = answer.stop_reason else {
+        return Err(Broken::Malformed("it has no stop_reason".to_owned()));
+    };
+    arrived.end = Some(end(&reason)?);
+    Ok(())
+}
+
+/// Anthropic counts cached tokens beside the others, and tells the output's in the last event.
+fn count(usage: Option<Usage>, arrived: &mut Arrived) {
+    let Some(usage) = usage else { return };
+    if let Some(input) = usage.input_tokens {
+        let cached = usage.cache_read_input_tokens.unwrap_or_default();
+        let writes = usage.cache_creation_input_tokens.unwrap_or_default();
+        arrived.usage.input = Some(input.saturating_add(cached).saturating_add(writes));
+        (arrived.usage.cached, arrived.usage.cache_writes) = (cached, writes);
+    }
+    if usage.output_tokens.is_some() {
+        arrived.usage.output = usage.output_tokens;
+    }
+}
+
+fn end(reason: &str) -> Result<End, Broken> {
+    match reason {
+        "end_turn" | "stop_sequence" | "tool_use" => Ok(End::Whole),
+        "max_tokens" | "model_context_window_exceeded" => Ok(End::Cut),
+        "refusal" => Ok(End::Refused("the model refuses for reasons of safety".to_owned())),
+        other => {
+            let shown: String = other.chars().take(40).collect();
+            Err(Broken::Malformed(format!("it has the unknown stop_reason {shown:?}")))
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! What a refused request says, and what kind of error that is.
+
+use crate::error::ChatError;
+use crate::profile::Profile;
+use serde_json::Value;
+use std::time::Duration;
+
+/// The characters of an endpoint's words in an error.
+const MAX_SAID: usize = 400;
+
+/// A refused request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) status: u16,
+    /// The endpoint's own code or type; may be empty.
+    pub(crate) code: String,
+    /// Its words.
+    pub(crate) said: String,
+    pub(crate) retry_after: Option<Duration>,
+    /// Where it redirects to.
+    pub(crate) location: Option<String>,
+}
+
+/// The code and the message of an error object, or of a text in its place.
+pub(crate) fn code_and_message(error: &Value) -> (String, String) {
+    let text = |key: &str| match error.get(key) {
+        Some(Value::String(text)) => Some(text.clone()),
+        Some(Value::Number(number)) => Some(number.to_string()),
+        Some(Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_)) | None => None,
+    };
+    let is_number = |code: &String| code.chars().all(|letter| letter.is_ascii_digit());
+    let code = text("code").filter(|code| !is_number(code)).or_else(|| text("type"));
+    let said = match error {
+        Value::String(said) => said.clone(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            text("message").or_else(|| text("detail")).unwrap_or_default()
+        }
+    };
+    (code.unwrap_or_default(), said)
+}
+
+/// The code and the message of a body. What is no JSON is shown as text.
+pub(crate) fn read(body: &[u8]) -> (String, String) {
+    match serde_json::from_slice::<Value>(body) {
+        Ok(body) => code_and_message(body.get("error").unwrap_or(&body)),
+        Err(_) => (String::new(), String::from_utf8_lossy(body).into_owned()),
+    }
+}
+
+/// One line of bounded length.
+pub(crate) fn shown(said: &str) -> String {
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let line: String = words.join(" ").chars().filter(|letter| !letter.is_control()).collect();
+    match line.char_indices().nth(MAX_SAID) {
+        Some((end, _)) => format!("{} ...", line.get(..end).unwrap_or_default()),
+        None if line.is_empty() => "it says nothing more".to_owned(),
+        None => line,
+    }
+}
+
+impl Refusal {
+    /// The error that it is.
+    pub(crate) fn error(&self, endpoint: &str, profile: &Profile) -> ChatError {
+        let endpoint = endpoint.to_owned();
+        let (status, said) = (self.status, self.words());
+        if self.is_too_long() {
+            return ChatError::ContextTooLong { endpoint, said };
+        }
+        if self.is_unknown_model() {
+            let (profile, model) = (profile.name.clone(), profile.model.clone());
+            return ChatError::ModelUnknown { endpoint, profile, model, said };
+        }
+        if self.is_filtered() {
+            return ChatError::Refused { endpoint, said };
+        }
+        let retry_after = self.retry_after;
+        match status {
+            401 | 403 => {
+                let profile = profile.name.clone();
+                ChatError::Unauthorized { endpoint, profile, status, said }
+            }
+            402 | 429 => ChatError::RateLimited { endpoint, retry_after, said },
+            408 | 409 | 425 | 500.. => {
+                ChatError::Overloaded { endpoint, status, retry_after, said }
+            }
+            _ => ChatError::BadRequest { endpoint, status, said },
+        }
+    }
+
+    /// Whether the same request may be taken when it does not ask for a form of the reply.
+    pub(crate) fn may_refuse_schema(&self) -> bool {
+        matches!(self.status, 400 | 404 | 422 | 500)
+            && !self.is_too_long()
+            && !self.is_filtered()
+            && !(self.is_unknown_model() && self.names_model())
+    }
+
+    /// Whether the quota is used up, so that waiting for a moment does not help.
+    pub(crate) fn is_out_of_quota(&self) -> bool {
+        self.status == 402 || self.code == "insufficient_quota"
+    }
+
+    fn words(&self) -> String {
+        match &self.location {
+            Some(location) => shown(&format!("HTTP {} leads to {location}", self.status)),
+            None => shown(&self.said),
+        }
+    }
+
+    fn says(&self, words: &[&str]) -> bool {
+        let said = self.said.to_ascii_lowercase();
+        words.iter().any(|word| said.contains(word))
+    }
+
+    fn is_too_long(&self) -> bool {
+        let is_refused = matches!(self.status, 400 | 413 | 422 | 500);
+        let is_named =
+            ["context_length_exceeded", "exceed_context_size_error", "string_above_max_length"]
+                .contains(&self.code.as_str());
+        is_named
+            || (self.status == 413)
+            || (is_refused
+                && self.says(&[
+                    "maximum context length",
+                    "context length",
+                    "context window",
+                    "context size",
+                    "prompt is too long",
+                ]))
+    }
+
+    fn is_filtered(&self) -> bool {
+        matches!(self.status, 400 | 403)
+            && ["content_filter", "content_policy_violation"].contains(&self.code.as_str())
+    }
+
+    /// A path that does not exist looks like a model that does not.
+    fn is_unknown_model(&self) -> bool {
+        matches!(self.status, 301..=308 | 404 | 405) || (self.status == 400 && self.names_model())
+    }
+
+    fn names_model(&self) -> bool {
+        ["model_not_found", "not_found_error"].contains(&self.code.as_str())
+            || (self.says(&["model"])
+                && self.says(&[
+                    "does not exist",
+                    "not found",
+                    "invalid model",
+                    "not supported model",
+                ]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Blame;
+
+    fn refusal(status: u16, body: &str) -> Refusal {
+        let (code, said) = read(body.as_bytes());
+        Refusal { status, code, said, retry_after: None, location: None }
+    }
+
+    #[test]
+    fn answers_of_real_endpoints_become_the_right_errors() {
+        let profile = Profile::at("fast", "http://127.0.0.1:1/v1", "m");
+        for (status, body, code, falls_back) in [
+            // OpenAI.
+            (
+                401,
+                r#"{"error":{"message":"Incorrect API key provided","type":"invalid_request_error","code":"invalid_api_key"}}"#,
+                "model_unauthorized",
+                false,
+            ),
+            (
+                404,
+                r#"{"error":{"message":"The model `x` does not exist or you do not have access to it.","code":"model_not_found"}}"#,
+                "model_unknown",
+                false,
+            ),
+            (
+                400,
+                r#"{"error":{"message":"This model's maximum context length is 8192 tokens.","code":"context_length_exceeded"}}"#,
+                "model_context_too_long",
+                false,
+            ),
+            (
+                400,
+                r#"{"error":{"message":"Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model.","code":null}}"#,
+                "model_bad_request",
+                true,
+            ),
+            (
+                429,
+                r#"{"error":{"message":"Rate limit reached","code":"rate_limit_exceeded"}}"#,
+                "model_rate_limited",
+                false,
+            ),
+            (
+                400,
+                r#"{"error":{"message":"filtered","code":"content_filter"}}"#,
+                "model_refused",
+                false,
+            ),
+            // vLLM.
+            (
+                404,
+                r#"{"object":"error","message":"The model `x` does not exist.","type":"NotFoundError","code":404}"#,
+                "model_unknown",
+                false,
+            ),
+            (
+                400,
+                r#"{"object":"error","message":"This model's maximum context length is 4096 tokens.","type":"BadRequestError","code":400}"#,
+                "model_context_too_long",
+                false,
+            ),
+            // llama.cpp.
+            (
+                400,
+                r#"{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error"}}"#,
+                "model_context_too_long",
+                false,
+            ),
+            (
+                500,
+                r#"{"error":{"code":500,"message":"failed to parse grammar","type":"server_error"}}"#,
+                "model_overloaded",
+                true,
+            ),
+            (
+                503,
+                r#"{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}"#,
+                "model_overloaded",
+                false,
+            ),
+            // Ollama.
+            (
+                404,
+                r#"{"error":"model \"x\" not found, try pulling it first"}"#,
+                "model_unknown",
+                false,
+            ),
+            // LiteLLM.
+            (
+                400,
+                r#"{"error":{"message":"Invalid model name passed in model=x","type":"invalid_request_error"}}"#,
+                "model_unknown",
+                false,
+            ),
+            // OpenRouter.
+            (
+                404,
+                r#"{"error":{"message":"No endpoints found that can handle the requested parameters.","code":404}}"#,
+                "model_unknown",
+                true,
+            ),
+            (
+                402,
+                r#"{"error":{"message":"Insufficient credits","code":402}}"#,
+                "model_rate_limited",
+                false,
+            ),
+            // Anthropic.
+            (
+                404,
+                r#"{"type":"error","error":{"type":"not_found_error","message":"model: x"}}"#,
+                "model_unknown",
+                false,
+            ),
+            (
+                400,
+                r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 9 tokens > 8 maximum"}}"#,
+                "model_context_too_long",
+                false,
+            ),
+            (
+                529,
+                r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
+                "model_overloaded",
+                false,
+            ),
+            // Others.
+            (502, "<html>Bad Gateway</html>", "model_overloaded", false),
+            (404, "404 page not found", "model_unknown", true),
+            (413, "", "model_context_too_long", false),
+        ] {
+            let refusal = refusal(status, body);
+            let error = refusal.error("e", &profile);
+            assert_eq!(error.code(), code, "{status} {body}");
+            assert_eq!(refusal.may_refuse_schema(), falls_back, "{status} {body}");
+            assert_ne!(error.blame(), Blame::Caller);
+        }
+    }
+
+    #[test]
+    fn words_of_an_endpoint_are_one_bounded_line() {
+        assert_eq!(shown("a\n\tb\u{7}  c"), "a b c");
+        assert!(shown(&"ä".repeat(10_000)).chars().count() < MAX_SAID + 10);
+        assert_eq!(shown(" "), "it says nothing more");
+    }
+}

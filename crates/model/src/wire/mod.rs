@@ -1,0 +1,10 @@
+//! The two forms of requests and replies.
+
+pub(crate) mod anthropic;
+pub(crate) mod failure;
+pub(crate) mod form;
+pub(crate) mod openai;
+pub(crate) mod sse;
+mod types;
+
+pub(crate) use types::{Arrived, Broken, Counted, End, Level, Prepared, Told};

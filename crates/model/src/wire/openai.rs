@@ -1,0 +1,268 @@
+//! OpenAI's chat completions, as OpenAI, vLLM, llama.cpp, Ollama and LiteLLM read and write them.
+
+use super::failure;
+use super::sse::Event;
+use super::types::{Arrived, Broken, Counted, End, FUNCTION_MEANING, Level, Prepared, Told};
+use crate::chat::ReplyPart;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use surety_common::domain::messages::Message;
+
+/// The body of a request.
+pub(super) fn body(asked: &Prepared<'_>) -> Map<String, Value> {
+    let message = |it: &Message| json!({"role": it.role.as_str(), "content": it.text});
+    let mut body = Map::new();
+    let mut set = |key: &str, value: Value| drop(body.insert(key.to_owned(), value));
+    set("model", json!(asked.profile.model));
+    set("messages", asked.messages.iter().map(message).collect());
+    set(asked.profile.max_tokens_field.as_str(), json!(asked.max_output_tokens));
+    if let Some(temperature) = asked.temperature {
+        set("temperature", json!(temperature));
+    }
+    if asked.profile.stream {
+        set("stream", json!(true));
+        set("stream_options", json!({"include_usage": true}));
+    }
+    let Some(wanted) = asked.schema else { return body };
+    match asked.level {
+        Level::Format => {
+            let strict = is_strict(&wanted.schema);
+            let schema = json!({"name": wanted.name, "schema": wanted.schema, "strict": strict});
+            set("response_format", json!({"type": "json_schema", "json_schema": schema}));
+        }
+        Level::Function => {
+            let function = json!({"name": wanted.name, "description": FUNCTION_MEANING,
+                                  "parameters": wanted.schema});
+            set("tools", json!([{"type": "function", "function": function}]));
+            set("tool_choice", json!({"type": "function", "function": {"name": wanted.name}}));
+            set("parallel_tool_calls", json!(false));
+        }
+        Level::Nothing => {}
+    }
+    body
+}
+
+/// Whether a schema is one that OpenAI takes as strict: every object names all its properties as required and
+/// allows no others. Other servers do not look at the mark.
+fn is_strict(schema: &Value) -> bool {
+    match schema {
+        Value::Object(fields) => {
+            let is_object = fields.get("type").and_then(Value::as_str) == Some("object");
+            let properties = fields.get("properties").and_then(Value::as_object);
+            let required = fields.get("required").and_then(Value::as_array);
+            let names_all = properties.is_some_and(|properties| {
+                let is_required = |key: &String| {
+                    required.is_some_and(|all| all.iter().any(|it| it.as_str() == Some(key)))
+                };
+                properties.keys().all(is_required)
+            });
+            let is_closed = fields.get("additionalProperties") == Some(&Value::Bool(false));
+            (!is_object || (names_all && is_closed)) && fields.values().all(is_strict)
+        }
+        Value::Array(items) => items.iter().all(is_strict),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+    }
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    model: Option<String>,
+    #[serde(default)]
+    choices: Vec<Choice>,
+    usage: Option<Usage>,
+    error: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Choice {
+    #[serde(alias = "delta")]
+    message: Option<Part>,
+    finish_reason: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Part {
+    content: Option<String>,
+    // Servers that do not think may send another type here.
+    reasoning_content: Option<Value>,
+    reasoning: Option<Value>,
+    refusal: Option<String>,
+    tool_calls: Option<Vec<Call>>,
+}
+
+#[derive(Deserialize)]
+struct Call {
+    #[serde(default)]
+    index: u32,
+    function: Option<Function>,
+}
+
+#[derive(Deserialize)]
+struct Function {
+    arguments: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Usage {
+    prompt_tokens: Option<u64>,
+    completion_tokens: Option<u64>,
+    prompt_tokens_details: Option<Details>,
+}
+
+#[derive(Deserialize)]
+struct Details {
+    cached_tokens: Option<u64>,
+}
+
+pub(super) fn take_event(
+    event: &Event,
+    arrived: &mut Arrived,
+    told: Told<'_>,
+) -> Result<(), Broken> {
+    if event.data.trim() == "[DONE]" {
+        return Ok(());
+    }
+    take(event.data.as_bytes(), arrived, told)
+}
+
+pub(super) fn take_whole(body: &[u8], arrived: &mut Arrived, told: Told<'_>) -> Result<(), Broken> {
+    take(body, arrived, told)?;
+    if arrived.end.is_none() {
+        return Err(Broken::Malformed("it has no choice with a finish_reason".to_owned()));
+    }
+    Ok(())
+}
+
+fn take(json: &[u8], arrived: &mut Arrived, told: Told<'_>) -> Result<(), Broken> {
+    let answer: Answer = serde_json::from_slice(json).map_err(|error| Broken::json(&error))?;
+    if let Some(error) = answer.error.filter(|error| !error.is_null()) {
+        let (code, said) = failure::code_and_message(&error);
+        return Err(Broken::Error { code, said });
+    }
+    if answer.model.is_some() {
+        arrived.model = answer.model;
+    }
+    if let Some(usage) = answer.usage {
+        let details = usage.prompt_tokens_details.and_then(|details| details.cached_tokens);
+        arrived.usage = Counted {
+            input: usage.prompt_tokens,
+            output: usage.completion_tokens,
+            cached: details.unwrap_or_default(),
+            cache_writes: 0,
+        };
+    }
+    // More than one choice is never asked for.
+    let Some(choice) = answer.choices.into_iter().next() else { return Ok(()) };
+    if let Some(part) = choice.message {
+        take_part(part, arrived, told)?;
+    }
+    if let Some(reason) = choice.finish_reason {
+        arrived.end = Some(end(&reason, arrived.end.take())?);
+    }
+    Ok(())
+}
+
+fn take_part(part: Part, arrived: &mut Arrived, told: Told<'_>) -> Result<(), Broken> {
+    let thought = [part.reasoning_content, part.reasoning];
+    // LiteLLM sends the same thinking in both fields.
+    let thought = thought.into_iter().flatten().find_map(|thought| match thought {
+        Value::String(text) if !text.is_empty() => Some(text),
+        Value::String(_)
+        | Value::Null
+        | Value::Bool(_)
+        | Value::Number(_)
+        | Value::Array(_)
+        | Value::Object(_) => None,
+    });
+    if let Some(thought) = thought {
+        told(ReplyPart::Reasoning(&thought));
+        arrived.reasoning.push_str(&thought);
+    }
+    if let Some(text) = part.content.filter(|text| !text.is_empty()) {
+        told(ReplyPart::Text(&text));
+        arrived.text.push_str(&text);
+    }
+    if let Some(refusal) = part.refusal.filter(|refusal| !refusal.is_empty()) {
+        match &mut arrived.end {
+            Some(End::Refused(said)) => said.push_str(&refusal),
+            Some(End::Whole | End::Cut) | None => arrived.end = Some(End::Refused(refusal)),
+        }
+    }
+    for call in part.tool_calls.unwrap_or_default() {
+        if call.index > 0 {
+            return Err(Broken::Malformed("it calls more than the one function".to_owned()));
+        }
+        let piece = match call.function.and_then(|function| function.arguments) {
+            Some(Value::String(piece)) => piece,
+            // Some servers send the object itself.
+            Some(object @ Value::Object(_)) => object.to_string(),
+            Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_)) | None => {
+                continue;
+            }
+        };
+        told(ReplyPart::Text(&piece));
+        arrived.arguments.push_str(&piece);
+    }
+    Ok(())
+}
+
+fn end(reason: &str, known: Option<End>) -> Result<End, Broken> {
+    match (reason, known) {
+        (_, Some(refused @ End::Refused(_))) => Ok(refused),
+        ("stop" | "tool_calls" | "function_call" | "eos", _) => Ok(End::Whole),
+        ("length" | "max_tokens", _) => Ok(End::Cut),
+        ("content_filter", _) => Ok(End::Refused("its content filter ended the reply".to_owned())),
+        (other, _) => {
+            let shown: String = other.chars().take(40).collect();
+            Err(Broken::Malformed(format!("it has the unknown finish_reason {shown:?}")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schema_is_strict_where_every_object_is_closed_and_names_all_as_required() {
+        let closed = json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"],
+                            "additionalProperties": false});
+        assert!(is_strict(&closed));
+        for (path, value) in [
+            ("/required", json!([])),
+            ("/additionalProperties", json!(true)),
+            ("/properties/a", json!({"type": "object"})),
+        ] {
+            let mut open = closed.clone();
+            *open.pointer_mut(path).expect("a field") = value;
+            assert!(!is_strict(&open), "{path}");
+        }
+    }
+
+    #[test]
+    fn odd_answers_are_read_or_named() {
+        for (json, expected) in [
+            (
+                r#"{"choices":[{"message":{"content":"a","reasoning":{"x":1}},"finish_reason":"stop"}]}"#,
+                Ok("a"),
+            ),
+            (
+                r#"{"choices":[{"message":{"content":null,"tool_calls":[{"function":{"arguments":{"a":1}}}]},
+                    "finish_reason":"tool_calls"}]}"#,
+                Ok(r#"{"a":1}"#),
+            ),
+            (r#"{"choices":[{"message":{"content":"a"},"finish_reason":"weird"}]}"#, Err("weird")),
+            (r#"{"choices":[{"message":{"content":"a"}}]}"#, Err("finish_reason")),
+            (r#"{"choices":[]}"#, Err("no choice")),
+            ("[]", Err("JSON")),
+            (r#"{"choices":[{"message":{"content":"#, Err("JSON")),
+        ] {
+            let mut arrived = Arrived::default();
+            match (take_whole(json.as_bytes(), &mut arrived, &mut |_| {}), expected) {
+                (Ok(()), Ok(text)) => assert_eq!(arrived.said(), text),
+                (Err(Broken::Malformed(why)), Err(word)) => assert!(why.contains(word), "{why}"),
+                (found, _) => panic!("{json}: {found:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What both forms have in common.
+
+use crate::chat::{ReplyPart, ReplySchema};
+use crate::profile::Profile;
+use surety_common::domain::messages::Message;
+
+/// The description of the function that a reply has to call.
+pub(crate) const FUNCTION_MEANING: &str = "Gives the whole reply. Call it exactly once.";
+
+/// How a model is held to a form of its reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Level {
+    /// `response_format` with the schema.
+    Format,
+    /// One function that the reply has to call.
+    Function,
+    /// It is not.
+    Nothing,
+}
+
+/// A request that is ready to be written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Prepared<'a> {
+    pub(crate) profile: &'a Profile,
+    /// In normal form.
+    pub(crate) messages: &'a [Message],
+    pub(crate) schema: Option<&'a ReplySchema>,
+    pub(crate) level: Level,
+    pub(crate) max_output_tokens: u32,
+    pub(crate) temperature: Option<f64>,
+}
+
+/// What arrived of a reply.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Arrived {
+    /// What the model said.
+    pub(crate) text: String,
+    /// The arguments of the function that it called.
+    pub(crate) arguments: String,
+    /// What it thought.
+    pub(crate) reasoning: String,
+    pub(crate) model: Option<String>,
+    pub(crate) usage: Counted,
+    pub(crate) end: Option<End>,
+}
+
+impl Arrived {
+    /// The reply: the arguments where a function was called, else the text.
+    pub(crate) fn said(&self) -> &str {
+        if self.arguments.trim().is_empty() { &self.text } else { &self.arguments }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.text.len() + self.arguments.len() + self.reasoning.len()
+    }
+}
+
+/// Why a reply ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum End {
+    Whole,
+    Cut,
+    Refused(String),
+}
+
+/// Tokens as the endpoint counted them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counted {
+    /// All of the prompt, cached ones included.
+    pub(crate) input: Option<u64>,
+    pub(crate) output: Option<u64>,
+    /// Read from a cache.
+    pub(crate) cached: u64,
+    /// Written to a cache.
+    pub(crate) cache_writes: u64,
+}
+
+/// Why what arrived is no reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Broken {
+    /// It breaks the protocol.
+    Malformed(String),
+    /// It is an error of the endpoint.
+    Error { code: String, said: String },
+}
+
+impl Broken {
+    pub(crate) fn json(error: &serde_json::Error) -> Self {
+        // The message of a parser names a place and a kind; it repeats no text beyond a field's name.
+        Self::Malformed(format!("its JSON does not read: {error}"))
+    }
+}
+
+/// Takes parts of a reply.
+pub(crate) type Told<'a> = &'a mut (dyn FnMut(ReplyPart<'_>) + Send);

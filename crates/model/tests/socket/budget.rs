@@ -1,0 +1,86 @@
+//! Context and cost.
+
+use super::Bench;
+use anyhow::Result;
+use proptest::prelude::*;
+use std::path::Path;
+use surety_e2e::model_server::{ModelServer, Reply, Script, Settings};
+use surety_model::{
+    ChatRequest, Endpoints, Message, Profiles, Role, Tokenizer, bound, count_messages,
+};
+use tokio_util::sync::CancellationToken;
+
+#[tokio::test]
+async fn a_bounded_conversation_is_one_that_the_endpoint_takes() -> Result<()> {
+    let mut messages =
+        vec![Message::new(Role::System, "Rules."), Message::new(Role::User, "The goal.")];
+    for turn in 0..40 {
+        messages.push(Message::new(Role::Assistant, format!("I try {turn}.")));
+        messages.push(Message::new(Role::User, format!("Observation {turn}: {}", "x".repeat(200))));
+    }
+    let bounded = bound(&messages, Tokenizer::Bytes, 2000)?;
+    assert!(bounded.tokens <= 2000);
+    assert!(bounded.dropped_messages >= 60, "{}", bounded.dropped_messages);
+    let settings = Settings { context_tokens: 2000 + 500, ..Settings::default() };
+    let bench = Bench::start(settings, Script::list([Reply::text("ok")]), |profile| {
+        profile.max_output_tokens = 500;
+    });
+    let bench = bench.await?;
+    let request = ChatRequest { messages: bounded.messages, ..ChatRequest::default() };
+    let reply = bench.ask_for(&request).await?;
+    assert!(!reply.messages_normalized, "a bounded conversation is in normal form");
+    let asked = &bench.server.asked()[0];
+    let opening = &asked.messages[0].1;
+    let said = format!("{} earlier messages", bounded.dropped_messages);
+    assert!(opening.starts_with("The goal.") && opening.contains(&said), "{opening}");
+    assert!(asked.last().starts_with("Observation 39"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cost_comes_from_the_price_table() -> Result<()> {
+    let script = Script::list([Reply::text("x".repeat(40)).cached(4)]);
+    let server = ModelServer::start(Settings::default(), script).await?;
+    let text = format!(
+        "[model.fast]\nurl = \"{}\"\nmodel = \"test-model\"\n\
+         [price.test-model]\ninput = 3.0\ncached_input = 0.3\noutput = 15.0\n",
+        server.url()
+    );
+    let endpoints = Endpoints::open(Profiles::read(&text, Path::new("models.toml"))?)?;
+    let model = endpoints.model("fast")?;
+    let reply = model.reply(&super::request(), &mut |_| {}, &CancellationToken::new()).await?;
+    // 7 * 3 + 4 * 0.3 + 10 * 15, rounded up.
+    assert_eq!((reply.usage.input, reply.usage.output, reply.cost_micros), (11, 10, 173));
+    Ok(())
+}
+
+fn conversation() -> impl Strategy<Value = Vec<Message>> {
+    let role = prop_oneof![Just(Role::System), Just(Role::User), Just(Role::Assistant)];
+    let message = (role, "[a-z ]{0,60}").prop_map(|(role, text)| Message::new(role, text));
+    prop::collection::vec(message, 0..24)
+}
+
+proptest! {
+    #[test]
+    fn what_is_kept_fits_and_keeps_rules_goal_and_the_newest(messages in conversation(), room in 0_u64..2000) {
+        let whole = surety_common::domain::messages::normalize(&messages).messages;
+        let all = count_messages(Tokenizer::Bytes, &whole);
+        match bound(&messages, Tokenizer::Bytes, room) {
+            Ok(bounded) => {
+                prop_assert!(bounded.tokens <= room);
+                prop_assert_eq!(bounded.tokens, count_messages(Tokenizer::Bytes, &bounded.messages));
+                prop_assert_eq!(bounded.messages.len() + bounded.dropped_messages, whole.len());
+                prop_assert_eq!(bounded.messages.last(), whole.last());
+                prop_assert_eq!(bounded.dropped_messages == 0, bounded.messages == whole);
+                let system = |all: &[Message]| all.iter().find(|it| it.role == Role::System).cloned();
+                prop_assert_eq!(system(&bounded.messages), system(&whole));
+                let again = surety_common::domain::messages::normalize(&bounded.messages);
+                prop_assert!(!again.changed);
+            }
+            Err(error) => {
+                prop_assert!(all > room, "{} fit into {}", all, room);
+                prop_assert!(error.needed > error.room);
+            }
+        }
+    }
+}

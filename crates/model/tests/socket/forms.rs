@@ -1,0 +1,136 @@
+//! Both forms, streamed and whole.
+
+use super::{Bench, anthropic, request};
+use anyhow::Result;
+use surety_e2e::model_server::{Finish, Reply, Script, Settings};
+use surety_model::{Api, ChatError, ChatRequest, Message, Role};
+
+const TEXT: &str = "{\"action\": \"done\", \"speak\": \"Fertig. 完了 🎉\"}";
+
+#[tokio::test]
+async fn a_reply_is_the_same_in_both_forms_streamed_and_whole() -> Result<()> {
+    for api in [Api::OpenAi, Api::Anthropic] {
+        for stream in [true, false] {
+            let reply = Reply::text(TEXT).thinking("Let me see.").cached(3);
+            let bench = Bench::start(Settings::default(), Script::list([reply]), |profile| {
+                profile.api = api;
+                profile.stream = stream;
+            });
+            let bench = bench.await?;
+            let (reply, text, thinking, restarts) = bench.parts().await;
+            let reply = reply?;
+            assert_eq!((reply.text.as_str(), text.as_str()), (TEXT, TEXT), "{api:?} {stream}");
+            assert_eq!(reply.reasoning.as_deref(), Some("Let me see."));
+            assert_eq!((thinking.as_str(), restarts), ("Let me see.", 0));
+            let usage = reply.usage;
+            // The server counts four bytes a token: 27 and 13 of the prompt.
+            assert_eq!((usage.input, usage.cached_input, usage.is_estimate), (7 + 4, 3, false));
+            assert_eq!(usage.output, u64::try_from(TEXT.len().div_ceil(4) + 3)?);
+            assert_eq!((reply.model.as_str(), reply.retries), ("test-model", 0));
+            assert_eq!(reply.endpoint, format!("{}/v1", bench.server.address()));
+            assert!(!reply.messages_normalized);
+            let asked = bench.server.asked();
+            assert_eq!(asked[0].stream, stream);
+            assert_eq!(asked[0].system, "Reply with one JSON object.");
+            assert_eq!(asked[0].messages, [("user".to_owned(), "Fix the test.".to_owned())]);
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn thinking_is_kept_apart_in_each_field_that_servers_use() -> Result<()> {
+    for stream in [true, false] {
+        for field in ["reasoning_content", "reasoning"] {
+            let reply = Reply::text("").thinking("Only thoughts.").thinking_in(field);
+            let bench = Bench::start(Settings::default(), Script::list([reply]), |profile| {
+                profile.stream = stream;
+            });
+            let reply = bench.await?.ask().await?;
+            assert_eq!(
+                (reply.text.as_str(), reply.reasoning.as_deref()),
+                ("", Some("Only thoughts."))
+            );
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_reply_that_its_token_limit_cut_is_an_error_with_the_text_and_its_cost() -> Result<()> {
+    for api in [Api::OpenAi, Api::Anthropic] {
+        for stream in [true, false] {
+            let reply = Reply::text("{\"action\": \"done\", \"speak\": \"a long one\"}");
+            let bench = Bench::start(Settings::default(), Script::list([reply]), |profile| {
+                profile.api = api;
+                profile.stream = stream;
+            });
+            let bench = bench.await?;
+            let request = ChatRequest { max_output_tokens: Some(4), ..request() };
+            let error = bench.ask_for(&request).await.expect_err("a cut reply");
+            assert_eq!(error.code(), "model_reply_cut");
+            let ChatError::ReplyCut { text, usage, .. } = error else { panic!("{error:?}") };
+            assert_eq!((text.as_str(), usage.output), ("{\"action\": \"don", 4));
+            assert_eq!(bench.requests(), 1, "a cut reply is not asked for again");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_refusal_of_the_model_is_an_error() -> Result<()> {
+    for change in [|_: &mut _| {}, anthropic] {
+        let script = Script::list([Reply::text("I can").finish(Finish::Filter)]);
+        let bench = Bench::start(Settings::default(), script, change).await?;
+        assert_eq!(bench.ask().await.expect_err("a refusal").code(), "model_refused");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn messages_out_of_form_are_sent_in_form_and_that_is_said() -> Result<()> {
+    for change in [|_: &mut _| {}, anthropic] {
+        let bench = Bench::start(Settings::default(), Script::list([Reply::text("ok")]), change);
+        let bench = bench.await?;
+        let messages = [
+            (Role::Assistant, "I begin."),
+            (Role::System, "One."),
+            (Role::User, "A"),
+            (Role::User, "B"),
+            (Role::System, "Two."),
+            (Role::Assistant, " "),
+        ];
+        let messages = messages.map(|(role, text)| Message::new(role, text)).to_vec();
+        let reply = bench.ask_for(&ChatRequest { messages, ..ChatRequest::default() }).await?;
+        assert!(reply.messages_normalized);
+        let asked = &bench.server.asked()[0];
+        assert_eq!(asked.system, "One.\n\nTwo.");
+        let roles: Vec<&str> = asked.messages.iter().map(|(role, _)| role.as_str()).collect();
+        assert_eq!(roles, ["user", "assistant", "user"]);
+        assert_eq!(asked.last(), "A\n\nB");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_rules_and_the_last_message_are_marked_for_anthropics_cache() -> Result<()> {
+    let script = Script::list([Reply::text("ok")]);
+    let bench = Bench::start(Settings::default(), script, anthropic).await?;
+    bench.ask().await?;
+    let body = &bench.server.asked()[0].body;
+    for place in ["/system/0/cache_control/type", "/messages/0/content/0/cache_control/type"] {
+        assert_eq!(body.pointer(place).and_then(|it| it.as_str()), Some("ephemeral"), "{place}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn tokens_that_are_not_reported_are_counted_as_an_upper_bound() -> Result<()> {
+    for change in [|_: &mut _| {}, anthropic] {
+        let script = Script::list([Reply::text("four").without_usage()]);
+        let usage = Bench::start(Settings::default(), script, change).await?.ask().await?.usage;
+        assert!(usage.is_estimate);
+        assert_eq!((usage.input, usage.output), (27 + 13 + 2 * 16, 4));
+    }
+    Ok(())
+}

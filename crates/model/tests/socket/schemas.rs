@@ -1,0 +1,99 @@
+//! How a model is held to the form of its reply, and what is done where an endpoint cannot.
+
+use super::{Bench, anthropic, with_schema};
+use anyhow::Result;
+use surety_e2e::model_server::{Offers, Reply, Script, Settings};
+use surety_model::{Profile, SchemaMode};
+
+const DONE: &str = "{\"action\":\"done\"}";
+
+fn offering(offers: Offers) -> Settings {
+    Settings { offers, ..Settings::default() }
+}
+
+fn always() -> Script {
+    Script::function(|_| Reply::text(DONE))
+}
+
+/// The ways that were tried, by the fields of the requests.
+fn ways(bench: &Bench) -> Vec<&'static str> {
+    let way = |body: &serde_json::Value| match (body.get("response_format"), body.get("tools")) {
+        (Some(_), _) => "format",
+        (None, Some(_)) => "function",
+        (None, None) => "nothing",
+    };
+    bench.server.recorded().iter().map(|record| way(&record.body)).collect()
+}
+
+#[tokio::test]
+async fn the_first_way_that_the_endpoint_takes_is_found_once_and_remembered() -> Result<()> {
+    let plain: fn(&mut Profile) = |_| {};
+    for (offers, change, expected) in [
+        (Offers::Everything, plain, vec!["format", "format"]),
+        (Offers::Functions(400), plain, vec!["format", "function", "function"]),
+        (Offers::Functions(404), plain, vec!["format", "function", "function"]),
+        // HTTP 500 counts when it comes again.
+        (Offers::Functions(500), plain, vec!["format", "format", "function", "function"]),
+        (Offers::Nothing(400), plain, vec!["format", "function", "nothing", "nothing"]),
+        (Offers::Everything, anthropic, vec!["function", "function"]),
+        (Offers::Nothing(400), anthropic, vec!["function", "nothing", "nothing"]),
+    ] {
+        for stream in [true, false] {
+            let bench = Bench::start(offering(offers), always(), |profile| {
+                change(profile);
+                profile.stream = stream;
+            });
+            let bench = bench.await?;
+            for _ in 0..2 {
+                assert_eq!(bench.ask_for(&with_schema()).await?.text, DONE, "{offers:?}");
+            }
+            assert_eq!(ways(&bench), expected, "{offers:?} {stream}");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_way_that_the_profile_names_is_the_only_one() -> Result<()> {
+    for (schema, way) in [
+        (SchemaMode::Format, "format"),
+        (SchemaMode::Function, "function"),
+        (SchemaMode::Never, "nothing"),
+    ] {
+        let settings = offering(Offers::Everything);
+        let bench = Bench::start(settings, always(), |profile| profile.schema = schema).await?;
+        assert_eq!(bench.ask_for(&with_schema()).await?.text, DONE);
+        assert_eq!(ways(&bench), [way]);
+    }
+    let settings = offering(Offers::Functions(400));
+    let change = |profile: &mut Profile| profile.schema = SchemaMode::Format;
+    let bench = Bench::start(settings, always(), change).await?;
+    let error = bench.ask_for(&with_schema()).await.expect_err("a refusal");
+    assert_eq!((error.code(), ways(&bench).len()), ("model_bad_request", 1));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_request_that_is_refused_for_another_reason_changes_nothing() -> Result<()> {
+    let refused = || Reply::status(400).saying("temperature is not supported");
+    let mut replies = vec![refused(), refused(), refused()];
+    replies.push(Reply::text(DONE));
+    let bench = Bench::with(replies).await?;
+    let error = bench.ask_for(&with_schema()).await.expect_err("a refusal");
+    assert_eq!(error.code(), "model_bad_request");
+    assert!(error.to_string().contains("temperature is not supported"), "{error}");
+    assert_eq!(bench.ask_for(&with_schema()).await?.text, DONE);
+    assert_eq!(ways(&bench), ["format", "function", "nothing", "format"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn one_failure_of_a_moment_does_not_lose_the_schema() -> Result<()> {
+    let replies = [Reply::status(500), Reply::text(DONE), Reply::text(DONE)];
+    let bench = Bench::with(replies).await?;
+    for _ in 0..2 {
+        assert_eq!(bench.ask_for(&with_schema()).await?.text, DONE);
+    }
+    assert_eq!(ways(&bench), ["format", "format", "format"]);
+    Ok(())
+}

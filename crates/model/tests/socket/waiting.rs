@@ -1,0 +1,156 @@
+//! The breaker, the slots, and a caller that gives up.
+
+use super::{Bench, anthropic, request};
+use anyhow::Result;
+use std::sync::Arc;
+use std::time::Duration;
+use surety_e2e::model_server::{Reply, Script, Settings};
+use surety_model::{Blame, ChatError, Phase, Profile};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+#[tokio::test]
+async fn after_failures_in_a_row_the_endpoint_is_not_asked_until_it_is_back() -> Result<()> {
+    let bench = Bench::start(Settings::default(), Script::function(|_| Reply::status(503)), |it| {
+        it.retries = 0;
+        it.breaker_failures = 3;
+        it.breaker_open = Duration::from_secs(3600);
+    });
+    let bench = bench.await?;
+    for _ in 0..3 {
+        assert_eq!(bench.ask().await.expect_err("a failure").code(), "model_overloaded");
+    }
+    let error = bench.ask().await.expect_err("an open breaker");
+    assert_eq!((error.code(), error.blame()), ("model_circuit_open", Blame::Endpoint));
+    assert!(error.retry_after() > Some(Duration::from_secs(3000)), "{error:?}");
+    assert_eq!(bench.requests(), 3);
+    let health = &bench.endpoints.health()["fast"];
+    assert_eq!((health.failures, health.open_for.is_some()), (3, true));
+    // A run that waits asks whether the endpoint is back, which closes the breaker.
+    bench.server.play(Script::list([Reply::text("back")]));
+    bench.model.probe(&CancellationToken::new()).await?;
+    assert_eq!(bench.ask().await?.text, "back");
+    assert_eq!(bench.endpoints.health()["fast"].open_for, None);
+    Ok(())
+}
+
+#[tokio::test]
+async fn after_its_time_the_breaker_lets_one_request_try() -> Result<()> {
+    let script = Script::list([Reply::status(503), Reply::text("back")]);
+    let bench = Bench::start(Settings::default(), script, |profile| {
+        profile.retries = 0;
+        profile.breaker_failures = 1;
+        profile.breaker_open = Duration::from_millis(1);
+    });
+    let bench = bench.await?;
+    assert_eq!(bench.ask().await.expect_err("a failure").code(), "model_overloaded");
+    loop {
+        match bench.ask().await {
+            Ok(reply) => break assert_eq!(reply.text, "back"),
+            Err(error) => assert_eq!(error.code(), "model_circuit_open"),
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_endpoint_has_no_more_requests_at_a_time_than_its_profile_allows() -> Result<()> {
+    let slow = |_: &_| Reply::text("ok").head_after(Duration::from_millis(20));
+    let bench = Bench::start(Settings::default(), Script::function(slow), |profile| {
+        profile.concurrency = 2;
+    });
+    let bench = Arc::new(bench.await?);
+    let mut asking = JoinSet::new();
+    for _ in 0..8 {
+        let bench = Arc::clone(&bench);
+        asking.spawn(async move { bench.ask().await });
+    }
+    while let Some(reply) = asking.join_next().await {
+        assert_eq!(reply??.text, "ok");
+    }
+    assert_eq!((bench.requests(), bench.server.most_at_once()), (8, 2));
+    Ok(())
+}
+
+#[tokio::test]
+async fn waiting_for_a_slot_has_an_end() -> Result<()> {
+    let script = Script::list([Reply::text("ok").head_after(Duration::from_secs(60))]);
+    let bench = Bench::start(Settings::default(), script, |profile| {
+        profile.concurrency = 1;
+        profile.total_timeout = Duration::from_millis(200);
+        profile.retries = 0;
+    });
+    let bench = bench.await?;
+    let cancel = CancellationToken::new();
+    let (first, second) = (request(), request());
+    let (mut on_first, mut on_second) =
+        (|_: surety_model::ReplyPart<'_>| {}, |_: surety_model::ReplyPart<'_>| {});
+    let (first, second) = tokio::join!(
+        bench.model.reply(&first, &mut on_first, &cancel),
+        bench.model.reply(&second, &mut on_second, &cancel),
+    );
+    let phase = |error: ChatError| match error {
+        ChatError::Timeout { phase, .. } => phase,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(phase(first.expect_err("too slow")), Phase::Total);
+    assert_eq!(phase(second.expect_err("no slot")), Phase::Queue);
+    assert_eq!(bench.requests(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_caller_that_gives_up_closes_the_connection_at_once() -> Result<()> {
+    let long = Duration::from_secs(3600);
+    for reply in [
+        Reply::text("a").head_after(long),
+        Reply::text("a").body_after(long),
+        Reply::text("a long text").stall_after(300),
+    ] {
+        for change in [|_: &mut Profile| {}, anthropic] {
+            let script = Script::list([reply.clone()]);
+            let bench = Bench::start(Settings::default(), script, change).await?;
+            let cancel = CancellationToken::new();
+            let request = request();
+            let mut on_part = |_: surety_model::ReplyPart<'_>| {};
+            let asking = bench.model.reply(&request, &mut on_part, &cancel);
+            let giving_up = async {
+                bench.server.wait_until(|log| log.len() == 1).await?;
+                cancel.cancel();
+                bench.server.wait_until(|log| log.iter().all(|record| record.closed_early)).await
+            };
+            let (reply, log) = tokio::join!(asking, giving_up);
+            let error = reply.expect_err("it was cancelled");
+            assert_eq!((error.code(), error.blame()), ("model_cancelled", Blame::Caller));
+            assert_eq!(log?.len(), 1);
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_future_that_is_dropped_frees_its_slot_and_the_trial_of_the_breaker() -> Result<()> {
+    let script = Script::list([
+        Reply::status(503),
+        Reply::text("a").head_after(Duration::from_secs(3600)),
+        Reply::text("back"),
+    ]);
+    let bench = Bench::start(Settings::default(), script, |profile| {
+        profile.retries = 0;
+        profile.concurrency = 1;
+        profile.breaker_failures = 1;
+        profile.breaker_open = Duration::from_millis(1);
+    });
+    let bench = bench.await?;
+    bench.ask().await.expect_err("a failure");
+    bench.server.wait_until(|log| log.len() == 1).await?;
+    while bench.endpoints.health()["fast"].open_for != Some(Duration::ZERO) {
+        tokio::task::yield_now().await;
+    }
+    tokio::select! {
+        reply = bench.ask() => panic!("{reply:?}"),
+        log = bench.server.wait_until(|log| log.len() == 2) => drop(log?),
+    }
+    assert_eq!(bench.ask().await?.text, "back");
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! Plans as they are submitted, by a person, an agent or a model of the service: one function for all of them.
+
+use super::request::{self, Sender};
+use crate::call::Call;
+use crate::intake;
+use crate::planner::Planner;
+use surety_common::domain::decision::Usage;
+use surety_common::domain::fault::{Fault, Reason};
+use surety_common::domain::identity::Role;
+use surety_common::domain::model::ModelReply;
+use surety_common::domain::problem::{Code, Problem};
+use surety_common::domain::run::RunRecord;
+use surety_common::wire::v1;
+use surety_common::wire::v1::submit_plan_request::PlanSource;
+use uuid::Uuid;
+
+/// What a model said in answer to a prompt for a plan.
+pub(crate) struct Planned {
+    /// The text; empty where its token limit cut it.
+    pub(crate) text: String,
+    /// What it cost.
+    pub(crate) usage: Usage,
+    /// Which model said it.
+    pub(crate) model: ModelReply,
+}
+
+/// Stores a plan or a patch, or counts the refusal of one that was sent under a lease.
+///
+/// # Errors
+/// The codes of `SubmitPlan`.
+pub(super) async fn submit(
+    planner: &Planner,
+    (role, call): (Role, &Call),
+    id: Uuid,
+    request: v1::SubmitPlanRequest,
+    planned: Option<(ModelReply, Usage)>,
+) -> Result<v1::SubmitPlanResponse, Fault> {
+    if let Some(first) = planner.answered_before(call).await? {
+        return Ok(first);
+    }
+    let record = planner.find(id).await?;
+    let policy = planner.policies.find(&record.spec.namespace).await?;
+    let sender = Sender::new(call.by(), role, policy);
+    intake::wanted(&record, request.expected_revision)?;
+    let lease_epoch = i64::try_from(request.lease_epoch).unwrap_or(i64::MAX);
+    request::check_submission(&request)?;
+    let usage = planned.as_ref().map(|(_, usage)| *usage).unwrap_or_default();
+    let is_cut = planned.as_ref().is_some_and(|(model, _)| model.cut);
+    let read = match is_cut {
+        true => Err(cut().into()),
+        false => request::read_new_plan(request, &record, &sender),
+    };
+    let read = match read {
+        Ok(read) => read,
+        // A refusal counts where an agent has leased the plan.
+        Err(fault) if lease_epoch != 0 => {
+            let under = (lease_epoch, usage);
+            return Err(intake::refuse(planner, call, &record, under, fault).await?);
+        }
+        Err(fault) => return Err(fault),
+    };
+    let request::ReadPlan { mut new, truncated_add, warnings } = read;
+    new.model = planned;
+    let plan = v1::Plan {
+        revision: new.expected_revision + 1,
+        digest: new.plan.digest(),
+        ..new.plan.clone().into()
+    };
+    let warnings = warnings.into_iter().map(Into::into).collect();
+    let respond =
+        |run| v1::SubmitPlanResponse { plan: Some(plan), warnings, run: Some(run), truncated_add };
+    intake::submit(planner, call, record, new, respond).await
+}
+
+/// Submits what a model planned under its lease. A refusal is counted, and is no error here.
+///
+/// # Errors
+/// `lease_lost`, `version_conflict`, `run_terminal`, `plan_not_wanted`, `database_unavailable`.
+pub(crate) async fn submit_planned(
+    planner: &Planner,
+    name: &str,
+    (record, lease_epoch): (&RunRecord, i64),
+    planned: Planned,
+) -> Result<(), Fault> {
+    let Planned { text, usage, model } = planned;
+    let id = record.spec.id;
+    let plan_source = match record.plan {
+        None => PlanSource::PlanText(text),
+        Some(_) => PlanSource::PatchText(text),
+    };
+    let request = v1::SubmitPlanRequest {
+        run_id: id.to_string(),
+        expected_revision: record.execution.plan_revision,
+        plan_source: Some(plan_source),
+        lease_epoch: u64::try_from(lease_epoch).unwrap_or_default(),
+        ..v1::SubmitPlanRequest::default()
+    };
+    let call = Call::of(id, name, &request)?;
+    let by = (Role::Driver, &call);
+    match submit(planner, by, id, request, Some((model, usage))).await {
+        Ok(_) => Ok(()),
+        Err(Fault { reason: Reason::Input(code), message, .. }) => {
+            tracing::info!(run_id = %id, %code, message, "model: a plan was refused");
+            Ok(())
+        }
+        Err(fault) => Err(fault),
+    }
+}
+
+fn cut() -> Problem {
+    let message = "the token limit ended the reply before its end, so nothing of it was read";
+    Problem::new(Code::ReplyCut, message)
+}

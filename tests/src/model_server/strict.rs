@@ -1,0 +1,276 @@
+//! Reads requests, and refuses what the real servers refuse.
+
+use super::reply::tokens;
+use super::{Asked, Form, Offers, Settings};
+use serde_json::{Map, Value};
+
+/// A refused request: the status, the code and the message.
+pub(super) struct Refusal {
+    pub(super) status: u16,
+    pub(super) code: &'static str,
+    pub(super) message: String,
+}
+
+type Read<T> = Result<T, Refusal>;
+
+const OPENAI_FIELDS: [&str; 13] = [
+    "model",
+    "messages",
+    "stream",
+    "stream_options",
+    "max_tokens",
+    "max_completion_tokens",
+    "temperature",
+    "response_format",
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "reasoning_effort",
+    "chat_template_kwargs",
+];
+const ANTHROPIC_FIELDS: [&str; 9] = [
+    "model",
+    "system",
+    "messages",
+    "stream",
+    "max_tokens",
+    "temperature",
+    "tools",
+    "tool_choice",
+    "thinking",
+];
+
+pub(super) fn refuse<T>(status: u16, code: &'static str, message: impl Into<String>) -> Read<T> {
+    Err(Refusal { status, code, message: message.into() })
+}
+
+/// Reads the body of a request.
+pub(super) fn read(form: Form, body: &Value, settings: &Settings) -> Read<Asked> {
+    let Some(fields) = body.as_object() else {
+        return refuse(400, "invalid_request_error", "the body is no JSON object");
+    };
+    let known: &[&str] = match form {
+        Form::OpenAi => &OPENAI_FIELDS,
+        Form::Anthropic => &ANTHROPIC_FIELDS,
+    };
+    if let Some(unknown) = fields.keys().find(|key| !known.contains(&key.as_str())) {
+        return refuse(400, "unknown_parameter", format!("Unknown parameter: '{unknown}'."));
+    }
+    let model = text(fields, "model")?;
+    if !settings.models.contains(&model) {
+        let message =
+            format!("The model `{model}` does not exist or you do not have access to it.");
+        return refuse(404, "model_not_found", message);
+    }
+    let (system, messages) = match form {
+        Form::OpenAi => openai_messages(fields, settings)?,
+        Form::Anthropic => anthropic_messages(fields)?,
+    };
+    let asked = Asked {
+        number: 0,
+        form,
+        model,
+        system,
+        messages,
+        schema: match form {
+            Form::OpenAi => openai_schema(fields, settings.offers)?,
+            Form::Anthropic => anthropic_schema(fields, settings.offers)?,
+        },
+        stream: fields.get("stream").and_then(Value::as_bool).unwrap_or_default(),
+        max_tokens: max_tokens(form, fields)?,
+        body: body.clone(),
+    };
+    within_context(&asked, settings)?;
+    Ok(asked)
+}
+
+fn text(fields: &Map<String, Value>, key: &str) -> Read<String> {
+    match fields.get(key).and_then(Value::as_str) {
+        Some(text) if !text.is_empty() => Ok(text.to_owned()),
+        Some(_) | None => refuse(400, "missing_required_parameter", format!("'{key}' is missing.")),
+    }
+}
+
+fn max_tokens(form: Form, fields: &Map<String, Value>) -> Read<Option<u64>> {
+    let named = ["max_tokens", "max_completion_tokens"].map(|key| fields.get(key));
+    let [first, second] = named;
+    if first.is_some() && second.is_some() {
+        return refuse(400, "invalid_request_error", "both max_tokens and max_completion_tokens");
+    }
+    match first.or(second).map(Value::as_u64) {
+        Some(Some(number)) if number > 0 => Ok(Some(number)),
+        Some(_) => refuse(400, "invalid_value", "max_tokens is no whole number above 0"),
+        None if form == Form::Anthropic => {
+            refuse(400, "invalid_request_error", "max_tokens: Field required")
+        }
+        None => Ok(None),
+    }
+}
+
+fn within_context(asked: &Asked, settings: &Settings) -> Read<()> {
+    let prompt = prompt_tokens(asked);
+    if prompt + asked.max_tokens.unwrap_or_default() <= settings.context_tokens {
+        return Ok(());
+    }
+    let limit = settings.context_tokens;
+    match asked.form {
+        Form::OpenAi => refuse(
+            400,
+            "context_length_exceeded",
+            format!(
+                "This model's maximum context length is {limit} tokens, you asked for {prompt}."
+            ),
+        ),
+        Form::Anthropic => refuse(
+            400,
+            "invalid_request_error",
+            format!("prompt is too long: {prompt} tokens > {limit} maximum"),
+        ),
+    }
+}
+
+pub(super) fn prompt_tokens(asked: &Asked) -> u64 {
+    let messages: u64 = asked.messages.iter().map(|(_, text)| tokens(text)).sum();
+    tokens(&asked.system) + messages
+}
+
+/// The messages: an object each, with `role` and the text in `content`, nothing else.
+fn listed(fields: &Map<String, Value>) -> Read<Vec<(String, String)>> {
+    let Some(list) = fields.get("messages").and_then(Value::as_array).filter(|it| !it.is_empty())
+    else {
+        return refuse(400, "invalid_request_error", "'messages' is empty or no list.");
+    };
+    let mut messages = Vec::with_capacity(list.len());
+    for message in list {
+        let Some(message) = message.as_object() else {
+            return refuse(400, "invalid_request_error", "a message is no object.");
+        };
+        if let Some(key) = message.keys().find(|key| !["role", "content"].contains(&key.as_str())) {
+            return refuse(
+                400,
+                "invalid_request_error",
+                format!("a message has the field '{key}'."),
+            );
+        }
+        let content = content_text(message.get("content"))?;
+        messages.push((text(message, "role")?, content));
+    }
+    Ok(messages)
+}
+
+/// A text, or blocks of text with marks of a cache.
+fn content_text(content: Option<&Value>) -> Read<String> {
+    let text = match content {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(blocks)) => {
+            let texts = blocks.iter().map(|block| {
+                let is_text = block.get("type").and_then(Value::as_str) == Some("text");
+                block.get("text").and_then(Value::as_str).filter(|_| is_text)
+            });
+            texts.map(Option::unwrap_or_default).collect()
+        }
+        Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_)) | None => {
+            String::new()
+        }
+    };
+    if text.trim().is_empty() {
+        return refuse(400, "invalid_request_error", "text content blocks must be non-empty");
+    }
+    Ok(text)
+}
+
+fn openai_messages(
+    fields: &Map<String, Value>,
+    settings: &Settings,
+) -> Read<(String, Vec<(String, String)>)> {
+    let all = listed(fields)?;
+    let first = all.iter().take_while(|(role, _)| role == "system").count();
+    let (system, messages) = all.split_at(first);
+    if settings.strict_roles && system.len() > 1 {
+        return refuse(400, "invalid_request_error", "more than one system message");
+    }
+    let system: Vec<&str> = system.iter().map(|(_, text)| text.as_str()).collect();
+    alternate(messages)?;
+    Ok((system.join("\n\n"), messages.to_vec()))
+}
+
+fn anthropic_messages(fields: &Map<String, Value>) -> Read<(String, Vec<(String, String)>)> {
+    let messages = listed(fields)?;
+    alternate(&messages)?;
+    let system = match fields.get("system") {
+        Some(system) => content_text(Some(system))?,
+        None => String::new(),
+    };
+    Ok((system, messages))
+}
+
+/// User and assistant by turns, a user first and last.
+fn alternate(messages: &[(String, String)]) -> Read<()> {
+    for (place, (role, _)) in messages.iter().enumerate() {
+        let expected = if place % 2 == 0 { "user" } else { "assistant" };
+        if role != expected {
+            let message = "Conversation roles must alternate user/assistant/user/assistant/...";
+            return refuse(400, "invalid_request_error", message);
+        }
+    }
+    if messages.len() % 2 == 0 {
+        return refuse(400, "invalid_request_error", "the last message is not the user's");
+    }
+    Ok(())
+}
+
+type Schema = Option<(Option<String>, Value)>;
+
+fn openai_schema(fields: &Map<String, Value>, offers: Offers) -> Read<Schema> {
+    if let Some(format) = fields.get("response_format") {
+        if let Offers::Functions(status) | Offers::Nothing(status) = offers {
+            return refuse(status, "unsupported", "response_format is not supported");
+        }
+        let schema = format.get("json_schema").and_then(|it| it.get("schema"));
+        let is_schema = format.get("type").and_then(Value::as_str) == Some("json_schema");
+        return match schema {
+            Some(schema) if is_schema && schema.is_object() => Ok(Some((None, schema.clone()))),
+            Some(_) | None => refuse(400, "invalid_value", "response_format has no json_schema"),
+        };
+    }
+    let function = |tool: &Value| tool.get("function").cloned();
+    let chosen = |choice: &Value| choice.pointer("/function/name").cloned();
+    forced(fields, offers, (function, chosen, "parameters"))
+}
+
+fn anthropic_schema(fields: &Map<String, Value>, offers: Offers) -> Read<Schema> {
+    let tool = |tool: &Value| Some(tool.clone());
+    let chosen = |choice: &Value| choice.get("name").cloned();
+    forced(fields, offers, (tool, chosen, "input_schema"))
+}
+
+/// One function, which the reply has to call.
+fn forced(
+    fields: &Map<String, Value>,
+    offers: Offers,
+    (function, chosen, schema): (
+        fn(&Value) -> Option<Value>,
+        fn(&Value) -> Option<Value>,
+        &'static str,
+    ),
+) -> Read<Schema> {
+    let Some(tools) = fields.get("tools") else {
+        return Ok(None);
+    };
+    if let Offers::Nothing(status) = offers {
+        return refuse(status, "unsupported", "tools are not supported");
+    }
+    let only = tools.as_array().filter(|tools| tools.len() == 1).and_then(|tools| tools.first());
+    let Some(function) = only.and_then(function) else {
+        return refuse(400, "invalid_value", "not one function");
+    };
+    let name = function.get("name").and_then(Value::as_str).unwrap_or_default();
+    let choice = fields.get("tool_choice").and_then(chosen);
+    if name.is_empty() || choice.as_ref().and_then(Value::as_str) != Some(name) {
+        return refuse(400, "invalid_value", "tool_choice names another function");
+    }
+    match function.get(schema).filter(|schema| schema.is_object()) {
+        Some(schema) => Ok(Some((Some(name.to_owned()), schema.clone()))),
+        None => refuse(400, "invalid_value", format!("the function has no {schema}")),
+    }
+}
