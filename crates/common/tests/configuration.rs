@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::{Args, Command, CommandFactory, FromArgMatches, Parser};
 use surety_common::config::{
     Accepts, AddressConfig, CommonConfig, ConfigError, DataDirConfig, ExecutorConfig, GateConfig,
-    PlannerConfig, Source, document, effective, settings,
+    ModelConfig, PlannerConfig, Source, document, effective, settings,
 };
 
 #[derive(Debug, Parser)]
@@ -20,6 +20,8 @@ struct All {
     executor: ExecutorConfig,
     #[command(flatten)]
     gate: GateConfig,
+    #[command(flatten)]
+    model: ModelConfig,
     #[command(flatten)]
     address: AddressConfig,
     #[command(flatten)]

@@ -193,6 +193,7 @@ impl Client {
     ) -> Failed {
         let (code, mut said) = failure::read(body);
         self.redactor.redact(&mut said);
+        let location = location.map(|location| self.clean(&location));
         let refusal = Refusal { status, code, said, retry_after, location };
         let error = refusal.error(&self.endpoint().name, &self.profile);
         Failed { error, refusal: Some(refusal) }
@@ -225,7 +226,7 @@ impl Client {
         while let Some(inner) = cause.source() {
             cause = inner;
         }
-        let reason = failure::shown(&cause.to_string());
+        let reason = self.clean(&cause.to_string());
         Failed::new(ChatError::Unreachable { endpoint: self.endpoint().name.clone(), reason })
     }
 
@@ -241,7 +242,14 @@ impl Client {
 
     fn bad(&self, reason: String) -> Failed {
         let endpoint = self.endpoint().name.clone();
-        Failed::new(ChatError::BadReply { endpoint, reason: failure::shown(&reason) })
+        Failed::new(ChatError::BadReply { endpoint, reason: self.clean(&reason) })
+    }
+
+    /// Words of the endpoint as one bounded line without the keys.
+    pub(crate) fn clean(&self, words: &str) -> String {
+        let mut words = words.to_owned();
+        self.redactor.redact(&mut words);
+        failure::shown(&words)
     }
 
     /// A reply without the keys: what an endpoint repeats must not reach a journal.

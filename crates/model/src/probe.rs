@@ -83,7 +83,7 @@ impl Client {
             endpoint: self.endpoint().name.clone(),
             profile: self.profile.name.clone(),
             model: model.clone(),
-            said: crate::wire::failure::shown(&format!("it has {}", names.join(", "))),
+            said: self.clean(&format!("it has {}", names.join(", "))),
         })
     }
 }

@@ -90,3 +90,48 @@ fn join(normal: &mut Vec<Message>, message: &Message) {
         Some(_) | None => normal.push(message.clone()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn conversation() -> impl Strategy<Value = Vec<Message>> {
+        let role = prop_oneof![Just(Role::System), Just(Role::User), Just(Role::Assistant)];
+        let message = (role, "[a-z \n]{0,12}").prop_map(|(role, text)| Message::new(role, text));
+        prop::collection::vec(message, 0..16)
+    }
+
+    proptest! {
+        #[test]
+        fn every_conversation_gets_the_form_and_loses_no_text(messages in conversation()) {
+            let Normal { messages: normal, changed } = normalize(&messages);
+            let rules = normal.iter().take_while(|it| it.role == Role::System).count();
+            prop_assert!(rules <= 1);
+            for (place, message) in normal.iter().skip(rules).enumerate() {
+                let expected = if place % 2 == 0 { Role::User } else { Role::Assistant };
+                prop_assert_eq!(message.role, expected);
+                prop_assert!(!message.text.trim().is_empty());
+            }
+            prop_assert!(normal.len() > rules, "a user message is there");
+            prop_assert_eq!(changed, normal != messages);
+            // The texts of each role stand in their order.
+            for role in [Role::System, Role::User, Role::Assistant] {
+                let all: Vec<&str> = normal
+                    .iter()
+                    .filter(|it| it.role == role)
+                    .map(|it| it.text.as_str())
+                    .collect();
+                let all = all.join("\n\n");
+                let mut rest = all.as_str();
+                for message in messages.iter().filter(|it| it.role == role && !it.text.trim().is_empty()) {
+                    let at = rest.find(&message.text);
+                    prop_assert!(at.is_some(), "{:?} is lost", message.text);
+                    rest = &rest[at.unwrap_or_default() + message.text.len()..];
+                }
+            }
+            let again = normalize(&normal);
+            prop_assert!(!again.changed, "the form is stable");
+        }
+    }
+}

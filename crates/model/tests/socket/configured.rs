@@ -165,9 +165,9 @@ async fn the_start_names_a_wrong_key_an_unknown_model_and_an_endpoint_that_is_do
     let mut text = "[use]\nplan = \"right\"\nstep = \"right\"\n".to_owned();
     for (name, url, model, key) in [
         ("right", url.as_str(), "qwen3:8b", &right),
-        ("latest", &url, "llama3", &right),
-        ("unknown", &url, "gpt-9", &right),
-        ("refused", &url, "qwen3:8b", &wrong),
+        ("latest", url.as_str(), "llama3", &right),
+        ("unknown", url.as_str(), "gpt-9", &right),
+        ("refused", url.as_str(), "qwen3:8b", &wrong),
         ("down", "http://127.0.0.1:9/v1", "m", &right),
     ] {
         for api in ["openai", "anthropic"] {

@@ -132,7 +132,7 @@ async fn each_clock_ends_a_request_and_is_named() -> Result<()> {
         (Reply::text("a long text").stall_after(400), idle, Phase::Idle),
         (Reply::text("a").head_after(long), total, Phase::Total),
         (
-            Reply::text(&"a long text ".repeat(900)).every(Duration::from_millis(2)),
+            Reply::text("a long text ".repeat(900)).every(Duration::from_millis(2)),
             total,
             Phase::Total,
         ),

@@ -3,7 +3,7 @@
 use super::{Bench, anthropic, request};
 use anyhow::Result;
 use surety_e2e::model_server::{Finish, Reply, Script, Settings};
-use surety_model::{Api, ChatError, ChatRequest, Message, Role};
+use surety_model::{Api, ChatError, ChatRequest, Message, Profile, Role};
 
 const TEXT: &str = "{\"action\": \"done\", \"speak\": \"Fertig. 完了 🎉\"}";
 
@@ -23,7 +23,7 @@ async fn a_reply_is_the_same_in_both_forms_streamed_and_whole() -> Result<()> {
             assert_eq!(reply.reasoning.as_deref(), Some("Let me see."));
             assert_eq!((thinking.as_str(), restarts), ("Let me see.", 0));
             let usage = reply.usage;
-            // The server counts four bytes a token: 27 and 13 of the prompt.
+            // The server counts four bytes a token: the prompt has 27 and 13.
             assert_eq!((usage.input, usage.cached_input, usage.is_estimate), (7 + 4, 3, false));
             assert_eq!(usage.output, u64::try_from(TEXT.len().div_ceil(4) + 3)?);
             assert_eq!((reply.model.as_str(), reply.retries), ("test-model", 0));
@@ -79,7 +79,7 @@ async fn a_reply_that_its_token_limit_cut_is_an_error_with_the_text_and_its_cost
 
 #[tokio::test]
 async fn a_refusal_of_the_model_is_an_error() -> Result<()> {
-    for change in [|_: &mut _| {}, anthropic] {
+    for change in [|_: &mut Profile| {}, anthropic] {
         let script = Script::list([Reply::text("I can").finish(Finish::Filter)]);
         let bench = Bench::start(Settings::default(), script, change).await?;
         assert_eq!(bench.ask().await.expect_err("a refusal").code(), "model_refused");
@@ -89,7 +89,7 @@ async fn a_refusal_of_the_model_is_an_error() -> Result<()> {
 
 #[tokio::test]
 async fn messages_out_of_form_are_sent_in_form_and_that_is_said() -> Result<()> {
-    for change in [|_: &mut _| {}, anthropic] {
+    for change in [|_: &mut Profile| {}, anthropic] {
         let bench = Bench::start(Settings::default(), Script::list([Reply::text("ok")]), change);
         let bench = bench.await?;
         let messages = [
@@ -126,7 +126,7 @@ async fn the_rules_and_the_last_message_are_marked_for_anthropics_cache() -> Res
 
 #[tokio::test]
 async fn tokens_that_are_not_reported_are_counted_as_an_upper_bound() -> Result<()> {
-    for change in [|_: &mut _| {}, anthropic] {
+    for change in [|_: &mut Profile| {}, anthropic] {
         let script = Script::list([Reply::text("four").without_usage()]);
         let usage = Bench::start(Settings::default(), script, change).await?.ask().await?.usage;
         assert!(usage.is_estimate);

@@ -3,6 +3,7 @@
 use super::with_schema;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use surety_e2e::model_server::{ModelServer, Recorded, Reply, Script, Settings};
 use surety_model::{
@@ -70,12 +71,9 @@ async fn the_settings_of_the_page_make_the_requests_of_the_golden_files() -> Res
     let page = page()?;
     let folder = tempfile::tempdir()?;
     for name in ["openai", "anthropic", "vllm", "litellm"] {
-        std::os::unix::fs::OpenOptionsExt::mode(
-            std::fs::OpenOptions::new().write(true).create(true),
-            0o600,
-        )
-        .open(folder.path().join(name))?;
-        std::fs::write(folder.path().join(name), format!("key-of-{name}\n"))?;
+        let path = folder.path().join(name);
+        std::fs::write(&path, format!("key-of-{name}\n"))?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
     }
     for server in SERVERS {
         let found = first_two(&settings(&page, server)?, folder.path()).await;
