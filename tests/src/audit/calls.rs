@@ -111,7 +111,8 @@ impl Calls {
 /// Whether a receipt is of a call of an MCP server: in its words, but for the files, which the runner compared. A tool
 /// that only reads needs no intent.
 pub(super) fn is_of_server(receipt: &EvidenceReceipt) -> bool {
-    let of = |server: &str| receipt.name.strip_prefix(server).is_some_and(|rest| rest.starts_with("__"));
+    let of =
+        |server: &str| receipt.name.strip_prefix(server).is_some_and(|rest| rest.starts_with("__"));
     receipt.reporter().and_then(|witness| witness.strip_prefix("mcp:")).is_some_and(of)
 }
 
