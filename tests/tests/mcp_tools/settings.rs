@@ -30,9 +30,9 @@ async fn an_unusable_configuration_names_file_key_and_what_to_do() -> Result<()>
         let refused = match started {
             Err(refused) => format!("{refused:#}").replace("\\\"", "\""),
             Ok(mut process) => {
-                let ended = process.wait_for_exit().await?;
-                ensure!(!ended.success(), "it worked with {text}");
-                process.log().join("\n")
+                let line = process.wait_for_line(|line| line.contains(said)).await?;
+                ensure!(!process.wait_for_exit().await?.success(), "it worked with {text}");
+                line
             }
         };
         ensure!(refused.contains(super::SETTING) && refused.contains(said), "{said}: {refused}");
