@@ -63,6 +63,7 @@ async fn annotations_count_where_the_configuration_repeats_them_alone() -> Resul
     let trail = Trail::new()?;
     let said = "[mcp.t.tools.echo]\nread_only = true\nopen_world = false";
     let stage = Stage::start(&entry(&trail, &[], said)).await?;
+    stage.listed("t__echo").await?;
     let annotations = async |name: &str| -> Result<v1::ToolAnnotations> {
         let tool = stage.tool(name).await?.with_context(|| format!("{name} is not listed"))?;
         ensure!(tool.provider == "mcp:t", "{tool:#?}");

@@ -20,6 +20,7 @@ async fn a_tool_whose_description_changed_is_not_called_before_it_was_shown_agai
     ensure!(refused.summary.starts_with("mcp_tool_changed"), "{refused:#?}");
     // A run that saw another list makes the executor ask again, in a process that sees no run.
     let until = Instant::now() + PATIENCE;
+    stage.listed("t__echo").await?;
     loop {
         let tool = stage.tool("t__echo").await?.context("t__echo is not listed")?;
         if tool.description == "deletes what it is given" {

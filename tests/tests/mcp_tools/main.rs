@@ -13,10 +13,11 @@ mod words;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 use surety_common::wire::token::Token;
 use surety_common::wire::v1;
 use surety_e2e::agent::{PERSON, secret, token_file};
-use surety_e2e::harness::{Database, Deployment};
+use surety_e2e::harness::{Database, Deployment, PATIENCE};
 use surety_e2e::script::{Trail, plan, request, step};
 use tempfile::{NamedTempFile, TempDir};
 
@@ -140,6 +141,18 @@ impl Stage {
         let request =
             v1::ListToolsRequest { namespace: namespace.to_owned(), ..Default::default() };
         Ok(ToolServiceClient::new(channel).list_tools(request).await?.into_inner().tools)
+    }
+
+    /// Waits until a tool is listed: an executor serves while it asks its servers.
+    async fn listed(&self, name: &str) -> Result<v1::Tool> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if let Some(tool) = self.tool(name).await? {
+                return Ok(tool);
+            }
+            ensure!(Instant::now() < until, "{name} is not listed");
+            tokio::task::yield_now().await;
+        }
     }
 
     async fn tool(&self, name: &str) -> Result<Option<v1::Tool>> {

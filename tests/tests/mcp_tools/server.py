@@ -34,13 +34,14 @@ class Server:
         # Claims that count for nothing: a write that says it reads, a deletion that says it is safe to repeat.
         claims = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
         names = [
-            "add_wrong", "bad_base64", "beat", "big", "crash", "crash_once", "endless", "env", "fail", "flood",
+            "bad_base64", "beat", "big", "crash", "crash_once", "endless", "env", "fail", "flood",
             "hang", "media", "malformed", "question", "refuse", "where",
         ]
         self.tools = [tool(name) for name in names]
         self.tools += [
             tool("echo", TEXT),
             tool("add", outputSchema=SUM),
+            tool("add_wrong", outputSchema=SUM),
             tool("write", annotations=claims),
             tool("grow"),
             tool("change"),
@@ -82,7 +83,7 @@ class Server:
                 return self.error(number, -32601, "Method not found")
             self.initialized = True
             found = self.greeting(None)
-            found["supportedVersions"] = ["2026-07-28"]
+            found.update(supportedVersions=["2026-07-28"], ttlMs=0, cacheScope="private")
             return self.result(number, found)
         if not self.initialized:
             raise SystemExit(f"{method} before the handshake")
@@ -127,7 +128,10 @@ class Server:
         action = getattr(self, "do_" + params["name"], None)
         if action is None or key is None:
             return self.error(number, -32602, f"Unknown tool: {params['name']}")
-        answer = action(arguments, key)
+        try:
+            answer = action(arguments, key)
+        except OSError as error:
+            answer = {"content": [{"type": "text", "text": str(error)}], "isError": True}
         if isinstance(answer, str):
             answer = {"content": [{"type": "text", "text": answer}]}
         return self.result(number, answer) if "code" not in answer else self.error(number, **answer)

@@ -89,10 +89,7 @@ impl McpTool {
         let text = |key: &str| args.get(key).and_then(Value::as_str).map(str::to_owned);
         match &self.what {
             What::Call { name, .. } => {
-                let arguments = match args.to_serde() {
-                    serde_json::Value::Object(arguments) => arguments,
-                    _ => serde_json::Map::new(),
-                };
+                let arguments = args.to_serde().as_object().cloned().unwrap_or_default();
                 Asked::Tool { name: name.clone(), arguments }
             }
             What::ListResources => Asked::Resources(text("cursor")),
